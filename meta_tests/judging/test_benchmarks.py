@@ -83,8 +83,8 @@ def test_the_number_of_answers_is_read_under_the_official_name(tmp_path: Path, i
     path = of_offline(tmp_path, BENCHMARKS[id_])
     path.write_text(OFFICIAL_TEXTS[id_] + HASH)
     assert failed(tmp_path) == {}
-    (said,) = found(tmp_path, "accuracy_every_sample")
-    assert ": passed:" in said
+    (line,) = found(tmp_path, "accuracy_every_sample")
+    assert ": passed:" in line
     path.write_text(re.sub(r"43\d\d\b(?!\.)", "1000", OFFICIAL_TEXTS[id_]) + HASH)
     assert list(failed(tmp_path).values()) == [["accuracy_every_sample"]]
 
@@ -93,8 +93,8 @@ def test_where_no_official_text_says_the_number_it_is_not_judged(tmp_path: Path)
     path = of_offline(tmp_path, GPT_OSS_120B)
     path.write_text("'exact_match': 83.130" + HASH)
     assert failed(tmp_path) == {}
-    (said,) = found(tmp_path, "accuracy_every_sample")
-    assert ": not judged:" in said
+    (line,) = found(tmp_path, "accuracy_every_sample")
+    assert ": not judged:" in line
     path = of_offline(tmp_path / "other", DEEPSEEK_R1)
     path.write_text("{'exact_match': 81.4, 'tokens_per_sample': 3886.25}" + HASH)
     assert list(failed(tmp_path / "other").values()) == [["accuracy_every_sample"]]
@@ -109,9 +109,11 @@ def test_a_scenario_that_the_round_did_not_offer_yet_is_named_and_fails(tmp_path
 
 def test_performance_and_accuracy_may_have_data_of_their_own(tmp_path: Path) -> None:
     of_offline(tmp_path, GPT_OSS_120B)
-    (said,) = found(tmp_path, "same_system")
-    assert ": passed:" in said
+    (line,) = found(tmp_path, "same_system")
+    assert ": passed:" in line
     log = tmp_path / "open/Someone/results/box/gpt-oss-120b/Offline/performance/run_1"
     detail = log / "mlperf_log_detail.txt"
     detail.write_text(detail.read_text().replace('"PyQSL"', '"AnotherQSL"'))
-    assert [rule for one in judge_folder(tmp_path) for rule in one.failed_rules] == ["same_system"]
+    assert [rule for group in judge_folder(tmp_path) for rule in group.failed_rules] == [
+        "same_system"
+    ]

@@ -45,11 +45,11 @@ class Tally:
         yield "| damage | cases | seen | by (the most) | harmless |"
         yield "|---|---:|---:|---|---:|"
         for kind in KINDS:
-            cases, seen = self.cases[kind], self.seen[kind]
+            cases, detections = self.cases[kind], self.seen[kind]
             rules = ", ".join(f"`{rule}`" for rule, _ in self.rules[kind].most_common(_MOST_RULES))
-            yield f"| {kind} | {cases:,} | {seen:,} | {rules} | {cases - seen:,} |"
-        cases, seen = self.cases.total(), self.seen.total()
-        yield f"| all | {cases:,} | {seen:,} | | {cases - seen:,} |"
+            yield f"| {kind} | {cases:,} | {detections:,} | {rules} | {cases - detections:,} |"
+        cases, detections = self.cases.total(), self.seen.total()
+        yield f"| all | {cases:,} | {detections:,} | | {cases - detections:,} |"
         yield ""
         yield "| harmless | cases |"
         yield "|---|---:|"
@@ -59,12 +59,12 @@ class Tally:
 
 def judged(tree: Tree) -> dict[str, str]:
     """The worst status of each rule, by its name."""
-    found: dict[str, str] = {}
-    for one in judge_folder(tree.root, round_of_tree(LLAMA3_1_405B)):
-        for verdict in one.verdicts:
-            before = found.get(verdict.rule, "passed")
-            found[verdict.rule] = min(before, verdict.status, key=_WORST_FIRST.index)
-    return found
+    statuses: dict[str, str] = {}
+    for group in judge_folder(tree.root, round_of_tree(LLAMA3_1_405B)):
+        for verdict in group.verdicts:
+            before = statuses.get(verdict.rule, "passed")
+            statuses[verdict.rule] = min(before, verdict.status, key=_WORST_FIRST.index)
+    return statuses
 
 
 _WORST_FIRST = ("failed", "not judged", "shortened", "passed")
@@ -78,19 +78,19 @@ def one_damage(tree: Tree, tally: Tally) -> Callable[[random.Random], None]:
         try:
             damage = KINDS[kind](rng, tree)
             statuses = judged(tree)
-            wanted = demands(tree, damage)
+            expectations = demands(tree, damage)
         finally:
             tree.heal()
-        failed = [rule for rule, status in statuses.items() if status == "failed"]
+        failures = [rule for rule, status in statuses.items() if status == "failed"]
         tally.cases[kind] += 1
-        tally.rules[kind].update(failed)
-        for demand in wanted:
+        tally.rules[kind].update(failures)
+        for demand in expectations:
             passed = all(statuses.get(rule, "passed") == "passed" for rule in demand.rules)
-            assert not (demand.rules and passed), (damage, sorted(demand.rules), failed)
-        if failed or any(demand.rules for demand in wanted):
+            assert not (demand.rules and passed), (damage, sorted(demand.rules), failures)
+        if failures or any(demand.rules for demand in expectations):
             tally.seen[kind] += 1
         else:
-            tally.harmless[", ".join(dict.fromkeys(one.harmless for one in wanted))] += 1
+            tally.harmless[", ".join(dict.fromkeys(e.harmless for e in expectations))] += 1
 
     return check
 

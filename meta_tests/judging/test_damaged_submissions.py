@@ -129,14 +129,14 @@ def test_a_systems_wrong_status_is_told_with_those_allowed(
             if v.rule == rule
         ]
 
-    (held,) = told()
-    assert held.found == "Someone, closed, datacenter, status available"
+    (valid,) = told()
+    assert valid.found == "Someone, closed, datacenter, status available"
     system = submission / "systems/box.json"
     system.write_text(system.read_text().replace('"status": "available"', f'"status": "{status}"'))
-    (refused,) = told()
-    assert (refused.status, refused.found) == ("failed", f"status '{status}'")
-    required = "Someone, closed, datacenter, status available or preview or rdi"
-    assert refused.required == required
+    (invalid,) = told()
+    assert (invalid.status, invalid.found) == ("failed", f"status '{status}'")
+    demand = "Someone, closed, datacenter, status available or preview or rdi"
+    assert invalid.required == demand
 
 
 def test_interactive_is_held_to_its_own_limits(submission: Path, tmp_path: Path) -> None:
@@ -169,9 +169,9 @@ def test_both_layouts_at_once_fail_the_layout(submission: Path, tmp_path: Path) 
 )
 def test_required_scenarios(tmp_path: Path, row: Any, scenarios: Any, why: Any) -> None:
     write_submission(tmp_path, row, V6_0, scenarios=scenarios)
-    (said,) = found(tmp_path, "required_scenarios")
-    assert (": failed:" in said) == (why is not None)
-    assert why is None or why in said
+    (line,) = found(tmp_path, "required_scenarios")
+    assert (": failed:" in line) == (why is not None)
+    assert why is None or why in line
 
 
 def test_an_unknown_benchmark_is_named_and_fails(tmp_path: Path) -> None:

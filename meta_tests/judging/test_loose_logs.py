@@ -54,9 +54,11 @@ def test_loose_logs_are_known_by_what_they_say(tmp_path: Path, scenario: Any) ->
     write_loose(tmp_path, LLAMA3_1_8B, scenario)
     judged = by_name(tmp_path)
     assert set(judged) == {"somewhere-acc", "somewhere-perf"}
-    for one in judged.values():
-        assert (one.scenario, one.category, one.round) == (scenario, "datacenter", V6_1)
-        assert all(v.passed for v in one.verdicts), [v.line for v in one.verdicts if not v.passed]
+    for group in judged.values():
+        assert (group.scenario, group.category, group.round) == (scenario, "datacenter", V6_1)
+        assert all(v.passed for v in group.verdicts), [
+            v.line for v in group.verdicts if not v.passed
+        ]
 
 
 def test_loose_logs_of_each_mode_are_known_by_the_size_of_its_data(tmp_path: Path) -> None:
@@ -66,8 +68,8 @@ def test_loose_logs_of_each_mode_are_known_by_the_size_of_its_data(tmp_path: Pat
         write_run(tmp_path / "logs" / mode[:4], run)
         (tmp_path / "logs" / mode[:4] / ACCURACY).write_text(run.accuracy_json)
     judged = by_name(tmp_path / "logs")
-    assert [one.benchmark for one in judged.values()] == [row] * 3
-    assert {name: set(one.modes) for name, one in judged.items()} == {
+    assert [group.benchmark for group in judged.values()] == [row] * 3
+    assert {name: set(group.modes) for name, group in judged.items()} == {
         "accu": {"accuracy"},
         "perf": {"performance"},
         "test": {"test07"},
@@ -208,10 +210,12 @@ def test_names_decide_where_a_loose_log_says_nothing(tmp_path: Path) -> None:
     assert judged.failed_rules == ["benchmark_known"]
 
 
-@pytest.mark.parametrize("said", ["MultiStream", "Interactive", "offline", 3])
-def test_a_scenario_that_loadgen_does_not_have_is_never_passed(tmp_path: Path, said: Any) -> None:
+@pytest.mark.parametrize("scenario_text", ["MultiStream", "Interactive", "offline", 3])
+def test_a_scenario_that_loadgen_does_not_have_is_never_passed(
+    tmp_path: Path, scenario_text: Any
+) -> None:
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "performance", V6_1)
-    run.entries["effective_scenario"] = said
+    run.entries["effective_scenario"] = scenario_text
     write_run(tmp_path / "Offline", run)
     assert failed(tmp_path) == {"Offline": ["scenarios_known"]}
 
@@ -234,16 +238,18 @@ def test_accuracy_is_taken_from_the_same_benchmark_and_scenario(
     tmp_path: Path, row: Any, scenario: Any
 ) -> None:
     def status() -> str:
-        (one,) = [v for j in judge_folder(tmp_path) for v in j.verdicts if v.rule == ACCURACY_TOO]
-        return one.status
+        (verdict,) = [
+            v for j in judge_folder(tmp_path) for v in j.verdicts if v.rule == ACCURACY_TOO
+        ]
+        return verdict.status
 
-    other = write_loose(tmp_path, row, scenario)
-    shutil.rmtree(other / "perf")
+    folder = write_loose(tmp_path, row, scenario)
+    shutil.rmtree(folder / "perf")
     server = LLAMA3_1_8B.scenario("Server")
-    write_run(other / "dc_perf", MadeRun(LLAMA3_1_8B, server, "performance", V6_1))
+    write_run(folder / "dc_perf", MadeRun(LLAMA3_1_8B, server, "performance", V6_1))
     assert status() == "not judged"
     write_loose(tmp_path / "x", LLAMA3_1_8B, "Server")
-    (tmp_path / "x/somewhere/acc").rename(other / "dc_acc")
+    (tmp_path / "x/somewhere/acc").rename(folder / "dc_acc")
     shutil.rmtree(tmp_path / "x")
     assert status() == "passed"
 
@@ -279,7 +285,7 @@ def write_own_result(root: Path) -> Path:
         write_run(folder / name, run)
         if mode != "performance":
             (folder / name / ACCURACY).write_text(run.accuracy_json)
-    scores = {one.name: one.value for one in EMBEDDED.reference.scores}
+    scores = {score.name: score.value for score in EMBEDDED.reference.scores}
     scores["gen_num"] = EMBEDDED.reference.answers
     (folder / f"Accuracy/{EMBEDDED.scorer.name}.json").write_text(json.dumps(scores))
     meta = {
@@ -295,7 +301,7 @@ def write_own_result(root: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("given", "modes", "accuracy"),
+    ("folder_given", "modes", "accuracy"),
     [
         (".", ["accuracy", "test06", "performance", "performance"], "passed"),
         ("*", ["accuracy", "test06", "performance", "performance"], "passed"),
@@ -304,16 +310,16 @@ def write_own_result(root: Path) -> Path:
     ],
 )
 def test_every_run_of_an_own_result_is_judged_by_its_summary(
-    tmp_path: Path, given: Any, modes: Any, accuracy: Any
+    tmp_path: Path, folder_given: Any, modes: Any, accuracy: Any
 ) -> None:
     write_own_result(tmp_path)
-    (root,) = tmp_path.glob(given) if given != "." else (tmp_path,)
+    (root,) = tmp_path.glob(folder_given) if folder_given != "." else (tmp_path,)
     judged = judge_folder(root)
     assert [set(j.modes) for j in judged] == [{mode} for mode in modes]
     assert [(j.category, j.scenario) for j in judged] == [("datacenter", "Server")] * len(modes)
     assert [beside_agreement(j) for j in judged] == [[]] * len(modes)
-    counted = [v.status for j in judged for v in j.verdicts if v.rule == ACCURACY_TOO]
-    assert counted == [accuracy] * modes.count("performance")
+    statuses = [v.status for j in judged for v in j.verdicts if v.rule == ACCURACY_TOO]
+    assert statuses == [accuracy] * modes.count("performance")
 
 
 def test_a_summary_far_above_says_nothing_of_a_run(tmp_path: Path) -> None:

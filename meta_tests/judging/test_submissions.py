@@ -81,20 +81,20 @@ def test_the_loadgen_key_and_any_case_of_a_scenario_are_taken(tmp_path: Path) ->
 def test_any_folder_of_a_submission_may_be_given(submission: Path, tmp_path: Path) -> None:
     assert len(judge_folder(tmp_path / "closed")) == 4
     assert len(judge_folder(submission)) == 4
-    one = {j.name: j for j in judge_folder(submission / RESULT)}
-    assert set(one) == {"Someone-box-llama3.1-8b", "Someone-box-llama3.1-8b-Server"}
-    assert all(not j.failed_rules for j in one.values())
+    by_name_of_part = {j.name: j for j in judge_folder(submission / RESULT)}
+    assert set(by_name_of_part) == {"Someone-box-llama3.1-8b", "Someone-box-llama3.1-8b-Server"}
+    assert all(not j.failed_rules for j in by_name_of_part.values())
 
 
 def test_another_round_may_be_asked_for(submission: Path, tmp_path: Path) -> None:
     for name, rules in failed(tmp_path, V6_0).items():
         assert rules == ["seeds"], name
-    wanted = failed(tmp_path, V5_1)
-    assert all(rules == ["layout", "seeds"] for rules in wanted.values())
+    failures = failed(tmp_path, V5_1)
+    assert all(rules == ["layout", "seeds"] for rules in failures.values())
 
 
 def copies_found(root: Path) -> list[str]:
-    return [one for one in found(root, "logs_of_its_own") if ": failed" in one]
+    return [line for line in found(root, "logs_of_its_own") if ": failed" in line]
 
 
 @pytest.mark.parametrize("copied", ["accuracy", "performance"])
@@ -103,10 +103,10 @@ def test_a_run_is_of_one_model(tmp_path: Path, copied: Any) -> None:
     for row in rows:
         write_submission(tmp_path, row, V6_0, scenarios=("Offline",))
     assert copies_found(tmp_path) == []
-    one, other = (
+    first, second = (
         tmp_path / "closed/Someone/results/box" / row.id / "Offline" / copied for row in rows
     )
-    shutil.copytree(one, other, dirs_exist_ok=True)
+    shutil.copytree(first, second, dirs_exist_ok=True)
     lines = copies_found(tmp_path)
     assert len(lines) == 2
     for row in rows:
@@ -149,7 +149,7 @@ def test_high_accuracy_only_makes_a_gate_stricter(
     txt.write_text(re.sub(r"'rouge1': [\d.]+", f"'rouge1': {rouge1}", txt.read_text()))
     for high_accuracy, rules in ((False, low), (True, high)):
         judged = judge_folder(tmp_path, high_accuracy=high_accuracy)
-        assert [rule for one in judged for rule in one.failed_rules] == rules
+        assert [rule for group in judged for rule in group.failed_rules] == rules
 
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="no real submissions beside the repository")
@@ -158,9 +158,9 @@ def test_real_logs_pass_every_rule_about_logs() -> None:
     assert {j.round.name for j in judged} == {"v5.1"}
     runs = [j for j in judged if j.scenario]
     assert len(runs) == 4
-    for one in runs:
+    for run in runs:
         # The files are a part of a sample tree: v5.1's logs, laid out as v6 wants them.
-        assert one.failed_rules == ["layout", "required_files"], one.name
+        assert run.failed_rules == ["layout", "required_files"], run.name
 
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="no real submissions beside the repository")
@@ -172,6 +172,6 @@ def test_a_line_taken_out_of_a_real_log_is_missed(tmp_path: Path, key: Any) -> N
         lines = log.read_text().splitlines()
         target.write_text("\n".join(x for x in lines if f'"key": "{key}"' not in x))
     rules = {"result_validity": "result_valid", "num_errors": "log_is_whole"}
-    for one in judge_folder(tmp_path):
-        if one.scenario and not (key == "early_stopping_met" and one.scenario == "Offline"):
-            assert rules.get(key, "early_stopping") in one.failed_rules
+    for group in judge_folder(tmp_path):
+        if group.scenario and not (key == "early_stopping_met" and group.scenario == "Offline"):
+            assert rules.get(key, "early_stopping") in group.failed_rules

@@ -43,5 +43,5 @@ def test_where_loadgen_does_not_say_how_many_it_takes_it_takes_all() -> None:
     run = MadeRun(GPT_OSS_120B, GPT_OSS_120B.scenario("Offline"), "accuracy")
     del run.entries["effective_accuracy_sample_count"]
     run.entries["qsl_reported_total_count"] = GPT_OSS_120B.samples
-    found = set(not_passed(judge(run.facts())))
-    assert {"accuracy_every_sample", "accuracy_whole_dataset"} <= found
+    failures = set(not_passed(judge(run.facts())))
+    assert {"accuracy_every_sample", "accuracy_whole_dataset"} <= failures

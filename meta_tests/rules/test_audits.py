@@ -55,8 +55,8 @@ def test_a_draw_with_replacement_is_the_setting_of_v6_0(mode: Mode, submitted: b
 def test_from_v6_1_on_each_sample_is_issued_once(mode: Mode) -> None:
     settings, every_sample = f"{mode}_settings", f"{mode}_every_sample"
     assert statuses(drawn(mode, "Offline", "v6.1")) == {settings: "failed"}
-    found = statuses(drawn(mode, "Server", "v6.1"))
-    assert found == {settings: "failed", every_sample: "failed"}
+    by_rule = statuses(drawn(mode, "Server", "v6.1"))
+    assert by_rule == {settings: "failed", every_sample: "failed"}
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -97,5 +97,5 @@ def test_submitted_answers_without_a_log_of_the_draw_decide_nothing_in_v6_0() ->
         run = drawn("test07", "Server", round_, submitted=True)
         facts = run.facts()
         bare = replace(facts, logs=replace(facts.logs, files={}))
-        (found,) = [v for v in judge(bare) if v.rule == "test07_every_sample"]
-        assert found.status == status
+        (verdict,) = [v for v in judge(bare) if v.rule == "test07_every_sample"]
+        assert verdict.status == status

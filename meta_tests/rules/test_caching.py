@@ -36,9 +36,9 @@ def test_too_few_pairs_decide_nothing() -> None:
 
 
 def test_without_a_block_nothing_passes_for_speed() -> None:
-    found = judge(replace(made().facts(), caching=Caching((), 0)))
-    assert statuses(found)["caching_speed"] == "failed"
-    assert statuses(found)["caching_samples"] == "failed"
+    verdicts = judge(replace(made().facts(), caching=Caching((), 0)))
+    assert statuses(verdicts)["caching_speed"] == "failed"
+    assert statuses(verdicts)["caching_samples"] == "failed"
 
 
 def test_a_pair_without_a_time_is_none() -> None:
@@ -55,9 +55,9 @@ def test_answers_of_a_server_of_text_alone_need_not_have_the_length(
     run = made()
     run.caching[3].answers[0] = (run.caching[3].answers[0][0], (7,))
     run.broken_lines.append(line("error_runtime", ONE_TOKEN, error=True))
-    found = statuses(judge(replace(run.facts(), text_alone=text_alone)))
+    by_rule = statuses(judge(replace(run.facts(), text_alone=text_alone)))
     errors = {} if text_alone else {"caching_no_loadgen_errors": "failed"}
-    assert found == {"caching_answers": status, **errors}
+    assert by_rule == {"caching_answers": status, **errors}
 
 
 def test_the_audit_conf_is_no_error() -> None:

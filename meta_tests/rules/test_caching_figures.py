@@ -17,9 +17,9 @@ PAIRS = st.lists(st.tuples(SECONDS, SECONDS), min_size=1, max_size=30)
 
 
 def interval(pairs: list[tuple[float, float]]) -> Interval:
-    found = interval_of(pairs)
-    assert found is not None
-    return found
+    estimate = interval_of(pairs)
+    assert estimate is not None
+    return estimate
 
 
 def ratios(*values: float) -> list[tuple[float, float]]:
@@ -33,36 +33,36 @@ def test_no_pair_says_nothing() -> None:
 
 @pytest.mark.parametrize("pairs", range(1, 9))
 def test_too_few_pairs_have_no_ends(pairs: int) -> None:
-    found = interval(ratios(*[9.0] * pairs))
-    assert (found.low, found.high, found.finding) == (None, None, "cannot tell")
+    estimate = interval(ratios(*[9.0] * pairs))
+    assert (estimate.low, estimate.high, estimate.finding) == (None, None, "cannot tell")
 
 
 def signed_rank_chance(pairs: int, most: int) -> float:
     """The chance that the ranks of the positive signs sum up to at most so much, by enumeration."""
     draws = itertools.product((0, 1), repeat=pairs)
     sums = [sum(rank for rank, sign in enumerate(draw, 1) if sign) for draw in draws]
-    return sum(one <= most for one in sums) / len(sums)
+    return sum(total <= most for total in sums) / len(sums)
 
 
 @pytest.mark.parametrize("pairs", [10, 12, 14])
 def test_the_ends_are_those_of_the_signed_rank_test(pairs: int) -> None:
     """The widest interval that leaves out at most the risk of one look on each side."""
     chance = random.Random(pairs)
-    drawn = [chance.gauss(0.02, 0.1) for _ in range(pairs)]
-    found = interval(ratios(*map(math.exp, drawn)))
-    walsh = sorted((a + b) / 2 for a, b in itertools.combinations_with_replacement(drawn, 2))
+    noise = [chance.gauss(0.02, 0.1) for _ in range(pairs)]
+    estimate = interval(ratios(*map(math.exp, noise)))
+    walsh = sorted((a + b) / 2 for a, b in itertools.combinations_with_replacement(noise, 2))
     risk = RISK / len(LOOKS)
     left_out = [k for k in range(1, 40) if signed_rank_chance(pairs, k - 1) <= risk][-1]
-    assert found.low == pytest.approx(math.expm1(walsh[left_out - 1]))
-    assert found.high == pytest.approx(math.expm1(walsh[-left_out]))
+    assert estimate.low == pytest.approx(math.expm1(walsh[left_out - 1]))
+    assert estimate.high == pytest.approx(math.expm1(walsh[-left_out]))
 
 
 @given(PAIRS, st.floats(0.01, 100))
 def test_the_unit_of_time_does_not_matter(pairs: list[tuple[float, float]], unit: float) -> None:
-    one, other = interval(pairs), interval([(mix * unit, same * unit) for mix, same in pairs])
-    assert other.faster == pytest.approx(one.faster, abs=1e-9)
-    assert other.low == pytest.approx(one.low, abs=1e-9)
-    assert other.high == pytest.approx(one.high, abs=1e-9)
+    plain, scaled = interval(pairs), interval([(mix * unit, same * unit) for mix, same in pairs])
+    assert scaled.faster == pytest.approx(plain.faster, abs=1e-9)
+    assert scaled.low == pytest.approx(plain.low, abs=1e-9)
+    assert scaled.high == pytest.approx(plain.high, abs=1e-9)
 
 
 @given(PAIRS, st.randoms(use_true_random=False))
@@ -71,23 +71,23 @@ def test_the_order_of_the_pairs_does_not_matter(
 ) -> None:
     shuffled = list(pairs)
     chance.shuffle(shuffled)
-    one, other = interval(pairs), interval(shuffled)
-    assert (one.faster, one.low, one.high) == (other.faster, other.low, other.high)
+    before, after = interval(pairs), interval(shuffled)
+    assert (before.faster, before.low, before.high) == (after.faster, after.low, after.high)
 
 
 @given(PAIRS)
 def test_what_is_faster_one_way_is_slower_the_other(pairs: list[tuple[float, float]]) -> None:
-    one, other = interval(pairs), interval([(same, mix) for mix, same in pairs])
-    assert math.log1p(one.faster) == pytest.approx(-math.log1p(other.faster), abs=1e-9)
-    assume(one.low is not None and other.high is not None)
-    assert math.log1p(one.low or 0) == pytest.approx(-math.log1p(other.high or 0), abs=1e-9)
+    forward, backward = interval(pairs), interval([(same, mix) for mix, same in pairs])
+    assert math.log1p(forward.faster) == pytest.approx(-math.log1p(backward.faster), abs=1e-9)
+    assume(forward.low is not None and backward.high is not None)
+    assert math.log1p(forward.low or 0) == pytest.approx(-math.log1p(backward.high or 0), abs=1e-9)
 
 
 @given(PAIRS)
 def test_the_interval_holds_its_estimate(pairs: list[tuple[float, float]]) -> None:
-    found = interval(pairs)
-    if found.low is not None and found.high is not None:
-        assert found.low <= found.faster <= found.high
+    estimate = interval(pairs)
+    if estimate.low is not None and estimate.high is not None:
+        assert estimate.low <= estimate.faster <= estimate.high
 
 
 @given(PAIRS, st.integers(0, 29), st.floats(1, 100))
@@ -102,7 +102,7 @@ def test_a_slower_mix_never_makes_a_cache_less_likely(
 
 
 @pytest.mark.parametrize(
-    ("found", "finding"),
+    ("estimate", "finding"),
     [
         (Interval(0.0, -0.01, 0.01), "no caching"),
         (Interval(0.05, 0.0, MOST_FASTER), "cannot tell"),
@@ -113,8 +113,8 @@ def test_a_slower_mix_never_makes_a_cache_less_likely(
         (Interval(9.0, None, None), "cannot tell"),
     ],
 )
-def test_the_finding_follows_from_the_ends(found: Interval, finding: str) -> None:
-    assert found.finding == finding
+def test_the_finding_follows_from_the_ends(estimate: Interval, finding: str) -> None:
+    assert estimate.finding == finding
 
 
 def test_an_interval_says_itself_in_words() -> None:
@@ -128,14 +128,14 @@ def test_an_interval_says_itself_in_words() -> None:
 def test_at_the_limit_each_wrong_finding_is_as_rare_as_said(spread: float) -> None:
     """Audits simulated to their end, at the limit itself, where both findings err most easily."""
     chance = random.Random(spread)
-    audits, found = 400, []
+    audits, findings = 400, []
     for _ in range(audits):
         pairs: list[tuple[float, float]] = []
         for pair in range(1, LOOKS[-1] + 1):
             pairs.append((math.exp(math.log1p(MOST_FASTER) + chance.gauss(0, spread)), 1.0))
             if pair in LOOKS and interval(pairs).finding != "cannot tell":
                 break
-        found.append(interval(pairs).finding)
+        findings.append(interval(pairs).finding)
     # 2 of 400 are expected of each at most; 9 come by chance once in 4,000 such tests.
-    assert found.count("caching") < 9
-    assert found.count("no caching") < 9
+    assert findings.count("caching") < 9
+    assert findings.count("no caching") < 9

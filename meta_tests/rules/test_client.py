@@ -24,8 +24,8 @@ def facts_of(scenario: str, remote: RemoteRun | None, mode: Mode = "performance"
 
 
 def client_bound(scenario: str, remote: RemoteRun | None) -> Verdict:
-    (found,) = [v for v in judge(facts_of(scenario, remote)) if v.rule == "client_bound"]
-    return found
+    (verdict,) = [v for v in judge(facts_of(scenario, remote)) if v.rule == "client_bound"]
+    return verdict
 
 
 def test_an_engine_in_this_process_has_no_client() -> None:
@@ -45,20 +45,23 @@ def test_a_full_processor_fails_with_its_number_in_smoke_too() -> None:
     for scenario in ("Offline", "Server"):
         facts = facts_of(scenario, remote_run(busy_share=0.973))
         for smoke in (False, True):
-            (found,) = [v for v in judge(replace(facts, smoke=smoke)) if not v.passed]
-            assert (found.rule, found.status) == ("client_bound", "failed")
-            assert found.found == "97.3% of a core, out 0.20 ms, back 0.30 ms at p99"
-            assert found.why == "a client process used 97.3% of a core"
+            (verdict,) = [v for v in judge(replace(facts, smoke=smoke)) if not v.passed]
+            assert (verdict.rule, verdict.status) == ("client_bound", "failed")
+            assert verdict.found == "97.3% of a core, out 0.20 ms, back 0.30 ms at p99"
+            assert verdict.why == "a client process used 97.3% of a core"
 
 
 def test_where_queries_come_one_by_one_a_delay_fails_and_in_offline_none_does() -> None:
     late = remote_run(out_ms=1.5, back_ms=None)
-    found = client_bound("Server", late)
-    assert (found.status, found.why) == ("failed", "out 1.50 ms at p99; back not measured at p99")
+    verdict = client_bound("Server", late)
+    assert (verdict.status, verdict.why) == (
+        "failed",
+        "out 1.50 ms at p99; back not measured at p99",
+    )
     assert client_bound("Offline", late).passed
     in_smoke = replace(facts_of("Server", late), smoke=True)
-    (found,) = [v for v in judge(in_smoke) if v.rule == "client_bound"]
-    assert found.status == "shortened"
+    (verdict,) = [v for v in judge(in_smoke) if v.rule == "client_bound"]
+    assert verdict.status == "shortened"
 
 
 # What a server did otherwise than asked
@@ -75,11 +78,11 @@ def test_a_server_that_did_not_do_as_asked_fails_smoke_too(
     mode: Any, rule: Any, smoke: Any
 ) -> None:
     facts = replace(facts_of("Server", remote_run(departures=(CUT,)), mode), smoke=smoke)
-    (found,) = [v for v in judge(facts) if not v.passed]
-    assert (found.rule, found.status, found.found) == (rule, "failed", CUT)
-    both = replace(facts, departures=("at most 16 new tokens, not 128",))
-    (found,) = [v for v in judge(both) if not v.passed]
-    assert (found.status, found.found) == ("failed", f"at most 16 new tokens, not 128, {CUT}")
+    (verdict,) = [v for v in judge(facts) if not v.passed]
+    assert (verdict.rule, verdict.status, verdict.found) == (rule, "failed", CUT)
+    cached_and_short = replace(facts, departures=("at most 16 new tokens, not 128",))
+    (verdict,) = [v for v in judge(cached_and_short) if not v.passed]
+    assert (verdict.status, verdict.found) == ("failed", f"at most 16 new tokens, not 128, {CUT}")
 
 
 def test_of_text_alone_no_token_is_judged() -> None:
@@ -102,11 +105,11 @@ def test_whether_text_is_all_that_a_server_gives_is_in_the_engines_own_words() -
 def test_a_cache_that_a_server_does_not_tell_of_is_not_judged(
     cached: int | None, status: str
 ) -> None:
-    (found,) = [
+    (verdict,) = [
         v
         for v in judge(facts_of("Server", remote_run(cached=cached)))
         if v.rule == "cached_prompt_tokens"
     ]
-    assert found.status == status
+    assert verdict.status == status
     accuracy = judge(facts_of("Server", remote_run(cached=cached), "accuracy"))
     assert [v.status for v in accuracy if v.rule == "accuracy_generation"] == ["passed"]

@@ -59,8 +59,8 @@ def test_a_line_that_a_rule_reads_is_never_missed(run: Any, data: st.DataObject)
 @settings(max_examples=200, deadline=None)
 @given(run=runs(), data=st.data())
 def test_a_value_of_a_wrong_kind_never_passes(run: Any, data: st.DataObject) -> None:
-    asked = [key for key in keys_read(run) if key not in PRESENCE_ONLY]
-    key = data.draw(st.sampled_from(asked))
+    decisive = [key for key in keys_read(run) if key not in PRESENCE_ONLY]
+    key = data.draw(st.sampled_from(decisive))
     wrong = data.draw(
         st.sampled_from([[], {}, "", "x", -1, float("nan"), 10**400, [[1]], "\ud800"])
     )
@@ -89,9 +89,9 @@ def test_a_line_that_cannot_be_read_never_passes(run: Any, data: st.DataObject) 
 @settings(max_examples=60, deadline=None)
 @given(run=runs(), data=st.data())
 def test_a_key_said_twice_never_passes(run: Any, data: st.DataObject) -> None:
-    others = ("loadgen_", "power_", "generated_")
-    asked = [key for key in keys_read(run) if not key.startswith(others)]
-    key = data.draw(st.sampled_from(asked))
+    prefixes = ("loadgen_", "power_", "generated_")
+    decisive = [key for key in keys_read(run) if not key.startswith(prefixes)]
+    key = data.draw(st.sampled_from(decisive))
     run.broken_lines.append(line(key, run.entries[key]))
     assert not_passed(judge(run.facts()))
 
@@ -102,9 +102,9 @@ def test_random_bytes_never_raise_and_are_told_in_one_line(run: Any, data: st.Da
     raw = bytearray(run.detail_text.encode())
     for _ in range(data.draw(st.integers(1, 20))):
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
-    for found in judge(run.facts(raw.decode("utf-8", errors="replace"))):
-        assert found.line.isprintable()
-        json.dumps(found.as_json()).encode()
+    for verdict in judge(run.facts(raw.decode("utf-8", errors="replace"))):
+        assert verdict.line.isprintable()
+        json.dumps(verdict.as_json()).encode()
 
 
 @settings(max_examples=100, deadline=None)
@@ -117,7 +117,7 @@ def test_a_missing_detail_log_fails_every_rule_that_needs_it() -> None:
     run = MadeRun(*every_scenario()[0], "performance")
     facts = run.facts("")
     files = {k: v for k, v in facts.logs.files.items() if k != DETAIL}
-    failed = not_passed(judge(replace(facts, logs=replace(facts.logs, files=files))))
+    failures = not_passed(judge(replace(facts, logs=replace(facts.logs, files=files))))
     needless = {"no_loadgen_errors", "accuracy_passed", "generation", "client_bound"}
     needless.add("cached_prompt_tokens")
-    assert set(rule_names(run)) - set(failed) == needless
+    assert set(rule_names(run)) - set(failures) == needless

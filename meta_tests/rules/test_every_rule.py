@@ -54,10 +54,10 @@ def test_answers_are_as_long_as_in_the_accuracy_run_where_that_has_the_same_samp
     run = MadeRun(where[0], where[1], "performance")
     assert run.accuracy_tokens is not None
     run.accuracy_tokens = replace(run.accuracy_tokens, mean=2 * run.accuracy_tokens.mean)
-    found = set(not_passed(judge(run.facts())))
+    failures = set(not_passed(judge(run.facts())))
     own = where[0].accuracy_samples is not None
     assert own == (where[0].id == "gpt-oss-120b")
-    assert found == (set() if own else {"tokens_as_in_accuracy"})
+    assert failures == (set() if own else {"tokens_as_in_accuracy"})
 
 
 @pytest.mark.parametrize("name", BREAKS)
@@ -74,6 +74,6 @@ def test_a_break_of_one_rule_is_seen_by_that_rule_alone(name: Any, data: st.Data
     submitted = rule.submitted_only or (not rule.session_only and data.draw(st.booleans()))
     run = MadeRun(benchmark, scenario, cast(Mode, rule.subject), submitted=submitted)
     BREAKS[name](run, data)
-    found = set(not_passed(judge(run.facts())))
-    assert name in found
-    assert found - AGREEMENT <= {name, *FOLLOWING.get(name, ())}
+    failures = set(not_passed(judge(run.facts())))
+    assert name in failures
+    assert failures - AGREEMENT <= {name, *FOLLOWING.get(name, ())}

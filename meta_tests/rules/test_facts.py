@@ -22,8 +22,10 @@ def test_the_whole_data_set_has_the_benchmarks_own_reference() -> None:
     # A local copy has another name and as many samples.
     assert find_reference(EDGE, EDGE.model, "/data/eval.json", 5_000) == (EDGE.reference, "")
     copy = dict(OFFICIAL.shape) | {"architectures": ["LlamaForCausalLM"]}
-    found, _ = find_reference(OFFICIAL, "/models/llama", "cnn_dailymail", 13_368, model_config=copy)
-    assert found is OFFICIAL.reference
+    reference, _ = find_reference(
+        OFFICIAL, "/models/llama", "cnn_dailymail", 13_368, model_config=copy
+    )
+    assert reference is OFFICIAL.reference
 
 
 def test_the_embedded_samples_have_a_reference_of_any_number() -> None:
@@ -68,21 +70,28 @@ def test_where_there_is_no_reference_the_reason_is_said(
     workload: Any, model: Any, dataset: Any, samples: Any, why: Any
 ) -> None:
     assert find_reference(workload, model, dataset, samples) == (None, why)
-    other = {"model_type": "x"}
-    assert find_reference(workload, model, dataset, samples, model_config=other) == (None, why)
-
-
-@pytest.mark.parametrize(("available", "known"), [(13_368, True), (13_367, False), (20_000, False)])
-def test_other_data_than_the_benchmarks_is_a_copy_only_where_it_is_as_large(
-    available: Any, known: Any
-) -> None:
-    found, why = find_reference(OFFICIAL, OFFICIAL.model, "mine.json", 13_368, available=available)
-    assert (found is not None) == known
-    assert why == ("" if known else "no reference accuracy is known for the data mine.json")
+    model_config = {"model_type": "x"}
+    assert find_reference(workload, model, dataset, samples, model_config=model_config) == (
+        None,
+        why,
+    )
 
 
 @pytest.mark.parametrize(
-    ("max_new_tokens", "engine", "found"),
+    ("available", "is_known"), [(13_368, True), (13_367, False), (20_000, False)]
+)
+def test_other_data_than_the_benchmarks_is_a_copy_only_where_it_is_as_large(
+    available: Any, is_known: Any
+) -> None:
+    reference, why = find_reference(
+        OFFICIAL, OFFICIAL.model, "mine.json", 13_368, available=available
+    )
+    assert (reference is not None) == is_known
+    assert why == ("" if is_known else "no reference accuracy is known for the data mine.json")
+
+
+@pytest.mark.parametrize(
+    ("max_new_tokens", "engine", "departures"),
     [
         (128, {}, ()),
         (128, {"enable_prefix_caching": False, "dtype": "bfloat16"}, ()),
@@ -91,9 +100,9 @@ def test_other_data_than_the_benchmarks_is_a_copy_only_where_it_is_as_large(
     ],
 )
 def test_another_generation_is_told_by_the_engine_itself(
-    max_new_tokens: Any, engine: Any, found: Any
+    max_new_tokens: Any, engine: Any, departures: Any
 ) -> None:
-    assert find_departures(OFFICIAL, max_new_tokens, engine) == found
+    assert find_departures(OFFICIAL, max_new_tokens, engine) == departures
 
 
 @pytest.mark.parametrize(
@@ -112,10 +121,10 @@ def test_a_mode_with_data_of_its_own_is_known_by_their_size(
 ) -> None:
     workload = GPT_OSS_120B.workload
     assert workload is not None
-    found = find_reference(
+    result = find_reference(
         workload, workload.model, "/data", answers, available=available, whole=whole
     )
-    assert found == ((workload.reference, "") if not why else (None, why))
+    assert result == ((workload.reference, "") if not why else (None, why))
 
 
 def test_only_modes_of_other_data_than_accuracys_have_a_size_of_their_own() -> None:
@@ -131,14 +140,14 @@ def test_only_modes_of_other_data_than_accuracys_have_a_size_of_their_own() -> N
     assert {LLAMA3_1_8B.own_samples_of(mode) for mode in MODES} == {None}
 
 
-@pytest.mark.parametrize(("scenario", "allowed"), [("Interactive", True), ("Server", False)])
+@pytest.mark.parametrize(("scenario", "is_allowed"), [("Interactive", True), ("Server", False)])
 def test_tokens_are_proposed_only_where_the_benchmark_allows_it(
-    scenario: Any, allowed: Any
+    scenario: Any, is_allowed: Any
 ) -> None:
-    one = GPT_OSS_120B.scenario(scenario)
-    assert find_speculation(GPT_OSS_120B, one, {}) == ()
-    found = find_speculation(GPT_OSS_120B, one, {"speculative": "eagle3"})
-    assert found == (() if allowed else ("speculative decoding (eagle3)",))
+    place = GPT_OSS_120B.scenario(scenario)
+    assert find_speculation(GPT_OSS_120B, place, {}) == ()
+    departures = find_speculation(GPT_OSS_120B, place, {"speculative": "eagle3"})
+    assert departures == (() if is_allowed else ("speculative decoding (eagle3)",))
 
 
 def test_a_round_offers_a_part_of_the_scenarios() -> None:

@@ -28,9 +28,9 @@ NANOSECONDS = st.integers(1, 10**12)
 
 def places(values: list[int]) -> tuple[float, ...]:
     """Minimum, percentiles and maximum as LoadGen takes them."""
-    ordered = sorted(values)
-    taken = [ordered[int(len(ordered) * (float(p) / 100))] for p in PERCENTILES]
-    return (ordered[0], *taken, ordered[-1])
+    ascending = sorted(values)
+    percentiles = [ascending[int(len(ascending) * (float(p) / 100))] for p in PERCENTILES]
+    return (ascending[0], *percentiles, ascending[-1])
 
 
 @given(st.lists(NANOSECONDS, min_size=1, max_size=300))
@@ -47,17 +47,17 @@ def test_bounds_of_a_mean_are_no_wider_than_they_need_be() -> None:
 
 def test_a_sum_beyond_64_bits_is_known_by_what_is_left_of_it() -> None:
     count, mean = 1_700_000, 12_000_000_000_000
-    left = (count * mean % 2**64) // count
-    found, wraps = _unwrapped(left, Range(mean * 0.5, mean * 1.1), count)
-    assert wraps == 1 and abs(found - mean) < 2
+    remainder = (count * mean % 2**64) // count
+    mean_ns, wraps = _unwrapped(remainder, Range(mean * 0.5, mean * 1.1), count)
+    assert wraps == 1 and abs(mean_ns - mean) < 2
     assert _unwrapped(mean, Range(mean * 0.5, mean * 1.1), count) == (mean, 0)
 
 
 @given(st.floats(1e-9, 1e15))
 def test_what_was_printed_is_within_what_it_may_have_been(value: Any) -> None:
-    said = float(f"{value:.6g}")
-    assert Range.of_printed(said).holds(value)
-    assert Range.of_printed(said).high - Range.of_printed(said).low <= 1.1e-5 * said
+    figure = float(f"{value:.6g}")
+    assert Range.of_printed(figure).holds(value)
+    assert Range.of_printed(figure).high - Range.of_printed(figure).low <= 1.1e-5 * figure
 
 
 ANSWERS = st.lists(
@@ -70,7 +70,7 @@ def test_the_figures_of_any_answers_pass(answers: Any, late: Any) -> None:
     """A Server run's rules on latencies, of answers of any lengths and paces."""
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance")
     whole = [ttft + tpot * (tokens - 1) for ttft, tpot, tokens in answers]
-    ttfts, tpots = [one[0] for one in answers], [one[1] for one in answers]
+    ttfts, tpots = [answer[0] for answer in answers], [answer[1] for answer in answers]
     for family, values in ((LATENCY, whole), (TTFT, ttfts), (TPOT, tpots)):
         low, *shares, high = places(values)
         run.entries |= {family.least: low, family.most: high}
@@ -78,7 +78,7 @@ def test_the_figures_of_any_answers_pass(answers: Any, late: Any) -> None:
             family.percentile.format(p): v for p, v in zip(PERCENTILES, shares, strict=True)
         }
         run.entries[family.mean] = sum(values) // len(values)
-    count, tokens = len(answers), sum(one[2] for one in answers)
+    count, tokens = len(answers), sum(answer[2] for answer in answers)
     done_s = 600 + whole[-1] / 1e9
     run.entries |= {
         "result_query_count": count,
@@ -90,27 +90,29 @@ def test_the_figures_of_any_answers_pass(answers: Any, late: Any) -> None:
         "result_completed_tokens_per_second": six(tokens / done_s),
         "result_token_throughput": six(tokens / (sum(whole) // count * count)),
     }
-    found = not_passed(judge(run.facts()))
+    failures = not_passed(judge(run.facts()))
     of_latency = {"percentile_order", "mean_in_percentiles", "token_times", "token_rate"}
     of_latency |= {"issued_token_rate"}
-    assert {name: line for name, line in found.items() if name in of_latency} == {}
+    assert {name: line for name, line in failures.items() if name in of_latency} == {}
 
 
 @pytest.mark.parametrize("name", ["Server", "Interactive"])
 def test_no_query_is_issued_before_its_time_or_after_its_answer(name: Any) -> None:
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario(name), "performance")
-    said = run.entries["result_completed_tokens_per_second"]
-    due, done = (run.entries[f"result_{one}_samples_per_sec"] for one in ("scheduled", "completed"))
+    tokens_rate = run.entries["result_completed_tokens_per_second"]
+    due_rate, end_rate = (
+        run.entries[f"result_{kind}_samples_per_sec"] for kind in ("scheduled", "completed")
+    )
     for rate, status in (
         # The figures that it is made of are rounded themselves.
-        (said * due / done * (1 - 2e-5), "passed"),
-        (said, "passed"),
-        (said * due / done * 1.001, "failed"),
-        (said * 0.999, "failed"),
+        (tokens_rate * due_rate / end_rate * (1 - 2e-5), "passed"),
+        (tokens_rate, "passed"),
+        (tokens_rate * due_rate / end_rate * 1.001, "failed"),
+        (tokens_rate * 0.999, "failed"),
     ):
         run.entries["result_token_throughput_with_loadgen_overhead"] = six(rate)
-        (found,) = [v for v in judge(run.facts()) if v.rule == "issued_token_rate"]
-        assert found.status == status, found.line
+        (verdict,) = [v for v in judge(run.facts()) if v.rule == "issued_token_rate"]
+        assert verdict.status == status, verdict.line
 
 
 def six(value: float) -> float:

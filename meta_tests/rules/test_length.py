@@ -12,12 +12,14 @@ from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B_EDGE
 from mlperf_suite.rules import judge
 
 
-@pytest.mark.parametrize(("queries", "failed"), [(1024, []), (1023, ["min_queries"])])
-def test_single_stream_without_early_stopping_needs_1024_queries(queries: Any, failed: Any) -> None:
+@pytest.mark.parametrize(("queries", "failures"), [(1024, []), (1023, ["min_queries"])])
+def test_single_stream_without_early_stopping_needs_1024_queries(
+    queries: Any, failures: Any
+) -> None:
     run = MadeRun(LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenario("SingleStream"), "performance")
     run.entries = {k: v for k, v in run.entries.items() if not k.startswith("early_stopping")}
     run.entries["result_query_count"] = queries
-    assert list(without_agreement(judge(run.facts()))) == failed
+    assert list(without_agreement(judge(run.facts()))) == failures
 
 
 JUST_ENOUGH = {

@@ -129,8 +129,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_each_damage_has_its_rules() -> None:
     assert list(BROKEN) == list(DAMAGES)
-    broken = {f"power_{rule}" for rules in BROKEN.values() for rule in rules.split()}
-    assert broken == {rule.name for rule in rules_of("power")}
+    rules_broken = {f"power_{rule}" for rules in BROKEN.values() for rule in rules.split()}
+    assert rules_broken == {rule.name for rule in rules_of("power")}
 
 
 @pytest.mark.parametrize("name", DAMAGES)
@@ -138,25 +138,27 @@ def test_a_damage_breaks_its_rules_and_no_other(tmp_path: Path, whole: Path, nam
     folder = tmp_path / "performance"
     shutil.copytree(whole, folder)
     DAMAGES[name](folder)
-    found = own(folder, OFFLINE)
-    broken = [rule.removeprefix("power_") for rule, holds in found.items() if holds is False]
-    assert " ".join(broken) == BROKEN[name]
+    verdicts = own(folder, OFFLINE)
+    rules_broken = [
+        rule.removeprefix("power_") for rule, holds in verdicts.items() if holds is False
+    ]
+    assert " ".join(rules_broken) == BROKEN[name]
 
 
 def test_the_figures_are_the_mean_within_the_load(whole: Path) -> None:
     facts = facts_of(whole, OFFLINE)
-    found, rate = power_figures(facts), facts.detail[OFFLINE.metric]
-    assert (found.watts, found.metric, found.unit) == (WATTS, WATTS, "W")
-    assert found.efficiency == pytest.approx(rate / WATTS)
-    (said,) = (v.found for v in judge(facts) if v.rule == "power_samples")
-    assert said == f"9,436 W, {rate / WATTS:,.4g} tokens/s a W"
+    figures, rate = power_figures(facts), facts.detail[OFFLINE.metric]
+    assert (figures.watts, figures.metric, figures.unit) == (WATTS, WATTS, "W")
+    assert figures.efficiency == pytest.approx(rate / WATTS)
+    (words,) = (v.found for v in judge(facts) if v.rule == "power_samples")
+    assert words == f"9,436 W, {rate / WATTS:,.4g} tokens/s a W"
 
 
 def test_single_stream_has_millijoules_a_query(tmp_path: Path) -> None:
     facts = facts_of(write(tmp_path, SINGLE), SINGLE)
-    found, queries = power_figures(facts), facts.detail["result_query_count"]
-    assert found.metric == pytest.approx(WATTS * LENGTH.total_seconds() * 1000 / queries)
-    assert found.efficiency == pytest.approx(1000 / found.metric)
+    figures, queries = power_figures(facts), facts.detail["result_query_count"]
+    assert figures.metric == pytest.approx(WATTS * LENGTH.total_seconds() * 1000 / queries)
+    assert figures.efficiency == pytest.approx(1000 / figures.metric)
 
 
 def test_a_run_without_power_has_no_rules_of_it(tmp_path: Path) -> None:

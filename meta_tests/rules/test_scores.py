@@ -47,9 +47,9 @@ OF_LENGTH = [b for b in BENCHMARKS.values() if any(o.unit != "%" for o in b.refe
 def test_lengths_at_their_limits_pass(row: Any) -> None:
     run = MadeRun(row, row.scenarios[0], "accuracy", submitted=True)
     run.accuracy_bytes = MAX_ACCURACY_LOG_BYTES
-    (expected,) = [one for one in row.reference.scores if one.unit != "%"]
-    for limit in (expected.low() * 1.001, expected.high * 0.999):
-        run.scores[expected.name] = round(limit, 6)
+    (score,) = [s for s in row.reference.scores if s.unit != "%"]
+    for limit in (score.low() * 1.001, score.high * 0.999):
+        run.scores[score.name] = round(limit, 6)
         assert not_passed(judge(run.facts())) == {}
 
 
@@ -62,10 +62,10 @@ def test_without_a_reference_no_figure_is_judged_and_the_reason_is_said(smoke: A
         unreferenced=why,
         smoke=smoke,
     )
-    told = gates(facts)
-    assert set(told) == set(LLAMA3_1_8B.metrics)
-    assert {(v.status, v.why) for v in told.values()} == {("not judged", why)}
-    assert told["rouge1"].found == "38.7792" and told["gen_len"].found == "8,167,644"
+    verdicts = gates(facts)
+    assert set(verdicts) == set(LLAMA3_1_8B.metrics)
+    assert {(v.status, v.why) for v in verdicts.values()} == {("not judged", why)}
+    assert verdicts["rouge1"].found == "38.7792" and verdicts["gen_len"].found == "8,167,644"
     assert accuracy_verdict(judge(facts)) is None
 
 
@@ -79,10 +79,10 @@ def test_what_was_not_scored_is_not_judged_only_where_that_is_nobodys_fault() ->
 def test_a_verdict_shows_percentages_with_their_share_and_lengths_with_their_unit() -> None:
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenarios[0], "accuracy")
     run.scores |= {"rouge1": 38.5, "gen_len": 41_464.0}
-    expected = at_least("rouge1", 39.0135, 0.97, 0.98), within("gen_len", "characters", 41_681)
-    facts = replace(run.facts(), reference=ReferenceAccuracy(expected, 84, "made up"))
-    told = gates(facts)
-    rouge1, gen_len = told["rouge1"], told["gen_len"]
+    scores = at_least("rouge1", 39.0135, 0.97, 0.98), within("gen_len", "characters", 41_681)
+    facts = replace(run.facts(), reference=ReferenceAccuracy(scores, 84, "made up"))
+    verdicts = gates(facts)
+    rouge1, gen_len = verdicts["rouge1"], verdicts["gen_len"]
     assert (rouge1.status, rouge1.found) == ("passed", "38.5000")
     assert rouge1.required == "at least 37.8431"
     assert rouge1.why == "97% of the reference 39.0135"
@@ -96,18 +96,18 @@ def test_a_verdict_shows_percentages_with_their_share_and_lengths_with_their_uni
 
 def test_a_mean_length_is_shown_with_its_decimals() -> None:
     row = BENCHMARKS["llama2-70b-99"]
-    told = gates(MadeRun(row, row.scenarios[0], "accuracy").facts())["tokens_per_sample"]
-    assert (told.found, told.required) == ("294.45 tokens", "265.00 to 323.90 tokens")
+    verdict = gates(MadeRun(row, row.scenarios[0], "accuracy").facts())["tokens_per_sample"]
+    assert (verdict.found, verdict.required) == ("294.45 tokens", "265.00 to 323.90 tokens")
 
 
-@pytest.mark.parametrize(("found", "status"), [(2.0, "passed"), (1.9, "failed"), (1e9, "passed")])
-def test_a_figure_without_an_upper_limit_has_none(found: Any, status: Any) -> None:
+@pytest.mark.parametrize(("figure", "status"), [(2.0, "passed"), (1.9, "failed"), (1e9, "passed")])
+def test_a_figure_without_an_upper_limit_has_none(figure: Any, status: Any) -> None:
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenarios[0], "accuracy")
-    run.scores["gen_len"] = found
-    expected = ExpectedScore("gen_len", "points", 4, 0.5, 0.5)
-    reference = ReferenceAccuracy((expected,), 13_368, "made up")
-    told = gates(replace(run.facts(), reference=reference))
-    assert told["gen_len"].status == status
-    assert told["gen_len"].required == "at least 2 points"
-    assert told["rouge1"].why == "no reference accuracy is known for rouge1"
-    assert told["rouge1"].status == "not judged"
+    run.scores["gen_len"] = figure
+    score = ExpectedScore("gen_len", "points", 4, 0.5, 0.5)
+    reference = ReferenceAccuracy((score,), 13_368, "made up")
+    verdicts = gates(replace(run.facts(), reference=reference))
+    assert verdicts["gen_len"].status == status
+    assert verdicts["gen_len"].required == "at least 2 points"
+    assert verdicts["rouge1"].why == "no reference accuracy is known for rouge1"
+    assert verdicts["rouge1"].status == "not judged"

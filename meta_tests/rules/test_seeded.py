@@ -31,19 +31,19 @@ from mlperf_suite.rules import judge, seeded
 def test_the_duration_lies_between_those_of_the_schedules_of_as_many_queries(
     monkeypatch: pytest.MonkeyPatch, queries: int, samples: int, seconds: int, status: str
 ) -> None:
-    made = [
+    schedules = [
         Schedule(count, 1, end_s * 10**9, (end_s - 1) * 10**9)
         for count, end_s in ((1000, 602), (1000, 600), (1002, 605))
     ]
-    monkeypatch.setattr(seeded, "_schedules", lambda log: made)
+    monkeypatch.setattr(seeded, "_schedules", lambda log: schedules)
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance")
     run.entries |= {
         "generated_query_count": queries,
         "generated_samples_per_query": samples,
         "generated_query_duration": seconds * 10**9,
     }
-    (found,) = [v for v in judge(run.facts()) if v.rule == "generated_queries"]
-    assert found.status == status, found.line
+    (verdict,) = [v for v in judge(run.facts()) if v.rule == "generated_queries"]
+    assert verdict.status == status, verdict.line
 
 
 SETS = {10: 133_680, 11: 147_048}
@@ -77,8 +77,8 @@ def test_a_rate_of_more_digits_than_the_log_prints_gives_what_any_such_rate_give
         "generated_query_count": queries,
         "generated_query_duration": duration_ns,
     }
-    (found,) = [v for v in judge(run.facts()) if v.rule == "generated_queries"]
-    assert found.status == status, found.line
+    (verdict,) = [v for v in judge(run.facts()) if v.rule == "generated_queries"]
+    assert verdict.status == status, verdict.line
 
 
 @pytest.mark.parametrize(
@@ -100,5 +100,5 @@ def test_the_scheduled_rate_is_that_of_the_logs_number_of_queries(
         "generated_query_count": queries,
         "result_scheduled_samples_per_sec": rate,
     }
-    (found,) = [v for v in judge(run.facts()) if v.rule == "scheduled_rate"]
-    assert found.status == status, found.line
+    (verdict,) = [v for v in judge(run.facts()) if v.rule == "scheduled_rate"]
+    assert verdict.status == status, verdict.line

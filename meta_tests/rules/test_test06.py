@@ -83,9 +83,9 @@ def test_smoke_may_change_nothing_else_of_the_audit(changed: Any) -> None:
 
 def test_smoke_that_logs_no_answer_fails() -> None:
     run = audit(logged=0, queries=20, **{TARGET: 20, QUERIES: 20})
-    found = statuses(run, smoke=True)
-    assert found["test06_settings"] == "shortened"
-    assert found["test06_sample_count"] == "failed"
+    by_rule = statuses(run, smoke=True)
+    assert by_rule["test06_settings"] == "shortened"
+    assert by_rule["test06_sample_count"] == "failed"
 
 
 def test_smoke_that_kept_the_audits_settings_is_held_to_them() -> None:
@@ -108,8 +108,8 @@ def test_a_submission_without_a_detail_log_may_have_drawn_fewer() -> None:
     run.answers = run.answers[:87]
     facts = run.facts("")
     files = {k: v for k, v in facts.logs.files.items() if k != DETAIL}
-    told = {v.rule: v for v in judge(replace(facts, logs=replace(facts.logs, files=files)))}
-    assert told["test06_sample_count"].line == (
+    verdicts = {v.rule: v for v in judge(replace(facts, logs=replace(facts.logs, files=files)))}
+    assert verdicts["test06_sample_count"].line == (
         "test06_sample_count: passed: found 87 samples, required at least 56 samples "
         "(fewer of about 100 drawn have a probability of 1e-6)"
     )

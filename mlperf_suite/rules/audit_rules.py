@@ -227,9 +227,9 @@ def _may_be_drawn(run: RunFacts) -> bool:
 
     Offline's single query has the samples in order, drawn or not.
     """
-    drawn = lacks_detail_log(run) or run.detail[ISSUED_ONCE] is False
+    may_repeat = lacks_detail_log(run) or run.detail[ISSUED_ONCE] is False
     offline = run.scenario.loadgen_scenario == "Offline"
-    return drawn and not offline and run.round.name in audit_of(run).drawn_in
+    return may_repeat and not offline and run.round.name in audit_of(run).drawn_in
 
 
 @rule(

@@ -39,8 +39,8 @@ class Block:
     @property
     def seconds(self) -> float | None:
         """From LoadGen's issue of the query to its last answer; None if the log does not say."""
-        found = self.logs.detail.number("result_max_latency_ns")
-        return None if found is None or found <= 0 else found / 1e9
+        latency_ns = self.logs.detail.number("result_max_latency_ns")
+        return None if latency_ns is None or latency_ns <= 0 else latency_ns / 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +58,13 @@ class Caching:
     @property
     def pairs(self) -> list[tuple[float, float]]:
         """The seconds of the mix block and of the same block of each complete pair."""
-        found = []
-        for one, other in zip(self.blocks[::2], self.blocks[1::2], strict=False):
-            seconds = {one.kind: one.seconds, other.kind: other.seconds}
+        pairs = []
+        for first, second in zip(self.blocks[::2], self.blocks[1::2], strict=False):
+            seconds = {first.kind: first.seconds, second.kind: second.seconds}
             mix, same = seconds.get("mix"), seconds.get("same")
             if mix is not None and same is not None:
-                found.append((mix, same))
-        return found
+                pairs.append((mix, same))
+        return pairs
 
 
 @dataclass(frozen=True, slots=True)

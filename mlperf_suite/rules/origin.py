@@ -93,9 +93,9 @@ def summary_agrees(run: RunFacts) -> Verdict:
         if not _same(words, value):
             return verdict(False, f"{label}: {words}", f"{key} {value}")
     labels = {label for label, _ in lines}
-    lost = [label for label in _ALWAYS if label not in labels]
-    if lost:
-        raise failure(f"no line '{lost[0]}' in the summary")
+    absent = [label for label in _ALWAYS if label not in labels]
+    if absent:
+        raise failure(f"no line '{absent[0]}' in the summary")
     return verdict(True, f"{agreements} lines, as in the detail log")
 
 

@@ -121,8 +121,8 @@ def descriptors(facts: PowerFacts) -> Verdict:
     for name, content in ((CLIENT_JSON, facts.client), (SERVER_JSON, facts.server)):
         if content is None:
             raise failure(f"{name} is not there, or is no JSON")
-        if missing := set(_FIELDS) - content.keys():
-            raise failure(f"{name} lacks {', '.join(sorted(missing))}")
+        if absent := set(_FIELDS) - content.keys():
+            raise failure(f"{name} lacks {', '.join(sorted(absent))}")
     return verdict(True, "both")
 
 
@@ -152,14 +152,14 @@ def commands(facts: PowerFacts) -> Verdict:
     messages = facts.server["ptd_messages"]
     identity = next((m["reply"] for m in messages if m["cmd"] == "Identify"), "")
     model = identity.split(",")[0]
-    named = re.search(r"version=(.+?)-", identity)
-    version = named[1] if named else ""
+    match = re.search(r"version=(.+?)-", identity)
+    version = match[1] if match else ""
     if version not in PTD_VERSIONS or model not in ANALYZERS:
         raise failure(f"PTDaemon {version or 'of no version'}, analyzer {model or 'not named'}")
     _check_replies(messages, "SR,A", "Range A changed")
     _check_replies(messages, "SR,V", "Range V changed")
-    started = "Starting untimed measurement, maximum 500000 samples at 1000ms with 0 rampup samples"
-    _check_replies(messages, "Go,1000,", started)
+    start = "Starting untimed measurement, maximum 500000 samples at 1000ms with 0 rampup samples"
+    _check_replies(messages, "Go,1000,", start)
     _check_replies(messages, "Stop", "Stopping untimed measurement")
     # The third message queries the ranges before the first one is set.
     ranges = messages[2]["reply"].split(",")

@@ -253,6 +253,6 @@ def verified(run: RunFacts) -> Verdict:
     if text is None:
         return verdict(False, "no verify_accuracy.txt", "; ".join(expectation))
     lines = {line.strip() for line in text.splitlines()}
-    lost = [line for line in expectation if line not in lines]
-    words = "these three lines" if not lost else f"no line '{lost[0]}'"
-    return verdict(not lost, words, "; ".join(expectation))
+    absent = [line for line in expectation if line not in lines]
+    words = "these three lines" if not absent else f"no line '{absent[0]}'"
+    return verdict(not absent, words, "; ".join(expectation))
