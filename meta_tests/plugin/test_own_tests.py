@@ -52,7 +52,7 @@ def test_the_example_of_the_page_passes(own_folder: Path, tmp_path: Path) -> Non
     run = run_own(own_folder, tmp_path, EXAMPLE, "--benchmark=llama3.1-8b")
     assert run.exit_code == 0, run.output
     assert "2 passed" in run.output
-    assert "plan: 3 steps" in run.output
+    assert re.search(r"plan: \d+ steps", run.output)
     assert "model: embedded" in run.output
 
 
