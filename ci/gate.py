@@ -62,20 +62,20 @@ class Job:
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Job:
-        def told(name: str, otherwise: str = "") -> str:
+        def variable(name: str, otherwise: str = "") -> str:
             return environment.get(f"MLPERF_{name}") or otherwise
 
         return cls(
-            Path(told("OUT", "ci-results")).absolute(),
-            Path(told("BASELINES", "/var/lib/mlperf-baselines")).absolute(),
-            told("MARKER"),
-            told("PROFILE", "official"),
-            told("REPEAT", "5"),
-            told("MAX_REGRESSION", "5"),
-            told("SERVER_QPS"),
-            tuple(shlex.split(told("ARGS"))),
-            told("PIN") == "true",
-            told("KEEP") == "true",
+            Path(variable("OUT", "ci-results")).absolute(),
+            Path(variable("BASELINES", "/var/lib/mlperf-baselines")).absolute(),
+            variable("MARKER"),
+            variable("PROFILE", "official"),
+            variable("REPEAT", "5"),
+            variable("MAX_REGRESSION", "5"),
+            variable("SERVER_QPS"),
+            tuple(shlex.split(variable("ARGS"))),
+            variable("PIN") == "true",
+            variable("KEEP") == "true",
         )
 
     def baseline(self, kind: str, gate: str) -> Path | None:
@@ -173,17 +173,17 @@ def _gate(job: Job, gate: str, run: Run) -> tuple[int, str]:
     rate = _server_rate(job, pinned or last) if gate == "server" else ""
     command += ["--server-target-qps", rate] if rate else []
     if job.pin and (last or pinned):
-        what = "is to be pinned" if job.is_kept else "is neither kept nor pinned by this job"
-        notes.append(f"{gate} {what}: a loss against its baselines fails nothing")
+        aim = "is to be pinned" if job.is_kept else "is neither kept nor pinned by this job"
+        notes.append(f"{gate} {aim}: a loss against its baselines fails nothing")
     if last is not None and not job.pin:
         command += ["--baseline", str(last), "--max-regression", job.max_regression]
     status = run([*command, *job.arguments], None)
     latest = job.out / "results" / gate / "latest"
     if gate == "server" and not rate:
-        chosen = _rate_of(latest)
+        server_qps = _rate_of(latest)
         notes.append(
-            f"no fixed rate for server: this run chose {chosen} queries/s itself"
-            if chosen
+            f"no fixed rate for server: this run chose {server_qps} queries/s itself"
+            if server_qps
             else "no fixed rate for server: this run was to choose its own"
         )
         notes[-1] += "; a run that becomes the baseline fixes the rate of later ones"
@@ -231,14 +231,14 @@ def _gate(job: Job, gate: str, run: Run) -> tuple[int, str]:
     else:
         verdict = "passed"
     # What failed comes before the wide tables.
-    parts = [f"### MLPerf suite: {gate}: {verdict}", *_measured(), *warnings]
+    parts = [f"### MLPerf suite: {gate}: {verdict}", *_engine_versions(), *warnings]
     parts += ["\n".join(unreadable)] if unreadable else []
     if status or not tables:
         parts.append(_index(job, gate))
     return status, "\n\n".join([*parts, *tables, ""])
 
 
-def _measured() -> list[str]:
+def _engine_versions() -> list[str]:
     """A line with the wheel's own version, which vLLM itself need not know."""
     present = importlib.metadata.packages_distributions().get("vllm", [])
     versions = (f"{name} {importlib.metadata.version(name)}" for name in sorted(set(present)))

@@ -44,17 +44,11 @@ PARALLEL = (
     {"engines/endpoint", "engines/replicas"},  # two kinds of engines elsewhere
 )
 """Folders that may have files of the same name: each file stands for the same thing in both."""
-SAME_FILE = {
-    *("client.py", "figures.py", "power.py"),
-    "scoring.py",
-}
-"""Names of files that still stand for two things."""
-SAME_CLASS = {
-    *("Answer", "Beat", "Done", "Drop", "Failed", "First", "Link"),
-    *("Pace", "Place", "Recorder", "Request", "Sample"),
-    *("Score", "Scores", "Submit", "Trace"),
-}
-"""Names of public classes that still stand for two things."""
+SAME_FILE = {"client.py", "figures.py"}
+"""Names of files that stand for two things: rules about a client and about figures are called as
+what they judge."""
+SAME_CLASS = {"Answer", "Pace", "Place", "Request", "Sample", "Score", "Scores"}
+"""Names of public classes that stand for two things, each in a room that does not see the other."""
 
 
 def imports_of(path: Path) -> Iterator[str]:

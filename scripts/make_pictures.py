@@ -132,12 +132,12 @@ def run_in_a_terminal(command: str, folder: Path) -> str:
                 raise RuntimeError(f"the run took more than {_PATIENCE_S:g} s")
             time.sleep(1)
         capture = [*tmux, "capture-pane", "-e", "-p", "-S", "-", "-J"]
-        shown = subprocess.run(capture, capture_output=True, text=True, check=True).stdout
+        screen_text = subprocess.run(capture, capture_output=True, text=True, check=True).stdout
     finally:
         subprocess.run([*tmux, "kill-server"], check=False)
     if marker.read_text().strip() != "0":
-        raise RuntimeError(f"the run failed:\n{shown}")
-    return shown
+        raise RuntimeError(f"the run failed:\n{screen_text}")
+    return screen_text
 
 
 def screen(text: str, results: str) -> str:

@@ -55,8 +55,8 @@ def _row(rules: Sequence[Rule]) -> str:
     """The line of rules that have one function."""
     first = rules[0]
     names = ", ".join(f"`{rule.name}`" for rule in rules)
-    whose = "MLPerf" if first.official else "suite"
-    cells = (names, first.sentence, whose, first.source, first.fix)
+    owner = "MLPerf" if first.official else "suite"
+    cells = (names, first.sentence, owner, first.source, first.fix)
     return f"| {' | '.join(cells)} |"
 
 

@@ -130,8 +130,12 @@ def error(run: MadeRun, data: st.DataObject) -> None:
 
 def mode(run: MadeRun, data: st.DataObject) -> None:
     if data.draw(st.booleans()):
-        other = "AccuracyOnly" if run.mode != "accuracy" else "PerformanceOnly"
-        put(run, "effective_test_mode", data.draw(st.sampled_from([other, "SubmissionRun", None])))
+        wrong_mode = "AccuracyOnly" if run.mode != "accuracy" else "PerformanceOnly"
+        put(
+            run,
+            "effective_test_mode",
+            data.draw(st.sampled_from([wrong_mode, "SubmissionRun", None])),
+        )
     else:
         put(run, "effective_scenario", data.draw(st.sampled_from(["MultiStream", None, 3])))
 
@@ -171,8 +175,8 @@ def targets(run: MadeRun, data: st.DataObject) -> None:
 
 
 def percentile(run: MadeRun, data: st.DataObject) -> None:
-    other = st.sampled_from([0.5, 0.97, 0.999, 99, 90, 0])
-    put(run, "effective_target_latency_percentile", data.draw(other | NO_NUMBER))
+    percentiles = st.sampled_from([0.5, 0.97, 0.999, 99, 90, 0])
+    put(run, "effective_target_latency_percentile", data.draw(percentiles | NO_NUMBER))
 
 
 def wrong_seed(run: MadeRun, data: st.DataObject) -> None:
@@ -227,8 +231,8 @@ def uncut(run: MadeRun, data: st.DataObject) -> None:
 
 def other_ends(run: MadeRun, data: st.DataObject) -> None:
     text = run.cut_log
-    place, other = (f'"seq_id" : {answer.place},' for answer in run.answers[:2])
-    sample, another = (f'"qsl_idx" : {answer.index},' for answer in run.answers[:2])
+    place, next_place = (f'"seq_id" : {answer.place},' for answer in run.answers[:2])
+    sample, next_sample = (f'"qsl_idx" : {answer.index},' for answer in run.answers[:2])
     run.cut_log = data.draw(
         st.sampled_from(
             [
@@ -239,8 +243,8 @@ def other_ends(run: MadeRun, data: st.DataObject) -> None:
                 text[:-4],
                 text[: len(text) // 2],
                 text.replace("...", ""),
-                text.replace(other, place),
-                text.replace(another, sample),
+                text.replace(next_place, place),
+                text.replace(next_sample, sample),
                 text.replace(sample, f'"qsl_idx" : {10**9},'),
             ]
         )
@@ -301,16 +305,16 @@ def other_count(run: MadeRun, answer: LoggedSample, data: st.DataObject) -> Logg
 def unverified(run: MadeRun, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, 2))
     name = run.verify[at].partition(":")[0]
-    other = ["", f"{name}: False"]
+    lines = ["", f"{name}: False"]
     if at == 0:
-        other.append(f"{name}: {'True' if run.scenario.name == 'Offline' else 'Skipped'}")
-    run.verify[at] = data.draw(st.sampled_from(other))
+        lines.append(f"{name}: {'True' if run.scenario.name == 'Offline' else 'Skipped'}")
+    run.verify[at] = data.draw(st.sampled_from(lines))
 
 
 def unissued(run: MadeRun, data: st.DataObject) -> None:
     """As officially: some samples issued twice, and others never."""
-    lost = data.draw(st.integers(0, len(run.answers) - 2))
-    run.answers[lost] = run.answers[lost + 1]
+    place = data.draw(st.integers(0, len(run.answers) - 2))
+    run.answers[place] = run.answers[place + 1]
 
 
 def low_score(run: MadeRun, data: st.DataObject) -> None:
@@ -388,8 +392,8 @@ def other_samples(run: MadeRun, data: st.DataObject) -> None:
 def other_answer(run: MadeRun, data: st.DataObject) -> None:
     block = block_of(run, data)
     at = data.draw(st.integers(0, AT_ONCE - 1))
-    other = st.integers(0, 9).filter(lambda tokens: tokens != ANSWER_TOKENS)
-    block.answers[at] = (block.answers[at][0], (7,) * data.draw(other))
+    wrong_length = st.integers(0, 9).filter(lambda tokens: tokens != ANSWER_TOKENS)
+    block.answers[at] = (block.answers[at][0], (7,) * data.draw(wrong_length))
 
 
 def other_block_settings(run: MadeRun, data: st.DataObject) -> None:
@@ -448,8 +452,8 @@ def other_number(key: str, least: float = 0.001) -> Break:
     def apply(run: MadeRun, data: st.DataObject) -> None:
         was = run.entries[key]
         factor = data.draw(st.sampled_from([1 - least, 1 + least, 0.5, 2.0]))
-        other = was * factor
-        put(run, key, math.ceil(other) if isinstance(was, int) else as_printed(other))
+        wrong = was * factor
+        put(run, key, math.ceil(wrong) if isinstance(was, int) else as_printed(wrong))
 
     return apply
 
@@ -467,16 +471,16 @@ def other_files(run: MadeRun, data: st.DataObject) -> None:
 def other_summary(run: MadeRun, data: st.DataObject) -> None:
     lines = run.summary.splitlines()
     at = data.draw(st.sampled_from([n for n, line in enumerate(lines) if ":" in line]))
-    told = data.draw(st.sampled_from(["1e6", "x", "", "13.7"]))
-    lines[at] = f"{lines[at].partition(':')[0]}: {told}"
+    figure = data.draw(st.sampled_from(["1e6", "x", "", "13.7"]))
+    lines[at] = f"{lines[at].partition(':')[0]}: {figure}"
     run.summary = data.draw(st.sampled_from(["\n".join(lines), "", "made up"]))
 
 
 def other_answers(run: MadeRun, data: st.DataObject) -> None:
     assert run.accuracy_tokens is not None
     apart = data.draw(st.floats(0.1, 0.9) | st.floats(1.1, 5))
-    other = replace(run.accuracy_tokens, mean=run.accuracy_tokens.mean * apart)
-    run.accuracy_tokens = data.draw(st.sampled_from([other, None]))
+    wrong_tokens = replace(run.accuracy_tokens, mean=run.accuracy_tokens.mean * apart)
+    run.accuracy_tokens = data.draw(st.sampled_from([wrong_tokens, None]))
 
 
 def more_queries(run: MadeRun, data: st.DataObject) -> None:
@@ -546,13 +550,13 @@ def other_verdict(run: MadeRun, data: st.DataObject) -> None:
 
 def other_lines(run: MadeRun, data: st.DataObject) -> None:
     """A line that decides nothing is lost, stands elsewhere, or is another scenario's."""
-    lost = data.draw(st.sampled_from(["logger_tls_total_log_cas_fail_count", "qsl_name"]))
-    value = run.entries.pop(lost)
+    key_of_line = data.draw(st.sampled_from(["logger_tls_total_log_cas_fail_count", "qsl_name"]))
+    value = run.entries.pop(key_of_line)
     how = data.draw(st.sampled_from(["lost", "moved", "foreign"]))
     if how != "lost":
         entries = list(run.entries.items())
         at = data.draw(st.integers(1, 40))
-        key = lost if how == "moved" else "result_qps_with_loadgen_overhead"
+        key = key_of_line if how == "moved" else "result_qps_with_loadgen_overhead"
         run.entries = dict([*entries[:at], (key, value), *entries[at:]])
 
 
@@ -578,8 +582,8 @@ def other_setting(run: MadeRun, data: st.DataObject) -> None:
 
 def chosen_samples(run: MadeRun, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(["performance_issue_same", "accuracy_log_sampling_target"]))
-    for whose in ("requested", "effective"):
-        put(run, f"{whose}_{name}", True if "issue" in name else 100)
+    for prefix in ("requested", "effective"):
+        put(run, f"{prefix}_{name}", True if "issue" in name else 100)
 
 
 def other_places(run: MadeRun, data: st.DataObject) -> None:
@@ -591,10 +595,10 @@ def other_places(run: MadeRun, data: st.DataObject) -> None:
     one = run.answers[0]
     at = data.draw(st.integers(1, len(run.answers) - 1))
     at = next(n for n in range(at, at - len(run.answers), -1) if run.answers[n].index != one.index)
-    other = run.answers[at]
+    second = run.answers[at]
     run.answers[0], run.answers[at] = (
-        replace(one, place=other.place),
-        replace(other, place=one.place),
+        replace(one, place=second.place),
+        replace(second, place=one.place),
     )
 
 
