@@ -138,9 +138,8 @@ def test_an_engine_that_hangs_while_it_scores_is_taken_for_dead(
 
 
 def test_the_continuations_are_those_of_lm_eval(tokenizer: Any, tmp_path: Path) -> None:
-    from mlperf_suite.mmlu.engine_lm import EngineLM
+    from mlperf_suite.mmlu.engine_lm import EngineLM, load_tasks
     from mlperf_suite.mmlu.journal import Journal
-    from mlperf_suite.mmlu.lm_eval_tasks import load_tasks
 
     data = load_mmlu("embedded")
     tasks = load_tasks(data, data.selection(20), 1)["tasks"]

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from meta_tests.conftest import ROOT, SuiteRun, run_suite
 from mlperf_suite.__main__ import main
 from mlperf_suite.datasets.mmlu_questions import DOMAIN_OF, DOMAINS, LETTERS, SUBJECTS, load_mmlu
-from mlperf_suite.mmlu.shares import split
+from mlperf_suite.mmlu.journal import split
 from mlperf_suite.results.run_folder import read_summary, run_folders
 
 ARGUMENTS = ("-m", "mmlu", "-p", "meta_tests.scoring_plugin")

@@ -62,7 +62,7 @@ def evaluate(lm: Any, tasks: dict[str, Any], journal: Journal) -> Scores:
     """Score every question of the tasks. Raises whatever the model raises."""
     import lm_eval
 
-    from mlperf_suite.mmlu.lm_eval_tasks import GROUP_OF_DOMAIN, TASK_PREFIX, quiet_lm_eval
+    from mlperf_suite.mmlu.engine_lm import GROUP_OF_DOMAIN, TASK_PREFIX, quiet_lm_eval
 
     with quiet_lm_eval():
         evaluation = lm_eval.evaluate(lm, tasks, bootstrap_iters=1, log_samples=True)

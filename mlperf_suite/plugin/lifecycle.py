@@ -16,7 +16,7 @@ import pytest
 from mlperf_suite.energy.meters import Meters
 from mlperf_suite.engines.protocol import Engine, EngineDescription
 from mlperf_suite.errors import UsageError
-from mlperf_suite.mmlu.shares import Shares
+from mlperf_suite.mmlu.journal import Shares
 from mlperf_suite.plugin import hooks
 from mlperf_suite.plugin.baseline_gate import baselines_of, check_baselines
 from mlperf_suite.plugin.cases import asks_for_engine, benchmarks_of, is_share, no_case_of, step_of

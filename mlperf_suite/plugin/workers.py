@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mlperf_suite.assets import PROJECT_ROOT
-from mlperf_suite.mmlu.shares import Shares, engine_count, gpus_per_engine
+from mlperf_suite.mmlu.journal import Shares, engine_count, gpus_per_engine
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.settings import Settings
 

@@ -20,8 +20,13 @@ from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import Kind, MmluKey, SearchKey, Step, is_at_a_rate
 from mlperf_suite.session.timing.estimate import rate_probe_samples
 from mlperf_suite.session.timing.pace import Pace
-from mlperf_suite.session.timing.probe import Speed, probe, probe_replicas
-from mlperf_suite.session.timing.scaling import measure_scaling, prompts_each
+from mlperf_suite.session.timing.probe import (
+    Speed,
+    measure_scaling,
+    probe,
+    probe_replicas,
+    prompts_each,
+)
 from mlperf_suite.session.warm_up import warm_up, warm_up_prompts, warm_up_requests
 from mlperf_suite.session.watcher import Watcher
 

@@ -13,8 +13,8 @@ from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.loadgen.runner import abandoned
+from mlperf_suite.mmlu.journal import Shares
 from mlperf_suite.mmlu.score_files import MmluRecord
-from mlperf_suite.mmlu.shares import Shares
 from mlperf_suite.profiling import ranges
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.peak import PeakSearch

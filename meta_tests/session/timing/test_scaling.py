@@ -10,8 +10,8 @@ import pytest
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.results.schema import ScalingFigures
-from mlperf_suite.session.timing import scaling
-from mlperf_suite.session.timing.scaling import PAIRS, measure_scaling
+from mlperf_suite.session.timing import probe
+from mlperf_suite.session.timing.probe import PAIRS, measure_scaling
 
 
 class Alone:
@@ -49,7 +49,7 @@ def measured(
         assert len(prompts) == 3 * (len(engine.replicas) if one is engine else 1)
         return SimpleNamespace(tokens_per_s=one.rate)
 
-    monkeypatch.setattr(scaling, "generate_all", generate)
+    monkeypatch.setattr(probe, "generate_all", generate)
     prompts = [[1], [2, 3], [4]]
     found = measure_scaling(engine, prompts, Generation(), 1.0, said.append)  # type: ignore[arg-type]
     return found, asked, said
@@ -86,9 +86,7 @@ def test_of_replicas_that_are_alike_another_one_is_alone_and_each_order_comes(
 def test_the_figure_is_that_of_the_operands_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Several([100.0, 100.0])
     rates = iter([190.0, 90.0, 110.0, 200.0, 180.0, 95.0, 105.0, 210.0, 170.0, 100.0])
-    monkeypatch.setattr(
-        scaling, "generate_all", lambda *_: SimpleNamespace(tokens_per_s=next(rates))
-    )
+    monkeypatch.setattr(probe, "generate_all", lambda *_: SimpleNamespace(tokens_per_s=next(rates)))
     found = measure_scaling(engine, [[1]], Generation(), 1.0, lambda line: None)  # type: ignore[arg-type]
     said = found.all_tokens_per_sec / (found.replicas * found.one_tokens_per_sec)
     assert found.efficiency == pytest.approx(said, abs=1e-4)

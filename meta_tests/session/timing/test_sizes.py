@@ -8,7 +8,7 @@ from operator import mul
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlperf_suite.session.timing.sizes import (
+from mlperf_suite.session.timing.estimate import (
     AUDIT_RUNGS,
     RUNGS,
     SIZES,

@@ -21,10 +21,9 @@ from mlperf_suite.rules.client import client_bound
 from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import MMLU, Place, Plan, SearchKey, Step, clock, plan_session
-from mlperf_suite.session.timing.estimate import Estimator
+from mlperf_suite.session.timing.estimate import Estimator, Size
 from mlperf_suite.session.timing.probe import Speed
 from mlperf_suite.session.timing.rates import offline_qps, server_qps
-from mlperf_suite.session.timing.sizes import Size
 
 _LONG_TAIL = 2.0
 """Answers that can be longer than this many times their mean have a tail."""
