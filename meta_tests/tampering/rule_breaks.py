@@ -551,11 +551,12 @@ def other_verdict(run: MadeRun, data: st.DataObject) -> None:
 def other_lines(run: MadeRun, data: st.DataObject) -> None:
     """A line that decides nothing is lost, stands elsewhere, or is another scenario's."""
     key_of_line = data.draw(st.sampled_from(["logger_tls_total_log_cas_fail_count", "qsl_name"]))
+    place = list(run.entries).index(key_of_line)
     value = run.entries.pop(key_of_line)
     how = data.draw(st.sampled_from(["lost", "moved", "foreign"]))
     if how != "lost":
         entries = list(run.entries.items())
-        at = data.draw(st.integers(1, 40))
+        at = data.draw(st.integers(1, 40).filter(lambda at: at != place))
         key = key_of_line if how == "moved" else "result_qps_with_loadgen_overhead"
         run.entries = dict([*entries[:at], (key, value), *entries[at:]])
 
