@@ -17,7 +17,7 @@ class NVMLError(Exception):
 def gpu(index: int, **fields: object) -> dict[str, object]:
     """What the fake tells of a GPU; an NVMLError in a field's place is raised, and what can be
     called there is called for what it tells."""
-    told: dict[str, object] = {
+    defaults: dict[str, object] = {
         "Name": "NVIDIA H100 80GB HBM3",
         "UUID": f"GPU-{index}",
         "MemoryInfo": SimpleNamespace(total=80 * 2**30),
@@ -30,7 +30,7 @@ def gpu(index: int, **fields: object) -> dict[str, object]:
         "MigMode": NVMLError("Not Supported"),
         "PciInfo": SimpleNamespace(busId=f"00000000:{index:02X}:00.0".encode()),
     }
-    return told | fields
+    return defaults | fields
 
 
 def install(
@@ -47,10 +47,10 @@ def install(
             raise fails_at_init
 
     def handle(index: int) -> dict[str, object]:
-        found = fields[index]
-        if isinstance(found, NVMLError):
-            raise found
-        return found
+        gpu_fields = fields[index]
+        if isinstance(gpu_fields, NVMLError):
+            raise gpu_fields
+        return gpu_fields
 
     def field(name: str) -> Callable[..., object]:
         def ask(of: dict[str, object], *arguments: object) -> object:

@@ -27,8 +27,12 @@ def made_requests(rows: Sequence[Row]) -> Requests:
     requests = Requests()
     for number, (issued_s, first, told_s, tokens) in enumerate(rows):
         row = requests.add([SimpleNamespace(id=1000 + number, index=number)], issued_s)
-        requests.handed[row] = issued_s
-        requests.first[row], requests.told[row], requests.tokens[row] = first, told_s, tokens
+        requests.handover_s[row] = issued_s
+        requests.first_token_s[row], requests.answer_s[row], requests.tokens[row] = (
+            first,
+            told_s,
+            tokens,
+        )
     return requests
 
 

@@ -56,9 +56,9 @@ ENGINE: dict[str, Any] = {
 
 @dataclass
 class MadeNode:
-    """What a node's run is made of. `said`: keys of its detail log in place of those of its rows.
-    `began`: when LoadGen began to issue. `zone`: the machine's time zone, from UTC. `repeats`:
-    tokens/s of further runs."""
+    """What a node's run is made of. `log_keys`: keys of its detail log in place of those of its
+    rows. `began`: when LoadGen began to issue. `zone`: the machine's time zone, from UTC.
+    `repeats`: tokens/s of further runs."""
 
     node: str | None = "node-a"
     scenario: str = "Server"
@@ -74,7 +74,7 @@ class MadeNode:
     prompts: str = "p1"
     system: Mapping[str, Any] = field(default_factory=dict)
     verdicts: Sequence[Mapping[str, str]] = ()
-    said: Mapping[str, Any] = field(default_factory=dict)
+    log_keys: Mapping[str, Any] = field(default_factory=dict)
     began: datetime = STARTED
     zone: timedelta = timedelta(hours=9)
     repeats: Sequence[float] = ()
@@ -112,11 +112,13 @@ class MadeNode:
                 self.samples_per_sec
             ),
         }
-        detail |= _said("result_{}_percentile_latency_ns", ended_ms - issued_ms)
+        detail |= _percentile_keys("result_{}_percentile_latency_ns", ended_ms - issued_ms)
         if self.streams:
-            detail |= _said("result_first_token_{}_percentile_latency_ns", first - issued_ms)
-            detail |= _said("result_time_per_output_token_{}_percentile_ns", tpot)
-        return {**detail, **self.said}
+            detail |= _percentile_keys(
+                "result_first_token_{}_percentile_latency_ns", first - issued_ms
+            )
+            detail |= _percentile_keys("result_time_per_output_token_{}_percentile_ns", tpot)
+        return {**detail, **self.log_keys}
 
     def write(self, results: Path) -> Path:
         """Make the run's folder among these results; its path."""
@@ -184,7 +186,7 @@ class MadeNode:
         return folder.path
 
 
-def _said(key: str, values_ms: Any) -> dict[str, int]:
+def _percentile_keys(key: str, values_ms: Any) -> dict[str, int]:
     names = {"p50": "50.00", "p90": "90.00", "p95": "95.00", "p97": "97.00", "p99": "99.00"}
     names["p99.9"] = "99.90"
     return {

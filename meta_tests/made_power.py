@@ -41,7 +41,7 @@ SOURCES = {
 _AUTO_RANGES = ("SR,V,Auto", "SR,A,Auto")
 
 
-def _said(at: datetime) -> str:
+def _ptd_time(at: datetime) -> str:
     return f"{at:%m-%d-%Y %H:%M:%S}.{at.microsecond // 1000:03}"
 
 
@@ -49,7 +49,7 @@ def give_times(logs: Path, begin: datetime = BEGIN, length: timedelta = LENGTH) 
     """Put another power_begin and power_end into a made-up detail log."""
     text = (logs / DETAIL).read_text()
     for key, at in (("power_begin", begin), ("power_end", begin + length)):
-        text = re.sub(rf'("key": "{key}", "value": )"[^"]*"', rf'\g<1>"{_said(at)}"', text)
+        text = re.sub(rf'("key": "{key}", "value": )"[^"]*"', rf'\g<1>"{_ptd_time(at)}"', text)
     (logs / DETAIL).write_text(text)
 
 
@@ -65,7 +65,8 @@ def _load(logs: Path) -> tuple[datetime, datetime]:
 
 def spl_line(at: datetime, watts: float, mode: str) -> str:
     """A line of spl.txt."""
-    return f"Time,{_said(at)},Watts,{watts:.6f},Volts,240.1,Amps,13.4,PF,0.98,Mark,{SESSION}_{mode}"
+    figures = f"Watts,{watts:.6f},Volts,240.1,Amps,13.4,PF,0.98"
+    return f"Time,{_ptd_time(at)},{figures},Mark,{SESSION}_{mode}"
 
 
 def _messages() -> list[dict[str, Any]]:
@@ -118,13 +119,13 @@ def _ptd_log(ranging: datetime, testing: datetime, length: timedelta) -> str:
     on = ranging - timedelta(seconds=120)
     lines = [
         "Version 1.11.1-69286632-20240907",
-        f"{_said(on)}: Uncertainty checking for YokogawaWT500_multichannel is activated",
-        f"{_said(ranging - timedelta(seconds=50))}: Go with mark '{SESSION}_ranging'",
-        f"{_said(ranging)}: ERROR: Can't evaluate uncertainty of this sample!",
-        f"{_said(ranging)}: WARNING: Uncertainty unknown for the last measurement sample!",
-        f"{_said(ranging + length)}: Completed test",
-        f"{_said(testing)}: Go with mark '{SESSION}_testing'",
-        f"{_said(testing + length)}: Completed test",
+        f"{_ptd_time(on)}: Uncertainty checking for YokogawaWT500_multichannel is activated",
+        f"{_ptd_time(ranging - timedelta(seconds=50))}: Go with mark '{SESSION}_ranging'",
+        f"{_ptd_time(ranging)}: ERROR: Can't evaluate uncertainty of this sample!",
+        f"{_ptd_time(ranging)}: WARNING: Uncertainty unknown for the last measurement sample!",
+        f"{_ptd_time(ranging + length)}: Completed test",
+        f"{_ptd_time(testing)}: Go with mark '{SESSION}_testing'",
+        f"{_ptd_time(testing + length)}: Completed test",
     ]
     return "\n".join(lines) + "\n"
 

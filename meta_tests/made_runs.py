@@ -326,8 +326,8 @@ def _for_power(moment: datetime) -> str:
 
 def _tokens(benchmark: Benchmark, count: int) -> int:
     """Those of a performance run's answers: as many as the accuracy's are expected to have."""
-    said = benchmark.reference.of("tokens_per_sample")
-    return round(count * (said.value if said else TOKENS))
+    tokens_per_sample = benchmark.reference.of("tokens_per_sample")
+    return round(count * (tokens_per_sample.value if tokens_per_sample else TOKENS))
 
 
 @dataclass(frozen=True)
@@ -558,8 +558,8 @@ class MadeRun:
 
     @property
     def accuracy_txt(self) -> str:
-        said = self.scores.get(COUNTED_IN_A_SENTENCE)
-        sentence = f"{COUNTED_IN_A_SENTENCE}: {said:.0f}\n" if said is not None else ""
+        count = self.scores.get(COUNTED_IN_A_SENTENCE)
+        sentence = f"{COUNTED_IN_A_SENTENCE}: {count:.0f}\n" if count is not None else ""
         figures = ", ".join(
             f"'{name}': {value}"
             for name, value in self.scores.items()
@@ -581,8 +581,8 @@ class MadeRun:
                 "seq_id": sample.place,
                 "qsl_idx": sample.index,
                 "data": _hex(sample.token_ids),
-                **_said("token_data", first if not first else _hex(first)),
-                **_said("token_count", sample.token_count),
+                **_optional_key("token_data", first if not first else _hex(first)),
+                **_optional_key("token_count", sample.token_count),
             }
             for sample in self.answers
             for first in [sample.first_token_ids if streams else None]
@@ -638,7 +638,7 @@ class MadeRun:
         )
 
 
-def _said(name: str, value: object) -> dict[str, object]:
+def _optional_key(name: str, value: object) -> dict[str, object]:
     return {} if value is None else {name: "" if value == () else value}
 
 
@@ -733,5 +733,5 @@ def _write_result(
 
 def audit_values() -> Iterator[tuple[str, object]]:
     """Each audit setting's key in the detail log, with a value that it must not have."""
-    for key, required in TEST06.effective.items():
-        yield key, not required if isinstance(required, bool) else 2
+    for key, value in TEST06.effective.items():
+        yield key, not value if isinstance(value, bool) else 2

@@ -32,20 +32,20 @@ class Suite:
         *,
         result: bool = True,
         pytest_status: int = 0,
-        lost: str = "",
-        said: str = "| run | tokens/s |\n",
+        regression: str = "",
+        comparison: str = "| run | tokens/s |\n",
         scenario: str = "Server",
     ) -> None:
-        self.asked: list[list[str]] = []
-        self._result, self._status, self._lost = result, pytest_status, lost
-        self._said, self._scenario = said, scenario
+        self.commands: list[list[str]] = []
+        self._result, self._status, self._regression = result, pytest_status, regression
+        self._comparison, self._scenario = comparison, scenario
 
     def __call__(self, command: Sequence[str], into: Path | None) -> int:
         words = list(command)
-        self.asked.append(words)
+        self.commands.append(words)
         if into is not None:
-            into.write_text(self._said)
-            return 1 if self._lost and self._lost in " ".join(words) else 0
+            into.write_text(self._comparison)
+            return 1 if self._regression and self._regression in " ".join(words) else 0
         results = Path(words[words.index("--results-dir") + 1])
         if self._result:
             make_run(results / "20270101-000000-run", scenario=self._scenario)
@@ -56,7 +56,7 @@ class Suite:
         return self._status
 
     def runs(self) -> list[str]:
-        return [" ".join(line) for line in self.asked if "pytest" in line]
+        return [" ".join(line) for line in self.commands if "pytest" in line]
 
 
 def make_run(folder: Path, qps: float | None = 7.5, scenario: str = "Server") -> Path:
@@ -104,13 +104,16 @@ def test_both_baselines_are_gates_and_server_keeps_their_rate(job: Job) -> None:
     suite = Suite()
     assert measure(job, suite) == 0
     offline, server = suite.runs()
-    kept = job.baselines
-    assert f"--baseline {kept}/last-good/offline --max-regression 5" in offline
+    baselines = job.baselines
+    assert f"--baseline {baselines}/last-good/offline --max-regression 5" in offline
     assert "-m offline and datacenter --repeat 5" in offline
-    assert f"--baseline {kept}/last-good/server" in server
+    assert f"--baseline {baselines}/last-good/server" in server
     assert "--server-target-qps 6.25" in server
-    comparisons = [" ".join(line) for line in suite.asked if "compare" in line]
-    assert sum(f"compare {kept}/pinned/" in line and "--gate" in line for line in comparisons) == 2
+    comparisons = [" ".join(line) for line in suite.commands if "compare" in line]
+    assert (
+        sum(f"compare {baselines}/pinned/" in line and "--gate" in line for line in comparisons)
+        == 2
+    )
     assert "Against the pinned baseline:" in (job.out / "table.md").read_text()
     table = (job.out / "table.md").read_text()
     assert "Warning" not in table
@@ -137,7 +140,7 @@ def test_the_table_begins_with_what_was_measured_and_lost(
         "(--baseline-allow-different compares anyway)",
     ]
     make_run(job.baselines / "pinned" / "offline")
-    assert measure(job, Suite(lost="pinned/offline", said="\n".join(lines))) == 1
+    assert measure(job, Suite(regression="pinned/offline", comparison="\n".join(lines))) == 1
     title, *rest = (job.out / "table.md").read_text().split("### ")[1].split("\n\n")
     assert title == "MLPerf suite: offline: failed"
     assert rest[0] == "Installed: fork 1+slow."
@@ -165,8 +168,8 @@ def test_a_rate_that_is_only_planned_is_not_said(job: Job) -> None:
 @pytest.mark.parametrize(
     ("suite", "status"),
     [
-        (Suite(lost="pinned/offline"), 1),
-        (Suite(lost="pinned/server"), 1),
+        (Suite(regression="pinned/offline"), 1),
+        (Suite(regression="pinned/server"), 1),
         (Suite(pytest_status=1), 1),
         (Suite(pytest_status=4, result=False), 4),
         (Suite(result=False), 1),
@@ -183,10 +186,10 @@ def test_a_loss_is_accepted_where_the_run_is_to_be_pinned(tmp_path: Path) -> Non
     for gate in ("offline", "server"):
         for kind in ("last-good", "pinned"):
             make_run(job.baselines / kind / gate)
-    suite = Suite(lost="pinned/offline", said="gate: 20270101-000000-run: qps: -9.0%\n")
+    suite = Suite(regression="pinned/offline", comparison="gate: 20270101-000000-run: qps: -9.0%\n")
     assert measure(job, suite) == 0
     assert not any("--baseline" in run for run in suite.runs())
-    comparisons = [line for line in suite.asked if "compare" in line]
+    comparisons = [line for line in suite.commands if "compare" in line]
     assert len(comparisons) == 4
     assert all("--gate" in line for line in comparisons)
     assert "- Against the pinned baseline: qps: -9.0%" in (job.out / "table.md").read_text()
@@ -210,13 +213,13 @@ def test_the_folder_is_there_where_nothing_ran(job: Job) -> None:
 def test_a_job_that_is_ended_during_server_has_not_passed(job: Job) -> None:
     suite = Suite()
 
-    def ended(command: Sequence[str], out: Path | None) -> int:
+    def interrupted(command: Sequence[str], out: Path | None) -> int:
         if "junit-server.xml" in " ".join(command):
             raise KeyboardInterrupt
         return suite(command, out)
 
     with pytest.raises(KeyboardInterrupt):
-        measure(job, ended)
+        measure(job, interrupted)
     titles = [line for line in (job.out / "table.md").read_text().splitlines() if "###" in line]
     assert [title.split(": ")[1] for title in titles] == ["offline", "server"]
     assert titles[1].endswith("server: failed")
@@ -226,7 +229,7 @@ def test_a_marker_runs_that_and_gates_nothing(tmp_path: Path) -> None:
     suite = Suite()
     job = make_job(tmp_path, MARKER="mmlu", ARGS="--model 'a b'")
     assert measure(job, suite) == 0
-    (requests,) = suite.asked
+    (requests,) = suite.commands
     assert requests[-4:] == ["-m", "mmlu", "--model", "a b"]
     assert "Not gated." in (job.out / "table.md").read_text()
 
@@ -247,11 +250,11 @@ def test_the_pinned_baseline_stays_until_the_next_is_pinned(tmp_path: Path) -> N
         (latest / "number").write_text(str(number))
         (latest.parent / "latest").symlink_to("run")
         assert keep(job) == 0
-        stored = {
+        baseline = {
             kind: (job.baselines / kind / "offline" / "number").read_text()
             for kind in ("last-good", "pinned")
         }
-        assert stored == {"last-good": str(number), "pinned": "2" if pin else "0"}
+        assert baseline == {"last-good": str(number), "pinned": "2" if pin else "0"}
     for kind in ("last-good", "pinned"):
         link, copy = sorted(line.name for line in (job.baselines / kind).iterdir())[::-1]
         assert link == "offline" and copy.startswith(".offline.")
@@ -273,9 +276,9 @@ def test_there_is_a_baseline_at_every_moment(
 
         def looked(path: Path, *arguments: Any, **keywords: Any) -> Any:
             result = step(path, *arguments, **keywords)
-            stored = job.baseline("last-good", "offline")
-            if stored is not None:
-                summary = json.loads((stored / "summary.json").read_text())
+            baseline = job.baseline("last-good", "offline")
+            if baseline is not None:
+                summary = json.loads((baseline / "summary.json").read_text())
                 observed.append(summary["run"]["performance"]["target_qps"])
             else:
                 # No link can be put in a folder's place in one step.
@@ -317,13 +320,13 @@ def test_the_table_takes_its_lines_from_the_report() -> None:
 
 class _GitHub(BaseHTTPRequestHandler):
     comments: ClassVar[list[dict[str, Any]]] = []
-    asked: ClassVar[list[str]] = []
+    requests: ClassVar[list[str]] = []
     status = 200
 
     def _answer(self) -> None:
         length = int(self.headers.get("Content-Length") or 0)
         body = json.loads(self.rfile.read(length) or b"null")
-        self.asked.append(f"{self.command} {self.path}")
+        self.requests.append(f"{self.command} {self.path}")
         assert self.headers["Authorization"] == "Bearer of-the-job"
         if self.command == "POST":
             self.comments.append({"id": 11 + len(self.comments), **body})
@@ -343,7 +346,7 @@ class _GitHub(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def github(tmp_path: Path) -> Iterator[dict[str, str]]:
-    _GitHub.comments, _GitHub.asked, _GitHub.status = [{"id": 3, "body": "looks good"}], [], 200
+    _GitHub.comments, _GitHub.requests, _GitHub.status = [{"id": 3, "body": "looks good"}], [], 200
     server = HTTPServer(("127.0.0.1", 0), _GitHub)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield {
@@ -362,7 +365,7 @@ def test_a_pull_request_has_one_comment_that_is_edited(job: Job, github: dict[st
     for text in ("first table", "second table"):
         (job.out / "table.md").write_text(text)
         assert comment(job, github) == 0
-    assert _GitHub.asked == [
+    assert _GitHub.requests == [
         "GET /repos/one/fork/issues/5/comments?per_page=100&page=1",
         "POST /repos/one/fork/issues/5/comments",
         "GET /repos/one/fork/issues/5/comments?per_page=100&page=1",
@@ -380,8 +383,8 @@ def test_its_comment_is_found_among_many(
     _GitHub.comments.extend({"id": 1000 + n, "body": "a talk"} for n in range(comment_count))
     for _ in range(2):
         assert comment(job, github) == 0
-    assert [line.partition(" ")[0] for line in _GitHub.asked].count("POST") == 1
-    assert _GitHub.asked[-1] == f"PATCH /repos/one/fork/issues/comments/{12 + comment_count}"
+    assert [line.partition(" ")[0] for line in _GitHub.requests].count("POST") == 1
+    assert _GitHub.requests[-1] == f"PATCH /repos/one/fork/issues/comments/{12 + comment_count}"
 
 
 def test_each_job_has_a_comment_of_its_own(job: Job, github: dict[str, str]) -> None:
@@ -391,12 +394,12 @@ def test_each_job_has_a_comment_of_its_own(job: Job, github: dict[str, str]) -> 
         "<!-- mlperf-suite gpu-0 -->",
         "<!-- mlperf-suite gpu-1 -->",
     ]
-    assert _GitHub.asked[-1].startswith("PATCH")
+    assert _GitHub.requests[-1].startswith("PATCH")
 
 
 def test_a_push_has_a_summary_alone(job: Job, github: dict[str, str]) -> None:
     assert comment(job, github | {"MLPERF_PULL_REQUEST": ""}) == 0
-    assert _GitHub.asked == []
+    assert _GitHub.requests == []
     assert "No result" in Path(github["GITHUB_STEP_SUMMARY"]).read_text()
 
 
@@ -428,7 +431,7 @@ class Runner:
     """A runner's folder, and a checkout whose set-up only writes down."""
 
     def __init__(self, folder: Path) -> None:
-        self.checkout, self.home, self.asked = folder / "code", folder / "home", folder / "asked"
+        self.checkout, self.home, self.log = folder / "code", folder / "home", folder / "asked"
         (self.checkout / "ci").mkdir(parents=True)
         (self.checkout / "scripts").mkdir()
         (self.checkout / "mlperf_suite" / "results").mkdir(parents=True)
@@ -442,7 +445,7 @@ class Runner:
         """A script of ci/ under way."""
         return subprocess.Popen(
             [self.checkout / "ci" / script, self.home],
-            env={"PATH": "/usr/bin:/bin", "ASKED": str(self.asked)} | variables,
+            env={"PATH": "/usr/bin:/bin", "ASKED": str(self.log)} | variables,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -450,11 +453,11 @@ class Runner:
 
     def install(self, vllm: str = "", **variables: str) -> list[str]:
         """What was asked for: of the set-up, and of the job's Python."""
-        self.asked.write_text("")
+        self.log.write_text("")
         process = self.start(MLPERF_VLLM=vllm, **variables)
         _, output = process.communicate(timeout=60)
         assert process.returncode == 0, output
-        return [line for line in self.asked.read_text().splitlines() if not line.startswith("-c")]
+        return [line for line in self.log.read_text().splitlines() if not line.startswith("-c")]
 
     @property
     def packages(self) -> Path:
@@ -539,7 +542,7 @@ def test_a_build_may_have_wheels_beside_vllms(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("requests", "there", "said"),
+    ("requests", "there", "message"),
     [
         ("dist/*.whl", [], "MLPERF_VLLM=dist/*.whl: no such file in "),
         ("dist/vllm.whl", [], "MLPERF_VLLM=dist/vllm.whl: no such file in "),
@@ -547,7 +550,7 @@ def test_a_build_may_have_wheels_beside_vllms(tmp_path: Path) -> None:
     ],
 )
 def test_a_wheel_that_cannot_be_meant_is_said_at_once(
-    tmp_path: Path, requests: str, there: list[str], said: str
+    tmp_path: Path, requests: str, there: list[str], message: str
 ) -> None:
     runner = Runner(tmp_path)
     (runner.checkout / "dist").mkdir()
@@ -555,9 +558,9 @@ def test_a_wheel_that_cannot_be_meant_is_said_at_once(
         (runner.checkout / "dist" / name).touch()
     process = runner.start(MLPERF_VLLM=requests)
     _, error = process.communicate(timeout=60)
-    assert process.returncode == 1 and said in error
+    assert process.returncode == 1 and message in error
     assert len(error.splitlines()) == 1
-    assert not runner.asked.exists()
+    assert not runner.log.exists()
 
 
 # A job
@@ -586,7 +589,7 @@ def test_a_job_sets_up_measures_and_keeps(
     process = _job(runner, tmp_path, **variables)
     _, output = process.communicate(timeout=60)
     assert process.returncode == 0, output
-    lines = [line for line in runner.asked.read_text().splitlines() if not line.startswith("-c")]
+    lines = [line for line in runner.log.read_text().splitlines() if not line.startswith("-c")]
     assert lines == ["set_up BUILD=gpu", "new environment", *requests]
 
 
@@ -597,7 +600,7 @@ def test_a_job_that_loses_keeps_nothing(tmp_path: Path) -> None:
     process = _job(runner, tmp_path, MLPERF_KEEP="true")
     _, output = process.communicate(timeout=60)
     assert process.returncode == 1, output
-    assert runner.asked.read_text().splitlines()[-1] == "ci/gate.py measure"
+    assert runner.log.read_text().splitlines()[-1] == "ci/gate.py measure"
 
 
 @pytest.mark.parametrize("same", ["lock", "baselines"])
@@ -630,7 +633,7 @@ def test_a_second_job_waits_before_it_sets_up(tmp_path: Path, same: str) -> None
         second_lock.stdin.flush()
         _, output = second.communicate(timeout=60)
         assert second.returncode == 0, output
-    assert runner.asked.read_text().startswith("set_up")
+    assert runner.log.read_text().startswith("set_up")
 
 
 def test_baselines_that_cannot_be_made_are_a_line(tmp_path: Path) -> None:

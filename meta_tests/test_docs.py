@@ -104,9 +104,9 @@ def test_the_page_of_rules_is_as_the_code_declares_them() -> None:
 
 
 def test_a_section_of_the_page_has_options_that_there_are() -> None:
-    named = [name for names in make_options.SECTIONS.values() for name in names]
-    assert len(named) == len(set(named))
-    assert set(named) <= {spec.name for spec in OPTIONS}
+    section_names = [name for names in make_options.SECTIONS.values() for name in names]
+    assert len(section_names) == len(set(section_names))
+    assert set(section_names) <= {spec.name for spec in OPTIONS}
 
 
 def test_the_help_tells_every_option() -> None:
@@ -249,7 +249,7 @@ def check_expression(flag: str, expression: str) -> None:
         assert [name for name in names if name not in tests] == []
 
 
-def others() -> list[tuple[Path, str]]:
+def commands_beside_pytest() -> list[tuple[Path, str]]:
     return [
         (guide, line)
         for guide in GUIDES
@@ -258,7 +258,7 @@ def others() -> list[tuple[Path, str]]:
     ]
 
 
-@pytest.mark.parametrize(("guide", "line"), others(), **_IDS)
+@pytest.mark.parametrize(("guide", "line"), commands_beside_pytest(), **_IDS)
 def test_any_other_command_is_of_the_suite_or_of_the_system(
     guide: Path, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -71,14 +71,14 @@ class _Time:
 class _Subject:
     """An engine of 1,000 tokens/s, on a clock of its own."""
 
-    asked: list[str]
+    measurements: list[str]
     time: _Time
 
     def __init__(self, engine: object, prompts: object) -> None:
         del engine, prompts
 
     def _spend(self, name: str, seconds: float) -> None:
-        self.asked.append(name)
+        self.measurements.append(name)
         self.time.now += seconds
 
     def warm_up(self, count: int) -> None:
@@ -94,7 +94,7 @@ class _Subject:
 
     def suite_server(self, qps: float, count: int) -> tuple[float, float, list[float]]:
         self._spend(f"server {qps:.2f}", count / qps)
-        return 50.0 if "warm-up" in self.asked else 500.0, 10.0, [0.0] * count
+        return 50.0 if "warm-up" in self.measurements else 500.0, 10.0, [0.0] * count
 
     def bare_server(self, at_s: Sequence[float]) -> tuple[float, float]:
         self._spend("bare server", 10.0)
@@ -112,7 +112,7 @@ def subject(monkeypatch: pytest.MonkeyPatch) -> type[_Subject]:
 
     monkeypatch.setattr(gpu, "loaded", loaded)
     monkeypatch.setattr(gpu, "Subject", _Subject)
-    _Subject.asked, _Subject.time = [], _Time()
+    _Subject.measurements, _Subject.time = [], _Time()
     return _Subject
 
 
@@ -121,7 +121,7 @@ def test_what_is_measured_and_in_which_order(subject: type[_Subject]) -> None:
     assert (figures.cold, figures.warm) == (500.0, 50.0)
     assert figures.offline == [(1000.0, 990.0)] * 2
     # A drift of the machine favours neither.
-    assert subject.asked[3:8] == ["bare", "suite", "bare", "bare", "suite"]
+    assert subject.measurements[3:8] == ["bare", "suite", "bare", "bare", "suite"]
     peak = 990 / gpu.ANSWER
     assert [latency.qps for latency in figures.server] == pytest.approx([peak / 3, peak * 2 / 3])
     assert figures.left_out == []
@@ -138,7 +138,7 @@ def test_what_there_is_no_time_for_is_said(subject: type[_Subject]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "asked", "left_out"),
+    ("seconds", "count", "left_out"),
     [
         (-1.0, 0, "all but the time to load"),
         (7.0, 1, "the warm-up, Offline and Server"),
@@ -146,10 +146,10 @@ def test_what_there_is_no_time_for_is_said(subject: type[_Subject]) -> None:
     ],
 )
 def test_a_machine_that_is_too_slow_for_the_time_ends_in_it(
-    subject: type[_Subject], seconds: float, asked: int, left_out: str
+    subject: type[_Subject], seconds: float, count: int, left_out: str
 ) -> None:
     figures = measure(VllmConfig("m"), "bf16", [[1]], ON_GPU, Clock(seconds, subject.time))
-    assert len(subject.asked) == asked
+    assert len(subject.measurements) == count
     assert figures.left_out == [f"{left_out}: no time was left"]
     assert f"- bf16: {left_out}: no time was left" in render(None, SYSTEM, [figures])
 

@@ -325,7 +325,7 @@ def test_a_file_may_use_tomls_own_types_and_underscores(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "parts"),
     [
         (b"profile = ", ["not TOML", "end of document"]),
         (b"profile = '\xff'", ["not TOML"]),
@@ -340,13 +340,13 @@ def test_a_file_may_use_tomls_own_types_and_underscores(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_cannot_be_used_is_one_line(
-    tmp_path: Path, content: bytes, said: list[str]
+    tmp_path: Path, content: bytes, parts: list[str]
 ) -> None:
     file = tmp_path / "suite.toml"
     file.write_bytes(content)
     message = refusal(config_file=file)
     assert message.startswith("--suite-config")
-    assert [words for words in said if words not in message] == []
+    assert [words for words in parts if words not in message] == []
 
 
 def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def run_once(
         mock.patch("mlperf_suite.loadgen.runner.read_logs", read),
     ):
         began = cpu_s()
-        run = run_loadgen(plan, engine, prompts, generation, Path(folder), timed=with_times)
+        run = run_loadgen(plan, engine, prompts, generation, Path(folder), with_times=with_times)
     own, total = (end - start for start, end in zip(began, cpu_at_end[0], strict=True))
     return run, own, total
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.judging.trees import ALSO_SEEN, V5_1, failed, found
+from meta_tests.judging.trees import ALSO_SEEN, V5_1, failures_by_run, verdict_lines
 from meta_tests.made_runs import write_submission
 from meta_tests.tampering.damages import damages_of
 from meta_tests.tampering.edits import Home
@@ -82,34 +82,34 @@ OFFICIAL_TEXTS = {
 def test_the_number_of_answers_is_read_under_the_official_name(tmp_path: Path, id_: str) -> None:
     path = of_offline(tmp_path, BENCHMARKS[id_])
     path.write_text(OFFICIAL_TEXTS[id_] + HASH)
-    assert failed(tmp_path) == {}
-    (line,) = found(tmp_path, "accuracy_every_sample")
+    assert failures_by_run(tmp_path) == {}
+    (line,) = verdict_lines(tmp_path, "accuracy_every_sample")
     assert ": passed:" in line
     path.write_text(re.sub(r"43\d\d\b(?!\.)", "1000", OFFICIAL_TEXTS[id_]) + HASH)
-    assert list(failed(tmp_path).values()) == [["accuracy_every_sample"]]
+    assert list(failures_by_run(tmp_path).values()) == [["accuracy_every_sample"]]
 
 
 def test_where_no_official_text_says_the_number_it_is_not_judged(tmp_path: Path) -> None:
     path = of_offline(tmp_path, GPT_OSS_120B)
     path.write_text("'exact_match': 83.130" + HASH)
-    assert failed(tmp_path) == {}
-    (line,) = found(tmp_path, "accuracy_every_sample")
+    assert failures_by_run(tmp_path) == {}
+    (line,) = verdict_lines(tmp_path, "accuracy_every_sample")
     assert ": not judged:" in line
     path = of_offline(tmp_path / "other", DEEPSEEK_R1)
     path.write_text("{'exact_match': 81.4, 'tokens_per_sample': 3886.25}" + HASH)
-    assert list(failed(tmp_path / "other").values()) == [["accuracy_every_sample"]]
+    assert list(failures_by_run(tmp_path / "other").values()) == [["accuracy_every_sample"]]
 
 
 def test_a_scenario_that_the_round_did_not_offer_yet_is_named_and_fails(tmp_path: Path) -> None:
     submission = write_submission(tmp_path, DEEPSEEK_R1, V5_1)
-    assert failed(tmp_path) == {}
+    assert failures_by_run(tmp_path) == {}
     (submission / "results/box/deepseek-r1/Interactive").mkdir()
-    assert "scenarios_known" in failed(tmp_path)["Someone-box-deepseek-r1"]
+    assert "scenarios_known" in failures_by_run(tmp_path)["Someone-box-deepseek-r1"]
 
 
 def test_performance_and_accuracy_may_have_data_of_their_own(tmp_path: Path) -> None:
     of_offline(tmp_path, GPT_OSS_120B)
-    (line,) = found(tmp_path, "same_system")
+    (line,) = verdict_lines(tmp_path, "same_system")
     assert ": passed:" in line
     log = tmp_path / "open/Someone/results/box/gpt-oss-120b/Offline/performance/run_1"
     detail = log / "mlperf_log_detail.txt"

@@ -16,10 +16,10 @@ from meta_tests.judging.trees import (
     V5_1,
     V6_0,
     V6_1,
-    broken,
     by_name,
-    failed,
-    found,
+    failures_by_run,
+    independent_failures,
+    verdict_lines,
 )
 from meta_tests.made_runs import MadeRun, write_run, write_submission
 from meta_tests.tampering.damages import DAMAGES
@@ -31,7 +31,7 @@ from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def both_categories(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A closed submission of both forms of Llama 3.1 8B."""
     root = tmp_path_factory.mktemp("both")
     for benchmark in (LLAMA3_1_8B, LLAMA3_1_8B_EDGE):
@@ -106,12 +106,14 @@ FURTHER: dict[str, Tampering] = {
 
 
 @pytest.mark.parametrize("name", [*DAMAGES, *FURTHER])
-def test_a_damage_is_seen_by_its_rules_alone(name: Any, both: Path, tmp_path: Path) -> None:
+def test_a_damage_is_seen_by_its_rules_alone(
+    name: Any, both_categories: Path, tmp_path: Path
+) -> None:
     damage = {**DAMAGES, **FURTHER}[name]
-    shutil.copytree(both, tmp_path / "tree")
+    shutil.copytree(both_categories, tmp_path / "tree")
     damage.change(Home(tmp_path / "tree/closed/Someone", V6_1.layout))
     assert set(broken_rules(tmp_path / "tree", V6_1)) - ALSO_SEEN == damage.rules
-    wrong = set(failed(tmp_path / "tree"))
+    wrong = set(failures_by_run(tmp_path / "tree"))
     if name in FURTHER and not damage.rules & {"system_description", "system_fields"}:
         assert wrong == {"Someone-box-llama3.1-8b-Server"}
 
@@ -122,18 +124,18 @@ def test_a_systems_wrong_status_is_told_with_those_allowed(
 ) -> None:
     rule = "system_description"
 
-    def told() -> Any:
+    def verdicts_of_rule() -> Any:
         return [
             v
             for v in by_name(tmp_path)["Someone-box-llama3.1-8b-Server"].verdicts
             if v.rule == rule
         ]
 
-    (valid,) = told()
+    (valid,) = verdicts_of_rule()
     assert valid.found == "Someone, closed, datacenter, status available"
     system = submission / "systems/box.json"
     system.write_text(system.read_text().replace('"status": "available"', f'"status": "{status}"'))
-    (invalid,) = told()
+    (invalid,) = verdicts_of_rule()
     assert (invalid.status, invalid.found) == ("failed", f"status '{status}'")
     demand = "Someone, closed, datacenter, status available or preview or rdi"
     assert invalid.required == demand
@@ -142,19 +144,19 @@ def test_a_systems_wrong_status_is_told_with_those_allowed(
 def test_interactive_is_held_to_its_own_limits(submission: Path, tmp_path: Path) -> None:
     log = submission / "results/box/llama3.1-8b/Interactive/performance/run_1" / DETAIL
     log.write_text(log.read_text().replace("450000000", "1500000000"))
-    assert broken(tmp_path) == {"Someone-box-llama3.1-8b-Interactive": ["ttft_limit"]}
+    assert independent_failures(tmp_path) == {"Someone-box-llama3.1-8b-Interactive": ["ttft_limit"]}
 
 
 def test_files_in_the_other_layout_fail_the_layout_alone(tmp_path: Path) -> None:
     write_submission(tmp_path, LLAMA3_1_8B, V5_1)
-    assert failed(tmp_path) == {}
-    wrong = failed(tmp_path, V6_1)
+    assert failures_by_run(tmp_path) == {}
+    wrong = failures_by_run(tmp_path, V6_1)
     assert {tuple(rules) for rules in wrong.values()} == {("layout", "seeds")}
 
 
 def test_both_layouts_at_once_fail_the_layout(submission: Path, tmp_path: Path) -> None:
     (submission / "compliance/box/llama3.1-8b/Server").mkdir(parents=True)
-    assert failed(tmp_path) == {"Someone-box-llama3.1-8b-Server": ["layout"]}
+    assert failures_by_run(tmp_path) == {"Someone-box-llama3.1-8b-Server": ["layout"]}
 
 
 @pytest.mark.parametrize(
@@ -169,7 +171,7 @@ def test_both_layouts_at_once_fail_the_layout(submission: Path, tmp_path: Path) 
 )
 def test_required_scenarios(tmp_path: Path, row: Any, scenarios: Any, why: Any) -> None:
     write_submission(tmp_path, row, V6_0, scenarios=scenarios)
-    (line,) = found(tmp_path, "required_scenarios")
+    (line,) = verdict_lines(tmp_path, "required_scenarios")
     assert (": failed:" in line) == (why is not None)
     assert why is None or why in line
 
@@ -179,18 +181,18 @@ def test_an_unknown_benchmark_is_named_and_fails(tmp_path: Path) -> None:
     judged = by_name(tmp_path)["Someone-box-resnet50"]
     assert judged.failed_rules == ["benchmark_known"]
     assert not any(v.passed for v in judged.verdicts if v.rule != "division_known")
-    assert "resnet50, an unknown benchmark" in found(tmp_path, "benchmark_known")[0]
+    assert "resnet50, an unknown benchmark" in verdict_lines(tmp_path, "benchmark_known")[0]
 
 
 def test_an_unknown_scenario_is_named_and_fails(submission: Path, tmp_path: Path) -> None:
     (submission / "results/box/llama3.1-8b/MultiStream").mkdir()
-    assert failed(tmp_path) == {"Someone-box-llama3.1-8b": ["scenarios_known"]}
-    assert "MultiStream" in found(tmp_path, "scenarios_known")[0]
+    assert failures_by_run(tmp_path) == {"Someone-box-llama3.1-8b": ["scenarios_known"]}
+    assert "MultiStream" in verdict_lines(tmp_path, "scenarios_known")[0]
 
 
 def test_the_network_division_is_named_and_fails(submission: Path, tmp_path: Path) -> None:
     (tmp_path / "closed").rename(tmp_path / "network")
-    assert ["division_known"] in failed(tmp_path).values()
+    assert ["division_known"] in failures_by_run(tmp_path).values()
 
 
 @pytest.mark.parametrize("folder", ["performance", "accuracy", "TEST06"])
@@ -198,7 +200,7 @@ def test_a_missing_run_fails_and_never_raises(
     submission: Path, tmp_path: Path, folder: str
 ) -> None:
     shutil.rmtree(submission / RESULT / folder)
-    wrong = failed(tmp_path)["Someone-box-llama3.1-8b-Server"]
+    wrong = failures_by_run(tmp_path)["Someone-box-llama3.1-8b-Server"]
     assert "required_files" in wrong
     of_run = {"performance": "result_valid", "accuracy": "accuracy_rouge1", "TEST06": "test06_eos"}
     assert of_run[folder] in wrong
@@ -207,23 +209,25 @@ def test_a_missing_run_fails_and_never_raises(
 def test_an_empty_scenario_folder_fails_what_it_lacks(submission: Path, tmp_path: Path) -> None:
     shutil.rmtree(submission / RESULT)
     (submission / RESULT).mkdir()
-    wrong = failed(tmp_path)["Someone-box-llama3.1-8b-Server"]
+    wrong = failures_by_run(tmp_path)["Someone-box-llama3.1-8b-Server"]
     assert {"layout", "required_files", "result_valid", "accuracy_log_is_whole"} <= set(wrong)
 
 
 def test_a_system_without_results_is_named_and_fails(submission: Path, tmp_path: Path) -> None:
     shutil.copy(submission / "systems/box.json", submission / "systems/idle.json")
-    assert failed(tmp_path) == {"Someone-idle": ["system_has_results"]}
+    assert failures_by_run(tmp_path) == {"Someone-idle": ["system_has_results"]}
     shutil.rmtree(submission / "results")
     (submission / "results").write_text("")
-    assert set(failed(tmp_path)) == {"Someone-idle", "Someone-box"}
+    assert set(failures_by_run(tmp_path)) == {"Someone-idle", "Someone-box"}
 
 
 def test_a_second_run_is_judged_under_its_own_name(submission: Path, tmp_path: Path) -> None:
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance", V6_1)
     run.entries["result_validity"] = "INVALID"
     write_run(submission / RESULT / "performance/run_2", run)
-    assert broken(tmp_path) == {"Someone-box-llama3.1-8b-Server": ["run_2-result_valid"]}
+    assert independent_failures(tmp_path) == {
+        "Someone-box-llama3.1-8b-Server": ["run_2-result_valid"]
+    }
 
 
 def test_test06_settings_are_judged_where_their_log_is_there(
@@ -239,7 +243,7 @@ def test_test06_settings_are_judged_where_their_log_is_there(
     assert set(statuses.values()) == {"passed"}
     run.entries["effective_min_duration_ms"] = 600_000
     write_run(submission / RESULT / "TEST06" / "performance/run_1", run)
-    assert broken(tmp_path) == {"Someone-box-llama3.1-8b-Server": ["test06_settings"]}
+    assert independent_failures(tmp_path) == {"Someone-box-llama3.1-8b-Server": ["test06_settings"]}
 
 
 @settings(

@@ -18,8 +18,8 @@ from meta_tests.judging.trees import (
     ROOT,
     V6_1,
     by_name,
-    failed,
-    found,
+    failures_by_run,
+    verdict_lines,
 )
 from meta_tests.made_runs import MadeRun, line, write_run
 from meta_tests.tampering.rule_breaks import AGREEMENT
@@ -74,7 +74,7 @@ def test_loose_logs_of_each_mode_are_known_by_the_size_of_its_data(tmp_path: Pat
         "perf": {"performance"},
         "test": {"test07"},
     }
-    assert failed(tmp_path / "logs") == {}
+    assert failures_by_run(tmp_path / "logs") == {}
 
 
 @pytest.mark.parametrize(("round_", "mode"), [("v6.0", "test09"), ("v6.1", "test06")])
@@ -93,7 +93,7 @@ def test_a_loose_audit_that_draws_its_samples_is_known_where_its_round_has_it_dr
 def test_loose_accuracy_without_figures_is_not_judged_by_them(tmp_path: Path) -> None:
     folder = write_loose(tmp_path, LLAMA3_1_8B, "Offline")
     (folder / "acc/accuracy.txt").unlink()
-    assert failed(tmp_path) == {}
+    assert failures_by_run(tmp_path) == {}
     statuses = {v.rule: v.status for v in by_name(tmp_path)["somewhere-acc"].verdicts}
     assert statuses["accuracy_rouge1"] == "not judged"
     statuses = {v.rule: v.status for v in by_name(tmp_path)["somewhere-perf"].verdicts}
@@ -104,7 +104,7 @@ def test_loose_performance_counts_only_with_its_accuracy(tmp_path: Path) -> None
     folder = write_loose(tmp_path, LLAMA3_1_8B, "Offline")
     txt = folder / "acc/accuracy.txt"
     txt.write_text(txt.read_text().replace("38.7792", "30.0"))
-    assert failed(tmp_path) == {
+    assert failures_by_run(tmp_path) == {
         "somewhere-acc": ["accuracy_rouge1"],
         "somewhere-perf": ["accuracy_passed"],
     }
@@ -114,7 +114,7 @@ def test_loose_accuracy_may_be_held_to_the_high_gate(tmp_path: Path) -> None:
     folder = write_loose(tmp_path, LLAMA3_1_8B, "Offline")
     txt = folder / "acc/accuracy.txt"
     txt.write_text(txt.read_text().replace("38.7792", "38.5"))
-    assert failed(tmp_path) == {}
+    assert failures_by_run(tmp_path) == {}
     wrong = [j.failed_rules for j in judge_folder(tmp_path, high_accuracy=True)]
     assert wrong == [["accuracy_rouge1"], ["accuracy_passed"]]
 
@@ -124,15 +124,15 @@ def test_answers_longer_than_a_float_holds_are_another_runs(tmp_path: Path, toke
     folder = write_loose(tmp_path, LLAMA3_1_8B, "Offline")
     log = folder / "acc" / ACCURACY
     log.write_text(re.sub(r'"token_count" : \d+', f'"token_count" : {tokens}', log.read_text()))
-    assert "tokens_as_in_accuracy" in failed(tmp_path)["somewhere-perf"]
+    assert "tokens_as_in_accuracy" in failures_by_run(tmp_path)["somewhere-perf"]
 
 
 def test_loose_logs_of_no_known_benchmark_fail_and_say_so(tmp_path: Path) -> None:
     write_run(tmp_path / "x", MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "performance"))
     log = tmp_path / "x" / DETAIL
     log.write_text(log.read_text().replace("13368", "777"))
-    assert failed(tmp_path) == {"x": ["benchmark_known"]}
-    assert "logs of 777 samples" in found(tmp_path, "benchmark_known")[0]
+    assert failures_by_run(tmp_path) == {"x": ["benchmark_known"]}
+    assert "logs of 777 samples" in verdict_lines(tmp_path, "benchmark_known")[0]
 
 
 def judge_as(
@@ -217,13 +217,13 @@ def test_a_scenario_that_loadgen_does_not_have_is_never_passed(
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "performance", V6_1)
     run.entries["effective_scenario"] = scenario_text
     write_run(tmp_path / "Offline", run)
-    assert failed(tmp_path) == {"Offline": ["scenarios_known"]}
+    assert failures_by_run(tmp_path) == {"Offline": ["scenarios_known"]}
 
 
 def test_loose_logs_are_open_by_a_folder_that_was_given(tmp_path: Path) -> None:
     folder = tmp_path / "open" / "run"
     judge_as(folder, LLAMA3_1_8B, "Offline", rouge1=10)
-    assert failed(tmp_path / "open") == failed(tmp_path) == {}
+    assert failures_by_run(tmp_path / "open") == failures_by_run(tmp_path) == {}
 
 
 @pytest.mark.parametrize(
@@ -326,8 +326,8 @@ def test_a_summary_far_above_says_nothing_of_a_run(tmp_path: Path) -> None:
     folder = write_own_result(tmp_path)
     (folder / "x/y").mkdir(parents=True)
     (folder / "Compliance/TEST06").rename(folder / "x/y/z")
-    assert failed(folder)["x-y-z"] == ["benchmark_known"]
-    assert failed(folder / "x/y/z") == {"z": ["benchmark_known"]}
+    assert failures_by_run(folder)["x-y-z"] == ["benchmark_known"]
+    assert failures_by_run(folder / "x/y/z") == {"z": ["benchmark_known"]}
 
 
 def test_trial_runs_of_a_search_are_judged_only_where_they_were_asked_for(tmp_path: Path) -> None:

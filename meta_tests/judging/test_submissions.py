@@ -17,8 +17,8 @@ from meta_tests.judging.trees import (
     V6_0,
     V6_1,
     by_name,
-    failed,
-    found,
+    failures_by_run,
+    verdict_lines,
 )
 from meta_tests.made_runs import MadeRun, write_run, write_submission
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
@@ -38,7 +38,7 @@ def test_a_submission_that_obeys_every_rule_fails_none(
     tmp_path: Path, row: Any, round_: Any
 ) -> None:
     write_submission(tmp_path, row, round_)
-    wrong = failed(tmp_path)
+    wrong = failures_by_run(tmp_path)
     if round_.name in row.rounds:
         assert wrong == {}
     else:
@@ -50,7 +50,7 @@ def test_an_open_submission_needs_no_gate_and_no_scenario(tmp_path: Path) -> Non
     write_submission(tmp_path, LLAMA3_1_8B, V6_1, division="open", scenarios=("Server",))
     txt = tmp_path / "open/Someone" / RESULT / "accuracy/accuracy.txt"
     txt.write_text(re.sub(r"'rouge1': [\d.]+", "'rouge1': 1.0", txt.read_text()))
-    assert failed(tmp_path) == {}
+    assert failures_by_run(tmp_path) == {}
     assert set(by_name(tmp_path)) == {
         "open-Someone-box-llama3.1-8b",
         "open-Someone-box-llama3.1-8b-Server",
@@ -65,9 +65,9 @@ def test_every_rule_of_a_submission_is_judged(submission: Path, tmp_path: Path) 
 def test_an_open_submission_may_have_its_own_names(tmp_path: Path) -> None:
     write_submission(tmp_path, LLAMA3_1_8B, V6_1, division="open", name="my-llama")
     mapping = tmp_path / "open/Someone/model_mapping.json"
-    assert list(failed(tmp_path).values()) == [["benchmark_known"]]
+    assert list(failures_by_run(tmp_path).values()) == [["benchmark_known"]]
     mapping.write_text(json.dumps({"my-llama": "llama3.1-8b", "other": 3}))
-    assert failed(tmp_path) == {}
+    assert failures_by_run(tmp_path) == {}
 
 
 def test_the_loadgen_key_and_any_case_of_a_scenario_are_taken(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_the_loadgen_key_and_any_case_of_a_scenario_are_taken(tmp_path: Path) ->
     folder = submission / "results/box/llama3_1-8b"
     for name in ("Offline", "Server", "Interactive"):
         (folder / name).rename(folder / name.lower())
-    assert failed(tmp_path) == {}
+    assert failures_by_run(tmp_path) == {}
 
 
 def test_any_folder_of_a_submission_may_be_given(submission: Path, tmp_path: Path) -> None:
@@ -87,14 +87,14 @@ def test_any_folder_of_a_submission_may_be_given(submission: Path, tmp_path: Pat
 
 
 def test_another_round_may_be_asked_for(submission: Path, tmp_path: Path) -> None:
-    for name, rules in failed(tmp_path, V6_0).items():
+    for name, rules in failures_by_run(tmp_path, V6_0).items():
         assert rules == ["seeds"], name
-    failures = failed(tmp_path, V5_1)
+    failures = failures_by_run(tmp_path, V5_1)
     assert all(rules == ["layout", "seeds"] for rules in failures.values())
 
 
 def copies_found(root: Path) -> list[str]:
-    return [line for line in found(root, "logs_of_its_own") if ": failed" in line]
+    return [line for line in verdict_lines(root, "logs_of_its_own") if ": failed" in line]
 
 
 @pytest.mark.parametrize("copied", ["accuracy", "performance"])
@@ -126,8 +126,8 @@ def test_a_submission_belongs_to_the_round_of_most_of_its_results(
 ) -> None:
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance", V5_1)
     write_run(submission / RESULT / "performance/run_1", run)
-    assert failed(tmp_path) == {"Someone-box-llama3.1-8b-Server": ["seeds"]}
-    (line_,) = [x for x in found(tmp_path, "seeds") if "failed" in x]
+    assert failures_by_run(tmp_path) == {"Someone-box-llama3.1-8b-Server": ["seeds"]}
+    (line_,) = [x for x in verdict_lines(tmp_path, "seeds") if "failed" in x]
     assert "the seeds of v5.1" in line_
 
 

@@ -16,7 +16,7 @@ RESULT = Path("results/box/llama3.1-8b/Server")
 ACCURACY_TOO = "accuracy_passed"
 
 
-def failed(root: Path, round_: Any = None) -> dict[str, list[str]]:
+def failures_by_run(root: Path, round_: Any = None) -> dict[str, list[str]]:
     """The rules that failed, by what was judged."""
     return {j.name: j.failed_rules for j in judge_folder(root, round_) if j.failed_rules}
 
@@ -25,15 +25,15 @@ ALSO_SEEN = AGREEMENT | {"accuracy_log_ends", "accuracy_log_tokens"}
 """The rules that compare what a result says in two places: they may see a damage to one of them."""
 
 
-def broken(root: Path, round_: Any = None) -> dict[str, list[str]]:
-    """As `failed`, without the rules that compare figures with one another."""
+def independent_failures(root: Path, round_: Any = None) -> dict[str, list[str]]:
+    """As `failures_by_run`, without the rules that compare figures with one another."""
     return {
         name: [rule for rule in rules if rule.removeprefix("run_2-") not in ALSO_SEEN]
-        for name, rules in failed(root, round_).items()
+        for name, rules in failures_by_run(root, round_).items()
     }
 
 
-def found(root: Path, rule: str) -> list[str]:
+def verdict_lines(root: Path, rule: str) -> list[str]:
     return [v.line for j in judge_folder(root) for v in j.verdicts if v.rule == rule]
 
 

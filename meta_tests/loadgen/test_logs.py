@@ -243,14 +243,16 @@ def test_long_answers_take_little_more_than_their_tokens(tmp_path: Path) -> None
 
 @given(
     ids=st.lists(st.integers(-(2**31), 2**31 - 1), max_size=9),
-    other=st.lists(st.integers(0, 2), max_size=2),
+    second=st.lists(st.integers(0, 2), max_size=2),
     cut=st.slices(9),
 )
-def test_token_ids_are_a_sequence_like_a_tuple(ids: Any, other: Any, cut: Any) -> None:
-    held = TokenIds(b"".join(i.to_bytes(4, "little", signed=True) for i in ids))
-    assert held == tuple(ids) and tuple(ids) == held and held == ids
-    assert (held == tuple(other)) == (ids == other)
-    assert list(held) == ids and len(held) == len(ids) and held[cut] == tuple(ids[cut])
-    assert hash(held) == hash(tuple(ids))
-    assert pickle.loads(pickle.dumps(held)) == held
-    assert held != str(ids)
+def test_token_ids_are_a_sequence_like_a_tuple(ids: Any, second: Any, cut: Any) -> None:
+    token_ids = TokenIds(b"".join(i.to_bytes(4, "little", signed=True) for i in ids))
+    assert token_ids == tuple(ids) and tuple(ids) == token_ids and token_ids == ids
+    assert (token_ids == tuple(second)) == (ids == second)
+    assert (
+        list(token_ids) == ids and len(token_ids) == len(ids) and token_ids[cut] == tuple(ids[cut])
+    )
+    assert hash(token_ids) == hash(tuple(ids))
+    assert pickle.loads(pickle.dumps(token_ids)) == token_ids
+    assert token_ids != str(ids)

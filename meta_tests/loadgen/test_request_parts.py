@@ -50,9 +50,9 @@ class Spread(StandInEngine):
         self.steps_made = 0
         self._tags: list[int] = []
 
-    def submit(self, requests: Sequence[Any], *others: Any, **named: Any) -> None:
+    def submit(self, requests: Sequence[Any], *arguments: Any, **options: Any) -> None:
         self._tags = [request.tag for request in requests]
-        super().submit(requests, *others, **named)
+        super().submit(requests, *arguments, **options)
 
     def _times(self, now: float, tokens: int) -> tuple[float, float]:
         first = now + 0.001 + self._random.expovariate(1 / 0.004)
@@ -77,7 +77,7 @@ class Traced:
 @pytest.fixture(scope="module")
 def traced(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Traced]:
     """By scenario, a run whose log has LoadGen's trace as well, which no run of the suite has."""
-    found = {}
+    runs = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner, "log_settings", with_trace)
         for scenario in SCENARIOS:
@@ -87,33 +87,33 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Traced]:
             engine.close()
             timeline = read_timeline(folder)
             assert timeline is not None
-            found[scenario] = Traced(run, timeline, read_trace(folder))
-    return found
+            runs[scenario] = Traced(run, timeline, read_trace(folder))
+    return runs
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_the_parts_of_each_request_add_up_to_loadgens_latency(
     traced: dict[str, Traced], scenario: str
 ) -> None:
-    one, timeline = traced[scenario], traced[scenario].timeline
+    run, timeline = traced[scenario], traced[scenario].timeline
     assert timeline.from_loadgen
     sums = np.sum([np.asarray(of) for of in timeline.parts_ms.values()], axis=0)
     assert sums == pytest.approx(timeline.latency_ms, abs=1e-6)
     assert min(min(of) for of in timeline.parts_ms.values()) >= 0
     assert list(timeline.parts_ms) == [ISSUE, "front end", "queue", "prefill", "decode", RETURN]
-    assert len(sums) == len(one.trace.latency_ms)
-    off = differences_ms(timeline, one.trace, one_query=scenario == "Offline")
+    assert len(sums) == len(run.trace.latency_ms)
+    off = differences_ms(timeline, run.trace, one_query=scenario == "Offline")
     print(f"{scenario}: {len(off)} requests, p50 {off[len(off) // 2]:.4f}, most {off[-1]:.4f} ms")
     # The rest is the moment between two reads of a clock, in which this machine can do other work.
     assert off[int(len(off) * 0.9)] < 0.1
 
 
 def test_the_schedule_is_loadgens(traced: dict[str, Traced]) -> None:
-    one = traced["Server"]
-    rate, seed = (one.run.logs.detail[f"effective_{k}"] for k in ("target_qps", _SEED))
-    mine = server_schedule(seed, rate, len(one.trace.scheduled_us)) * 1e6
-    loadgens = np.asarray(one.trace.scheduled_us) - one.trace.scheduled_us[0]
-    assert mine == pytest.approx(loadgens, abs=0.01)
+    server = traced["Server"]
+    rate, seed = (server.run.logs.detail[f"effective_{k}"] for k in ("target_qps", _SEED))
+    schedule = server_schedule(seed, rate, len(server.trace.scheduled_us)) * 1e6
+    loadgens = np.asarray(server.trace.scheduled_us) - server.trace.scheduled_us[0]
+    assert schedule == pytest.approx(loadgens, abs=0.01)
     assert len(server_schedule(seed, rate, 0)) == 0
 
 
@@ -123,25 +123,25 @@ _SEED = "schedule_rng_seed"
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_a_percentile_is_loadgens(traced: dict[str, Traced], scenario: str) -> None:
     """Of the curves and tables alike; one between two values would be off by milliseconds."""
-    one, detail = traced[scenario], traced[scenario].run.logs.detail
+    run, detail = traced[scenario], traced[scenario].run.logs.detail
     curves = [
-        ("result_{}_percentile_latency_ns", one.timeline.latency_ms),
-        ("result_first_token_{}_percentile_latency_ns", one.timeline.ttft_ms),
-        ("result_time_per_output_token_{}_percentile_ns", one.timeline.tpot_ms),
+        ("result_{}_percentile_latency_ns", run.timeline.latency_ms),
+        ("result_first_token_{}_percentile_latency_ns", run.timeline.ttft_ms),
+        ("result_time_per_output_token_{}_percentile_ns", run.timeline.tpot_ms),
     ]
-    compared = 0
+    count = 0
     for key, values in curves:
         for percent in ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90"):
-            said = detail.milliseconds(key.format(percent))
-            if said is None:
+            reported_ms = detail.milliseconds(key.format(percent))
+            if reported_ms is None:
                 continue
             # What LoadGen reports, the timeline has of every request.
-            assert values is not None and len(values) == len(one.trace.latency_ms)
-            found = percentile(sorted(values), float(percent) / 100)
-            assert found == pytest.approx(said, abs=0.5), (key, percent)
-            compared += 1
-    assert compared >= 6
-    latency = np.asarray(one.timeline.latency_ms)
+            assert values is not None and len(values) == len(run.trace.latency_ms)
+            percentile_ms = percentile(sorted(values), float(percent) / 100)
+            assert percentile_ms == pytest.approx(reported_ms, abs=0.5), (key, percent)
+            count += 1
+    assert count >= 6
+    latency = np.asarray(run.timeline.latency_ms)
     differs = difference_ms(latency, detail)
     assert differs is not None
     assert differs < 0.5
@@ -159,15 +159,17 @@ def test_the_gates_blocks_have_loadgens_percentile(traced: dict[str, Traced]) ->
 
 
 def test_no_percentile_of_the_package_lies_between_two_values() -> None:
-    said = re.compile(r"\b(?:np|numpy)\.(?:nan)?(?:percentile|quantile)\(|statistics\.quantiles\(")
+    between_values = re.compile(
+        r"\b(?:np|numpy)\.(?:nan)?(?:percentile|quantile)\(|statistics\.quantiles\("
+    )
     package = ROOT / "mlperf_suite"
-    assert [path for path in package.rglob("*.py") if said.search(path.read_text())] == []
+    assert [path for path in package.rglob("*.py") if between_values.search(path.read_text())] == []
 
 
 def test_a_run_without_times_is_a_run_all_the_same(tmp_path: Path) -> None:
     engine = StandInEngine(Delays(0.001, 0.001), answer)
     plan = a_plan("Server", "performance", Shortened(200, 64, latency_percent=99))
-    run = run_loadgen(plan, engine, PROMPTS, GENERATION, tmp_path, timed=False)
+    run = run_loadgen(plan, engine, PROMPTS, GENERATION, tmp_path, with_times=False)
     engine.close()
     assert run.timeline is None
     assert run.logs.detail["result_query_count"] == run.samples >= 64
@@ -184,44 +186,44 @@ def test_the_start_of_a_run_is_found_wherever_it_is(
     rows: list[tuple[float, float]], start: float, scheduled: bool
 ) -> None:
     schedule = np.cumsum([gap for gap, _ in rows])
-    issued = start + schedule
-    received = issued + (0.0 if not scheduled else 0.003)
-    told = received + np.asarray([took for _, took in rows])
-    said = as_reported(told - issued)
-    found = issued_by_loadgen(received, told, said, schedule if scheduled else None)
-    assert found is not None
-    assert found == pytest.approx(issued, abs=1e-6)
+    issue_s = start + schedule
+    receipt_s = issue_s + (0.0 if not scheduled else 0.003)
+    answer_s = receipt_s + np.asarray([latency_s for _, latency_s in rows])
+    reported_s = as_reported(answer_s - issue_s)
+    computed_s = issued_by_loadgen(receipt_s, answer_s, reported_s, schedule if scheduled else None)
+    assert computed_s is not None
+    assert computed_s == pytest.approx(issue_s, abs=1e-6)
 
 
 def test_a_start_that_cannot_be_is_none() -> None:
-    received, told = np.asarray([1.0, 2.0]), np.asarray([1.5, 2.5])
-    said = as_reported(told - received)
-    assert issued_by_loadgen(received, told, said, np.asarray([0.0, 1.0])) is not None
-    sooner = {key: seconds - 0.1 for key, seconds in said.items()}
-    assert issued_by_loadgen(received, told, sooner, np.asarray([0.0, 1.0])) is None
-    assert issued_by_loadgen(received, told, {}, None) is None
-    assert issued_by_loadgen(received, np.asarray([1.5, math.nan]), said, None) is None
-    assert issued_by_loadgen(np.empty(0), np.empty(0), said, None) is None
+    receipt_s, answer_s = np.asarray([1.0, 2.0]), np.asarray([1.5, 2.5])
+    reported_s = as_reported(answer_s - receipt_s)
+    assert issued_by_loadgen(receipt_s, answer_s, reported_s, np.asarray([0.0, 1.0])) is not None
+    sooner = {key: seconds - 0.1 for key, seconds in reported_s.items()}
+    assert issued_by_loadgen(receipt_s, answer_s, sooner, np.asarray([0.0, 1.0])) is None
+    assert issued_by_loadgen(receipt_s, answer_s, {}, None) is None
+    assert issued_by_loadgen(receipt_s, np.asarray([1.5, math.nan]), reported_s, None) is None
+    assert issued_by_loadgen(np.empty(0), np.empty(0), reported_s, None) is None
 
 
 def _a_server(seconds: float, rate: float, late_s: float) -> tuple[np.ndarray, np.ndarray]:
     """When the SUT received each query of a schedule, and when LoadGen was told of its answer."""
     schedule = server_schedule(7, rate, int(seconds * rate))
     behind = np.linspace(0, late_s, len(schedule))
-    received = 100 + schedule + behind + 2e-5
-    return received, received + np.random.default_rng(3).uniform(0.2, 0.9, len(schedule))
+    receipt_s = 100 + schedule + behind + 2e-5
+    return receipt_s, receipt_s + np.random.default_rng(3).uniform(0.2, 0.9, len(schedule))
 
 
 @pytest.mark.parametrize(("rate", "late_s"), [(20.2, 0.0), (22.0, 0.0), (40.0, 0.0), (20.2, 0.01)])
 def test_a_schedule_that_runs_ahead_of_loadgens_is_none(rate: float, late_s: float) -> None:
-    received, told = _a_server(30, 20, late_s)
-    right = server_schedule(7, 20, len(told))
-    said = as_reported(told - 100 - right)
-    found = issued_by_loadgen(received, told, said, right)
-    assert found == pytest.approx(100 + right, abs=1e-6)
-    ahead = server_schedule(7, rate, len(told))
+    receipt_s, answer_s = _a_server(30, 20, late_s)
+    right = server_schedule(7, 20, len(answer_s))
+    reported_s = as_reported(answer_s - 100 - right)
+    computed_s = issued_by_loadgen(receipt_s, answer_s, reported_s, right)
+    assert computed_s == pytest.approx(100 + right, abs=1e-6)
+    ahead = server_schedule(7, rate, len(answer_s))
     assert (ahead <= right).all()
-    assert issued_by_loadgen(received, told, said, ahead) is None
+    assert issued_by_loadgen(receipt_s, answer_s, reported_s, ahead) is None
 
 
 @pytest.mark.parametrize(("late_s", "ahead_s", "last"), [(5.0, 3.0, 300), (0.0, 3.0, 1)])
@@ -229,29 +231,29 @@ def test_a_schedule_ahead_that_no_early_query_betrays_is_none(
     late_s: float, ahead_s: float, last: int
 ) -> None:
     """All queries were late, or so few are ahead that the median of the figures is right."""
-    received, told = (times + late_s for times in _a_server(30, 20, 0.0))
-    right = server_schedule(7, 20, len(told))
-    said = as_reported(told - 100 - right)
+    receipt_s, answer_s = (times + late_s for times in _a_server(30, 20, 0.0))
+    right = server_schedule(7, 20, len(answer_s))
+    reported_s = as_reported(answer_s - 100 - right)
     ahead = right - np.where(np.arange(len(right)) >= len(right) - last, ahead_s, 0.0)
-    assert issued_by_loadgen(received, told, said, right) is not None
-    assert issued_by_loadgen(received, told, said, ahead) is None
+    assert issued_by_loadgen(receipt_s, answer_s, reported_s, right) is not None
+    assert issued_by_loadgen(receipt_s, answer_s, reported_s, ahead) is None
 
 
 def test_queries_that_wait_for_the_sut_are_counted_from_their_schedule() -> None:
-    received, told = _a_server(30, 20, 4.0)
-    right = server_schedule(7, 20, len(told))
-    found = issued_by_loadgen(received, told, as_reported(told - 100 - right), right)
-    assert found == pytest.approx(100 + right, abs=1e-6)
+    receipt_s, answer_s = _a_server(30, 20, 4.0)
+    right = server_schedule(7, 20, len(answer_s))
+    computed_s = issued_by_loadgen(receipt_s, answer_s, as_reported(answer_s - 100 - right), right)
+    assert computed_s == pytest.approx(100 + right, abs=1e-6)
 
 
 def test_a_moment_lost_between_two_clocks_moves_no_other_request() -> None:
-    issued: np.ndarray[Any, Any] = np.arange(100.0)
-    told: np.ndarray[Any, Any] = issued + np.linspace(0.5, 1.5, 100)
-    loadgens = told - issued
+    issue_s: np.ndarray[Any, Any] = np.arange(100.0)
+    answer_s: np.ndarray[Any, Any] = issue_s + np.linspace(0.5, 1.5, 100)
+    loadgens = answer_s - issue_s
     loadgens[50] += 5.0  # what LoadGen's clock said five seconds after the SUT's
-    found = issued_by_loadgen(issued + 0.002, told, as_reported(loadgens), issued - 7)
-    assert found is not None
-    assert found == pytest.approx(issued, abs=0.02)
+    computed_s = issued_by_loadgen(issue_s + 0.002, answer_s, as_reported(loadgens), issue_s - 7)
+    assert computed_s is not None
+    assert computed_s == pytest.approx(issue_s, abs=0.02)
 
 
 # Rows of a life
@@ -271,11 +273,13 @@ def test_whatever_an_engine_tells_the_parts_are_the_whole(
         if data.draw(st.booleans()):
             marks.keep(1000 + number, number, *rows[number][:4])
     marks.keep(5, 9, 0.0, 0.0, 0.0, 0.0)  # of no request of the run
-    lives = parts_of_requests(requests, marks, None)
-    assert lives is not None
-    parts = np.asarray(list(lives.parts_s.values()))
+    request_parts = parts_of_requests(requests, marks, None)
+    assert request_parts is not None
+    parts = np.asarray(list(request_parts.parts_s.values()))
     assert parts.min() >= 0
-    assert parts.sum(axis=0) == pytest.approx(lives.told_s - lives.issued_s, abs=1e-9)
+    assert parts.sum(axis=0) == pytest.approx(
+        request_parts.told_s - request_parts.issued_s, abs=1e-9
+    )
 
 
 def test_each_request_has_its_own_marks() -> None:
@@ -285,21 +289,21 @@ def test_each_request_has_its_own_marks() -> None:
     columns: list[Any] = [marks.tags, marks.preempted, *marks.times_s]
     for column in columns:
         column.reverse()
-    lives = parts_of_requests(made_requests(rows), marks, None)
-    assert lives is not None
-    assert lives.parts_s["queue"] == pytest.approx([0.2, 0.2])
-    assert lives.parts_s["prefill"] == pytest.approx([0.3, 0.4])
-    assert lives.parts_s["decode"] == pytest.approx([0.5, 0.8])
-    assert list(lives.preempted) == [1, 1]
+    request_parts = parts_of_requests(made_requests(rows), marks, None)
+    assert request_parts is not None
+    assert request_parts.parts_s["queue"] == pytest.approx([0.2, 0.2])
+    assert request_parts.parts_s["prefill"] == pytest.approx([0.3, 0.4])
+    assert request_parts.parts_s["decode"] == pytest.approx([0.5, 0.8])
+    assert list(request_parts.preempted) == [1, 1]
 
 
 def test_what_is_not_answered_has_no_life() -> None:
     assert parts_of_requests(made_requests([(0.0, math.nan, math.nan, 0)]), None, None) is None
-    lives = parts_of_requests(
+    request_parts = parts_of_requests(
         made_requests([(0.0, 0.2, 1.0, 2), (0.0, math.nan, math.nan, 0)]), None, None
     )
-    assert lives is not None
-    assert list(lives.samples) == [0]
+    assert request_parts is not None
+    assert list(request_parts.samples) == [0]
 
 
 # How full the engine was
@@ -308,11 +312,11 @@ def test_what_is_not_answered_has_no_life() -> None:
 def steps_of(rows: Sequence[tuple[float, int, int, int, int, float, int]]) -> Steps:
     """Steps by end, running, finished, waiting, prompt tokens, KV share, replica."""
     steps = Steps()
-    for ended, running, finished, waiting, prompt, kv_share, replica in rows:
-        steps.ended_s.append(ended)
+    for end_s, running, finished, queue_length, prompt, kv_share, replica in rows:
+        steps.ended_s.append(end_s)
         steps.running.append(running)
         steps.finished.append(finished)
-        steps.waiting.append(waiting)
+        steps.waiting.append(queue_length)
         steps.prompt_tokens.append(prompt)
         steps.kv_share.append(kv_share)
         steps.replica.append(replica)
@@ -359,9 +363,9 @@ def test_replicas_share_the_time_and_one_may_end_late() -> None:
     )
 )
 def test_a_share_is_between_none_and_all(rows: list[Any]) -> None:
-    ended = np.cumsum([row[0] for row in rows])
-    steps = steps_of([(float(at), *row[1:]) for at, row in zip(ended, rows, strict=True)])
-    load = load_of(steps, None, 0.0, float(ended[-1]) + 0.1, 5)
+    ends_s = np.cumsum([row[0] for row in rows])
+    steps = steps_of([(float(at), *row[1:]) for at, row in zip(ends_s, rows, strict=True)])
+    load = load_of(steps, None, 0.0, float(ends_s[-1]) + 0.1, 5)
     assert load is not None
     shares = (load.busy, load.prefill, load.waiting, load.kv_full, load.batch_full, load.tail)
     assert all(share is not None and 0 <= share <= 1 for share in shares)

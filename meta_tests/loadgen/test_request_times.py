@@ -24,15 +24,17 @@ _MS = st.integers(0, 10**9).map(lambda micro: micro / 1000)
 _ROWS = st.lists(st.tuples(_MS, _MS, _MS, st.integers(0, 3000)), min_size=1, max_size=40)
 
 
-def made(rows: list[tuple[float, float, float, int]], *, streams: bool = True) -> Timeline:
+def timeline_of_rows(
+    rows: list[tuple[float, float, float, int]], *, streams: bool = True
+) -> Timeline:
     """Of each row when it was issued, how long to its first token and to its last, its tokens."""
-    issued = [row[0] for row in rows]
+    issued_ms = [row[0] for row in rows]
     first = [row[0] + row[1] for row in rows]
-    ended = [row[0] + row[1] + row[2] for row in rows]
+    finished_ms = [row[0] + row[1] + row[2] for row in rows]
     return Timeline(
-        issued,
+        issued_ms,
         first if streams else None,
-        ended,
+        finished_ms,
         [row[3] for row in rows],
         samples=range(len(rows)),
         prompt_tokens=[10] * len(rows),
@@ -44,8 +46,11 @@ def made(rows: list[tuple[float, float, float, int]], *, streams: bool = True) -
 
 def same(times: RequestTimes, timeline: Timeline) -> None:
     assert times.latency_ms.tolist() == timeline.latency_ms
-    for found, expected in ((times.ttft_ms, timeline.ttft_ms), (times.tpot_ms, timeline.tpot_ms)):
-        assert (None if found is None else found.tolist()) == expected
+    for times_ms, timeline_ms in (
+        (times.ttft_ms, timeline.ttft_ms),
+        (times.tpot_ms, timeline.tpot_ms),
+    ):
+        assert (None if times_ms is None else times_ms.tolist()) == timeline_ms
     assert times.tokens == sum(timeline.tokens)
     assert len(times) == len(timeline.tokens)
     assert times.from_loadgen is timeline.from_loadgen
@@ -58,7 +63,7 @@ def test_the_times_are_those_of_the_timeline(
 ) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write_timeline(folder, made(rows, streams=streams))
+        write_timeline(folder, timeline_of_rows(rows, streams=streams))
         times, timeline = read_request_times(folder), read_timeline(folder)
         assert times is not None and timeline is not None
         same(times, timeline)
@@ -71,7 +76,7 @@ ROWS = [(0.0, 50.0, 500.0, 11), (100.0, 60.0, 0.0, 1), (200.5, 70.25, 10.0, 2)]
 def test_a_file_that_another_program_wrote_again_is_read(
     tmp_path: Path, indent: int | None
 ) -> None:
-    write_timeline(tmp_path, made(ROWS))
+    write_timeline(tmp_path, timeline_of_rows(ROWS))
     timeline = read_timeline(tmp_path)
     content = json.loads((tmp_path / TIMELINE_JSON).read_text())
     (tmp_path / TIMELINE_JSON).write_text(json.dumps(content, indent=indent))
@@ -81,7 +86,7 @@ def test_a_file_that_another_program_wrote_again_is_read(
 
 
 def test_an_older_suite_does_not_say_from_where_it_counts(tmp_path: Path) -> None:
-    write_timeline(tmp_path, made(ROWS))
+    write_timeline(tmp_path, timeline_of_rows(ROWS))
     path = tmp_path / TIMELINE_JSON
     path.write_text("".join(x for x in path.open() if not x.startswith('"from_loadgen"')))
     times = read_request_times(tmp_path)
@@ -107,7 +112,7 @@ def test_an_older_suite_does_not_say_from_where_it_counts(tmp_path: Path) -> Non
     ],
 )
 def test_what_cannot_be_is_no_timeline(tmp_path: Path, column: str, text: str) -> None:
-    write_timeline(tmp_path, made(ROWS))
+    write_timeline(tmp_path, timeline_of_rows(ROWS))
     path = tmp_path / TIMELINE_JSON
     lines = [
         f'"{column}":{text},\n' if line.startswith(f'"{column}"') else line for line in path.open()
@@ -125,6 +130,6 @@ def test_no_timeline_is_none(tmp_path: Path) -> None:
 
 def test_a_first_token_a_hair_before_its_issue_is_kept(tmp_path: Path) -> None:
     """LoadGen's instants are found to a millisecond."""
-    timeline = dataclasses.replace(made(ROWS), first_token_ms=[-0.5, 160.0, 270.75])
+    timeline = dataclasses.replace(timeline_of_rows(ROWS), first_token_ms=[-0.5, 160.0, 270.75])
     write_timeline(tmp_path, timeline)
     assert read_request_times(tmp_path) is not None

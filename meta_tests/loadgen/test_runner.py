@@ -143,7 +143,7 @@ _RUNS = {
 def every_run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LoadRun]:
     """Each benchmark's scenarios in both modes, one after another in this process."""
     engine, folder = stand_in(), tmp_path_factory.mktemp("runs")
-    made = {}
+    runs = {}
     for name, (benchmark, scenario, mode) in _RUNS.items():
         plan = plan_run(
             benchmark,
@@ -155,9 +155,9 @@ def every_run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LoadRun]:
             expected_latency_ms=2.0,
             shortened=SHORT,
         )
-        made[name] = run(plan, engine, folder / name)
+        runs[name] = run(plan, engine, folder / name)
     engine.close()
-    return made
+    return runs
 
 
 @pytest.mark.parametrize("name", _RUNS)
@@ -166,8 +166,8 @@ def test_every_run_of_one_process_has_the_official_settings(
 ) -> None:
     _, scenario, mode = _RUNS[name]
     detail = every_run[name].logs.detail
-    found = {seed: detail[f"effective_{seed}"] for seed in shipped_round().seeds}
-    assert found == shipped_round().seeds
+    seeds = {seed: detail[f"effective_{seed}"] for seed in shipped_round().seeds}
+    assert seeds == shipped_round().seeds
     assert detail["requested_use_token_latencies"] is True
     assert detail["effective_sample_concatenate_permutation"] is True
     assert detail["effective_scenario"] == scenario.loadgen_scenario
@@ -192,8 +192,8 @@ def test_every_run_of_one_process_has_the_official_settings(
 def test_every_accuracy_run_answers_each_sample_once(
     every_run: dict[str, LoadRun], name: str
 ) -> None:
-    made = every_run[name]
-    logged = made.logs.accuracy
+    load_run = every_run[name]
+    logged = load_run.logs.accuracy
     assert sorted(sample.index for sample in logged.samples) == list(range(SAMPLES))
     assert logged.damage == ()
     for sample in logged.samples:
@@ -201,8 +201,8 @@ def test_every_accuracy_run_answers_each_sample_once(
         if _RUNS[name][1].streams:
             assert sample.first_token_ids == sample.token_ids[:1]
             assert sample.token_count == len(sample.token_ids)
-    assert made.samples == SAMPLES
-    assert made.tokens == sum(len(sample.token_ids) for sample in logged.samples)
+    assert load_run.samples == SAMPLES
+    assert load_run.tokens == sum(len(sample.token_ids) for sample in logged.samples)
 
 
 @pytest.mark.parametrize(
@@ -217,9 +217,9 @@ def test_a_streaming_run_has_token_latencies(every_run: dict[str, LoadRun], name
 
 
 def test_offline_performance_counts_tokens(every_run: dict[str, LoadRun]) -> None:
-    made = every_run["llama3.1-8b Offline performance"]
-    per_sample = made.tokens / made.samples
-    detail = made.logs.detail
+    load_run = every_run["llama3.1-8b Offline performance"]
+    per_sample = load_run.tokens / load_run.samples
+    detail = load_run.logs.detail
     assert detail["result_tokens_per_second"] == pytest.approx(
         detail["result_samples_per_second"] * per_sample, rel=0.01
     )
@@ -261,8 +261,8 @@ def test_an_official_plan_sets_the_target_rate_only(name: str) -> None:
     sizes = {PERFORMANCE_SAMPLES_KEY} if benchmark.samples_of(mode) != benchmark.samples else set()
     left_out = {"min_query_count"} if mode == "performance" and scenario.min_queries else set()
     assert plan.user_conf.keys() == {target} | sizes | left_out
-    assert plan.expected["effective_min_duration_ms"] == 600_000
-    assert plan.expected["effective_performance_sample_count"] == benchmark.samples_of(mode)
+    assert plan.log_values["effective_min_duration_ms"] == 600_000
+    assert plan.log_values["effective_performance_sample_count"] == benchmark.samples_of(mode)
 
 
 @pytest.mark.parametrize(("name", "mode"), [("Offline", "performance"), ("Offline", "test09")])
@@ -278,7 +278,7 @@ def test_what_mlperf_conf_leaves_out_is_set_for_performance_alone(name: str, mod
     )
     least = {"performance": 6_396, "test09": None}[mode]
     assert plan.user_conf.get("min_query_count") == least
-    assert plan.expected["requested_min_query_count"] == 6_396
+    assert plan.log_values["requested_min_query_count"] == 6_396
 
 
 @settings(
@@ -304,7 +304,7 @@ def test_any_target_takes(tmp_path: Path, qps: float, latency_ms: float, stream:
 
 
 @pytest.mark.parametrize(
-    ("key", "wanted"),
+    ("key", "value"),
     [
         ("effective_min_duration_ms", 600_000),
         ("effective_target_qps", 201.0),
@@ -313,15 +313,11 @@ def test_any_target_takes(tmp_path: Path, qps: float, latency_ms: float, stream:
         ("effective_no_such_setting", 1),
     ],
 )
-def test_a_setting_that_did_not_take_fails_the_run(
-    tmp_path: Path, key: str, wanted: object
-) -> None:
+def test_a_setting_that_did_not_take_fails_the_run(tmp_path: Path, key: str, value: object) -> None:
     plan = a_plan()
-    asked = dataclasses.replace(plan, expected={**plan.expected, key: wanted})
-    with pytest.raises(
-        RunError, match=f"did not apply the settings: {key}: asked {wanted}, found "
-    ):
-        run(asked, stand_in(), tmp_path)
+    changed_plan = dataclasses.replace(plan, log_values={**plan.log_values, key: value})
+    with pytest.raises(RunError, match=f"did not apply the settings: {key}: asked {value}, found "):
+        run(changed_plan, stand_in(), tmp_path)
     assert (tmp_path / "mlperf_log_detail.txt").stat().st_size > 0
 
 
@@ -355,28 +351,28 @@ def test_an_audit_config_in_the_current_folder_is_not_taken(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "audit.config").write_text("*.*.accuracy_log_sampling_target = 7\n")
-    made = run(a_plan(mode="performance"), stand_in(), tmp_path / "run")
-    assert made.logs.detail["effective_accuracy_log_sampling_target"] == 0
+    load_run = run(a_plan(mode="performance"), stand_in(), tmp_path / "run")
+    assert load_run.logs.detail["effective_accuracy_log_sampling_target"] == 0
 
 
 def test_the_plans_own_audit_config_is_taken(tmp_path: Path) -> None:
     audit = {"accuracy_log_sampling_target": 7, "accuracy_log_rng_seed": 720381539243781796}
     plan = dataclasses.replace(a_plan(mode="performance"), audit_conf=audit)
-    made = run(plan, stand_in(), tmp_path)
+    load_run = run(plan, stand_in(), tmp_path)
     for key, value in audit.items():
-        assert made.logs.detail[f"effective_{key}"] == value
-    assert 0 < len(made.logs.accuracy.samples) <= 7
+        assert load_run.logs.detail[f"effective_{key}"] == value
+    assert 0 < len(load_run.logs.accuracy.samples) <= 7
 
 
 def test_another_round_is_a_usage_error_that_names_the_loadgen_that_fits() -> None:
     shipped = shipped_round()
-    for wanted in set(ROUNDS.values()) - {shipped}:
+    for another_round in set(ROUNDS.values()) - {shipped}:
         with pytest.raises(UsageError) as caught:
-            check_round(wanted)
+            check_round(another_round)
         message = str(caught.value)
-        assert message.startswith(f"--round {wanted.name}: the installed LoadGen ")
+        assert message.startswith(f"--round {another_round.name}: the installed LoadGen ")
         assert f"is of round {shipped.name}" in message
-        assert f"mlcommons-loadgen {wanted.loadgen}" in message
+        assert f"mlcommons-loadgen {another_round.loadgen}" in message
 
 
 # Answers
@@ -403,9 +399,9 @@ def test_any_order_and_any_tokens_reach_the_log_unchanged(
             listener.finished([(by_sample[index], outputs[index]) for index in group])
             begin += count
 
-    made = run(a_plan(), ScriptedEngine(script), tmp_path)
-    assert [s.index for s in made.logs.accuracy.samples] == list(order)
-    assert {s.index: list(s.token_ids) for s in made.logs.accuracy.samples} == dict(
+    load_run = run(a_plan(), ScriptedEngine(script), tmp_path)
+    assert [s.index for s in load_run.logs.accuracy.samples] == list(order)
+    assert {s.index: list(s.token_ids) for s in load_run.logs.accuracy.samples} == dict(
         enumerate(outputs)
     )
     raw = json.loads((tmp_path / "mlperf_log_accuracy.json").read_text())
@@ -421,10 +417,10 @@ def test_an_engine_that_answers_twice_is_heard_once(tmp_path: Path) -> None:
             listener.finished([right, (request.tag, [7])])
             listener.finished([(request.tag, [1, 2, 3])])
 
-    made = run(a_plan(), ScriptedEngine(script), tmp_path)
-    assert made.samples == SAMPLES
-    assert len(made.logs.accuracy.samples) == SAMPLES
-    assert all(s.token_ids[-1] == 128_009 for s in made.logs.accuracy.samples)
+    load_run = run(a_plan(), ScriptedEngine(script), tmp_path)
+    assert load_run.samples == SAMPLES
+    assert len(load_run.logs.accuracy.samples) == SAMPLES
+    assert all(s.token_ids[-1] == 128_009 for s in load_run.logs.accuracy.samples)
 
 
 def test_the_longest_prompts_are_submitted_first(tmp_path: Path) -> None:
@@ -440,12 +436,12 @@ def test_the_longest_prompts_are_submitted_first(tmp_path: Path) -> None:
 
 
 def test_progress_is_told_while_the_run_goes(tmp_path: Path) -> None:
-    told: list[Progress] = []
-    run(a_plan(), stand_in(rest_s=0.6), tmp_path, told.append)
-    assert told[0].issued == SAMPLES
-    assert told[0].done == 0
-    assert [t.done for t in told] == sorted(t.done for t in told)
-    assert told[-1].elapsed_s > told[0].elapsed_s > 0
+    reports: list[Progress] = []
+    run(a_plan(), stand_in(rest_s=0.6), tmp_path, reports.append)
+    assert reports[0].samples_issued == SAMPLES
+    assert reports[0].samples_done == 0
+    assert [t.samples_done for t in reports] == sorted(t.samples_done for t in reports)
+    assert reports[-1].elapsed_s > reports[0].elapsed_s > 0
 
 
 # Faults
@@ -470,11 +466,11 @@ def test_a_second_interrupt_does_not_forget_that_loadgen_goes_on(
 ) -> None:
     """Whoever ends the process must know, since LoadGen calls into it."""
     monkeypatch.setattr(runner, "_abandoned", None)
-    known: list[bool] = []
+    abandonments: list[bool] = []
 
     class Interrupted(StandInEngine):
         def abort(self) -> None:
-            known.append(abandoned())
+            abandonments.append(abandoned())
             super().abort()
 
     def interrupt(progress: Progress) -> None:
@@ -483,14 +479,14 @@ def test_a_second_interrupt_does_not_forget_that_loadgen_goes_on(
     with pytest.raises(KeyboardInterrupt):
         run(a_plan(), Interrupted(Delays(0.5), answer), tmp_path, interrupt)
     # By the time that anybody can interrupt again; and LoadGen ended by itself here.
-    assert known == [True]
+    assert abandonments == [True]
     assert not abandoned()
 
 
 def test_the_sample_that_the_engine_refused_is_named(tmp_path: Path) -> None:
     def script(requests: list[Request], listener: Listener) -> None:
-        (refused,) = [r for r in requests if r.prompt_token_ids[0] == 13]
-        listener.failed(refused.tag, EngineError("the prompt is too long"))
+        (request,) = [r for r in requests if r.prompt_token_ids[0] == 13]
+        listener.failed(request.tag, EngineError("the prompt is too long"))
 
     engine = ScriptedEngine(script)
     with pytest.raises(RunError, match=r"^sample 13: the prompt is too long$"):
@@ -541,10 +537,10 @@ def test_an_engine_whose_process_is_stopped_fails_the_run_at_once(
         engine = _InAProcess(psutil.Process(child.pid))
         with pytest.raises(RunError) as caught:
             run(plan, engine, tmp_path)
-        said = (
+        message = (
             rf"the engine hangs: its process {child.pid} \(.+\) is stopped while \d+ samples waited"
         )
-        assert re.fullmatch(said, str(caught.value))
+        assert re.fullmatch(message, str(caught.value))
         assert not engine.alive
         assert not psutil.pid_exists(child.pid)
     finally:
@@ -571,16 +567,16 @@ def test_a_query_is_no_sign_of_the_engine() -> None:
     """Else one that hangs would not be seen for as long as a Server run sends queries."""
     engine = StandInEngine(Delays(3600), answer)
     sut = Sut(engine, PROMPTS, GENERATION, stream=True)
-    before = sut.told
+    before = sut.progress
     sut.issue([SimpleNamespace(id=7, index=3)])
-    assert (sut.samples_waiting, sut.told) == (1, before)
+    assert (sut.samples_waiting, sut.progress) == (1, before)
     engine.close()
 
 
 def test_an_engine_that_takes_long_and_goes_on_is_no_hanging_one(tmp_path: Path) -> None:
     engine = _Stepping(Delays(0.001, 1.5), answer)
-    made = run_loadgen(a_plan(), engine, PROMPTS, GENERATION, tmp_path, silence_s=0.6)
-    assert made.samples == SAMPLES
+    load_run = run_loadgen(a_plan(), engine, PROMPTS, GENERATION, tmp_path, silence_s=0.6)
+    assert load_run.samples == SAMPLES
 
 
 def test_an_engine_that_takes_no_request_fails_the_run(tmp_path: Path) -> None:
@@ -593,7 +589,7 @@ def test_an_engine_that_takes_no_request_fails_the_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("scenario", ["Offline", "Server", "SingleStream"])
 def test_an_interrupt_comes_through_and_leaves_no_run_behind(tmp_path: Path, scenario: str) -> None:
     def interrupt(progress: Progress) -> None:
-        if progress.issued:
+        if progress.samples_issued:
             raise KeyboardInterrupt
 
     slow = stand_in(rest_s=3600)
@@ -624,7 +620,7 @@ from meta_tests.loadgen.test_runner import a_plan, answer, run
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 
 def interrupt(progress):
-    if progress.issued:
+    if progress.samples_issued:
         raise KeyboardInterrupt
 
 for mode in ("accuracy", "performance"):
@@ -641,8 +637,8 @@ def test_an_interrupt_before_the_first_token_does_not_kill_the_process(
     tmp_path: Path, scenario: str
 ) -> None:
     """In a process of its own: LoadGen used to end it with a segmentation fault."""
-    done = in_a_process(_BEFORE_THE_FIRST_TOKEN, str(tmp_path), scenario)
-    assert (done.stdout, done.returncode) == ("interrupted\n" * 2, 0), done.stderr
+    process = in_a_process(_BEFORE_THE_FIRST_TOKEN, str(tmp_path), scenario)
+    assert (process.stdout, process.returncode) == ("interrupted\n" * 2, 0), process.stderr
 
 
 _LOST = """
@@ -690,8 +686,8 @@ def test_a_thread_may_end_after_it_lost_an_engine_with_much_to_do(
     tmp_path: Path, scenario: str, count: int
 ) -> None:
     """In a process of its own: LoadGen's log used to end it with a segmentation fault."""
-    done = in_a_process(_LOST, str(tmp_path), scenario, str(count))
-    assert (done.stdout, done.returncode) == ("it is gone\n" * 5, 0), done.stderr
+    process = in_a_process(_LOST, str(tmp_path), scenario, str(count))
+    assert (process.stdout, process.returncode) == ("it is gone\n" * 5, 0), process.stderr
 
 
 _ABANDONED = """
@@ -717,9 +713,9 @@ def test_a_server_run_that_cannot_end_is_abandoned_and_nothing_runs_after_it(
     tmp_path: Path,
 ) -> None:
     """In a process of its own: LoadGen goes on issuing there for an hour."""
-    done = in_a_process(_ABANDONED, str(tmp_path))
-    assert done.returncode == 0, done.stderr
-    first, second = done.stdout.splitlines()
+    process = in_a_process(_ABANDONED, str(tmp_path))
+    assert process.returncode == 0, process.stderr
+    first, second = process.stdout.splitlines()
     assert first == "the stand-in engine died, as it was told to True True"
     assert second == (
         "an earlier run was abandoned in this process: start the suite again True False"
@@ -744,20 +740,20 @@ def test_the_ids_that_end_an_answer_can_be_left_out(tmp_path: Path, scenario: st
         shortened=SHORT,
     )
     engine = StandInEngine(Delays(0.001, 0.001), lambda p: [p[0] + 100, 101, 128_009, 128_009])
-    made = run_loadgen(plan, engine, prompts, GENERATION, tmp_path, dropped=sorted(ends))
+    load_run = run_loadgen(plan, engine, prompts, GENERATION, tmp_path, end_ids=sorted(ends))
     engine.close()
-    logged = made.logs.accuracy.first_of_each()
+    logged = load_run.logs.accuracy.first_of_each()
     assert [list(logged[i].token_ids) for i in (0, 2, SAMPLES - 1)] == [[100], [102], [0]]
     assert list(logged[1].token_ids) == [101]
-    assert made.tokens == SAMPLES
+    assert load_run.tokens == SAMPLES
 
 
 def test_each_sample_is_asked_with_its_own_stop(tmp_path: Path) -> None:
-    seen: dict[int, str] = {}
+    stop_of: dict[int, str] = {}
 
     def script(requests: list[Request], listener: Listener) -> None:
         for request in requests:
-            seen[request.prompt_token_ids[0]] = request.stop
+            stop_of[request.prompt_token_ids[0]] = request.stop
             listener.finished([(request.tag, [1])])
 
     stops = ["" if index % 3 else "\n```\n" for index in range(SAMPLES)]
@@ -770,20 +766,20 @@ def test_each_sample_is_asked_with_its_own_stop(tmp_path: Path) -> None:
         shortened=SHORT,
     )
     run_loadgen(plan, ScriptedEngine(script), PROMPTS, GENERATION, tmp_path, stops=stops)
-    assert [seen[index] for index in range(SAMPLES)] == stops
+    assert [stop_of[index] for index in range(SAMPLES)] == stops
 
 
 def test_threads_take_short_turns_while_a_run_goes_on(tmp_path: Path) -> None:
-    before, seen = sys.getswitchinterval(), []
+    before, intervals = sys.getswitchinterval(), []
 
-    def answered(prompt: Sequence[int]) -> list[int]:
-        seen.append(sys.getswitchinterval())
+    def interval_answer(prompt: Sequence[int]) -> list[int]:
+        intervals.append(sys.getswitchinterval())
         return answer(prompt)
 
-    engine = StandInEngine(Delays(), answered)
+    engine = StandInEngine(Delays(), interval_answer)
     run_loadgen(a_plan(), engine, PROMPTS, GENERATION, tmp_path)
     engine.close()
-    assert max(seen) < before == sys.getswitchinterval()
+    assert max(intervals) < before == sys.getswitchinterval()
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -801,15 +797,15 @@ def test_the_garbage_collector_spares_in_a_run_what_was_there(
         def __del__(self) -> None:
             collected.append(self)
 
-    def answered(prompt: Sequence[int]) -> list[int]:
-        young = {id(one) for generation in range(3) for one in gc.get_objects(generation)}
+    def spared_answer(prompt: Sequence[int]) -> list[int]:
+        young = {id(item) for generation in range(3) for item in gc.get_objects(generation)}
         spared.append(id(there) not in young)
         if not collected:
             InACircle()
             gc.collect()
         return answer(prompt)
 
-    engine = StandInEngine(Delays(), answered, fail_after=3 if fails else None)
+    engine = StandInEngine(Delays(), spared_answer, fail_after=3 if fails else None)
     with pytest.raises(RunError) if fails else contextlib.nullcontext():
         run_loadgen(a_plan(), engine, PROMPTS, GENERATION, tmp_path)
     engine.close()

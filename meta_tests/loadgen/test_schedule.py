@@ -45,17 +45,17 @@ def test_a_real_run_agrees_with_itself(tmp_path: Path, scenario: str, mode: str)
     benchmark = LLAMA3_1_8B_EDGE if scenario == "SingleStream" else LLAMA3_1_8B
     engine = stand_in(rest_s=0.0001)
     shortened = Shortened(min_duration_ms=250, min_query_count=21)
-    made = run(a_plan(scenario, mode, shortened), engine, tmp_path)
+    load_run = run(a_plan(scenario, mode, shortened), engine, tmp_path)
     engine.close()
     facts = RunFacts(
         benchmark,
         benchmark.scenario(scenario),
         mode,  # type: ignore[arg-type]
         shipped_round(),
-        made.logs,
+        load_run.logs,
         smoke=True,
         departures=(),
-        accuracy_tokens=AnswerTokens(made.tokens / made.samples, made.samples),
+        accuracy_tokens=AnswerTokens(load_run.tokens / load_run.samples, load_run.samples),
     )
     verdicts = [v for v in judge(facts) if v.rule in AGREEMENT]
     assert len(verdicts) > 1
@@ -78,7 +78,7 @@ def test_a_shuffle_has_each_number_once_and_differs_between_libraries() -> None:
 
 def test_an_accuracy_run_loads_all_samples_in_sets_and_a_performance_run_one() -> None:
     sets = loaded_sets(3, 10, 4, accuracy=True)
-    assert [len(one) for one in sets] == [4, 4, 2]
+    assert [len(part) for part in sets] == [4, 4, 2]
     assert sorted(itertools.chain(*sets)) == list(range(10))
     assert loaded_sets(3, 10, 4, accuracy=False) == sets[:1]
 
@@ -90,7 +90,7 @@ def test_answers_are_logged_with_the_probability_that_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "error"),
+    ("change", "error"),
     [
         ({"qps": 0.0}, ValueError),
         ({"loaded": 0}, ValueError),
@@ -98,8 +98,8 @@ def test_answers_are_logged_with_the_probability_that_is_asked_for() -> None:
         ({"qps": MOST_QUERIES / 60.0}, TooLongError),
     ],
 )
-def test_what_cannot_be_computed_is_told(changed: dict[str, float], error: type[Exception]) -> None:
-    asked = {"scenario": "Server", "seed": 1, "qps": 10.0, "duration_ms": 600_000, "least": 100}
-    asked |= {"samples": 1, "loaded": 84, "equal": True, "accuracy": False}
+def test_what_cannot_be_computed_is_told(change: dict[str, float], error: type[Exception]) -> None:
+    request = {"scenario": "Server", "seed": 1, "qps": 10.0, "duration_ms": 600_000, "least": 100}
+    request |= {"samples": 1, "loaded": 84, "equal": True, "accuracy": False}
     with pytest.raises(error):
-        schedule(Asked(**(asked | changed)))  # type: ignore[arg-type]
+        schedule(Asked(**(request | change)))  # type: ignore[arg-type]

@@ -40,8 +40,10 @@ _LOG_SETTINGS = runner.log_settings
 
 def read_trace(folder: Path) -> Trace:
     """Read the trace from a folder of logs."""
-    found = _ENTRY.findall((folder / "mlperf_log_trace.json").read_text())
-    rows = sorted((int(n), int(of), float(at), int(done) / 1e6) for at, n, of, done in found)
+    entries = _ENTRY.findall((folder / "mlperf_log_trace.json").read_text())
+    rows = sorted(
+        (int(n), int(of), float(at), int(latency_ns) / 1e6) for at, n, of, latency_ns in entries
+    )
     return Trace([row[1] for row in rows], [row[2] for row in rows], [row[3] for row in rows])
 
 

@@ -61,8 +61,8 @@ def test_text_and_page_have_the_same_tables(aggregate: Any) -> None:
     cells, rows = page_rows(page), markdown_rows(text)
     server = next(row for row in rows if row[0] == "node-a")
     assert server[:4] == ["node-a", "yes", "900.25", "45.0%"]
-    all_ = next(row for row in rows if row[0] == ALL)
-    assert all_[1:4] == ["no result", "2,000.75", "100.0%"]
+    total = next(row for row in rows if row[0] == ALL)
+    assert total[1:4] == ["no result", "2,000.75", "100.0%"]
     pages = [row for row in cells if row]
     for row in rows:
         if row[0] not in ("", "pooled, ms", "ms") and len(row) > 2:
@@ -124,7 +124,7 @@ def test_what_a_run_says_of_itself_is_text(aggregate: Any) -> None:
     late = {"result_validity": "INVALID", "result_invalid_reason": HOSTILE}
     rules = ({"rule": HOSTILE, "status": "failed"},)
     nodes = [
-        replace(node, node=f"{n}{HOSTILE}$", meta=names, said=late, verdicts=rules)
+        replace(node, node=f"{n}{HOSTILE}$", meta=names, log_keys=late, verdicts=rules)
         for n, node in enumerate((A, B))
     ]
     machines: list[dict[str, Any]] = [

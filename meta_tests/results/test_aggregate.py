@@ -138,7 +138,7 @@ def test_the_order_of_the_nodes_changes_no_figure(tmp_path: Path) -> None:
 def test_an_invalid_run_is_there_and_the_whole_is_not_valid(tmp_path: Path) -> None:
     late = {"result_validity": "INVALID", "result_invalid_reason": "too slow"}
     rule = {"rule": "ttft_limit", "status": "failed"}
-    failing = replace(B, said=late, verdicts=(rule,), meta={"status": "invalid"})
+    failing = replace(B, log_keys=late, verdicts=(rule,), meta={"status": "invalid"})
     aggregate = aggregate_runs(make_nodes(tmp_path, A, failing), STARTED)
     (scenario,) = aggregate.scenarios
     assert not scenario.valid

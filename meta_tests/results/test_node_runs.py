@@ -233,7 +233,9 @@ def test_a_node_in_another_time_zone_is_compared_by_the_same_clock(
 
 
 def test_when_a_node_ran_may_not_be_known(tmp_path: Path) -> None:
-    aggregate = aggregated(*make_nodes(tmp_path, A, replace(B, said={"power_begin": "yesterday"})))
+    aggregate = aggregated(
+        *make_nodes(tmp_path, A, replace(B, log_keys={"power_begin": "yesterday"}))
+    )
     assert "Whether the nodes ran at the same time is not known." in aggregate.scenarios[0].notes
 
 

@@ -19,7 +19,7 @@ from mlperf_suite.rules import judge
 MODES: tuple[Mode, ...] = ("test07", "test09")
 
 
-def drawn(mode: Mode, scenario: str, round_: str, *, submitted: bool = False) -> MadeRun:
+def audit_run(mode: Mode, scenario: str, round_: str, *, submitted: bool = False) -> MadeRun:
     """An audit without performance_issue_unique: in Server some samples twice, others never."""
     run = MadeRun(
         GPT_OSS_120B, GPT_OSS_120B.scenario(scenario), mode, ROUNDS[round_], submitted=submitted
@@ -43,9 +43,9 @@ def statuses(run: MadeRun) -> dict[str, str]:
 @pytest.mark.parametrize("mode", MODES)
 def test_a_draw_with_replacement_is_the_setting_of_v6_0(mode: Mode, submitted: bool) -> None:
     every_sample = f"{mode}_every_sample"
-    server = drawn(mode, "Server", "v6.0", submitted=submitted)
+    server = audit_run(mode, "Server", "v6.0", submitted=submitted)
     assert statuses(server) == {every_sample: "not judged"}
-    assert statuses(drawn(mode, "Offline", "v6.0", submitted=submitted)) == {}
+    assert statuses(audit_run(mode, "Offline", "v6.0", submitted=submitted)) == {}
     # Its answers are of the samples drawn.
     (agrees,) = [v for v in judge(server.facts()) if v.rule == f"{mode}_log_agrees"]
     assert agrees.passed, agrees.line
@@ -54,25 +54,25 @@ def test_a_draw_with_replacement_is_the_setting_of_v6_0(mode: Mode, submitted: b
 @pytest.mark.parametrize("mode", MODES)
 def test_from_v6_1_on_each_sample_is_issued_once(mode: Mode) -> None:
     settings, every_sample = f"{mode}_settings", f"{mode}_every_sample"
-    assert statuses(drawn(mode, "Offline", "v6.1")) == {settings: "failed"}
-    by_rule = statuses(drawn(mode, "Server", "v6.1"))
+    assert statuses(audit_run(mode, "Offline", "v6.1")) == {settings: "failed"}
+    by_rule = statuses(audit_run(mode, "Server", "v6.1"))
     assert by_rule == {settings: "failed", every_sample: "failed"}
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_an_answer_that_is_not_logged_fails_however_samples_are_drawn(mode: Mode) -> None:
     for scenario in ("Offline", "Server"):
-        run = drawn(mode, scenario, "v6.0")
+        run = audit_run(mode, scenario, "v6.0")
         run.answers.pop()
         assert statuses(run) == {f"{mode}_every_sample": "failed"}
-    run = drawn(mode, "Server", "v6.0")
+    run = audit_run(mode, "Server", "v6.0")
     run.answers[0] = LoggedSample(GPT_OSS_120B.samples, run.answers[0].token_ids)
     assert statuses(run) == {f"{mode}_every_sample": "failed"}
 
 
 @pytest.mark.parametrize("value", [None, 0, "false"])
 def test_how_samples_are_drawn_is_said_in_either_round(value: object) -> None:
-    run = drawn("test07", "Offline", "v6.0")
+    run = audit_run("test07", "Offline", "v6.0")
     run.entries[ISSUED_ONCE] = value
     assert statuses(run) == {"test07_settings": "failed"}
 
@@ -89,12 +89,12 @@ def test_a_run_of_the_suite_issues_each_sample_once_in_every_round(mode: Mode) -
             target_qps=10.0,
         )
         assert plan.audit_conf["performance_issue_unique"] == 1
-        assert plan.expected[ISSUED_ONCE] is True
+        assert plan.log_values[ISSUED_ONCE] is True
 
 
 def test_submitted_answers_without_a_log_of_the_draw_decide_nothing_in_v6_0() -> None:
     for round_, status in (("v6.0", "not judged"), ("v6.1", "failed")):
-        run = drawn("test07", "Server", round_, submitted=True)
+        run = audit_run("test07", "Server", round_, submitted=True)
         facts = run.facts()
         bare = replace(facts, logs=replace(facts.logs, files={}))
         (verdict,) = [v for v in judge(bare) if v.rule == "test07_every_sample"]

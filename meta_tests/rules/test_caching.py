@@ -17,7 +17,7 @@ from mlperf_suite.rules.verdict import Verdict
 ONE_TOKEN = "Number of tokens need to be greater than 1"
 
 
-def made() -> MadeRun:
+def caching_run() -> MadeRun:
     return MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), CACHING)
 
 
@@ -27,7 +27,7 @@ def statuses(verdicts: list[Verdict]) -> dict[str, str]:
 
 
 def test_too_few_pairs_decide_nothing() -> None:
-    run = made()
+    run = caching_run()
     del run.caching[-2:]
     assert statuses(judge(run.facts())) == {
         "caching_speed": "not judged",
@@ -36,13 +36,13 @@ def test_too_few_pairs_decide_nothing() -> None:
 
 
 def test_without_a_block_nothing_passes_for_speed() -> None:
-    verdicts = judge(replace(made().facts(), caching=Caching((), 0)))
+    verdicts = judge(replace(caching_run().facts(), caching=Caching((), 0)))
     assert statuses(verdicts)["caching_speed"] == "failed"
     assert statuses(verdicts)["caching_samples"] == "failed"
 
 
 def test_a_pair_without_a_time_is_none() -> None:
-    run = made()
+    run = caching_run()
     for block in run.caching[:2]:
         block.entries["result_max_latency_ns"] = None
     assert statuses(judge(run.facts())) == {"caching_speed": "not judged"}
@@ -52,7 +52,7 @@ def test_a_pair_without_a_time_is_none() -> None:
 def test_answers_of_a_server_of_text_alone_need_not_have_the_length(
     text_alone: bool, status: str
 ) -> None:
-    run = made()
+    run = caching_run()
     run.caching[3].answers[0] = (run.caching[3].answers[0][0], (7,))
     run.broken_lines.append(line("error_runtime", ONE_TOKEN, error=True))
     by_rule = statuses(judge(replace(run.facts(), text_alone=text_alone)))
@@ -61,12 +61,12 @@ def test_answers_of_a_server_of_text_alone_need_not_have_the_length(
 
 
 def test_the_audit_conf_is_no_error() -> None:
-    run = made()
+    run = caching_run()
     run.broken_lines.append(line("error", "Multiple conf files are used", error=True))
     assert not_passed(judge(run.facts())) == {}
 
 
 def test_an_engine_that_does_not_count_is_not_judged_by_its_count() -> None:
-    run = made()
+    run = caching_run()
     run.cached_tokens = None
     assert statuses(judge(run.facts())) == {"caching_prompt_tokens": "not judged"}

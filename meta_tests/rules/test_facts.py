@@ -29,8 +29,8 @@ def test_the_whole_data_set_has_the_benchmarks_own_reference() -> None:
 
 
 def test_the_embedded_samples_have_a_reference_of_any_number() -> None:
-    found, why = find_reference(EMBEDDED, "embedded", "embedded", 22)
-    assert why == "" and found is not None and found.answers == 22
+    reference, why = find_reference(EMBEDDED, "embedded", "embedded", 22)
+    assert why == "" and reference is not None and reference.answers == 22
 
 
 @pytest.mark.parametrize(

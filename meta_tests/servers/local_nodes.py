@@ -62,10 +62,10 @@ def local_nodes(
     )
     try:
         assert process.stdout is not None
-        told = process.stdout.readline()
-        if not told:
+        line = process.stdout.readline()
+        if not line:
             raise EngineError("the Ray cluster for the demonstration does not start")
-        content = json.loads(told)
+        content = json.loads(line)
         yield LocalNodes(content["address"], variables, content["raylets"])
     finally:
         assert process.stdin is not None
@@ -85,10 +85,10 @@ def main(arguments: Sequence[str]) -> None:
     cluster = Cluster()
     raylets = {}
     # Reap killed processes: Ray's workers take a raylet that is not reaped for a live one.
-    signal.signal(signal.SIGCHLD, lambda number, frame: [p.poll() for p in started])
-    started: list[subprocess.Popen[bytes]] = []
-    for one in arguments:
-        name, cores, *gpus = one.split(":")
+    signal.signal(signal.SIGCHLD, lambda number, frame: [p.poll() for p in processes])
+    processes: list[subprocess.Popen[bytes]] = []
+    for argument in arguments:
+        name, cores, *gpus = argument.split(":")
         node = cluster.add_node(
             num_cpus=int(cores),
             num_gpus=int(gpus[0]) if gpus else 0,
@@ -97,7 +97,7 @@ def main(arguments: Sequence[str]) -> None:
             include_dashboard=False,
         )
         (raylet,) = node.all_processes["raylet"]
-        started.append(raylet.process)
+        processes.append(raylet.process)
         raylets[name] = raylet.process.pid
     print(json.dumps({"address": cluster.address, "raylets": raylets}), flush=True)
     sys.stdin.read()

@@ -148,7 +148,7 @@ def validity(run: MadeRun, data: st.DataObject) -> None:
     put(run, "result_validity", data.draw(st.sampled_from(["INVALID", "valid", "", True, None])))
 
 
-def reported(run: MadeRun, data: st.DataObject) -> None:
+def metric(run: MadeRun, data: st.DataObject) -> None:
     put(run, run.scenario.metric, data.draw(st.integers(-(10**9), 0) | NO_NUMBER))
 
 
@@ -202,9 +202,9 @@ def whole_dataset(run: MadeRun, data: st.DataObject) -> None:
 
 def below_gate(name: str) -> Break:
     def apply(run: MadeRun, data: st.DataObject) -> None:
-        expected = run.benchmark.reference.of(name)
-        assert expected is not None
-        least = expected.low()
+        reference = run.benchmark.reference.of(name)
+        assert reference is not None
+        least = reference.low()
         wrong = st.floats(0, least * 0.99999) | st.just(100.5) | st.just(float("9" * 400))
         run.scores[name] = round(data.draw(wrong), 4)
         if data.draw(st.booleans()):
@@ -593,13 +593,15 @@ def other_places(run: MadeRun, data: st.DataObject) -> None:
         first = run.cut_log.partition('"qsl_idx" : ')[2].partition(",")[0]
         run.cut_log = run.cut_log.replace(f'"qsl_idx" : {first},', f'"qsl_idx" : {int(first) + 1},')
         return
-    one = run.answers[0]
+    answer = run.answers[0]
     at = data.draw(st.integers(1, len(run.answers) - 1))
-    at = next(n for n in range(at, at - len(run.answers), -1) if run.answers[n].index != one.index)
+    at = next(
+        n for n in range(at, at - len(run.answers), -1) if run.answers[n].index != answer.index
+    )
     second = run.answers[at]
     run.answers[0], run.answers[at] = (
-        replace(one, place=second.place),
-        replace(second, place=one.place),
+        replace(answer, place=second.place),
+        replace(second, place=answer.place),
     )
 
 
@@ -668,7 +670,7 @@ BREAKS: dict[str, Break] = {
     "log_is_whole": whole,
     "no_loadgen_errors": error,
     "test_mode": mode,
-    "result_reported": reported,
+    "result_reported": metric,
     "generation": other_generation,
     "min_duration": bad_number("effective_min_duration_ms", -1, 599_999),
     "performance_sample_count": samples("effective_performance_sample_count"),

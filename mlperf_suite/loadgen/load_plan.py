@@ -64,14 +64,14 @@ class LoadPlan:
     """The settings of one run.
 
     `user_conf` is written to user.conf and `audit_conf` to audit.config, both with LoadGen's own
-    keys. `expected` maps keys of the detail log to the values that show that they took effect.
+    keys. `log_values` maps keys of the detail log to the values that show that they took effect.
     """
 
     scenario: Scenario
     mode: Mode
     samples: int
     user_conf: Mapping[str, float | int]
-    expected: Mapping[str, object]
+    log_values: Mapping[str, object]
     audit_conf: Mapping[str, float | int] = field(default_factory=dict)
 
     def user_conf_text(self) -> str:
@@ -123,7 +123,7 @@ def plan_run(
     elif mode == "performance" and scenario.min_queries is not None:
         conf["min_query_count"] = min(scenario.min_queries, samples)
     conf |= _sizes(benchmark, mode, samples)
-    expected: dict[str, object] = {
+    log_values: dict[str, object] = {
         "effective_scenario": scenario.loadgen_scenario,
         "effective_test_mode": TEST_MODES[mode],
         "effective_min_duration_ms": min_duration_ms,
@@ -135,24 +135,24 @@ def plan_run(
     }
     for name, key in _SAID_AGAIN.items():
         if name in conf:
-            expected[key] = conf[name]
+            log_values[key] = conf[name]
     if "target_latency" in conf:
-        expected["requested_single_stream_expected_latency_ns"] = conf["target_latency"] * 1e6
+        log_values["requested_single_stream_expected_latency_ns"] = conf["target_latency"] * 1e6
     if scenario.limits is not None:
-        expected["requested_server_target_latency_ns"] = 0
+        log_values["requested_server_target_latency_ns"] = 0
         for name, limit_ms in (
             ("ttft_latency", scenario.limits.ttft_ms),
             ("tpot_latency", scenario.limits.tpot_ms),
         ):
-            expected[f"requested_server_{name}"] = conf.get(name, limit_ms) * 1e6
+            log_values[f"requested_server_{name}"] = conf.get(name, limit_ms) * 1e6
     if "target_latency_percentile" in conf:
         percent = conf["target_latency_percentile"]
-        expected["effective_target_latency_percentile"] = percent / 100
+        log_values["effective_target_latency_percentile"] = percent / 100
     audit = audit or benchmark.audit(mode)
     if audit is None:
-        return LoadPlan(scenario, mode, samples, conf, expected)
+        return LoadPlan(scenario, mode, samples, conf, log_values)
     audit = audit if audit_queries is None else audit.of(audit_queries)
-    return LoadPlan(scenario, mode, samples, conf, {**expected, **audit.effective}, audit.conf)
+    return LoadPlan(scenario, mode, samples, conf, {**log_values, **audit.effective}, audit.conf)
 
 
 _SAID_AGAIN = {

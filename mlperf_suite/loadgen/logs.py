@@ -78,7 +78,7 @@ class DetailLog:
         newer = "effective_accuracy_sample_count"
         return "qsl_reported_total_count" if self[newer] is None else newer
 
-    def every(self, key: str) -> list[Any]:
+    def values_of(self, key: str) -> list[Any]:
         """Each value of the key, in the log's order."""
         return [entry.value for entry in self.entries if entry.key == key]
 

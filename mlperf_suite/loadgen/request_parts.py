@@ -74,7 +74,7 @@ def issued_s(requests: Requests, plan: LoadPlan, detail: DetailLog) -> Doubles |
             return None
         schedule = server_schedule(int(seed), float(rate), count)
     return issued_by_loadgen(
-        np.asarray(requests.received), np.asarray(requests.told), said_s, schedule
+        np.asarray(requests.receipt_s), np.asarray(requests.answer_s), said_s, schedule
     )
 
 
@@ -93,16 +93,16 @@ def parts_of_requests(
     """
     import numpy as np
 
-    answered_s = np.asarray(requests.told)
+    answered_s = np.asarray(requests.answer_s)
     places = np.flatnonzero(np.isfinite(answered_s))
     if not len(places):
         return None
-    begun = np.asarray(requests.received if issue_s is None else issue_s)[places]
-    first = np.asarray(requests.first)[places]
+    begun = np.asarray(requests.receipt_s if issue_s is None else issue_s)[places]
+    first = np.asarray(requests.first_token_s)[places]
     streamed = bool(np.isfinite(first).all())
     answered_s = answered_s[places]
     preempted = np.zeros(len(places), np.int32)
-    names, ends = [ISSUE], [np.asarray(requests.handed)[places]]
+    names, ends = [ISSUE], [np.asarray(requests.handover_s)[places]]
     if marks is not None and len(marks.tags):
         has_marks, rows = _rows_of(marks, np.asarray(requests.tags)[places])
         names += [*marks.parts, RETURN]

@@ -58,8 +58,8 @@ def abandoned() -> bool:
 class Progress:
     """The progress of a run: samples issued and done, output tokens, seconds since its start."""
 
-    issued: int
-    done: int
+    samples_issued: int
+    samples_done: int
     tokens: int
     elapsed_s: float
 
@@ -159,12 +159,12 @@ def run_loadgen(
     silence_s: float = SILENCE_S,
     *,
     stops: Sequence[str] = (),
-    dropped: Sequence[int] = (),
-    timed: bool = True,
+    end_ids: Sequence[int] = (),
+    with_times: bool = True,
 ) -> LoadRun:
     """Run LoadGen once; its logs are in `folder`, together with user.conf and timeline.json.
 
-    `stops`, `dropped`, `timed`: as in `Sut`; without times there is no timeline.
+    `stops`, `end_ids`, `with_times`: as in `Sut`; without times there is no timeline.
 
     Raises RunError if the engine failed or hangs (see `Watch`; after `silence_s` without progress
     at the latest, it is ended), or if LoadGen did not apply the settings. Lets KeyboardInterrupt
@@ -182,7 +182,13 @@ def run_loadgen(
 
     streams = plan.scenario.streams
     sut = Sut(
-        engine, prompts, generation, stream=streams, stops=stops, dropped=dropped, timed=timed
+        engine,
+        prompts,
+        generation,
+        stream=streams,
+        stops=stops,
+        end_ids=end_ids,
+        with_times=with_times,
     )
     _take_trace(engine)  # what came before this run
     # Not Thread.join: after Ctrl-C, Python 3.11's takes a running thread for ended.
@@ -284,7 +290,7 @@ def _wait(
     while not end.wait(_TICK_S) and not sut.failure_event.is_set():
         elapsed = time.monotonic() - start_s
         on_progress(Progress(sut.samples_issued, sut.samples_done, sut.tokens_done, elapsed))
-        hangs = watch.hangs(sut.told, sut.samples_waiting, "samples")
+        hangs = watch.hangs(sut.progress, sut.samples_waiting, "samples")
         if hangs:
             sut.fail(hangs)
             watch.end()
@@ -336,7 +342,7 @@ def settings_that_did_not_take(plan: LoadPlan, logs: RunLogs) -> list[str]:
     """Each setting whose value in the log differs from the plan, as `key: asked x, found y`."""
     differences = [
         f"{key}: asked {value}, found {logs.detail[key]}"
-        for key, value in plan.expected.items()
+        for key, value in plan.log_values.items()
         if not _same(value, logs.detail[key])
     ]
     return differences + [f"the log is damaged: {line}" for line in logs.detail.damage]

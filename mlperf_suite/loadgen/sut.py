@@ -42,55 +42,63 @@ class _QuerySample(Protocol):
 class Requests:
     """What was recorded of each request, in the order of issue: 48 bytes each, and no objects.
 
-    Times in s of time.monotonic, nan until they are known: `received`, when the query came from
-    LoadGen; `handed`, when the engine was given it; `first` and `told`, when LoadGen was told the
-    first token and the answer. `tags` name the requests to the engine, `samples` are indices of the
-    QSL, `tokens` counts the tokens of each answer.
+    Times in s of time.monotonic, nan until they are known: `receipt_s`, when the query came from
+    LoadGen; `handover_s`, when the engine was given it; `first_token_s` and `answer_s`, when
+    LoadGen was told the first token and the answer. `tags` name the requests to the engine,
+    `samples` are indices of the QSL, `tokens` counts the tokens of each answer.
     """
 
-    __slots__ = ("first", "handed", "received", "samples", "tags", "tokens", "told")
+    __slots__ = (
+        "answer_s",
+        "first_token_s",
+        "handover_s",
+        "receipt_s",
+        "samples",
+        "tags",
+        "tokens",
+    )
 
     def __init__(self) -> None:
         self.tags: array[int] = array("Q")
         self.samples: array[int] = array("i")
-        self.received: array[float] = array("d")
-        self.handed: array[float] = array("d")
-        self.first: array[float] = array("d")
-        self.told: array[float] = array("d")
+        self.receipt_s: array[float] = array("d")
+        self.handover_s: array[float] = array("d")
+        self.first_token_s: array[float] = array("d")
+        self.answer_s: array[float] = array("d")
         self.tokens: array[int] = array("i")
 
     def __len__(self) -> int:
-        return len(self.told)
+        return len(self.answer_s)
 
     def add(self, samples: Sequence[_QuerySample], now: float) -> int:
         """Add a row for each sample of a query; returns the first row's number."""
-        begin, count = len(self.told), len(samples)
+        begin, count = len(self.answer_s), len(samples)
         if count == 1:
             # Queries of Server and SingleStream, of which there are many.
             (sample,) = samples
             self.tags.append(sample.id)
             self.samples.append(sample.index)
-            self.received.append(now)
-            self.handed.append(math.nan)
-            self.first.append(math.nan)
-            self.told.append(math.nan)
+            self.receipt_s.append(now)
+            self.handover_s.append(math.nan)
+            self.first_token_s.append(math.nan)
+            self.answer_s.append(math.nan)
             self.tokens.append(0)
             return begin
         self.tags.extend([sample.id for sample in samples])
         self.samples.extend([sample.index for sample in samples])
-        self.received.extend(array("d", (now,)) * count)
-        self.handed.extend(_UNKNOWN * count)
-        self.first.extend(_UNKNOWN * count)
-        self.told.extend(_UNKNOWN * count)
+        self.receipt_s.extend(array("d", (now,)) * count)
+        self.handover_s.extend(_UNKNOWN * count)
+        self.first_token_s.extend(_UNKNOWN * count)
+        self.answer_s.extend(_UNKNOWN * count)
         self.tokens.extend(_NONE * count)
         return begin
 
     def hand(self, row: int, count: int, at: float) -> None:
         """Note when the engine was given the requests of `count` rows, beginning at `row`."""
         if count == 1:
-            self.handed[row] = at
+            self.handover_s[row] = at
         else:
-            self.handed[row : row + count] = array("d", (at,)) * count
+            self.handover_s[row : row + count] = array("d", (at,)) * count
 
 
 _UNKNOWN, _NONE = array("d", (math.nan,)), array("i", (0,))
@@ -101,10 +109,10 @@ class Sut:
 
     `prompts`: the token ids of each sample, by index. `stream`: whether LoadGen is told the first
     token. `stops`: the text after which each sample's answer ends, by index; empty if none has one.
-    `dropped`: token ids that are removed from the end of an answer before LoadGen gets it. `timed`:
-    False keeps no times, to measure what keeping them costs. After a failure, all outstanding and
-    later queries get empty answers, since LoadGen cannot be stopped from outside; `failure` then
-    holds the reason, and `failure_event` is set.
+    `end_ids`: token ids that are removed from the end of an answer before LoadGen gets it.
+    `with_times`: False keeps no times, to measure what keeping them costs. After a failure, all
+    outstanding and later queries get empty answers, since LoadGen cannot be stopped from outside;
+    `failure` then holds the reason, and `failure_event` is set.
     """
 
     def __init__(
@@ -115,8 +123,8 @@ class Sut:
         *,
         stream: bool,
         stops: Sequence[str] = (),
-        dropped: Sequence[int] = (),
-        timed: bool = True,
+        end_ids: Sequence[int] = (),
+        with_times: bool = True,
     ) -> None:
         self._engine = engine
         self._prompts = prompts
@@ -125,12 +133,12 @@ class Sut:
         self._generation = generation
         self._stream = stream
         self._stops = stops
-        self._dropped = frozenset(dropped)
+        self._end_ids = frozenset(end_ids)
         # Response id to sample index and row. Only the caller that pops an entry may answer it.
         self._outstanding: dict[int, tuple[int, int]] = {}
         self._begun: set[int] = set()
         """The ids of outstanding requests whose first token LoadGen was told."""
-        self._timed = timed
+        self._with_times = with_times
         self.requests = Requests()
         self._failing = threading.Lock()
         self.failure: str | None = None
@@ -145,14 +153,14 @@ class Sut:
         return len(self._outstanding)
 
     @property
-    def told(self) -> tuple[int, int]:
+    def progress(self) -> tuple[int, int]:
         """Changes whenever the engine makes progress: outstanding first tokens, and answers."""
         return len(self._begun), self.samples_done
 
     def issue(self, samples: Sequence[_QuerySample]) -> None:
         """LoadGen's callback: a query to answer. An exception leaving it would end the process."""
         try:
-            now, row, keep, stops = time.monotonic(), 0, self._timed, self._stops
+            now, row, keep, stops = time.monotonic(), 0, self._with_times, self._stops
             requests = [
                 Request(s.id, self._prompts[s.index], stops[s.index] if stops else "", s.index)
                 for s in samples
@@ -177,14 +185,14 @@ class Sut:
     def flush(self) -> None:
         """LoadGen's callback: no more queries follow. Nothing is queued here, so nothing to do."""
 
-    def first_tokens(self, told: Sequence[Tokens]) -> None:
+    def first_tokens(self, tokens: Sequence[Tokens]) -> None:
         responses, rows, arrays = [], [], []
-        for tag, token_ids in told:
+        for tag, token_ids in tokens:
             request = self._outstanding.get(tag)
             if request is None:
                 continue
             # A piece may also hold the end of its answer, with ids that are to be dropped.
-            data = self._int32(token_ids[:1] if self._dropped else token_ids)
+            data = self._int32(token_ids[:1] if self._end_ids else token_ids)
             if data is None:
                 # The run has failed, and all requests were answered with that.
                 return
@@ -194,17 +202,17 @@ class Sut:
         if not responses:
             return
         # As close as possible to the moment at which LoadGen reads its clock.
-        now = time.monotonic() if self._timed else 0.0
+        now = time.monotonic() if self._with_times else 0.0
         lg.FirstTokenComplete(responses)
         self._begun.update(response.id for response in responses)
-        if self._timed:
+        if self._with_times:
             for row in rows:
-                self.requests.first[row] = now
+                self.requests.first_token_s[row] = now
 
     def finished(self, answers: Sequence[Tokens]) -> None:
         responses, rows, arrays = [], [], []
         for tag, token_ids in answers:
-            data = self._int32(self._without_end(token_ids) if self._dropped else token_ids)
+            data = self._int32(self._without_end(token_ids) if self._end_ids else token_ids)
             request = None if data is None else self._outstanding.pop(tag, None)
             if data is None or request is None:
                 continue
@@ -214,12 +222,12 @@ class Sut:
             arrays.append(data)
         if not responses:
             return
-        if self._timed:
+        if self._with_times:
             # Before LoadGen is told, which can end the run.
             now = time.monotonic()
             for row, data in zip(rows, arrays, strict=True):
                 self.requests.tokens[row] = len(data)
-                self.requests.told[row] = now
+                self.requests.answer_s[row] = now
         lg.QuerySamplesComplete(responses)
         self.samples_done += len(arrays)
         self.tokens_done += sum(map(len, arrays))
@@ -227,7 +235,7 @@ class Sut:
     def _without_end(self, token_ids: Sequence[int]) -> Sequence[int]:
         """An answer without the ids that end it; keeps its first token, which was reported."""
         length = len(token_ids)
-        while length > 1 and token_ids[length - 1] in self._dropped:
+        while length > 1 and token_ids[length - 1] in self._end_ids:
             length -= 1
         return token_ids[:length]
 

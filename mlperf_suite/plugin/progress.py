@@ -75,13 +75,13 @@ class TerminalWatcher:
             return
         (task,) = self._bar.tasks
         # Offline issues all samples at once; in other scenarios the total is not known.
-        total = task.total if task.total is not None else progress.issued
+        total = task.total if task.total is not None else progress.samples_issued
         rate = progress.tokens / progress.elapsed_s if progress.elapsed_s else 0.0
-        text = f"{progress.done}/{total} samples, {rate:.0f} tok/s"
-        if progress.done and total:
-            left_s = progress.elapsed_s / progress.done * (total - progress.done)
+        text = f"{progress.samples_done}/{total} samples, {rate:.0f} tok/s"
+        if progress.samples_done and total:
+            left_s = progress.elapsed_s / progress.samples_done * (total - progress.samples_done)
             text += f", {left_s:.0f} s left"
-        self._bar.update(task.id, completed=progress.done, total=total, text=text)
+        self._bar.update(task.id, completed=progress.samples_done, total=total, text=text)
 
     def mmlu_progress(self, count: int, total: int, subject: str) -> None:
         """Show MMLU's progress: its questions and the subject of the last one."""

@@ -44,7 +44,7 @@ def loaded_samples(run: RunFacts) -> Verdict:
     count = run.whole(run.detail.accuracy_count_key, 1)
     if max(total, size, count) > _MOST_SAMPLES:
         raise failure(f"{max(total, size, count):,} samples")
-    logged_sets = run.detail.every("loaded_qsl_set")
+    logged_sets = run.detail.values_of("loaded_qsl_set")
     accuracy = run.is_accuracy
     sizes = _shuffle_sizes(total, count if accuracy else size)
     for old, shuffle_size in itertools.product((False, True), sizes):
@@ -211,7 +211,7 @@ def _schedules(run: RunFacts) -> list[Schedule]:
     equally often), the result includes those at the lowest and at the highest rate that give the
     log's number. Raises VerdictError.
     """
-    sets = run.detail.every("loaded_qsl_set")
+    sets = run.detail.values_of("loaded_qsl_set")
     loaded = len(sets[-1]) if sets and isinstance(sets[-1], list) else 0
     request = Asked(
         run.scenario.loadgen_scenario,

@@ -60,7 +60,7 @@ def make_load_run(
         folder,
         watcher.progress,
         stops=inputs.stops(benchmark, plan.mode),
-        dropped=inputs.dropped(benchmark, plan.mode),
+        end_ids=inputs.dropped(benchmark, plan.mode),
         silence_s=silence_s,
     )
 
