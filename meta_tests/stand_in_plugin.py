@@ -35,11 +35,11 @@ _LEAD_TOKENS = 60
 """Before the reference highlights, so that an answer cut to 16 tokens holds none of them."""
 
 
-class ToldEngine(StandInEngine):
+class VaryingEngine(StandInEngine):
     """A stand-in whose answers and delays change from query to query."""
 
     def __init__(self, options: dict[str, Any], answers: dict[str, Answers]) -> None:
-        self._told = options
+        self._options = options
         self._kinds = list(options.get("answers", ["good"]))
         self._delays = list(options.get("delays_s", [0.0]))
         self._answers = answers
@@ -55,7 +55,7 @@ class ToldEngine(StandInEngine):
         self._last_second.append(now)
         while self._last_second[0] < now - 1:
             self._last_second.popleft()
-        slow = len(self._last_second) > self._told.get("most_qps", math.inf)
+        slow = len(self._last_second) > self._options.get("most_qps", math.inf)
         return first_at, first_at + 13 if slow else last_at
 
     def submit(
@@ -71,10 +71,10 @@ class ToldEngine(StandInEngine):
         for options in (self._kinds, self._delays):
             if len(options) > 1:
                 options.pop(0)
-        if folder := self._told.get("replace_by_file"):
+        if folder := self._options.get("replace_by_file"):
             shutil.rmtree(folder)
             Path(folder).touch()
-        if marker := self._told.get("marker"):
+        if marker := self._options.get("marker"):
             Path(marker).touch()
 
 
@@ -99,4 +99,4 @@ def pytest_mlperf_load_engine(inputs: Inputs) -> StandInEngine:
         keys = [tuple(prompt) for prompt in inputs.prompts(benchmark)]
         for kind, made_of in KINDS.items():
             answers[kind] |= dict(zip(keys, made_of(good), strict=True))
-    return ToldEngine(options, answers)
+    return VaryingEngine(options, answers)

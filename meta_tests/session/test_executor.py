@@ -47,13 +47,13 @@ PERFORMANCE = RunKey(LLAMA, "Offline", "performance")
 SERVER = RunKey(LLAMA, "Server", "accuracy")
 
 
-class ToldEngine(StandInEngine):
+class ScriptedEngine(StandInEngine):
     """Says what it was asked, and dies in the run that it is told to."""
 
     def __init__(self, settings: dict[str, object], dies_in: str | None) -> None:
         super().__init__(Delays(), lambda prompt: [11, 12, 13])
         self._settings, self._dies_in = settings, dies_in
-        self.asked: list[int] = []
+        self.batch_sizes: list[int] = []
         self.runs: list[str] = []
 
     @property
@@ -75,7 +75,7 @@ class ToldEngine(StandInEngine):
         *,
         stream: bool,
     ) -> None:
-        self.asked.append(len(requests))
+        self.batch_sizes.append(len(requests))
         super().submit(requests, generation, listener, stream=stream)
 
     def score(self, requests: Iterator[ScoreRequest]) -> Iterator[tuple[int, Score]]:
@@ -84,27 +84,27 @@ class ToldEngine(StandInEngine):
             yield request.tag, Score((Likelihood(-1.0, True),) * 4, 1.0, tokens, 0)
 
 
-class RemoteToldEngine(ToldEngine):
-    """Tells of each run what comes next of `told`, the last of it again and again."""
+class RemoteScriptedEngine(ScriptedEngine):
+    """Tells of each run what comes next of `remote_runs`, the last of it again and again."""
 
-    told: Sequence[RemoteRun] = (remote_run(),)
+    remote_runs: Sequence[RemoteRun] = (remote_run(),)
 
     def __init__(self, settings: dict[str, object], dies_in: str | None) -> None:
         super().__init__(settings, dies_in)
-        self.taken = 0
+        self.run_count = 0
         self._since: list[int] = []
 
     def take_remote_run(self) -> RemoteRun:
-        dropped = self.asked == self._since
-        self._since = list(self.asked)
-        if dropped:
+        is_idle = self.batch_sizes == self._since
+        self._since = list(self.batch_sizes)
+        if is_idle:
             # Asked before a run that nothing was sent before.
             return remote_run()
-        self.taken += 1
-        return self.told[min(self.taken, len(self.told)) - 1]
+        self.run_count += 1
+        return self.remote_runs[min(self.run_count, len(self.remote_runs)) - 1]
 
 
-class Made:
+class ScriptedSession:
     """A suite on scripted engines. `loaded`: the role of each that was loaded, in order."""
 
     def __init__(self, suite: Suite, loaded: list[Role], engines: list[Any]) -> None:
@@ -115,7 +115,7 @@ class Made:
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Iterator[Callable[..., Made]]:
+def make(tmp_path: Path) -> Iterator[Callable[..., ScriptedSession]]:
     suites: list[Suite] = []
 
     def make_suite(
@@ -123,28 +123,28 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Made]]:
         dies_in: str | None = None,
         does_not_load: Role | None = None,
         engine_settings: dict[str, object] | None = None,
-        kind: type[ToldEngine] = ToldEngine,
+        kind: type[ScriptedEngine] = ScriptedEngine,
         **options: Any,
-    ) -> Made:
+    ) -> ScriptedSession:
         loaded: list[Role] = []
-        engines: list[ToldEngine] = []
+        engines: list[ScriptedEngine] = []
 
-        def load(inputs: Inputs, request: EngineRequest) -> ToldEngine:
+        def load(inputs: Inputs, request: EngineRequest) -> ScriptedEngine:
             loaded.append(request.role)
             if request.role == does_not_load:
                 raise EngineError("no engine today")
             engines.append(kind(engine_settings or {}, dies_in))
             return engines[-1]
 
-        given = {"results_dir": str(tmp_path / "results"), "warmup": "0", **options}
-        settings = resolve_settings(given, {})
+        values = {"results_dir": str(tmp_path / "results"), "warmup": "0", **options}
+        settings = resolve_settings(values, {})
         runs = [key for key in keys if isinstance(key, RunKey)]
         searches = [key for key in keys if isinstance(key, SearchKey)]
         plan = planned(settings, runs, searches, mmlu=MMLU in keys)
         suite = Suite(settings, plan, load, Silent())
         suites.append(suite)
         suite.check()
-        return Made(suite, loaded, engines)
+        return ScriptedSession(suite, loaded, engines)
 
     yield make_suite
     for suite in suites:
@@ -154,66 +154,68 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Made]]:
 # Failures
 
 
-def test_what_did_not_load_fails_once_and_is_not_tried_again(make: Callable[..., Made]) -> None:
-    made = make(ACCURACY, TEST06, does_not_load="runs")
-    first, second = made.suite.make(ACCURACY), made.suite.make(ACCURACY)
+def test_what_did_not_load_fails_once_and_is_not_tried_again(
+    make: Callable[..., ScriptedSession],
+) -> None:
+    session = make(ACCURACY, TEST06, does_not_load="runs")
+    first, second = session.suite.make(ACCURACY), session.suite.make(ACCURACY)
     assert first.failure == f"{ACCURACY}: no engine today"
     assert (first.now, second.now) == (True, False)
     assert second.failure == first.failure
-    assert not made.suite.can_go_on
-    assert not made.suite.make(TEST06).ok
-    assert made.loaded == ["runs"]
-    assert made.summary(ACCURACY).meta.reason == "no engine today"
+    assert not session.suite.can_go_on
+    assert not session.suite.make(TEST06).ok
+    assert session.loaded == ["runs"]
+    assert session.summary(ACCURACY).meta.reason == "no engine today"
 
 
 def test_a_dead_accuracy_run_keeps_its_performance_run_from_being_made(
-    make: Callable[..., Made],
+    make: Callable[..., ScriptedSession],
 ) -> None:
-    made = make(ACCURACY, PERFORMANCE, dies_in=str(ACCURACY))
-    assert made.suite.make(PERFORMANCE).failure == f"{ACCURACY}: died as told"
-    again = made.suite.make(ACCURACY)
+    session = make(ACCURACY, PERFORMANCE, dies_in=str(ACCURACY))
+    assert session.suite.make(PERFORMANCE).failure == f"{ACCURACY}: died as told"
+    again = session.suite.make(ACCURACY)
     assert (again.ok, again.now) == (False, False)
-    assert made.engines[0].runs == [str(ACCURACY)]
-    meta = made.summary(ACCURACY).meta
+    assert session.engines[0].runs == [str(ACCURACY)]
+    meta = session.summary(ACCURACY).meta
     assert (meta.status, meta.reason) == ("failed", "died as told")
 
 
 def test_server_without_the_offline_run_of_its_rate_is_a_failed_result(
-    make: Callable[..., Made],
+    make: Callable[..., ScriptedSession],
 ) -> None:
-    made = make(SERVER, dies_in=str(PERFORMANCE))
-    failure = made.suite.make(SERVER).failure
+    session = make(SERVER, dies_in=str(PERFORMANCE))
+    failure = session.suite.make(SERVER).failure
     assert failure == f"{PERFORMANCE}: died as told"
-    meta = made.summary(SERVER).meta
+    meta = session.summary(SERVER).meta
     assert (meta.status, meta.reason) == ("failed", failure)
 
 
-def test_a_dead_mmlu_run_fails_as_every_other(make: Callable[..., Made]) -> None:
-    made = make(MMLU, does_not_load="scoring")
-    first, second = made.suite.make(MMLU), made.suite.make(MMLU)
+def test_a_dead_mmlu_run_fails_as_every_other(make: Callable[..., ScriptedSession]) -> None:
+    session = make(MMLU, does_not_load="scoring")
+    first, second = session.suite.make(MMLU), session.suite.make(MMLU)
     assert (first.failure, first.now) == ("MMLU: no engine today", True)
     assert (second.failure, second.now) == ("MMLU: no engine today", False)
-    assert made.suite.mmlu is not None
-    assert made.suite.summary(made.suite.mmlu).meta.status == "failed"
+    assert session.suite.mmlu is not None
+    assert session.suite.summary(session.suite.mmlu).meta.status == "failed"
 
 
 def test_an_interrupt_is_kept_and_goes_on_up(
-    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = make(ACCURACY)
+    session = make(ACCURACY)
 
-    def interrupted(*arguments: object, **named: object) -> None:
+    def interrupted(*arguments: object, **keywords: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("mlperf_suite.session.load_run.run_loadgen", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        made.suite.make(ACCURACY)
-    meta = made.summary(ACCURACY).meta
+        session.suite.make(ACCURACY)
+    meta = session.summary(ACCURACY).meta
     assert (meta.status, meta.reason) == ("failed", "interrupted (KeyboardInterrupt)")
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [
         (OSError(28, "No space left on device", "/data/log"), "/data/log: No space left on device"),
         # As NLTK does where it refuses a file of its own.
@@ -224,42 +226,47 @@ def test_an_interrupt_is_kept_and_goes_on_up(
     ],
 )
 def test_an_error_of_the_system_keeps_its_cause(
-    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch, error: OSError, said: str
+    make: Callable[..., ScriptedSession],
+    monkeypatch: pytest.MonkeyPatch,
+    error: OSError,
+    message: str,
 ) -> None:
-    made = make(ACCURACY)
+    session = make(ACCURACY)
 
-    def broken(*arguments: object, **named: object) -> None:
+    def failing_run(*arguments: object, **keywords: object) -> None:
         raise error
 
-    monkeypatch.setattr("mlperf_suite.session.load_run.run_loadgen", broken)
-    failure = str(made.suite.make(ACCURACY).failure)
-    assert said in failure and "None" not in failure and "\n" not in failure
+    monkeypatch.setattr("mlperf_suite.session.load_run.run_loadgen", failing_run)
+    failure = str(session.suite.make(ACCURACY).failure)
+    assert message in failure and "None" not in failure and "\n" not in failure
 
 
 def test_a_step_that_an_unforeseen_error_ended_is_not_made_again(
-    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = make(ACCURACY)
-    tried = []
+    session = make(ACCURACY)
+    attempts = []
 
-    def broken(*arguments: object, **named: object) -> None:
-        tried.append(1)
+    def failing_run(*arguments: object, **keywords: object) -> None:
+        attempts.append(1)
         raise ValueError("nobody foresaw it")
 
-    monkeypatch.setattr("mlperf_suite.session.load_run.run_loadgen", broken)
+    monkeypatch.setattr("mlperf_suite.session.load_run.run_loadgen", failing_run)
     with pytest.raises(ValueError, match="nobody foresaw it"):
-        made.suite.make(ACCURACY)
-    again = made.suite.make(ACCURACY)
+        session.suite.make(ACCURACY)
+    again = session.suite.make(ACCURACY)
     assert (again.ok, again.now) == (False, False)
-    assert tried == [1]
-    assert made.summary(ACCURACY).meta.reason == "interrupted (ValueError)"
+    assert attempts == [1]
+    assert session.summary(ACCURACY).meta.reason == "interrupted (ValueError)"
 
 
-def test_a_session_that_ends_early_leaves_no_result_running(make: Callable[..., Made]) -> None:
-    made = make(ACCURACY, PERFORMANCE)
-    assert made.suite.make(ACCURACY).ok
-    made.suite.close()
-    summary = json.loads((made.suite.results[0].folder.path / "summary.json").read_text())
+def test_a_session_that_ends_early_leaves_no_result_running(
+    make: Callable[..., ScriptedSession],
+) -> None:
+    session = make(ACCURACY, PERFORMANCE)
+    assert session.suite.make(ACCURACY).ok
+    session.suite.close()
+    summary = json.loads((session.suite.results[0].folder.path / "summary.json").read_text())
     assert summary["meta"]["status"] == "failed"
     assert summary["meta"]["reason"] == "the session ended before its performance run"
 
@@ -268,91 +275,97 @@ def test_a_session_that_ends_early_leaves_no_result_running(make: Callable[..., 
 
 
 def test_runs_and_scores_have_an_engine_each_one_after_the_other(
-    make: Callable[..., Made],
+    make: Callable[..., ScriptedSession],
 ) -> None:
-    made = make(ACCURACY, TEST06, MMLU, mmlu_limit="4")
+    session = make(ACCURACY, TEST06, MMLU, mmlu_limit="4")
     for key in (ACCURACY, TEST06, MMLU):
-        assert made.suite.make(key).ok
-    assert made.loaded == ["runs", "scoring"]
-    assert made.engines[0].runs == [str(ACCURACY), str(TEST06)]
-    assert not made.engines[0].alive
-    config = json.loads((made.suite.results[0].folder.path / "config.json").read_text())
+        assert session.suite.make(key).ok
+    assert session.loaded == ["runs", "scoring"]
+    assert session.engines[0].runs == [str(ACCURACY), str(TEST06)]
+    assert not session.engines[0].alive
+    config = json.loads((session.suite.results[0].folder.path / "config.json").read_text())
     assert config["engine"]["name"] == "stand-in engine"
 
 
 @pytest.mark.parametrize("reads", [False, True])
 def test_a_scorer_is_given_special_tokens_if_it_reads_them(
-    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch, reads: bool
+    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch, reads: bool
 ) -> None:
-    given: list[Answer] = []
+    scorer_answers: list[Answer] = []
 
     def score(scorer: RougeScorer, answers: Sequence[Answer]) -> Scores:
-        given.extend(answers)
+        scorer_answers.extend(answers)
         return Scores(())
 
     monkeypatch.setattr(RougeScorer, "score", score)
     monkeypatch.setattr(RougeScorer, "reads_special_tokens", reads, raising=False)
-    made = make(ACCURACY)
-    assert made.suite.make(ACCURACY).ok
+    session = make(ACCURACY)
+    assert session.suite.make(ACCURACY).ok
     tokenizer = AutoTokenizer.from_pretrained(embedded_model_dir())
-    for one in given:
-        kept, left_out = (
-            tokenizer.decode(one.token_ids, skip_special_tokens=skip) for skip in (False, True)
+    for answer in scorer_answers:
+        full_text, plain_text = (
+            tokenizer.decode(answer.token_ids, skip_special_tokens=skip) for skip in (False, True)
         )
-        assert kept != left_out
-        assert one.text == (kept if reads else left_out)
+        assert full_text != plain_text
+        assert answer.text == (full_text if reads else plain_text)
 
 
-def test_what_else_is_selected_changes_nothing_of_a_run(make: Callable[..., Made]) -> None:
+def test_what_else_is_selected_changes_nothing_of_a_run(
+    make: Callable[..., ScriptedSession],
+) -> None:
     """The engine that is loaded, what it is asked, and what is written of its settings."""
     alone, together = make(ACCURACY), make(ACCURACY, TEST06, MMLU, mmlu_limit="4")
     configs = []
-    for made in (alone, together):
-        assert made.suite.make(ACCURACY).ok
-        folder = made.suite.result(LLAMA, "Offline").folder.path
+    for session in (alone, together):
+        assert session.suite.make(ACCURACY).ok
+        folder = session.suite.result(LLAMA, "Offline").folder.path
         configs.append(json.loads((folder / "config.json").read_text())["engine"])
-    assert alone.engines[0].asked == together.engines[0].asked
+    assert alone.engines[0].batch_sizes == together.engines[0].batch_sizes
     assert configs[0] == configs[1]
 
 
-def test_each_run_is_warmed_up_and_the_record_says_so(make: Callable[..., Made]) -> None:
-    made = make(ACCURACY, TEST06, warmup="3")
-    assert made.suite.make(ACCURACY).ok
-    assert made.suite.make(TEST06).ok
-    assert made.engines[0].asked == [3, 84, 3, 100]
-    warm_up = made.summary(ACCURACY).run.warm_up
-    assert {mode: (one.requests, one.tokens) for mode, one in warm_up.items()} == {
+def test_each_run_is_warmed_up_and_the_record_says_so(make: Callable[..., ScriptedSession]) -> None:
+    session = make(ACCURACY, TEST06, warmup="3")
+    assert session.suite.make(ACCURACY).ok
+    assert session.suite.make(TEST06).ok
+    assert session.engines[0].batch_sizes == [3, 84, 3, 100]
+    warm_up = session.summary(ACCURACY).run.warm_up
+    assert {mode: (figures.requests, figures.tokens) for mode, figures in warm_up.items()} == {
         "accuracy": (3, 9),
         "test06": (3, 9),
     }
-    rows = [row.what for row in made.summary(ACCURACY).plan]
-    assert rows == [step.what for step in made.suite.plan.steps]
+    rows = [row.what for row in session.summary(ACCURACY).plan]
+    assert rows == [step.what for step in session.suite.plan.steps]
 
 
-def test_without_a_warm_up_nothing_is_sent_before_a_run(make: Callable[..., Made]) -> None:
-    made = make(ACCURACY)
-    assert made.suite.make(ACCURACY).ok
-    assert made.engines[0].asked == [84]
-    assert made.summary(ACCURACY).run.warm_up == {}
+def test_without_a_warm_up_nothing_is_sent_before_a_run(
+    make: Callable[..., ScriptedSession],
+) -> None:
+    session = make(ACCURACY)
+    assert session.suite.make(ACCURACY).ok
+    assert session.engines[0].batch_sizes == [84]
+    assert session.summary(ACCURACY).run.warm_up == {}
 
 
-def test_a_cache_that_the_engine_tells_of_is_a_departure(make: Callable[..., Made]) -> None:
+def test_a_cache_that_the_engine_tells_of_is_a_departure(
+    make: Callable[..., ScriptedSession],
+) -> None:
     """Also where nobody asked for it: what counts is the engine's own description."""
-    made = make(ACCURACY, engine_settings={"enable_prefix_caching": True})
-    assert made.suite.make(ACCURACY).ok
-    (found,) = [v for v in made.suite.verdicts(ACCURACY) if v.rule == "accuracy_generation"]
-    assert (found.status, found.found) == ("failed", "a prefix cache")
+    session = make(ACCURACY, engine_settings={"enable_prefix_caching": True})
+    assert session.suite.make(ACCURACY).ok
+    (verdict,) = [v for v in session.suite.verdicts(ACCURACY) if v.rule == "accuracy_generation"]
+    assert (verdict.status, verdict.found) == ("failed", "a prefix cache")
 
 
 def test_cached_tokens_that_the_engine_counts_are_a_departure(
-    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counts = property(lambda engine: 7 * len(engine.asked))
-    monkeypatch.setattr(ToldEngine, "cached_prompt_tokens", counts, raising=False)
-    made = make(ACCURACY)
-    assert made.suite.make(ACCURACY).ok
-    (found,) = [v for v in made.suite.verdicts(ACCURACY) if v.rule == "accuracy_generation"]
-    assert (found.status, found.found) == ("failed", "7 prompt tokens from a cache")
+    counts = property(lambda engine: 7 * len(engine.batch_sizes))
+    monkeypatch.setattr(ScriptedEngine, "cached_prompt_tokens", counts, raising=False)
+    session = make(ACCURACY)
+    assert session.suite.make(ACCURACY).ok
+    (verdict,) = [v for v in session.suite.verdicts(ACCURACY) if v.rule == "accuracy_generation"]
+    assert (verdict.status, verdict.found) == ("failed", "7 prompt tokens from a cache")
 
 
 # An engine behind a network
@@ -362,48 +375,48 @@ BOUND, NOT_BOUND = remote_run(busy_share=0.95), remote_run()
 
 
 def test_what_a_server_did_otherwise_is_kept_and_fails_smoke_too(
-    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut = remote_run(departures=("3 answers cut by the server's own limit",))
-    monkeypatch.setattr(RemoteToldEngine, "told", (cut,))
-    made = make(ACCURACY, kind=RemoteToldEngine)
-    assert made.suite.make(ACCURACY).ok
-    assert made.summary(ACCURACY).run.remote == {"accuracy": cut}
-    (found,) = [v for v in made.suite.verdicts(ACCURACY) if v.rule == "accuracy_generation"]
-    assert (found.status, found.found) == ("failed", cut.departures[0])
+    monkeypatch.setattr(RemoteScriptedEngine, "remote_runs", (cut,))
+    session = make(ACCURACY, kind=RemoteScriptedEngine)
+    assert session.suite.make(ACCURACY).ok
+    assert session.summary(ACCURACY).run.remote == {"accuracy": cut}
+    (verdict,) = [v for v in session.suite.verdicts(ACCURACY) if v.rule == "accuracy_generation"]
+    assert (verdict.status, verdict.found) == ("failed", cut.departures[0])
 
 
 def test_what_comes_before_a_run_is_none_of_it(
-    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first that is told is the warm-up's, which is dropped."""
-    monkeypatch.setattr(RemoteToldEngine, "told", (BOUND, NOT_BOUND))
-    made = make(ACCURACY, kind=RemoteToldEngine, warmup="3")
-    assert made.suite.make(ACCURACY).ok
-    assert made.summary(ACCURACY).run.remote == {"accuracy": NOT_BOUND}
+    monkeypatch.setattr(RemoteScriptedEngine, "remote_runs", (BOUND, NOT_BOUND))
+    session = make(ACCURACY, kind=RemoteScriptedEngine, warmup="3")
+    assert session.suite.make(ACCURACY).ok
+    assert session.summary(ACCURACY).run.remote == {"accuracy": NOT_BOUND}
 
 
 @pytest.mark.parametrize("error", [RunError("died as told"), KeyboardInterrupt()])
 def test_a_run_that_died_keeps_what_its_servers_did_until_then(
-    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch, error: BaseException
+    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
-    def dies(plan: object, engine: ToldEngine, *rest: object, **named: object) -> None:
-        engine.asked.append(1)
+    def dies(plan: object, engine: ScriptedEngine, *rest: object, **keywords: object) -> None:
+        engine.batch_sizes.append(1)
         raise error
 
     monkeypatch.setattr("mlperf_suite.session.load_run.run_loadgen", dies)
-    monkeypatch.setattr(RemoteToldEngine, "told", (BOUND, NOT_BOUND))
-    made = make(ACCURACY, kind=RemoteToldEngine, warmup="3")
+    monkeypatch.setattr(RemoteScriptedEngine, "remote_runs", (BOUND, NOT_BOUND))
+    session = make(ACCURACY, kind=RemoteScriptedEngine, warmup="3")
     with contextlib.suppress(KeyboardInterrupt):
-        assert made.suite.make(ACCURACY).failure == f"{ACCURACY}: died as told"
-    summary = made.summary(ACCURACY)
+        assert session.suite.make(ACCURACY).failure == f"{ACCURACY}: died as told"
+    summary = session.summary(ACCURACY)
     assert (summary.meta.status, summary.run.remote) == ("failed", {"accuracy": NOT_BOUND})
 
 
 def test_a_server_that_cannot_tell_any_more_does_not_take_the_reasons_place(
-    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Speechless(RemoteToldEngine):
+    class Speechless(RemoteScriptedEngine):
         dead = False
 
         def take_remote_run(self) -> RemoteRun:
@@ -411,31 +424,33 @@ def test_a_server_that_cannot_tell_any_more_does_not_take_the_reasons_place(
                 raise EngineError("nobody is there")
             return remote_run()
 
-    def dies(plan: object, engine: Speechless, *rest: object, **named: object) -> None:
+    def dies(plan: object, engine: Speechless, *rest: object, **keywords: object) -> None:
         engine.dead = True
         raise RunError("died as told")
 
     monkeypatch.setattr("mlperf_suite.session.load_run.run_loadgen", dies)
-    made = make(ACCURACY, kind=Speechless)
-    assert made.suite.make(ACCURACY).failure == f"{ACCURACY}: died as told"
-    assert made.summary(ACCURACY).run.remote == {}
+    session = make(ACCURACY, kind=Speechless)
+    assert session.suite.make(ACCURACY).failure == f"{ACCURACY}: died as told"
+    assert session.summary(ACCURACY).run.remote == {}
 
 
-def test_an_engine_in_this_process_tells_of_no_server(make: Callable[..., Made]) -> None:
-    made = make(ACCURACY)
-    assert made.suite.make(ACCURACY).ok
-    assert made.summary(ACCURACY).run.remote == {}
+def test_an_engine_in_this_process_tells_of_no_server(make: Callable[..., ScriptedSession]) -> None:
+    session = make(ACCURACY)
+    assert session.suite.make(ACCURACY).ok
+    assert session.summary(ACCURACY).run.remote == {}
 
 
-def test_test06_of_text_alone_is_not_judged_by_its_tokens(make: Callable[..., Made]) -> None:
-    made = make(TEST06, kind=RemoteToldEngine, engine_settings={"tokens": "text"})
-    assert made.suite.make(TEST06).ok
-    found = {v.rule: v.why for v in made.suite.verdicts(TEST06) if v.status == "not judged"}
-    assert found == dict.fromkeys(("test06_eos", "test06_token_count"), TEXT_ALONE)
+def test_test06_of_text_alone_is_not_judged_by_its_tokens(
+    make: Callable[..., ScriptedSession],
+) -> None:
+    session = make(TEST06, kind=RemoteScriptedEngine, engine_settings={"tokens": "text"})
+    assert session.suite.make(TEST06).ok
+    reasons = {v.rule: v.why for v in session.suite.verdicts(TEST06) if v.status == "not judged"}
+    assert reasons == dict.fromkeys(("test06_eos", "test06_token_count"), TEXT_ALONE)
 
 
 @pytest.mark.parametrize(
-    ("told", "why"),
+    ("remote_runs", "why"),
     [
         ((BOUND, NOT_BOUND), "a client process used 95% of a core"),
         ((NOT_BOUND, BOUND), "repeat 2: a client process used 95% of a core"),
@@ -443,63 +458,63 @@ def test_test06_of_text_alone_is_not_judged_by_its_tokens(make: Callable[..., Ma
     ],
 )
 def test_a_client_that_limited_any_run_of_a_result_marks_it(
-    make: Callable[..., Made],
+    make: Callable[..., ScriptedSession],
     monkeypatch: pytest.MonkeyPatch,
-    told: Sequence[RemoteRun],
+    remote_runs: Sequence[RemoteRun],
     why: str | None,
 ) -> None:
     short = {"Offline": Shortened(100, 1)}
     monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", short)
-    monkeypatch.setattr(RemoteToldEngine, "told", told)
-    given = {"repeat": "2", "offline_target_qps": "100"}
-    made = make(PERFORMANCE, kind=RemoteToldEngine, **given)
-    assert made.suite.make(PERFORMANCE).ok
-    summary = made.summary(PERFORMANCE)
-    (found,) = [v for v in summary.verdicts if v.rule == "client_bound"]
-    assert (found.status, found.why) == (("failed", why) if why else ("passed", ""))
+    monkeypatch.setattr(RemoteScriptedEngine, "remote_runs", remote_runs)
+    options = {"repeat": "2", "offline_target_qps": "100"}
+    session = make(PERFORMANCE, kind=RemoteScriptedEngine, **options)
+    assert session.suite.make(PERFORMANCE).ok
+    summary = session.summary(PERFORMANCE)
+    (verdict,) = [v for v in summary.verdicts if v.rule == "client_bound"]
+    assert (verdict.status, verdict.why) == (("failed", why) if why else ("passed", ""))
     assert summary.client_bound is bool(why)
-    assert summary.run.remote == {"performance": told[0]}
+    assert summary.run.remote == {"performance": remote_runs[0]}
     assert summary.meta.label == (f"client-bound: not a result; {LABEL}" if why else LABEL)
 
 
 def test_server_takes_no_rate_of_an_offline_run_that_the_client_limited(
-    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short = {name: Shortened(100, 1) for name in ("Offline", "Server")}
     monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", short)
-    monkeypatch.setattr(RemoteToldEngine, "told", (BOUND,))
+    monkeypatch.setattr(RemoteScriptedEngine, "remote_runs", (BOUND,))
     key = RunKey(LLAMA, "Server", "performance")
-    made = make(PERFORMANCE, key, kind=RemoteToldEngine, offline_target_qps="100")
-    assert made.suite.make(key).failure == (
+    session = make(PERFORMANCE, key, kind=RemoteScriptedEngine, offline_target_qps="100")
+    assert session.suite.make(key).failure == (
         f"{key}: {PERFORMANCE} shows no rate for Server (client-bound: not a result): give "
         "--server-target-qps"
     )
 
 
 def test_a_run_whose_times_cannot_be_read_is_a_run_all_the_same(
-    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said: list[str] = []
+    lines: list[str] = []
 
-    def broken(*arguments: object) -> None:
+    def failing_timeline(*arguments: object) -> None:
         raise IndexError("index 7 is out\nof bounds")
 
     monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", {"Offline": Shortened(100, 1)})
-    monkeypatch.setattr("mlperf_suite.loadgen.runner.timeline_of", broken)
-    monkeypatch.setattr(Silent, "say", lambda self, line: said.append(line))
-    made = make(PERFORMANCE, offline_target_qps="100")
-    assert made.suite.make(PERFORMANCE).ok
+    monkeypatch.setattr("mlperf_suite.loadgen.runner.timeline_of", failing_timeline)
+    monkeypatch.setattr(Silent, "say", lambda self, line: lines.append(line))
+    session = make(PERFORMANCE, offline_target_qps="100")
+    assert session.suite.make(PERFORMANCE).ok
     why = "the requests' times could not be read: IndexError: index 7 is out of bounds"
-    assert f"{PERFORMANCE}: no timeline: {why}" in said
-    summary = made.summary(PERFORMANCE)
+    assert f"{PERFORMANCE}: no timeline: {why}" in lines
+    summary = session.summary(PERFORMANCE)
     assert summary.run.performance.tokens_per_sec > 0
     assert summary.run.performance.untimed == why
-    folder = made.suite.results[0].folder.path
+    folder = session.suite.results[0].folder.path
     assert not (folder / "Performance" / "timeline.json").exists()
     refresh_figures(folder)
-    kept = read_summary(folder)
-    assert kept is not None and kept.run.performance is not None
-    assert kept.run.performance.untimed == why
+    refreshed_summary = read_summary(folder)
+    assert refreshed_summary is not None and refreshed_summary.run.performance is not None
+    assert refreshed_summary.run.performance.untimed == why
     for name in ("report.md", "report.html"):
         text = html.unescape((folder / name).read_text())
         assert f"Not known of this run: {why}." in text
@@ -507,7 +522,7 @@ def test_a_run_whose_times_cannot_be_read_is_a_run_all_the_same(
 
 
 def test_a_rate_whose_client_was_the_bottleneck_is_not_valid(
-    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def two_rates(attempt: Callable[..., Any], start_qps: float) -> PeakSearch:
         return PeakSearch((attempt(start_qps, False), attempt(2 * start_qps, False)), start_qps)
@@ -515,15 +530,15 @@ def test_a_rate_whose_client_was_the_bottleneck_is_not_valid(
     short = {True: Shortened(100, 64, latency_percent=90)}
     monkeypatch.setattr("mlperf_suite.session.peak_search.SEARCH", short)
     monkeypatch.setattr("mlperf_suite.session.peak_search.find_peak", two_rates)
-    monkeypatch.setattr(RemoteToldEngine, "told", (NOT_BOUND, BOUND))
+    monkeypatch.setattr(RemoteScriptedEngine, "remote_runs", (NOT_BOUND, BOUND))
     key = SearchKey(LLAMA, "Server")
-    made = make(key, kind=RemoteToldEngine, server_target_qps="200")
-    assert made.suite.make(key).ok
-    search = made.suite.search(key)
+    session = make(key, kind=RemoteScriptedEngine, server_target_qps="200")
+    assert session.suite.make(key).ok
+    search = session.suite.search(key)
     assert [(t.valid, t.client_bound) for t in search.trials] == [(True, False), (False, True)]
     assert search.trials[1].why == "client-bound; a client process used 95% of a core"
     assert search.words == f"at least 200 queries/s: {BY_CLIENT}"
-    assert made.suite.summary(made.suite.results[0]).peak == search.figures
+    assert session.suite.summary(session.suite.results[0]).peak == search.figures
 
 
 @pytest.mark.parametrize(
@@ -537,7 +552,7 @@ def test_a_rate_whose_client_was_the_bottleneck_is_not_valid(
     ],
 )
 def test_a_rate_that_is_not_generated_as_the_benchmark_says_is_not_valid(
-    make: Callable[..., Made],
+    make: Callable[..., ScriptedSession],
     monkeypatch: pytest.MonkeyPatch,
     engine_settings: dict[str, object],
     options: dict[str, str],
@@ -550,13 +565,13 @@ def test_a_rate_that_is_not_generated_as_the_benchmark_says_is_not_valid(
     monkeypatch.setattr("mlperf_suite.session.peak_search.SEARCH", short)
     monkeypatch.setattr("mlperf_suite.session.peak_search.find_peak", one_rate)
     key = SearchKey(LLAMA, "Server")
-    made = make(key, engine_settings=engine_settings, server_target_qps="200", **options)
-    assert made.suite.make(key).ok
-    (trial,) = made.suite.search(key).trials
+    session = make(key, engine_settings=engine_settings, server_target_qps="200", **options)
+    assert session.suite.make(key).ok
+    (trial,) = session.suite.search(key).trials
     assert (trial.valid, trial.why) == (not why, why)
 
 
-class DiesAgain(ToldEngine):
+class DiesAgain(ScriptedEngine):
     """Dies as its third run begins."""
 
     def run_begins(self, name: str, mode: str) -> None:
@@ -567,12 +582,12 @@ class DiesAgain(ToldEngine):
 
 
 def test_a_repeat_that_dies_leaves_what_was_measured_before_it(
-    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", {"Offline": Shortened(100, 1)})
-    made = make(PERFORMANCE, kind=DiesAgain, repeat="4", offline_target_qps="100")
-    assert made.suite.make(PERFORMANCE).failure == f"{PERFORMANCE}: died as told"
-    summary = made.summary(PERFORMANCE)
+    session = make(PERFORMANCE, kind=DiesAgain, repeat="4", offline_target_qps="100")
+    assert session.suite.make(PERFORMANCE).failure == f"{PERFORMANCE}: died as told"
+    summary = session.summary(PERFORMANCE)
     assert summary.meta.status == "failed"
     assert summary.run.performance.tokens_per_sec > 0
     assert len(summary.run.performance.repeats) == 1
@@ -595,35 +610,35 @@ def test_answers_are_decoded_as_each_would_be_alone() -> None:
 
 
 def test_a_named_node_leaves_its_files_whatever_became_of_its_runs(
-    make: Callable[..., Made],
+    make: Callable[..., ScriptedSession],
 ) -> None:
-    made = make(ACCURACY, PERFORMANCE, dies_in=str(ACCURACY), node_name="node-7")
-    assert not made.suite.make(PERFORMANCE).ok
-    assert list(made.suite.node_files) == []
+    session = make(ACCURACY, PERFORMANCE, dies_in=str(ACCURACY), node_name="node-7")
+    assert not session.suite.make(PERFORMANCE).ok
+    assert list(session.suite.node_files) == []
     for _ in range(2):
-        made.suite.close()
-        content, text = made.suite.node_files
+        session.suite.close()
+        content, text = session.suite.node_files
         results = content.parent
         assert len(list(results.glob("mlperf_datacenter_node-7_*.json"))) == 1
-        one = json.loads(content.read_text())["scenarios"]["Offline"]
-        assert one["valid"] is False and "died as told" in one["reason"]
-        assert one["achieved_qps"] is None
+        offline = json.loads(content.read_text())["scenarios"]["Offline"]
+        assert offline["valid"] is False and "died as told" in offline["reason"]
+        assert offline["achieved_qps"] is None
         assert text.parent == results and "Offline: NOT VALID" in text.read_text()
 
 
-def test_a_node_without_a_name_leaves_none(make: Callable[..., Made]) -> None:
-    made = make(ACCURACY, dies_in=str(ACCURACY))
-    made.suite.make(ACCURACY)
-    made.suite.close()
-    assert list(made.suite.node_files) == []
+def test_a_node_without_a_name_leaves_none(make: Callable[..., ScriptedSession]) -> None:
+    session = make(ACCURACY, dies_in=str(ACCURACY))
+    session.suite.make(ACCURACY)
+    session.suite.close()
+    assert list(session.suite.node_files) == []
 
 
-def test_files_that_cannot_be_written_end_no_session(make: Callable[..., Made]) -> None:
-    made = make(ACCURACY, dies_in=str(ACCURACY), node_name="n" * 100)
-    made.suite.make(ACCURACY)
+def test_files_that_cannot_be_written_end_no_session(make: Callable[..., ScriptedSession]) -> None:
+    session = make(ACCURACY, dies_in=str(ACCURACY), node_name="n" * 100)
+    session.suite.make(ACCURACY)
     for name in ("json", "txt"):
-        started = made.suite.results[0].started
-        blocked = made.suite.settings.results_dir / f"summary_{'n' * 100}_{started:%Y%m%d_%H%M%S}"
+        start = session.suite.results[0].started
+        blocked = session.suite.settings.results_dir / f"summary_{'n' * 100}_{start:%Y%m%d_%H%M%S}"
         blocked.with_name(f"{blocked.name}.{name}").mkdir()
-    made.suite.close()
-    assert list(made.suite.node_files) == []
+    session.suite.close()
+    assert list(session.suite.node_files) == []

@@ -43,21 +43,24 @@ def own_model(folder: Path, **changed: object) -> str:
 
 @pytest.mark.parametrize("profile", ["smoke", "official"])
 def test_the_official_reference_is_of_the_official_data_alone(tmp_path: Path, profile: str) -> None:
-    def known(dataset: str) -> tuple[bool, str]:
-        found = inputs(profile=profile, model=LLAMA, dataset=dataset)
-        reference, why = found.reference(EDGE, EDGE.samples)
+    def reference_status(dataset: str) -> tuple[bool, str]:
+        run_inputs = inputs(profile=profile, model=LLAMA, dataset=dataset)
+        reference, why = run_inputs.reference(EDGE, EDGE.samples)
         return reference is EDGE.reference, why
 
-    assert known("embedded") == (False, "no reference accuracy is known for the data embedded")
-    assert not known(own_data(tmp_path, 84))[0]
-    assert known(own_data(tmp_path, EDGE.samples)) == (True, "")
+    assert reference_status("embedded") == (
+        False,
+        "no reference accuracy is known for the data embedded",
+    )
+    assert not reference_status(own_data(tmp_path, 84))[0]
+    assert reference_status(own_data(tmp_path, EDGE.samples)) == (True, "")
 
 
 def test_a_subset_is_not_judged_by_the_gate_of_the_whole_set(tmp_path: Path) -> None:
     """Luck would decide: 20 of 13,368 samples scatter by several percent."""
     data = own_data(tmp_path, LLAMA3_1_8B.samples)
-    found = inputs(profile="official", dataset=data, total_sample_count="20")
-    assert found.reference(LLAMA3_1_8B, 20) == (
+    run_inputs = inputs(profile="official", dataset=data, total_sample_count="20")
+    assert run_inputs.reference(LLAMA3_1_8B, 20) == (
         None,
         "20 of 13,368 samples: the gate holds for the whole data set",
     )
@@ -66,16 +69,19 @@ def test_a_subset_is_not_judged_by_the_gate_of_the_whole_set(tmp_path: Path) -> 
 def test_another_model_has_no_reference_accuracy(tmp_path: Path) -> None:
     data = own_data(tmp_path, LLAMA3_1_8B.samples)
 
-    def known(folder: str) -> tuple[bool, str]:
-        found = inputs(profile="official", model=folder, dataset=data)
-        reference, why = found.reference(LLAMA3_1_8B, LLAMA3_1_8B.samples)
+    def reference_status(folder: str) -> tuple[bool, str]:
+        run_inputs = inputs(profile="official", model=folder, dataset=data)
+        reference, why = run_inputs.reference(LLAMA3_1_8B, LLAMA3_1_8B.samples)
         return reference is not None, why
 
-    assert known(own_model(tmp_path / "copy", torch_dtype="bfloat16")) == (True, "")
-    other = own_model(tmp_path / "other", hidden_size=2048)
-    assert known(other) == (False, f"no reference accuracy is known for the model {other}")
+    assert reference_status(own_model(tmp_path / "copy", torch_dtype="bfloat16")) == (True, "")
+    other_model = own_model(tmp_path / "other", hidden_size=2048)
+    assert reference_status(other_model) == (
+        False,
+        f"no reference accuracy is known for the model {other_model}",
+    )
     (tmp_path / "none").mkdir()
-    assert not known(str(tmp_path / "none"))[0]
+    assert not reference_status(str(tmp_path / "none"))[0]
 
 
 def test_the_embedded_reference_is_of_the_embedded_model_and_data_alone(tmp_path: Path) -> None:
@@ -92,14 +98,14 @@ def test_the_embedded_reference_is_of_the_embedded_model_and_data_alone(tmp_path
 
 def test_a_subset_of_the_embedded_data_has_a_gate_as_much_wider() -> None:
     few, _ = inputs().reference(LLAMA3_1_8B, 21)
-    every, _ = inputs().reference(LLAMA3_1_8B, 84)
+    full_set, _ = inputs().reference(LLAMA3_1_8B, 84)
     assert few is not None
-    assert every is not None
-    for one in few.scores[:4]:
-        whole = every.of(one.name)
+    assert full_set is not None
+    for score in few.scores[:4]:
+        whole = full_set.of(score.name)
         assert whole is not None
         # A quarter of the answers: their mean scatters twice as much.
-        assert 1 - one.share == pytest.approx(2 * (1 - whole.share))
+        assert 1 - score.share == pytest.approx(2 * (1 - whole.share))
 
 
 def test_other_generation_than_the_benchmarks_departs() -> None:
@@ -153,9 +159,9 @@ def test_the_tokenizer_of_a_hub_id_is_in_the_hubs_cache(
     (cached / "refs" / "main").write_text("0123abcd")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    found = inputs(model="owner/small")
-    assert found.tokenizer_folder == snapshot
-    assert found.vocabulary == 49152
+    run_inputs = inputs(model="owner/small")
+    assert run_inputs.tokenizer_folder == snapshot
+    assert run_inputs.vocabulary == 49152
     with pytest.raises(UsageError, match="--model owner/none: no tokenizer in this hub id"):
         _ = inputs(model="owner/none").tokenizer_folder
 
@@ -205,36 +211,36 @@ def test_each_mode_has_its_own_official_data(tmp_path: Path) -> None:
             "ground_truth": ["A"] * count,
         }
         pq.write_table(pa.table(rows), file)
-    found = inputs(profile="official", benchmark=["gpt-oss-120b"], dataset=str(tmp_path))
+    run_inputs = inputs(profile="official", benchmark=["gpt-oss-120b"], dataset=str(tmp_path))
     modes = ("performance", "accuracy", "test07", "test09")
-    assert [len(found.samples(GPT_OSS, mode).items) for mode in modes] == [5, 4, 3, 5]
-    assert found.samples(GPT_OSS, "accuracy").items[3].token_ids == (4, 3)
-    longest = [found.generation(GPT_OSS, mode).max_new_tokens for mode in modes]
+    assert [len(run_inputs.samples(GPT_OSS, mode).items) for mode in modes] == [5, 4, 3, 5]
+    assert run_inputs.samples(GPT_OSS, "accuracy").items[3].token_ids == (4, 3)
+    longest = [run_inputs.generation(GPT_OSS, mode).max_new_tokens for mode in modes]
     assert longest == [10_240, 32_768, 10_240, 10_240]
     for mode in modes:
-        generation = found.generation(GPT_OSS, mode)
+        generation = run_inputs.generation(GPT_OSS, mode)
         assert (generation.temperature, generation.top_p, generation.top_k) == (1.0, 1.0, 0)
 
 
 def test_a_folder_that_lacks_the_file_of_a_mode_is_refused(tmp_path: Path) -> None:
-    found = inputs(profile="official", benchmark=["gpt-oss-120b"], dataset=str(tmp_path))
+    run_inputs = inputs(profile="official", benchmark=["gpt-oss-120b"], dataset=str(tmp_path))
     with pytest.raises(DatasetError, match=r"the folder holds no perf_eval_ref\.parquet"):
-        found.samples(GPT_OSS)
+        run_inputs.samples(GPT_OSS)
 
 
 @pytest.mark.parametrize(
-    "asked", [b for b in BENCHMARKS.values() if not b.by_default], ids=lambda b: b.id
+    "optional_benchmark", [b for b in BENCHMARKS.values() if not b.by_default], ids=lambda b: b.id
 )
-def test_official_data_that_was_not_named_is_asked_for(asked: Benchmark) -> None:
-    found = inputs(profile="official", benchmark=[asked.id])
+def test_official_data_that_was_not_named_is_asked_for(optional_benchmark: Benchmark) -> None:
+    run_inputs = inputs(profile="official", benchmark=[optional_benchmark.id])
     with pytest.raises(DatasetError, match="name the benchmark's official data"):
-        found.samples(asked)
+        run_inputs.samples(optional_benchmark)
 
 
 def test_only_answers_of_code_end_at_the_closing_fence() -> None:
-    found = inputs(benchmark=["mixtral-8x7b"])
-    kinds = [sample.kind for sample in found.samples(MIXTRAL).items]
-    stops = found.stops(MIXTRAL, "performance")
+    run_inputs = inputs(benchmark=["mixtral-8x7b"])
+    kinds = [sample.kind for sample in run_inputs.samples(MIXTRAL).items]
+    stops = run_inputs.stops(MIXTRAL, "performance")
     assert dict(zip(kinds, stops, strict=True)) == {
         "OpenOrca": "",
         "GSM8K": "",
@@ -245,20 +251,20 @@ def test_only_answers_of_code_end_at_the_closing_fence() -> None:
 
 def test_an_official_run_of_another_model_is_refused(tmp_path: Path) -> None:
     data = own_data(tmp_path, 10)
-    other = own_model(tmp_path / "other", hidden_size=2048, num_hidden_layers=16)
+    other_model = own_model(tmp_path / "other", hidden_size=2048, num_hidden_layers=16)
 
     def checked(model: str, *switches: str) -> None:
-        given = dict.fromkeys(switches, True)
-        inputs(profile="official", model=model, dataset=data, **given)._check_model(LLAMA3_1_8B)
+        flags = dict.fromkeys(switches, True)
+        inputs(profile="official", model=model, dataset=data, **flags)._check_model(LLAMA3_1_8B)
 
     checked(own_model(tmp_path / "copy"))
-    checked(other, "allow_other_model")
-    with pytest.raises(UsageError) as refused:
-        checked(other)
-    assert str(refused.value) == (
-        f"--model {other}: not llama3.1-8b's model meta-llama/Llama-3.1-8B-Instruct (hidden_size "
-        "2048, not 4096, num_hidden_layers 16, not 32); --allow-other-model runs it without a "
-        "reference accuracy"
+    checked(other_model, "allow_other_model")
+    with pytest.raises(UsageError) as error:
+        checked(other_model)
+    assert str(error.value) == (
+        f"--model {other_model}: not llama3.1-8b's model meta-llama/Llama-3.1-8B-Instruct "
+        "(hidden_size 2048, not 4096, num_hidden_layers 16, not 32); --allow-other-model runs it "
+        "without a reference accuracy"
     )
     (tmp_path / "none").mkdir()
     with pytest.raises(UsageError, match=r"its config\.json cannot be read"):
@@ -267,14 +273,14 @@ def test_an_official_run_of_another_model_is_refused(tmp_path: Path) -> None:
 
 def test_speculation_departs_but_where_a_benchmark_allows_it() -> None:
     engine = {"speculative": "eagle3"}
-    said = ("speculative decoding (eagle3)",)
+    departure = ("speculative decoding (eagle3)",)
 
     def departures(benchmark: Benchmark, scenario: str) -> tuple[str, ...]:
-        found = inputs(benchmark=[benchmark.id])
-        return found.departures(benchmark, benchmark.scenario(scenario), engine)
+        run_inputs = inputs(benchmark=[benchmark.id])
+        return run_inputs.departures(benchmark, benchmark.scenario(scenario), engine)
 
-    assert departures(LLAMA3_1_8B, "Interactive") == said
-    assert departures(GPT_OSS, "Server") == said
+    assert departures(LLAMA3_1_8B, "Interactive") == departure
+    assert departures(GPT_OSS, "Server") == departure
     assert departures(GPT_OSS, "Interactive") == ()
     assert departures(BENCHMARKS["deepseek-r1"], "Interactive") == ()
 
@@ -295,19 +301,19 @@ def test_accuracy_data_that_no_grader_knows_is_refused_before_it_is_run(
 ) -> None:
     """The performance file in the accuracy file's place, or one without the right answers."""
     data = official_gpt_oss(tmp_path, kind, answers)
-    found = inputs(profile="official", benchmark=["gpt-oss-120b"], dataset=data)
-    assert len(found.samples(GPT_OSS).items) == 2
+    run_inputs = inputs(profile="official", benchmark=["gpt-oss-120b"], dataset=data)
+    assert len(run_inputs.samples(GPT_OSS).items) == 2
     for mode in ("accuracy", "test07"):
         with pytest.raises(DatasetError):
-            found.samples(GPT_OSS, mode)
+            run_inputs.samples(GPT_OSS, mode)
 
 
 def test_each_mode_departs_from_its_own_length() -> None:
     """10,240 tokens are right in performance, and cut an accuracy run's answers short."""
 
     def departures(mode: str, **options: Any) -> tuple[str, ...]:
-        found = inputs(profile="official", benchmark=["gpt-oss-120b"], **options)
-        return found.departures(GPT_OSS, GPT_OSS.scenario("Offline"), {}, mode=mode)
+        run_inputs = inputs(profile="official", benchmark=["gpt-oss-120b"], **options)
+        return run_inputs.departures(GPT_OSS, GPT_OSS.scenario("Offline"), {}, mode=mode)
 
     assert departures("accuracy") == departures("performance") == ()
     cut = {"max_new_tokens": "10240"}
@@ -318,22 +324,24 @@ def test_each_mode_departs_from_its_own_length() -> None:
 
 def test_a_context_too_short_for_the_longest_answer_departs() -> None:
     """The engine would cut it there and say nothing."""
-    found, scenario = inputs(), LLAMA3_1_8B.scenario("Offline")
-    longest = max(map(len, found.prompts(LLAMA3_1_8B)))
+    run_inputs, scenario = inputs(), LLAMA3_1_8B.scenario("Offline")
+    longest = max(map(len, run_inputs.prompts(LLAMA3_1_8B)))
 
     def departures(context: int) -> tuple[str, ...]:
-        return found.departures(LLAMA3_1_8B, scenario, {}, max_model_len=context)
+        return run_inputs.departures(LLAMA3_1_8B, scenario, {}, max_model_len=context)
 
     assert departures(longest + 128) == ()
     assert departures(longest + 127) == ("at most 127 new tokens fit the context, not 128",)
 
 
 def test_an_official_accuracy_run_asks_for_the_problems_of_its_programs() -> None:
-    found = inputs(profile="official", benchmark=["deepseek-r1"])
+    run_inputs = inputs(profile="official", benchmark=["deepseek-r1"])
     with pytest.raises(UsageError, match="--code-problems: deepseek-r1's answers contain programs"):
-        found._check_problems(BENCHMARKS["deepseek-r1"])
-    named = inputs(profile="official", benchmark=["deepseek-r1"], code_problems=__file__)
-    named._check_problems(BENCHMARKS["deepseek-r1"])
+        run_inputs._check_problems(BENCHMARKS["deepseek-r1"])
+    inputs_with_problems = inputs(
+        profile="official", benchmark=["deepseek-r1"], code_problems=__file__
+    )
+    inputs_with_problems._check_problems(BENCHMARKS["deepseek-r1"])
     inputs(benchmark=["deepseek-r1"])._check_problems(BENCHMARKS["deepseek-r1"])
 
 
@@ -341,58 +349,60 @@ def test_what_a_grader_lacks_is_said_before_a_run(monkeypatch: pytest.MonkeyPatc
     """Hours later it would be in the report alone."""
     ids = ["mixtral-8x7b", "gpt-oss-120b"]
     offline = [RunKey(id_, "Offline", "accuracy") for id_ in ids]
-    found = Inputs(resolve_settings({"benchmark": ids}, {}), [BENCHMARKS[id_] for id_ in ids])
+    run_inputs = Inputs(resolve_settings({"benchmark": ids}, {}), [BENCHMARKS[id_] for id_ in ids])
     monkeypatch.setattr(Sandbox, "find", lambda: NoSandbox("forbidden"))
-    assert found.not_judged(offline) == [
+    assert run_inputs.not_judged(offline) == [
         f"{key.benchmark}: programs in answers will not be judged here: no sandbox: forbidden"
         for key in offline
     ]
     performance = [RunKey(key.benchmark, "Offline", "performance") for key in offline]
-    assert found.not_judged(performance) == []
+    assert run_inputs.not_judged(performance) == []
     assert inputs().not_judged([RunKey(LLAMA3_1_8B.id, "Offline", "accuracy")]) == []
 
 
 def test_a_search_is_of_a_round_that_offers_its_scenario(tmp_path: Path) -> None:
     """As runs are: an official peak search of what the round does not offer is refused at once."""
     data = official_gpt_oss(tmp_path, "gpqa", answers=True)
-    asked = inputs(profile="official", benchmark=["gpt-oss-120b"], round="v5.1", dataset=data)
+    gpt_oss_inputs = inputs(
+        profile="official", benchmark=["gpt-oss-120b"], round="v5.1", dataset=data
+    )
     with pytest.raises(UsageError, match=r"--round v5\.1: gpt-oss-120b is part of v6\.0, v6\.1"):
-        asked._check_round(GPT_OSS, [SearchKey(GPT_OSS.id, "Server")])
+        gpt_oss_inputs._check_round(GPT_OSS, [SearchKey(GPT_OSS.id, "Server")])
     r1 = BENCHMARKS["deepseek-r1"]
-    found = inputs(profile="official", benchmark=[r1.id], round="v5.1")
-    found._check_round(r1, [SearchKey(r1.id, "Server")])
+    run_inputs = inputs(profile="official", benchmark=[r1.id], round="v5.1")
+    run_inputs._check_round(r1, [SearchKey(r1.id, "Server")])
     with pytest.raises(UsageError, match=r"deepseek-r1 Interactive is part of v6\.0, v6\.1"):
-        found._check_round(r1, [SearchKey(r1.id, "Interactive")])
+        run_inputs._check_round(r1, [SearchKey(r1.id, "Interactive")])
 
 
 def test_text_in_the_place_of_published_tokens_is_refused_at_once(tmp_path: Path) -> None:
     file = tmp_path / "orca.jsonl"
     file.write_text(json.dumps({"input": "a question", "output": "an answer"}) + "\n")
     llama2 = BENCHMARKS["llama2-70b-99.9"]
-    found = inputs(profile="official", benchmark=[llama2.id], dataset=str(file))
+    run_inputs = inputs(profile="official", benchmark=[llama2.id], dataset=str(file))
     with pytest.raises(DatasetError, match="sample 0 has no token ids"):
-        found.workload(llama2).prompt.check(found.samples(llama2).items)
+        run_inputs.workload(llama2).prompt.check(run_inputs.samples(llama2).items)
 
 
 def test_what_was_read_of_data_that_a_mode_has_for_itself_is_recorded() -> None:
     benchmark = BENCHMARKS["gpt-oss-120b"]
-    found = Inputs(resolve_settings({"benchmark": [benchmark.id]}, {}), [benchmark])
-    whole = found.data_json(benchmark)
+    run_inputs = Inputs(resolve_settings({"benchmark": [benchmark.id]}, {}), [benchmark])
+    whole = run_inputs.data_json(benchmark)
     assert whole.keys() == {"name", "samples", "sha256"}
-    found.samples(benchmark, "accuracy")
-    said = found.data_json(benchmark)
-    parts = said.pop("parts")
-    assert said == whole
-    sha256 = found.samples(benchmark, "accuracy").sha256
+    run_inputs.samples(benchmark, "accuracy")
+    record = run_inputs.data_json(benchmark)
+    parts = record.pop("parts")
+    assert record == whole
+    sha256 = run_inputs.samples(benchmark, "accuracy").sha256
     assert parts == {"accuracy": {"name": "embedded", "samples": 7, "sha256": sha256}}
-    assert found.data_sha256(benchmark, "accuracy") == sha256
+    assert run_inputs.data_sha256(benchmark, "accuracy") == sha256
 
 
 def test_data_that_every_mode_shares_have_no_parts() -> None:
     benchmark = BENCHMARKS["deepseek-r1"]
-    found = Inputs(resolve_settings({"benchmark": [benchmark.id]}, {}), [benchmark])
-    found.samples(benchmark, "accuracy")
-    assert "parts" not in found.data_json(benchmark)
+    run_inputs = Inputs(resolve_settings({"benchmark": [benchmark.id]}, {}), [benchmark])
+    run_inputs.samples(benchmark, "accuracy")
+    assert "parts" not in run_inputs.data_json(benchmark)
 
 
 def test_an_audits_data_are_known_by_their_own_size(tmp_path: Path) -> None:
@@ -405,8 +415,8 @@ def test_an_audits_data_are_known_by_their_own_size(tmp_path: Path) -> None:
         }
         pq.write_table(pa.table(rows), tmp_path / f"{name}.parquet")
     options = {"benchmark": [benchmark.id], "profile": "official", "dataset": str(tmp_path)}
-    found = Inputs(resolve_settings(options, {}), [benchmark])
-    reference, why = found.reference(benchmark, 990, "test07")
+    run_inputs = Inputs(resolve_settings(options, {}), [benchmark])
+    reference, why = run_inputs.reference(benchmark, 990, "test07")
     assert (reference, why) == (benchmark.reference, "")
-    assert found.reference(benchmark, 989, "test07")[0] is None
-    assert found.reference(benchmark, 6_395, "test09")[0] is None
+    assert run_inputs.reference(benchmark, 989, "test07")[0] is None
+    assert run_inputs.reference(benchmark, 6_395, "test09")[0] is None

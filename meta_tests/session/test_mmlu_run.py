@@ -57,32 +57,32 @@ class Runs:
         self._pool = pool
         self.whole = self._start("whole", "--mmlu-details")
         self.resumed = pool.submit(self._died_then_resumed)
-        self.interrupted = self._start("interrupted", told={"interrupt_after": 7})
-        self.shared = self._start("shared", *TWO_WORKERS, told={"engines": 2})
+        self.interrupted = self._start("interrupted", scoring={"interrupt_after": 7})
+        self.shared = self._start("shared", *TWO_WORKERS, scoring={"engines": 2})
         self.limited = self._start("limited", "--mmlu-limit=60", "--mmlu-min-accuracy=99")
 
     def _start(
-        self, name: str, *arguments: str, told: dict[str, Any] | None = None
+        self, name: str, *arguments: str, scoring: dict[str, Any] | None = None
     ) -> Future[SuiteRun]:
         return self._pool.submit(
             run_suite,
             self._folder / name,
             *ARGUMENTS,
             *arguments,
-            SCORING=json.dumps(told or {}),
+            SCORING=json.dumps(scoring or {}),
         )
 
     def _died_then_resumed(self) -> Resumed:
-        folder, asked = self._folder / "resumed", self._folder / "asked"
+        folder, question_log = self._folder / "resumed", self._folder / "asked"
         died = run_suite(folder, *ARGUMENTS, SCORING=json.dumps({"fail_after": 40}))
         died_in = died.folder
         counts = []
 
         def resume(*arguments: str) -> SuiteRun:
-            asked.write_text("")
-            told = json.dumps({"asked": str(asked)})
-            run = run_suite(folder, *ARGUMENTS, "--mmlu-resume", *arguments, SCORING=told)
-            counts.append(len(asked.read_text().splitlines()))
+            question_log.write_text("")
+            scoring = json.dumps({"asked": str(question_log)})
+            run = run_suite(folder, *ARGUMENTS, "--mmlu-resume", *arguments, SCORING=scoring)
+            counts.append(len(question_log.read_text().splitlines()))
             return run
 
         resume("--engine-arg=quantization=fp8", "--mmlu-limit=57")
@@ -114,9 +114,9 @@ def test_the_folder_holds_what_is_promised(runs: Runs) -> None:
     whole = runs.whole.result()
     assert whole.exit_code == 0, whole.output
     assert whole.folder.name.endswith("-mmlu")
-    found = {str(p.relative_to(whole.folder)) for p in whole.folder.rglob("*") if p.is_file()}
+    files = {str(p.relative_to(whole.folder)) for p in whole.folder.rglob("*") if p.is_file()}
     promised = {"overall.json", "by_domain.json", "by_subject.json", "samples.csv", "summary.json"}
-    assert found >= promised | {"config.json", "report.md", "plots/score_by_subject.png"}
+    assert files >= promised | {"config.json", "report.md", "plots/score_by_subject.png"}
     assert (whole.folder / "plots/score_by_subject.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -144,8 +144,8 @@ def test_the_scores_are_the_shares_of_right_answers_in_percent(runs: Runs) -> No
     by_domain, by_subject = read(folder, "by_domain.json"), read(folder, "by_subject.json")
     assert set(by_domain) == set(DOMAINS)
     assert sorted(by_subject) == sorted(SUBJECTS)
-    for field, found in (("domain", by_domain), ("subject", by_subject)):
-        for name, accuracy in found.items():
+    for field, scores in (("domain", by_domain), ("subject", by_subject)):
+        for name, accuracy in scores.items():
             of_it = [int(row["correct"]) for row in rows if row[field] == name]
             assert accuracy["accuracy"] == pytest.approx(100 * statistics.fmean(of_it))
             assert accuracy["questions"] == len(of_it)
@@ -205,8 +205,8 @@ def test_a_limit_and_a_minimum(runs: Runs) -> None:
 
 
 def test_an_engine_that_dies_leaves_what_was_scored(runs: Runs) -> None:
-    found = runs.resumed.result()
-    died, folder = found.died, found.died_in
+    resumption = runs.resumed.result()
+    died, folder = resumption.died, resumption.died_in
     assert died.exit_code == 1, died.output
     assert "MMLU: the stand-in engine died, as it was told to" in died.output
     assert "Traceback" not in died.output
@@ -219,11 +219,11 @@ def test_an_engine_that_dies_leaves_what_was_scored(runs: Runs) -> None:
 
 
 def test_a_resumed_run_asks_only_what_is_missing(runs: Runs) -> None:
-    found = runs.resumed.result()
-    assert found.resumed.exit_code == 0, found.resumed.output
-    assert found.resumed_asked == QUESTIONS - 40
-    folder = next(f for f in run_folders(found.died_in.parent) if resumed_questions(f) == 40)
-    assert folder != found.died_in
+    resumption = runs.resumed.result()
+    assert resumption.resumed.exit_code == 0, resumption.resumed.output
+    assert resumption.resumed_asked == QUESTIONS - 40
+    folder = next(f for f in run_folders(resumption.died_in.parent) if resumed_questions(f) == 40)
+    assert folder != resumption.died_in
     whole = runs.whole.result()
     for name in ("overall.json", "by_domain.json", "by_subject.json"):
         assert read(folder, name) == read(whole.folder, name)
@@ -235,9 +235,9 @@ def resumed_questions(folder: Path) -> int | None:
 
 
 def test_only_what_was_interrupted_is_resumed(runs: Runs) -> None:
-    found = runs.resumed.result()
-    assert found.again.exit_code == 0, found.again.output
-    assert (found.again_asked, resumed_questions(found.again.folder)) == (57, 0)
+    resumption = runs.resumed.result()
+    assert resumption.again.exit_code == 0, resumption.again.output
+    assert (resumption.again_asked, resumed_questions(resumption.again.folder)) == (57, 0)
 
 
 def test_scores_of_an_engine_with_other_arguments_are_not_mixed(runs: Runs) -> None:
@@ -280,9 +280,9 @@ def test_collecting_imports_neither_torch_nor_lm_eval() -> None:
         "print('heavy:', sorted({'torch', 'lm_eval', 'vllm', 'datasets'} & set(sys.modules)))"
     )
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert "test_mmlu_score" in done.stdout
-    assert "heavy: []" in done.stdout
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "test_mmlu_score" in process.stdout
+    assert "heavy: []" in process.stdout
 
 
 # Several engines
@@ -300,8 +300,8 @@ def test_two_engines_make_one_result(runs: Runs, name: str) -> None:
 
 @pytest.mark.slow
 def test_a_share_that_dies_fails_the_result(tmp_path: Path) -> None:
-    told = json.dumps({"engines": 2, "fail_after": 30})
-    died = run_suite(tmp_path, *ARGUMENTS, *TWO_WORKERS, SCORING=told)
+    scoring = json.dumps({"engines": 2, "fail_after": 30})
+    died = run_suite(tmp_path, *ARGUMENTS, *TWO_WORKERS, SCORING=scoring)
     # A worker that asks for the end of the session is an interruption to pytest-xdist.
     assert died.exit_code in (1, 2)
     # One share's end ends the session, and the other may have come less far by then.
@@ -326,7 +326,7 @@ def test_two_real_engines_make_the_result_of_one(tmp_path: Path) -> None:
         assert run.exit_code == 0, run.output
         results.append([(row["subject"], row["pred"]) for row in samples(run.folder)])
     assert len(list((tmp_path / "two").glob("2*/engine-*.log"))) == 1
-    same = sum(one == two for one, two in zip(*results, strict=True))
+    same = sum(first == second for first, second in zip(*results, strict=True))
     # Two engines batch other questions together, and bf16 rounds by what is batched.
     assert same >= len(results[0]) - 2
 
@@ -335,22 +335,29 @@ def test_two_real_engines_make_the_result_of_one(tmp_path: Path) -> None:
     st.dictionaries(st.sampled_from(SUBJECTS), st.integers(1, 20), min_size=1), st.integers(1, 9)
 )
 def test_shares_are_disjoint_whole_and_even(sizes: dict[str, int], count: int) -> None:
-    chosen = {subject: range(size) for subject, size in sizes.items()}
-    parts = split(chosen, count)
+    ranges = {subject: range(size) for subject, size in sizes.items()}
+    parts = split(ranges, count)
     assert len(parts) == count
     merged: dict[str, range] = {}
     for part in parts:
         assert not merged.keys() & part.keys()
         merged |= part
-    assert merged == chosen
+    assert merged == ranges
     loads = [sum(map(len, part.values())) for part in parts]
     assert max(loads) - min(loads) <= max(sizes.values())
 
 
 def test_an_engine_that_gives_no_log_probabilities_is_not_judged(tmp_path: Path) -> None:
-    given = ("-m", "mmlu", "--mmlu-limit=57", "--keep-all=0", "-p", "meta_tests.stand_in_plugin")
-    earlier = run_suite(tmp_path, *given).folder
-    run = run_suite(tmp_path, *given)
+    arguments = (
+        "-m",
+        "mmlu",
+        "--mmlu-limit=57",
+        "--keep-all=0",
+        "-p",
+        "meta_tests.stand_in_plugin",
+    )
+    earlier = run_suite(tmp_path, *arguments).folder
+    run = run_suite(tmp_path, *arguments)
     assert run.exit_code == 0, run.output
     # What scored nothing replaces nothing.
     assert earlier.is_dir() and run.folder != earlier

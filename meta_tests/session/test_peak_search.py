@@ -63,9 +63,9 @@ def test_a_start_far_below_the_peak_is_not_the_peak() -> None:
 @given(rates, st.floats(0.00000001, 6))
 def test_a_peak_is_bounded_where_a_rate_above_it_failed(peak: float, off: float) -> None:
     search = find_peak(system(peak), start_qps=peak * off)
-    failed = [t.target_qps for t in search.trials if not t.valid]
+    failing_rates = [t.target_qps for t in search.trials if not t.valid]
     assert search.peak_qps is not None
-    assert search.bounded == (max(failed, default=0) > search.peak_qps)
+    assert search.bounded == (max(failing_rates, default=0) > search.peak_qps)
 
 
 @given(rates, st.floats(0.01, 100))
@@ -124,12 +124,12 @@ def test_a_peak_that_only_a_full_length_run_bounds_is_bounded() -> None:
 def test_a_peak_above_which_only_the_client_failed_is_at_least(
     by_server: bool, bounded: bool
 ) -> None:
-    bound = replace(trial(3.2, True, False), client_bound=True)
-    failed = [bound, *([trial(3.3, True, False)] if by_server else [])]
-    search = PeakSearch((trial(3.0, True, True), *failed), 3.0)
+    client_trial = replace(trial(3.2, True, False), client_bound=True)
+    failures = [client_trial, *([trial(3.3, True, False)] if by_server else [])]
+    search = PeakSearch((trial(3.0, True, True), *failures), 3.0)
     assert search.bounded is bounded
-    said = "peak 3 queries/s" if bounded else f"at least 3 queries/s: {BY_CLIENT}"
-    assert search.words == said
+    words = "peak 3 queries/s" if bounded else f"at least 3 queries/s: {BY_CLIENT}"
+    assert search.words == words
 
 
 def test_a_rate_that_never_holds_at_full_length_is_no_peak() -> None:
@@ -149,12 +149,12 @@ def test_the_plot_is_written(tmp_path: Path) -> None:
 def test_the_plot_says_where_its_rate_is_only_the_least(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bounded: bool
 ) -> None:
-    drawn: list[Figure] = []
-    monkeypatch.setattr(Figure, "savefig", lambda figure, *a, **k: drawn.append(figure))
+    figures: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *a, **k: figures.append(figure))
     trials = (trial(3.0, True, True), *([trial(3.2, True, False)] if bounded else []))
     plot_peak(PeakSearch(trials, 3.0), TokenLimits(2000, 100), "a title", tmp_path / "a.png")
-    (figure,) = drawn
+    (figure,) = figures
     labels = figure.axes[0].get_legend_handles_labels()[1]
     assert ("peak 3 queries/s" if bounded else "at least 3 queries/s") in labels
-    said = "a title" if bounded else f"a title\nat least 3 queries/s: {UNBOUNDED}"
-    assert figure.get_suptitle() == said
+    title = "a title" if bounded else f"a title\nat least 3 queries/s: {UNBOUNDED}"
+    assert figure.get_suptitle() == title

@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from meta_tests.session.test_executor import ACCURACY, LLAMA, PERFORMANCE, TEST06, Made, make
+from meta_tests.session.test_executor import (
+    ACCURACY,
+    LLAMA,
+    PERFORMANCE,
+    TEST06,
+    ScriptedSession,
+    make,
+)
 from meta_tests.session.timing.test_rates import keep_offline_run
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import default_benchmarks
@@ -73,7 +80,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     ids=["every marker", "Server's rate", "scaling", "caching", "MMLU"],
 )
 def test_the_steps_made_are_those_planned(
-    make: Callable[..., Made],
+    make: Callable[..., ScriptedSession],
     monkeypatch: pytest.MonkeyPatch,
     keys: list[StepKey],
     options: dict[str, Any],
@@ -95,7 +102,7 @@ def test_the_steps_made_are_those_planned(
 
 
 def test_whatever_the_order_of_the_tests_every_planned_step_is_made_once(
-    make: Callable[..., Made],
+    make: Callable[..., ScriptedSession],
 ) -> None:
     suite = make(*REVERSED, **OPTIONS).suite
     for key in REVERSED:
@@ -106,14 +113,14 @@ def test_whatever_the_order_of_the_tests_every_planned_step_is_made_once(
 
 
 def test_a_step_that_fails_takes_the_steps_after_it_along(
-    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Steps of other keys are made; what the failed run would have shown is measured instead."""
 
-    def run(*arguments: Any, **named: Any) -> LoadRun:
+    def run(*arguments: Any, **keywords: Any) -> LoadRun:
         if arguments[0].mode == "accuracy":
             raise RunError("died")
-        return run_loadgen(*arguments, **named)
+        return run_loadgen(*arguments, **keywords)
 
     monkeypatch.setattr("mlperf_suite.session.load_run.run_loadgen", run)
     suite = make(ACCURACY, PERFORMANCE, TEST06, **OPTIONS).suite
@@ -129,7 +136,7 @@ def test_a_step_that_fails_takes_the_steps_after_it_along(
 
 
 def test_an_offline_run_joins_the_plan_where_a_kept_rate_is_another_engines(
-    make: Callable[..., Made], tmp_path: Path
+    make: Callable[..., ScriptedSession], tmp_path: Path
 ) -> None:
     keep_offline_run(tmp_path / "results", **OPTIONS)
     suite = make(SERVER, **OPTIONS).suite

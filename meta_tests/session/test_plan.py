@@ -49,8 +49,10 @@ def test_idle_power_and_scaling_are_measured_around_the_probe() -> None:
 
 
 @given(selected_runs, st.booleans())
-def test_every_run_is_planned_once_and_after_what_it_needs(runs: list[RunKey], known: bool) -> None:
-    rates_known = [b.id for b in default_benchmarks()] if known else []
+def test_every_run_is_planned_once_and_after_what_it_needs(
+    runs: list[RunKey], has_rates: bool
+) -> None:
+    rates_known = [b.id for b in default_benchmarks()] if has_rates else []
     plan = plan_session(Selection(runs, rates_known=rates_known))
     keys = [step.key for step in plan.steps if step.kind == "run"]
     assert len(keys) == len(set(keys))
@@ -59,7 +61,7 @@ def test_every_run_is_planned_once_and_after_what_it_needs(runs: list[RunKey], k
         assert key is not None
         for need in plan.needs[key]:
             assert keys.index(need) < keys.index(key)
-    if known:
+    if has_rates:
         assert not plan.unasked
 
 
@@ -86,8 +88,8 @@ def test_servers_rate_takes_an_offline_run_where_none_is_known() -> None:
     assert plan.unasked == {run("Offline")}
     assert plan.needs[run("Server")] == (run("Offline"),)
     assert plan.runs == (run("Offline"), run("Server"))
-    known = plan_session(Selection([run("Server")], rates_known=[LLAMA]))
-    assert known.runs == (run("Server"),)
+    rate_plan = plan_session(Selection([run("Server")], rates_known=[LLAMA]))
+    assert rate_plan.runs == (run("Server"),)
 
 
 def test_a_profiled_offline_run_is_measured_for_server_without_the_profiler() -> None:
@@ -108,19 +110,19 @@ def test_repeats_are_runs_of_their_own_each_warmed_up() -> None:
 
 @given(selected_runs, st.booleans(), st.booleans())
 def test_a_rate_is_measured_once_where_no_accuracy_run_shows_it(
-    runs: list[RunKey], given_rate: bool, failed: bool
+    runs: list[RunKey], given_rate: bool, without_rates: bool
 ) -> None:
-    places = {(key.benchmark, key.scenario) for key in runs} if failed else set()
+    places = {(key.benchmark, key.scenario) for key in runs} if without_rates else set()
     plan = plan_session(Selection(runs, repeat=2, offline_rate_given=given_rate, no_rate=places))
     for key in plan.runs:
         at_place = [s for s in plan.steps if s.key and str(s.key).startswith(_place(key))]
         rates = [s for s in at_place if s.kind == "rate"]
         accuracy = RunKey(key.benchmark, key.scenario, "accuracy")
-        shown = any(s.key == accuracy for s in at_place) and not failed
+        has_accuracy = any(s.key == accuracy for s in at_place) and not without_rates
         sized = any(s.key.mode != "accuracy" for s in at_place if isinstance(s.key, RunKey)) and (
             key.scenario == "SingleStream" or (key.scenario == "Offline" and not given_rate)
         )
-        assert len(rates) == (sized and not shown)
+        assert len(rates) == (sized and not has_accuracy)
 
 
 def _place(key: RunKey) -> str:

@@ -16,8 +16,8 @@ from meta_tests.session.test_executor import (
     ACCURACY,
     LLAMA,
     PERFORMANCE,
-    Made,
-    ToldEngine,
+    ScriptedEngine,
+    ScriptedSession,
     make,
 )
 from meta_tests.session.timing.test_rates import keep_offline_run
@@ -42,13 +42,12 @@ SERVER = RunKey(LLAMA, "Server", "performance")
 TORCH = {"profile_run": "torch", "profile_seconds": "0.2"}
 
 
-class ProfilingEngine(ToldEngine):
+class ProfilingEngine(ScriptedEngine):
     """Leaves a trace of two operations, or what it is told to."""
 
     leaves = "rank0.1.pt.trace.json.gz"
     refuses = ""
     on = False
-    told: tuple[str, ...] = ()
 
     def start_profile(self) -> None:
         if self.refuses == "start":
@@ -78,20 +77,22 @@ class Refuses(ProfilingEngine):
     refuses = "start"
 
 
-def profiled(make: Callable[..., Made], *keys: RunKey, **options: Any) -> Made:
-    given = {"offline_target_qps": "40", "server_target_qps": "40", **TORCH, **options}
-    made = make(*(keys or (PERFORMANCE,)), kind=given.pop("kind", ProfilingEngine), **given)
+def profiled(
+    make: Callable[..., ScriptedSession], *keys: RunKey, **options: Any
+) -> ScriptedSession:
+    values = {"offline_target_qps": "40", "server_target_qps": "40", **TORCH, **options}
+    session = make(*(keys or (PERFORMANCE,)), kind=values.pop("kind", ProfilingEngine), **values)
     for key in keys or (PERFORMANCE,):
-        assert made.suite.make(key).ok, made.suite.make(key).failure
-    return made
+        assert session.suite.make(key).ok, session.suite.make(key).failure
+    return session
 
 
 @pytest.mark.parametrize("key", [PERFORMANCE, SERVER])
 def test_a_profiled_run_is_as_long_as_asked_and_leaves_its_trace(
-    make: Callable[..., Made], key: RunKey
+    make: Callable[..., ScriptedSession], key: RunKey
 ) -> None:
-    made = profiled(make, key)
-    result = made.suite.result(key.benchmark, key.scenario)
+    session = profiled(make, key)
+    result = session.suite.result(key.benchmark, key.scenario)
     summary = read_summary(result.folder.path)
     assert summary is not None and summary.run.profile is not None
     profile, files = summary.run.profile, ("profile/rank0.1.pt.trace.json.gz",)
@@ -107,14 +108,14 @@ def test_a_profiled_run_is_as_long_as_asked_and_leaves_its_trace(
     assert detail["effective_min_duration_ms"] == 200
     # 0.2 s at 40 a second, of 84 samples.
     assert detail["effective_performance_sample_count"] == 8
-    assert not made.engines[0].on
+    assert not session.engines[0].on
 
 
 def test_a_profiled_run_says_everywhere_that_it_is_no_result(
-    make: Callable[..., Made], tmp_path: Path
+    make: Callable[..., ScriptedSession], tmp_path: Path
 ) -> None:
-    made = profiled(make)
-    folder = made.suite.results[0].folder.path
+    session = profiled(make)
+    folder = session.suite.results[0].folder.path
     summary = read_summary(folder)
     assert summary is not None
     assert summary.meta.label == f"{PROFILED}; {LABEL}"
@@ -137,97 +138,97 @@ def test_a_profiled_run_says_everywhere_that_it_is_no_result(
 
 
 def test_the_offline_run_of_servers_rate_is_not_slowed_by_the_profiler(
-    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short = {name: profiled_run.shortened_to(0.1, name) for name in ("Offline", "Server")}
     monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", short)
-    made = make(SERVER, kind=ProfilingEngine, offline_target_qps="40", **TORCH)
-    assert PERFORMANCE in made.suite.plan.unasked
+    session = make(SERVER, kind=ProfilingEngine, offline_target_qps="40", **TORCH)
+    assert PERFORMANCE in session.suite.plan.unasked
     # Each sample is sent once; at the stand-in's rate that is soon over.
-    assert made.suite.make(SERVER).ok, made.suite.make(SERVER).failure
-    assert made.summary(PERFORMANCE).run.profile is None
-    assert made.summary(PERFORMANCE).no_result == PROFILED
-    assert made.summary(SERVER).run.profile is not None
+    assert session.suite.make(SERVER).ok, session.suite.make(SERVER).failure
+    assert session.summary(PERFORMANCE).run.profile is None
+    assert session.summary(PERFORMANCE).no_result == PROFILED
+    assert session.summary(SERVER).run.profile is not None
 
 
 def test_server_after_a_profiled_offline_run_takes_its_rate_from_a_few_prompts(
-    make: Callable[..., Made],
+    make: Callable[..., ScriptedSession],
 ) -> None:
-    made = make(PERFORMANCE, SERVER, kind=ProfilingEngine, offline_target_qps="40", **TORCH)
+    session = make(PERFORMANCE, SERVER, kind=ProfilingEngine, offline_target_qps="40", **TORCH)
     for key in (PERFORMANCE, SERVER):
-        assert made.suite.make(key).ok, made.suite.make(key).failure
-        assert made.summary(key).run.profile is not None
-    assert [step.key for step in made.suite.steps_made if step.kind == "rate"] == [PERFORMANCE]
+        assert session.suite.make(key).ok, session.suite.make(key).failure
+        assert session.summary(key).run.profile is not None
+    assert [step.key for step in session.suite.steps_made if step.kind == "rate"] == [PERFORMANCE]
 
 
 def test_an_offline_run_that_nobody_planned_is_not_profiled(
-    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """As where a kept run's rate turns out to be another system's, once the engine is loaded."""
     short = {name: profiled_run.shortened_to(0.1, name) for name in ("Offline", "Server")}
     monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", short)
     options = {"warmup": "0", "offline_target_qps": "40", **TORCH}
     keep_offline_run(tmp_path / "results", **options)
-    made = make(SERVER, kind=ProfilingEngine, **options)
-    assert PERFORMANCE not in made.suite.plan.runs
-    assert made.suite.make(SERVER).ok, made.suite.make(SERVER).failure
-    assert made.summary(PERFORMANCE).run.profile is None
-    assert made.summary(SERVER).run.profile is not None
+    session = make(SERVER, kind=ProfilingEngine, **options)
+    assert PERFORMANCE not in session.suite.plan.runs
+    assert session.suite.make(SERVER).ok, session.suite.make(SERVER).failure
+    assert session.summary(PERFORMANCE).run.profile is None
+    assert session.summary(SERVER).run.profile is not None
 
 
 def test_without_a_profile_nothing_is_said_of_one(
-    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short = {"Offline": profiled_run.shortened_to(0.1, "Offline")}
     monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", short)
-    made = profiled(make, PERFORMANCE, profile_run=None)
-    summary = made.summary(PERFORMANCE)
+    session = profiled(make, PERFORMANCE, profile_run=None)
+    summary = session.summary(PERFORMANCE)
     assert (summary.meta.profiler, summary.run.profile, summary.no_result) == (None, None, "")
-    folder = made.suite.results[0].folder.path
+    folder = session.suite.results[0].folder.path
     assert "Profile" not in (folder / "report.md").read_text()
-    assert not (folder / "profile").exists() and not made.engines[0].on
+    assert not (folder / "profile").exists() and not session.engines[0].on
 
 
 @pytest.mark.parametrize(
     ("kind", "failure"),
     [
-        (ToldEngine, "--profile-run torch: stand-in engine has no profiler"),
+        (ScriptedEngine, "--profile-run torch: stand-in engine has no profiler"),
         (LeavesNothing, "--profile-run torch: the profiler left no trace in "),
         (Refuses, "vLLM's start_profile: no profiler today"),
     ],
 )
 def test_a_profile_that_cannot_be_taken_fails_the_run_in_a_line(
-    make: Callable[..., Made], kind: type[ToldEngine], failure: str
+    make: Callable[..., ScriptedSession], kind: type[ScriptedEngine], failure: str
 ) -> None:
-    made = make(PERFORMANCE, kind=kind, offline_target_qps="40", **TORCH)
-    assert (made.suite.make(PERFORMANCE).failure or "").startswith(f"{PERFORMANCE}: {failure}")
-    meta = made.summary(PERFORMANCE).meta
+    session = make(PERFORMANCE, kind=kind, offline_target_qps="40", **TORCH)
+    assert (session.suite.make(PERFORMANCE).failure or "").startswith(f"{PERFORMANCE}: {failure}")
+    meta = session.summary(PERFORMANCE).meta
     assert (meta.status, meta.profiler) == ("failed", "torch")
 
 
 def test_a_run_that_dies_under_the_profiler_says_why_it_died(
-    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def dies(*arguments: Any, **named: Any) -> None:
+    def dies(*arguments: Any, **keywords: Any) -> None:
         raise EngineError("died of old age")
 
     monkeypatch.setattr("mlperf_suite.session.load_run.run_loadgen", dies)
-    made = make(PERFORMANCE, kind=ProfilingEngine, offline_target_qps="40", **TORCH)
-    assert made.suite.make(PERFORMANCE).failure == f"{PERFORMANCE}: died of old age"
-    assert not made.engines[0].on
+    session = make(PERFORMANCE, kind=ProfilingEngine, offline_target_qps="40", **TORCH)
+    assert session.suite.make(PERFORMANCE).failure == f"{PERFORMANCE}: died of old age"
+    assert not session.engines[0].on
 
 
 def test_nsight_systems_writes_into_the_runs_folder(
-    make: Callable[..., Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., ScriptedSession], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("nvtx")
     put_nsys(tmp_path, monkeypatch)
-    made = profiled(make, kind=LeavesNothing, profile_run="cuda")
+    session = profiled(make, kind=LeavesNothing, profile_run="cuda")
     assert ranges.are_on()
-    profile = made.summary(PERFORMANCE).run.profile
+    profile = session.summary(PERFORMANCE).run.profile
     assert profile.files == ("profile/trace.nsys-rep",)
     assert profile.operations is None and "nsys-ui" in profile.opens
-    made.suite.close()
+    session.suite.close()
     assert not ranges.are_on()
 
 
@@ -253,32 +254,34 @@ class RefusesAtTheEnd(ProfilingEngine):
     ],
 )
 def test_nsight_systems_stops_recording_however_a_run_ends(
-    make: Callable[..., Made],
+    make: Callable[..., ScriptedSession],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    kind: type[ToldEngine],
+    kind: type[ScriptedEngine],
     ends: BaseException | None,
     failure: str,
 ) -> None:
     pytest.importorskip("nvtx")
     put_nsys(tmp_path, monkeypatch)
-    made = make(PERFORMANCE, kind=kind, offline_target_qps="40", **TORCH | {"profile_run": "cuda"})
+    session = make(
+        PERFORMANCE, kind=kind, offline_target_qps="40", **TORCH | {"profile_run": "cuda"}
+    )
 
-    def dies(*arguments: Any, **named: Any) -> None:
-        made.engines[0]._died = isinstance(ends, EngineError)
+    def dies(*arguments: Any, **keywords: Any) -> None:
+        session.engines[0]._died = isinstance(ends, EngineError)
         raise ends or AssertionError
 
     if ends is not None:
         monkeypatch.setattr("mlperf_suite.session.load_run.run_loadgen", dies)
     with contextlib.suppress(KeyboardInterrupt):
-        assert made.suite.make(PERFORMANCE).failure == f"{PERFORMANCE}: {failure}"
-    assert made.summary(PERFORMANCE).meta.reason.endswith(failure)
-    told = (tmp_path / "told").read_text().split()
-    assert told.count("start") == told.count("stop") == 1
+        assert session.suite.make(PERFORMANCE).failure == f"{PERFORMANCE}: {failure}"
+    assert session.summary(PERFORMANCE).meta.reason.endswith(failure)
+    commands = (tmp_path / "told").read_text().split()
+    assert commands.count("start") == commands.count("stop") == 1
 
 
 def test_a_check_that_fails_leaves_no_ranges_on(
-    make: Callable[..., Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., ScriptedSession], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*arguments: object) -> None:
         raise UsageError("no such thing")
@@ -292,7 +295,7 @@ def test_a_check_that_fails_leaves_no_ranges_on(
 
 
 def test_without_nsight_systems_nothing_is_loaded(
-    make: Callable[..., Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., ScriptedSession], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UsageError, match="--profile-run cuda: Nsight Systems"):
@@ -313,16 +316,16 @@ def test_a_run_takes_as_many_samples_as_its_time_holds(
 
 
 def test_a_run_that_cannot_be_written_says_so_in_the_room_kept_for_it(
-    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = make(ACCURACY)
-    assert made.suite.make(ACCURACY).ok
-    result = made.suite.results[0]
+    session = make(ACCURACY)
+    assert session.suite.make(ACCURACY).ok
+    result = session.suite.results[0]
     assert (result.folder.path / LAST_WORD).stat().st_size == 16 * 1024
     for at in ("reports.writing.write_reports", "reports.index_page.write_index"):
         monkeypatch.setattr(f"mlperf_suite.{at}", full_disk)
         with pytest.raises(OSError):
-            made.suite._recorder.write(result)
+            session.suite._recorder.write(result)
         meta = read_summary(result.folder.path).meta  # type: ignore[union-attr]
         why = "not everything could be written: report.html: No space left on device"
         assert (meta.status, meta.reason) == ("failed", why)
@@ -335,27 +338,27 @@ def full_disk(*arguments: object) -> None:
 
 
 def test_mmlu_that_cannot_be_written_says_so_as_well(
-    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def half(*arguments: object) -> str:
         raise OSError(28, "No space left on device", "report.md")
 
-    made = make(MMLU)
+    session = make(MMLU)
     # What cannot be written first of all keeps the run from being made.
     monkeypatch.setattr("mlperf_suite.reports.writing.markdown_text", half)
-    assert made.suite.make(MMLU).failure == "MMLU: report.md: No space left on device"
-    assert made.suite.mmlu is not None and made.suite.mmlu.folder is not None
-    folder = made.suite.mmlu.folder.path
+    assert session.suite.make(MMLU).failure == "MMLU: report.md: No space left on device"
+    assert session.suite.mmlu is not None and session.suite.mmlu.folder is not None
+    folder = session.suite.mmlu.folder.path
     meta = read_summary(folder).meta  # type: ignore[union-attr]
     assert meta.status == "failed" and "No space left on device" in (meta.reason or "")
     assert not (folder / LAST_WORD).exists()
-    assert not made.suite.can_go_on
+    assert not session.suite.can_go_on
 
 
-def test_the_room_is_given_up_when_the_session_ends(make: Callable[..., Made]) -> None:
-    made = make(ACCURACY)
-    assert made.suite.make(ACCURACY).ok
-    made.suite.close()
-    assert not list(made.suite.results[0].folder.path.glob(f"**/{LAST_WORD}"))
+def test_the_room_is_given_up_when_the_session_ends(make: Callable[..., ScriptedSession]) -> None:
+    session = make(ACCURACY)
+    assert session.suite.make(ACCURACY).ok
+    session.suite.close()
+    assert not list(session.suite.results[0].folder.path.glob(f"**/{LAST_WORD}"))
     # Its made-up answers score nothing, which is a result as well.
-    assert made.summary(ACCURACY).meta.status == "invalid"
+    assert session.summary(ACCURACY).meta.status == "invalid"

@@ -25,9 +25,9 @@ PROMPTS = [[1, 2, 3], [4, 5, 6, 7], [8, 9]]
 class Recording(StandInEngine):
     """Remembers what it was asked together, and the most that it had at once."""
 
-    def __init__(self, **named: Any) -> None:
-        super().__init__(Delays(rest_s=0.02), lambda prompt: [7, 7, 7], **named)
-        self.asked: list[list[list[int]]] = []
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(Delays(rest_s=0.02), lambda prompt: [7, 7, 7], **settings)
+        self.batches: list[list[list[int]]] = []
         self.streamed: list[bool] = []
         self.stops: list[str] = []
         self.unanswered: list[int] = []
@@ -42,22 +42,24 @@ class Recording(StandInEngine):
         *,
         stream: bool,
     ) -> None:
-        self.asked.append([list(r.prompt_token_ids) for r in requests])
+        self.batches.append([list(r.prompt_token_ids) for r in requests])
         self.streamed.append(stream)
         self.stops.extend(r.stop for r in requests)
-        self.unanswered.append(sum(map(len, self.asked[:-1])) - self._answered)
+        self.unanswered.append(sum(map(len, self.batches[:-1])) - self._answered)
         super().submit(requests, generation, self._counting(listener), stream=stream)
 
     def _counting(self, listener: Listener) -> Listener:
         finished = listener.finished
 
-        def counted(answers: Sequence[Tokens]) -> None:
+        def count(answers: Sequence[Tokens]) -> None:
             self._answered += len(answers)
             finished(answers)
 
-        heard = SimpleNamespace(first_tokens=listener.first_tokens, failed=listener.failed)
-        heard.finished = counted
-        return heard
+        counting_listener = SimpleNamespace(
+            first_tokens=listener.first_tokens, failed=listener.failed
+        )
+        counting_listener.finished = count
+        return counting_listener
 
 
 @given(
@@ -67,21 +69,23 @@ class Recording(StandInEngine):
 def test_prompts_have_the_samples_lengths_and_begin_otherwise(
     prompts: list[list[int]], count: int
 ) -> None:
-    made = warm_up_prompts(prompts, count)
-    assert [len(p) for p in made] == [len(prompts[i % len(prompts)]) for i in range(count)]
-    for i, prompt in enumerate(made):
+    mirrored_prompts = warm_up_prompts(prompts, count)
+    assert [len(p) for p in mirrored_prompts] == [
+        len(prompts[i % len(prompts)]) for i in range(count)
+    ]
+    for i, prompt in enumerate(mirrored_prompts):
         assert prompt == prompts[i % len(prompts)][::-1]
 
 
 def test_offline_is_warmed_up_at_once_and_server_one_query_at_a_time() -> None:
     for scenario, groups in ((OFFLINE, [3]), (SERVER, [1, 1, 1]), (STREAM, [1, 1, 1])):
         engine = Recording()
-        found = warm_up(engine, PROMPTS, Generation(), scenario, 200.0)
+        figures = warm_up(engine, PROMPTS, Generation(), scenario, 200.0)
         engine.close()
-        assert [len(group) for group in engine.asked] == groups
+        assert [len(group) for group in engine.batches] == groups
         assert set(engine.streamed) == {scenario is not OFFLINE}
-        assert (found.requests, found.tokens) == (3, 9)
-        assert found.elapsed_s > 0
+        assert (figures.requests, figures.tokens) == (3, 9)
+        assert figures.elapsed_s > 0
 
 
 @pytest.mark.parametrize("scenario", [OFFLINE, SERVER, STREAM], ids=lambda scenario: scenario.name)
@@ -112,7 +116,7 @@ def test_an_engine_that_dies_is_noticed_in_the_pause_before_the_next_request() -
     with pytest.raises(EngineError, match="died"):
         warm_up(engine, PROMPTS, Generation(), SERVER, 1e-6)
     engine.close()
-    assert len(engine.asked) == 1
+    assert len(engine.batches) == 1
 
 
 def test_the_user_says_how_many_and_0_is_none() -> None:
@@ -127,6 +131,6 @@ def test_the_user_says_how_many_and_0_is_none() -> None:
 def test_each_of_several_engines_is_as_warm_as_one_alone() -> None:
     for scenario in (OFFLINE, SERVER, STREAM):
         for smoke in (True, False):
-            one = warm_up_requests(scenario, None, smoke=smoke)
-            assert warm_up_requests(scenario, None, smoke=smoke, engines=8) == 8 * one
+            requests = warm_up_requests(scenario, None, smoke=smoke)
+            assert warm_up_requests(scenario, None, smoke=smoke, engines=8) == 8 * requests
     assert warm_up_requests(OFFLINE, 7, smoke=False, engines=8) == 7

@@ -37,32 +37,32 @@ def test_offline_takes_its_samples_at_once() -> None:
 def test_a_performance_run_lasts_its_least_duration() -> None:
     linear = Speed(prefill_s=0.0001, step_s=0.0, request_s=0.002)
     for smoke, least_s in ((True, 10), (False, 600)):
-        found = estimate.run_s(OFFLINE, "performance", linear, LENGTHS, 8, smoke=smoke)
+        length_s = estimate.run_s(OFFLINE, "performance", linear, LENGTHS, 8, smoke=smoke)
         # But for the first token, which no step of the decode makes.
-        assert 0.95 * least_s < found - AFTER < 1.5 * least_s
+        assert 0.95 * least_s < length_s - AFTER < 1.5 * least_s
 
 
 def test_server_takes_as_long_as_its_queries_come() -> None:
-    one = SPEED.one_s(400, 101)
-    assert seconds(SERVER, "performance", server_qps=2.0) == pytest.approx(84 / 2 + one)
-    assert seconds(SERVER, "performance", 48, server_qps=2.0) == pytest.approx(96 / 2 + one)
-    assert seconds(SERVER, "performance", server_qps=20.0) == pytest.approx(420 / 20 + one)
+    query_s = SPEED.one_s(400, 101)
+    assert seconds(SERVER, "performance", server_qps=2.0) == pytest.approx(84 / 2 + query_s)
+    assert seconds(SERVER, "performance", 48, server_qps=2.0) == pytest.approx(96 / 2 + query_s)
+    assert seconds(SERVER, "performance", server_qps=20.0) == pytest.approx(420 / 20 + query_s)
 
 
 def test_single_stream_takes_one_after_another() -> None:
-    one = SPEED.one_s(400, 101)
-    assert seconds(STREAM, "accuracy", 22) == pytest.approx(22 * one)
-    assert seconds(STREAM, "performance", 22) == pytest.approx(66 * one)
+    query_s = SPEED.one_s(400, 101)
+    assert seconds(STREAM, "accuracy", 22) == pytest.approx(22 * query_s)
+    assert seconds(STREAM, "performance", 22) == pytest.approx(66 * query_s)
 
 
 def test_servers_warm_up_takes_as_long_as_its_requests_come() -> None:
-    one = SPEED.one_s(400, 101)
+    query_s = SPEED.one_s(400, 101)
     paced = estimate.warm_up_s(SERVER, SPEED, LENGTHS, 5, 0.5)
-    assert paced == pytest.approx(4 / 0.5 + one)
+    assert paced == pytest.approx(4 / 0.5 + query_s)
     at_once = SPEED.batch_s([400] * 5, 101)
     assert estimate.warm_up_s(SERVER, SPEED, LENGTHS, 5, 1000.0) == pytest.approx(at_once)
     assert estimate.warm_up_s(OFFLINE, SPEED, LENGTHS, 5) == pytest.approx(at_once)
-    assert estimate.warm_up_s(STREAM, SPEED, LENGTHS, 5) == pytest.approx(5 * one)
+    assert estimate.warm_up_s(STREAM, SPEED, LENGTHS, 5) == pytest.approx(5 * query_s)
 
 
 def test_an_audit_takes_its_queries() -> None:

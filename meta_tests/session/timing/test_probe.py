@@ -33,7 +33,7 @@ class Clocked:
         self._cost = cost
         self._at_once = at_once
         self.now = 50.0
-        self.asked: list[tuple[int, int]] = []
+        self.batches: list[tuple[int, int]] = []
 
     def submit(
         self,
@@ -45,24 +45,24 @@ class Clocked:
     ) -> None:
         tokens = generation.max_new_tokens
         assert generation.min_new_tokens == tokens or not stream
-        self.asked.append((len(requests), tokens))
-        waiting, running = list(requests), dict[int, int]()
-        while waiting or running:
-            running = {tag: left - 1 for tag, left in running.items()}
+        self.batches.append((len(requests), tokens))
+        queue, running = list(requests), dict[int, int]()
+        while queue or running:
+            running = {tag: tokens_left - 1 for tag, tokens_left in running.items()}
             self.now += self._cost.step_s + self._cost.request_s * len(running)
             new, room = list[Request](), TOKENS_A_STEP
-            while waiting and len(running) + len(new) < self._at_once:
-                room -= len(waiting[0].prompt_token_ids)
+            while queue and len(running) + len(new) < self._at_once:
+                room -= len(queue[0].prompt_token_ids)
                 if room < 0:
                     break
-                new.append(waiting.pop(0))
-            self.now += self._cost.prefill_s * sum(len(one.prompt_token_ids) for one in new)
-            for one in new:
-                running[one.tag] = tokens - 1
+                new.append(queue.pop(0))
+            self.now += self._cost.prefill_s * sum(len(request.prompt_token_ids) for request in new)
+            for request in new:
+                running[request.tag] = tokens - 1
                 if stream:
-                    listener.first_tokens([(one.tag, [1])])
+                    listener.first_tokens([(request.tag, [1])])
             self.stepped(len(running))
-            for tag in [tag for tag, left in running.items() if left <= 0]:
+            for tag in [tag for tag, tokens_left in running.items() if tokens_left <= 0]:
                 del running[tag]
                 listener.finished([(tag, [1] * tokens)])
 
@@ -88,8 +88,8 @@ def on_its_clock(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @given(a=SECONDS, b=SECONDS)
 def test_a_line_is_found_again(a: float, b: float) -> None:
-    found = fit_step((4, a + 4 * b), (16, a + 16 * b))
-    assert found == (pytest.approx(a, rel=1e-3, abs=1e-6), pytest.approx(b, rel=1e-3, abs=1e-6))
+    line = fit_step((4, a + 4 * b), (16, a + 16 * b))
+    assert line == (pytest.approx(a, rel=1e-3, abs=1e-6), pytest.approx(b, rel=1e-3, abs=1e-6))
 
 
 @given(few=st.integers(1, 8), more=st.integers(1, 60), few_s=SECONDS, many_s=SECONDS)
@@ -128,8 +128,8 @@ class Disturbed(Clocked):
         self._steps.tokens.append(tokens)
 
     def take_trace(self) -> EngineTrace:
-        taken, self._steps = self._steps, Steps()
-        return EngineTrace(taken)
+        steps, self._steps = self._steps, Steps()
+        return EngineTrace(steps)
 
 
 def test_a_moments_disturbance_is_no_cost_of_a_step(on_its_clock: Any) -> None:
@@ -140,14 +140,14 @@ def test_a_moments_disturbance_is_no_cost_of_a_step(on_its_clock: Any) -> None:
 
 
 def test_a_slow_engine_is_asked_for_less(on_its_clock: Any) -> None:
-    asked, took = {}, {}
+    token_counts, durations_s = {}, {}
     for slower in (1, 10):
         engine = on_its_clock(Clocked(Speed(0.0004 * slower, 0.04 * slower, 0.001 * slower)))
-        took[slower] = probe(engine, PROMPTS, Generation()).probe_s
-        asked[slower] = sum(requests * tokens for requests, tokens in engine.asked)
-    assert took[1] < 6
-    assert took[10] < 15
-    assert asked[10] < asked[1] / 2
+        durations_s[slower] = probe(engine, PROMPTS, Generation()).probe_s
+        token_counts[slower] = sum(requests * tokens for requests, tokens in engine.batches)
+    assert durations_s[1] < 6
+    assert durations_s[10] < 15
+    assert token_counts[10] < token_counts[1] / 2
 
 
 @pytest.mark.parametrize("count", [1, 16, 32, 40])

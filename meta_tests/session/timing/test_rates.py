@@ -43,8 +43,8 @@ def config_of(settings: Settings) -> dict[str, Any]:
     described = {"clients": settings.endpoint_clients, "dtype": "bfloat16"}
     engine = {"name": "an engine", "version": "1", "stand_in": False, "settings": described}
     speed = {name: getattr(SPEED, name) for name in SPEED.__slots__}
-    asked = settings.as_json(LLAMA3_1_8B)
-    return {"settings": asked, "engine": engine, "speed": speed}
+    requested_settings = settings.as_json(LLAMA3_1_8B)
+    return {"settings": requested_settings, "engine": engine, "speed": speed}
 
 
 def keep_offline_run(results: Path, **options: Any) -> None:
@@ -111,8 +111,8 @@ def test_what_is_known_after_loading_tells_endpoints_apart_too(
     keep_offline_run(tmp_path, endpoint=[ONE])
     same = config_of(settings_of(tmp_path, endpoint=[ONE], endpoint_clients="2"))
     assert kept_rate(tmp_path, LLAMA3_1_8B.id, Config.read(same)) == 5.0
-    another = config_of(settings_of(tmp_path, **options))
-    assert kept_rate(tmp_path, LLAMA3_1_8B.id, Config.read(another)) is None
+    other_config = config_of(settings_of(tmp_path, **options))
+    assert kept_rate(tmp_path, LLAMA3_1_8B.id, Config.read(other_config)) is None
 
 
 @pytest.mark.parametrize(
@@ -134,9 +134,9 @@ def test_the_plan_and_the_session_take_the_same_kept_rates(
     keep_offline_run(tmp_path)
     settings = settings_of(tmp_path, **options)
     loaded = Config.read(config_of(settings))
-    taken = kept_rate(tmp_path, LLAMA3_1_8B.id, loaded) is not None
-    assert taken == takes_a_kept_rate(settings)
-    assert taken == ("mode" in options or "benchmark" in options)
+    takes_rate = kept_rate(tmp_path, LLAMA3_1_8B.id, loaded) is not None
+    assert takes_rate == takes_a_kept_rate(settings)
+    assert takes_rate == ("mode" in options or "benchmark" in options)
 
 
 def test_a_kept_run_whose_settings_are_lost_gives_no_rate(tmp_path: Path) -> None:
@@ -150,9 +150,9 @@ def test_a_kept_run_whose_settings_are_lost_gives_no_rate(tmp_path: Path) -> Non
 
 def test_the_speed_of_the_embedded_model_is_not_that_of_an_endpoint(tmp_path: Path) -> None:
     settings = settings_of(tmp_path, endpoint=[ONE])
-    seconds, said = forecast(settings, planned(settings, [SERVER], [], mmlu=True))
+    seconds, note = forecast(settings, planned(settings, [SERVER], [], mmlu=True))
     assert not seconds
-    assert said == "the time is estimated once the endpoint answered and was probed"
+    assert note == "the time is estimated once the endpoint answered and was probed"
     settings = settings_of(tmp_path)
     assert forecast(settings, planned(settings, [SERVER], [], mmlu=True))[0]
 
@@ -161,8 +161,8 @@ def test_an_endpoint_that_was_measured_is_expected_to_take_as_long(tmp_path: Pat
     keep_offline_run(tmp_path, endpoint=[ONE])
     settings = settings_of(tmp_path, endpoint=[ONE])
     plan = planned(settings, [SERVER], [], mmlu=True)
-    seconds, said = forecast(settings, plan)
-    assert said == "estimated from the run 20261121-101500-llama3.1-8b-offline"
+    seconds, note = forecast(settings, plan)
+    assert note == "estimated from the run 20261121-101500-llama3.1-8b-offline"
     loads = {step.what: seconds[step] for step in plan.steps if step.kind == "load"}
     assert loads == {"connect to the endpoint": 2.0, "connect to the endpoint for MMLU": 2.0}
 

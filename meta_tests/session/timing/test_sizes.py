@@ -31,13 +31,13 @@ def test_a_size_fits_its_rung_or_is_the_smallest(each_s: float, available: int) 
 
 
 @given(per_sample, per_sample)
-def test_within_a_rung_a_slower_machine_takes_no_more(one: float, other: float) -> None:
-    fast, slow = sorted((one, other))
+def test_within_a_rung_a_slower_machine_takes_no_more(first_s: float, second_s: float) -> None:
+    fast, slow = sorted((first_s, second_s))
     rung = RUNGS[-1][0]
     # Beyond the last rung but one nothing but the last is left, and it is monotone.
     if slow * SIZES[0] > rung and fast * 24 > RUNGS[1][0]:
-        taken = [samples_that_fit(84, partial(mul, s)).samples for s in (fast, slow)]
-        assert taken[1] <= taken[0]
+        sizes = [samples_that_fit(84, partial(mul, s)).samples for s in (fast, slow)]
+        assert sizes[1] <= sizes[0]
 
 
 def test_a_fast_machine_takes_everything_and_says_nothing() -> None:
