@@ -95,9 +95,9 @@ _DATASETS = {"embedded": "embedded", "cnn_dailymail": "cnn_dailymail", "cnndm": 
 """Data set names, in any case; run.py called CNN/DailyMail cnndm."""
 
 
-Identifies = Literal["system", "measurement", "mmlu"]
-"""What an option's value distinguishes: the system that is measured, what LoadGen's runs measure of
-it, or what MMLU measures of it."""
+Identifies = Literal["system", "place", "measurement", "mmlu"]
+"""What an option's value distinguishes: the system that is measured, the place where it is found,
+what LoadGen's runs measure of it, or what MMLU measures of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -683,7 +683,7 @@ class Settings:
         "allowed is a URL like http://host:8000",
         variable="ENDPOINT",
         repeatable=True,
-        identifies="system",
+        identifies="place",
     )
     endpoint_server: ServerKind | None = option(
         "endpoint-server",

@@ -28,8 +28,11 @@ def one_session(tmp_path_factory: pytest.TempPathFactory) -> SuiteRun:
     return run_suite(tmp_path_factory.mktemp("runs"), *options, "-m", "offline and accuracy")
 
 
-@pytest.mark.parametrize("benchmark", ONE_OF_EACH, ids=lambda b: b.id)
-def test_a_smoke_run_goes_from_data_to_verdict(benchmark: Benchmark, one_session: SuiteRun) -> None:
+@pytest.mark.parametrize("language_benchmark", ONE_OF_EACH, ids=lambda b: b.id)
+def test_a_smoke_run_goes_from_data_to_verdict(
+    language_benchmark: Benchmark, one_session: SuiteRun
+) -> None:
+    benchmark = language_benchmark
     assert one_session.exit_code == 0, one_session.output
     (folder,) = [p for p in run_folders(one_session.results_dir) if benchmark.id in p.name]
     summary = read_summary(folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import io
 import json
 import math
 import re
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from meta_tests.made_lives import made_marks, made_steps, made_timeline
 from meta_tests.made_runs import line
@@ -38,6 +40,8 @@ from mlperf_suite.reports.markdown import markdown_text
 from mlperf_suite.reports.performance_sections import peak_line
 from mlperf_suite.reports.plots import plots_of
 from mlperf_suite.reports.run_report import mmlu_sections
+from mlperf_suite.reports.sections import Block, Column, Paragraph, Table
+from mlperf_suite.reports.terminal import terminal_view
 from mlperf_suite.reports.writing import write_reports, write_samples
 from mlperf_suite.results import typed_json
 from mlperf_suite.results.bottlenecks import percent
@@ -328,6 +332,17 @@ def test_beside_a_verdict_that_did_not_pass_stands_what_the_rule_demands(status:
 
 
 # Foreign and broken summaries
+
+
+def test_no_escape_sequence_reaches_the_terminal() -> None:
+    hostile = "a\x1b]0;title\x07b\x1b[2J"
+    table = Table((Column("what"),), [(hostile,)])
+    screen = io.StringIO()
+    blocks: list[Block] = [Paragraph(hostile, lead=hostile, status=hostile), table]
+    Console(file=screen, width=80).print(terminal_view(blocks))
+    output = screen.getvalue()
+    assert "title" in output
+    assert not set(output) & {"\x1b", "\x07"}
 
 
 def test_the_report_of_a_kept_summary_has_its_figures() -> None:

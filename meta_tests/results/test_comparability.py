@@ -82,6 +82,27 @@ def test_a_setting_of_which_both_runs_made_the_same_is_no_difference() -> None:
     assert [fact.name for fact in before] == ["setting precision"]
 
 
+def test_the_data_of_one_mode_counts_where_both_runs_read_it() -> None:
+    def run(**parts: str) -> Config:
+        data = DataFacts(sha256="d", parts={mode: {"sha256": s} for mode, s in parts.items()})
+        return replace(config_of(), dataset=data)
+
+    assert different(run(accuracy="a"), run()) == set()
+    assert different(run(accuracy="a"), run(accuracy="b")) == {"accuracy data sha256"}
+
+
+def test_a_server_is_the_same_system_at_another_url() -> None:
+    first, second = (
+        identity_of(config_of({"endpoints": [url]}, endpoint=[url]))
+        for url in ("http://a:8001", "http://b:8002")
+    )
+    assert {fact.name for fact in differences(first, second)} == {
+        "setting endpoints",
+        "the engine's endpoints",
+    }
+    assert not differences(first, second, ("measurement", "engine", "capacity", "release"))
+
+
 def test_the_same_data_may_lie_elsewhere() -> None:
     def run(dataset: str, sha256: str) -> Config:
         return replace(config_of(dataset=dataset), dataset=DataFacts(sha256=sha256))

@@ -43,10 +43,10 @@ CAPACITY_SETTINGS: Mapping[str, Literal["capacity", "surroundings"]] = {
     **dict.fromkeys(("tensor_parallel_size", "max_num_seqs", "max_num_batched_tokens"), "capacity"),
     **dict.fromkeys(("max_model_len", "requests_at_once", "idle_gpus"), "capacity"),
     **dict.fromkeys(("replicas", "replica_devices", "machines"), "capacity"),
-    "omp_threads_bind": "surroundings",
+    **dict.fromkeys(("omp_threads_bind", "endpoints"), "surroundings"),
 }
 """Settings in a description that the machine determines: what the engine took from the hardware
-("capacity"), or where on it the engine happens to be ("surroundings")."""
+("capacity"), or where the engine happens to be ("surroundings")."""
 
 
 FRONT_END, QUEUE, PREFILL, DECODE = "front end", "queue", "prefill", "decode"

@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from mlperf_suite.reports.formats import score_value, significant
 from mlperf_suite.reports.html import html_page
@@ -44,7 +45,7 @@ def write_index(results_dir: Path) -> None:
 def index_markdown(entries: Sequence[KeptRun]) -> str:
     """A table of all kept runs."""
     names = [
-        (Words(e.name, link=f"{e.name}/report.md"), e.kind, e.model, e.status, e.label)
+        (Words(e.name, link=f"{quote(e.name)}/report.md"), e.kind, e.model, e.status, e.label)
         for e in entries
     ]
     table = _table(entries, _TEXT_COLUMNS, names)
@@ -90,7 +91,7 @@ def _name(entry: KeptRun) -> Words:
     short_model = entry.model.rstrip("/").rpartition("/")[2] or entry.model
     asides = (f"{_when(entry)}, {short_model}", entry.label)
     hint = f"{entry.name}, {entry.model}"
-    return Words(entry.kind, asides, f"{entry.name}/report.html", hint)
+    return Words(entry.kind, asides, f"{quote(entry.name)}/report.html", hint)
 
 
 def _when(entry: KeptRun) -> str:

@@ -58,13 +58,18 @@ def _views(block: Block) -> list[RenderableType]:
 
 
 def _paragraph(block: Paragraph) -> Text:
-    text = Text(block.text, _COLOURS.get(block.style, ""))
+    text = Text(_printable(block.text), _COLOURS.get(block.style, ""))
     if block.lead:
         space = " " if block.text else ""
-        text = Text.assemble((block.lead, "bold"), space, text)
+        text = Text.assemble((_printable(block.lead), "bold"), space, text)
     if block.status:
-        text.append(", ").append(block.status, _COLOURS.get(block.status, ""))
+        text.append(", ").append(_printable(block.status), _COLOURS.get(block.status, ""))
     return text
+
+
+def _printable(text: str) -> str:
+    """The text without escape sequences, which a file or a server may have put into it."""
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
 
 
 def _table(block: Table) -> RichTable:
@@ -84,7 +89,7 @@ def _table(block: Table) -> RichTable:
 
 def _cells(columns: Sequence[Column], row: Sequence[Cell]) -> Iterable[Text]:
     for column, value in zip(columns, row, strict=True):
-        text = value if isinstance(value, str) else value.text
+        text = _printable(value if isinstance(value, str) else value.text)
         yield Text(text, _COLOURS.get(text, "") if column.kind == "badge" else "")
 
 

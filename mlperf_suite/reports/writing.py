@@ -100,7 +100,9 @@ def write_reports(folder: Path) -> None:
     """
     summary, config = _summary(folder), Config.read(read_config(folder))
     if summary.meta.kind == MMLU_KIND:
-        if summary.run.mmlu is None and summary.meta.status not in ("running", "failed"):
+        # A run that scored nothing still has verdicts, which say why.
+        scored = summary.run.mmlu is not None or summary.verdicts
+        if not scored and summary.meta.status not in ("running", "failed"):
             raise UsageError(f"{folder / SUMMARY_JSON}: not the summary of an MMLU run")
         sections = mmlu_sections(summary, folder, config)
     else:

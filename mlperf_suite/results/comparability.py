@@ -18,7 +18,7 @@ from mlperf_suite.engines.protocol import CAPACITY_SETTINGS, INCIDENTAL_SETTINGS
 from mlperf_suite.results.schema import MMLU, Config, EngineFacts, Meta, Summary
 from mlperf_suite.rules.verdict import in_words
 from mlperf_suite.secrets import scrub
-from mlperf_suite.settings import OPTION_OF_FIELD
+from mlperf_suite.settings import OPTION_OF_FIELD, Identifies
 
 Aspect = Literal["measurement", "engine", "capacity", "release", "surroundings"]
 """What a fact about a run belongs to:
@@ -27,7 +27,7 @@ Aspect = Literal["measurement", "engine", "capacity", "release", "surroundings"]
 - engine: what computes the answers, and how it was asked to;
 - capacity: the hardware, and what the engine took from it: batch sizes, number of GPUs;
 - release: the engine's version;
-- surroundings: what changes on a machine from one day to another: other versions, memory, cores.
+- surroundings: what changes from one day to another: other versions, memory, cores, a server's URL.
 """
 EVERY_ASPECT: tuple[Aspect, ...] = get_args(Aspect)
 HARDWARE = ("cpu", "cpu_count", "gpu_count", "gpus")
@@ -36,6 +36,12 @@ SAMPLE_FACTS = ("benchmark", "samples", "data sha256", "prompts sha256", "datase
 """The facts that show whether two runs had the same samples."""
 _OF_META = ("benchmark", "scenario", "label", "samples", "questions", "shots")
 """The entries of summary.json's `meta` that no option has under the same name."""
+_ASPECT_OF: Mapping[Identifies, Aspect] = {
+    "system": "engine",
+    "place": "surroundings",
+    "measurement": "measurement",
+    "mmlu": "measurement",
+}
 _NO_OPTION = ("hub_token", "api_key")
 """The entries of config.json's settings that are neither an option's nor the benchmark's."""
 _MACHINE_NAMES = ("host", "here")
@@ -43,11 +49,15 @@ _MACHINE_NAMES = ("host", "here")
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A fact that identifies a run. `reported_as`: what the run reports that it made of it."""
+    """A fact that identifies a run. `reported_as`: what the run reports that it made of it.
+
+    `if_known`: it counts only if both runs have it: a run reads only the data of its own modes.
+    """
 
     aspect: Aspect
     value: object
     reported_as: str | None = None
+    if_known: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +95,7 @@ def identity_of(config: Config | None, summary: Summary | None = None) -> Identi
     values = {name: getattr(summary.meta, name) for name in _OF_META} | _prompts_of(config)
     reports = {name: value for name, value in values.items() if value is not None}
     facts = {name: Fact("measurement", value) for name, value in reports.items()}
-    facts |= dict(_of_settings(settings, summary.meta))
+    facts |= dict(_of_settings(settings, summary.meta)) | _of_data(config)
     if config.engine is not None:
         facts |= _of_engine(config.engine)
         reports |= _reports_of(config.engine)
@@ -110,15 +120,15 @@ def _of_settings(settings: Mapping[str, Any], meta: Meta) -> Iterator[tuple[str,
 
     The summary has some of them as the run resolved them.
     """
-    kinds = ("system", "mmlu" if meta.benchmark == MMLU else "measurement")
+    kinds = ("system", "place", "mmlu" if meta.benchmark == MMLU else "measurement")
     for name, option in OPTION_OF_FIELD.items():
         in_meta = getattr(meta, name, None)
         if option.identifies is None or (in_meta is None and option.identifies not in kinds):
             continue
         if in_meta is not None or settings:
             value = settings.get(name) if in_meta is None else in_meta
-            aspect: Aspect = "engine" if option.identifies == "system" else "measurement"
             fact_name = name if hasattr(meta, name) else f"setting {name}"
+            aspect = _ASPECT_OF[option.identifies or "measurement"]
             yield fact_name, Fact(aspect, value, option.reported_as or name)
     for name, value in settings.items():
         if name not in OPTION_OF_FIELD and name not in _NO_OPTION:
@@ -127,13 +137,15 @@ def _of_settings(settings: Mapping[str, Any], meta: Meta) -> Iterator[tuple[str,
 
 def _prompts_of(config: Config) -> dict[str, object]:
     """The fingerprints of a run's data and prompts; None for one that is not known."""
-    data = config.dataset
-    fingerprints: dict[str, object] = {
-        "data sha256": data.sha256,
-        "prompts sha256": config.prompts_sha256,
-    }
-    return fingerprints | {
-        f"{mode} data sha256": part.get("sha256") for mode, part in data.parts.items()
+    return {"data sha256": config.dataset.sha256, "prompts sha256": config.prompts_sha256}
+
+
+def _of_data(config: Config) -> dict[str, Fact]:
+    """The fingerprints of the data of single modes."""
+    return {
+        f"{mode} data sha256": Fact("measurement", part["sha256"], if_known=True)
+        for mode, part in config.dataset.parts.items()
+        if part.get("sha256") is not None
     }
 
 
@@ -186,7 +198,9 @@ def differences(
     for name in dict.fromkeys((*first.facts, *second.facts)):
         pair = (first.facts.get(name), second.facts.get(name))
         fact = pair[0] or pair[1]
-        if fact is None or fact.aspect not in aspects or (known_to_both and None in pair):
+        if fact is None or fact.aspect not in aspects:
+            continue
+        if None in pair and (known_to_both or fact.if_known):
             continue
         before, after = (side.value if side else None for side in pair)
         if before != after and not _resolved_alike(fact, first, second):

@@ -117,12 +117,21 @@ class Executor:
             return outcome
         # Set first, so that a key that ends with any other exception is not made a second time.
         self._outcomes[key] = Outcome(f"{key}: {INTERRUPTED}", now=True)
-        failure = self._attempt(key, lambda result: self._walk(key, result))
-        if failure is not None and isinstance(key, RunKey):
-            self._pace.accuracy_failed(key)
+        try:
+            failure = self._attempt(key, lambda result: self._walk(key, result))
+        except BaseException:
+            self._note_failure(key)
+            raise
+        if failure is not None:
+            self._note_failure(key)
         line = None if failure is None else f"{key}: {failure}"
         self._outcomes[key] = Outcome(line, now=True)
         return self._outcomes[key]
+
+    def _note_failure(self, key: StepKey) -> None:
+        """An accuracy run that failed shows no rate to the runs that remain."""
+        if isinstance(key, RunKey):
+            self._pace.accuracy_failed(key)
 
     def _attempt(self, key: StepKey, make: Callable[[Result | MmluRecord], None]) -> str | None:
         """Make a key and keep the outcome, however it ends. Return why it failed, or None."""
@@ -167,10 +176,13 @@ class Executor:
         while step := self._next(key, past):
             self._make(step, partial(self._makers.make, step, key, result))
             past.add(step)
+            count = len(self.steps)
             for need in self._pace.plan.needs.get(key, ()):
                 outcome = self.make(need)
                 if outcome.failure is not None:
                     raise RunError(outcome.failure)
+            # A run that the plan did not have before also prepared the engine.
+            past.update(self.steps[count:])
 
     def _next(self, key: StepKey, past: set[Step]) -> Step | None:
         return next((step for step in self._pace.plan.steps_of[key] if step not in past), None)

@@ -81,7 +81,9 @@ class MmluRun:
                     self._merge_shares(engine, journal, self._shares, folder)
                 record.scores = self._score(engine, journal, task.chosen)
             except BaseException:
-                record.scores = self._score_so_far(journal)
+                # The reason of the failure counts more than the scores that were there.
+                with contextlib.suppress(Exception):
+                    record.scores = self._score_so_far(journal)
                 raise
         record.elapsed_s = time.perf_counter() - start_s
         record.verdicts = judge(

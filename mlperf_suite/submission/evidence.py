@@ -232,11 +232,10 @@ def refusals_of_pair(other_mode: SuiteRun, performance: SuiteRun) -> list[str]:
         return []
     pair = (other_mode.identity, performance.identity)
     facts = differences(*pair)
-    if parts := other_mode.workload.parts:
-        # A run reads only the data of its own modes, and makes prompts of nothing else.
-        read_by_one = {"prompts sha256", *(f"{mode} data sha256" for mode in parts)}
+    if other_mode.workload.parts:
+        # A run makes prompts only of the data of its own modes.
         read_by_both = {fact.name for fact in differences(*pair, known_to_both=True)}
-        facts = [f for f in facts if f.name not in read_by_one - read_by_both]
+        facts = [f for f in facts if f.name != "prompts sha256" or f.name in read_by_both]
     return [f"{fact.name} {fact.first} and {fact.second}" for fact in facts]
 
 

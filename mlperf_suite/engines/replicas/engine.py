@@ -326,7 +326,7 @@ class ReplicaEngine(Driver):
         with self._lock:
             accounts, begun, last = self._accounts, self._begun or 0.0, self._last
             cpu_s = self._thread_cpu_s() or 0.0
-            busy_s, self._cpu_before_s = cpu_s - self._cpu_before_s, cpu_s
+            busy_s, self._cpu_before_s = max(0.0, cpu_s - self._cpu_before_s), cpu_s
             self._begin_accounts()
         elapsed_s = max(0.0, last - begun)
         return run_of(self._config.routing, begun, elapsed_s, busy_s, accounts, self._seats)
