@@ -135,7 +135,7 @@ def test_a_streamed_answer_begins_with_its_first_token(real_engine: Any, prompts
     assert real_engine.steps_made >= steps_made + 12
     for tag in range(4):
         (first,), (whole,) = (
-            [tokens for kind, t, tokens in listener.calls if (kind, t) == (kind, tag)]
+            [tokens for call, t, tokens in listener.calls if (call, t) == (kind, tag)]
             for kind in ("first", "finished")
         )
         assert len(first) == 1

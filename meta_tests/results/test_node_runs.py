@@ -61,8 +61,8 @@ DIFFERENT: dict[str, tuple[dict[str, Any], str]] = {
     "generation": ({"settings": {"generation": {"top_k": 2}}}, "setting generation "),
     "another": ({"settings": {"of_tomorrow": 1}}, "setting of_tomorrow 1"),
     "runs made": ({"accuracy": False}, "runs made performance"),
-    "seed": ({"said": {"effective_qsl_rng_seed": 2}}, "qsl_rng_seed 2"),
-    "length of run": ({"said": {"effective_min_duration_ms": 10000}}, "min_duration_ms 10000"),
+    "seed": ({"log_keys": {"effective_qsl_rng_seed": 2}}, "qsl_rng_seed 2"),
+    "length of run": ({"log_keys": {"effective_min_duration_ms": 10000}}, "min_duration_ms 10000"),
 }
 
 
@@ -106,11 +106,14 @@ NO_PART: dict[str, tuple[dict[str, Any], str]] = {
     "no name": ({"node": None}, "no node name: run it with NODE_NAME=NAME"),
     "blank": ({"node": " "}, "no node name"),
     "mmlu": ({"meta": {"scenario": None}}, "llama3.1-8b: no scenario of a benchmark"),
-    "no log": ({"said": {"result_validity": None}}, "mlperf_log_detail.txt has no result"),
+    "no log": ({"log_keys": {"result_validity": None}}, "mlperf_log_detail.txt has no result"),
     "not LoadGen's": ({"from_loadgen": False}, "do not count from LoadGen's issue"),
-    "another count": ({"said": {"result_query_count": 51}}, "50 requests, and LoadGen issued 51"),
+    "another count": (
+        {"log_keys": {"result_query_count": 51}},
+        "50 requests, and LoadGen issued 51",
+    ),
     "another run": (
-        {"said": {"result_first_token_99.00_percentile_latency_ns": 400_000_000}},
+        {"log_keys": {"result_first_token_99.00_percentile_latency_ns": 400_000_000}},
         "TTFT p99 99.00 ms, and LoadGen's log has 400.00 ms",
     ),
 }

@@ -7,7 +7,7 @@ import math
 import random
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mlperf_suite.rules.caching_figures import LOOKS, MOST_FASTER, RISK, Interval, interval_of
@@ -79,8 +79,9 @@ def test_the_order_of_the_pairs_does_not_matter(
 def test_what_is_faster_one_way_is_slower_the_other(pairs: list[tuple[float, float]]) -> None:
     forward, backward = interval(pairs), interval([(same, mix) for mix, same in pairs])
     assert math.log1p(forward.faster) == pytest.approx(-math.log1p(backward.faster), abs=1e-9)
-    assume(forward.low is not None and backward.high is not None)
-    assert math.log1p(forward.low or 0) == pytest.approx(-math.log1p(backward.high or 0), abs=1e-9)
+    # Too few pairs have no interval.
+    if forward.low is not None and backward.high is not None:
+        assert math.log1p(forward.low) == pytest.approx(-math.log1p(backward.high), abs=1e-9)
 
 
 @given(PAIRS)

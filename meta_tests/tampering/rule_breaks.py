@@ -484,7 +484,11 @@ def other_answers(run: MadeRun, data: st.DataObject) -> None:
 
 
 def more_queries(run: MadeRun, data: st.DataObject) -> None:
-    put(run, "result_query_count", run.entries["generated_query_count"] + data.draw(st.integers(1)))
+    put(
+        run,
+        "result_query_count",
+        run.entries["generated_query_count"] + data.draw(st.integers(1, 10**6)),
+    )
 
 
 def other_rate(run: MadeRun, data: st.DataObject) -> None:
