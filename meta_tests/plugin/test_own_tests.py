@@ -65,6 +65,21 @@ def test_engine_data_and_runs_are_those_of_the_options(own_folder: Path, tmp_pat
     assert "2 passed" in run.output
 
 
+def test_the_plan_has_both_runs_of_a_test_that_asks_for_two(
+    own_folder: Path, tmp_path: Path
+) -> None:
+    source = """
+def test_both(offline_run, accuracy_run):
+    assert accuracy_run.summary.run.accuracy.passed
+    assert offline_run.summary.run.performance.tokens_per_sec > 0
+"""
+    options = ("--scenario=offline", "--benchmark=llama3.1-8b")
+    run = run_own(own_folder, tmp_path, source, *options)
+    assert run.exit_code == 0, run.output
+    # The plan: load, idle power, probe and both runs.
+    assert "1 passed" in run.output and "plan: 5 steps" in run.output
+
+
 def test_an_engine_that_does_not_load_is_one_line(own_folder: Path, tmp_path: Path) -> None:
     run = run_own(own_folder, tmp_path, TESTS, "-m", "not accuracy", load_error="no engine today")
     assert run.exit_code == 1, run.output

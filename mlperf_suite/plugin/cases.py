@@ -68,13 +68,15 @@ class MetricCase:
 
 
 def step_of(item: pytest.Item) -> StepKey | None:
-    """The step that must be made before the test can judge it; None if it needs no step."""
-    for value in _parameters(item):
-        if isinstance(value, RunKey | SearchKey | MmluKey):
-            return value
-        if isinstance(value, MetricCase):
-            return value.key
-    return MMLU if is_share(item) else None
+    """The first of a test's steps, the only one of the suite's own tests; None if it has none."""
+    return next(iter(steps_of(item)), None)
+
+
+def steps_of(item: pytest.Item) -> list[StepKey]:
+    """The steps that must be made before a test can judge them, in the order of its fixtures."""
+    values = [v.key if isinstance(v, MetricCase) else v for v in _parameters(item)]
+    steps: list[StepKey] = [v for v in values if isinstance(v, RunKey | SearchKey | MmluKey)]
+    return [MMLU] if is_share(item) else steps
 
 
 def asks_for_engine(item: pytest.Item) -> bool:

@@ -19,7 +19,7 @@ from mlperf_suite.errors import UsageError
 from mlperf_suite.mmlu.journal import Shares
 from mlperf_suite.plugin import hooks
 from mlperf_suite.plugin.baseline_gate import baselines_of, check_baselines
-from mlperf_suite.plugin.cases import asks_for_engine, benchmarks_of, is_share, no_case_of, step_of
+from mlperf_suite.plugin.cases import asks_for_engine, benchmarks_of, is_share, no_case_of, steps_of
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.workers import shares_of
 from mlperf_suite.results.record import RunKey
@@ -53,7 +53,7 @@ def pytest_mlperf_energy_meters(settings: Settings, description: EngineDescripti
 def plan_of(config: pytest.Config, items: Iterable[pytest.Item]) -> Plan:
     """The plan of what the session does for these tests."""
     items = list(items)
-    steps = list(dict.fromkeys(map(step_of, items)))
+    steps = list(dict.fromkeys(step for item in items for step in steps_of(item)))
     return planned(
         settings_of(config),
         [step for step in steps if isinstance(step, RunKey)],

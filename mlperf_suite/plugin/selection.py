@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
 import pytest
 
@@ -14,13 +15,13 @@ from mlperf_suite.plugin.cases import (
     asks_for_engine,
     is_share,
     no_case_of,
-    step_of,
+    steps_of,
 )
 from mlperf_suite.plugin.existing_logs import is_of_logs, judged_of
 from mlperf_suite.plugin.lifecycle import plan_of
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.results.record import RunKey
-from mlperf_suite.session.plan import MMLU, SearchKey, StepKey
+from mlperf_suite.session.plan import MMLU, Plan, SearchKey, StepKey
 from mlperf_suite.settings import Settings
 
 _LEFT_OUT = pytest.StashKey[Counter[NoCase]]()
@@ -55,8 +56,8 @@ def why_not(item: pytest.Item, settings: Settings) -> NoCase | None:
     """Why a test does not run in this session; None if it does."""
     if judged_of(item.config) is not None:
         return None if is_of_logs(item) else NoCase(_TEST, "--logs runs nothing")
-    step = step_of(item)
-    return no_case_of(item) or (None if step is None else _why_not_step(step, settings))
+    reasons = (_why_not_step(step, settings) for step in steps_of(item))
+    return no_case_of(item) or next(filter(None, reasons), None)
 
 
 def _why_not_step(step: StepKey, settings: Settings) -> NoCase | None:
@@ -80,8 +81,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     settings = settings_of(config)
     why = {item: why_not(item, settings) for item in items}
     if any(
-        reason is None and isinstance(step_of(item), RunKey | SearchKey)
+        isinstance(step, RunKey | SearchKey)
         for item, reason in why.items()
+        if reason is None
+        for step in steps_of(item)
     ):
         # Shares would compete with the measured engine for memory, host cores and PCIe.
         beside_runs = NoCase(SHARE.kind, "LoadGen runs are selected as well")
@@ -95,9 +98,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.stash[_LEFT_OUT] = reasons
     config.hook.pytest_deselected(items=rest)
     plan = plan_of(config, selection)
-    items[:] = sorted(
-        selection, key=lambda item: -1 if asks_for_engine(item) else plan.order_of(step_of(item))
-    )
+    items[:] = sorted(selection, key=partial(_place, plan))
+
+
+def _place(plan: Plan, item: pytest.Item) -> int:
+    """A test's place in the session: before all runs, or after the last run that it needs."""
+    if asks_for_engine(item):
+        return -1
+    return max((plan.order_of(step) for step in steps_of(item)), default=plan.order_of(None))
 
 
 def _nothing_left(config: pytest.Config, settings: Settings, reasons: Counter[NoCase]) -> str:
@@ -113,7 +121,7 @@ def _nothing_left(config: pytest.Config, settings: Settings, reasons: Counter[No
 
 def _refuse_what_does_nothing(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Reject a command-line option that no selected test uses."""
-    steps = [step_of(item) for item in items]
+    steps = [step for item in items for step in steps_of(item)]
     if config.getoption("find_peak_qps") and not any(isinstance(s, SearchKey) for s in steps):
         raise pytest.UsageError(
             "--find-peak-qps: no search is among the selected tests: select Server or Interactive"
