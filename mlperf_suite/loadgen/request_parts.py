@@ -80,8 +80,8 @@ def issued_s(requests: Requests, plan: LoadPlan, detail: DetailLog) -> Doubles |
 
 def reported_s(detail: DetailLog) -> dict[str, float]:
     """The latencies of a whole run, in s, by key; the log of an accuracy run has none."""
-    has_marks = {key: detail.number(key) for key in REPORTED}
-    return {key: ns / 1e9 for key, ns in has_marks.items() if ns is not None}
+    latencies_ns = {key: detail.number(key) for key in REPORTED}
+    return {key: ns / 1e9 for key, ns in latencies_ns.items() if ns is not None}
 
 
 def parts_of_requests(
@@ -147,12 +147,12 @@ def _lengths(edges: Sequence[Doubles]) -> list[Doubles]:
     """
     import numpy as np
 
-    has_marks, last = [edges[0]], edges[-1]
+    bounds, last = [edges[0]], edges[-1]
     for edge in edges[1:-1]:
-        tags_known = np.where(np.isfinite(edge), edge, has_marks[-1])
-        has_marks.append(np.clip(tags_known, has_marks[-1], np.maximum(last, has_marks[-1])))
-    has_marks.append(np.maximum(last, has_marks[-1]))
-    return [after - before for before, after in pairwise(has_marks)]
+        bound = np.where(np.isfinite(edge), edge, bounds[-1])
+        bounds.append(np.clip(bound, bounds[-1], np.maximum(last, bounds[-1])))
+    bounds.append(np.maximum(last, bounds[-1]))
+    return [after - before for before, after in pairwise(bounds)]
 
 
 # When LoadGen started to count
