@@ -42,7 +42,7 @@ from mlperf_suite.errors import EngineError
 from mlperf_suite.hardware import describe_system, gpus
 from mlperf_suite.loadgen.load_plan import Shortened, plan_run
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
-from mlperf_suite.session.warm_up import warm_up, warm_up_prompts
+from mlperf_suite.session.preparation import warm_up, warm_up_prompts
 
 Prompts = Sequence[Sequence[int]]
 

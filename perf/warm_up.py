@@ -12,7 +12,8 @@ from functools import partial
 from statistics import median
 
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
-from mlperf_suite.session.warm_up import SMOKE_REQUESTS, warm_up, warm_up_prompts
+from mlperf_suite.session.preparation import warm_up, warm_up_prompts
+from mlperf_suite.session.timing.estimate import SMOKE_REQUESTS
 from perf.embedded_engine import embedded_engine, server_run
 from perf.pairs import in_turn, pairs_parser, print_header, print_row
 from perf.server_load import ttft_ms

@@ -15,7 +15,8 @@ from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.engines.protocol import Listener, Request, Tokens
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import EngineError
-from mlperf_suite.session.warm_up import warm_up, warm_up_prompts, warm_up_requests
+from mlperf_suite.session.preparation import warm_up, warm_up_prompts
+from mlperf_suite.session.timing.estimate import warm_up_requests
 
 OFFLINE, SERVER = LLAMA3_1_8B.scenario("Offline"), LLAMA3_1_8B.scenario("Server")
 STREAM = LLAMA3_1_8B_EDGE.scenario("SingleStream")

@@ -39,7 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def check_baselines(suite: Suite, plan: Plan, baselines: Baselines) -> None:
     """Raise UsageError for a baseline whose run is not planned or differs in its conditions."""
-    kinds = {(key.benchmark, key.scenario) for key in plan.runs}
+    kinds = {key.place for key in plan.runs}
     settings = suite.settings
     for kind, baseline in baselines.items():
         if kind not in kinds and not (kind == MMLU_KIND and MMLU in plan.keys):

@@ -15,7 +15,7 @@ from mlperf_suite.plugin.lifecycle import SUITE
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.outcomes import VERDICT, make
 from mlperf_suite.reports.ci_properties import metrics, suite_properties
-from mlperf_suite.results.record import Result, RunKey
+from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.schema import Meta, Summary
 from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.session.suite import Suite
@@ -36,17 +36,14 @@ def _run_key(item: pytest.Item) -> RunKey | None:
 
 def _summary(suite: Suite, key: RunKey) -> tuple[Summary, Path] | None:
     """The summary and the folder of a run, None before they are made."""
-    kind = (key.benchmark, key.scenario)
-    of_key: list[Result] = [
-        result for result in suite.results if (result.benchmark.id, result.scenario.name) == kind
-    ]
-    return (suite.summary(of_key[0]), of_key[0].folder.path) if of_key else None
+    result = next((result for result in suite.results if result.place == key.place), None)
+    return (suite.summary(result), result.folder.path) if result else None
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     keys = ((_run_key(item), item.nodeid) for item in session.items)
-    last = {(key.benchmark, key.scenario): nodeid for key, nodeid in keys if key is not None}
+    last = {key.place: nodeid for key, nodeid in keys if key is not None}
     session.config.stash[_LAST] = last
     session.config.stash[_ATTACHED] = set()
 
@@ -135,7 +132,7 @@ def _tell_allure(
     part = part or f"Compliance/{key.mode.upper()}"
     logs = [name for name in summary.logs if name.startswith(f"{part}/")]
     _attach(item, folder, [name for name in logs if name.endswith(".txt")])
-    if item.config.stash[_LAST].get((key.benchmark, key.scenario)) == item.nodeid:
+    if item.config.stash[_LAST].get(key.place) == item.nodeid:
         plots = sorted(f"plots/{path.name}" for path in (folder / "plots").glob("*.png"))
         _attach(item, folder, ["report.html", "report.md", "summary.json", *plots])
 

@@ -41,6 +41,11 @@ class RunKey:
     scenario: str
     mode: Mode
 
+    @property
+    def place(self) -> tuple[str, str]:
+        """What its result is of: the benchmark's id and the scenario's name."""
+        return self.benchmark, self.scenario
+
     def __str__(self) -> str:
         return f"{self.benchmark} {self.scenario} {self.mode}"
 
@@ -91,6 +96,11 @@ class Result:
     search: Search | None = None
     cut_short: str | None = None
     unwritten: str | None = None
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The benchmark's id and the scenario's name."""
+        return self.benchmark.id, self.scenario.name
 
     @property
     def failure(self) -> str | None:

@@ -252,15 +252,10 @@ def changed_since_run(folder: Path) -> list[str]:
 
 
 def run_folders(results_dir: Path) -> list[Path]:
-    """The folders of kept runs, newest first."""
-    return sorted(
-        (
-            p
-            for p in results_dir.iterdir()
-            if p.is_dir() and not p.is_symlink() and _RUN_NAME.fullmatch(p.name)
-        ),
-        reverse=True,
-    )
+    """The folders of kept runs, newest first; none if there is no such folder."""
+    entries = results_dir.iterdir() if results_dir.is_dir() else ()
+    folders = (p for p in entries if p.is_dir() and not p.is_symlink())
+    return sorted((p for p in folders if _RUN_NAME.fullmatch(p.name)), reverse=True)
 
 
 def _kind(folder: Path) -> str | None:

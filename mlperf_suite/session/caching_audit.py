@@ -27,11 +27,7 @@ from mlperf_suite.rules.caching_figures import (
     interval_of,
 )
 from mlperf_suite.rules.facts import RunFacts, gives_text_alone
-from mlperf_suite.session.engines import Engines
-from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.load_run import Observation, Prompts, make_load_run
-from mlperf_suite.session.timing.pace import Pace
-from mlperf_suite.session.watcher import Watcher
+from mlperf_suite.session.load_run import Observation, Prompts, StepMaker
 
 _POOL = 256
 """The number of prompts that pieces are drawn from."""
@@ -40,26 +36,20 @@ _PIECE = 16
 cache keeps."""
 
 
-class CachingAudits:
+class CachingAudits(StepMaker):
     """Makes the audit, writes each block's logs to Caching/ and completes its record."""
-
-    def __init__(self, inputs: Inputs, engines: Engines, pace: Pace, watcher: Watcher) -> None:
-        self._inputs = inputs
-        self._engines = engines
-        self._pace = pace
-        self._watch = watcher
 
     def make(self, result: Result) -> RunRecord:
         """Make the blocks until the interval decides, and judge them. Raises what a run raises."""
-        record, engine = result.runs[CACHING], self._engines.loaded("runs")
-        own = self._inputs.prompts(result.benchmark, CACHING)
+        record = result.runs[CACHING]
+        own = self.inputs.prompts(result.benchmark, CACHING)
         sample = median_sample(own)
-        prompt, at_once = own[sample], self._pace.caching_at_once(result.benchmark)
+        prompt, at_once = own[sample], self.pace.estimator.caching_at_once(result.benchmark)
         seed = secrets.randbits(32)
         chance = random.Random(seed)  # noqa: S311 - no secret, and kept to make the audit again
         key = RunKey(result.benchmark.id, result.scenario.name, CACHING)
-        self._watch.begin(f"{key.benchmark}: caching audit")
-        observation = Observation(engine, str(key), key.mode)
+        self.watcher.begin(f"{key.benchmark}: caching audit")
+        observation = Observation(self.engine, str(key), key.mode)
 
         def make(kind: Kind, pair: int) -> Block:
             prompts: Sequence[Sequence[int]] = [prompt]
@@ -77,11 +67,11 @@ class CachingAudits:
                 result.benchmark,
                 result.scenario,
                 CACHING,
-                self._inputs.settings.round,
+                self.settings.round,
                 blocks[-1].logs,
-                smoke=self._inputs.settings.smoke,
+                smoke=self.settings.smoke,
                 departures=(),
-                text_alone=gives_text_alone(engine.description.settings),
+                text_alone=gives_text_alone(self.engine.description.settings),
                 caching=audit,
             )
         )
@@ -99,7 +89,7 @@ class CachingAudits:
         for pair in range(1, LOOKS[-1] + 1):
             kinds: list[Kind] = ["mix", "same"]
             chance.shuffle(kinds)
-            self._watch.begin(f"caching audit, pair {pair}")
+            self.watcher.begin(f"caching audit, pair {pair}")
             blocks += [make(kind, pair) for kind in kinds]
             if pair in LOOKS:
                 interval = interval_of(Caching(tuple(blocks), at_once).pairs)
@@ -119,24 +109,16 @@ class CachingAudits:
             result.benchmark,
             result.scenario,
             CACHING,
-            self._inputs.settings.round,
+            self.settings.round,
             len(prompts),
             audit=(SAME if kind == "same" else MIX).of(at_once),
         )
-        own = self._inputs.generation(result.benchmark, CACHING)
+        own = self.inputs.generation(result.benchmark, CACHING)
         generation = replace(
             own, max_new_tokens=ANSWER_TOKENS, min_new_tokens=ANSWER_TOKENS, stops=()
         )
-        run = make_load_run(
-            self._inputs,
-            self._watch,
-            self._engines.loaded("runs"),
-            result.benchmark,
-            plan,
-            result.folder.of_mode(CACHING) / name,
-            Prompts(prompts, generation),
-        )
-        return run.logs
+        folder = result.folder.of_mode(CACHING) / name
+        return self.load_run(result.benchmark, plan, folder, Prompts(prompts, generation)).logs
 
 
 def _figures(

@@ -29,9 +29,9 @@ from mlperf_suite.session.plan import MMLU, Kind, MmluKey, Step, StepKey
 from mlperf_suite.session.preparation import Preparation
 from mlperf_suite.session.recorder import Recorder
 from mlperf_suite.session.scenario_runs import ScenarioRuns
+from mlperf_suite.session.timing.forecast import kept_rate
 from mlperf_suite.session.timing.pace import Pace
 from mlperf_suite.session.timing.probe import Speed
-from mlperf_suite.session.timing.rates import kept_rate
 from mlperf_suite.session.watcher import Watcher
 from mlperf_suite.settings import Settings
 
@@ -68,10 +68,12 @@ class Makers:
         """Make a step for a key, whose result is at hand. Returns what the step measured."""
         if isinstance(result, MmluRecord):
             return self.mmlu.load(result) if step.kind == "load" else self.mmlu.make(result)
-        if step.key is None:
-            return self.preparation.make(step, result.folder.path)
         assert not isinstance(key, MmluKey)
         makers: dict[Kind, Callable[[], object]] = {
+            "load": lambda: self.preparation.load(result.folder.path),
+            "idle power": self.preparation.idle_power,
+            "probe": self.preparation.probe,
+            "scaling": self.preparation.scaling,
             "rate": lambda: self.preparation.rate(step),
             "warm-up": lambda: self.preparation.warm_up_for(key),
             "run": lambda: self.runs.make(step, result),
@@ -110,7 +112,7 @@ class Executor:
             outcome = self.make(need)
             if outcome.failure is None:
                 continue
-            if not _same_result(need, key):
+            if need.place != key.place:
                 # This key has a separate result, which records why it failed.
                 self._attempt(key, _failing_with(outcome.failure))
             self._outcomes[key] = outcome
@@ -192,7 +194,7 @@ class Executor:
         if not self._engines.is_loaded("runs"):
             load = next(step for step in self._pace.plan.steps if step.key is None)
             folder = self._settings.results_dir
-            self._make(load, lambda: self._makers.preparation.make(load, folder))
+            self._make(load, lambda: self._makers.preparation.load(folder))
 
     def _make(self, step: Step, make: Callable[[], object]) -> None:
         """Make a step and hand on what it returned."""
@@ -233,12 +235,3 @@ def _failing_with(why: str) -> Callable[[Result | MmluRecord], None]:
         raise RunError(why)
 
     return fail
-
-
-def _same_result(need: StepKey, key: StepKey) -> bool:
-    """Whether both are runs of the same result, whose folder already records the failure."""
-    return (
-        isinstance(need, RunKey)
-        and isinstance(key, RunKey)
-        and (need.benchmark, need.scenario) == (key.benchmark, key.scenario)
-    )

@@ -22,8 +22,12 @@ from mlperf_suite.engines.protocol import (
 )
 from mlperf_suite.loadgen.load_plan import LoadPlan
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
+from mlperf_suite.session.energy import Energy
+from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.inputs import Inputs
+from mlperf_suite.session.timing.pace import Pace
 from mlperf_suite.session.watcher import Watcher
+from mlperf_suite.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,35 +38,52 @@ class Prompts:
     generation: Generation
 
 
-def make_load_run(
-    inputs: Inputs,
-    watcher: Watcher,
-    engine: Engine,
-    benchmark: Benchmark,
-    plan: LoadPlan,
-    folder: Path,
-    prompts: Prompts | None = None,
-) -> LoadRun:
-    """Run LoadGen once over a benchmark's samples, or over other prompts, into `folder`.
+@dataclass
+class StepMaker:
+    """What makes steps on the engine of the runs, and what that takes."""
 
-    Raises what `run_loadgen` does.
-    """
-    silence_s = inputs.settings.engine_silence
-    if prompts is not None:
+    inputs: Inputs
+    engines: Engines
+    pace: Pace
+    energy: Energy
+    watcher: Watcher
+
+    @property
+    def settings(self) -> Settings:
+        return self.inputs.settings
+
+    @property
+    def engine(self) -> Engine:
+        return self.engines.loaded("runs")
+
+    def load_run(
+        self, benchmark: Benchmark, plan: LoadPlan, folder: Path, prompts: Prompts | None = None
+    ) -> LoadRun:
+        """Run LoadGen once over a benchmark's samples, or over other prompts, into `folder`.
+
+        Raises what `run_loadgen` does.
+        """
+        silence_s = self.settings.engine_silence
+        if prompts is not None:
+            return run_loadgen(
+                plan,
+                self.engine,
+                prompts.token_ids,
+                prompts.generation,
+                folder,
+                silence_s=silence_s,
+            )
         return run_loadgen(
-            plan, engine, prompts.token_ids, prompts.generation, folder, silence_s=silence_s
+            plan,
+            self.engine,
+            self.inputs.prompts(benchmark, plan.mode)[: plan.samples],
+            self.inputs.generation(benchmark, plan.mode),
+            folder,
+            self.watcher.progress,
+            stops=self.inputs.stops(benchmark, plan.mode),
+            end_ids=self.inputs.dropped(benchmark, plan.mode),
+            silence_s=silence_s,
         )
-    return run_loadgen(
-        plan,
-        engine,
-        inputs.prompts(benchmark, plan.mode)[: plan.samples],
-        inputs.generation(benchmark, plan.mode),
-        folder,
-        watcher.progress,
-        stops=inputs.stops(benchmark, plan.mode),
-        end_ids=inputs.dropped(benchmark, plan.mode),
-        silence_s=silence_s,
-    )
 
 
 class Observation:

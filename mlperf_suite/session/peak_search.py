@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from mlperf_suite.engines.protocol import EngineDescription, RemoteRun
+from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.load_plan import SEARCH, SEARCH_SAMPLES, SMOKE, Shortened, plan_run
 from mlperf_suite.loadgen.logs import DetailLog
@@ -22,12 +22,8 @@ from mlperf_suite.results.run_folder import PEAK_FOLDER
 from mlperf_suite.results.schema import WarmUpFigures
 from mlperf_suite.rules.client import client_limits
 from mlperf_suite.rules.facts import besides_length
-from mlperf_suite.session.engines import Engines
-from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.load_run import Observation, make_load_run
+from mlperf_suite.session.load_run import Observation, StepMaker
 from mlperf_suite.session.preparation import Preparation
-from mlperf_suite.session.timing.pace import Pace
-from mlperf_suite.session.watcher import Watcher
 
 PEAK_JSON = "peak_qps.json"
 MAX_SHORT_RUNS = 12
@@ -103,26 +99,15 @@ def _rounded(rate: float) -> float:
     return float(f"{rate:.4g}")
 
 
-class PeakSearches:
+@dataclasses.dataclass
+class PeakSearches(StepMaker):
     """Searches for the highest valid rate; writes peak_qps.json, a plot and each run's logs.
 
     Every rate is judged by the scenario's own limits, in smoke runs too. If a run fails, the rates
     tried so far are kept.
     """
 
-    def __init__(
-        self,
-        inputs: Inputs,
-        engines: Engines,
-        preparation: Preparation,
-        pace: Pace,
-        watcher: Watcher,
-    ) -> None:
-        self._inputs = inputs
-        self._engines = engines
-        self._preparation = preparation
-        self._pace = pace
-        self._watch = watcher
+    preparation: Preparation
 
     def make(self, result: Result) -> PeakSearch:
         """Search the scenario of a result.
@@ -130,7 +115,7 @@ class PeakSearches:
         Raises UsageError for a scenario without limits, and what a run raises.
         """
         limits, scenario = result.scenario.limits, result.scenario
-        label = self._engines.label("runs")
+        label = self.engines.label("runs")
         if limits is None:
             raise UsageError(
                 f"--find-peak-qps: {scenario.name} has no latency limits to search under"
@@ -140,13 +125,13 @@ class PeakSearches:
 
         def attempt(rate: float, full_length: bool) -> RateTrial:
             folder = result.folder.path / PEAK_FOLDER / f"{len(trials) + 1:02}"
-            warm_ups.append(self._preparation.warm_up(result.benchmark, scenario, rate))
+            warm_ups.append(self.preparation.warm_up(result.benchmark, scenario, rate))
             trials.append(self._try_rate(result, rate, full_length, folder))
             _write(result, PeakSearch(tuple(trials), None), warm_ups, label)
-            self._watch.say(_trial_line(trials[-1], len(trials)))
+            self.watcher.say(_trial_line(trials[-1], len(trials)))
             return trials[-1]
 
-        search = find_peak(attempt, self._pace.server_qps(result.benchmark.id))
+        search = find_peak(attempt, self.pace.server_qps(result.benchmark.id))
         _write(result, search, warm_ups, label)
         from mlperf_suite.reports.plots import plot_peak
 
@@ -155,14 +140,13 @@ class PeakSearches:
         return search
 
     def _try_rate(self, result: Result, rate: float, full_length: bool, folder: Path) -> RateTrial:
-        settings, scenario = self._inputs.settings, result.scenario
-        engine = self._engines.loaded("runs")
-        samples = min(len(self._inputs.prompts(result.benchmark)), SEARCH_SAMPLES)
+        settings, scenario = self.settings, result.scenario
+        samples = min(len(self.inputs.prompts(result.benchmark)), SEARCH_SAMPLES)
         shortened: Shortened | None = SEARCH[settings.smoke]
         if full_length:
             own = dataclasses.replace(SMOKE[scenario.loadgen_scenario], latency_factor=1)
             shortened = own if settings.smoke else None
-            samples = self._pace.size(result.benchmark, scenario).samples
+            samples = self.pace.estimator.size(result.benchmark, scenario).samples
         plan = plan_run(
             result.benchmark,
             scenario,
@@ -173,29 +157,28 @@ class PeakSearches:
             shortened=shortened,
         )
         name = f"{result.benchmark.id} {scenario.name}"
-        observation = Observation(engine, name, "performance")
-        self._watch.begin(f"{scenario.name} at {rate:g} queries/s")
-        run = make_load_run(self._inputs, self._watch, engine, result.benchmark, plan, folder)
+        observation = Observation(self.engine, name, "performance")
+        self.watcher.begin(f"{scenario.name} at {rate:g} queries/s")
+        run = self.load_run(result.benchmark, plan, folder)
         remote = observation.remote()
-        departures = self._departures(result, engine.description, remote)
+        departures = self._departures(result, remote)
         if tokens := observation.cached_tokens(remote):
             departures.append(f"{tokens:,} prompt tokens from a cache")
         limits = client_limits(remote.client, scenario) if remote else []
         return _trial_of(rate, full_length, run.logs.detail, limits, departures)
 
-    def _departures(
-        self, result: Result, description: EngineDescription, remote: RemoteRun | None
-    ) -> list[str]:
+    def _departures(self, result: Result, remote: RemoteRun | None) -> list[str]:
         """How a trial differs from a performance run, whose rules a rate must obey too."""
+        description = self.engine.description
         departures: list[str] = list(
-            self._inputs.departures(
+            self.inputs.departures(
                 result.benchmark,
                 result.scenario,
                 description.settings,
                 max_model_len=description.max_model_len,
             )
         )
-        if self._inputs.settings.smoke:
+        if self.settings.smoke:
             departures = besides_length(departures)
         return [*departures, *(remote.departures if remote else ())]
 

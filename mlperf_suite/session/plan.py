@@ -15,6 +15,9 @@ from mlperf_suite.loadgen.load_plan import CACHING, MODES
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.rules.caching_figures import LOOKS
 
+Place = tuple[str, str]
+"""A benchmark's id and a scenario's name."""
+
 
 @dataclass(frozen=True, slots=True)
 class SearchKey:
@@ -23,13 +26,19 @@ class SearchKey:
     benchmark: str
     scenario: str
 
+    @property
+    def place(self) -> Place:
+        return self.benchmark, self.scenario
+
     def __str__(self) -> str:
         return f"{self.benchmark} {self.scenario} peak search"
 
 
 @dataclass(frozen=True, slots=True)
 class MmluKey:
-    """The MMLU score; a session makes one."""
+    """The MMLU score; a session makes one, which is of no benchmark's scenario."""
+
+    place = None
 
     def __str__(self) -> str:
         return "MMLU"
@@ -37,8 +46,6 @@ class MmluKey:
 
 MMLU = MmluKey()
 StepKey = RunKey | SearchKey | MmluKey
-Place = tuple[str, str]
-"""A benchmark's id and a scenario's name."""
 Role = Literal["runs", "scoring"]
 """What an engine is loaded for. Scores may use a prefix cache and runs may not, so each role has
 its own engine, one after the other."""
@@ -169,7 +176,7 @@ def plan_session(selection: Selection) -> Plan:
     preparation, rates = _preparation(selection), _rate_steps(selection, needs)
     steps_of: dict[StepKey, tuple[Step, ...]] = {}
     for key in keys:
-        rate = rates.get((key.benchmark, key.scenario))
+        rate = rates.get(key.place)
         at_rate = rate is not None and (rate.key == key or _sized_by_rate(key, selection))
         before = [rate] if rate is not None and at_rate else []
         steps_of[key] = (*preparation, *before, *_steps_of_run(key, selection))
@@ -228,7 +235,7 @@ def _rate_steps(selection: Selection, needs: Collection[StepKey]) -> dict[Place,
     runs = sorted((key for key in needs if isinstance(key, RunKey)), key=_order)
     steps: dict[Place, Step] = {}
     for key in runs:
-        place = (key.benchmark, key.scenario)
+        place = key.place
         has_rate = (
             RunKey(*place, "accuracy") in runs
             and BENCHMARKS[key.benchmark].accuracy_samples is None

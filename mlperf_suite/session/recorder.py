@@ -206,7 +206,7 @@ class Recorder:
         if isinstance(result, MmluRecord):
             kind, summary = MMLU_KIND, self._mmlu_summary(result)
         else:
-            kind = (result.benchmark.id, result.scenario.name)
+            kind = result.place
             summary = self._runs_summary(result)
         baseline, run = self._baselines.get(kind), summary.run
         if baseline is None or not (run.performance or run.accuracy or run.mmlu):
@@ -221,7 +221,7 @@ class Recorder:
 
     def _runs_summary(self, result: Result) -> Summary:
         settings = self._settings
-        size = self._pace.size(result.benchmark, result.scenario)
+        size = self._pace.estimator.size(result.benchmark, result.scenario)
         about = About(
             model=settings.model,
             dataset=settings.dataset,
@@ -264,10 +264,8 @@ class Recorder:
 
     def config_json(self, benchmark: Benchmark) -> dict[str, Any]:
         """Every setting as used, the engine's description, the data, versions and hardware."""
-        workload, generation = (
-            self._inputs.workload(benchmark),
-            self._inputs.generation(benchmark),
-        )
+        workload, generation = self._inputs.workload(benchmark), self._inputs.generation(benchmark)
+        speed = self._pace.estimator.speed
         settings = {
             **self._settings.as_json(),
             **workload.prompt.as_json(),
@@ -281,7 +279,7 @@ class Recorder:
             "settings": settings,
             "engine": self._description_json("runs"),
             "dataset": self._inputs.data_json(benchmark),
-            "speed": self._pace.speed_json,
+            "speed": dataclasses.asdict(speed) if speed else None,
             "prompts_sha256": self._inputs.prompts_sha256(benchmark),
             "system": describe_system(),
         }
@@ -309,9 +307,7 @@ class Recorder:
     # The end of the session
 
     def _planned_modes(self, result: Result) -> set[Mode]:
-        kind = (result.benchmark.id, result.scenario.name)
-        runs = self._pace.plan.runs
-        return {key.mode for key in runs if (key.benchmark, key.scenario) == kind}
+        return {key.mode for key in self._pace.plan.runs if key.place == result.place}
 
     def close(self) -> None:
         """Mark each result as failed whose planned runs were not all made."""

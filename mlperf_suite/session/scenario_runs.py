@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mlperf_suite.energy.cost import Price, cost_figures
-from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, SMOKE, LoadPlan, plan_run
 from mlperf_suite.loadgen.logs import RunLogs
 from mlperf_suite.loadgen.runner import LoadRun
@@ -29,13 +28,8 @@ from mlperf_suite.rules.registry import rule_of
 from mlperf_suite.rules.verdict import Verdict, set_aside
 from mlperf_suite.scorers.scorer import Answer, Scores, reads_special_tokens
 from mlperf_suite.session import profiled_run
-from mlperf_suite.session.energy import Energy
-from mlperf_suite.session.engines import Engines
-from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.load_run import Observation, make_load_run
+from mlperf_suite.session.load_run import Observation, StepMaker
 from mlperf_suite.session.plan import Step
-from mlperf_suite.session.timing.pace import Pace
-from mlperf_suite.session.watcher import Watcher
 
 _DECODED_AT_ONCE = 64
 _RULES_OF_REPEATS = (client.client_bound, validity.generation, validity.cached_prompt_tokens)
@@ -43,20 +37,12 @@ _RULES_OF_REPEATS = (client.client_bound, validity.generation, validity.cached_p
 rules about how a run was made."""
 
 
-class ScenarioRuns:
+@dataclasses.dataclass
+class ScenarioRuns(StepMaker):
     """Makes a run of a result, judges it and fills in its record."""
 
-    def __init__(
-        self, inputs: Inputs, engines: Engines, pace: Pace, energy: Energy, watcher: Watcher
-    ) -> None:
-        self._inputs = inputs
-        self._settings = inputs.settings
-        self._engines = engines
-        self._pace = pace
-        self._energy = energy
-        self._watch = watcher
-        self._facts: dict[RunKey, RunFacts] = {}
-        """Those of each key's first run, for its repeats."""
+    _facts: dict[RunKey, RunFacts] = dataclasses.field(default_factory=dict)
+    """Those of each key's first run, for its repeats."""
 
     def make(self, step: Step, result: Result) -> RunRecord:
         """Make a run, or a repeat of it, and complete its record.
@@ -74,23 +60,20 @@ class ScenarioRuns:
 
     # The run
 
-    def _load_run(
+    def _observed_run(
         self, key: RunKey, result: Result, record: RunRecord, number: int = 1
     ) -> tuple[LoadRun, Observation]:
-        engine = self._engines.loaded("runs")
         plan = self._load_plan(key, result)
         folder = result.folder.of_mode(key.mode)
         folder = folder if number == 1 else folder / f"repeat_{number}"
-        self._watch.begin(
+        self.watcher.begin(
             str(key) + (f", repeat {number}" if number > 1 else ""),
             plan.samples if key.mode == "accuracy" else None,
         )
-        observation = Observation(engine, str(key), key.mode)
+        observation = Observation(self.engine, str(key), key.mode)
         try:
-            with self._profiled(key, engine, result, record), self._meters(key, number):
-                run = make_load_run(
-                    self._inputs, self._watch, engine, result.benchmark, plan, folder
-                )
+            with self._profiled(key, result, record), self._meters(key, number):
+                run = self.load_run(result.benchmark, plan, folder)
         except BaseException:
             if number == 1:
                 # Record what the servers did until then; a failure here must not hide the reason.
@@ -99,24 +82,24 @@ class ScenarioRuns:
                     record.replicas = observation.replicas()
             raise
         if run.untimed:
-            self._watch.say(f"{key}: no timeline: {run.untimed}")
+            self.watcher.say(f"{key}: no timeline: {run.untimed}")
         if number == 1:
             record.rate = run.samples / run.elapsed_s if run.elapsed_s else None
             record.replicas = observation.replicas()
             if key.mode == "performance":
-                record.energy = self._energy.of_run(run, folder)
+                record.energy = self.energy.of_run(run, folder)
         return run, observation
 
     def _load_plan(self, key: RunKey, result: Result) -> LoadPlan:
         benchmark, scenario = result.benchmark, result.scenario
-        samples = self._pace.size(benchmark, scenario, key.mode).samples
+        samples = self.pace.estimator.size(benchmark, scenario, key.mode).samples
         audit = benchmark.audit(key.mode)
-        queries = self._pace.audit_queries(benchmark, scenario, audit) if audit else None
-        shortened = SMOKE[scenario.loadgen_scenario] if self._settings.smoke else None
-        target_qps = self._pace.target_qps(key)
-        latency_ms = self._pace.expected_latency_ms(key)
-        if self._pace.is_profiled(key):
-            seconds = self._settings.profile_seconds
+        queries = self.pace.estimator.audit_size(benchmark, scenario, audit) if audit else None
+        shortened = SMOKE[scenario.loadgen_scenario] if self.settings.smoke else None
+        target_qps = self.pace.target_qps(key)
+        latency_ms = self.pace.expected_latency_ms(key)
+        if self.pace.is_profiled(key):
+            seconds = self.settings.profile_seconds
             shortened = profiled_run.shortened_to(seconds, scenario.loadgen_scenario)
             per_second = 1000 / latency_ms if latency_ms else target_qps
             samples = profiled_run.samples_for(seconds, per_second, samples)
@@ -124,39 +107,37 @@ class ScenarioRuns:
             benchmark,
             scenario,
             key.mode,
-            self._settings.round,
+            self.settings.round,
             samples,
             target_qps=target_qps,
             expected_latency_ms=latency_ms,
             shortened=shortened,
-            audit_queries=queries,
+            audit_queries=queries.samples if queries and queries.why else None,
         )
 
     @contextlib.contextmanager
-    def _profiled(
-        self, key: RunKey, engine: Engine, result: Result, record: RunRecord
-    ) -> Iterator[None]:
+    def _profiled(self, key: RunKey, result: Result, record: RunRecord) -> Iterator[None]:
         """Profile the run in the block if asked for."""
-        profiler = self._settings.profile_run
-        if profiler is None or not self._pace.is_profiled(key):
+        profiler = self.settings.profile_run
+        if profiler is None or not self.pace.is_profiled(key):
             yield
             return
-        with profiled_run.profiling(profiler, engine, result.folder.path) as profile:
+        with profiled_run.profiling(profiler, self.engine, result.folder.path) as profile:
             yield
         record.profile = profile.figures
 
     def _meters(self, key: RunKey, number: int) -> contextlib.AbstractContextManager[None]:
         """Read energy during the performance run that is judged, and no other."""
         metered = key.mode == "performance" and number == 1
-        return self._energy.read() if metered else contextlib.nullcontext()
+        return self.energy.read() if metered else contextlib.nullcontext()
 
     # Its verdicts and figures
 
     def _judge(self, key: RunKey, result: Result, record: RunRecord) -> None:
-        run, observation = self._load_run(key, result, record)
+        run, observation = self._observed_run(key, result, record)
         record.remote = observation.remote()
         cached_tokens = observation.cached_tokens(record.remote)
-        samples = self._pace.size(result.benchmark, result.scenario, key.mode).samples
+        samples = self.pace.estimator.size(result.benchmark, result.scenario, key.mode).samples
         audit = result.benchmark.audit(key.mode)
         scored = key.mode == "accuracy" or (audit is not None and audit.least_score is not None)
         scores = self._scores(key, result, run.logs, samples) if scored else None
@@ -164,7 +145,7 @@ class ScenarioRuns:
             record.answers = AnswerTokens(run.tokens / run.samples, run.samples)
         facts = self._facts_of(key, result, record, run.logs, scores, samples, cached_tokens)
         record.verdicts = judge(facts)
-        if self._settings.profile_run is not None:
+        if self.settings.profile_run is not None:
             record.verdicts = set_aside(record.verdicts, PROFILED)
         if audit is not None:
             self._keep_audit(key, result, scores, facts.high_accuracy)
@@ -185,26 +166,26 @@ class ScenarioRuns:
         cached_tokens: int | None,
     ) -> RunFacts:
         benchmark, mode = result.benchmark, key.mode
-        reference, unreferenced = self._inputs.reference(benchmark, samples, mode)
+        reference, unreferenced = self.inputs.reference(benchmark, samples, mode)
         accuracy = result.runs.get("accuracy")
-        description = self._engines.descriptions["runs"]
+        description = self.engines.descriptions["runs"]
         return RunFacts(
             benchmark,
             result.scenario,
             mode,
-            self._settings.round,
+            self.settings.round,
             logs,
-            smoke=self._settings.smoke,
+            smoke=self.settings.smoke,
             scores=scores.values if scores else None,
             figures_not_judged=scores.not_judged if scores else {},
             reference=reference,
             unreferenced=unreferenced,
-            high_accuracy=self._settings.high_accuracy,
+            high_accuracy=self.settings.high_accuracy,
             accuracy_passed=accuracy_verdict(accuracy.verdicts)
             if accuracy and mode == "performance"
             else None,
-            eos_token_ids=self._inputs.eos_token_ids if benchmark.audit(mode) else None,
-            departures=self._inputs.departures(
+            eos_token_ids=self.inputs.eos_token_ids if benchmark.audit(mode) else None,
+            departures=self.inputs.departures(
                 benchmark,
                 result.scenario,
                 description.settings,
@@ -226,7 +207,7 @@ class ScenarioRuns:
         verdicts = [verdict.as_json() for audit in audits for verdict in audit.verdicts]
         write_json(result.folder.compliance / "verdicts.json", verdicts)
         if scores is not None:
-            name = f"{self._inputs.scorer(result.benchmark).name}.json"
+            name = f"{self.inputs.scorer(result.benchmark).name}.json"
             # The audit's limit is not a share of the reference accuracy.
             content = scorer_json(scores, None, high_accuracy)
             write_json(result.folder.of_mode(key.mode) / name, content)
@@ -238,14 +219,14 @@ class ScenarioRuns:
         record.figures = dataclasses.replace(figures, untimed=run.untimed)
         kwh, hour = (
             Price.parse(text) if text else None
-            for text in (self._settings.price_kwh, self._settings.price_hour)
+            for text in (self.settings.price_kwh, self.settings.price_hour)
         )
         record.cost = cost_figures(kwh, hour, record.energy, figures.tokens_per_sec)
 
     def _keep_scores(
         self, result: Result, record: RunRecord, facts: RunFacts, scores: Scores
     ) -> None:
-        scorer = self._inputs.scorer(result.benchmark)
+        scorer = self.inputs.scorer(result.benchmark)
         strict, folder = facts.high_accuracy, result.folder.accuracy
         record.figures = accuracy_figures(
             scores,
@@ -255,19 +236,19 @@ class ScenarioRuns:
             accuracy_verdict(record.verdicts),
         )
         write_json(folder / f"{scorer.name}.json", scorer_json(scores, facts.reference, strict))
-        data = self._inputs.data_sha256(result.benchmark, "accuracy")
+        data = self.inputs.data_sha256(result.benchmark, "accuracy")
         write_answer_scores(folder, scorer.name, scores.per_answer, data)
 
     def _repeat(self, key: RunKey, number: int, result: Result, record: RunRecord) -> None:
         """Make the same run again, for --repeat, and add its figures to those of the first."""
-        run, observation = self._load_run(key, result, record, number)
+        run, observation = self._observed_run(key, result, record, number)
         remote = observation.remote()
-        settings = self._engines.descriptions["runs"].settings
+        settings = self.engines.descriptions["runs"].settings
         facts = dataclasses.replace(
             self._facts[key],
             logs=run.logs,
             remote=remote,
-            departures=self._inputs.departures(result.benchmark, result.scenario, settings),
+            departures=self.inputs.departures(result.benchmark, result.scenario, settings),
             cached_tokens=observation.cached_tokens(remote),
         )
         for check in _RULES_OF_REPEATS:
@@ -289,14 +270,14 @@ class ScenarioRuns:
         from mlperf_suite.reports.writing import write_samples
 
         logged = logs.accuracy.first_of_each()
-        items = self._inputs.samples(result.benchmark, key.mode).items
+        items = self.inputs.samples(result.benchmark, key.mode).items
         indices = sorted(index for index in logged if 0 <= index < samples)
         if not indices:
             return None
         tokens = [logged[index].token_ids for index in indices]
-        scorer = self._inputs.scorer(result.benchmark)
+        scorer = self.inputs.scorer(result.benchmark)
         special = reads_special_tokens(scorer)
-        texts = decoded(self._inputs.tokenizer, tokens, special_tokens=special)
+        texts = decoded(self.inputs.tokenizer, tokens, special_tokens=special)
         write_samples(logs.folder, indices, texts, items)
         answers = [
             Answer(items[index], ids, text)

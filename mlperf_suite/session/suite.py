@@ -70,13 +70,13 @@ class Suite:
         self._energy = Energy(settings, meters)
         self._recorder = Recorder(self.inputs, self._pace, self.baselines, self._engines)
         self._mmlu = MmluRun(self.inputs, self._engines, on_mmlu, shares)
-        machinery = (self.inputs, self._engines)
-        preparation = Preparation(*machinery, self._pace, self._energy, watcher)
+        needs = (self.inputs, self._engines, self._pace, self._energy, watcher)
+        preparation = Preparation(*needs)
         makers = Makers(
             preparation,
-            ScenarioRuns(*machinery, self._pace, self._energy, watcher),
-            PeakSearches(*machinery, preparation, self._pace, watcher),
-            CachingAudits(*machinery, self._pace, watcher),
+            ScenarioRuns(*needs),
+            PeakSearches(*needs, preparation),
+            CachingAudits(*needs),
             self._mmlu,
         )
         self._executor = Executor(
@@ -116,7 +116,7 @@ class Suite:
     def samples(self, benchmark: str, scenario: str) -> int:
         """The samples that the runs of a scenario take, as known so far."""
         definition = BENCHMARKS[benchmark]
-        return self._pace.size(definition, definition.scenario(scenario)).samples
+        return self._pace.estimator.size(definition, definition.scenario(scenario)).samples
 
     def make(self, key: StepKey) -> Outcome:
         """Make the key unless it was made already."""

@@ -1,8 +1,12 @@
-"""The arithmetic of how long a step takes, on an engine of known speed."""
+"""How long a step takes on an engine of known speed, and how many samples a smoke run takes on
+machines from fast to very slow."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
+from operator import mul
 from typing import Any
 
 import pytest
@@ -12,7 +16,15 @@ from hypothesis import strategies as st
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.session.timing import estimate
-from mlperf_suite.session.timing.estimate import Lengths
+from mlperf_suite.session.timing.estimate import (
+    AUDIT_RUNGS,
+    RUNGS,
+    SIZES,
+    Lengths,
+    RunTimes,
+    Size,
+    size_that_fits,
+)
 from mlperf_suite.session.timing.probe import Speed
 
 OFFLINE, SERVER = LLAMA3_1_8B.scenario("Offline"), LLAMA3_1_8B.scenario("Server")
@@ -22,11 +34,13 @@ SPEED = Speed(prefill_s=0.0001, step_s=0.01, request_s=0.002)
 AFTER = estimate._AFTER_RUN_S
 
 
-def seconds(scenario: Any, mode: Any, samples: Any = 84, **kwargs: Any) -> float:
-    return (
-        estimate.run_s(scenario, mode, SPEED, LENGTHS, samples, **({"smoke": True} | kwargs))
-        - AFTER
-    )
+def seconds(
+    scenario: Any, mode: Mode, samples: int = 84, queries: int | None = None, **options: Any
+) -> float:
+    """Of a run, without the time to judge it."""
+    options = {"speed": SPEED, "lengths": LENGTHS, "smoke": True, **options}
+    times = RunTimes(scenario, **options)
+    return times.run_s(mode, samples, queries) - AFTER
 
 
 def test_offline_takes_its_samples_at_once() -> None:
@@ -37,9 +51,9 @@ def test_offline_takes_its_samples_at_once() -> None:
 def test_a_performance_run_lasts_its_least_duration() -> None:
     linear = Speed(prefill_s=0.0001, step_s=0.0, request_s=0.002)
     for smoke, least_s in ((True, 10), (False, 600)):
-        length_s = estimate.run_s(OFFLINE, "performance", linear, LENGTHS, 8, smoke=smoke)
+        length_s = seconds(OFFLINE, "performance", 8, speed=linear, smoke=smoke)
         # But for the first token, which no step of the decode makes.
-        assert 0.95 * least_s < length_s - AFTER < 1.5 * least_s
+        assert 0.95 * least_s < length_s < 1.5 * least_s
 
 
 def test_server_takes_as_long_as_its_queries_come() -> None:
@@ -57,17 +71,20 @@ def test_single_stream_takes_one_after_another() -> None:
 
 def test_servers_warm_up_takes_as_long_as_its_requests_come() -> None:
     query_s = SPEED.one_s(400, 101)
-    paced = estimate.warm_up_s(SERVER, SPEED, LENGTHS, 5, 0.5)
-    assert paced == pytest.approx(4 / 0.5 + query_s)
     at_once = SPEED.batch_s([400] * 5, 101)
-    assert estimate.warm_up_s(SERVER, SPEED, LENGTHS, 5, 1000.0) == pytest.approx(at_once)
-    assert estimate.warm_up_s(OFFLINE, SPEED, LENGTHS, 5) == pytest.approx(at_once)
-    assert estimate.warm_up_s(STREAM, SPEED, LENGTHS, 5) == pytest.approx(5 * query_s)
+    for scenario, rate_qps, warm_up_s in (
+        (SERVER, 0.5, 4 / 0.5 + query_s),
+        (SERVER, 1000.0, at_once),
+        (OFFLINE, None, at_once),
+        (STREAM, None, 5 * query_s),
+    ):
+        times = RunTimes(scenario, SPEED, LENGTHS, smoke=True)
+        assert times.warm_up_s(5, rate_qps) == pytest.approx(warm_up_s)
 
 
 def test_an_audit_takes_its_queries() -> None:
     assert seconds(OFFLINE, "test06") == pytest.approx(SPEED.batch_s([400] * 100, 101))
-    few = seconds(OFFLINE, "test06", audit_queries=24)
+    few = seconds(OFFLINE, "test06", queries=24)
     assert few == pytest.approx(SPEED.batch_s([400] * 24, 101))
 
 
@@ -76,9 +93,71 @@ def test_a_slower_engine_never_takes_less(samples: int, mode: Mode) -> None:
     slow = Speed(SPEED.prefill_s * 3, SPEED.step_s * 3, SPEED.request_s * 3)
     for scenario in (OFFLINE, SERVER, STREAM):
         fast_s, slow_s = (
-            estimate.run_s(scenario, mode, speed, LENGTHS, samples, smoke=True)
-            for speed in (SPEED, slow)
+            seconds(scenario, mode, samples, speed=speed) + AFTER for speed in (SPEED, slow)
         )
         assert math.isfinite(slow_s)
         # Whole multiples of the samples: a slow engine may be sent one multiple less.
         assert slow_s >= fast_s * 0.66
+
+
+# How many samples a smoke run takes
+
+
+per_sample = st.floats(0.001, 60.0)
+
+
+def audit_size(seconds_of: Callable[[int], float]) -> Size:
+    return size_that_fits(100, seconds_of, AUDIT_RUNGS, "queries")
+
+
+@given(per_sample, st.integers(1, 200))
+def test_a_size_fits_its_rung_or_is_the_smallest(each_s: float, available: int) -> None:
+    size = size_that_fits(available, lambda samples: samples * each_s)
+    assert size.samples <= available
+    assert size.samples == available or size.samples in SIZES
+    smallest = min(available, SIZES[-1])
+    # One that saves less than a tenth beside the smallest is taken too.
+    assert size.samples * each_s <= RUNGS[-1][0] or size.samples <= 1.1 * smallest
+    assert bool(size.why) == (size.samples < available)
+
+
+@given(per_sample, per_sample)
+def test_within_a_rung_a_slower_machine_takes_no_more(first_s: float, second_s: float) -> None:
+    fast, slow = sorted((first_s, second_s))
+    rung = RUNGS[-1][0]
+    # Beyond the last rung but one nothing but the last is left, and it is monotone.
+    if slow * SIZES[0] > rung and fast * 24 > RUNGS[1][0]:
+        sizes = [size_that_fits(84, partial(mul, s)).samples for s in (fast, slow)]
+        assert sizes[1] <= sizes[0]
+
+
+def test_a_fast_machine_takes_everything_and_says_nothing() -> None:
+    size = size_that_fits(84, lambda samples: samples * 0.1)
+    assert (size.samples, size.why) == (84, "")
+    assert audit_size(lambda queries: queries * 0.1).samples == 100
+
+
+def test_a_machine_too_slow_for_many_samples_is_given_more_time_first() -> None:
+    # 48 samples fit into 17 s at 0.35 s each; at 0.5 s the next rung holds all 84.
+    assert size_that_fits(84, lambda n: n * 0.35).samples == 48
+    assert size_that_fits(84, lambda n: n * 0.5).samples == 84
+    assert size_that_fits(84, lambda n: n * 1.8).samples == 24
+    assert size_that_fits(84, lambda n: n * 4.0).samples == 16
+
+
+def test_fewer_samples_that_save_no_time_are_not_taken() -> None:
+    """SingleStream asks at least 64 queries one by one, of however few samples."""
+    assert size_that_fits(22, lambda n: 300.0).samples == 22
+    assert size_that_fits(22, lambda n: 300.0 + n).samples == 22
+
+
+def test_a_reason_says_how_many_of_how_many_and_why() -> None:
+    size = size_that_fits(84, lambda samples: samples * 4.0)
+    assert size.why == "16 of 84 samples: about 64 s a run on this machine"
+
+
+@given(per_sample)
+def test_an_audit_has_its_own_hundred_or_a_size_of_the_list(each_s: float) -> None:
+    size = audit_size(lambda queries: queries * each_s)
+    assert size.samples == 100 or size.samples in SIZES
+    assert size.samples * each_s <= AUDIT_RUNGS[-1][0] or size.samples == SIZES[-1]

@@ -1,4 +1,4 @@
-"""Estimates how long each step takes and how many samples a run can have. Pure.
+"""Estimates how long each step takes, how many samples a run can have, and at which rate. Pure.
 
 Computed from an engine's speed, which a probe measures or an earlier run supplies. Estimates only
 size the plan and tell the user how long it takes; no figure of a result comes from them.
@@ -16,15 +16,8 @@ from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark, Gener
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING, SEARCH, SEARCH_SAMPLES, SMOKE
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.rules.caching_figures import ANSWER_TOKENS, LOOKS
-from mlperf_suite.session.plan import Kind, SearchKey, Step
+from mlperf_suite.session.plan import SearchKey, Step
 from mlperf_suite.session.timing.probe import PROBE_S, Speed
-from mlperf_suite.session.timing.rates import RATE_HEADROOM, SERVER_SHARE
-from mlperf_suite.session.warm_up import (
-    SMOKE_ANSWER_TOKENS,
-    SMOKE_WARM_UP_S,
-    WARM_UP_ANSWER_TOKENS,
-    warm_up_requests,
-)
 from mlperf_suite.settings import EngineKind, Settings
 
 _LOAD_S: Mapping[EngineKind, float] = {"vllm": 30.0, "endpoint": 2.0}
@@ -35,6 +28,72 @@ _OFFLINE_SLACK = 1.1
 """LoadGen issues a tenth more samples than the rate and the minimum duration ask for."""
 _SEARCH_RUNS = 11
 """Short runs that a search usually makes; one at full length follows."""
+
+# The rates that runs are planned for
+
+SERVER_SHARE = 0.8
+RATE_HEADROOM = 1.05
+"""Offline is planned for slightly more than the measured rate, so that it cannot end too early."""
+TAIL_HEADROOM = 1.5
+"""The same if a few answers are much longer than the mean: they alone run at the end of a run of
+few samples, whose rate is then too low. Too long a run only costs time, too short a one is INVALID.
+"""
+_RATE_PROBE_SAMPLES = {True: 16, False: 1024}
+"""Samples that measure the rate if no accuracy run did, by whether the run is a smoke run."""
+_LATENCY_PROBES = 3
+
+
+def server_qps(offline_samples_per_s: float) -> float:
+    """Server's target QPS, to four digits, after Offline reached this many samples/s.
+
+    This is 0.8 x tokens/s / mean tokens per answer, not a number of tokens/s.
+    """
+    return float(f"{SERVER_SHARE * offline_samples_per_s:.4g}")
+
+
+def offline_qps(samples_per_s: float, *, tail: bool = False) -> float:
+    """Samples/s that Offline is planned for, from the measured rate.
+
+    `tail`: whether answers can be much longer than their mean.
+    """
+    return round(samples_per_s * (TAIL_HEADROOM if tail else RATE_HEADROOM), 3)
+
+
+def rate_probe_samples(scenario: Scenario, *, smoke: bool) -> int:
+    """The number of samples that measure the rate to plan for; SingleStream sends them one by
+    one."""
+    one_by_one = scenario.loadgen_scenario == "SingleStream"
+    return _LATENCY_PROBES if one_by_one else _RATE_PROBE_SAMPLES[smoke]
+
+
+# Warm-ups
+
+SMOKE_REQUESTS, OFFICIAL_REQUESTS = 4, 64
+WARM_UP_ANSWER_TOKENS = 256
+"""The longest answer of a warm-up, in tokens."""
+SMOKE_ANSWER_TOKENS, SMOKE_WARM_UP_S = (32, 16, 8), 6.0
+"""A smoke run's warm-up uses the longest of these answers, in tokens, with which it fits this
+time, in s: each of its steps takes as long as a step of the run."""
+_ONE_BY_ONE = 2
+"""SingleStream is warm after this few requests, since it sends each alone."""
+
+
+def warm_up_requests(
+    scenario: Scenario, count: int | None, *, smoke: bool, engines: int = 1
+) -> int:
+    """How many requests warm up a run of this scenario.
+
+    `count`: what the user gave, or None. `engines`: how many share the requests; each should
+    be as warm as a single one.
+    """
+    if count is not None:
+        return count
+    if scenario.loadgen_scenario == "SingleStream":
+        return _ONE_BY_ONE * engines
+    return (SMOKE_REQUESTS if smoke else OFFICIAL_REQUESTS) * engines
+
+
+# Times
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,120 +114,79 @@ class Lengths:
         return round(sum(self.prompts) / len(self.prompts))
 
 
-def offline_rate(speed: Speed, lengths: Lengths, samples: int) -> float:
-    """Samples/s of a run that issues this many samples at once."""
-    return samples / speed.batch_s(lengths.first(samples), lengths.answer)
-
-
-def run_s(
-    scenario: Scenario,
-    mode: Mode,
-    speed: Speed,
-    lengths: Lengths,
-    samples: int,
-    *,
-    smoke: bool,
-    server_qps: float | None = None,
-    audit_queries: int | None = None,
-) -> float:
-    """Seconds of one LoadGen run over `samples` samples, with judging and reports.
+@dataclass(frozen=True, slots=True)
+class RunTimes:
+    """How long the runs of a scenario take on an engine of this speed.
 
     `server_qps`: Server's target QPS, None if it follows from Offline's rate.
     """
-    least_s, least_queries = _least(scenario, smoke)
-    if mode in AUDIT_MODES:
-        queries = audit_queries or TEST06.queries
-    elif mode == "accuracy":
-        queries = samples
-    else:
-        rate = _rate(scenario, speed, lengths, samples, server_qps)
-        slack = RATE_HEADROOM * _OFFLINE_SLACK if scenario.name == "Offline" else 1.0
-        requests_given = max(least_queries, rate * least_s * slack, 1)
-        # Equal issue mode sends whole multiples of the samples.
-        queries = math.ceil(requests_given / samples) * samples
-    return _AFTER_RUN_S + _answered_s(scenario, speed, lengths, samples, queries, server_qps)
 
+    scenario: Scenario
+    speed: Speed
+    lengths: Lengths
+    smoke: bool
+    server_qps: float | None = None
 
-def _least(scenario: Scenario, smoke: bool) -> tuple[float, int]:
-    """The least duration in s and number of queries of a performance run."""
-    if not smoke:
-        return MIN_DURATION_MS / 1000, 1
-    shortened = SMOKE[scenario.loadgen_scenario]
-    return shortened.min_duration_ms / 1000, shortened.min_query_count
+    def run_s(self, mode: Mode, samples: int, audit_queries: int | None = None) -> float:
+        """Seconds of one LoadGen run over `samples` samples, with judging and reports."""
+        if mode in AUDIT_MODES:
+            queries = audit_queries or TEST06.queries
+        elif mode == "accuracy":
+            queries = samples
+        else:
+            shortened = SMOKE[self.scenario.loadgen_scenario]
+            least_ms = shortened.min_duration_ms if self.smoke else MIN_DURATION_MS
+            least_queries = shortened.min_query_count if self.smoke else 1
+            slack = RATE_HEADROOM * _OFFLINE_SLACK if self.scenario.name == "Offline" else 1.0
+            at_rate = self.rate(samples) * least_ms / 1000 * slack
+            # Equal issue mode sends whole multiples of the samples.
+            queries = math.ceil(max(least_queries, at_rate, 1) / samples) * samples
+        return _AFTER_RUN_S + self._answered_s(samples, queries)
 
+    def rate(self, samples: int) -> float:
+        """The queries/s that a performance run is sent or answers."""
+        match self.scenario.loadgen_scenario:
+            case "Server":
+                return self.server_qps or SERVER_SHARE * self._offline_rate(samples)
+            case "SingleStream":
+                return 1 / self._query_s
+            case _:
+                return self._offline_rate(samples)
 
-def _rate(
-    scenario: Scenario, speed: Speed, lengths: Lengths, samples: int, server_qps: float | None
-) -> float:
-    if scenario.loadgen_scenario == "Server":
-        return server_qps or SERVER_SHARE * offline_rate(speed, lengths, samples)
-    if scenario.loadgen_scenario == "SingleStream":
-        return 1 / speed.one_s(lengths.prompt, lengths.answer)
-    return offline_rate(speed, lengths, samples)
+    def _offline_rate(self, samples: int) -> float:
+        return samples / self._at_once_s(samples)
 
+    def _at_once_s(self, queries: int) -> float:
+        return self.speed.batch_s(self.lengths.first(queries), self.lengths.answer)
 
-def _answered_s(
-    scenario: Scenario,
-    speed: Speed,
-    lengths: Lengths,
-    samples: int,
-    queries: int,
-    server_qps: float | None,
-) -> float:
-    if scenario.loadgen_scenario == "Offline":
-        return speed.batch_s(lengths.first(queries), lengths.answer)
-    one_s = speed.one_s(lengths.prompt, lengths.answer)
-    if scenario.loadgen_scenario == "Server":
-        return queries / _rate(scenario, speed, lengths, samples, server_qps) + one_s
-    return queries * one_s
+    @property
+    def _query_s(self) -> float:
+        return self.speed.one_s(self.lengths.prompt, self.lengths.answer)
 
+    def _answered_s(self, samples: int, queries: int) -> float:
+        match self.scenario.loadgen_scenario:
+            case "Server":
+                return queries / self.rate(samples) + self._query_s
+            case "SingleStream":
+                return queries * self._query_s
+            case _:
+                return self._at_once_s(queries)
 
-def warm_up_s(
-    scenario: Scenario,
-    speed: Speed,
-    lengths: Lengths,
-    requests: int,
-    rate_qps: float | None = None,
-) -> float:
-    """Seconds of an untimed warm-up. `rate_qps`: queries/s of Server's warm-up."""
-    one_s = speed.one_s(lengths.prompt, lengths.answer)
-    if scenario.loadgen_scenario == "SingleStream":
-        return requests * one_s
-    at_once = speed.batch_s(lengths.first(requests), lengths.answer)
-    if scenario.loadgen_scenario == "Server" and rate_qps:
-        return max((requests - 1) / rate_qps + one_s, at_once)
-    return at_once
+    def warm_up_s(self, requests: int, rate_qps: float | None = None) -> float:
+        """Seconds of an untimed warm-up. `rate_qps`: queries/s of Server's warm-up."""
+        if self.scenario.loadgen_scenario == "SingleStream":
+            return requests * self._query_s
+        at_once_s = self._at_once_s(requests)
+        if self.scenario.loadgen_scenario == "Server" and rate_qps:
+            return max((requests - 1) / rate_qps + self._query_s, at_once_s)
+        return at_once_s
 
-
-_RATE_PROBE_SAMPLES = {True: 16, False: 1024}
-"""Samples that measure the rate if no accuracy run did, by whether the run is a smoke run."""
-_LATENCY_PROBES = 3
-
-
-def rate_probe_samples(scenario: Scenario, *, smoke: bool) -> int:
-    """The number of samples that measure the rate to plan for; SingleStream sends them one by
-    one."""
-    return (
-        _LATENCY_PROBES
-        if scenario.loadgen_scenario == "SingleStream"
-        else (_RATE_PROBE_SAMPLES[smoke])
-    )
-
-
-def search_s(scenario: Scenario, speed: Speed, lengths: Lengths, *, smoke: bool) -> float:
-    """Seconds that a search for the highest valid rate usually takes."""
-    short = SEARCH[smoke]
-    samples = min(len(lengths.prompts), SEARCH_SAMPLES)
-    rate = offline_rate(speed, lengths, samples)
-    trial_s = max(short.min_duration_ms / 1000, samples / rate) + _AFTER_RUN_S
-    full = run_s(scenario, "performance", speed, lengths, samples, smoke=smoke)
-    return _SEARCH_RUNS * trial_s + full
-
-
-def mmlu_s(speed: Speed, questions: int, shots: int) -> float:
-    """Seconds of scoring: the questions' own tokens, with examples mostly from the cache."""
-    tokens = _QUESTION_TOKENS * (1 + shots * _UNCACHED_SHARE)
-    return questions * speed.batch_s([round(tokens)], 1.0)
+    def search_s(self) -> float:
+        """Seconds that a search for the highest valid rate usually takes."""
+        samples = min(len(self.lengths.prompts), SEARCH_SAMPLES)
+        least_s = SEARCH[self.smoke].min_duration_ms / 1000
+        trial_s = max(least_s, self._at_once_s(samples)) + _AFTER_RUN_S
+        return _SEARCH_RUNS * trial_s + self.run_s("performance", samples)
 
 
 def caching_s(speed: Speed, prompt_tokens: int, at_once: int) -> float:
@@ -209,6 +227,15 @@ class Estimator:
     questions: int
     shots: int
 
+    def _times(
+        self, benchmark: Benchmark, scenario: Scenario, mode: Mode = "performance"
+    ) -> RunTimes:
+        assert self.speed is not None
+        settings, lengths = self.settings, self.lengths(benchmark, mode)
+        return RunTimes(scenario, self.speed, lengths, settings.smoke, settings.server_target_qps)
+
+    # Sizes
+
     def size(self, benchmark: Benchmark, scenario: Scenario, mode: Mode = "performance") -> Size:
         """The samples that the runs of a scenario take: all, unless a smoke run takes fewer.
 
@@ -230,9 +257,9 @@ class Estimator:
 
         def seconds(samples: int) -> float:
             """Mean of both runs: a performance run's duration may not depend on its samples."""
-            return sum(self._run_s(benchmark, scenario, mode, samples) for mode in modes) / 2
+            return sum(self._times(benchmark, scenario, m).run_s(m, samples) for m in modes) / 2
 
-        return samples_that_fit(most, seconds)
+        return size_that_fits(most, seconds)
 
     def audit_size(self, benchmark: Benchmark, scenario: Scenario, audit: Audit) -> Size:
         """The queries of an audit: its own number, or fewer for TEST06 in a smoke run on a slow
@@ -243,8 +270,12 @@ class Estimator:
             return Size(samples, f"{samples} of {audit.queries:,} queries: all of this data")
         if audit.unique or not self.settings.smoke or self.speed is None:
             return Size(audit.queries)
-        return audit_queries_that_fit(
-            lambda queries: self._run_s(benchmark, scenario, audit.mode, samples, queries)
+        times = self._times(benchmark, scenario, audit.mode)
+        return size_that_fits(
+            TEST06.queries,
+            lambda queries: times.run_s(audit.mode, samples, queries),
+            AUDIT_RUNGS,
+            "queries",
         )
 
     def caching_at_once(self, benchmark: Benchmark) -> int:
@@ -252,10 +283,10 @@ class Estimator:
 
         At least two, so that sharing between concurrent requests shows as well.
         """
-        if self.speed is None:
-            return _CACHING_AT_ONCE[0]
-        one_s = self.speed.prefill_s * self._caching_prompt(benchmark)
         fewest, most = _CACHING_AT_ONCE
+        if self.speed is None:
+            return fewest
+        one_s = self.speed.prefill_s * self._caching_prompt(benchmark)
         fitting = round(_CACHING_BLOCK_S[self.settings.smoke] / one_s) if one_s > 0 else most
         return min(most, max(fewest, fitting))
 
@@ -263,56 +294,34 @@ class Estimator:
         prompts = sorted(self.lengths(benchmark, CACHING).prompts)
         return prompts[(len(prompts) - 1) // 2]
 
-    def _run_s(
-        self,
-        benchmark: Benchmark,
-        scenario: Scenario,
-        mode: Mode,
-        samples: int,
-        audit_queries: int | None = None,
-    ) -> float:
-        assert self.speed is not None
-        return run_s(
-            scenario,
-            mode,
-            self.speed,
-            self.lengths(benchmark, mode),
-            samples,
-            smoke=self.settings.smoke,
-            server_qps=self.settings.server_target_qps,
-            audit_queries=audit_queries,
-        )
-
     def warm_up_generation(
         self, benchmark: Benchmark, scenario: Scenario, generation: Generation
     ) -> Generation:
         """How the answers of a warm-up are generated: like the run's own, but cut."""
+        most = generation.max_new_tokens
         if not self.settings.smoke:
             # Longer answers would not make the engine any warmer.
-            most = min(generation.max_new_tokens, WARM_UP_ANSWER_TOKENS)
-            return replace(generation, max_new_tokens=most)
+            return replace(generation, max_new_tokens=min(most, WARM_UP_ANSWER_TOKENS))
         for tokens in SMOKE_ANSWER_TOKENS:
-            cut = replace(generation, max_new_tokens=min(generation.max_new_tokens, tokens))
-            if (self._warm_up_s(benchmark, scenario, cut) or 0.0) <= SMOKE_WARM_UP_S:
+            cut = replace(generation, max_new_tokens=min(most, tokens))
+            if self.speed is None or self._warm_up_s(benchmark, scenario, cut) <= SMOKE_WARM_UP_S:
                 break
         return cut
 
-    def _warm_up_s(
-        self, benchmark: Benchmark, scenario: Scenario, generation: Generation
-    ) -> float | None:
-        if self.speed is None:
-            return None
-        requests_given, smoke = self.settings.warmup, self.settings.smoke
-        lengths = self.lengths(benchmark, "performance")
-        answer = min(lengths.answer, generation.max_new_tokens)
-        replicas = self.settings.replicas
-        engines = replicas if isinstance(replicas, int) else 1
-        requests = warm_up_requests(scenario, requests_given, smoke=smoke, engines=engines)
+    # Times
+
+    def _warm_up_s(self, benchmark: Benchmark, scenario: Scenario, generation: Generation) -> float:
+        settings, times = self.settings, self._times(benchmark, scenario)
+        engines = settings.replicas if isinstance(settings.replicas, int) else 1
+        requests = warm_up_requests(
+            scenario, settings.warmup, smoke=settings.smoke, engines=engines
+        )
         rate = None
         if scenario.loadgen_scenario == "Server":
-            samples = self.size(benchmark, scenario).samples
-            rate = _rate(scenario, self.speed, lengths, samples, self.settings.server_target_qps)
-        return warm_up_s(scenario, self.speed, replace(lengths, answer=answer), requests, rate)
+            rate = times.rate(self.size(benchmark, scenario).samples)
+        answer = min(times.lengths.answer, generation.max_new_tokens)
+        cut = replace(times, lengths=replace(times.lengths, answer=answer))
+        return cut.warm_up_s(requests, rate)
 
     def seconds(self, step: Step) -> float | None:
         """How long a step of the plan takes; None if the speed is not known."""
@@ -324,34 +333,36 @@ class Estimator:
         # Whether there is a meter, and how many replicas, is known once the engine is loaded.
         if self.speed is None or step.kind in ("idle power", "scaling"):
             return None
-        if not isinstance(key, RunKey | SearchKey):
-            return mmlu_s(self.speed, self.questions, self.shots)
-        benchmark = BENCHMARKS[key.benchmark]
-        scenario, smoke = benchmark.scenario(key.scenario), self.settings.smoke
+        if isinstance(key, RunKey):
+            return self._of_run(step, key)
         if isinstance(key, SearchKey):
-            return search_s(
-                scenario, self.speed, self.lengths(benchmark, "performance"), smoke=smoke
-            )
-        return self._of_run(step.kind, benchmark, scenario, key.mode)
+            benchmark = BENCHMARKS[key.benchmark]
+            times = self._times(benchmark, benchmark.scenario(key.scenario))
+            return replace(times, server_qps=None).search_s()
+        # Of MMLU, the questions' own tokens, with examples mostly from the cache.
+        tokens = _QUESTION_TOKENS * (1 + self.shots * _UNCACHED_SHARE)
+        return self.questions * self.speed.batch_s([round(tokens)], 1.0)
 
-    def _of_run(self, kind: Kind, benchmark: Benchmark, scenario: Scenario, mode: Mode) -> float:
+    def _of_run(self, step: Step, key: RunKey) -> float:
         """Seconds of a LoadGen run, or of the rate probe or warm-up before it."""
         assert self.speed is not None
-        if kind == "rate":
+        benchmark = BENCHMARKS[key.benchmark]
+        scenario = benchmark.scenario(key.scenario)
+        if step.kind == "rate":
             count = rate_probe_samples(scenario, smoke=self.settings.smoke)
             count = min(count, self.available(benchmark, "performance"))
-            return warm_up_s(scenario, self.speed, self.lengths(benchmark, "performance"), count)
-        if kind == "warm-up":
+            return self._times(benchmark, scenario).warm_up_s(count)
+        if step.kind == "warm-up":
             own = self.settings.workload(benchmark).generation
             cut = self.warm_up_generation(benchmark, scenario, own)
-            return self._warm_up_s(benchmark, scenario, cut) or 0.0
-        if mode == CACHING:
+            return self._warm_up_s(benchmark, scenario, cut)
+        if key.mode == CACHING:
             at_once = self.caching_at_once(benchmark)
             return caching_s(self.speed, self._caching_prompt(benchmark), at_once)
-        samples = self.size(benchmark, scenario, mode).samples
-        audit = benchmark.audit(mode)
+        samples = self.size(benchmark, scenario, key.mode).samples
+        audit = benchmark.audit(key.mode)
         queries = self.audit_size(benchmark, scenario, audit).samples if audit else None
-        return self._run_s(benchmark, scenario, mode, samples, queries)
+        return self._times(benchmark, scenario, key.mode).run_s(key.mode, samples, queries)
 
 
 # How many samples a smoke run takes
@@ -362,11 +373,12 @@ class Estimator:
 # near an edge, the probe may decide either way.
 
 
+Rungs = tuple[tuple[float, int], ...]
+"""Seconds that a run may last, and the fewest samples for which it gets no more time."""
 SIZES = (84, 64, 48, 32, 24, 16, 12, 8)
 """Numbers of samples, or of an audit's queries if its own 100 do not fit."""
-RUNGS: tuple[tuple[float, int], ...] = ((17.0, 48), (45.0, 24), (75.0, 8))
-"""Seconds that a run may last, and the fewest samples for which it gets no more time."""
-AUDIT_RUNGS: tuple[tuple[float, int], ...] = ((26.0, 100), (45.0, 24), (75.0, 8))
+RUNGS: Rungs = ((17.0, 48), (45.0, 24), (75.0, 8))
+AUDIT_RUNGS: Rungs = ((26.0, 100), (45.0, 24), (75.0, 8))
 _NO_GAIN = 1.1
 """Fewer samples are not worth it if they save less than this factor: SingleStream's least number
 of queries takes its time however few samples they are drawn from."""
@@ -380,40 +392,27 @@ class Size:
     why: str = ""
 
 
-def samples_that_fit(available: int, seconds_of: Callable[[int], float]) -> Size:
-    """The samples of an accuracy or performance run.
+def size_that_fits(
+    available: int,
+    seconds_of: Callable[[int], float],
+    rungs: Rungs = RUNGS,
+    noun: str = "samples",
+) -> Size:
+    """The samples of an accuracy or performance run, or the queries of an audit: all if they fit.
 
-    `seconds_of`: how long a run of this many samples is expected to last.
+    `seconds_of`: how long a run of this many is expected to last.
     """
     sizes = [available, *(size for size in SIZES if size < available)]
-    return _fitting(sizes, RUNGS, seconds_of, "samples")
-
-
-def audit_queries_that_fit(seconds_of: Callable[[int], float]) -> Size:
-    """The queries of TEST06: its own 100 if they fit."""
-    own = TEST06.queries
-    return _fitting([own, *(s for s in SIZES if s < own)], AUDIT_RUNGS, seconds_of, "queries")
-
-
-def _fitting(
-    sizes: list[int],
-    rungs: tuple[tuple[float, int], ...],
-    seconds_of: Callable[[int], float],
-    noun: str,
-) -> Size:
     seconds_by_size = {size: seconds_of(size) for size in sizes}
     least = min(seconds_by_size.values())
     for seconds, floor in rungs:
         limit = max(seconds, _NO_GAIN * least)
         largest = next(size for size in sizes if seconds_by_size[size] <= limit)
-        if largest >= min(floor, sizes[0]):
+        if largest >= min(floor, available):
             break
-    return _size_of(largest, sizes[0], seconds_by_size[largest], noun)
-
-
-def _size_of(samples: int, available: int, seconds: float, noun: str) -> Size:
-    if samples == available:
-        return Size(samples)
+    if largest == available:
+        return Size(available)
+    run_s = seconds_by_size[largest]
     return Size(
-        samples, f"{samples} of {available} {noun}: about {seconds:.0f} s a run on this machine"
+        largest, f"{largest} of {available} {noun}: about {run_s:.0f} s a run on this machine"
     )

@@ -1,4 +1,5 @@
-"""Forecasts a plan's duration before an engine is loaded, from an earlier run or the kind of CPU.
+"""Plans a session and forecasts its duration before an engine is loaded, from the runs that were
+kept or the kind of CPU.
 
 Imports nothing heavy and reads no data, so that collection stays instant.
 """
@@ -6,6 +7,8 @@ Imports nothing heavy and reads no data, so that collection stays instant.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
@@ -14,7 +17,7 @@ from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.hardware import cpu_computes_bf16, describe_system
 from mlperf_suite.results.comparability import Aspect, differences, identity_of
 from mlperf_suite.results.record import RunKey
-from mlperf_suite.results.run_folder import read_config, run_folders
+from mlperf_suite.results.run_folder import read_config, read_summary, run_folders
 from mlperf_suite.results.schema import Config
 from mlperf_suite.session.plan import (
     Plan,
@@ -26,7 +29,6 @@ from mlperf_suite.session.plan import (
 )
 from mlperf_suite.session.timing.estimate import Estimator, Lengths
 from mlperf_suite.session.timing.probe import Speed
-from mlperf_suite.session.timing.rates import kept_rate
 from mlperf_suite.settings import Settings
 
 _TYPICAL = {
@@ -77,6 +79,30 @@ def _rate_is_known(settings: Settings, benchmark: str) -> bool:
     return kept_rate(settings.results_dir, benchmark, config) is not None
 
 
+def kept_rate(results_dir: Path, benchmark: str, config: Config) -> float | None:
+    """The samples/s of the newest valid Offline run of a benchmark that was kept and is of the same
+    system and measurement; None if there is none.
+
+    `config`: of this session, as far as it is known: without an engine until that is loaded.
+    """
+    # Settings count as given, whatever an engine makes of auto: the plan, which is made before the
+    # engine is loaded, and the session take the same rate.
+    identity = replace(identity_of(config), reports={})
+    for folder in run_folders(results_dir):
+        summary = read_summary(folder)
+        if summary is None or summary.run.performance is None or summary.no_result:
+            continue
+        is_offline = (summary.meta.benchmark, summary.meta.scenario) == (benchmark, "Offline")
+        rate = summary.run.performance.samples_per_sec
+        if not (is_offline and summary.run.performance.valid and rate):
+            continue
+        kept = Config.read(read_config(folder))
+        to_both = config.engine is None
+        if kept.settings and not differences(identity_of(kept), identity, known_to_both=to_both):
+            return rate
+    return None
+
+
 def forecast(settings: Settings, plan: Plan) -> tuple[dict[Step, float], str]:
     """Seconds of each step and their source; empty, with the reason, if nothing is known."""
     speed, source = _earlier_speed(settings)
@@ -119,8 +145,7 @@ def _estimator(settings: Settings, speed: Speed) -> Estimator:
 def _earlier_speed(settings: Settings) -> tuple[Speed | None, str]:
     """The speed of the newest kept run of this system."""
     identity = identity_of(Config(settings=settings.as_json(), system=describe_system()))
-    folders = run_folders(settings.results_dir) if settings.results_dir.is_dir() else []
-    for folder in folders:
+    for folder in run_folders(settings.results_dir):
         content = read_config(folder) or {}
         config = Config.read(content)
         made_up = config.engine is None or config.engine.stand_in

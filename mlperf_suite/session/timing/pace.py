@@ -9,9 +9,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mlperf_suite.benchmarks.audits import Audit, Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.benchmarks.definition import Benchmark, Generation, Scenario
+from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.errors import RunError
 from mlperf_suite.loadgen.load_plan import CACHING
 from mlperf_suite.results.baseline import BaselineRun
@@ -20,10 +19,9 @@ from mlperf_suite.results.schema import CLIENT_BOUND, PerformanceFigures, PlanRo
 from mlperf_suite.rules.client import client_bound
 from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.plan import MMLU, Place, Plan, SearchKey, Step, clock, plan_session
-from mlperf_suite.session.timing.estimate import Estimator, Size
+from mlperf_suite.session.plan import MMLU, Place, Plan, Step, clock, plan_session
+from mlperf_suite.session.timing.estimate import Estimator, offline_qps, server_qps
 from mlperf_suite.session.timing.probe import Speed
-from mlperf_suite.session.timing.rates import offline_qps, server_qps
 
 _LONG_TAIL = 2.0
 """Answers that can be longer than this many times their mean have a tail."""
@@ -42,7 +40,8 @@ class Pace:
         self._settings = inputs.settings
         self.plan = plan
         self._baselines = baselines
-        self._estimator = self._estimator_of(None)
+        self.estimator = self._estimator_of(None)
+        """What follows from the engine's speed: times and sizes."""
         self._offline_rates: dict[str, float] = {}
         """By benchmark id, the samples/s that Offline reached, in this session or earlier."""
         self._limited: set[str] = set()
@@ -71,18 +70,18 @@ class Pace:
     def learn(self, step: Step, outcome: object) -> None:
         """Take up what a step returned."""
         if step.kind == "probe" and isinstance(outcome, Speed):
-            self._estimator = self._estimator_of(outcome)
+            self.estimator = self._estimator_of(outcome)
             self._estimate()
         elif step.kind == "rate" and isinstance(outcome, float):
             assert isinstance(step.key, RunKey)
-            self._rates[step.key.benchmark, step.key.scenario] = outcome
+            self._rates[step.key.place] = outcome
         elif step.kind == "run" and isinstance(outcome, RunRecord):
             assert isinstance(step.key, RunKey)
             self._learn_run(step.key, outcome)
 
     def _learn_run(self, key: RunKey, record: RunRecord) -> None:
         if key.mode == "accuracy" and record.rate:
-            self._accuracy_rates[key.benchmark, key.scenario] = record.rate
+            self._accuracy_rates[key.place] = record.rate
         if not isinstance(record.figures, PerformanceFigures) or key.scenario != "Offline":
             return
         if _is_client_bound(record.verdicts):
@@ -114,8 +113,7 @@ class Pace:
         Has no effect for other runs.
         """
         if key.mode == "accuracy":
-            place = (key.benchmark, key.scenario)
-            self._revise(no_rate=(*self.plan.selection.no_rate, place))
+            self._revise(no_rate=(*self.plan.selection.no_rate, key.place))
 
     def _revise(self, **changes: Any) -> None:
         plan = plan_session(dataclasses.replace(self.plan.selection, **changes))
@@ -132,10 +130,10 @@ class Pace:
     # Times
 
     def _estimate(self) -> None:
-        if self.speed is None:
+        if self.estimator.speed is None:
             return
         ahead = [step for step in self.plan.steps if step not in self._durations]
-        seconds = {step: self._estimator.seconds(step) for step in ahead}
+        seconds = {step: self.estimator.seconds(step) for step in ahead}
         self._estimates |= {step: s for step, s in seconds.items() if s is not None}
 
     def lines(self) -> list[str]:
@@ -146,22 +144,15 @@ class Pace:
 
     def _size_lines(self) -> list[str]:
         lines = []
-        places = dict.fromkeys(
-            (key.benchmark, key.scenario) for key in self.plan.runs if key.mode != CACHING
-        )
-        for id_, name in places:
+        for id_, name in dict.fromkeys(k.place for k in self.plan.runs if k.mode != CACHING):
             benchmark = BENCHMARKS[id_]
             scenario = benchmark.scenario(name)
-            sizes = [(f"{id_} {name}", self.size(benchmark, scenario))]
-            sizes += [
-                (
-                    f"{id_} {name} {audit.mode}",
-                    self._estimator.audit_size(benchmark, scenario, audit),
-                )
-                for audit in benchmark.audits
-                if RunKey(id_, name, audit.mode) in self.plan.runs
-            ]
-            lines += [f"{place}: {size.why}" for place, size in sizes if size.why]
+            sizes = {f"{id_} {name}": self.estimator.size(benchmark, scenario)}
+            for audit in benchmark.audits:
+                key = RunKey(id_, name, audit.mode)
+                if key in self.plan.runs:
+                    sizes[str(key)] = self.estimator.audit_size(benchmark, scenario, audit)
+            lines += [f"{place}: {size.why}" for place, size in sizes.items() if size.why]
         return lines
 
     def time_line(self) -> str:
@@ -175,50 +166,21 @@ class Pace:
 
     def rows(self, benchmark: Benchmark, scenario: str) -> list[PlanRow]:
         """The steps of a result with their expected and actual times, for its summary."""
+        place = (benchmark.id, scenario)
         return [
             PlanRow(
                 step.what, _rounded(self._estimates.get(step)), _rounded(self._durations.get(step))
             )
             for step in self.plan.steps
-            if step.key is None or step.kind == "load" or _is_of(step, benchmark.id, scenario)
+            if step.key is None or step.kind == "load" or step.key.place == place
         ]
-
-    # Sizes
-
-    @property
-    def speed_json(self) -> dict[str, Any] | None:
-        """The speed as config.json stores it; None if it was not measured."""
-        return None if self.speed is None else dataclasses.asdict(self.speed)
-
-    @property
-    def speed(self) -> Speed | None:
-        """The engine's speed; None if it was not measured."""
-        return self._estimator.speed
-
-    def size(self, benchmark: Benchmark, scenario: Scenario, mode: Mode = "performance") -> Size:
-        """The samples that the runs of a scenario take, as known so far."""
-        return self._estimator.size(benchmark, scenario, mode)
-
-    def warm_up_generation(self, benchmark: Benchmark, scenario: Scenario) -> Generation:
-        """How the answers of a warm-up are generated."""
-        own = self._inputs.generation(benchmark)
-        return self._estimator.warm_up_generation(benchmark, scenario, own)
-
-    def audit_queries(self, benchmark: Benchmark, scenario: Scenario, audit: Audit) -> int | None:
-        """How many queries a shortened audit issues; None for its own number."""
-        size = self._estimator.audit_size(benchmark, scenario, audit)
-        return size.samples if size.why else None
-
-    def caching_at_once(self, benchmark: Benchmark) -> int:
-        """The samples of a block of the caching audit."""
-        return self._estimator.caching_at_once(benchmark)
 
     # Rates
 
     def target_qps(self, key: RunKey) -> float | None:
         """The target QPS: queries/s that Server is sent, or samples/s that Offline is planned for.
 
-        Raises RunError if nothing shows Server's rate.
+        Raises RunError if nothing shows the rate.
         """
         benchmark = BENCHMARKS[key.benchmark]
         scenario = benchmark.scenario(key.scenario)
@@ -233,12 +195,14 @@ class Pace:
         return offline_qps(self._rate(key), tail=longest > _LONG_TAIL * mean)
 
     def _rate(self, key: RunKey) -> float:
-        """The samples/s of a place: of its accuracy run, or of the step that measured it."""
-        place = (key.benchmark, key.scenario)
+        """The samples/s of a place: of its accuracy run, or of the step that measured it.
+
+        Raises RunError if neither shows one.
+        """
         # Separate accuracy data has answers of a different length.
         alike = BENCHMARKS[key.benchmark].accuracy_samples is None
-        accuracy_rate = self._accuracy_rates.get(place) if alike else None
-        return accuracy_rate or self._rates[place]
+        rate = self._accuracy_rates.get(key.place) if alike else None
+        return rate or self._rates[key.place]
 
     def server_qps(self, benchmark: str) -> float:
         """Server's target QPS: as given, or a share of what Offline reached.
@@ -257,7 +221,10 @@ class Pace:
         raise RunError(f"{offline} shows no rate for Server ({why}): give --server-target-qps")
 
     def expected_latency_ms(self, key: RunKey) -> float | None:
-        """The expected latency of a SingleStream query, from which LoadGen sizes the run."""
+        """The expected latency of a SingleStream query, from which LoadGen sizes the run.
+
+        Raises RunError if nothing shows it.
+        """
         scenario = BENCHMARKS[key.benchmark].scenario(key.scenario)
         if scenario.loadgen_scenario != "SingleStream" or key.mode == "accuracy":
             return None
@@ -268,13 +235,6 @@ def _is_client_bound(verdicts: Sequence[Verdict]) -> bool:
     """Whether the client limited a run, smoke runs included."""
     rule = client_bound.__name__
     return any(v.rule == rule and v.status in ("failed", "shortened") for v in verdicts)
-
-
-def _is_of(step: Step, benchmark: str, scenario: str) -> bool:
-    key = step.key
-    if not isinstance(key, RunKey | SearchKey):
-        return False
-    return (key.benchmark, key.scenario) == (benchmark, scenario)
 
 
 def _rounded(seconds: float | None) -> float | None:
