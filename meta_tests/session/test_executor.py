@@ -7,6 +7,7 @@ import html
 import json
 import random
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import EngineDiedError, EngineError, RunError
 from mlperf_suite.loadgen.load_plan import Shortened
 from mlperf_suite.loadgen.logs import TokenIds
+from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
 from mlperf_suite.reports.writing import refresh_figures
 from mlperf_suite.results.peak import BY_CLIENT, PeakSearch
 from mlperf_suite.results.record import RunKey
@@ -258,6 +260,19 @@ def test_a_step_that_an_unforeseen_error_ended_is_not_made_again(
     assert (again.ok, again.now) == (False, False)
     assert attempts == [1]
     assert session.summary(ACCURACY).meta.reason == "interrupted (ValueError)"
+
+
+def test_an_accuracy_run_that_shows_no_rate_fails_the_run_sized_by_it_in_a_line(
+    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_of_no_time(*arguments: Any, **keywords: Any) -> LoadRun:
+        return replace(run_loadgen(*arguments, **keywords), elapsed_s=0.0)
+
+    monkeypatch.setattr("mlperf_suite.session.load_run.run_loadgen", run_of_no_time)
+    session = make(ACCURACY, PERFORMANCE)
+    assert session.suite.make(ACCURACY).ok
+    why = "neither an accuracy run nor a step shows the rate to plan for"
+    assert session.suite.make(PERFORMANCE).failure == f"{PERFORMANCE}: {why}"
 
 
 def test_a_session_that_ends_early_leaves_no_result_running(

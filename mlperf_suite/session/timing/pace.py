@@ -202,7 +202,10 @@ class Pace:
         # Separate accuracy data has answers of a different length.
         alike = BENCHMARKS[key.benchmark].accuracy_samples is None
         rate = self._accuracy_rates.get(key.place) if alike else None
-        return rate or self._rates[key.place]
+        rate = rate or self._rates.get(key.place)
+        if rate is None:
+            raise RunError("neither an accuracy run nor a step shows the rate to plan for")
+        return rate
 
     def server_qps(self, benchmark: str) -> float:
         """Server's target QPS: as given, or a share of what Offline reached.
