@@ -48,3 +48,9 @@ def of_the_system(error: OSError, otherwise: object) -> str:
 def first_line(error: BaseException) -> str:
     """The first line of another library's message, or the name of its error if it has none."""
     return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def one_line(error: BaseException) -> str:
+    """Another library's message in one line of at most 300 characters, or the name of its error."""
+    # Redact before cutting: part of a key would no longer be recognized.
+    return " ".join(scrub(str(error)).split())[:300] or type(error).__name__

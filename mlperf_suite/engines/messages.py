@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import msgspec
 
+from mlperf_suite.engines.scoring import Score, ScoreRequest
+
 NOT_SENT = -1
 """Used as a prompt's sample if the prompt is sent with the request."""
 
@@ -176,11 +178,9 @@ class ClientBeat(msgspec.Struct, array_like=True, tag=True):
 
 
 class AskScore(msgspec.Struct, array_like=True, tag=True):
-    """A prompt, as int32, and continuations to score."""
+    """A request to score; its tag is the question's number."""
 
-    number: int
-    prompt: bytes
-    continuations: list[list[int]]
+    request: ScoreRequest
 
 
 class EndScores(msgspec.Struct, array_like=True, tag=True):
@@ -215,13 +215,9 @@ class BeatReply(Reply):
 
 
 class ScoreReply(Reply):
-    """The answer to `AskScore`: each continuation's log-probability and whether it is greedy; the
-    rest as in `engines.scoring.Score`."""
+    """The answer to `AskScore`."""
 
-    likelihoods: list[tuple[float, bool]]
-    latency_ms: float
-    tokens: int
-    cached_tokens: int
+    score: Score
 
 
 class TraceReply(Reply):
@@ -232,10 +228,10 @@ class TraceReply(Reply):
     steps: dict[str, bytes]
     numbers: bytes
     received: bytes
-    parts: list[str]
-    tags: bytes
-    times: list[bytes]
-    preempted: bytes
+    parts: list[str] = []
+    tags: bytes = b""
+    times: list[bytes] = []
+    preempted: bytes = b""
 
 
 ToWorker = Submit | Drop | Hello | Post | AskScore | EndScores | AskBeat | AskTrace

@@ -35,7 +35,6 @@ from mlperf_suite.engines.vllm_arguments import (
 from mlperf_suite.engines.vllm_environment import (
     allowed_cpus,
     cpu_list,
-    one_line,
     output_to,
     root_cause,
     runs_on_cpu,
@@ -44,7 +43,7 @@ from mlperf_suite.engines.vllm_environment import (
 from mlperf_suite.engines.vllm_scoring import score_one
 from mlperf_suite.engines.vllm_trace import Tracer, stat_logger
 from mlperf_suite.engines.watch import LOOK_S, Watch, descendants, end_processes
-from mlperf_suite.errors import EngineDiedError, EngineError
+from mlperf_suite.errors import EngineDiedError, EngineError, one_line
 from mlperf_suite.profiling.trace import trace_files
 
 _SHUTDOWN_S = 15.0

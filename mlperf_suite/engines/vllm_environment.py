@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mlperf_suite.engines.protocol import Profiler
-from mlperf_suite.errors import EngineError
+from mlperf_suite.errors import EngineError, one_line
 from mlperf_suite.hardware import gpus as listed_gpus
 from mlperf_suite.secrets import scrub
 
@@ -227,8 +227,3 @@ def root_cause(error: BaseException, log_file: Path | None) -> str:
 def _only_points(text: str) -> bool:
     """Whether an error of vLLM only refers to another one written before it."""
     return "root cause" in text or "EngineCore encountered an issue" in text
-
-
-def one_line(error: BaseException) -> str:
-    text = " ".join(scrub(str(error)).split())
-    return text[:300] or type(error).__name__

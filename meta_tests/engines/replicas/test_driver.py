@@ -31,7 +31,7 @@ from mlperf_suite.engines.messages import (
     to_worker,
 )
 from mlperf_suite.engines.protocol import EngineDescription, Request, Tokens
-from mlperf_suite.engines.replicas import actor, handshake
+from mlperf_suite.engines.replicas import actor
 from mlperf_suite.engines.replicas.actor import Loaded, Server
 from mlperf_suite.engines.replicas.cluster import Placed
 from mlperf_suite.engines.replicas.engine import ReplicaEngine
@@ -78,9 +78,8 @@ class Driver:
         )
         self.engine = ReplicaEngine(prepared, ReplicasConfig(lambda number, gpus: None))  # type: ignore[arg-type,return-value]
         described = EngineDescription("vLLM", "1", "model", True, 2048, {"max_num_seqs": 8})
-        fields = {name: getattr(described, name) for name in EngineDescription.__slots__}
         cores = 0, 1, 2, 3, 8, 12, 13
-        self.engine.ready([Loaded(None, fields, ("4",), cores), Loaded(None, fields, ("6",))])
+        self.engine.ready([Loaded(None, described, ("4",), cores), Loaded(None, described, ("6",))])
 
     def messages(self, replica: int, kind: type) -> list[Any]:
         """What the replica is sent, up to the first message of this kind."""
@@ -265,34 +264,6 @@ def test_the_gpus_of_all_replicas_are_told(driver: Driver) -> None:
     assert driver.engine.description.settings["replica_gpus"] == ["4", "6"]
 
 
-def test_a_replica_that_takes_no_byte_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handshake, "STUCK_S", 1.0)
-    server, key = handshake.listen("127.0.0.1"), handshake.new_key()
-    peer: list[socket.socket] = []
-    thread = threading.Thread(target=lambda: peer.append(handshake.accept(server, key)))
-    thread.start()
-    driver_link = Link(handshake.connect("127.0.0.1", server.getsockname()[1], key))
-    thread.join(10)
-    errors: list[OSError] = []
-
-    def send() -> None:
-        try:
-            driver_link.send(b"x" * 50_000_000)
-        except OSError as error:
-            errors.append(error)
-
-    sending = threading.Thread(target=send, daemon=True)
-    sending.start()
-    sending.join(20)
-    assert errors
-    driver_link.socket.settimeout(10)
-    # The part that went out is no message: whoever reads here hears that the link ended.
-    assert driver_link.socket.recv(1) == b""
-    for peer_link in (driver_link, *map(Link, peer)):
-        peer_link.close()
-    server.close()
-
-
 # A replica's end
 
 
@@ -344,9 +315,8 @@ def test_a_score_that_is_asked_for_right_after_the_last_ones_is_answered(
 ) -> None:
     monkeypatch.setattr(actor, "ScoringEngine", Scorer)
     replica = ReplicaEnd(Scorer())
-    prompt = array("i", [1]).tobytes()
     for number in (1, 2, 3):
-        replica.link.send(AskScore(number, prompt, [[2]]))
+        replica.link.send(AskScore(ScoreRequest(number, [1], [[2]])))
         assert replica.messages(ScoreReply).number == number
         replica.link.send(EndScores())
     replica.link.close()
@@ -365,7 +335,7 @@ def test_an_error_of_a_lost_engine_says_that_it_died(driver: Driver) -> None:
 _KEPT = """
 import os, subprocess, sys, threading
 from mlperf_suite.engines.replicas import actor
-from mlperf_suite.engines.replicas.handshake import connect, new_key
+from mlperf_suite.engines.link import connect, new_key
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 
 some = sorted(os.sched_getaffinity(0))[:1]
@@ -382,7 +352,7 @@ driver = connect("127.0.0.1", port, key)
 variables, near = {"CUDA_VISIBLE_DEVICES": sys.argv[1]}, sys.argv[2] == "near"
 loaded = replica.load(make, variables, (), None, near_gpus=near)
 threads = {tuple(os.sched_getaffinity(int(task))) for task in os.listdir("/proc/self/task")}
-print(loaded.failure, loaded.cores == tuple(some), loaded.description["model"] == str(some[0]))
+print(loaded.failure, loaded.cores == tuple(some), loaded.description.model == str(some[0]))
 print(threads == {tuple(some)})
 replica.close()
 """

@@ -45,7 +45,7 @@ def test_a_node_tells_of_its_cores_and_versions() -> None:
 _PARENT = """
 import subprocess, sys, time
 sys.path.insert(0, sys.argv[1])
-from mlperf_suite.engines.replicas.guard import start_guard
+from mlperf_suite.engines.replicas.actor import start_guard
 held = start_guard()
 child = subprocess.Popen(["sleep", "600"])
 print(child.pid, flush=True)

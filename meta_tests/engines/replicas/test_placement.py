@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlperf_suite.engines.protocol import EngineDescription
-from mlperf_suite.engines.replicas.actor import Loaded
 from mlperf_suite.engines.replicas.loading import (
     ReplicasConfig,
     check_alike,
@@ -203,11 +202,9 @@ def test_a_node_that_is_not_as_the_others_is_named(change: dict[str, Any], line:
         check_alike([ONE, OTHER], facts, MODEL, "1 (abc)")
 
 
-def described(**settings: object) -> Loaded:
-    engine = EngineDescription(
-        "vLLM", "0.32.0", "m", False, 4096, {"max_num_seqs": 1024, **settings}
-    )
-    return Loaded(None, asdict(engine))
+def described(**settings: object) -> EngineDescription:
+    settings = {"max_num_seqs": 1024, **settings}
+    return EngineDescription("vLLM", "0.32.0", "m", False, 4096, settings)
 
 
 def test_a_setting_in_which_a_replica_differs_is_named() -> None:

@@ -11,18 +11,19 @@ import gc
 import os
 import queue
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
 import time
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.link import Link
+from mlperf_suite.engines.link import Link, accept, listen
 from mlperf_suite.engines.messages import (
     NOT_SENT,
     Answer,
@@ -46,16 +47,15 @@ from mlperf_suite.engines.messages import (
 from mlperf_suite.engines.protocol import (
     CountsCachedTokens,
     Engine,
+    EngineDescription,
     Request,
     Steps,
     Tokens,
     TracingEngine,
 )
-from mlperf_suite.engines.replicas.guard import start_guard
-from mlperf_suite.engines.replicas.handshake import accept, listen
 from mlperf_suite.engines.scoring import ScoreRequest, ScoringEngine
 from mlperf_suite.engines.watch import Watch
-from mlperf_suite.errors import EngineDiedError, EngineError, SuiteError
+from mlperf_suite.errors import EngineDiedError, EngineError, SuiteError, one_line
 from mlperf_suite.hardware import cores_near
 
 if TYPE_CHECKING:
@@ -74,11 +74,10 @@ and called there."""
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """The outcome of loading. `failure`: why it failed, in one line, or None. `description`: the
-    fields of the engine's `EngineDescription`. `gpus`: Ray's ids of its GPUs. `cores`: the cores it
-    is bound to; empty means any."""
+    engine's. `gpus`: Ray's ids of its GPUs. `cores`: the cores it is bound to; empty means any."""
 
     failure: str | None = None
-    description: Mapping[str, Any] | None = None
+    description: EngineDescription | None = None
     gpus: tuple[str, ...] = ()
     cores: tuple[int, ...] = ()
 
@@ -243,21 +242,16 @@ class Server:
     def _trace(self, engine: Engine, number: int) -> TraceReply:
         numbers, received = self._numbers, self._received
         self._numbers, self._received = array("Q"), array("d")
-        steps: dict[str, bytes] = {}
-        parts: tuple[str, ...] = ()
-        tags, times, preempted = b"", [b""], b""
+        reply = TraceReply(number, {}, numbers.tobytes(), received.tobytes())
         if isinstance(engine, TracingEngine):
             trace = engine.take_trace()
             names = [field.name for field in fields(Steps)]
-            steps = {name: getattr(trace.steps, name).tobytes() for name in names}
-            if trace.marks is not None:
-                marks = trace.marks
-                parts, tags = marks.parts, marks.tags.tobytes()
-                times = [column.tobytes() for column in marks.times_s]
-                preempted = marks.preempted.tobytes()
-        return TraceReply(
-            number, steps, numbers.tobytes(), received.tobytes(), [*parts], tags, times, preempted
-        )
+            reply.steps = {name: getattr(trace.steps, name).tobytes() for name in names}
+            if (marks := trace.marks) is not None:
+                reply.parts, reply.tags = [*marks.parts], marks.tags.tobytes()
+                reply.times = [column.tobytes() for column in marks.times_s]
+                reply.preempted = marks.preempted.tobytes()
+        return reply
 
     def _score(self, engine: Engine, message: AskScore) -> None:
         if self._scoring is None or not self._scoring.is_alive():
@@ -266,19 +260,13 @@ class Server:
                 target=self._score_all, args=(engine, self._to_score), daemon=True
             )
             self._scoring.start()
-        prompt = array("i", message.prompt).tolist()
-        self._to_score.put(ScoreRequest(message.number, prompt, message.continuations))
+        self._to_score.put(message.request)
 
     def _score_all(self, engine: Engine, requests: queue.SimpleQueue[ScoreRequest | None]) -> None:
         assert isinstance(engine, ScoringEngine)
         try:
             for tag, score in engine.score(iter(requests.get, None)):
-                pairs = [
-                    (likelihood.logprob, likelihood.greedy) for likelihood in score.likelihoods
-                ]
-                self._put(
-                    ScoreReply(tag, pairs, score.latency_ms, score.tokens, score.cached_tokens)
-                )
+                self._put(ScoreReply(tag, score))
         # After any error, no other score comes.
         except Exception as error:
             self._put(Failure(None, f"scoring failed: {error}", died=True))
@@ -367,11 +355,11 @@ class Replica:
             return Loaded(f"{error.filename or log_folder}: {error.strerror}")
         # Whatever an engine's libraries raise, the user needs the reason in one line.
         except Exception as error:
-            return Loaded(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
+            return Loaded(f"{type(error).__name__}: {one_line(error)}")
         if self._server is None:
             return Loaded("the driver did not connect")
         self._server.serve(self._engine)
-        return Loaded(None, asdict(self._engine.description), _gpus(), own_cores)
+        return Loaded(None, self._engine.description, _gpus(), own_cores)
 
     def take_prompts(self, number: int, tokens: Any, begins: Any) -> None:
         """Keep prompts; see `Server.take_prompts`. Ray maps the arrays from the node's copy."""
@@ -388,6 +376,39 @@ class Replica:
             if self._engine is not None:
                 self._engine.close()
         self._closed.set()
+
+
+_GUARD = """
+read -r line
+kill -s TERM -- -$0 || exit
+for second in 1 2 3; do sleep 1; kill -s 0 -- -$0 || exit; done
+kill -s KILL -- -$0
+"""
+"""Waits for the end of its standard input, and then ends every process of the group `$0`."""
+
+
+def start_guard() -> int:
+    """Make this process the leader of its own group, and start a program that ends what is left of
+    the group when this process ends, however it ends.
+
+    Returns a file descriptor that must stay open: the other side of the program's standard input.
+    Children belong to the group, unless they leave it.
+    """
+    group = os.getpid()
+    if os.getpgid(0) != group:
+        os.setpgid(0, group)
+    read_end, write_end = os.pipe()
+    try:
+        subprocess.Popen(
+            ["/bin/sh", "-c", _GUARD, str(group)],
+            stdin=read_end,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    finally:
+        os.close(read_end)
+    return write_end
 
 
 def keep_to(cores: Sequence[int]) -> None:

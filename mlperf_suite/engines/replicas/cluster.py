@@ -21,7 +21,7 @@ from typing import Any
 from mlperf_suite.engines.replicas.actor import Replica
 from mlperf_suite.engines.replicas.node_facts import NodeFacts, look_around
 from mlperf_suite.engines.replicas.placement import Node, Seat
-from mlperf_suite.errors import EngineError
+from mlperf_suite.errors import EngineError, one_line
 
 _LOOK_S = 0.5
 _REACH_S = 5.0
@@ -88,7 +88,7 @@ class Cluster:
                 with contextlib.suppress(Exception):
                     ray.shutdown()
                 raise EngineError(
-                    f"{failure}: {_one_line(error)}; is this machine a node of it (ray start)?"
+                    f"{failure}: {one_line(error)}; is this machine a node of it (ray start)?"
                 ) from error
         _quiet()
         return cls()
@@ -122,7 +122,7 @@ class Cluster:
             raise
         except Exception as error:
             cluster.close()
-            raise EngineError(f"--replicas: Ray does not start here: {_one_line(error)}") from error
+            raise EngineError(f"--replicas: Ray does not start here: {one_line(error)}") from error
         except BaseException:
             cluster.close()
             raise
@@ -441,10 +441,6 @@ def _handlers_kept() -> Iterator[None]:
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__
 
 
 def _last_line(text: str) -> str:

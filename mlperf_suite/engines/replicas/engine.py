@@ -10,7 +10,6 @@ import contextlib
 import queue
 import threading
 import time
-from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -55,7 +54,7 @@ from mlperf_suite.engines.replicas.placement import Seat, devices
 from mlperf_suite.engines.replicas.totals import ReplicaAccount, run_of
 from mlperf_suite.engines.replicas.traces import AnswerTimes, ClockOffsets, merged
 from mlperf_suite.engines.routing import Router, batch_of
-from mlperf_suite.engines.scoring import Likelihood, Score, ScoreRequest
+from mlperf_suite.engines.scoring import Score, ScoreRequest
 from mlperf_suite.errors import EngineError
 
 DEAD_S = 20.0
@@ -139,10 +138,10 @@ class ReplicaEngine(Driver):
     def ready(self, loaded: Sequence[Loaded], expected: Mapping[str, object] | None = None) -> None:
         """Accept requests, as all replicas are loaded. Raises EngineError if one differs from the
         others, or from `expected`."""
-        description = check_descriptions(self._seats, loaded, expected)
+        descriptions = [replica.description for replica in loaded if replica.description]
+        description = check_descriptions(self._seats, descriptions, expected)
         batches = [
-            batch_of((replica.description or {}).get("settings", {}).get("max_num_seqs"))
-            for replica in loaded
+            batch_of(description.settings.get("max_num_seqs")) for description in descriptions
         ]
         self._router = Router(batches, self._config.routing)
         nodes: dict[str, int] = {}
@@ -398,7 +397,10 @@ class ScoringReplicaEngine(ReplicaEngine):
                     changed.wait()
                 tag, replica, reply = replies.popleft()
             outstanding[replica] -= 1
-            return tag, _score_of(reply)
+            if isinstance(reply, EngineError):
+                raise reply
+            assert isinstance(reply, ScoreReply)
+            return tag, reply.score
 
         for request in requests:
             while replies or min(outstanding) >= _SCORED_AT_ONCE:
@@ -407,29 +409,17 @@ class ScoringReplicaEngine(ReplicaEngine):
                 target, in_a_row = outstanding.index(min(outstanding)), 0
             in_a_row += 1
             outstanding[target] += 1
-            self._ask_score(target, request, partial(keep, request.tag, target))
+            question = partial(_score_question, request)
+            self._ask(target, target, question, partial(keep, request.tag, target))
         for link in self._links:
             with contextlib.suppress(OSError):
                 link.send(EndScores())
         while any(outstanding):
             yield next_score()
 
-    def _ask_score(
-        self, replica: int, request: ScoreRequest, keep: Callable[[Reply | EngineError], None]
-    ) -> None:
-        prompt = array("i", request.prompt_token_ids).tobytes()
-        continuations = [list(continuation) for continuation in request.continuations]
-        question = partial(AskScore, prompt=prompt, continuations=continuations)
-        self._ask(replica, replica, question, keep)
 
-
-def _score_of(reply: Reply | EngineError) -> Score:
-    """Raises EngineError if the request failed."""
-    if isinstance(reply, EngineError):
-        raise reply
-    assert isinstance(reply, ScoreReply)
-    likelihoods = tuple(Likelihood(*likelihood) for likelihood in reply.likelihoods)
-    return Score(likelihoods, reply.latency_ms, reply.tokens, reply.cached_tokens)
+def _score_question(request: ScoreRequest, number: int) -> AskScore:
+    return AskScore(replace(request, tag=number))
 
 
 def _ranges(cores: Sequence[int]) -> str:

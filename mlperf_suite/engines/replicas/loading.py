@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from mlperf_suite.engines.link import Link
+from mlperf_suite.engines.link import Link, connect, new_key
 from mlperf_suite.engines.protocol import SILENCE_S, EngineDescription
 from mlperf_suite.engines.replicas.actor import Loaded, Make
 from mlperf_suite.engines.replicas.cluster import Cluster, Placed
-from mlperf_suite.engines.replicas.handshake import connect, new_key
 from mlperf_suite.engines.replicas.node_facts import NodeFacts, look_around
 from mlperf_suite.engines.replicas.placement import (
     Node,
@@ -339,14 +338,13 @@ class SettingsSearch:
 
 def check_descriptions(
     seats: Sequence[Seat],
-    loaded: Sequence[Loaded],
+    descriptions: Sequence[EngineDescription],
     reference: Mapping[str, object] | None = None,
 ) -> EngineDescription:
     """The description of all replicas. Raises EngineError naming a setting in which one differs.
 
     `reference`: the settings of such an engine in this process, None if they are not known.
     """
-    descriptions = [EngineDescription(**(replica.description or {})) for replica in loaded]
     first = descriptions[0]
     for seat, description in zip(seats, descriptions, strict=True):
         for name, value in (reference or {}).items():

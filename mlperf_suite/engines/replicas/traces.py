@@ -131,17 +131,11 @@ def _durations(
     preempted = np.zeros(len(numbers), np.int32)
     for trace in traces:
         tags = np.frombuffer(trace.tags, np.uint64)
-        order = np.argsort(tags, kind="stable")
-        places = np.minimum(np.searchsorted(tags, numbers, sorter=order), len(tags) - 1)
-        rows = order[places]
-        matches = tags[rows] == numbers
-        ends = [
-            _arrivals(trace, tags),
-            *(np.frombuffer(column, np.float64) for column in trace.times),
-        ]
+        _, places, rows = np.intersect1d(numbers, tags, return_indices=True)
+        ends = [_arrivals(trace, tags), *(np.frombuffer(column) for column in trace.times)]
         for part, before, after in zip(parts, ends, ends[1:], strict=False):
-            part[matches] = np.maximum(after - before, 0.0)[rows][matches]
-        preempted[matches] = np.frombuffer(trace.preempted, np.int32)[rows][matches]
+            part[places] = np.maximum(after - before, 0.0)[rows]
+        preempted[places] = np.frombuffer(trace.preempted, np.int32)[rows]
     return parts, preempted
 
 
@@ -149,15 +143,10 @@ def _arrivals(trace: TraceReply, tags: npt.NDArray[np.uint64]) -> Doubles:
     """When the replica received each of its requests, nan if it does not report it."""
     import numpy as np
 
-    numbers = np.frombuffer(trace.numbers, np.uint64)
-    times = np.frombuffer(trace.received, np.float64)
-    if not len(numbers):
-        return np.full(len(tags), np.nan)
-    # Numbers increase, so they are in order except for what two threads sent at once.
-    order = np.argsort(numbers, kind="stable")
-    places = np.minimum(np.searchsorted(numbers, tags, sorter=order), len(numbers) - 1)
-    rows = order[places]
-    arrivals: Doubles = np.where(numbers[rows] == tags, times[rows], np.nan)
+    arrivals = np.full(len(tags), np.nan)
+    numbers, times = np.frombuffer(trace.numbers, np.uint64), np.frombuffer(trace.received)
+    _, places, rows = np.intersect1d(tags, numbers, return_indices=True)
+    arrivals[places] = times[rows]
     return arrivals
 
 
