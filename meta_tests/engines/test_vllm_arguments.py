@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
-from threading import Event, Timer
 
 import psutil
 import pytest
@@ -18,10 +16,10 @@ from hypothesis import strategies as st
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.engines import vllm_arguments, vllm_environment
 from mlperf_suite.engines.vllm_arguments import (
+    SettingsSearch,
     VllmConfig,
     choose_arguments,
     choose_tensor_parallel,
-    settings_in_process,
 )
 from mlperf_suite.engines.vllm_engine import VllmEngine
 from mlperf_suite.errors import EngineError
@@ -304,24 +302,26 @@ def test_the_reason_is_said(gpus: int, model: tuple[int, int], value: int, why: 
 
 
 CONFIG = VllmConfig("model")
+_SEARCH = "mlperf_suite.engines.vllm_arguments"
 
 
-def test_it_ends_with_whoever_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    stop = Event()
-    Timer(0.5, stop.set).start()
-    began = time.monotonic()
-    assert settings_in_process(CONFIG, stop) is None
-    assert time.monotonic() - began < 60
-    command_lines = [command_line.cmdline() for command_line in psutil.Process().children()]
-    assert not [
-        command_line
-        for command_line in command_lines
-        if "mlperf_suite.engines.vllm_arguments" in command_line
-    ]
+def test_a_search_ends_with_whoever_asked() -> None:
+    def look() -> None:
+        raise EngineError("a replica is lost")
+
+    search = SettingsSearch(CONFIG)
+    with pytest.raises(EngineError, match="a replica is lost"):
+        search.result(look)
+    (process,) = (p for p in psutil.Process().children() if _SEARCH in p.cmdline())
+    search.end()
+    assert not process.is_running()
 
 
-def test_one_that_cannot_tell_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.executable", "/bin/false")
-    assert settings_in_process(CONFIG, Event()) is None
-    monkeypatch.setattr("sys.executable", "/no/such/program")
-    assert settings_in_process(CONFIG, Event()) is None
+@pytest.mark.parametrize("program", ["/bin/false", "/no/such/program"])
+def test_a_search_that_cannot_tell_says_nothing(
+    monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    monkeypatch.setattr("sys.executable", program)
+    search = SettingsSearch(CONFIG)
+    assert search.result(lambda: None) is None
+    search.end()

@@ -8,16 +8,16 @@ reads the fields of a `VllmConfig` as JSON and prints the settings as JSON on it
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from threading import Event
 from typing import Any, Literal
 
 from mlperf_suite.engines.protocol import SILENCE_S, Profiler
@@ -243,36 +243,53 @@ def _idle(gpus: int, count: int) -> str:
     return f"; idle GPUs: {len(idle)} ({', '.join(idle)})" if idle else ""
 
 
-def settings_in_process(config: VllmConfig, stop: Event) -> Mapping[str, object] | None:
-    """The settings of an engine of this configuration if loaded in the suite's own process. None if
-    they cannot be determined, for example without a usable device, or if `stop` is set first."""
-    plain = replace(config, log_file=None, profiler=None, profile_folder=None)
-    try:
-        with tempfile.TemporaryFile("w+") as question, tempfile.TemporaryFile("w+") as output:
-            json.dump(asdict(plain), question)
-            question.seek(0)
-            command = [sys.executable, "-m", "mlperf_suite.engines.vllm_arguments"]
-            with subprocess.Popen(
-                command, stdin=question, stdout=output, stderr=subprocess.DEVNULL
-            ) as process:
-                if not _has_ended(process, stop):
-                    process.kill()
-                    return None
-            output.seek(0)
-            lines = output.read().splitlines()
-            settings = json.loads(lines[-1]) if not process.returncode else None
-    except (OSError, ValueError, IndexError):
-        return None
-    return settings if isinstance(settings, dict) else None
+class SettingsSearch:
+    """Finds, in another process, the settings that an engine of this configuration has if it is
+    loaded in the suite's own process."""
 
+    def __init__(self, config: VllmConfig) -> None:
+        plain = replace(config, log_file=None, profiler=None, profile_folder=None)
+        self._deadline = time.monotonic() + _PATIENCE_S
+        self._process: subprocess.Popen[str] | None = None
+        # Without a process, or if it ends before it reads, the settings are unknown.
+        with contextlib.suppress(OSError):
+            self._output = tempfile.TemporaryFile("w+")  # noqa: SIM115 - `end` closes it
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "mlperf_suite.engines.vllm_arguments"],
+                stdin=subprocess.PIPE,
+                stdout=self._output,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+            assert self._process.stdin is not None
+            with self._process.stdin as question:
+                json.dump(asdict(plain), question)
 
-def _has_ended(process: subprocess.Popen[bytes], stop: Event) -> bool:
-    """Wait for the process to end, until the time limit or until `stop` is set."""
-    deadline = time.monotonic() + _PATIENCE_S
-    while process.poll() is None:
-        if stop.wait(_LOOK_S) or time.monotonic() > deadline:
-            return False
-    return True
+    def result(self, look: Callable[[], None]) -> Mapping[str, object] | None:
+        """The settings; None if they cannot be determined, for example without a usable device.
+
+        `look` is called regularly; an exception in it ends the wait.
+        """
+        while self._process is not None and self._process.poll() is None:
+            look()
+            if time.monotonic() > self._deadline:
+                return None
+            time.sleep(_LOOK_S)
+        if self._process is None or self._process.returncode:
+            return None
+        try:
+            self._output.seek(0)
+            settings = json.loads(self._output.read().splitlines()[-1])
+        except (OSError, ValueError, IndexError):
+            return None
+        return settings if isinstance(settings, dict) else None
+
+    def end(self) -> None:
+        """Stop the search, if it still goes on."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._output.close()
 
 
 def main() -> None:

@@ -9,14 +9,13 @@ import logging
 import os
 import re
 import shutil
-import signal
 import subprocess
 import tempfile
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 from mlperf_suite.engines.protocol import Profiler
+from mlperf_suite.engines.watch import handlers_kept
 from mlperf_suite.errors import EngineError, one_line
 from mlperf_suite.hardware import gpus as listed_gpus
 from mlperf_suite.secrets import scrub
@@ -38,17 +37,14 @@ def vllm_environment(model: str, profiler: Profiler | None = None) -> Iterator[N
     `model`: a hub id or a folder.
     """
     variables = vllm_variables(model, profiler)
-    handlers = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
     logging.getLogger("vllm").setLevel(os.environ.get("VLLM_LOGGING_LEVEL", "WARNING"))
     os.environ.update(variables)
     try:
-        yield
+        with handlers_kept():
+            yield
     finally:
         for name in variables:
             os.environ.pop(name, None)
-        if threading.current_thread() is threading.main_thread():
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
 
 
 def vllm_variables(model: str, profiler: Profiler | None = None) -> dict[str, str]:

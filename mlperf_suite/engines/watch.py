@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import math
+import signal
+import threading
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import psutil
@@ -187,6 +189,20 @@ def _look_at(process: psutil.Process) -> ProcessLook:
     except psutil.AccessDenied:
         return ProcessLook(str(process.pid), "unknown", 0.0)
     return ProcessLook(name, status if running else "gone", times.user + times.system)
+
+
+@contextlib.contextmanager
+def handlers_kept() -> Iterator[None]:
+    """Restore the signal handlers afterwards: vLLM and Ray set their own, which would take SIGTERM
+    from the session."""
+    handlers = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        # Elsewhere, nobody could have changed them.
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
 
 
 def descendants() -> list[psutil.Process]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from threading import Event
 from typing import TYPE_CHECKING
 
 from mlperf_suite.engines.endpoint.config import EndpointConfig
@@ -195,7 +194,7 @@ def load_replicas(inputs: Inputs, request: EngineRequest) -> Engine:
     """Load several vLLM engines as the settings ask for them."""
     from mlperf_suite.engines.replicas.engine import ReplicaEngine
     from mlperf_suite.engines.replicas.loading import ReplicasConfig
-    from mlperf_suite.engines.vllm_arguments import settings_in_process
+    from mlperf_suite.engines.vllm_arguments import SettingsSearch
     from mlperf_suite.engines.vllm_engine import load_replica
 
     settings, config = inputs.settings, vllm_config(inputs, request)
@@ -216,8 +215,8 @@ def load_replicas(inputs: Inputs, request: EngineRequest) -> Engine:
     def make(number: int, gpus: int) -> Make:
         return partial(load_replica, of_gpus(gpus), number)
 
-    def settings_on(gpus: int, stop: Event) -> Mapping[str, object] | None:
-        return settings_in_process(of_gpus(gpus), stop)
+    def search_on(gpus: int) -> SettingsSearch:
+        return SettingsSearch(of_gpus(gpus))
 
     return ReplicaEngine.load(
         ReplicasConfig(
@@ -233,7 +232,7 @@ def load_replicas(inputs: Inputs, request: EngineRequest) -> Engine:
             near_gpus=not config.extra.get("numa_bind"),
             scores=True,
             # On other machines, this machine's devices say nothing.
-            expected=settings_on if settings.ray is None else None,
+            expected=search_on if settings.ray is None else None,
             log_folder=request.log_file.parent,
             load_timeout_s=config.load_timeout_s,
             silence_s=settings.engine_silence,

@@ -7,13 +7,12 @@ import importlib
 import os
 import secrets
 import shutil
-import signal
 import socket
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from typing import Any
 from mlperf_suite.engines.replicas.actor import Replica
 from mlperf_suite.engines.replicas.node_facts import NodeFacts, look_around
 from mlperf_suite.engines.replicas.placement import Node, Seat
+from mlperf_suite.engines.watch import handlers_kept
 from mlperf_suite.errors import EngineError, one_line
 
 _LOOK_S = 0.5
@@ -80,7 +80,7 @@ class Cluster:
                     "says the address"
                 ) from error
         ray = _import_ray()
-        with _handlers_kept():
+        with handlers_kept():
             try:
                 ray.init(address=address, log_to_driver=False, logging_level="ERROR")
             # Ray raises a different error class for each problem.
@@ -106,7 +106,7 @@ class Cluster:
         cluster = cls(folder, tuple(variables))
         try:
             ray = _import_ray()
-            with _handlers_kept():
+            with handlers_kept():
                 ray.init(
                     address="local",
                     num_cpus=cpus or len(os.sched_getaffinity(0)),
@@ -336,7 +336,7 @@ class Cluster:
                 if self._watching not in (None, threading.current_thread()):
                     self._watching.join(2 * _WATCH_S)
             finally:
-                with _handlers_kept(), contextlib.suppress(Exception):
+                with handlers_kept(), contextlib.suppress(Exception):
                     ray.shutdown()
 
     def _end_replicas(self, ray: Any) -> None:
@@ -427,20 +427,6 @@ def folder_for_ray() -> Path:
     if len(base) > _LONGEST_FOLDER and os.access(short, os.W_OK):
         base = str(short)
     return Path(tempfile.mkdtemp(prefix="mlperf-ray-", dir=base))
-
-
-@contextlib.contextmanager
-def _handlers_kept() -> Iterator[None]:
-    """Restore the signal handlers: Ray sets its own, which would take SIGTERM from the session."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    handlers: Mapping[int, Any] = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
 
 
 def _last_line(text: str) -> str:

@@ -45,7 +45,6 @@ from mlperf_suite.engines.replicas.loading import (
     Prepared,
     PromptSets,
     ReplicasConfig,
-    SettingsSearch,
     check_descriptions,
     load_engines,
     prepare,
@@ -121,16 +120,22 @@ class ReplicaEngine(Driver):
         except BaseException:
             prepared.cluster.close()
             raise
-        search = SettingsSearch(config, prepared.placed[0].seat.gpus)
+
+        def look() -> None:
+            if engine.lost is not None:
+                raise EngineError(engine.lost)
+
+        search = config.expected(prepared.placed[0].seat.gpus) if config.expected else None
         try:
-            loaded = load_engines(prepared, config, lambda: engine.lost)
-            settings = search.result(lambda: engine.lost)
+            loaded = load_engines(prepared, config, look)
+            settings = search.result(look) if search else None
             engine.ready(loaded, settings)
         except BaseException:
             engine.close()
             raise
         finally:
-            search.end()
+            if search:
+                search.end()
         if config.expected is not None and settings is None:
             say("the replicas' settings were not compared with those of an engine in this process")
         return engine

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from mlperf_suite.engines.replicas.placement import (
     table,
 )
 from mlperf_suite.engines.routing import ReplicaRouting
+from mlperf_suite.engines.vllm_arguments import SettingsSearch
 from mlperf_suite.errors import EngineError
 
 _OPEN_S = 60.0
@@ -30,8 +30,6 @@ _LATE_S = 60.0
 """How long a replica may take in addition to its engine's load timeout, in s."""
 _PROMPTS_S = 300.0
 """How long sending prompts to all nodes may take, in s."""
-_LOOK_S = 0.5
-_STOP_S = 15.0
 _OWN = frozenset(
     {
         *("load_s", "omp_threads_bind", "dtype_why", "tensor_parallel_why", "idle_gpus"),
@@ -53,9 +51,8 @@ class ReplicasConfig:
     `core_variables`: environment variables set to the cores of a replica without a GPU.
     `keep_to_cores`: False lets such replicas share cores. `near_gpus`: whether a replica with GPUs
     is bound to the cores of their NUMA nodes. `scores`: whether the engines can score. `expected`:
-    called, while the replicas load, with the GPUs of a replica and an event; returns the settings
-    that such an engine has in this process, None if unknown, and returns soon after the event is
-    set. None skips the comparison. `log_folder`: for the output of engines on this machine.
+    starts the search for the settings that an engine with a replica's GPUs has in this process;
+    None skips the comparison. `log_folder`: for the output of engines on this machine.
     `silence_s`: see `engines.watch.Watch`.
     """
 
@@ -73,7 +70,7 @@ class ReplicasConfig:
     keep_to_cores: bool = True
     near_gpus: bool = True
     scores: bool = False
-    expected: Callable[[int, threading.Event], Mapping[str, object] | None] | None = None
+    expected: Callable[[int], SettingsSearch] | None = None
     log_folder: Path | None = None
     load_timeout_s: float = 600.0
     silence_s: float = SILENCE_S
@@ -270,17 +267,12 @@ def _open(cluster: Cluster, placed: Sequence[Placed]) -> list[Link]:
 
 
 def load_engines(
-    prepared: Prepared, config: ReplicasConfig, cause_of_loss: Callable[[], str | None]
+    prepared: Prepared, config: ReplicasConfig, look: Callable[[], None]
 ) -> list[Loaded]:
     """Load all engines at the same time. Raises EngineError for the first that does not load.
 
-    `cause_of_loss`: why the replicas can no longer be used, None while they can.
+    `look` is called regularly; an exception in it ends the wait.
     """
-
-    def look() -> None:
-        if why := cause_of_loss():
-            raise EngineError(why)
-
     cluster, folder = prepared.cluster, None
     if cluster.is_own and config.log_folder is not None:
         folder = str(config.log_folder.absolute())
@@ -301,39 +293,6 @@ def load_engines(
 def _raise_failure(name: str, loaded: Loaded) -> None:
     if loaded.failure is not None:
         raise EngineError(f"{name}: {loaded.failure}")
-
-
-class SettingsSearch:
-    """Finds the settings of an engine in this process while the replicas load."""
-
-    def __init__(self, config: ReplicasConfig, gpus: int) -> None:
-        self._ask = config.expected
-        self._gpus = gpus
-        self._settings: Mapping[str, object] | None = None
-        self._stop = threading.Event()
-        self._done = threading.Event()
-        # At exit, Python waits for threads that are not daemons.
-        self._thread = threading.Thread(target=self._find, name="settings", daemon=True)
-        self._thread.start()
-
-    def _find(self) -> None:
-        try:
-            if self._ask is not None:
-                self._settings = self._ask(self._gpus, self._stop)
-        finally:
-            self._done.set()
-
-    def result(self, cause_of_loss: Callable[[], str | None]) -> Mapping[str, object] | None:
-        """The settings; None if unknown. Raises EngineError if an engine is lost meanwhile."""
-        while not self._done.wait(_LOOK_S):
-            if (why := cause_of_loss()) is not None:
-                raise EngineError(why)
-        return self._settings
-
-    def end(self) -> None:
-        """Stop the search: the settings are no longer needed."""
-        self._stop.set()
-        self._thread.join(_STOP_S)
 
 
 def check_descriptions(

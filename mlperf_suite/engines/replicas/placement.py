@@ -73,14 +73,12 @@ class PlacementRequest:
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """Where a replica runs: `gpus` or `cpus` of a node. `place`: its index of `of` on its node."""
+    """Where a replica runs: `gpus` or `cpus` of a node."""
 
     number: int
     node: Node
     gpus: int
     cpus: int
-    place: int = 0
-    of: int = 1
 
     def __str__(self) -> str:
         return f"replica {self.number} on node {self.node}"
@@ -100,7 +98,7 @@ def place(nodes: Sequence[Node], request: PlacementRequest) -> tuple[Seat, ...]:
     for (node, _), count in zip(node_counts, counts, strict=True):
         cpus = 0 if on_gpus else (request.cpus or node.cpus // max(count, 1))
         gpus = request.tensor_parallel if on_gpus else 0
-        seats += [Seat(next(numbers), node, gpus, cpus, at, count) for at in range(count)]
+        seats += [Seat(next(numbers), node, gpus, cpus) for _ in range(count)]
     return tuple(seats)
 
 
