@@ -20,6 +20,7 @@ from mlperf_suite.benchmarks.definition import (
 )
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, RemoteRun
+from mlperf_suite.loadgen.clock_watch import FLOOR_S, ClockFigures
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING, TEST_MODES
 from mlperf_suite.loadgen.logs import (
     ACCURACY,
@@ -477,6 +478,10 @@ def issue_of(entries: dict[str, Any], mode: Mode) -> Issue:
     )
 
 
+RIGHT_CLOCK = ClockFigures(1e6, 0.0, FLOOR_S, 0.0, 0.0)
+"""The clocks of a made-up run, which is not longer than 1e6 s."""
+
+
 @dataclass
 class MadeRun:
     """A run that obeys every rule until somebody changes it.
@@ -504,6 +509,7 @@ class MadeRun:
         untold = self.submitted or (self.remote is not None and self.remote.cached_untold)
         self.cached_tokens: int | None = None if untold else 0
         self.caching = made_blocks() if self.mode == CACHING else []
+        self.clock: ClockFigures = RIGHT_CLOCK
         self.entries = detail_entries(self.benchmark, self.scenario, self.mode, self.round)
         times = [datetime.strptime(self.entries[f"power_{end}"], POWER_FORMAT) for end in _ENDS]
         self.ended_ms = MADE_MS + (times[1] - times[0]).total_seconds() * 1e3 + 2.0
@@ -601,7 +607,7 @@ class MadeRun:
             answers = AccuracyLog(
                 tuple(LoggedSample(i, tokens) for i, tokens in block.answers), self.accuracy_damage
             )
-            logs = RunLogs(Path("made"), parse_detail(text), "", answers)
+            logs = RunLogs(Path("made"), parse_detail(text), "", answers, clock=self.clock)
             blocks.append(Block(block.kind, logs))
         return Caching(tuple(blocks), AT_ONCE, self.cached_tokens)
 
@@ -615,6 +621,7 @@ class MadeRun:
             AccuracyLog(tuple(self.answers), self.accuracy_damage),
             {name: folder / name for name in (DETAIL, ACCURACY)},
             {ACCURACY: self.accuracy_bytes},
+            None if self.submitted else self.clock,
         )
         texts = SubmittedTexts(self.accuracy_txt, self.verify_txt, self.cut_log)
         scores = parse_accuracy_txt(self.accuracy_txt).scores

@@ -66,6 +66,11 @@ def test_clock_dates(any_run):
     any_run.obeys(clock.clock_dates)
 
 
+def test_loadgen_clock(any_run):
+    """LoadGen's clock kept time during the run: nothing set it, and its rate was right."""
+    any_run.obeys(clock.loadgen_clock)
+
+
 # Samples and queries
 
 

@@ -37,8 +37,8 @@ def test_logs_alone_are_not_judged_by_what_only_a_session_knows(mode: Any) -> No
     run.departures = None
     alone = {v.rule for v in judge(run.facts())}
     by_mode = {
-        "accuracy": {"accuracy_generation"},
-        "performance": {"generation", "cached_prompt_tokens", "client_bound"},
+        "accuracy": {"accuracy_generation", "accuracy_loadgen_clock"},
+        "performance": {"generation", "cached_prompt_tokens", "client_bound", "loadgen_clock"},
     }
     assert in_session - alone == by_mode[mode]
 

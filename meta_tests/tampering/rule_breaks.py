@@ -23,6 +23,7 @@ from meta_tests.made_runs import (
 )
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.rounds import ROUNDS
+from mlperf_suite.loadgen.clock_watch import FLOOR_S
 from mlperf_suite.loadgen.logs import LoggedSample
 from mlperf_suite.rules import rules_for
 from mlperf_suite.rules.accuracy_files import MAX_ACCURACY_LOG_BYTES
@@ -354,6 +355,13 @@ def busy_client(run: MadeRun, data: st.DataObject) -> None:
     else:
         delays: dict[str, Any] = {data.draw(late): data.draw(TOO_LATE)}
         run.remote = remote_run(**delays)
+
+
+def set_clock(run: MadeRun, data: st.DataObject) -> None:
+    """A clock that was set, or LoadGen's log too long or too short for the run."""
+    gain = data.draw(st.floats(2 * FLOOR_S, 1e4)) * data.draw(st.sampled_from([-1, 1]))
+    faults = [{"gain_s": gain}, {"elapsed_s": -1.0}, {"answering_s": 1e7}]
+    run.clock = replace(run.clock, **data.draw(st.sampled_from(faults)))
 
 
 def cached(run: MadeRun, data: st.DataObject) -> None:
@@ -691,6 +699,10 @@ BREAKS: dict[str, Break] = {
     "loadgen_unmodified": modified,
     "accuracy_passed": accuracy_failed,
     "client_bound": busy_client,
+    **{
+        f"{prefix}loadgen_clock": set_clock
+        for prefix in ("", "accuracy_", "test06_", "test07_", "test09_", "caching_")
+    },
     "test06_log_is_whole": lost_answers,
     "test06_settings": audit,
     "test06_test_mode": mode,

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, overload
 
+from mlperf_suite.loadgen.clock_watch import ClockFigures, clock_faults
+
 DETAIL, SUMMARY, ACCURACY = (
     "mlperf_log_detail.txt",
     "mlperf_log_summary.txt",
@@ -319,7 +321,8 @@ def _narrowed(sample: LoggedSample) -> LoggedSample:
 class RunLogs:
     """The logs of one LoadGen run. A missing or unreadable file is reported as damage.
 
-    `sizes`: each file's size in bytes, by name.
+    `sizes`: each file's size in bytes, by name. `clock`: what the clocks showed during the run;
+    None for logs alone.
     """
 
     folder: Path
@@ -328,6 +331,17 @@ class RunLogs:
     accuracy: AccuracyLog
     files: Mapping[str, Path] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
+    clock: ClockFigures | None = None
+
+    @property
+    def clock_faults(self) -> list[str]:
+        """How LoadGen's clock departed from the machine's, a few words each; empty if it did not,
+        or if the clocks were not read."""
+        if self.clock is None:
+            return []
+        begin, end = self.detail.stamp("generated_query_count"), self.detail.stamp("power_end")
+        log_s = None if begin is None or end is None else (end - begin) / 1e3
+        return clock_faults(self.clock, log_s)
 
 
 def read_logs(folder: Path) -> RunLogs:

@@ -9,6 +9,7 @@ and this process can start no other run (`abandoned`).
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gc
 import importlib.metadata
 import sys
@@ -27,6 +28,7 @@ from mlperf_suite.benchmarks.rounds import ROUNDS, Round, round_of_seeds
 from mlperf_suite.engines.protocol import SILENCE_S, Engine, EngineTrace, TracingEngine
 from mlperf_suite.engines.watch import Watch
 from mlperf_suite.errors import RunError, UsageError
+from mlperf_suite.loadgen.clock_watch import ClockWatch
 from mlperf_suite.loadgen.load_plan import TEST_MODES, LoadPlan
 from mlperf_suite.loadgen.logs import RunLogs, read_logs
 from mlperf_suite.loadgen.request_parts import issued_s, parts_of_requests
@@ -208,10 +210,10 @@ def run_loadgen(
         daemon=True,
     )
     with _collector_spares_what_is_there():
-        start_s = time.monotonic()
+        start_s, clocks = time.monotonic(), ClockWatch()
         thread.start()
         try:
-            _wait(end, sut, engine, on_progress or _tell_nobody, silence_s)
+            _wait(end, sut, engine, on_progress or _tell_nobody, silence_s, clocks)
         except BaseException as error:
             sut.fail(f"interrupted ({type(error).__name__})")
             raise
@@ -224,12 +226,14 @@ def run_loadgen(
     if sut.failure is not None:
         raise RunError(sut.failure)
     elapsed = time.monotonic() - start_s
-    logs = read_logs(folder)
+    clock = clocks.figures(_answering_s(sut))
+    logs = dataclasses.replace(read_logs(folder), clock=clock)
     if not logs.detail.values:
         raise RunError(f"{folder}: LoadGen left no log: {logs.detail.damage[0]}")
     differences = settings_that_did_not_take(plan, logs)
     if differences:
-        raise RunError("LoadGen did not apply the settings: " + "; ".join(differences))
+        reasons = "; ".join([*differences, *logs.clock_faults])
+        raise RunError(f"LoadGen did not apply the settings: {reasons}")
     timeline: Timeline | None = None
     span_s: tuple[float, float] | None = None
     untimed = ""
@@ -282,12 +286,28 @@ def _tell_nobody(progress: Progress) -> None:
     """The default callback, if progress is not reported."""
 
 
+def _answering_s(sut: Sut) -> float | None:
+    """The time from the first query to the last answer; None if no times were kept."""
+    import numpy as np
+
+    answered_s = np.asarray(sut.requests.answer_s)
+    if not np.isfinite(answered_s).any():
+        return None
+    return float(np.nanmax(answered_s) - np.asarray(sut.requests.receipt_s).min())
+
+
 def _wait(
-    end: threading.Event, sut: Sut, engine: Engine, on_progress: OnProgress, silence_s: float
+    end: threading.Event,
+    sut: Sut,
+    engine: Engine,
+    on_progress: OnProgress,
+    silence_s: float,
+    clocks: ClockWatch,
 ) -> None:
     """Wait until LoadGen ends or the run fails; an engine that hangs fails the run."""
     start_s, watch = time.monotonic(), Watch(engine, silence_s)
     while not end.wait(_TICK_S) and not sut.failure_event.is_set():
+        clocks.read()
         elapsed = time.monotonic() - start_s
         on_progress(Progress(sut.samples_issued, sut.samples_done, sut.tokens_done, elapsed))
         hangs = watch.hangs(sut.progress, sut.samples_waiting, "samples")

@@ -1,8 +1,9 @@
 """Rules of a log's clocks: time stamps, dates and durations must describe one and the same run.
 
-LoadGen stamps each entry with the ms since its log began (a monotonic clock), records by the system
-clock when it issued the first query and got the last answer (power_begin, power_end), and counts
-latencies in ns. Tolerances: docs/log-consistency.md.
+LoadGen stamps each entry with the ms since its log began, records by the system clock when it
+issued the first query and got the last answer (power_begin, power_end), and counts latencies in ns.
+Its timer is the system's clock too, unless its build has a steady high_resolution_clock.
+Tolerances: docs/log-consistency.md.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from __future__ import annotations
 import itertools
 from datetime import datetime
 
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING
 from mlperf_suite.rules.facts import RunFacts
 from mlperf_suite.rules.registry import rule
-from mlperf_suite.rules.verdict import Verdict, failure, verdict
+from mlperf_suite.rules.verdict import Verdict, VerdictError, failure, not_judged, verdict
 
 POWER_FORMAT = "%m-%d-%Y %H:%M:%S.%f"
 DATE_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
@@ -137,6 +139,30 @@ def clock_dates(run: RunFacts) -> Verdict:
         if (first - second).total_seconds() > _MOST_ZONE_S:
             raise failure(f"{earlier} {detail[earlier]}, {later} {detail[later]}")
     return verdict(True, figures)
+
+
+@rule(
+    "performance",
+    "accuracy",
+    *AUDIT_MODES,
+    CACHING,
+    demand="as CLOCK_MONOTONIC_RAW, to 0.1% and 2 ms",
+    official=False,
+    source="LoadGen's sources: its timer is high_resolution_clock, the system's clock",
+    fix="Stop what sets the system's clock, or let it finish, then repeat the run.",
+    session_only=True,
+)
+def loadgen_clock(run: RunFacts) -> Verdict:
+    """LoadGen's clock kept time during the run: nothing set it, and its rate was right.
+
+    The system's clock is read beside CLOCK_MONOTONIC_RAW four times a second, and the time stamps
+    of LoadGen's log are compared with the time that the run and its answers took.
+    """
+    logs = [block.logs for block in run.caching.blocks] if run.caching else [run.logs]
+    if any(each.clock is None for each in logs):
+        raise VerdictError(not_judged("no reading of the clocks"))
+    faults = [fault for each in logs for fault in each.clock_faults]
+    return verdict(not faults, "; ".join(faults) or "no step, the same rate")
 
 
 def _date(run: RunFacts, key: str) -> datetime | None:

@@ -164,6 +164,7 @@ class PeakSearches(StepMaker):
         departures = self._departures(result, remote)
         if tokens := observation.cached_tokens(remote):
             departures.append(f"{tokens:,} prompt tokens from a cache")
+        departures += run.logs.clock_faults
         limits = client_limits(remote.client, scenario) if remote else []
         return _trial_of(rate, full_length, run.logs.detail, limits, departures)
 

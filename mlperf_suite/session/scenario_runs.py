@@ -22,7 +22,7 @@ from mlperf_suite.results.record import (
 )
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import PROFILED, PerformanceFigures
-from mlperf_suite.rules import accuracy_verdict, client, judge, validity
+from mlperf_suite.rules import accuracy_verdict, client, clock, judge, validity
 from mlperf_suite.rules.facts import AnswerTokens, RunFacts, gives_text_alone
 from mlperf_suite.rules.registry import rule_of
 from mlperf_suite.rules.verdict import Verdict, set_aside
@@ -32,7 +32,12 @@ from mlperf_suite.session.load_run import Observation, StepMaker
 from mlperf_suite.session.plan import Step
 
 _DECODED_AT_ONCE = 64
-_RULES_OF_REPEATS = (client.client_bound, validity.generation, validity.cached_prompt_tokens)
+_RULES_OF_REPEATS = (
+    client.client_bound,
+    validity.generation,
+    validity.cached_prompt_tokens,
+    clock.loadgen_clock,
+)
 """Only the first run is judged in full. The gate uses the figures of all, so repeats can fail the
 rules about how a run was made."""
 

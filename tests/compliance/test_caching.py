@@ -1,6 +1,6 @@
 """The suite's own caching audit, not MLPerf's: no answer is made from an earlier one."""
 
-from mlperf_suite.rules import caching
+from mlperf_suite.rules import caching, clock
 
 # The result
 
@@ -44,3 +44,8 @@ def test_caching_log_is_whole(caching_run):
 def test_caching_no_loadgen_errors(caching_run):
     """LoadGen logged no error, except about the audit.config that the test requires."""
     caching_run.obeys(caching.no_loadgen_errors)
+
+
+def test_caching_loadgen_clock(caching_run):
+    """LoadGen's clock kept time during every block."""
+    caching_run.obeys(clock.loadgen_clock)
