@@ -35,7 +35,7 @@ from mlperf_suite.loadgen.request_parts import (
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
 from mlperf_suite.loadgen.schedule import server_schedule
 from mlperf_suite.loadgen.timeline import Timeline, load_of, read_timeline
-from mlperf_suite.results.request_figures import difference_ms
+from mlperf_suite.results.performance_figures import difference_ms
 
 SCENARIOS = ("Offline", "Server", "SingleStream")
 

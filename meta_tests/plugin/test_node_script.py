@@ -14,8 +14,7 @@ from meta_tests.conftest import SuiteRun, run_suite
 from mlperf_suite.__main__ import main
 from mlperf_suite.results.aggregate import LABEL, Aggregate
 from mlperf_suite.results.run_folder import read_summary, run_folders
-from mlperf_suite.results.schema import Summary
-from mlperf_suite.results.validity_marks import STAND_IN_LABEL
+from mlperf_suite.results.schema import STAND_IN_LABEL, Summary
 
 pytestmark = pytest.mark.slow
 _SELECTED = ("-m", "datacenter and performance and not interactive")

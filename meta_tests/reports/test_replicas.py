@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from meta_tests.reports.outputs import markdown_rows, reports_of, terminal_text
 from mlperf_suite.engines.protocol import NodeFigures, ReplicaFigures, ReplicasRun
-from mlperf_suite.results.scaling_efficiency import scaling_figures
+from mlperf_suite.results.record import scaling_figures
 from mlperf_suite.results.schema import Meta, Run, ScalingFigures, Summary
 
 NODES = ("node-a (10.0.0.1)", "node-b (10.0.0.2)")

@@ -46,9 +46,10 @@ from mlperf_suite.reports.writing import write_reports, write_samples
 from mlperf_suite.results import typed_json
 from mlperf_suite.results.bottlenecks import percent
 from mlperf_suite.results.kept_runs import read_entries, trends_of
-from mlperf_suite.results.peak import BY_CLIENT, UNBOUNDED
-from mlperf_suite.results.request_figures import life_figures
+from mlperf_suite.results.performance_figures import life_figures
 from mlperf_suite.results.schema import (
+    BY_CLIENT,
+    UNBOUNDED,
     AccuracyFigures,
     Meta,
     PeakFigures,

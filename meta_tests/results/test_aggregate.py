@@ -21,10 +21,10 @@ from mlperf_suite.results.aggregate import (
     aggregate_runs,
     pooled,
     slowest,
+    total,
 )
 from mlperf_suite.results.node_files import old_json, write_aggregate
 from mlperf_suite.results.run_folder import write_json
-from mlperf_suite.results.scaling_efficiency import total
 
 FAST: tuple[Row, ...] = tuple((i, i + (f - i) / 2, i + (e - i) / 2, n) for i, f, e, n in ROWS[:40])
 A = MadeNode(tokens_per_sec=900.25, samples_per_sec=9.0, target_qps=10.0)

@@ -18,6 +18,7 @@ from mlperf_suite.results.node_files import (
 from mlperf_suite.results.performance_figures import answered_share
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import (
+    STAND_IN_LABEL,
     AccuracyFigures,
     LifeFigures,
     Meta,
@@ -25,7 +26,6 @@ from mlperf_suite.results.schema import (
     Run,
     Summary,
 )
-from mlperf_suite.results.validity_marks import STAND_IN_LABEL
 from mlperf_suite.rules.verdict import Status, Verdict
 
 STARTED = datetime(2026, 11, 20, 10, 15, tzinfo=UTC)

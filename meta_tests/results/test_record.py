@@ -11,7 +11,6 @@ from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import ReferenceAccuracy, at_least, within
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.results.record import (
-    About,
     Result,
     RunKey,
     RunRecord,
@@ -22,9 +21,11 @@ from mlperf_suite.results.record import (
 )
 from mlperf_suite.results.run_folder import RunFolder
 from mlperf_suite.results.schema import (
+    Meta,
     PeakFigures,
     PerformanceFigures,
     PlanRow,
+    Summary,
     WarmUpFigures,
 )
 from mlperf_suite.rules.verdict import Verdict
@@ -32,16 +33,10 @@ from mlperf_suite.scorers.scorer import Score, Scores
 
 STARTED = datetime(2026, 11, 20, 10, 15, tzinfo=UTC)
 PASSED, FAILED = (Verdict("seeds", s, "a", "b") for s in ("passed", "failed"))
-ABOUT = About(
-    "m",
-    "d",
-    84,
-    128,
-    "v6.1",
-    "smoke",
-    "a label",
-    samples_why="as many as ten seconds take",
-    node_name="node",
+SESSION = Summary(
+    meta=Meta(
+        label="a label", samples=84, samples_why="as many as ten seconds take", node_name="node"
+    ),
     system={"cpu": "a"},
     plan=(PlanRow("loading the engine", 30.0, 21.7), PlanRow("accuracy")),
 )
@@ -78,7 +73,7 @@ def test_a_summary_says_what_was_run_and_what_came_of_it(result: Result) -> None
     result.runs["performance"] = RunRecord([FAILED], PerformanceFigures(qps=3.0, valid=True))
     (result.folder.path / "Accuracy").mkdir()
     (result.folder.path / "Accuracy" / "mlperf_log_detail.txt").touch()
-    summary = summary_of(result, ABOUT, {"accuracy", "performance"})
+    summary = summary_of(result, SESSION, {"accuracy", "performance"})
     meta = summary.meta
     assert (meta.kind, meta.category) == (("llama3.1-8b", "Server"), "datacenter")
     assert (meta.samples, meta.samples_why) == (84, "as many as ten seconds take")
@@ -87,13 +82,13 @@ def test_a_summary_says_what_was_run_and_what_came_of_it(result: Result) -> None
     assert summary.run.accuracy == figures
     assert summary.run.performance == PerformanceFigures(qps=3.0, valid=True)
     assert summary.run.warm_up == {"accuracy": warm_up}
-    assert (summary.plan, summary.system) == (ABOUT.plan, {"cpu": "a"})
+    assert (summary.plan, summary.system) == (SESSION.plan, {"cpu": "a"})
     assert summary.verdicts == (PASSED, FAILED)
     assert summary.logs == ("Accuracy/mlperf_log_detail.txt",)
 
 
 def _status(result: Result, *selection: Mode) -> tuple[str, str | None]:
-    meta = summary_of(result, ABOUT, set(selection)).meta
+    meta = summary_of(result, SESSION, set(selection)).meta
     return meta.status, meta.reason
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from meta_tests.made_lives import made_marks, made_timeline
 from mlperf_suite.loadgen.logs import DetailLog
 from mlperf_suite.loadgen.timeline import Timeline
-from mlperf_suite.results.request_figures import SLOWEST, life_figures
+from mlperf_suite.results.performance_figures import SLOWEST, life_figures
 from mlperf_suite.results.schema import LifeFigures, PerformanceFigures, Run, Summary
 
 NOTHING = DetailLog({})

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from meta_tests.made_nodes import ROWS, STARTED, MadeNode, make_nodes
 from meta_tests.results.test_node_runs import refusals
-from mlperf_suite.results.aggregate import aggregate_runs
-from mlperf_suite.results.scaling_efficiency import Scaling, interval
+from mlperf_suite.results.aggregate import Scaling, aggregate_runs, interval
 
 A = MadeNode(scenario="Offline", tokens_per_sec=900.0)
 B = replace(A, node="node-b", rows=ROWS[:50], tokens_per_sec=1000.0)

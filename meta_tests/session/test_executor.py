@@ -26,10 +26,10 @@ from mlperf_suite.loadgen.load_plan import Shortened
 from mlperf_suite.loadgen.logs import TokenIds
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
 from mlperf_suite.reports.writing import refresh_figures
-from mlperf_suite.results.peak import BY_CLIENT, PeakSearch
-from mlperf_suite.results.record import RunKey
+from mlperf_suite.results.record import PeakSearch, RunKey
 from mlperf_suite.results.run_folder import read_summary
-from mlperf_suite.results.validity_marks import STAND_IN_LABEL as LABEL
+from mlperf_suite.results.schema import BY_CLIENT
+from mlperf_suite.results.schema import STAND_IN_LABEL as LABEL
 from mlperf_suite.rules.facts import TEXT_ALONE
 from mlperf_suite.scorers.rouge import RougeScorer
 from mlperf_suite.scorers.scorer import Answer, Scores

@@ -14,7 +14,8 @@ from matplotlib.figure import Figure
 
 from mlperf_suite.benchmarks.definition import TokenLimits
 from mlperf_suite.reports.plots import plot_peak
-from mlperf_suite.results.peak import BY_CLIENT, UNBOUNDED, PeakSearch, RateTrial
+from mlperf_suite.results.record import PeakSearch, RateTrial
+from mlperf_suite.results.schema import BY_CLIENT, UNBOUNDED
 from mlperf_suite.session.peak_search import (
     MAX_FULL_RUNS,
     MAX_RUNS,

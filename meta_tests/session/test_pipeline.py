@@ -22,9 +22,7 @@ from mlperf_suite.benchmarks.catalog import default_benchmarks
 from mlperf_suite.errors import RunError
 from mlperf_suite.loadgen.load_plan import CACHING, Shortened
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
-from mlperf_suite.results.peak import PeakSearch
-from mlperf_suite.results.record import RunKey
-from mlperf_suite.results.scaling_efficiency import scaling_figures
+from mlperf_suite.results.record import PeakSearch, RunKey, scaling_figures
 from mlperf_suite.session.plan import MMLU, SearchKey, StepKey
 
 __all__ = ["make"]  # the fixture

@@ -32,7 +32,7 @@ from mlperf_suite.results.kept_runs import read_entries, trends_of
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.run_folder import LAST_WORD, read_summary
 from mlperf_suite.results.schema import PROFILED
-from mlperf_suite.results.validity_marks import STAND_IN_LABEL as LABEL
+from mlperf_suite.results.schema import STAND_IN_LABEL as LABEL
 from mlperf_suite.session import profiled_run
 from mlperf_suite.session.plan import MMLU
 

@@ -32,9 +32,8 @@ from mlperf_suite.reports.sections import (
     paragraphs,
     record_table,
 )
-from mlperf_suite.results.aggregate import Aggregate, AggregateNode, ScenarioFigures
-from mlperf_suite.results.scaling_efficiency import CONFIDENCE, Scaling
-from mlperf_suite.results.schema import Percentiles
+from mlperf_suite.results.aggregate import Aggregate, AggregateNode, Scaling, ScenarioFigures
+from mlperf_suite.results.schema import CONFIDENCE, Percentiles
 
 REPORT_MD, REPORT_HTML = "aggregate.md", "aggregate.html"
 ALL = "all nodes"

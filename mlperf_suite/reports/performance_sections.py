@@ -27,7 +27,6 @@ from mlperf_suite.reports.sections import (
     record_table,
 )
 from mlperf_suite.results.bottlenecks import Bottleneck, bottlenecks, percent
-from mlperf_suite.results.peak import at_least
 from mlperf_suite.results.schema import (
     ChangeFigures,
     Config,
@@ -203,7 +202,7 @@ def _early_lines(performance: PerformanceFigures) -> list[str]:
 def _peak_rows(peak: PeakFigures | None) -> list[Row]:
     if peak is None:
         return []
-    limit = at_least(peak)
+    limit = peak.why_at_least
     value = decimal(peak.peak_qps)
     return [("highest valid rate, queries/s", f"at least {value}: {limit}" if limit else value)]
 
@@ -213,7 +212,7 @@ def peak_line(peak: PeakFigures) -> str:
     rate, runs = peak.peak_qps, count(peak.runs, "run")
     if rate is None:
         return f"No rate was VALID in {runs}: see peak_qps.json."
-    if limit := at_least(peak):
+    if limit := peak.why_at_least:
         return (
             f"Highest valid rate: at least {rate:g} queries/s, confirmed at full length; {runs}: "
             f"{limit}."

@@ -22,7 +22,7 @@ from mlperf_suite.energy.energy_figures import Curve
 from mlperf_suite.energy.meters import SIMULATED_LABEL
 from mlperf_suite.loadgen.timeline import Timeline
 from mlperf_suite.reports.formats import decimal
-from mlperf_suite.results.peak import PeakSearch
+from mlperf_suite.results.record import PeakSearch
 from mlperf_suite.results.schema import PerformanceFigures
 
 BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"

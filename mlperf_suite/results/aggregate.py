@@ -11,8 +11,9 @@ rules, "LoadGen Operation"), and each of these runs has its own of both. Every o
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -24,8 +25,10 @@ from mlperf_suite.results.node_runs import (
     AggregateRefusedError,
     NodeRun,
     accuracy_note,
+    check_ones,
     hardware_of,
     load_node_runs,
+    marks_of,
     notes_of,
     overlap_note,
     rate_note,
@@ -33,10 +36,8 @@ from mlperf_suite.results.node_runs import (
     refusals,
 )
 from mlperf_suite.results.performance_figures import answered_share, issued_samples
-from mlperf_suite.results.scaling_efficiency import Scaling, check_ones, scaling_of, total
-from mlperf_suite.results.schema import Percentiles
+from mlperf_suite.results.schema import CONFIDENCE, Percentiles, PerformanceFigures
 from mlperf_suite.results.typed_json import read, written_fields
-from mlperf_suite.results.validity_marks import accuracy_passed, label_of, marks_of
 from mlperf_suite.rules.verdict import in_words
 
 if TYPE_CHECKING:
@@ -91,6 +92,23 @@ class SlowestNode:
     unit: str = ""
     value: float = 0.0
     rest: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """The efficiency of a scenario: total tokens/s / (number of nodes x that of one alone).
+
+    `one_tokens_per_sec`: the geometric mean of `one_runs` and their repeats. `low`, `high`: the
+    ends of the interval at `CONFIDENCE`, None if nothing was repeated. `noise_from`: the source of
+    the spread.
+    """
+
+    one_tokens_per_sec: float
+    efficiency: float
+    low: float | None = None
+    high: float | None = None
+    one_runs: tuple[str, ...] = ()
+    noise_from: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +197,7 @@ def aggregate_runs(
         marks=tuple(
             dict.fromkeys(mark for run in runs for mark in marks_of(run.summary, run.config))
         ),
-        rules=label_of(meta),
+        rules=meta.rules,
         benchmark=in_words(meta.benchmark or ""),
         category=_words(meta.category),
         model=in_words(meta.model or ""),
@@ -273,7 +291,7 @@ def _node(
         figures.latency_ms,
         figures.ttft_ms,
         figures.tpot_ms,
-        accuracy_passed(run.summary),
+        run.summary.run.accuracy_passed,
         hardware_of(run),
     )
 
@@ -293,3 +311,71 @@ def slowest(rows: Sequence[AggregateNode], at_a_rate: bool) -> SlowestNode | Non
     (value, node), *rest = sorted(values, key=lambda pair: sign * pair[0])
     by, unit = ("TTFT p99", "ms") if at_a_rate else ("tokens/s", "tokens/s")
     return SlowestNode(node, by, unit, value, statistics.median(of for of, _ in rest))
+
+
+def total(values: Iterable[float | None]) -> float | None:
+    """The sum; None if one of the values is unknown."""
+    items = list(values)
+    numbers = [value for value in items if value is not None]
+    return math.fsum(numbers) if numbers and len(numbers) == len(items) else None
+
+
+# Scaling efficiency: what the nodes reach together, compared with one alone
+
+
+def scaling_of(runs: Sequence[NodeRun], alone: Sequence[NodeRun]) -> Scaling | None:
+    """The scaling of one scenario, from the nodes' runs and the runs of one node alone. None if
+    there are none of the latter, or a run reports no tokens/s."""
+    repeats, nodes = [_repeats(run) for run in alone], [_repeats(run) for run in runs]
+    rates_alone = [value for of in repeats for value in of]
+    if not rates_alone or not all(repeats) or not all(nodes):
+        return None
+    together = [math.fsum(of[number] for of in nodes) for number in range(min(map(len, nodes)))]
+    mean = statistics.geometric_mean(rates_alone)
+    low, high, noise = interval(together, rates_alone, len(runs))
+    return Scaling(
+        mean,
+        statistics.geometric_mean(together) / (len(runs) * mean),
+        low,
+        high,
+        tuple(run.folder.name for run in alone),
+        noise,
+    )
+
+
+def _repeats(run: NodeRun) -> list[float]:
+    """The tokens/s of a run and of its --repeat runs; empty if one of them has none."""
+    own = run.summary.run.performance or PerformanceFigures()
+    values = [run.figures.tokens_per_sec, *(repeat.tokens_per_sec for repeat in own.repeats)]
+    rates = [value for value in values if value is not None and value > 0]
+    return rates if len(rates) == len(values) else []
+
+
+def interval(
+    together: Sequence[float], alone: Sequence[float], nodes: int
+) -> tuple[float | None, float | None, str]:
+    """The ends of the efficiency's interval, and the source of the spread.
+
+    Computed on logarithms, from the total tokens/s of repeated runs and from those of one node:
+    Welch's interval if both sides were repeated. If only one was, the other is assumed to vary
+    equally, and the interval is Student's with that side's degrees of freedom; None if neither was.
+    """
+    logs = [[math.log(value) for value in side] for side in (together, alone)]
+    spreads_known = [(statistics.variance(side), len(side) - 1) for side in logs if len(side) > 1]
+    if not spreads_known:
+        return None, None, "not measured: one run each"
+    # A side that was not repeated takes the other's.
+    spreads = [spreads_known[0], spreads_known[-1]]
+    errors = [spread / len(side) for (spread, _), side in zip(spreads, logs, strict=True)]
+    source = f"{len(together)} runs of all and {len(alone)} of one node"
+    middle = statistics.fmean(logs[0]) - statistics.fmean(logs[1]) - math.log(nodes)
+    if not any(errors):
+        return math.exp(middle), math.exp(middle), source
+    from scipy.special import stdtrit
+
+    degrees = float(spreads_known[0][1])
+    if len(spreads_known) == 2:
+        weights = [error**2 / of for error, (_, of) in zip(errors, spreads_known, strict=True)]
+        degrees = math.fsum(errors) ** 2 / math.fsum(weights)
+    reach = float(stdtrit(degrees, 0.5 + CONFIDENCE / 2)) * math.sqrt(math.fsum(errors))
+    return math.exp(middle - reach), math.exp(min(middle + reach, 50.0)), source

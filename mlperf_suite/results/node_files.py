@@ -9,6 +9,7 @@ entry that is not a valid result has `valid` false and the cause in `reason`.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite.results.aggregate import Aggregate, AggregateNode, ScenarioFigures
+from mlperf_suite.results.node_runs import why_no_result
 from mlperf_suite.results.performance_figures import (
     answered_share,
     issued_samples,
@@ -23,7 +25,6 @@ from mlperf_suite.results.performance_figures import (
 )
 from mlperf_suite.results.run_folder import read_config, write_json
 from mlperf_suite.results.schema import Config, PerformanceFigures, Summary
-from mlperf_suite.results.validity_marks import accuracy_passed, label_of, why_no_result
 
 _TIME = "%Y%m%d_%H%M%S"
 AGGREGATE_JSON = "aggregate.json"
@@ -48,9 +49,11 @@ def file_part(node: str) -> str:
 
 
 def scenario_json(
-    figures: PerformanceFigures | None, reasons: Sequence[str], share: float | None
+    figures: PerformanceFigures | AggregateNode | ScenarioFigures | None,
+    reasons: Sequence[str],
+    share: float | None,
 ) -> dict[str, Any]:
-    """One entry of `scenarios`. `reasons`: why it is not a valid result. `answered`: a share."""
+    """One entry of `scenarios`. `reasons`: why it is not a valid result. `share`: the answered."""
     of = figures or PerformanceFigures()
     return {
         "valid": not reasons,
@@ -72,26 +75,18 @@ def write_node_files(results_dir: Path, node: str, results: Iterable[NodeResult]
     for result in results:
         if result.summary.meta.category == CATEGORY:
             by_benchmark.setdefault(result.summary.meta.benchmark or "", []).append(result)
-    paths_so_far: list[Path] = []
+    paths: list[Path] = []
+    names: Counter[str] = Counter()
     for of_benchmark in by_benchmark.values():
         content = _session_json(node, of_benchmark)
         name = f"{file_part(node)}_{content['benchmark_info']['timestamp']}"
-        paths = _free(results_dir, name, paths_so_far)
-        write_json(paths[0], content)
-        paths[1].write_text(_text(content), encoding="utf-8")
-        paths_so_far += paths
-    return paths_so_far
-
-
-def _free(results_dir: Path, name: str, used_paths: Sequence[Path]) -> tuple[Path, Path]:
-    """The two files of that name; a second benchmark started in the same second gets a number."""
-    number = 1
-    while True:
-        end = name if number == 1 else f"{name}-{number}"
-        paths = results_dir / f"mlperf_datacenter_{end}.json", results_dir / f"summary_{end}.txt"
-        if paths[0] not in used_paths:
-            return paths
-        number += 1
+        names[name] += 1
+        # A second benchmark started in the same second gets a number.
+        end = name if names[name] == 1 else f"{name}-{names[name]}"
+        paths += [results_dir / f"mlperf_datacenter_{end}.json", results_dir / f"summary_{end}.txt"]
+        write_json(paths[-2], content)
+        paths[-1].write_text(_text(content), encoding="utf-8")
+    return paths
 
 
 def _session_json(node: str, results: Sequence[NodeResult]) -> dict[str, Any]:
@@ -104,7 +99,7 @@ def _session_json(node: str, results: Sequence[NodeResult]) -> dict[str, Any]:
             "node": node,
             "round": meta.round,
             "profile": meta.profile,
-            "label": label_of(meta),
+            "label": meta.rules,
         },
         "scenarios": {str(result.summary.meta.scenario): _scenario(result) for result in results},
     }
@@ -118,7 +113,7 @@ def _scenario(result: NodeResult) -> dict[str, Any]:
         sample_count = issued_samples(read_detail(result.folder), result.summary.meta.scenario)
         share = answered_share(figures.life.requests, sample_count)
     content = scenario_json(figures, reasons, share)
-    passed = accuracy_passed(result.summary)
+    passed = result.summary.run.accuracy_passed
     return {**content, "accuracy_passed": passed, "run": result.folder.name}
 
 
@@ -165,64 +160,34 @@ def old_json(aggregate: Aggregate) -> dict[str, Any]:
     """The content of aggregated_datacenter_results.json; `nodes` has each node's own file's
     content."""
     timestamp = datetime.fromisoformat(aggregate.made) if aggregate.made else None
+    of_nodes: dict[str, dict[str, Any]] = {node: {"scenarios": {}} for node in aggregate.nodes}
+    for scenario in aggregate.scenarios:
+        for row in scenario.nodes:
+            of_nodes[row.node]["scenarios"][scenario.scenario] = {
+                **scenario_json(row, row.reasons, row.answered),
+                "accuracy_passed": row.accuracy_passed,
+                "run": row.run,
+            }
     return {
         "benchmark_info": {
             "benchmark": aggregate.benchmark,
             "model": aggregate.model,
-            "timestamp": f"{timestamp:%Y%m%d_%H%M%S}" if timestamp else None,
+            "timestamp": f"{timestamp:{_TIME}}" if timestamp else None,
             "round": aggregate.round,
             "profile": aggregate.profile,
             "label": "; ".join((aggregate.label, *aggregate.marks)),
             "total_nodes": len(aggregate.nodes),
         },
         "scenarios": {
-            scenario.scenario: _old_scenario(scenario, aggregate)
-            for scenario in aggregate.scenarios
+            of.scenario: {**scenario_json(of, of.reasons, of.answered), "label": aggregate.label}
+            for of in aggregate.scenarios
         },
-        "nodes": {
-            node: {
-                "scenarios": {
-                    scenario.scenario: _old_node(row)
-                    for scenario in aggregate.scenarios
-                    for row in scenario.nodes
-                    if row.node == node
-                }
-            }
-            for node in aggregate.nodes
-        },
+        "nodes": of_nodes,
     }
-
-
-def _old_scenario(figures_of_all: ScenarioFigures, aggregate: Aggregate) -> dict[str, Any]:
-    figures = PerformanceFigures(
-        samples_per_sec=figures_of_all.samples_per_sec,
-        tokens_per_sec=figures_of_all.tokens_per_sec,
-        target_qps=figures_of_all.target_qps,
-        latency_ms=figures_of_all.latency_ms,
-    )
-    return {
-        **scenario_json(figures, figures_of_all.reasons, figures_of_all.answered),
-        "label": aggregate.label,
-    }
-
-
-def _old_node(row: AggregateNode) -> dict[str, Any]:
-    figures = PerformanceFigures(
-        samples_per_sec=row.samples_per_sec,
-        tokens_per_sec=row.tokens_per_sec,
-        target_qps=row.target_qps,
-        latency_ms=row.latency_ms,
-    )
-    content = scenario_json(figures, row.reasons, row.answered)
-    return {**content, "accuracy_passed": row.accuracy_passed, "run": row.run}
 
 
 def write_aggregate(out: Path, aggregate: Aggregate) -> list[Path]:
     """Write both JSON files into an existing folder; returns their paths. Raises OSError."""
-    contents: Mapping[str, dict[str, Any]] = {
-        AGGREGATE_JSON: aggregate.as_json(),
-        OLD_JSON: old_json(aggregate),
-    }
-    for name, content in contents.items():
-        write_json(out / name, content)
-    return [out / name for name in contents]
+    write_json(out / AGGREGATE_JSON, aggregate.as_json())
+    write_json(out / OLD_JSON, old_json(aggregate))
+    return [out / AGGREGATE_JSON, out / OLD_JSON]

@@ -40,8 +40,7 @@ from mlperf_suite.results.run_folder import (
     read_summary,
     summary_fault,
 )
-from mlperf_suite.results.schema import Config, PerformanceFigures, Summary
-from mlperf_suite.results.validity_marks import accuracy_passed, why_no_result
+from mlperf_suite.results.schema import STAND_IN_LABEL, Config, PerformanceFigures, Summary
 from mlperf_suite.rules.clock import POWER_FORMAT
 from mlperf_suite.rules.verdict import in_words
 
@@ -60,6 +59,8 @@ _MACHINE = ("cpu", "cpu_count", "torch_version")
 _LIMITS = ("tensor_parallel_size", "max_num_seqs", "max_num_batched_tokens")
 """Allowed differences that the report lists, from summary.json's `system` and the engine's
 settings."""
+_OFFICIAL = "official"
+"""The profile that applies MLPerf's own rules; every other one shortens them."""
 _OFF_BY, _OFF_MS = 0.05, 20.0
 """How far a percentile of the timeline may be from LoadGen's: both describe the same requests, but
 are timestamped a few instructions apart."""
@@ -218,6 +219,42 @@ def _not_of_log(times: RequestTimes, run: NodeRun) -> str:
     return ""
 
 
+# Whether a run counts
+
+
+def marks_of(summary: Summary, config: Config) -> tuple[str, ...]:
+    """The marks that must be shown with a run's figures, valid or not: a stand-in engine, shortened
+    rules, a limiting client or a profiler."""
+    meta, marks = summary.meta, [summary.no_result]
+    if config.engine is not None and config.engine.stand_in:
+        marks.append(STAND_IN_LABEL)
+    if meta.profile != _OFFICIAL:
+        marks.append(f"{in_words(meta.profile or 'unknown profile')}: not an MLPerf result")
+    return tuple(filter(None, marks))
+
+
+def why_no_result(
+    summary: Summary, config: Config, performance: PerformanceFigures | None
+) -> tuple[str, ...]:
+    """Why a performance run is not a valid result, a few words for each reason; empty if it is one.
+
+    `performance`: its figures, None if it has none.
+    """
+    meta, reasons = summary.meta, list(marks_of(summary, config))
+    if meta.status not in ("complete", "invalid"):
+        reasons.append(f"{in_words(meta.status)}: {in_words(meta.reason or 'it did not end')}")
+    if performance is None:
+        reasons.append("no performance run")
+    elif not performance.valid:
+        why = performance.invalid_reason
+        reasons.append(f"LoadGen: INVALID{f': {in_words(why)}' if why else ''}")
+    for status in ("failed", "shortened"):
+        rules = dict.fromkeys(v.rule for v in summary.verdicts if v.status == status)
+        if rules:
+            reasons.append(f"rules {status}: {', '.join(map(in_words, rules))}")
+    return tuple(reasons)
+
+
 # What must be equal
 
 
@@ -264,6 +301,23 @@ def _scenario_sets(runs: Sequence[NodeRun]) -> list[str]:
 
 def _names(names: Iterable[str]) -> str:
     return ", ".join(sorted(set(names)))
+
+
+def check_ones(runs: Sequence[NodeRun], alone: Sequence[NodeRun]) -> list[str]:
+    """Why runs of one node alone cannot be compared with these, a line for each."""
+    lines: list[str] = []
+    for number, run_alone in enumerate(alone):
+        same = [r for r in (*runs, *alone[:number]) if r.log_sha256 == run_alone.log_sha256]
+        of = next((run for run in runs if run.scenario.name == run_alone.scenario.name), None)
+        if same:
+            lines.append(
+                f"--one {run_alone.label}: the same run as {same[0].label}: run a node alone"
+            )
+        elif of is None:
+            lines.append(f"--one {run_alone.label}: no node ran {run_alone.scenario.name}")
+        else:
+            lines += [f"--one {line}" for line in differences_of(of, run_alone)]
+    return lines
 
 
 def differences_of(first: NodeRun, run: NodeRun) -> list[str]:
@@ -352,7 +406,7 @@ def rate_note(runs: Sequence[NodeRun]) -> str:
 
 def accuracy_note(runs: Sequence[NodeRun]) -> str:
     """A note if a node's accuracy was not measured; else empty."""
-    without = [run.node for run in runs if accuracy_passed(run.summary) is None]
+    without = [run.node for run in runs if run.summary.run.accuracy_passed is None]
     if not without:
         return ""
     return (

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario
@@ -15,14 +16,12 @@ from mlperf_suite.engines.protocol import RemoteRun, ReplicasRun
 from mlperf_suite.loadgen.load_plan import CACHING, MODES
 from mlperf_suite.results.run_folder import CACHING_FOLDER, RunFolder
 from mlperf_suite.results.schema import (
+    CONFIDENCE,
     AccuracyFigures,
     CachingFigures,
-    Meta,
     PeakFigures,
     PerformanceFigures,
-    PlanRow,
     ProfileFigures,
-    Run,
     ScalingFigures,
     ScoreFigures,
     Summary,
@@ -74,6 +73,58 @@ class RunRecord:
     answers: AnswerTokens | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class RateTrial:
+    """One run at one rate. Rates in queries/s, times in ms, None if LoadGen reported none.
+
+    `full_length`: under the profile's own rules rather than the search's shorter ones.
+    `client_bound`: the client limited the run, which is then invalid and shows nothing about the
+    server.
+    """
+
+    target_qps: float
+    full_length: bool
+    valid: bool
+    completed_qps: float | None
+    ttft_p99_ms: float | None
+    tpot_p99_ms: float | None
+    why: str = ""
+    client_bound: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PeakSearch:
+    """Every trial in order. `peak_qps`: the highest rate confirmed at full length, or None."""
+
+    trials: tuple[RateTrial, ...]
+    peak_qps: float | None
+
+    @property
+    def bounded(self) -> bool:
+        """Whether a rate above the peak failed for another reason than the client; otherwise the
+        peak is only a lower bound."""
+        return any(not trial.client_bound for trial in self._failed_above)
+
+    @property
+    def _failed_above(self) -> list[RateTrial]:
+        above = math.inf if self.peak_qps is None else self.peak_qps
+        return [trial for trial in self.trials if not trial.valid and trial.target_qps > above]
+
+    @property
+    def words(self) -> str:
+        """The result, in one line."""
+        if self.peak_qps is None:
+            return "no rate was VALID: see peak_qps.json"
+        rate, why = f"{self.peak_qps:g} queries/s", self.figures.why_at_least
+        return f"at least {rate}: {why}" if why else f"peak {rate}"
+
+    @property
+    def figures(self) -> PeakFigures:
+        """The figures for summary.json."""
+        by_client = any(trial.client_bound for trial in self._failed_above)
+        return PeakFigures(self.peak_qps, self.bounded, len(self.trials), by_client)
+
+
 @dataclass(slots=True)
 class Search:
     """A peak search: its result `peak`, or why it failed; neither while it runs."""
@@ -114,78 +165,46 @@ class Result:
         return [v for mode in MODES if mode in self.runs for v in self.runs[mode].verdicts]
 
 
-@dataclass(frozen=True, slots=True)
-class About:
-    """What a summary has besides the runs: settings as used, system, plan.
+def summary_of(result: Result, session: Summary, selection: set[Mode]) -> Summary:
+    """The current summary of a result.
 
-    `samples`: how many each run takes, with the reason in the sentence `samples_why`. `plan`: the
-    steps of the session, with their estimates and, so far, their times. `profiler`: the one that
-    the engine is loaded with, None without one.
+    `session`: what the session knows besides the runs: the settings as used in `meta`, the system,
+    the plan with its times so far, the scaling. `selection`: the modes that the user selected.
     """
-
-    model: str
-    dataset: str
-    samples: int
-    max_new_tokens: int
-    round: str
-    profile: str
-    label: str
-    samples_why: str | None = None
-    node_name: str | None = None
-    system: Mapping[str, Any] = field(default_factory=dict)
-    plan: Sequence[PlanRow] = ()
-    scaling: ScalingFigures | None = None
-    profiler: str | None = None
-
-
-def summary_of(result: Result, about: About, selection: set[Mode]) -> Summary:
-    """The current summary of a result. `planned`: the runs of it that the user selected."""
-    finished = {mode for mode, run in result.runs.items() if run.verdicts}
     runs = result.runs
+    finished = {mode for mode, run in runs.items() if run.verdicts}
     figures = {mode: run.figures for mode, run in runs.items()}
     accuracy, performance = figures.get("accuracy"), figures.get("performance")
     caching = figures.get(CACHING)
-    summary = Summary(
-        meta=Meta(
+    summary = replace(
+        session,
+        meta=replace(
+            session.meta,
             category=result.benchmark.category,
             scenario=result.scenario.name,
             benchmark=result.benchmark.id,
-            model=about.model,
-            dataset=about.dataset,
-            samples=about.samples,
-            samples_why=about.samples_why,
-            max_new_tokens=about.max_new_tokens,
-            round=about.round,
-            profile=about.profile,
-            label=about.label,
             started=result.started.isoformat(timespec="seconds"),
-            node_name=about.node_name,
-            profiler=about.profiler,
             status=_status(result, selection - finished),
             reason=result.failure,
         ),
-        system=dict(about.system),
-        run=Run(
+        run=replace(
+            session.run,
             accuracy=accuracy if isinstance(accuracy, AccuracyFigures) else None,
             performance=performance if isinstance(performance, PerformanceFigures) else None,
             caching=caching if isinstance(caching, CachingFigures) else None,
             warm_up={str(mode): run.warm_up for mode, run in runs.items() if run.warm_up},
             remote={str(mode): run.remote for mode, run in runs.items() if run.remote},
-            scaling=about.scaling,
             replicas={str(mode): run.replicas for mode, run in runs.items() if run.replicas},
             energy=runs["performance"].energy if "performance" in runs else None,
             cost=runs["performance"].cost if "performance" in runs else None,
             profile=next((run.profile for run in runs.values() if run.profile), None),
         ),
         peak=result.search.peak if result.search else None,
-        plan=tuple(about.plan),
         verdicts=tuple(result.verdicts),
         logs=_files(result, "mlperf_log_*"),
         plots=_files(result, "plots/*"),
     )
-    if not summary.no_result:
-        return summary
-    label = "; ".join(filter(None, (summary.no_result, about.label)))
+    label = "; ".join(filter(None, (summary.no_result, summary.meta.label)))
     return replace(summary, meta=replace(summary.meta, label=label))
 
 
@@ -276,3 +295,29 @@ def scorer_json(
         content[f"threshold_{score.name}"] = value
     content |= {f"run_{score.name}": score.value for score in figures}
     return content
+
+
+def scaling_figures(replicas: int, pairs: Sequence[tuple[float, float]]) -> ScalingFigures:
+    """The scaling figures of pairs of tokens/s: one engine alone (the mean over the engines if they
+    differ) and all together.
+
+    The interval is Student's t over the pairs' efficiencies; a single pair has none, and both ends
+    are the efficiency itself.
+    """
+    from scipy.stats import t
+
+    shares = [together / (replicas * alone) for alone, together in pairs]
+    alone, together = (statistics.fmean(side) for side in zip(*pairs, strict=True))
+    efficiency, count = together / (replicas * alone), len(shares)
+    half = 0.0
+    if count > 1:
+        half = float(t.ppf((1 + CONFIDENCE) / 2, count - 1)) * statistics.stdev(shares) / count**0.5
+    return ScalingFigures(
+        replicas,
+        count,
+        round(alone, 3),
+        round(together, 3),
+        round(efficiency, 5),
+        round(efficiency - half, 5),
+        round(efficiency + half, 5),
+    )

@@ -31,6 +31,14 @@ CLIENT_BOUND = "client-bound: not a result"
 """The mark of a run whose client, not its server, may have determined the figures."""
 PROFILED = "profiled: not a result"
 """The mark of every run of a session whose engine was loaded with a profiler."""
+STAND_IN_LABEL = "made with a stand-in engine: not a measurement of any system"
+"""The mark on every output of a run with a stand-in engine."""
+UNBOUNDED = "no rate above it failed; start higher with --server-target-qps"
+"""The note on a peak that is only a lower bound."""
+BY_CLIENT = "above it the client was the bottleneck, not the server"
+"""The note on a peak above which rates failed only because of the client."""
+CONFIDENCE = 0.95
+"""The confidence of a scaling efficiency's interval."""
 UNKNOWN = "unknown"
 """The status of a run that does not have one."""
 ChangeOutcome = Literal["regressed", "improved", "unchanged", "cannot tell"]
@@ -76,6 +84,11 @@ class Meta:
         """The kind in words: "llama3.1-8b Offline", "mmlu"."""
         return " ".join(filter(None, self.kind))
 
+    @property
+    def rules(self) -> str:
+        """The label on every output of a run, or a statement that it has none."""
+        return in_words(self.label) if self.label else "not said under which rules"
+
 
 @dataclass(frozen=True, slots=True)
 class ScoreFigures:
@@ -119,13 +132,13 @@ class AccuracyFigures:
         return {
             **written_fields(self),
             **({"rouge": rouge} if rouge else {}),
-            **{name: _whole(score.value) for name, score in lengths.items() if score},
+            **{
+                name: int(score.value) if float(score.value).is_integer() else score.value
+                for name, score in lengths.items()
+                if score
+            },
             "standard_error": errors,
         }
-
-
-def _whole(value: float) -> float | int:
-    return int(value) if float(value).is_integer() else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,16 +378,16 @@ class Run:
 
     def has(self, mode: str) -> bool:
         """Whether there are figures of a mode: accuracy, performance or mmlu."""
-        figures = {
-            "accuracy": self.accuracy,
-            "performance": self.performance,
-            "mmlu": self.mmlu,
-        }
-        return figures.get(mode) is not None
+        return mode in ("accuracy", "performance", "mmlu") and getattr(self, mode) is not None
 
     @property
     def is_empty(self) -> bool:
         return not any(map(self.has, ("accuracy", "performance", "mmlu")))
+
+    @property
+    def accuracy_passed(self) -> bool | None:
+        """The accuracy rules' verdict on the accuracy run; None if there is none."""
+        return None if self.accuracy is None else self.accuracy.passed
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,6 +402,14 @@ class PeakFigures:
     bounded: bool | None = None
     runs: int = 0
     client_bound: bool = False
+
+    @property
+    def why_at_least(self) -> str:
+        """Why the peak is only a lower bound; empty if it is not one, or an older file does not
+        say."""
+        if self.bounded is not False:
+            return ""
+        return BY_CLIENT if self.client_bound else UNBOUNDED
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from mlperf_suite.engines.endpoint.config import EndpointConfig
 from mlperf_suite.engines.protocol import Engine, EngineDescription
 from mlperf_suite.errors import SuiteError
 from mlperf_suite.results.run_folder import PROFILE_FOLDER
-from mlperf_suite.results.validity_marks import STAND_IN_LABEL
+from mlperf_suite.results.schema import STAND_IN_LABEL
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import Role
 from mlperf_suite.session.watcher import Watcher

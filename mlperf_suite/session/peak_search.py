@@ -16,8 +16,7 @@ from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.load_plan import SEARCH, SEARCH_SAMPLES, SMOKE, Shortened, plan_run
 from mlperf_suite.loadgen.logs import DetailLog
-from mlperf_suite.results.peak import PeakSearch, RateTrial
-from mlperf_suite.results.record import Result
+from mlperf_suite.results.record import PeakSearch, RateTrial, Result
 from mlperf_suite.results.run_folder import PEAK_FOLDER
 from mlperf_suite.results.schema import WarmUpFigures
 from mlperf_suite.rules.client import client_limits

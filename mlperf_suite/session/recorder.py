@@ -19,8 +19,7 @@ from mlperf_suite.mmlu.score_files import SUBJECTS_PLOT, MmluRecord
 from mlperf_suite.profiling import ranges
 from mlperf_suite.results.baseline import MMLU_KIND, BaselineRun
 from mlperf_suite.results.node_files import NodeResult, write_node_files
-from mlperf_suite.results.peak import PeakSearch
-from mlperf_suite.results.record import About, Result, RunKey, RunRecord, Search, summary_of
+from mlperf_suite.results.record import PeakSearch, Result, RunKey, RunRecord, Search, summary_of
 from mlperf_suite.results.run_folder import CONFIG_JSON, ENDED, SUMMARY_JSON, RunFolder
 from mlperf_suite.results.schema import (
     MMLU,
@@ -222,22 +221,24 @@ class Recorder:
     def _runs_summary(self, result: Result) -> Summary:
         settings = self._settings
         size = self._pace.estimator.size(result.benchmark, result.scenario)
-        about = About(
-            model=settings.model,
-            dataset=settings.dataset,
-            samples=size.samples,
-            samples_why=size.why or None,
-            max_new_tokens=self._inputs.generation(result.benchmark).max_new_tokens,
-            round=settings.round.name,
-            profile=settings.profile,
-            label=self._engines.label("runs"),
-            node_name=settings.node_name,
-            profiler=settings.profile_run,
-            system=describe_system(),
-            scaling=self._scaling,
+        session = Summary(
+            meta=Meta(
+                model=settings.model,
+                dataset=settings.dataset,
+                samples=size.samples,
+                samples_why=size.why or None,
+                max_new_tokens=self._inputs.generation(result.benchmark).max_new_tokens,
+                round=settings.round.name,
+                profile=settings.profile,
+                label=self._engines.label("runs"),
+                node_name=settings.node_name,
+                profiler=settings.profile_run,
+            ),
+            system=dict(describe_system()),
+            run=Run(scaling=self._scaling),
             plan=tuple(self._pace.rows(result.benchmark, result.scenario.name)),
         )
-        return summary_of(result, about, self._planned_modes(result))
+        return summary_of(result, session, self._planned_modes(result))
 
     def _mmlu_summary(self, record: MmluRecord) -> Summary:
         settings = self._settings

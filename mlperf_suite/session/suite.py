@@ -17,8 +17,7 @@ from mlperf_suite.mmlu.journal import Shares
 from mlperf_suite.mmlu.score_files import MmluRecord
 from mlperf_suite.profiling import ranges
 from mlperf_suite.results.baseline import BaselineRun
-from mlperf_suite.results.peak import PeakSearch
-from mlperf_suite.results.record import Result
+from mlperf_suite.results.record import PeakSearch, Result
 from mlperf_suite.results.schema import Summary
 from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.session import profiled_run

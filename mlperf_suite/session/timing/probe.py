@@ -21,7 +21,7 @@ from mlperf_suite.engines.protocol import (
     Tokens,
     TracingEngine,
 )
-from mlperf_suite.results.scaling_efficiency import scaling_figures
+from mlperf_suite.results.record import scaling_figures
 from mlperf_suite.results.schema import ScalingFigures
 
 PROBE_S = 5.0
