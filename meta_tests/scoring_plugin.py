@@ -14,8 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.engines.protocol import EngineDescription
-from mlperf_suite.engines.scoring import Likelihood, Score, ScoreRequest
+from mlperf_suite.engines.protocol import EngineDescription, Likelihood, Score, ScoreRequest
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import EngineDiedError
 from mlperf_suite.session.engines import EngineRequest

@@ -22,7 +22,7 @@ from typing import Any
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.prompts import load_tokenizer
 from mlperf_suite.datasets.mmlu_questions import Mmlu, load_mmlu
-from mlperf_suite.engines.scoring import Likelihood, Score, ScoringEngine
+from mlperf_suite.engines.protocol import Likelihood, Score, ScoringEngine
 from mlperf_suite.engines.vllm_arguments import VLLM_DTYPES, VllmConfig
 from mlperf_suite.engines.vllm_engine import VllmEngine
 from mlperf_suite.engines.vllm_environment import vllm_environment

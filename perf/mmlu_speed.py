@@ -23,7 +23,7 @@ from typing import Any
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.prompts import load_tokenizer
 from mlperf_suite.datasets.mmlu_questions import Mmlu, load_mmlu
-from mlperf_suite.engines.scoring import ScoringEngine
+from mlperf_suite.engines.protocol import ScoringEngine
 from mlperf_suite.engines.vllm_arguments import VllmConfig
 from mlperf_suite.engines.vllm_engine import VllmEngine
 from mlperf_suite.mmlu.engine_lm import EngineLM, load_tasks
@@ -102,7 +102,7 @@ def where_the_time_goes(comparison: Comparison, scores: Scores, elapsed_s: float
 
 
 def _as_scores(scores: Scores) -> Sequence[Any]:
-    from mlperf_suite.engines.scoring import Likelihood, Score
+    from mlperf_suite.engines.protocol import Likelihood, Score
 
     return [
         Score(tuple(Likelihood(p, False) for p in s.logprobs), s.latency_ms, s.tokens, 0)

@@ -17,7 +17,7 @@ from mlperf_suite.datasets.mmlu_questions import load_mmlu
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.engines import vllm_engine, vllm_scoring
 from mlperf_suite.engines.batch import generate_all
-from mlperf_suite.engines.scoring import Score, ScoreRequest
+from mlperf_suite.engines.protocol import Score, ScoreRequest
 from mlperf_suite.engines.vllm_arguments import VllmConfig
 from mlperf_suite.engines.vllm_engine import VllmEngine
 from mlperf_suite.errors import EngineDiedError, EngineError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from mlperf_suite.engines.scoring import Likelihood, Score, ScoreRequest
+from mlperf_suite.engines.protocol import Likelihood, Score, ScoreRequest
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import EngineError
 

@@ -18,8 +18,15 @@ from transformers import AutoTokenizer
 from meta_tests.made_runs import remote_run
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.protocol import EngineDescription, Listener, RemoteRun, Request
-from mlperf_suite.engines.scoring import Likelihood, Score, ScoreRequest
+from mlperf_suite.engines.protocol import (
+    EngineDescription,
+    Likelihood,
+    Listener,
+    RemoteRun,
+    Request,
+    Score,
+    ScoreRequest,
+)
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import EngineDiedError, EngineError, RunError
 from mlperf_suite.loadgen.load_plan import Shortened

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from mlperf_suite.engines.scoring import Score, ScoreRequest
+from mlperf_suite.engines.protocol import Score, ScoreRequest
 
 NOT_SENT = -1
 """Used as a prompt's sample if the prompt is sent with the request."""

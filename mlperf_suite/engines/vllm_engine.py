@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import inspect
 import itertools
+import math
 import os
 import queue
 import shutil
@@ -23,8 +24,20 @@ import psutil
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.model_files import MODEL_FILES, model_files_sha256
-from mlperf_suite.engines.protocol import EngineDescription, EngineTrace, Listener, Request
-from mlperf_suite.engines.scoring import Score, ScoreRequest
+from mlperf_suite.engines.protocol import (
+    DECODE,
+    FRONT_END,
+    PREFILL,
+    QUEUE,
+    EngineDescription,
+    EngineTrace,
+    Listener,
+    Marks,
+    Request,
+    Score,
+    ScoreRequest,
+    Steps,
+)
 from mlperf_suite.engines.vllm_arguments import (
     ChosenArguments,
     VllmConfig,
@@ -41,7 +54,6 @@ from mlperf_suite.engines.vllm_environment import (
     vllm_environment,
 )
 from mlperf_suite.engines.vllm_scoring import score_one
-from mlperf_suite.engines.vllm_trace import Tracer, stat_logger
 from mlperf_suite.engines.watch import LOOK_S, Watch, descendants, end_processes
 from mlperf_suite.errors import EngineDiedError, EngineError, one_line
 from mlperf_suite.profiling.trace import trace_files
@@ -51,6 +63,8 @@ _PROFILE_S = 1800.0
 """Writing the trace of a long run takes minutes."""
 _SCORED_AT_ONCE = 128
 """Requests to score that the engine holds at once: enough to fill every step."""
+_VLLM_TIMES = ("queued_ts", "scheduled_ts", "first_token_ts", "last_token_ts")
+_PARTS = (FRONT_END, QUEUE, PREFILL, DECODE)
 _Result = TypeVar("_Result")
 
 
@@ -328,6 +342,68 @@ class VllmEngine:
     def call(self, coroutine: Coroutine[Any, Any, _Result], timeout_s: float) -> _Result:
         """Run a coroutine on the engine's own loop and wait for its result. Raises TimeoutError."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(timeout_s)
+
+
+class Tracer:
+    """Stores what vLLM reports about each step and each finished request, a few bytes for each."""
+
+    def __init__(self) -> None:
+        self.steps_made = 0
+        self._steps = Steps()
+        self._marks = Marks(*_PARTS)
+
+    def keep(self, scheduler: Any, stats: Any, replica: int) -> None:
+        """Take vLLM's SchedulerStats, or None, and IterationStats; missing fields count as 0."""
+        steps = self._steps
+        steps.ended_s.append(time.monotonic())
+        steps.tokens.append(getattr(stats, "num_generation_tokens", 0))
+        steps.prompt_tokens.append(getattr(stats, "num_prompt_tokens", 0))
+        steps.preempted.append(getattr(stats, "num_preempted_reqs", 0))
+        # The running requests no longer include those that finished in the step.
+        finished = len(getattr(stats, "finished_requests", ()))
+        steps.finished.append(finished)
+        steps.running.append(getattr(scheduler, "num_running_reqs", 0) + finished)
+        steps.waiting.append(getattr(scheduler, "num_waiting_reqs", 0))
+        steps.kv_share.append(getattr(scheduler, "kv_cache_usage", 0.0))
+        steps.replica.append(replica)
+
+    def end(self, tag: int, stats: Any) -> None:
+        """Take vLLM's RequestStateStats of an answer, None if it keeps none.
+
+        Its times are 0 until they are known. They come from the engine core's process, which has
+        the same monotonic clock.
+        """
+        self._marks.keep(
+            tag,
+            getattr(stats, "num_preemptions", 0),
+            *[getattr(stats, name, 0.0) or math.nan for name in _VLLM_TIMES],
+        )
+
+    def take(self) -> EngineTrace:
+        trace = EngineTrace(self._steps, self._marks)
+        self._steps, self._marks = Steps(), Marks(*_PARTS)
+        return trace
+
+
+def stat_logger(tracer: Tracer) -> Any:
+    """The factory of a vLLM stat logger that feeds the tracer."""
+    from vllm.v1.metrics.loggers import StatLoggerBase
+
+    class Logger(StatLoggerBase):  # type: ignore[misc]
+        def __init__(self, vllm_config: Any, engine_index: int = 0) -> None:
+            self._replica = engine_index
+
+        def record(
+            self, scheduler_stats: Any, iteration_stats: Any, *args: Any, **kwargs: Any
+        ) -> None:
+            tracer.steps_made += 1
+            if iteration_stats is not None:
+                tracer.keep(scheduler_stats, iteration_stats, self._replica)
+
+        def log_engine_initialized(self) -> None:
+            """Nothing to log."""
+
+    return Logger
 
 
 async def _make(arguments: Any, tracer: Tracer | None) -> Any:

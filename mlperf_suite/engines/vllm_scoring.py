@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mlperf_suite.engines.scoring import Likelihood, Score, ScoreRequest
+from mlperf_suite.engines.protocol import Likelihood, Score, ScoreRequest
 
 _TOP_K = 20
 """The most likely tokens that every vLLM reports, if it cannot report chosen ones."""

@@ -16,7 +16,7 @@ from lm_eval.tasks import TaskManager
 from lm_eval.tasks._index import Entry, Kind
 
 from mlperf_suite.datasets.mmlu_questions import DOMAINS, Mmlu, Question
-from mlperf_suite.engines.scoring import ScoreRequest, ScoringEngine
+from mlperf_suite.engines.protocol import ScoreRequest, ScoringEngine
 from mlperf_suite.errors import UsageError
 from mlperf_suite.mmlu.journal import Journal, Key
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from mlperf_suite.engines.scoring import Likelihood, Score
+from mlperf_suite.engines.protocol import Likelihood, Score
 from mlperf_suite.errors import RunError
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.settings import Settings

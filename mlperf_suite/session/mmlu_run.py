@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlperf_suite.engines.protocol import Engine, EngineDescription
-from mlperf_suite.engines.scoring import ScoringEngine
+from mlperf_suite.engines.protocol import Engine, EngineDescription, ScoringEngine
 from mlperf_suite.errors import RunError, SuiteError
 from mlperf_suite.mmlu.evaluation import Scores, evaluate
 from mlperf_suite.mmlu.journal import JOURNAL_NAME, Journal, Key, Shares, read_journal, split

@@ -14,7 +14,7 @@ from mlperf_suite.engines.endpoint.completion_scores import (
     score_bodies,
     score_of,
 )
-from mlperf_suite.engines.scoring import Likelihood, ScoreRequest
+from mlperf_suite.engines.protocol import Likelihood, ScoreRequest
 from mlperf_suite.errors import EngineDiedError, EngineError
 
 CHOICES = ScoreRequest(7, [1, 2, 3], [[10], [11], [12]])

@@ -26,8 +26,7 @@ from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS
 from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
 from mlperf_suite.engines.endpoint.engine import RETRIES, EndpointEngine
-from mlperf_suite.engines.protocol import RemoteRun
-from mlperf_suite.engines.scoring import ScoreRequest, ScoringEngine
+from mlperf_suite.engines.protocol import RemoteRun, ScoreRequest, ScoringEngine
 from mlperf_suite.errors import EngineError, RunError
 from mlperf_suite.loadgen.load_plan import Shortened, plan_run
 from mlperf_suite.loadgen.runner import LoadRun, abandoned, run_loadgen

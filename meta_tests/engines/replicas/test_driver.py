@@ -30,14 +30,20 @@ from mlperf_suite.engines.messages import (
     from_worker,
     to_worker,
 )
-from mlperf_suite.engines.protocol import EngineDescription, Request, Tokens
+from mlperf_suite.engines.protocol import (
+    EngineDescription,
+    Likelihood,
+    Request,
+    Score,
+    ScoreRequest,
+    Tokens,
+)
 from mlperf_suite.engines.replicas import actor
 from mlperf_suite.engines.replicas.actor import Loaded, Server
 from mlperf_suite.engines.replicas.cluster import Placed
 from mlperf_suite.engines.replicas.engine import ReplicaEngine
 from mlperf_suite.engines.replicas.loading import Prepared, ReplicasConfig
 from mlperf_suite.engines.replicas.placement import Node, Seat
-from mlperf_suite.engines.scoring import Likelihood, Score, ScoreRequest
 from mlperf_suite.errors import EngineDiedError, EngineError
 
 GENERATION = Generation()

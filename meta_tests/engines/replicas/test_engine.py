@@ -20,12 +20,12 @@ from mlperf_suite.engines.protocol import (
     CountsCachedTokens,
     ReplicatedEngine,
     Request,
+    ScoringEngine,
     TakesPrompts,
     Tokens,
     TracingEngine,
 )
 from mlperf_suite.engines.replicas.engine import ReplicaEngine
-from mlperf_suite.engines.scoring import ScoringEngine
 from mlperf_suite.errors import EngineError
 
 GENERATION = Generation()

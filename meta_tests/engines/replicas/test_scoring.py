@@ -7,8 +7,7 @@ from pathlib import Path
 
 from meta_tests.engines.replicas.conftest import Load
 from meta_tests.servers.replica_stand_in import scoring
-from mlperf_suite.engines.protocol import Engine
-from mlperf_suite.engines.scoring import Likelihood, Score, ScoreRequest, ScoringEngine
+from mlperf_suite.engines.protocol import Engine, Likelihood, Score, ScoreRequest, ScoringEngine
 
 
 def engines(number: int, gpus: int) -> Callable[[Path], Engine]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from mlperf_suite.engines.scoring import Likelihood, Score, ScoreRequest
+from mlperf_suite.engines.protocol import Likelihood, Score, ScoreRequest
 from mlperf_suite.errors import EngineError
 
 _TOP_K = 20

@@ -55,11 +55,12 @@ from mlperf_suite.engines.protocol import (
     EngineTrace,
     RemoteRun,
     Request,
+    Score,
+    ScoreRequest,
     Steps,
     Tokens,
 )
 from mlperf_suite.engines.routing import Router
-from mlperf_suite.engines.scoring import Score, ScoreRequest
 from mlperf_suite.errors import EngineDiedError, EngineError, UsageError
 
 AT_ONCE, TEXT_AT_ONCE = 2048, 256

@@ -49,11 +49,12 @@ from mlperf_suite.engines.protocol import (
     Engine,
     EngineDescription,
     Request,
+    ScoreRequest,
+    ScoringEngine,
     Steps,
     Tokens,
     TracingEngine,
 )
-from mlperf_suite.engines.scoring import ScoreRequest, ScoringEngine
 from mlperf_suite.engines.watch import Watch
 from mlperf_suite.errors import EngineDiedError, EngineError, SuiteError, one_line
 from mlperf_suite.hardware import cores_near

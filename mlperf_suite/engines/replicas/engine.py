@@ -38,6 +38,8 @@ from mlperf_suite.engines.protocol import (
     Listener,
     ReplicasRun,
     Request,
+    Score,
+    ScoreRequest,
 )
 from mlperf_suite.engines.replicas.actor import Loaded
 from mlperf_suite.engines.replicas.cluster import Placed
@@ -53,7 +55,6 @@ from mlperf_suite.engines.replicas.placement import Seat, devices
 from mlperf_suite.engines.replicas.totals import ReplicaAccount, run_of
 from mlperf_suite.engines.replicas.traces import AnswerTimes, ClockOffsets, merged
 from mlperf_suite.engines.routing import Router, batch_of
-from mlperf_suite.engines.scoring import Score, ScoreRequest
 from mlperf_suite.errors import EngineError
 
 DEAD_S = 20.0
