@@ -6,14 +6,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from mlperf_suite.reports.formats import NOT_REPORTED, decimal, in_unit, score_value
 from mlperf_suite.reports.sections import (
+    NOT_REPORTED,
     Block,
     Cell,
     Quote,
     Quotes,
     Section,
+    decimal,
     figure_table,
+    in_unit,
     notes,
     paragraphs,
     record_table,
@@ -59,10 +61,10 @@ def _scores(accuracy: AccuracyFigures, verdicts: Sequence[Verdict]) -> list[Bloc
     for score in accuracy.scores:
         requirement = requirements.get(f"accuracy_{score.name.lower()}") or _range(score)
         if requirement or score.is_percentage:
-            row: dict[str, Cell] = {"score": score.name, "found": score_value(score)}
+            row: dict[str, Cell] = {"score": score.name, "found": in_unit(score.value, score.unit)}
             rows.append(row | {"unit": score.unit, "required": requirement or "not judged"})
         else:
-            words = f"{score_value(score)} {score.unit}".strip()
+            words = f"{in_unit(score.value, score.unit)} {score.unit}".strip()
             rest.append(words if units[score.unit] == 1 else f"{score.name} {words}")
     table = record_table(rows, ["score", "unit", "required"], style="small")
     return [*table, *notes([f"{', '.join(rest)}."] if rest else [])]
@@ -77,8 +79,8 @@ def _range(score: ScoreFigures) -> str:
 
 
 def _score_lines(accuracy: AccuracyFigures) -> list[str]:
-    scores = [f"{s.name} {score_value(s)}" for s in accuracy.scores if s.is_percentage]
-    rest = [f"{score_value(s)} {s.unit}" for s in accuracy.scores if not s.is_percentage]
+    scores = [f"{s.name} {in_unit(s.value, s.unit)}" for s in accuracy.scores if s.is_percentage]
+    rest = [f"{in_unit(s.value, s.unit)} {s.unit}" for s in accuracy.scores if not s.is_percentage]
     return [line for line in (", ".join(scores), ", ".join(rest)) if line]
 
 

@@ -11,25 +11,27 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.reports.formats import NOT_REPORTED, decimal, percentage
 from mlperf_suite.reports.html import html_page
 from mlperf_suite.reports.markdown import markdown_text
-from mlperf_suite.reports.plots import BLUE, ORANGE, Plot, draw_bars
+from mlperf_suite.reports.performance_sections import reported_times, times_table
+from mlperf_suite.reports.plots import BLUE, ORANGE, draw_bars
 from mlperf_suite.reports.sections import (
+    NOT_REPORTED,
     Block,
     Cell,
-    Column,
     Paragraph,
+    Plot,
     Plots,
     Points,
     Row,
     Section,
     Table,
     Tiles,
-    columns,
+    decimal,
     fact_table,
     notes,
     paragraphs,
+    percentage,
     record_table,
 )
 from mlperf_suite.results.aggregate import Aggregate, AggregateNode, Scaling, ScenarioFigures
@@ -118,22 +120,9 @@ def _scenario(figures: ScenarioFigures) -> list[Section]:
     if figures.reasons:
         sections.append(Section("Why it is not valid", [Points(figures.reasons)], 3))
     sections.append(Section("Every node", [table, *notes([_ALL_NOTE])], 3))
-    if times := _times(figures):
-        percentiles = tuple(figures.latency_ms or {})
-        rows = [(name, *(decimal(of.get(p)) for p in percentiles)) for name, of in times]
-        header = (Column("ms", "unit"), *columns((), percentiles))
-        pooled = Table(header, rows, style="wide broad times")
-        sections.append(Section("Requests of all nodes together", [pooled], 3))
+    if pooled := times_table(reported_times(figures)):
+        sections.append(Section("Requests of all nodes together", pooled, 3))
     return sections
-
-
-def _times(figures: ScenarioFigures) -> list[tuple[str, Percentiles]]:
-    times = (
-        ("latency", figures.latency_ms),
-        ("TTFT", figures.ttft_ms),
-        ("TPOT", figures.tpot_ms),
-    )
-    return [(name, percentiles) for name, percentiles in times if percentiles]
 
 
 def _headline(figures: ScenarioFigures) -> list[Row]:

@@ -8,12 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.reports.formats import decimal
-from mlperf_suite.reports.plots import BLUE, ORANGE, Plot, draw_bars
+from mlperf_suite.reports.plots import BLUE, ORANGE, draw_bars
 from mlperf_suite.reports.sections import (
     Block,
     Column,
     Paragraph,
+    Plot,
     Plots,
     Points,
     Quote,
@@ -21,6 +21,7 @@ from mlperf_suite.reports.sections import (
     Section,
     Table,
     columns,
+    decimal,
     notes,
     paragraphs,
 )

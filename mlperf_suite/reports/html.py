@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from mlperf_suite.reports.plots import Plot
-from mlperf_suite.reports.sections import Block, Picture, Section
+from mlperf_suite.reports.sections import Block, Picture, Plot, Section
 
 
 def html_page(sections: Sequence[Section], *, title: str = "", broad: bool = False) -> str:

@@ -9,20 +9,22 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from mlperf_suite.reports.formats import score_value, significant
 from mlperf_suite.reports.html import html_page
 from mlperf_suite.reports.markdown import markdown_text
-from mlperf_suite.reports.plots import BLUE, Plot
+from mlperf_suite.reports.plots import BLUE
 from mlperf_suite.reports.sections import (
     Cell,
     Column,
     Paragraph,
+    Plot,
     Plots,
     Section,
     Table,
     Words,
     columns,
+    in_unit,
     notes,
+    significant,
 )
 from mlperf_suite.results.kept_runs import KeptRun, Trend, read_entries, trends_of
 
@@ -114,7 +116,7 @@ def _number(value: float | None) -> str:
 def _accuracy(entry: KeptRun) -> str:
     if entry.score is None:
         return "" if entry.mmlu is None else f"MMLU {entry.mmlu:,.2f}%"
-    return f"{entry.score.name} {score_value(entry.score)}"
+    return f"{entry.score.name} {in_unit(entry.score.value, entry.score.unit)}"
 
 
 def _energy(entry: KeptRun) -> str:

@@ -20,7 +20,6 @@ from mlperf_suite.engines.protocol import (
     ReplicasRun,
 )
 from mlperf_suite.profiling.trace import Operation
-from mlperf_suite.reports.formats import decimal, significant
 from mlperf_suite.reports.sections import (
     Block,
     Cell,
@@ -28,10 +27,14 @@ from mlperf_suite.reports.sections import (
     Points,
     Row,
     Section,
+    Table,
+    count,
+    decimal,
     figure_table,
     notes,
     paragraphs,
     record_table,
+    significant,
 )
 from mlperf_suite.results.schema import PROFILED, Config, ProfileFigures, Run, ScalingFigures
 from mlperf_suite.rules.verdict import in_words
@@ -53,9 +56,8 @@ def energy_sections(run: Run) -> list[Section]:
         blocks += notes(_energy_notes(energy))
         brief += [line for kind in energy.measured for line in _energy_lines(kind)]
         brief += _unmeasured(energy)
-    if run.cost is not None:
-        costs = _costs(run.cost, simulated=energy is not None and energy.simulated)
-        blocks += [figure_table(costs, "Cost of a million output tokens")] if costs else []
+    if costs := _costs(run.cost, simulated=energy is not None and energy.simulated):
+        blocks.append(figure_table(costs, "Cost of a million output tokens"))
         brief += [f"a million tokens, {name}: {value}" for name, value in costs]
     return [Section("Energy and cost", blocks, 3, brief=paragraphs(brief))]
 
@@ -114,21 +116,20 @@ def _energy_lines(kind: KindFigures) -> list[str]:
     ]
 
 
-def _costs(cost: CostFigures, *, simulated: bool) -> list[Row]:
+def _costs(cost: CostFigures | None, *, simulated: bool) -> list[Row]:
+    if cost is None:
+        return []
     rows = []
     if cost.per_kwh is not None:
         source = f"energy of {' and '.join(cost.energy_of)} alone" if cost.energy_of else "energy"
         mark = f" ({SIMULATED_LABEL})" if simulated else ""
-        name = f"{source}, at {cost.per_kwh:g} {cost.currency} a kWh{mark}"
-        rows.append((name, _amount(cost.energy, cost.currency)))
+        rows.append((f"{source}, at {cost.per_kwh:g} {cost.currency} a kWh{mark}", cost.energy))
     if cost.per_hour is not None:
-        name = f"machine, at {cost.per_hour:g} {cost.currency} an hour"
-        rows.append((name, _amount(cost.machine, cost.currency)))
-    return rows
-
-
-def _amount(value: float | None, currency: str) -> str:
-    return _UNMEASURED if value is None else f"{significant(value)} {currency}"
+        rows.append((f"machine, at {cost.per_hour:g} {cost.currency} an hour", cost.machine))
+    return [
+        (name, _UNMEASURED if value is None else f"{significant(value)} {cost.currency}")
+        for name, value in rows
+    ]
 
 
 # A profiler's trace
@@ -138,21 +139,25 @@ def profile_sections(profile: ProfileFigures | None) -> list[Section]:
     """What the trace is, how to open it, and the operations that took longest."""
     if profile is None:
         return []
-    lines, brief = [_profile_note(profile), profile.opens], [profile.opens]
-    blocks: list[Block] = []
-    if top := profile.operations:
-        if top.damaged:
-            lines.append("A trace could not be read completely: the table shows what was read.")
-        if top.operations:
-            lines.append(
-                f"The operations that took longest on the {top.where}, over all threads and "
-                "processes, each without the time of those that it called: "
-                f"{decimal(top.total_ms, 0)} ms in all."
-            )
-            blocks += record_table(list(map(_operation, top.operations)), ["operation"])
-            first = top.operations[0]
-            brief.append(f"longest on the {top.where}: {first.name}, {first.share * 100:.1f}%")
-    return [Section("Profile", [*notes(lines), *blocks], brief=paragraphs(brief))]
+    lines = [
+        f"{PROFILED[0].upper()}{PROFILED[1:]}. The profiler ({profile.profiler}) was on for "
+        f"{decimal(profile.seconds, 1)} s, from LoadGen's start to its end, and slowed the engine "
+        "down.",
+        profile.opens,
+    ]
+    brief, table, top = [profile.opens], list[Table](), profile.operations
+    if top and top.damaged:
+        lines.append("A trace could not be read completely: the table shows what was read.")
+    if top and top.operations:
+        lines.append(
+            f"The operations that took longest on the {top.where}, over all threads and "
+            "processes, each without the time of those that it called: "
+            f"{decimal(top.total_ms, 0)} ms in all."
+        )
+        table = record_table([_operation(each) for each in top.operations], ["operation"])
+        first = top.operations[0]
+        brief.append(f"longest on the {top.where}: {first.name}, {first.share * 100:.1f}%")
+    return [Section("Profile", [*notes(lines), *table], brief=paragraphs(brief))]
 
 
 def _operation(operation: Operation) -> dict[str, Cell]:
@@ -162,14 +167,6 @@ def _operation(operation: Operation) -> dict[str, Cell]:
         "own time, ms": decimal(operation.self_ms, 1),
         "share, %": decimal(operation.share * 100, 1),
     }
-
-
-def _profile_note(profile: ProfileFigures) -> str:
-    return (
-        f"{PROFILED[0].upper()}{PROFILED[1:]}. The profiler ({profile.profiler}) was on for "
-        f"{decimal(profile.seconds, 1)} s, from LoadGen's start to its end, and slowed the engine "
-        "down."
-    )
 
 
 # Endpoints and their client
@@ -194,8 +191,10 @@ def endpoint_sections(run: Run, config: Config | None) -> list[Section]:
     """The endpoints of each run, and its client."""
     if not is_remote(run, config):
         return []
+    # How long LoadGen ran is only kept for performance runs.
+    duration_s = run.performance.duration_s if run.performance else None
     endpoints = [
-        {"run": mode, **_endpoint(endpoint, _duration(run, mode))}
+        {"run": mode, **_endpoint(endpoint, duration_s if mode == "performance" else None)}
         for mode, remote in run.remote.items()
         for endpoint in remote.endpoints
     ]
@@ -207,11 +206,6 @@ def endpoint_sections(run: Run, config: Config | None) -> list[Section]:
     if clients:
         sections.append(Section("The client", record_table(clients, ["run"]), 3))
     return sections
-
-
-def _duration(run: Run, mode: str) -> float | None:
-    """How long LoadGen ran, in s; only kept for performance runs."""
-    return run.performance.duration_s if run.performance and mode == "performance" else None
 
 
 def _endpoint(endpoint: EndpointFigures, duration_s: float | None) -> dict[str, Cell]:
@@ -246,16 +240,15 @@ def _remote_lines(remote: Mapping[str, RemoteRun]) -> list[str]:
     if run is None:
         return []
     client = run.client
-    out, back = (decimal(value) for value in (client.out_ms, client.back_ms))
-    return [
-        *(
-            f"{in_words(endpoint.url)}: {endpoint.requests:,} requests, {endpoint.tokens:,} tokens"
-            for endpoint in run.endpoints
-        ),
-        f"client processes: {client.processes:,}, the busiest at {client.busy_share * 100:.3g}% of "
-        f"a core; delay at p99 {out} ms out, {back} ms back",
-        "the server's hardware is not known",
+    lines = [
+        f"{in_words(endpoint.url)}: {endpoint.requests:,} requests, {endpoint.tokens:,} tokens"
+        for endpoint in run.endpoints
     ]
+    lines.append(
+        f"client processes: {client.processes:,}, the busiest at {client.busy_share * 100:.3g}% of "
+        f"a core; delay at p99 {decimal(client.out_ms)} ms out, {decimal(client.back_ms)} ms back"
+    )
+    return [*lines, "the server's hardware is not known"]
 
 
 # Replicas and nodes
@@ -265,66 +258,52 @@ def replica_sections(
     runs: Mapping[str, ReplicasRun], scaling: ScalingFigures | None = None
 ) -> list[Section]:
     """Each replica, each node if there are several, and sentences that name the slowest."""
+    if not runs:
+        return []
+    # The terminal tells of the performance run, or else of the first.
+    mode = "performance" if "performance" in runs else next(iter(runs))
     replicas = [
-        {"run": mode, **_replica(replica)} for mode, run in runs.items() for replica in run.replicas
+        {"run": name, "replica": str(replica.number), "node": replica.node}
+        | {"devices": replica.devices, **_share_of_run(replica), **_times_of_replica(replica)}
+        for name, run in runs.items()
+        for replica in run.replicas
     ]
     nodes = [
-        {"run": mode, **_node(node)}
-        for mode, run in runs.items()
+        {"run": name, "node": node.node, "replicas": str(node.replicas), **_share_of_run(node)}
+        for name, run in runs.items()
         if len(run.nodes) > 1
         for node in run.nodes
     ]
-    # The terminal tells of the performance run, or else of the first.
-    mode = "performance" if "performance" in runs else next(iter(runs), None)
-    if mode is None:
-        return []
     first = [] if scaling is None else [_scaling_line(scaling)]
-    lines = [*first, *(_replicas_line(name, run) for name, run in runs.items())]
-    blocks: list[Block] = [Points(lines)]
+    blocks: list[Block] = [Points([*first, *(_replicas_line(*run) for run in runs.items())])]
     blocks += record_table(replicas, ["run", "replica", "node", "devices"])
     blocks += record_table(nodes, ["run", "node"])
-    brief = [*map(_node_line, runs[mode].nodes), *first, _replicas_line(mode, runs[mode])]
+    of_nodes = [
+        f"node {node.node}: {count(node.replicas, 'replica')}, {node.samples:,} samples, "
+        f"{node.tokens_per_sec:,.2f} tokens/s ({node.share * 100:.1f}%)"
+        for node in runs[mode].nodes
+    ]
+    brief = [*of_nodes, *first, _replicas_line(mode, runs[mode])]
     return [Section("Replicas and nodes", blocks, brief=paragraphs(brief))]
 
 
-def _replica(replica: ReplicaFigures) -> dict[str, Cell]:
+def _share_of_run(part: ReplicaFigures | NodeFigures) -> dict[str, Cell]:
     return {
-        "replica": str(replica.number),
-        "node": replica.node,
-        "devices": replica.devices,
-        "samples": f"{replica.samples:,}",
-        "tokens": f"{replica.tokens:,}",
-        "tokens/s": f"{replica.tokens_per_sec:,.2f}",
-        "share, %": f"{replica.share * 100:.1f}",
-        "TTFT p99, ms": _one_decimal(replica.ttft_ms.get("p99")),
-        "TPOT p99, ms": _one_decimal(replica.tpot_ms.get("p99")),
-        "latency p99, ms": _one_decimal(replica.latency_ms.get("p99")),
-        "busy, s": f"{replica.busy_s:,.1f}",
-        "ended, s": _one_decimal(replica.ended_s),
+        "samples": f"{part.samples:,}",
+        "tokens": f"{part.tokens:,}",
+        "tokens/s": f"{part.tokens_per_sec:,.2f}",
+        "share, %": f"{part.share * 100:.1f}",
     }
 
 
-def _one_decimal(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.1f}"
-
-
-def _node(node: NodeFigures) -> dict[str, Cell]:
+def _times_of_replica(replica: ReplicaFigures) -> dict[str, Cell]:
     return {
-        "node": node.node,
-        "replicas": str(node.replicas),
-        "samples": f"{node.samples:,}",
-        "tokens": f"{node.tokens:,}",
-        "tokens/s": f"{node.tokens_per_sec:,.2f}",
-        "share, %": f"{node.share * 100:.1f}",
+        "TTFT p99, ms": decimal(replica.ttft_ms.get("p99"), 1),
+        "TPOT p99, ms": decimal(replica.tpot_ms.get("p99"), 1),
+        "latency p99, ms": decimal(replica.latency_ms.get("p99"), 1),
+        "busy, s": decimal(replica.busy_s, 1),
+        "ended, s": decimal(replica.ended_s, 1),
     }
-
-
-def _node_line(node: NodeFigures) -> str:
-    return (
-        f"node {node.node}: {node.replicas} replica{'' if node.replicas == 1 else 's'}, "
-        f"{node.samples:,} samples, "
-        f"{node.tokens_per_sec:,.2f} tokens/s ({node.share * 100:.1f}%)"
-    )
 
 
 def _replicas_line(mode: str, run: ReplicasRun) -> str:

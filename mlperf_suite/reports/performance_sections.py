@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.reports.formats import count, decimal, duration
-from mlperf_suite.reports.plots import Plot
 from mlperf_suite.reports.sections import (
     Block,
     Cell,
     Column,
     Paragraph,
+    Plot,
     Plots,
     Points,
     Row,
@@ -21,11 +20,15 @@ from mlperf_suite.reports.sections import (
     Tiles,
     Words,
     columns,
+    count,
+    decimal,
+    duration,
     figure_table,
     notes,
     paragraphs,
     record_table,
 )
+from mlperf_suite.results.aggregate import ScenarioFigures
 from mlperf_suite.results.bottlenecks import Bottleneck, bottlenecks, percent
 from mlperf_suite.results.schema import (
     ChangeFigures,
@@ -43,6 +46,7 @@ from mlperf_suite.results.schema import (
 )
 
 _TIMES = (("latency", "latency"), ("TTFT", "ttft"), ("TPOT", "tpot"))
+_BRIEF_CHANGE = ("verdict", "change (interval)", "noise from")
 _CURVES_NOTE = (
     "Curves are of every request; a percentile named beside one is LoadGen's, as in the table "
     "above."
@@ -51,7 +55,11 @@ _CURVES_NOTE = (
 
 def speed_sections(summary: Summary, plots: Sequence[Plot] = ()) -> list[Section]:
     """The figures that readers look for first, and all that LoadGen reports."""
-    performance, peak = summary.run.performance, _peak_rows(summary.peak)
+    performance, peak = summary.run.performance, list[Row]()
+    if summary.peak is not None:
+        limit, value = summary.peak.why_at_least, decimal(summary.peak.peak_qps)
+        value = f"at least {value}: {limit}" if limit else value
+        peak.append(("highest valid rate, queries/s", value))
     drawings = [Plots(plots, note=_CURVES_NOTE)] if plots else []
     if performance is None:
         blocks: list[Block] = [figure_table(peak)] if peak else []
@@ -59,7 +67,7 @@ def speed_sections(summary: Summary, plots: Sequence[Plot] = ()) -> list[Section
         return [Section("How fast?", [*_tiles(peak), *blocks, *drawings])]
     blocks = [
         figure_table([*peak, *_speed_rows(performance)]),
-        *_times_table(performance),
+        *times_table(reported_times(performance), *_early_estimates(performance)),
         *notes(_speed_notes(performance)),
         *drawings,
     ]
@@ -88,15 +96,15 @@ def _headline(meta: Meta, performance: PerformanceFigures) -> list[Row]:
 
 
 def _speed_rows(performance: PerformanceFigures) -> list[Row]:
-    rows = [
+    target = performance.target_qps
+    return [
         ("LoadGen says", "VALID" if performance.valid else "INVALID"),
         ("tokens/s", decimal(performance.tokens_per_sec)),
         ("samples/s", decimal(performance.samples_per_sec)),
         ("new tokens", decimal(performance.total_new_tokens, 0)),
         ("duration, s", decimal(performance.duration_s)),
+        *([] if target is None else [("target rate, queries/s", decimal(target, 3))]),
     ]
-    target = performance.target_qps
-    return rows if target is None else [*rows, ("target rate, queries/s", decimal(target, 3))]
 
 
 def _speed_notes(performance: PerformanceFigures) -> list[str]:
@@ -121,17 +129,14 @@ def _speed_notes(performance: PerformanceFigures) -> list[str]:
 
 
 def _speed_lines(performance: PerformanceFigures) -> list[str]:
-    rates = [
-        f"{value:,.2f} {unit}"
-        for value, unit in (
-            (performance.tokens_per_sec, "tokens/s"),
-            (performance.samples_per_sec, "samples/s"),
-        )
-        if value is not None
-    ]
+    rates = (
+        (performance.tokens_per_sec, "tokens/s"),
+        (performance.samples_per_sec, "samples/s"),
+    )
+    words = ", ".join(f"{value:,.2f} {unit}" for value, unit in rates if value is not None)
     valid = "VALID" if performance.valid else "INVALID"
     reason = f": {performance.invalid_reason}" if performance.invalid_reason else ""
-    lines = [f"{', '.join(rates)}; LoadGen: {valid}{reason}"]
+    lines = [f"{words}; LoadGen: {valid}{reason}"]
     lines += [times_line(name, times) for name, times in reported_times(performance)]
     name, estimates = _early_estimates(performance)
     if estimates:
@@ -141,44 +146,43 @@ def _speed_lines(performance: PerformanceFigures) -> list[str]:
 
 def times_line(name: str, values_ms: Mapping[str, float]) -> str:
     """Times in one line, in ms, or in s if long; six percentiles fit 80 columns."""
-    if max(values_ms.values()) >= 10_000:
-        unit, times = "s", [f"{key} {value / 1000:,.4g}" for key, value in values_ms.items()]
-    else:
-        digits = 0 if max(values_ms.values()) >= 1000 else 1
-        unit, times = "ms", [f"{key} {value:,.{digits}f}" for key, value in values_ms.items()]
+    most = max(values_ms.values())
+    unit, scale = ("s", 1000) if most >= 10_000 else ("ms", 1)
+    form = ",.4g" if most >= 10_000 else ",.0f" if most >= 1000 else ",.1f"
+    times = (f"{key} {value / scale:{form}}" for key, value in values_ms.items())
     return f"{name} {unit}: {', '.join(times)}"
 
 
-def reported_times(performance: PerformanceFigures) -> list[tuple[str, Percentiles]]:
+def reported_times(
+    figures: PerformanceFigures | ScenarioFigures,
+) -> list[tuple[str, Percentiles]]:
     """By name, the times in ms that LoadGen reports for this scenario."""
-    times = ((name, getattr(performance, f"{key}_ms")) for name, key in _TIMES)
+    times = ((name, getattr(figures, f"{key}_ms")) for name, key in _TIMES)
     return [(name, percentiles) for name, percentiles in times if percentiles]
 
 
-def _times_table(performance: PerformanceFigures) -> list[Table]:
-    """Each time at LoadGen's percentiles; early stopping's estimate follows the percentile that it
-    estimates."""
-    times = reported_times(performance)
+def times_table(
+    times: Sequence[tuple[str, Percentiles]], column: str = "", estimates: Percentiles | None = None
+) -> list[Table]:
+    """Each time at LoadGen's percentiles; early stopping's estimates, by time, in a `column` that
+    follows the percentile that they estimate."""
     if not times:
         return []
-    percentiles = list(times[0][1])
-    rows = [[name, *(decimal(values.get(p)) for p in percentiles)] for name, values in times]
-    column, estimates = _early_estimates(performance)
+    names = list(times[0][1])
     if estimates:
-        places = (i for i, p in enumerate(percentiles, 1) if column.startswith(f"{p} "))
-        place = next(places, len(percentiles))
-        percentiles.insert(place, column)
-        for row in rows:
-            row.insert(place + 1, decimal(estimates.get(row[0])))
-    header = (Column("ms", "unit"), *columns((), percentiles))
+        places = (i for i, name in enumerate(names, 1) if column.startswith(f"{name} "))
+        names.insert(next(places, len(names)), column)
+    by_name = [(time, {**values, column: (estimates or {}).get(time)}) for time, values in times]
+    rows = [[time, *(decimal(values.get(name)) for name in names)] for time, values in by_name]
+    header = (Column("ms", "unit"), *columns((), names))
     return [Table(header, rows, style="wide broad times")]
 
 
 def _early_estimates(performance: PerformanceFigures) -> tuple[str, dict[str, float]]:
     """The column name of early stopping's estimates, and the estimates in ms, by time."""
     early = performance.early_stopping or EarlyStopping()
-    estimates = {name: early.estimates_ms.get(key) for name, key in _TIMES}
-    values = {name: value for name, value in estimates.items() if value is not None}
+    estimates = ((name, early.estimates_ms.get(key)) for name, key in _TIMES)
+    values = {name: value for name, value in estimates if value is not None}
     return f"{_percentile(early)} by early stopping", values
 
 
@@ -196,28 +200,14 @@ def _early_lines(performance: PerformanceFigures) -> list[str]:
     ]
 
 
-# The search for the highest valid rate
-
-
-def _peak_rows(peak: PeakFigures | None) -> list[Row]:
-    if peak is None:
-        return []
-    limit = peak.why_at_least
-    value = decimal(peak.peak_qps)
-    return [("highest valid rate, queries/s", f"at least {value}: {limit}" if limit else value)]
-
-
 def peak_line(peak: PeakFigures) -> str:
     """The outcome of a search for the highest valid rate, in a sentence."""
     rate, runs = peak.peak_qps, count(peak.runs, "run")
     if rate is None:
         return f"No rate was VALID in {runs}: see peak_qps.json."
-    if limit := peak.why_at_least:
-        return (
-            f"Highest valid rate: at least {rate:g} queries/s, confirmed at full length; {runs}: "
-            f"{limit}."
-        )
-    return f"Highest valid rate: {rate:g} queries/s, confirmed at full length; {runs}."
+    limit = peak.why_at_least
+    bound, why = ("at least ", f": {limit}") if limit else ("", "")
+    return f"Highest valid rate: {bound}{rate:g} queries/s, confirmed at full length; {runs}{why}."
 
 
 # Where the time goes
@@ -233,7 +223,7 @@ def time_sections(summary: Summary, config: Config | None) -> list[Section]:
     life = performance.life
     if life is None and not figures and not performance.untimed:
         return []
-    blocks: list[Block] = [*_limits(figures)]
+    blocks = _limits(figures)
     if life:
         blocks += _life_blocks(life)
     elif performance.untimed:
@@ -257,13 +247,11 @@ def _limits(figures: Sequence[Bottleneck]) -> list[Block]:
 
 
 def _life_blocks(life: LifeFigures) -> list[Block]:
-    parts = [_part(part) for part in life.parts]
-    slowest = [_slow(request) for request in life.slowest]
     return [
-        *record_table(parts, ["part"], style="wide broad times"),
+        *record_table([_part(part) for part in life.parts], ["part"], style="wide broad times"),
         *notes([_life_note(life)]),
         *record_table(
-            slowest,
+            [_slow(request) for request in life.slowest],
             kinds={"cause": "words"},
             style="wide broad slow",
             title="The slowest requests",
@@ -273,15 +261,10 @@ def _life_blocks(life: LifeFigures) -> list[Block]:
 
 
 def _part(part: PartFigures) -> dict[str, Cell]:
-    return {
-        "part": part.name,
-        "share": percent(part.share),
-        "mean, ms": decimal(part.mean_ms),
-        "p50, ms": decimal(part.p50_ms),
-        "p90, ms": decimal(part.p90_ms),
-        "p99, ms": decimal(part.p99_ms),
-        "most, ms": decimal(part.most_ms),
-    }
+    times = (part.mean_ms, part.p50_ms, part.p90_ms, part.p99_ms, part.most_ms)
+    names = ("mean, ms", "p50, ms", "p90, ms", "p99, ms", "most, ms")
+    figures = dict(zip(names, map(decimal, times), strict=True))
+    return {"part": part.name, "share": percent(part.share), **figures}
 
 
 def _slow(request: SlowRequest) -> dict[str, Cell]:
@@ -326,8 +309,8 @@ def projection_sections(summary: Summary) -> list[Section]:
     if benchmark:
         name = f"the full data set, {benchmark.samples:,} samples"
         rows.append((name, duration(benchmark.samples / rate)))
-    note = notes(["If the measured rate held. None of this was measured."])
-    return [Section("Projections", [*note, figure_table(rows)], 3)]
+    note = Paragraph("If the measured rate held. None of this was measured.", style="note")
+    return [Section("Projections", [note, figure_table(rows)], 3)]
 
 
 def regression_sections(regression: RegressionFigures | None) -> list[Section]:
@@ -335,18 +318,19 @@ def regression_sections(regression: RegressionFigures | None) -> list[Section]:
     if regression is None:
         return []
     lines = [*filter(None, (regression.refused, regression.note)), *regression.different]
-    table = _change_table([_change(change) for change in regression.metrics])
+    changes = [_change(change) for change in regression.metrics]
     title = f"against {regression.baseline}"
-    brief: list[Block] = [
-        Paragraph(lead=title),
-        *_change_table([_brief_change(change) for change in regression.metrics]),
-        *(Paragraph(line, style="open") for line in regression.different),
-        *([Paragraph(regression.note, style="open")] if regression.note else []),
-    ]
-    if regression.refused:
-        brief = [Paragraph(f"{title}: {regression.refused}", style="bad")]
+    brief: list[Block] = [Paragraph(f"{title}: {regression.refused}", style="bad")]
+    if not regression.refused:
+        of_terminal = [
+            {"metric": change.label} | {name: cells[name] for name in _BRIEF_CHANGE}
+            for change, cells in zip(regression.metrics, changes, strict=True)
+        ]
+        open_lines = filter(None, (*regression.different, regression.note))
+        brief = [Paragraph(lead=title), *_change_table(of_terminal)]
+        brief += [Paragraph(line, style="open") for line in open_lines]
     title = f"Against {regression.baseline or '?'}"
-    return [Section(title, [*table, *notes(lines)], 3, brief=brief)]
+    return [Section(title, [*_change_table(changes), *notes(lines)], 3, brief=brief)]
 
 
 def _change_table(records: Sequence[Mapping[str, Cell]]) -> list[Table]:
@@ -364,8 +348,3 @@ def _change(change: ChangeFigures) -> dict[str, Cell]:
         "verdict": change.outcome,
         "noise from": change.noise_from,
     }
-
-
-def _brief_change(change: ChangeFigures) -> dict[str, Cell]:
-    names = ("verdict", "change (interval)", "noise from")
-    return {"metric": change.label} | {name: _change(change)[name] for name in names}

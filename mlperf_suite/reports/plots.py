@@ -1,4 +1,4 @@
-"""The plots of reports: PNG files for a run's folder, and SVG that takes the colours of its page.
+"""The plots of reports.
 
 Colours are Okabe and Ito's, which colour-blind readers can distinguish, and no line is identified
 by colour alone.
@@ -6,9 +6,7 @@ by colour alone.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,13 +19,11 @@ from mlperf_suite.datasets.mmlu_questions import CHANCE, DOMAINS
 from mlperf_suite.energy.energy_figures import Curve
 from mlperf_suite.energy.meters import SIMULATED_LABEL
 from mlperf_suite.loadgen.timeline import Timeline
-from mlperf_suite.reports.formats import decimal
+from mlperf_suite.reports.sections import GRID, Plot, decimal
 from mlperf_suite.results.record import PeakSearch
 from mlperf_suite.results.schema import PerformanceFigures
 
 BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
-_INK, _GRID = "#101112", "#909192"
-"""Placeholders for the page's colours in inline SVG."""
 _RATE_WINDOWS = 60
 _MOST_POINTS = 500
 _LIFE_BARS, _BATCH_POINTS = 60, 150
@@ -41,66 +37,7 @@ _LIFE_STYLES = (
 )
 """The colour and hatch of each part of a request's life."""
 _POWER_LINES = ((BLUE, "-"), (ORANGE, "--"), (GREEN, ":"))
-_RATE_PLOT = "tokens_per_s"
 _DOMAIN_COLOURS = dict(zip(DOMAINS, (BLUE, ORANGE, GREEN, "#CC79A7"), strict=True))
-
-
-@dataclass(frozen=True, slots=True)
-class Plot:
-    """A plot: its file name, its caption and the function that draws it on matplotlib axes.
-
-    `panels`: stacked axes that share their x axis; if there are several, `draw` gets all of them.
-    """
-
-    name: str
-    caption: str
-    draw: Any
-    panels: int = 1
-
-    def figure(self, ink: str, grid: str) -> Any:
-        """The drawn figure, with text in `ink` and grid lines in `grid`."""
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-
-        style: Any = {
-            "svg.fonttype": "none",
-            "svg.hashsalt": self.name,
-            "font.size": 10,
-            "text.color": ink,
-            "axes.labelcolor": ink,
-            "axes.edgecolor": ink,
-            "xtick.color": ink,
-            "ytick.color": ink,
-            "grid.color": grid,
-            "grid.alpha": 0.25,
-            "axes.axisbelow": True,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "legend.frameon": False,
-        }
-        with mpl.rc_context(style):
-            figure = Figure(figsize=(5.2, 3.2 + 2.0 * (self.panels - 1)), layout="constrained")
-            axes = figure.subplots(self.panels, sharex=True)
-            for panel in figure.axes:
-                panel.grid(True)
-            self.draw(axes, ink)
-        return figure
-
-    def png(self, path: Path) -> None:
-        """Write the plot as an image with a white background."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self.figure("black", "#808080").savefig(path, dpi=130, facecolor="white")
-
-    def svg(self) -> str:
-        """The plot as an SVG element; text, axes and grid take the surrounding text's colour."""
-        import matplotlib as mpl
-
-        text = io.StringIO()
-        with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": self.name}):
-            figure = self.figure(_INK, _GRID)
-            figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
-        _, _, body = text.getvalue().partition("<svg")
-        return "<svg" + body.replace(_INK, "currentColor").replace(_GRID, "currentColor")
 
 
 # The curves of a run: its requests as in timeline.json
@@ -140,9 +77,15 @@ def plots_of(
         "as the engine generated them" if timeline.made_ms else "counted when their request ended"
     )
     if len(timeline.made_so_far()[0]) > 1:
-        caption = f"Output tokens per second over the run, {source}."
-        rate = Plot(_RATE_PLOT, caption, partial(_rate, timeline))
-        plots.append(rate if power is None else _above_power(rate, power))
+        rate = Plot(
+            "tokens_per_s",
+            f"Output tokens per second over the run, {source}.",
+            partial(_rate, timeline),
+        )
+        if power is not None:
+            caption = f"{rate.caption} Below, the power: {'; '.join(power.watts)}."
+            rate = Plot(rate.name, caption, partial(_rate_and_power, timeline, power), panels=2)
+        plots.append(rate)
     if timeline.parts_ms:
         caption = "Where the requests' time went: the mean of those that ended then, by part."
         plots.append(Plot("life", caption, partial(_life, timeline)))
@@ -177,12 +120,8 @@ def _cumulative(
         label = f"MLPerf's limit {place:,g} {unit} at p99"
         axes.axvline(place, color=ORANGE, linestyle="--", label=label)
         axes.axhline(99, color=ORANGE, linestyle=":", linewidth=1)
-    axes.set(
-        title=title,
-        xlabel=f"{title.split(' (', maxsplit=1)[0].lower()}, {unit}",
-        ylabel="requests, %",
-    )
-    axes.set_ylim(0, 102)
+    name = title.split(" (", maxsplit=1)[0].lower()
+    axes.set(title=title, xlabel=f"{name}, {unit}", ylabel="requests, %", ylim=(0, 102))
     # If all requests took equally long, the default margin is too thin to show the curve's end.
     axes.set_xlim(0, 1.05 * max(times[-1], (limit or 0.0) / scale) or None)
     axes.legend(loc="best", fontsize=9)
@@ -197,33 +136,25 @@ def _rate(timeline: Timeline, axes: Any, ink: str) -> None:
     mean = tokens[-1] / seconds[-1]
     axes.axhline(mean, color=ORANGE, linestyle="--", label=f"mean {mean:,.4g}")
     axes.set(title="Output over time", xlabel="time since the start, s", ylabel="tokens/s")
-    axes.set_ylim(0, max(rates) * 1.25)
-    axes.set_xlim(left=0)
+    axes.set(ylim=(0, max(rates) * 1.25), xlim=(0, None))
     axes.legend(loc="upper right", ncols=2, fontsize=9)
 
 
-def _above_power(rate: Plot, power: Curve) -> Plot:
-    caption = f"{rate.caption} Below, the power: {'; '.join(power.watts)}."
-    return replace(rate, caption=caption, draw=partial(_over_power, rate.draw, power), panels=2)
-
-
-def _over_power(draw_rate: Any, power: Curve, panels: Any, ink: str) -> None:
+def _rate_and_power(timeline: Timeline, power: Curve, panels: Any, ink: str) -> None:
     above, below = panels
-    draw_rate(above, ink)
+    _rate(timeline, above, ink)
     above.set_xlabel("")
     seconds = np.asarray(power.ms) / 1000
     highest = 0.0
-    for (label, watts), (colour, style) in zip(power.watts.items(), _POWER_LINES, strict=False):
-        kind = label.partition(",")[0].partition(" energy")[0]
-        below.stairs(
-            watts, seconds, color=colour, linestyle=style, label=f"{kind}, W", baseline=None
-        )
+    for (meter, watts), (colour, style) in zip(power.watts.items(), _POWER_LINES, strict=False):
+        kind = meter.partition(",")[0].partition(" energy")[0]
+        label = f"{kind}, W"
+        below.stairs(watts, seconds, color=colour, linestyle=style, label=label, baseline=None)
         highest = max(highest, *watts)
     title = SIMULATED_LABEL if power.simulated else "; ".join(power.watts)
     below.set_title(title, fontsize=9)
-    below.set(xlabel="time since the start, s", ylabel="power, W")
+    below.set(xlabel="time since the start, s", ylabel="power, W", xlim=(0, None))
     below.set_ylim(0, highest * 1.4 or 1)
-    below.set_xlim(left=0)
     below.legend(loc="upper right", ncols=2, fontsize=9)
 
 
@@ -241,26 +172,16 @@ def _life(timeline: Timeline, axes: Any, ink: str) -> None:
     scale, unit = _unit([float(v) for v in sum(means.values(), np.zeros(len(rows)))], None)
     for number, (name, mean) in enumerate(means.items()):
         colour, hatch = _LIFE_STYLES[number % len(_LIFE_STYLES)]
-        axes.bar(
-            edges[:-1],
-            mean / scale,
-            widths,
-            bottom,
-            align="edge",
-            label=name,
-            color=colour,
-            hatch=hatch,
-            edgecolor=_GRID,
-            linewidth=0,
-        )
+        look = {"color": colour, "hatch": hatch, "edgecolor": GRID, "linewidth": 0}
+        axes.bar(edges[:-1], mean / scale, widths, bottom, align="edge", label=name, **look)
         bottom = bottom + mean / scale
     axes.set(
         title="Where the time goes",
         xlabel="time of the answer since the start, s",
         ylabel=f"time of a request, {unit}",
+        xlim=(0, edges[-1] or None),
+        ylim=(0, (float(bottom.max()) or 1.0) * 1.4),
     )
-    axes.set_xlim(0, edges[-1] or None)
-    axes.set_ylim(0, (float(bottom.max()) or 1.0) * 1.4)
     axes.legend(loc="upper left", ncols=3, fontsize=8)
 
 
@@ -275,13 +196,10 @@ def _batch(timeline: Timeline, axes: Any, ink: str) -> None:
     axes.plot(seconds, running, color=BLUE, label="in a step")
     axes.plot(seconds, queue, color=ORANGE, linestyle="--", label="waiting")
     axes.set(title="Batch and KV cache", xlabel="time since the start, s", ylabel="requests")
-    axes.set_xlim(left=0)
-    axes.set_ylim(0, max(float(running.max()), float(queue.max()), 1.0) * 1.3)
+    axes.set(xlim=(0, None), ylim=(0, max(float(running.max()), float(queue.max()), 1.0) * 1.3))
     share = axes.twinx()
     share.plot(seconds, kv_share * 100, ":", color=GREEN, linewidth=2.2, label="KV cache, %")
-    share.set_ylim(0, 130)
-    share.set_yticks(range(0, 101, 25))
-    share.set_ylabel("KV cache, %")
+    share.set(ylim=(0, 130), yticks=range(0, 101, 25), ylabel="KV cache, %")
     share.spines["right"].set_visible(True)
     lines = [*axes.get_lines(), *share.get_lines()]
     axes.legend(handles=lines, loc="upper center", ncols=3, fontsize=8)
@@ -326,8 +244,7 @@ def plot_peak(search: PeakSearch, limits: TokenLimits, title: str, path: Path) -
         if peak_qps is not None:
             label = f"{'peak' if search.bounded else 'at least'} {peak_qps:g} queries/s"
             axis.axvline(peak_qps, color=GREEN, linewidth=1, label=label)
-        axis.set_ylabel(name)
-        axis.set_ylim(bottom=0)
+        axis.set(ylabel=name, ylim=(0, None))
         axis.legend(fontsize="small")
     axes[-1].set_xlabel("target rate, queries/s")
     figure.suptitle(title)
@@ -374,8 +291,7 @@ def plot_subjects(by_subject: Mapping[str, float], overall: float, title: str, p
             axis.text(105, first, domain, color=colour, weight="bold", va="center", ha="right")
     axis.axvline(overall, color="black", linewidth=1.2, label=f"overall {overall:.1f}%")
     axis.axvline(CHANCE, color="grey", linewidth=1, linestyle=":", label=f"guessing {CHANCE:.0f}%")
-    axis.set_xlim(0, 106)
-    axis.set_ylim(min(heights) - 1, max(heights) + 1)
+    axis.set(xlim=(0, 106), ylim=(min(heights) - 1, max(heights) + 1))
     axis.set_xlabel("right answers, percent")
     axis.set_title(title, fontsize=10)
     figure.legend(loc="outside lower center", ncols=2, fontsize="small")

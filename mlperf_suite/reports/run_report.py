@@ -17,7 +17,6 @@ from mlperf_suite.reports.accuracy_sections import (
     mmlu_blocks,
     mmlu_lines,
 )
-from mlperf_suite.reports.formats import count, duration
 from mlperf_suite.reports.machine_sections import (
     endpoint_sections,
     energy_sections,
@@ -33,19 +32,21 @@ from mlperf_suite.reports.performance_sections import (
     speed_sections,
     time_sections,
 )
-from mlperf_suite.reports.plots import Plot
 from mlperf_suite.reports.sections import (
     Block,
     Cell,
     ColumnKind,
     Paragraph,
     Picture,
+    Plot,
     Points,
     Row,
     Section,
     Style,
     Table,
     Words,
+    count,
+    duration,
     fact_table,
     paragraphs,
     record_table,

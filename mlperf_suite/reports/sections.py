@@ -6,13 +6,16 @@ may come from a run (model output, names of files, a server's words): the render
 
 from __future__ import annotations
 
+import io
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from mlperf_suite.reports.plots import Plot
-
+_INK, GRID = "#101112", "#909192"
+"""Placeholders for the page's colours in inline SVG."""
+_INKED = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
+NOT_REPORTED = "not reported"
 Style = Literal["", "note", "ok", "open", "bad"]
 ColumnKind = Literal["text", "number", "words", "soft", "label", "badge", "rule", "unit", "what"]
 
@@ -83,6 +86,58 @@ class Tiles:
 
     rows: Sequence[Row]
     page_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A plot: its file name, its caption and the function that draws it on matplotlib axes.
+
+    `panels`: stacked axes that share their x axis; if there are several, `draw` gets all of them.
+    """
+
+    name: str
+    caption: str
+    draw: Any
+    panels: int = 1
+
+    def figure(self, ink: str, grid: str) -> Any:
+        """The drawn figure, with text in `ink` and grid lines in `grid`."""
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+
+        style: Any = {
+            **dict.fromkeys(_INKED, ink),
+            "font.size": 10,
+            "grid.color": grid,
+            "grid.alpha": 0.25,
+            "axes.axisbelow": True,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "legend.frameon": False,
+        }
+        with mpl.rc_context(style):
+            figure = Figure(figsize=(5.2, 3.2 + 2.0 * (self.panels - 1)), layout="constrained")
+            axes = figure.subplots(self.panels, sharex=True)
+            for panel in figure.axes:
+                panel.grid(True)
+            self.draw(axes, ink)
+        return figure
+
+    def png(self, path: Path) -> None:
+        """Write the plot as an image with a white background."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.figure("black", "#808080").savefig(path, dpi=130, facecolor="white")
+
+    def svg(self) -> str:
+        """The plot as an SVG element; text, axes and grid take the surrounding text's colour."""
+        import matplotlib as mpl
+
+        text = io.StringIO()
+        with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": self.name}):
+            figure = self.figure(_INK, GRID)
+            figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
+        _, _, body = text.getvalue().partition("<svg")
+        return "<svg" + body.replace(_INK, "currentColor").replace(GRID, "currentColor")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,3 +239,43 @@ def notes(lines: Iterable[str]) -> list[Paragraph]:
 def paragraphs(lines: Iterable[str]) -> list[Paragraph]:
     """Plain lines."""
     return [Paragraph(line) for line in lines]
+
+
+# How figures are written
+
+
+def decimal(value: float | None, digits: int = 2) -> str:
+    """A figure with this many digits after the point."""
+    return NOT_REPORTED if value is None else f"{value:,.{digits}f}"
+
+
+def significant(value: float | None) -> str:
+    """A figure in four significant digits, large ones whole: a token can take 0.0001 J or 100 J."""
+    if value is None:
+        return "not known"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def percentage(share: float | None) -> str:
+    """A share in percent with one decimal."""
+    return NOT_REPORTED if share is None else f"{share * 100:,.1f}%"
+
+
+def count(number: int, noun: str) -> str:
+    """A number with its noun, in the plural unless it is 1."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def duration(seconds: float) -> str:
+    """A duration in a suitable unit."""
+    for unit, length in (("days", 86_400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:,.1f} {unit}"
+    return f"{seconds:,.1f} s"
+
+
+def in_unit(value: float, unit: str) -> str:
+    """A score or its limit without its unit: percentages with four decimals, as in the rules; whole
+    numbers whole."""
+    whole = unit != "%" and float(value).is_integer()
+    return f"{value:,.0f}" if whole else f"{value:,.4f}"
