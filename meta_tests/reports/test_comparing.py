@@ -171,7 +171,10 @@ def test_answers_that_cannot_be_read_break_nothing(
 
 
 def test_a_name_that_begins_a_formula_is_drawn(tmp_path: Path, compare: Any) -> None:
-    compare(make_run(tmp_path / "$one"), make_run(tmp_path / r"$\frac{"))
+    names = ["$one$", r"$\frac{$"]
+    _, page = compare(*(make_run(tmp_path / name) for name in names))
+    for number, name in enumerate(names, 1):
+        assert page.count(f">{number}: {name}</text>") == page.count("<svg") > 0
 
 
 def test_a_client_bound_run_has_figures_and_is_compared_with_nothing(

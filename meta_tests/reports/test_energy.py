@@ -18,9 +18,8 @@ from mlperf_suite.energy.cost import CostFigures
 from mlperf_suite.energy.energy_figures import Curve, EnergyFigures, KindFigures, write_curve
 from mlperf_suite.energy.meters import NVML_LABEL, RAPL_LABEL, SIMULATED_LABEL
 from mlperf_suite.loadgen.timeline import write_timeline
-from mlperf_suite.reports.index_page import write_index
 from mlperf_suite.reports.sections import significant
-from mlperf_suite.reports.writing import write_reports
+from mlperf_suite.reports.writing import write_index, write_reports
 from mlperf_suite.results.run_folder import read_summary, write_json
 from mlperf_suite.results.schema import Meta, PerformanceFigures, Run, Summary
 

@@ -15,10 +15,10 @@ from meta_tests.reports.outputs import (
 )
 from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, RemoteRun
 from mlperf_suite.reports.html import html_page
-from mlperf_suite.reports.index_page import index_html, index_markdown
 from mlperf_suite.reports.machine_sections import remote_note
 from mlperf_suite.reports.markdown import markdown_text
 from mlperf_suite.reports.run_report import mmlu_sections
+from mlperf_suite.reports.writing import index_html, index_markdown
 from mlperf_suite.results.kept_runs import read_entries, trends_of
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import (

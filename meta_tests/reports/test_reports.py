@@ -28,21 +28,22 @@ from meta_tests.reports.outputs import (
 )
 from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.errors import UsageError
+from mlperf_suite.judging.verdict_group import VerdictGroup
 from mlperf_suite.loadgen.logs import DetailLog
 from mlperf_suite.loadgen.timeline import EngineLoad, Timeline, write_timeline
-from mlperf_suite.reports.ci_properties import metrics
+from mlperf_suite.plugin.ci_reports import metrics
 from mlperf_suite.reports.comparison import PLOT_FORMATS
 from mlperf_suite.reports.html import html_page
-from mlperf_suite.reports.index_page import write_index
 from mlperf_suite.reports.markdown import markdown_text
 from mlperf_suite.reports.performance_sections import peak_line
 from mlperf_suite.reports.plots import plots_of
 from mlperf_suite.reports.run_report import mmlu_sections
 from mlperf_suite.reports.sections import Block, Column, Paragraph, Table
-from mlperf_suite.reports.terminal import terminal_view
-from mlperf_suite.reports.writing import write_reports, write_samples
+from mlperf_suite.reports.terminal import judged_table, terminal_view
+from mlperf_suite.reports.writing import write_index, write_reports, write_samples
 from mlperf_suite.results import typed_json
 from mlperf_suite.results.bottlenecks import percent
 from mlperf_suite.results.kept_runs import read_entries, trends_of
@@ -332,6 +333,18 @@ def test_beside_a_verdict_that_did_not_pass_stands_what_the_rule_demands(status:
     assert terminal.count("result_valid") == terminal.count("a_rule_of_another_suite") == 1
 
 
+def test_a_rule_that_failed_in_judged_logs_is_told_with_its_sentence() -> None:
+    assert MIN_DURATION is not None
+    names = ("min_duration", "run_2-min_duration", "a_rule_of_another_suite")
+    verdicts = tuple(Verdict(name, "failed", "10 s", "600 s") for name in names)
+    run = VerdictGroup("Performance", ROUNDS["v6.1"], None, None, verdicts, ("performance",) * 3)
+    screen = io.StringIO()
+    Console(file=screen, width=80).print(judged_table([run, run]), soft_wrap=True)
+    line = f"Performance v6.1: 0 passed, 3 failed: {', '.join(names)}"
+    demand = f"min_duration: {MIN_DURATION.sentence}"
+    assert screen.getvalue().splitlines() == [line, line, demand]
+
+
 # Foreign and broken summaries
 
 
@@ -536,9 +549,11 @@ def test_a_run_without_figures_is_a_row_with_its_reason_and_failed_rules(
     assert rows[1][:3] == [good.name, "complete", "100.00"]
     assert rows[2][:2] == [dead.name, "failed: the engine | did not load"]
     assert set(rows[2][2:]) == {"not reported"}
-    _, rules = text[text.index("Failed rules:") :].replace("\\", "").split("\n\n")[:2]
-    line = f"- {dead.name}: result_valid: found INVALID, required VALID (too | short)"
-    assert rules == line
+    _, rules = text[text.index("Failed rules:") :].replace("\\", "").strip().split("\n\n")[:2]
+    rule = rule_named("result_valid")
+    assert rule is not None
+    failure = f"- {dead.name}: result_valid: found INVALID, required VALID (too | short)"
+    assert rules == f"{failure} ({rule.sentence})"
     assert plot.exists()
     assert main(["compare", str(dead), str(good), "--plot", str(plot)]) == 2
     assert "the run has no figures to compare (failed)" in capsys.readouterr().err

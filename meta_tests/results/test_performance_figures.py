@@ -20,7 +20,7 @@ from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.loadgen.logs import DetailLog, parse_detail, read_logs
 from mlperf_suite.loadgen.timeline import Timeline, read_timeline
-from mlperf_suite.reports.ci_properties import metrics
+from mlperf_suite.plugin.ci_reports import metrics
 from mlperf_suite.reports.html import html_page
 from mlperf_suite.reports.markdown import markdown_text
 from mlperf_suite.reports.performance_sections import times_line

@@ -26,7 +26,7 @@ from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.profiling import ranges
 from mlperf_suite.profiling.trace import Operation
-from mlperf_suite.reports.index_page import index_markdown
+from mlperf_suite.reports.writing import index_markdown
 from mlperf_suite.results.baseline import load_baselines
 from mlperf_suite.results.kept_runs import read_entries, trends_of
 from mlperf_suite.results.record import RunKey
@@ -322,7 +322,7 @@ def test_a_run_that_cannot_be_written_says_so_in_the_room_kept_for_it(
     assert session.suite.make(ACCURACY).ok
     result = session.suite.results[0]
     assert (result.folder.path / LAST_WORD).stat().st_size == 16 * 1024
-    for at in ("reports.writing.write_reports", "reports.index_page.write_index"):
+    for at in ("reports.writing.write_reports", "reports.writing.write_index"):
         monkeypatch.setattr(f"mlperf_suite.{at}", full_disk)
         with pytest.raises(OSError):
             session.suite._recorder.write(result)

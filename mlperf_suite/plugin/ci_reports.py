@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from mlperf_suite.plugin.cases import LoadGenClock, step_of
 from mlperf_suite.plugin.lifecycle import SUITE
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.outcomes import VERDICT, make
-from mlperf_suite.reports.ci_properties import metrics, suite_properties
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.schema import Meta, Summary
 from mlperf_suite.rules.verdict import Verdict
@@ -22,8 +22,49 @@ from mlperf_suite.session.suite import Suite
 
 _BENCHMARK_COLUMNS = ("mean", "stddev", "ops", "rounds")
 """The columns of pytest-benchmark's table; all of them would need more than 80 columns."""
+_META = ("benchmark", "category", "scenario", "model", "dataset", "round", "profile", "label")
+_VERSIONS = ("vllm_version", "loadgen_version", "torch_version", "python_version", "cpu", "gpus")
+_RATES = ("tokens_per_sec", "samples_per_sec", "qps", "duration_s", "total_new_tokens")
+_TIMES = ("latency_ms", "ttft_ms", "tpot_ms")
 _ATTACHED = pytest.StashKey[set[str]]()
 _LAST = pytest.StashKey[dict[tuple[str, str], str]]()
+
+
+# A run as flat names and values
+
+
+def _suite_properties(meta: Meta, system: Mapping[str, object]) -> dict[str, str]:
+    """The same for every test of a session: model, round, profile, versions, hardware."""
+    facts: dict[str, object] = {name: getattr(meta, name) for name in _META}
+    facts |= {name: system.get(name) for name in _VERSIONS}
+    return {
+        name: ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        for name, value in facts.items()
+        if value not in (None, [])
+    }
+
+
+def metrics(summary: Summary, mode: str) -> dict[str, float]:
+    """The figures of one mode's run: rates per second, times in ms, scores in their own unit.
+
+    Percentiles are named like `ttft_ms_p99`; figures that the run does not have are left out.
+    `latency_ms_early_stopping` is early stopping's estimate of the percentile that the scenario is
+    judged at, `ttft_more_queries` the number of additional queries that a Server run would have
+    needed.
+    """
+    run, figures = summary.run, dict[str, float | None]()
+    performance = run.performance if mode == "performance" else None
+    if performance is not None:
+        figures |= {name: getattr(performance, name) for name in _RATES}
+        for times in _TIMES:
+            percentiles = getattr(performance, times) or {}
+            figures |= {f"{times}_{name}": value for name, value in percentiles.items()}
+        if early := performance.early_stopping:
+            figures |= {f"{n}_ms_early_stopping": v for n, v in early.estimates_ms.items()}
+            figures |= {f"{n}_more_queries": v for n, v in early.more_queries.items()}
+    elif mode == "accuracy" and run.accuracy is not None:
+        figures |= {score.name: score.value for score in run.accuracy.scores}
+    return {name: value for name, value in figures.items() if value is not None}
 
 
 # Of every test
@@ -74,19 +115,15 @@ def _tell(item: pytest.Item) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _suite_properties(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -> None:
+def _record_suite_properties(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -> None:
     suite = pytestconfig.stash.get(SUITE, None)
     report_dir = pytestconfig.getoption("allure_report_dir", None)
     if suite is None or not (pytestconfig.getoption("xmlpath") or report_dir):
         return
     settings = suite.settings
-    meta = Meta(
-        model=settings.model,
-        dataset=settings.dataset,
-        round=settings.round.name,
-        profile=settings.profile,
-    )
-    properties = suite_properties(meta, describe_system())
+    meta = Meta(model=settings.model, dataset=settings.dataset)
+    meta = replace(meta, round=settings.round.name, profile=settings.profile)
+    properties = _suite_properties(meta, describe_system())
     record = request.getfixturevalue("record_testsuite_property")
     for name, value in properties.items():
         record(name, value)
@@ -117,9 +154,9 @@ def _tell_allure(
     if key is None:
         return
     category = BENCHMARKS[key.benchmark].category
-    allure.dynamic.label("benchmark", key.benchmark)
-    allure.dynamic.label("category", category)
-    allure.dynamic.label("scenario", key.scenario)
+    labels = {"benchmark": key.benchmark, "category": category, "scenario": key.scenario}
+    for name, value in labels.items():
+        allure.dynamic.label(name, value)
     allure.dynamic.parent_suite(key.benchmark)
     allure.dynamic.suite(key.scenario)
     allure.dynamic.sub_suite(key.mode)
@@ -173,20 +210,18 @@ def benchmarked_run(request: pytest.FixtureRequest, benchmark: Any, suite: Suite
     make(request.config, key, "benchmark")
     summary, _ = _summary(suite, key) or (Summary(), None)
     performance = summary.run.performance
-    rates = [
-        run.samples_per_sec for run in ((performance, *performance.repeats) if performance else ())
-    ]
-    if performance is None or not rates[0]:
+    if performance is None or not performance.samples_per_sec:
         pytest.skip("LoadGen reported no rate")
     clock: LoadGenClock = request.node.get_closest_marker("benchmark").kwargs["timer"]
+    rates = [run.samples_per_sec for run in (performance, *performance.repeats)]
     seconds = [1 / rate for rate in rates if rate]
     to_come = iter(seconds)
 
     def go_on() -> None:
         clock.now_s += next(to_come)
 
-    benchmark.extra_info.update(suite_properties(summary.meta, summary.system))
+    benchmark.extra_info.update(_suite_properties(summary.meta, summary.system))
     benchmark.extra_info.update(metrics(summary, "performance"))
     benchmark.extra_info["valid"] = performance.valid
     benchmark.pedantic(go_on, rounds=len(seconds))
-    return float(rates[0])
+    return float(performance.samples_per_sec)

@@ -36,35 +36,39 @@ def accuracy_section(summary: Summary, samples: Sequence[Mapping[str, str]] = ()
     `samples`: each with `index`, `input`, `answer` and `reference`.
     """
     accuracy = summary.run.accuracy
-    blocks: list[Block] = []
+    blocks: list[Block] = [*notes(["No accuracy result."])]
     brief: list[str] = []
-    if accuracy is None:
-        blocks += notes(["No accuracy result."])
-    else:
-        blocks += _scores(accuracy, summary.verdicts)
-        brief = _score_lines(accuracy)
+    if accuracy is not None:
+        blocks = _scores(accuracy, summary.verdicts)
+        figures = [(s, in_unit(s.value, s.unit)) for s in accuracy.scores]
+        scores = [f"{s.name} {value}" for s, value in figures if s.is_percentage]
+        rest = [f"{value} {s.unit}" for s, value in figures if not s.is_percentage]
+        brief = [", ".join(words) for words in (scores, rest) if words]
     if samples:
-        quotes = [_answer(sample) for sample in samples]
+        names = ("The input begins", "The model's answer", "The reference")
+        texts = [(s["input"], s["answer"], s["reference"]) for s in samples]
+        quotes = [
+            Quote(f"Sample {sample['index']}", list(zip(names, of_sample, strict=True)))
+            for sample, of_sample in zip(samples, texts, strict=True)
+        ]
         blocks.append(Quotes(quotes, "Answers of the model, as it gave them", folded=True))
     return Section("How accurate?", blocks, brief=paragraphs(brief))
 
 
 def _scores(accuracy: AccuracyFigures, verdicts: Sequence[Verdict]) -> list[Block]:
     requirements = {
-        verdict.rule: f"not judged: {verdict.why}"
-        if verdict.status == "not judged"
-        else verdict.required
-        for verdict in verdicts
+        v.rule: f"not judged: {v.why}" if v.status == "not judged" else v.required for v in verdicts
     }
     units = Counter(score.unit for score in accuracy.scores)
     rows, rest = [], []
     for score in accuracy.scores:
         requirement = requirements.get(f"accuracy_{score.name.lower()}") or _range(score)
+        value = in_unit(score.value, score.unit)
         if requirement or score.is_percentage:
-            row: dict[str, Cell] = {"score": score.name, "found": in_unit(score.value, score.unit)}
-            rows.append(row | {"unit": score.unit, "required": requirement or "not judged"})
+            row: dict[str, Cell] = {"score": score.name, "found": value, "unit": score.unit}
+            rows.append(row | {"required": requirement or "not judged"})
         else:
-            words = f"{in_unit(score.value, score.unit)} {score.unit}".strip()
+            words = f"{value} {score.unit}".strip()
             rest.append(words if units[score.unit] == 1 else f"{score.name} {words}")
     table = record_table(rows, ["score", "unit", "required"], style="small")
     return [*table, *notes([f"{', '.join(rest)}."] if rest else [])]
@@ -76,21 +80,6 @@ def _range(score: ScoreFigures) -> str:
     if low is None:
         return "" if high is None else f"at most {high}"
     return f"at least {low}" if high is None else f"{low} to {high}"
-
-
-def _score_lines(accuracy: AccuracyFigures) -> list[str]:
-    scores = [f"{s.name} {in_unit(s.value, s.unit)}" for s in accuracy.scores if s.is_percentage]
-    rest = [f"{in_unit(s.value, s.unit)} {s.unit}" for s in accuracy.scores if not s.is_percentage]
-    return [line for line in (", ".join(scores), ", ".join(rest)) if line]
-
-
-def _answer(sample: Mapping[str, str]) -> Quote:
-    texts = (
-        ("The input begins", sample["input"]),
-        ("The model's answer", sample["answer"]),
-        ("The reference", sample["reference"]),
-    )
-    return Quote(f"Sample {sample['index']}", texts)
 
 
 # MMLU
@@ -115,18 +104,15 @@ def mmlu_blocks(mmlu: MmluFigures) -> list[Block]:
         }
         for domain, score in mmlu.by_domain.items()
     ]
-    table = record_table(domains, ["domain"], style="")
-    return [*paragraphs(lines), *table, *notes([_mmlu_speed(mmlu)])]
-
-
-def _mmlu_speed(mmlu: MmluFigures) -> str:
     rate = mmlu.questions_per_sec
-    p50, p99 = (mmlu.latency_ms.get(name) for name in ("p50", "p99"))
-    return (
+    p50, p99 = (decimal(mmlu.latency_ms.get(name), 0) for name in ("p50", "p99"))
+    speed = (
         f"{f'{rate:.2f} questions/s, ' if rate is not None else ''}"
         f"{decimal(mmlu.tokens, 0)} prompt tokens, of which {decimal(mmlu.cached_tokens, 0)} "
-        f"came from the prefix cache; latency p50 {decimal(p50, 0)} ms, p99 {decimal(p99, 0)} ms."
+        f"came from the prefix cache; latency p50 {p50} ms, p99 {p99} ms."
     )
+    table = record_table(domains, ["domain"], style="")
+    return [*paragraphs(lines), *table, *notes([speed])]
 
 
 def mmlu_lines(mmlu: MmluFigures) -> list[str]:

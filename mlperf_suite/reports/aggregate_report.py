@@ -9,7 +9,6 @@ from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from mlperf_suite.reports.html import html_page
 from mlperf_suite.reports.markdown import markdown_text
@@ -35,7 +34,7 @@ from mlperf_suite.reports.sections import (
     record_table,
 )
 from mlperf_suite.results.aggregate import Aggregate, AggregateNode, Scaling, ScenarioFigures
-from mlperf_suite.results.schema import CONFIDENCE, Percentiles
+from mlperf_suite.results.schema import CONFIDENCE
 
 REPORT_MD, REPORT_HTML = "aggregate.md", "aggregate.html"
 ALL = "all nodes"
@@ -145,12 +144,9 @@ def _node_table(figures: ScenarioFigures) -> Table:
     ]
     # An aggregate is not a result, whatever its nodes' runs are.
     records.append({"node": ALL, "valid": "no result"} | _rates(figures, 1.0, unit))
+    empty = {"", NOT_REPORTED}
+    names = [name for name in records[0] if {record[name] for record in records} - empty]
     (table,) = record_table(records, kinds={"node": "label", "valid": "words"})
-    names = [
-        name
-        for name in records[0]
-        if any(record[name] not in ("", NOT_REPORTED) for record in records)
-    ]
     return _with_columns(replace(table, total=True), names)
 
 
@@ -162,16 +158,12 @@ def _rates(
         "share": percentage(share),
         rate_unit: decimal(figures.samples_per_sec),
         "target, queries/s": decimal(figures.target_qps),
-        "TTFT p99, ms": _p99(figures.ttft_ms),
-        "TPOT p99, ms": _p99(figures.tpot_ms),
-        "latency p99, ms": _p99(figures.latency_ms),
+        "TTFT p99, ms": decimal((figures.ttft_ms or {}).get("p99")),
+        "TPOT p99, ms": decimal((figures.tpot_ms or {}).get("p99")),
+        "latency p99, ms": decimal((figures.latency_ms or {}).get("p99")),
         "requests": f"{figures.requests:,}",
         "tokens": f"{figures.tokens:,}",
     }
-
-
-def _p99(percentiles: Percentiles | None) -> str:
-    return decimal((percentiles or {}).get("p99"))
 
 
 def _with_columns(table: Table, names: Collection[str]) -> Table:
@@ -223,8 +215,7 @@ def _plot(figures: ScenarioFigures) -> Plot | None:
     names = [f"{number}: {node.node}" for number, node in enumerate(figures.nodes, 1)]
     names = [name if len(name) <= 24 else f"{name[:23]}…" for name in names]
     colours = [ORANGE if node.node == slowest else BLUE for node in figures.nodes]
-    bars = dict(zip(names, values, strict=True))
-    draw: Any = partial(draw_bars, bars, colours, "tokens/s")
+    draw = partial(draw_bars, dict(zip(names, values, strict=True)), colours, "tokens/s")
     return Plot(f"nodes_{figures.scenario.lower()}", caption, draw)
 
 

@@ -20,15 +20,17 @@ from mlperf_suite.reports.sections import (
     Quotes,
     Section,
     Table,
+    Words,
     columns,
     decimal,
     notes,
-    paragraphs,
 )
 from mlperf_suite.results.baseline import BaselineRun, answer_scores
 from mlperf_suite.results.comparability import SAMPLE_FACTS, differences
 from mlperf_suite.results.regression import Metric, metrics_of, samples_of
 from mlperf_suite.results.run_folder import read_object
+from mlperf_suite.results.schema import RegressionFigures
+from mlperf_suite.rules import rule_named
 from mlperf_suite.rules.verdict import in_words
 
 PLOT_FORMATS = (".png", ".svg", ".pdf")
@@ -74,18 +76,26 @@ def _name(run: BaselineRun) -> str:
 
 def _every_run(runs: Sequence[BaselineRun], max_regression: float) -> Section:
     first, metrics = runs[0], _metrics(runs)
-    names = [_metric_name(metric) for metric, _ in metrics]
+    names = [m.label if m.label == m.unit else f"{m.label}, {m.unit}" for m, _ in metrics]
     rows = []
     for number, run in enumerate(runs):
-        changes = _changes(first, run, max_regression)[0] if number else {}
         cells = [_name(run), _status(run)]
+        regression = _regression(first, run, max_regression) if number else RegressionFigures()
         for metric, values in metrics:
-            change = changes.get(metric.name)
-            cells.append(decimal(values[number]) + (f", {change}" if change else ""))
+            change = regression.of(metric.name)
+            words = f", {change.words} {change.outcome}" if change else ""
+            cells.append(f"{decimal(values[number])}{words}")
         rows.append(cells)
     table = Table(columns(["run", "status", *names]), rows, style="wide whole-words")
     note = notes(["The first is what the others are compared with."])
-    plots = [_bars(runs, metric, values) for metric, values in metrics]
+    plots = [
+        Plot(
+            f"compare_{metric.name}",
+            f"{metric.label} of each run, {metric.unit}.",
+            partial(_draw, runs, metric, values),
+        )
+        for metric, values in metrics
+    ]
     return Section("Every run", [*note, table, *([Plots(plots)] if plots else [])])
 
 
@@ -99,26 +109,18 @@ def _metrics(runs: Sequence[BaselineRun]) -> list[tuple[Metric, list[float | Non
     return rows
 
 
-def _metric_name(metric: Metric) -> str:
-    return metric.label if metric.label == metric.unit else f"{metric.label}, {metric.unit}"
-
-
 def _status(run: BaselineRun) -> str:
     meta = run.summary.meta
     words = ", ".join(filter(None, [meta.status, run.summary.no_result]))
     return f"{words}: {meta.reason}" if meta.reason else words
 
 
-def _changes(
-    first: BaselineRun, run: BaselineRun, max_regression: float
-) -> tuple[dict[str, str], list[str]]:
-    """By metric, its change against the first run; and a note on what limits the comparison."""
+def _regression(first: BaselineRun, run: BaselineRun, max_regression: float) -> RegressionFigures:
+    """A run's changes against the first run; none for another benchmark or scenario."""
     if first.kind != run.kind:
-        return {}, []
+        return RegressionFigures()
     folder = run.folder or Path(run.label)
-    regression = first.judge(run.summary, folder, max_regression, allow_different=True)
-    changes = {change.metric: f"{change.words} {change.outcome}" for change in regression.metrics}
-    return changes, [regression.note] if regression.note else []
+    return first.judge(run.summary, folder, max_regression, allow_different=True)
 
 
 def losses(first: BaselineRun, run: BaselineRun, max_regression: float) -> list[str]:
@@ -152,11 +154,13 @@ def _sample_differences(first: BaselineRun, run: BaselineRun) -> list[str]:
 
 def _differences(first: BaselineRun, run: BaselineRun, max_regression: float) -> list[str]:
     lines = first.differences(run.identity, (_name(first), _name(run)))
-    if run is not first:
-        lines += _changes(first, run, max_regression)[1]
+    if run is not first and (note := _regression(first, run, max_regression).note):
+        lines.append(note)
     if urls := _urls(run):
-        where = f"hardware: not known for the servers of {_name(run)} ({urls})"
-        lines.append(f"{where}; the machine in its results is the client's")
+        lines.append(
+            f"hardware: not known for the servers of {_name(run)} ({urls}); the machine in its "
+            "results is the client's"
+        )
     return lines
 
 
@@ -166,13 +170,16 @@ def _urls(run: BaselineRun) -> str:
     return ", ".join(dict.fromkeys(in_words(e.url) for side in remote for e in side.endpoints))
 
 
-def _failures(run: BaselineRun) -> list[str]:
+def _failures(run: BaselineRun) -> list[Words]:
+    """Each rule that failed, with what it demands."""
     lines = []
     for verdict in run.summary.verdicts:
         if verdict.status == "failed":
             why = f" ({verdict.why})" if verdict.why else ""
             words = f"found {verdict.found}, required {verdict.required}{why}"
-            lines.append(f"{_name(run)}: {verdict.rule}: {words}")
+            rule = rule_named(verdict.rule)
+            demand = (f"({rule.sentence})",) if rule else ()
+            lines.append(Words(f"{_name(run)}: {verdict.rule}: {words}", demand))
     return lines
 
 
@@ -208,25 +215,14 @@ def _client_note(run: BaselineRun) -> list[str]:
 
 
 def _word_rows(before: BaselineRun, after: BaselineRun) -> list[_Row]:
-    rows = []
-    for name, describe in (("engine", _engine), ("where", _where), ("label", _label)):
-        values = describe(before), describe(after)
-        if any(values):
-            rows.append((name, *values, ""))
-    return rows
-
-
-def _engine(run: BaselineRun) -> str:
-    engine = run.config.engine if run.config else None
-    return f"{engine.name} {engine.version}" if engine else ""
-
-
-def _where(run: BaselineRun) -> str:
-    return _urls(run) or "in the suite's process"
-
-
-def _label(run: BaselineRun) -> str:
-    return run.summary.meta.label or ""
+    pair = before, after
+    engines = [run.config.engine if run.config else None for run in pair]
+    words = {
+        "engine": [f"{engine.name} {engine.version}" if engine else "" for engine in engines],
+        "where": [_urls(run) or "in the suite's process" for run in pair],
+        "label": [run.summary.meta.label or "" for run in pair],
+    }
+    return [(name, *values, "") for name, values in words.items() if any(values)]
 
 
 def _figure_rows(before: BaselineRun, after: BaselineRun) -> list[_Row]:
@@ -271,8 +267,7 @@ def _answer_blocks(before: BaselineRun, after: BaselineRun) -> list[Block]:
     if before.folder and after.folder and same_data:
         metric, pairs = _answer_pairs(before.folder, after.folder)
     if not pairs:
-        line = "There are no answers to the same samples that both runs kept."
-        return [*paragraphs([line])]
+        return [Paragraph("There are no answers to the same samples that both runs kept.")]
     unequal = [pair for pair in pairs if pair.answers[0] != pair.answers[1]]
     identical = len(pairs) - len(unequal)
     blocks: list[Block] = [Paragraph(f"{identical:,} of {len(pairs):,} answers are identical.")]
@@ -327,17 +322,8 @@ def _answers(folder: Path) -> dict[int, tuple[int, str]]:
 # The plot
 
 
-def _bars(runs: Sequence[BaselineRun], metric: Metric, values: Sequence[float | None]) -> Plot:
-    caption = f"{metric.label} of each run, {metric.unit}."
-    return Plot(f"compare_{metric.name}", caption, partial(_draw, runs, metric, values))
-
-
 def _draw(
-    runs: Sequence[BaselineRun],
-    metric: Metric,
-    values: Sequence[float | None],
-    axes: Any,
-    ink: str,
+    runs: Sequence[BaselineRun], metric: Metric, values: Sequence[float | None], axes: Any, ink: str
 ) -> None:
     names = [f"{number}: {_name(run)}" for number, run in enumerate(runs, 1)]
     colours = [ORANGE, *[BLUE] * (len(runs) - 1)]
@@ -353,9 +339,8 @@ def plot_comparison(runs: Sequence[BaselineRun], path: Path) -> None:
     from matplotlib.figure import Figure
 
     metrics = _metrics(runs)
-    figure = Figure(
-        figsize=(8, 0.9 + len(metrics) * (0.7 + 0.28 * len(runs))), layout="constrained"
-    )
+    height = 0.9 + len(metrics) * (0.7 + 0.28 * len(runs))
+    figure = Figure(figsize=(8, height), layout="constrained")
     axes = figure.subplots(max(len(metrics), 1), 1, squeeze=False)[:, 0]
     for axis, (metric, values) in zip(axes, metrics, strict=False):
         _draw(runs, metric, values, axis, "black")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from mlperf_suite.reports.sections import Block, Picture, Plot, Section
+from mlperf_suite.reports.sections import Picture, Plot, Section
 
 
 def html_page(sections: Sequence[Section], *, title: str = "", broad: bool = False) -> str:
@@ -35,16 +35,12 @@ def _environment() -> Any:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "kind": _kind,
+        "kind": lambda block: type(block).__name__,
         "svg": _svg,
         "data_url": _data_url,
         "whole_options": _whole_options,
     }
     return environment
-
-
-def _kind(block: Block) -> str:
-    return type(block).__name__
 
 
 def _svg(plot: Plot) -> Any:

@@ -8,7 +8,6 @@ from urllib.parse import quote
 from mlperf_suite.reports.sections import (
     Block,
     Cell,
-    Column,
     Paragraph,
     Picture,
     Plots,
@@ -29,7 +28,11 @@ def markdown_text(sections: Sequence[Section], *, headings: bool = True) -> str:
     for section in sections:
         if section.blocks and all(isinstance(block, Plots) for block in section.blocks):
             continue
-        parts += [_heading(section)] if headings else _title_line(section)
+        status = f": {escaped(section.status)}" if section.status else ""
+        if headings:
+            parts.append(f"{'#' * section.level} {escaped(section.title)}{status}")
+        elif section.level > 1:
+            parts.append(f"{escaped(section.title)}:")
         parts += filter(None, map(_block, section.blocks))
     return "\n\n".join(parts) + "\n"
 
@@ -40,15 +43,6 @@ def escaped(value: object) -> str:
     for mark in "\\`*_{}[]<>|#":
         text = text.replace(mark, "\\" + mark)
     return text
-
-
-def _heading(section: Section) -> str:
-    status = f": {escaped(section.status)}" if section.status else ""
-    return f"{'#' * section.level} {escaped(section.title)}{status}"
-
-
-def _title_line(section: Section) -> list[str]:
-    return [f"{escaped(section.title)}:"] if section.level > 1 else []
 
 
 def _block(block: Block) -> str:
@@ -78,13 +72,9 @@ def _words(cell: Cell) -> str:
 
 def _table(table: Table) -> str:
     header = _row([column.name for column in table.columns])
-    dashes = "|" + "|".join(map(_dashes, table.columns)) + "|"
-    return "\n".join([header, dashes, *map(_row, table.rows)])
+    dashes = ("---:" if column.kind == "number" else "---" for column in table.columns)
+    return "\n".join([header, f"|{'|'.join(dashes)}|", *map(_row, table.rows)])
 
 
 def _row(cells: Sequence[Cell]) -> str:
     return "| " + " | ".join(map(_words, cells)) + " |"
-
-
-def _dashes(column: Column) -> str:
-    return "---:" if column.kind == "number" else "---"

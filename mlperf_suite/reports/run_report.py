@@ -54,10 +54,7 @@ from mlperf_suite.reports.sections import (
 from mlperf_suite.results.schema import (
     Config,
     Meta,
-    PlanRow,
-    RegressionFigures,
     Summary,
-    WarmUpFigures,
 )
 from mlperf_suite.rules import rule_named
 from mlperf_suite.rules.registry import Rule
@@ -74,9 +71,10 @@ def run_sections(
 
     `samples`: a few answers, each with `index`, `input`, `answer` and `reference`.
     """
+    files = [Words(name, link=quote(name)) for name in (*summary.logs, *summary.plots)]
     return [
         _head(summary),
-        _validity(summary),
+        Section("Is it valid?", [_answer(summary)]),
         *speed_sections(summary, plots),
         *time_sections(summary, config),
         *energy_sections(summary.run),
@@ -90,7 +88,7 @@ def run_sections(
         *_run_sections(summary, config),
         _problems(summary),
         _every_rule(summary.verdicts),
-        _files(summary),
+        Section("Files", [Points(files)]),
     ]
 
 
@@ -156,37 +154,30 @@ def _head(summary: Summary) -> Section:
     return Section(title, label, 1, status)
 
 
-def _validity(summary: Summary) -> Section:
-    style, answer = _answer(summary)
-    return Section("Is it valid?", [Paragraph(answer, style=style)])
-
-
-def _answer(summary: Summary) -> tuple[Style, str]:
+def _answer(summary: Summary) -> Paragraph:
     meta, verdicts = summary.meta, summary.verdicts
-    failures = len(_with_status(verdicts, "failed"))
+    failures, passes, unjudged, shortened = (
+        len(_with_status(verdicts, status))
+        for status in ("failed", "passed", "not judged", "shortened")
+    )
+    style: Style = "bad"
     if meta.status == "failed":
-        return "bad", f"No: the run failed. {meta.reason or ''}".strip()
-    if failures:
+        answer = f"No: the run failed. {meta.reason or ''}".strip()
+    elif failures:
         reason = f" This run is {summary.no_result}." if summary.no_result else ""
-        return "bad", f"No: {count(failures, 'rule')} failed of {len(verdicts)}.{reason}"
-    if meta.profiler is not None:
-        return "bad", f"No: {summary.no_result}. No rule is judged."
-    if meta.status == "running" or not verdicts:
-        return "open", "Unknown: the run has not finished, or no rule was judged."
-    return _answer_without_failures(meta, verdicts)
-
-
-def _answer_without_failures(meta: Meta, verdicts: Sequence[Verdict]) -> tuple[Style, str]:
-    passes = len(_with_status(verdicts, "passed"))
-    unjudged = len(_with_status(verdicts, "not judged"))
-    shortened = len(_with_status(verdicts, "shortened"))
-    if not (shortened or unjudged) and meta.profile != "smoke":
-        return "ok", f"Yes: every one of {len(verdicts)} rules holds."
-    words = f"No rule failed: {count(passes, 'rule')} of {len(verdicts)} passed"
-    words += f", {unjudged} could not be judged" if unjudged else ""
-    words += f", {shortened} were shortened" if shortened else ""
-    smoke = ". A smoke run is not an MLPerf result." if meta.profile == "smoke" else "."
-    return "open", words + smoke
+        answer = f"No: {count(failures, 'rule')} failed of {len(verdicts)}.{reason}"
+    elif meta.profiler is not None:
+        answer = f"No: {summary.no_result}. No rule is judged."
+    elif meta.status == "running" or not verdicts:
+        style, answer = "open", "Unknown: the run has not finished, or no rule was judged."
+    elif not (shortened or unjudged) and meta.profile != "smoke":
+        style, answer = "ok", f"Yes: every one of {len(verdicts)} rules holds."
+    else:
+        style, answer = "open", f"No rule failed: {count(passes, 'rule')} of {len(verdicts)} passed"
+        answer += f", {unjudged} could not be judged" if unjudged else ""
+        answer += f", {shortened} were shortened" if shortened else ""
+        answer += ". A smoke run is not an MLPerf result." if meta.profile == "smoke" else "."
+    return Paragraph(answer, style=style)
 
 
 def _with_status(verdicts: Sequence[Verdict], status: Status) -> list[Verdict]:
@@ -201,7 +192,14 @@ def _names(verdicts: Sequence[Verdict], status: Status) -> str:
 
 
 def _run_sections(summary: Summary, config: Config | None) -> list[Section]:
-    run = [*_run_rows(summary.meta, config or Config()), *_warm_ups(summary.run.warm_up)]
+    run = _run_rows(summary.meta, config or Config())
+    for mode, warm_up in summary.run.warm_up.items():
+        kind = f", {warm_up.what}" if warm_up.what else ""
+        words = (
+            f"{count(warm_up.requests, 'request')}{kind}: {count(warm_up.tokens, 'token')} in "
+            f"{warm_up.elapsed_s:,.1f} s, not timed"
+        )
+        run.append((f"warm-up of {mode}", words))
     sections = [Section("What was run?", [fact_table(run)])]
     if engine := _engine_rows(config):
         sections.append(Section("The engine", [fact_table(engine)], 3))
@@ -209,10 +207,12 @@ def _run_sections(summary: Summary, config: Config | None) -> list[Section]:
         remote = is_remote(summary.run, config)
         title = "The client's machine" if remote else "The system"
         sections.append(Section(title, [fact_table(system)], 3))
-    if steps := [_step(row) for row in summary.plan]:
-        sections.append(
-            Section("The plan", record_table(steps, {"step": "text"}, style="small"), 3)
-        )
+    steps = [
+        {"step": row.what, "estimated": _length(row.estimated_s), "took": _length(row.took_s)}
+        for row in summary.plan
+    ]
+    if plan := record_table(steps, ["step"], style="small"):
+        sections.append(Section("The plan", plan, 3))
     return sections
 
 
@@ -238,19 +238,6 @@ def _run_rows(meta: Meta, config: Config) -> list[Row]:
     )
 
 
-def _warm_ups(warm_ups: Mapping[str, WarmUpFigures]) -> list[Row]:
-    """What the warm-up before each run sent, in a few words."""
-    rows = []
-    for mode, warm_up in warm_ups.items():
-        kind = f", {warm_up.what}" if warm_up.what else ""
-        words = (
-            f"{count(warm_up.requests, 'request')}{kind}: {count(warm_up.tokens, 'token')} in "
-            f"{warm_up.elapsed_s:,.1f} s, not timed"
-        )
-        rows.append((f"warm-up of {mode}", words))
-    return rows
-
-
 def _engine_rows(config: Config | None) -> list[Row]:
     """The engine's description of itself, with its actual settings."""
     engine = config.engine if config else None
@@ -262,10 +249,6 @@ def _engine_rows(config: Config | None) -> list[Row]:
         "maximum context, tokens": engine.max_model_len,
     }
     return [*_facts(facts, only_known=True), *_facts(engine.settings)]
-
-
-def _step(row: PlanRow) -> dict[str, Cell]:
-    return {"step": row.what, "estimated": _length(row.estimated_s), "took": _length(row.took_s)}
 
 
 def _length(seconds: float | None) -> str:
@@ -291,35 +274,24 @@ def _problems(summary: Summary) -> Section:
     lines = [f"The run failed: {reason}"] if reason else []
     for verdict in _with_status(verdicts, "failed"):
         why = f" ({verdict.why})" if verdict.why else ""
-        line = f"{verdict.rule}: found {verdict.found}, required {verdict.required}{why}"
-        lines.append(line)
+        lines.append(f"{verdict.rule}: found {verdict.found}, required {verdict.required}{why}")
     if shortened := _names(verdicts, "shortened"):
         lines.append(f"Shortened for smoke, therefore not met: {shortened}.")
     if unjudged := _names(verdicts, "not judged"):
         lines.append(f"Not judged: {unjudged}.")
-    lines += _regressions(summary.regression)
+    for change in summary.regression.metrics if summary.regression else ():
+        if change.outcome == "regressed":
+            lines.append(f"{change.label} regressed against the baseline: {change.words}")
     if not lines:
         return Section("Problems", paragraphs(["No problems found."]))
     return Section("Problems", [Points(lines), *_demands(verdicts)])
 
 
-def _regressions(regression: RegressionFigures | None) -> list[str]:
-    return [
-        f"{change.label} regressed against the baseline: {change.words}"
-        for change in (regression.metrics if regression else ())
-        if change.outcome == "regressed"
-    ]
-
-
 def _demands(verdicts: Sequence[Verdict]) -> list[Table]:
     """A table of what each rule that did not pass demands, by which source, and the usual fix."""
     records: list[dict[str, Cell]] = [
-        {
-            "rule": verdict.rule,
-            "demands": rule.sentence,
-            "source": _source(rule),
-            "usual fix": rule.fix,
-        }
+        {"rule": verdict.rule, "demands": rule.sentence}
+        | {"source": _source(rule), "usual fix": rule.fix}
         for verdict, rule in _rules_not_passed(verdicts)
     ]
     return _rule_table(records, "wide whole-words", "The rules that did not pass")
@@ -341,7 +313,7 @@ def _source(rule: Rule) -> str:
 def _every_rule(verdicts: Sequence[Verdict]) -> Section:
     if not verdicts:
         return Section("Every rule", paragraphs(["No rule was judged."]))
-    brief = _rule_table([_verdict(verdict) for verdict in verdicts], "")
+    brief = _verdict_table(verdicts, brief=True)
     demands = [
         Paragraph(f"{rule.sentence} ({_source(rule)})", lead=f"{verdict.rule}:")
         for verdict, rule in _rules_not_passed(verdicts)
@@ -349,17 +321,13 @@ def _every_rule(verdicts: Sequence[Verdict]) -> Section:
     return Section("Every rule", _verdict_table(verdicts), brief=[*brief, *demands])
 
 
-def _verdict(verdict: Verdict) -> dict[str, Cell]:
-    return {
-        "rule": verdict.rule,
-        "status": verdict.status,
-        "found": verdict.found,
-        "required": verdict.required,
-    }
-
-
-def _verdict_table(verdicts: Sequence[Verdict]) -> list[Table]:
-    records = [_verdict(verdict) | {"why": verdict.why} for verdict in verdicts]
+def _verdict_table(verdicts: Sequence[Verdict], *, brief: bool = False) -> list[Table]:
+    """Each rule's verdict; `brief`: without why, for the terminal."""
+    records: list[dict[str, Cell]] = []
+    for verdict in verdicts:
+        record: dict[str, Cell] = {"rule": verdict.rule, "status": verdict.status}
+        record |= {"found": verdict.found, "required": verdict.required}
+        records.append(record if brief else record | {"why": verdict.why})
     return _rule_table(records, "wide rules")
 
 
@@ -367,8 +335,3 @@ def _rule_table(records: Sequence[Mapping[str, Cell]], style: str, title: str = 
     texts = ("found", "required", "why", "demands", "source", "usual fix")
     kinds: dict[str, ColumnKind] = {"rule": "rule", "status": "badge"}
     return record_table(records, texts, kinds=kinds, style=style, title=title)
-
-
-def _files(summary: Summary) -> Section:
-    names = [*summary.logs, *summary.plots]
-    return Section("Files", [Points([Words(name, link=quote(name)) for name in names])])

@@ -13,6 +13,7 @@ from mlperf_suite.judging.judge import VerdictGroup
 from mlperf_suite.reports.run_report import closing_blocks
 from mlperf_suite.reports.sections import Block, Cell, Column, Paragraph, Section, Table
 from mlperf_suite.results.schema import Summary
+from mlperf_suite.rules import rule_named
 
 _COLOURS = {
     "passed": "green",
@@ -48,23 +49,17 @@ def terminal_view(blocks: Iterable[Block]) -> RenderableType:
 
 
 def _views(block: Block) -> list[RenderableType]:
-    match block:
-        case Paragraph():
-            return [_paragraph(block)]
-        case Table():
-            return [_table(block)]
-        case _:
-            return []
-
-
-def _paragraph(block: Paragraph) -> Text:
+    if isinstance(block, Table):
+        return [_table(block)]
+    if not isinstance(block, Paragraph):
+        return []
     text = Text(_printable(block.text), _COLOURS.get(block.style, ""))
     if block.lead:
         space = " " if block.text else ""
         text = Text.assemble((_printable(block.lead), "bold"), space, text)
     if block.status:
         text.append(", ").append(_printable(block.status), _COLOURS.get(block.status, ""))
-    return text
+    return [text]
 
 
 def _printable(text: str) -> str:
@@ -75,26 +70,27 @@ def _printable(text: str) -> str:
 def _table(block: Table) -> RichTable:
     table = RichTable(box=None, padding=(0, 1), pad_edge=False, header_style="bold")
     for column in block.columns:
+        is_name = column.kind in ("rule", "badge")
         table.add_column(
             Text(column.name),
             justify="right" if column.kind == "number" else "left",
-            no_wrap=column.kind in ("rule", "badge"),
-            overflow="ellipsis" if column.kind in ("rule", "badge") else "fold",
+            no_wrap=is_name,
+            overflow="ellipsis" if is_name else "fold",
         )
     for number, row in enumerate(block.rows, 1):
         is_total = block.total and number == len(block.rows)
-        table.add_row(*_cells(block.columns, row), style="bold" if is_total else None)
+        table.add_row(*map(_cell, block.columns, row), style="bold" if is_total else None)
     return table
 
 
-def _cells(columns: Sequence[Column], row: Sequence[Cell]) -> Iterable[Text]:
-    for column, value in zip(columns, row, strict=True):
-        text = _printable(value if isinstance(value, str) else value.text)
-        yield Text(text, _COLOURS.get(text, "") if column.kind == "badge" else "")
+def _cell(column: Column, value: Cell) -> Text:
+    text = _printable(value if isinstance(value, str) else value.text)
+    return Text(text, _COLOURS.get(text, "") if column.kind == "badge" else "")
 
 
-def judged_table(judged_runs: Iterable[VerdictGroup]) -> RenderableType:
-    """One line for each run judged from its logs, with the rules that failed."""
+def judged_table(judged_runs: Sequence[VerdictGroup]) -> RenderableType:
+    """One line for each run judged from its logs, with the rules that failed; then what these rules
+    demand."""
     lines: list[RenderableType] = []
     for run in judged_runs:
         failures = run.failed_rules
@@ -104,4 +100,7 @@ def judged_table(judged_runs: Iterable[VerdictGroup]) -> RenderableType:
         colour = _COLOURS["failed" if failures else "passed"]
         line = Text.assemble(f"{run.name} {run.round.name}: ", (counts, colour))
         lines.append(line + Text(f": {', '.join(failures)}" if failures else ""))
+    failed_rules = (rule_named(name) for run in judged_runs for name in run.failed_rules)
+    for rule in dict.fromkeys(filter(None, failed_rules)):
+        lines.append(Text.assemble((f"{rule.name}:", "bold"), f" {rule.sentence}"))
     return Group(*lines)

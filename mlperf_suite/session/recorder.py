@@ -158,7 +158,7 @@ class Recorder:
             raise
 
     def _write(self, result: Result | MmluRecord) -> None:
-        from mlperf_suite.reports.index_page import write_index
+        from mlperf_suite.reports.writing import write_index
 
         folder = result.folder
         if isinstance(result, MmluRecord):
