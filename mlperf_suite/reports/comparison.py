@@ -222,7 +222,7 @@ def _word_rows(before: BaselineRun, after: BaselineRun) -> list[_Row]:
         "where": [_urls(run) or "in the suite's process" for run in pair],
         "label": [run.summary.meta.label or "" for run in pair],
     }
-    return [(name, *values, "") for name, values in words.items() if any(values)]
+    return [(name, old, new, "") for name, (old, new) in words.items() if old or new]
 
 
 def _figure_rows(before: BaselineRun, after: BaselineRun) -> list[_Row]:

@@ -262,13 +262,15 @@ def replica_sections(
         return []
     # The terminal tells of the performance run, or else of the first.
     mode = "performance" if "performance" in runs else next(iter(runs))
-    replicas = [
+    replicas: list[dict[str, Cell]] = [
         {"run": name, "replica": str(replica.number), "node": replica.node}
-        | {"devices": replica.devices, **_share_of_run(replica), **_times_of_replica(replica)}
+        | {"devices": replica.devices}
+        | _share_of_run(replica)
+        | _times_of_replica(replica)
         for name, run in runs.items()
         for replica in run.replicas
     ]
-    nodes = [
+    nodes: list[dict[str, Cell]] = [
         {"run": name, "node": node.node, "replicas": str(node.replicas), **_share_of_run(node)}
         for name, run in runs.items()
         if len(run.nodes) > 1

@@ -322,8 +322,8 @@ def regression_sections(regression: RegressionFigures | None) -> list[Section]:
     title = f"against {regression.baseline}"
     brief: list[Block] = [Paragraph(f"{title}: {regression.refused}", style="bad")]
     if not regression.refused:
-        of_terminal = [
-            {"metric": change.label} | {name: cells[name] for name in _BRIEF_CHANGE}
+        of_terminal: list[dict[str, Cell]] = [
+            {"metric": change.label, **{name: cells[name] for name in _BRIEF_CHANGE}}
             for change, cells in zip(regression.metrics, changes, strict=True)
         ]
         open_lines = filter(None, (*regression.different, regression.note))

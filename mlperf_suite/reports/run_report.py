@@ -290,8 +290,12 @@ def _problems(summary: Summary) -> Section:
 def _demands(verdicts: Sequence[Verdict]) -> list[Table]:
     """A table of what each rule that did not pass demands, by which source, and the usual fix."""
     records: list[dict[str, Cell]] = [
-        {"rule": verdict.rule, "demands": rule.sentence}
-        | {"source": _source(rule), "usual fix": rule.fix}
+        {
+            "rule": verdict.rule,
+            "demands": rule.sentence,
+            "source": _source(rule),
+            "usual fix": rule.fix,
+        }
         for verdict, rule in _rules_not_passed(verdicts)
     ]
     return _rule_table(records, "wide whole-words", "The rules that did not pass")
