@@ -1,6 +1,6 @@
 """What the log of every run must fulfil, whatever its mode: whole, and consistent with itself."""
 
-from mlperf_suite.rules import clock, figures, lines, origin, seeded, validity
+from mlperf_suite.rules import clock, figures, origin, seeded, validity
 
 # The log
 
@@ -17,7 +17,7 @@ def test_no_loadgen_errors(any_run):
 
 def test_log_lines(any_run):
     """The log has every line that LoadGen writes for such a run, in order."""
-    any_run.obeys(lines.log_lines)
+    any_run.obeys(origin.log_lines)
 
 
 def test_loadgen_files(any_run):
@@ -45,7 +45,7 @@ def test_test_mode(any_run):
 
 def test_settings_took(any_run):
     """The effective settings follow from the requested ones."""
-    any_run.obeys(lines.settings_took)
+    any_run.obeys(origin.settings_took)
 
 
 # Time
@@ -81,7 +81,7 @@ def test_loaded_samples(any_run):
 
 def test_samples_drawn(any_run):
     """Samples are drawn as LoadGen draws them in every run of this mode."""
-    any_run.obeys(lines.samples_drawn)
+    any_run.obeys(origin.samples_drawn)
 
 
 def test_generated_queries(any_run):

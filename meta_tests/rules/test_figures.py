@@ -13,6 +13,7 @@ from meta_tests.made_runs import MadeRun
 from meta_tests.tampering.rule_breaks import not_passed
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.rules import judge
+from mlperf_suite.rules.facts import Range
 from mlperf_suite.rules.figures import (
     LATENCY,
     PERCENTILES,
@@ -21,7 +22,6 @@ from mlperf_suite.rules.figures import (
     _unwrapped,
     mean_bounds,
 )
-from mlperf_suite.rules.rounding import Range
 
 NANOSECONDS = st.integers(1, 10**12)
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from meta_tests.made_runs import MadeRun, every_scenario
 from meta_tests.tampering.rule_breaks import not_passed, put, rule_names, runs
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.rules import clock, judge, latency, rule_named, rules_for
+from mlperf_suite.rules import clock, judge, limits, rule_named, rules_for
+from mlperf_suite.rules.accuracy_rules import gate_name
 from mlperf_suite.rules.registry import RULES, rule_name, rule_of
-from mlperf_suite.rules.scores import gate_name
 
 
 @settings(max_examples=60, deadline=None)
@@ -60,7 +60,7 @@ def test_each_benchmark_is_judged_by_its_own_figures(row: Any) -> None:
 
 def test_a_rule_is_found_from_its_function() -> None:
     assert all(rule_of(rule.check, rule.subject) is rule for rule in RULES)
-    assert rule_of(latency.ttft_limit).scenarios == ("Server", "Interactive")
+    assert rule_of(limits.ttft_limit).scenarios == ("Server", "Interactive")
     with pytest.raises(KeyError, match="judge"):
         rule_of(judge)
 

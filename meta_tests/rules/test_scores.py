@@ -19,8 +19,8 @@ from mlperf_suite.benchmarks.definition import (
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.rules import accuracy_verdict, judge
 from mlperf_suite.rules.accuracy_files import MAX_ACCURACY_LOG_BYTES
+from mlperf_suite.rules.accuracy_rules import GATES, gate_name
 from mlperf_suite.rules.registry import rule_of
-from mlperf_suite.rules.scores import GATES, gate_name
 from mlperf_suite.rules.verdict import Verdict
 
 

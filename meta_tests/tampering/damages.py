@@ -40,7 +40,7 @@ from mlperf_suite.benchmarks.gpt_oss_120b import GPT_OSS_120B
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
-from mlperf_suite.rules.scores import gate_name
+from mlperf_suite.rules.accuracy_rules import gate_name
 
 
 def log_value(key: str, value: object, scenario: str, *, accuracy: bool = False) -> Change:

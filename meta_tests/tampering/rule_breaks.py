@@ -27,12 +27,12 @@ from mlperf_suite.loadgen.clock_watch import FLOOR_S
 from mlperf_suite.loadgen.logs import LoggedSample
 from mlperf_suite.rules import rules_for
 from mlperf_suite.rules.accuracy_files import MAX_ACCURACY_LOG_BYTES
+from mlperf_suite.rules.accuracy_rules import gate_name
 from mlperf_suite.rules.caching_figures import ANSWER_TOKENS
-from mlperf_suite.rules.client import FULL_SHARE, MOST_DELAY_MS
 from mlperf_suite.rules.clock import DATE_FORMAT
 from mlperf_suite.rules.figures import LATENCY, PERCENTILES, TPOT, TTFT, most_tokens
+from mlperf_suite.rules.limits import FULL_SHARE, MOST_DELAY_MS
 from mlperf_suite.rules.registry import RULES
-from mlperf_suite.rules.scores import gate_name
 from mlperf_suite.rules.verdict import Verdict
 
 MODES: tuple[Mode, ...] = ("accuracy", "performance", "test06")

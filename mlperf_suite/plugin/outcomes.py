@@ -100,10 +100,7 @@ def _rule_lines(verdict: Verdict) -> list[str]:
     rule = rule_named(verdict.rule)
     if rule is None:
         return []
-    owner = "MLPerf" if rule.official else "the suite's own"
-    source = f"{owner}: {rule.source}" if rule.source else owner
-    fix = [f"  usual fix: {rule.fix}"] if rule.fix else []
-    return [f"  {rule.sentence} ({source})", *fix]
+    return [f"  {rule.sentence} ({rule.attribution})", f"  usual fix: {rule.fix}"]
 
 
 def _skip(item: pytest.Item, status: str, line: str) -> NoReturn:

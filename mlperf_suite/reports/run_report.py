@@ -293,7 +293,7 @@ def _demands(verdicts: Sequence[Verdict]) -> list[Table]:
         {
             "rule": verdict.rule,
             "demands": rule.sentence,
-            "source": _source(rule),
+            "source": rule.attribution,
             "usual fix": rule.fix,
         }
         for verdict, rule in _rules_not_passed(verdicts)
@@ -309,17 +309,12 @@ def _rules_not_passed(verdicts: Sequence[Verdict]) -> list[tuple[Verdict, Rule]]
     ]
 
 
-def _source(rule: Rule) -> str:
-    authority = "MLPerf" if rule.official else "the suite's own"
-    return f"{authority}: {rule.source}" if rule.source else authority
-
-
 def _every_rule(verdicts: Sequence[Verdict]) -> Section:
     if not verdicts:
         return Section("Every rule", paragraphs(["No rule was judged."]))
     brief = _verdict_table(verdicts, brief=True)
     demands = [
-        Paragraph(f"{rule.sentence} ({_source(rule)})", lead=f"{verdict.rule}:")
+        Paragraph(f"{rule.sentence} ({rule.attribution})", lead=f"{verdict.rule}:")
         for verdict, rule in _rules_not_passed(verdicts)
     ]
     return Section("Every rule", _verdict_table(verdicts), brief=[*brief, *demands])

@@ -22,7 +22,7 @@ from mlperf_suite.engines.protocol import (
 from mlperf_suite.loadgen.request_parts import ISSUE, RETURN
 from mlperf_suite.loadgen.timeline import KV_FULL, EngineLoad
 from mlperf_suite.results.schema import LifeFigures, PerformanceFigures
-from mlperf_suite.rules.client import FULL_SHARE, MOST_DELAY_MS
+from mlperf_suite.rules.limits import FULL_SHARE, MOST_DELAY_MS
 
 LIMITS = 0.05
 """The minimum share of the run, or of the requests' time, for a figure to count as a limit."""

@@ -6,17 +6,20 @@ Source: compliance/ of github.com/mlcommons/inference. test06.py has what TEST06
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from mlperf_suite.benchmarks.audits import ISSUED_ONCE, TEST06, Audit, Mode
 from mlperf_suite.loadgen.logs import DETAIL
 from mlperf_suite.rules.facts import TEXT_ALONE, RunFacts
-from mlperf_suite.rules.lines import log_lines, settings_took
+from mlperf_suite.rules.origin import log_lines, settings_took
 from mlperf_suite.rules.registry import CLOSED, rule
 from mlperf_suite.rules.seeded import order_verdict
 from mlperf_suite.rules.validity import error_verdict, mode_verdict, whole_log_verdict
 from mlperf_suite.rules.verdict import Verdict, VerdictError, not_judged, verdict
 
 AUDITS: tuple[Mode, ...] = ("test06", "test07", "test09")
+_every_audit = partial(rule, *AUDITS, divisions=CLOSED)
+_complete_audit = partial(rule, "test07", "test09", divisions=CLOSED)
 AUDIT_CONF_IS_READ = "Multiple conf files are used"
 """LoadGen counts its own audit.config as an error; the official checker also lets it pass."""
 _SHORTENED_BY_SMOKE = frozenset(
@@ -47,13 +50,11 @@ def need_detail_log(run: RunFacts) -> None:
 _ONE_RUN = "one run: its lines, settings, samples and tokens"
 
 
-@rule(
-    *AUDITS,
+@_every_audit(
     demand=_ONE_RUN,
     official=False,
     source="LoadGen's sources; tolerances in docs/log-consistency.md",
     fix="Submit the audit's logs exactly as LoadGen wrote them; if they are, repeat the audit.",
-    divisions=CLOSED,
 )
 def log_agrees(run: RunFacts) -> Verdict:
     """The audit's detail log agrees with itself and with the answers that the audit logged.
@@ -103,12 +104,10 @@ _ROUNDING = 2e-5
 """For two figures of six digits each: at most 3.7e-6 in the audits of 34 public and own results."""
 
 
-@rule(
-    *AUDITS,
+@_every_audit(
     demand="whole",
     source="compliance/TEST06, TEST07 and TEST09: run_verification.py reads the whole log",
     fix="Copy the audit's logs again without change; do not cut its accuracy log.",
-    divisions=CLOSED,
 )
 def log_is_whole(run: RunFacts) -> Verdict:
     """The audit's logs can be read in whole; a submission need not bring the detail log."""
@@ -137,12 +136,10 @@ def is_shortened(run: RunFacts) -> bool:
 _SETTINGS = "audit.config's settings"
 
 
-@rule(
-    *AUDITS,
+@_every_audit(
     demand=_SETTINGS,
     source="compliance/TEST06, TEST07 and TEST09: audit.config",
     fix="Put the audit's audit.config where LoadGen starts, and repeat the audit.",
-    divisions=CLOSED,
     shortens=is_shortened,
 )
 def settings(run: RunFacts) -> Verdict:
@@ -157,12 +154,10 @@ def settings(run: RunFacts) -> Verdict:
     return verdict(not keys, ", ".join(f"{key} {run.detail[key]}" for key in keys) or _SETTINGS)
 
 
-@rule(
-    *AUDITS,
+@_every_audit(
     demand="PerformanceOnly",
     source="compliance/TEST06, TEST07 and TEST09: mode in audit.config",
     fix="Repeat the audit as a performance run of its scenario.",
-    divisions=CLOSED,
 )
 def test_mode(run: RunFacts) -> Verdict:
     """The audit was a performance run of this scenario."""
@@ -170,14 +165,12 @@ def test_mode(run: RunFacts) -> Verdict:
     return mode_verdict(run)
 
 
-@rule(
-    *AUDITS,
+@_every_audit(
     demand="0 errors",
     official=False,
     source="LoadGen's logging.cc: num_errors",
     fix="Read the error in the audit's mlperf_log_detail.txt, remove its cause and repeat "
     "the audit.",
-    divisions=CLOSED,
 )
 def no_loadgen_errors(run: RunFacts) -> Verdict:
     """LoadGen logged no error in the audit, apart from the audit.config that the test wants."""
@@ -195,13 +188,10 @@ def _is_shortened_and_whole(run: RunFacts) -> bool:
     return is_shortened(run) and bool(count) and samples == set(range(int(count)))
 
 
-@rule(
-    "test07",
-    "test09",
+@_complete_audit(
     official=False,
     source="compliance/TEST07 and TEST09: performance_issue_unique in audit.config",
     fix="Use the current audit.config, and let the SUT answer every query.",
-    divisions=CLOSED,
     shortens=_is_shortened_and_whole,
 )
 def every_sample(run: RunFacts) -> Verdict:
@@ -286,12 +276,9 @@ def mean_tokens(run: RunFacts) -> Verdict:
     return verdict(low <= mean <= high, f"{mean:,.2f} tokens", demand)
 
 
-@rule(
-    "test07",
-    "test09",
+@_complete_audit(
     source="submission checker, compliance_check.py: accuracy_check",
     fix="Run the audit's run_verification.py, and submit the file that it writes.",
-    divisions=CLOSED,
     submitted_only=True,
 )
 def verified(run: RunFacts) -> Verdict:

@@ -7,6 +7,7 @@ MLPerf does not require of language models: their samples differ in length, and 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from mlperf_suite.benchmarks.audits import MIX, SAME
 from mlperf_suite.loadgen.load_plan import TEST_MODES
@@ -24,17 +25,20 @@ from mlperf_suite.rules.registry import rule
 from mlperf_suite.rules.validity import cached_tokens_verdict
 from mlperf_suite.rules.verdict import Verdict, failure, not_judged, verdict
 
+_caching_rule = partial(
+    rule,
+    "caching",
+    official=False,
+    source="docs/caching-audit.md, after compliance/TEST04",
+    session_only=True,
+)
 _TOO_SHORT = "Number of tokens need to be greater than 1"
 """LoadGen's error for an answer of one token, which a server that returns only text can give."""
 
 
-@rule(
-    "caching",
+@_caching_rule(
     demand=f"at most {MOST_FASTER:.0%} faster, by the suite's own audit",
-    official=False,
-    source="docs/caching-audit.md, after compliance/TEST04",
     fix="Turn off every cache of answers and prefixes, in the engine, the server and any proxy.",
-    session_only=True,
 )
 def speed(run: RunFacts) -> Verdict:
     """One sample over and over is at most 10% faster than samples never seen (not MLPerf's).
@@ -52,25 +56,13 @@ def speed(run: RunFacts) -> Verdict:
     return verdict(interval.finding == "no caching", words)
 
 
-@rule(
-    "caching",
-    official=False,
-    source="docs/caching-audit.md, after compliance/TEST04",
-    fix="Turn prefix caching off in the engine or the server.",
-    session_only=True,
-)
+@_caching_rule(fix="Turn prefix caching off in the engine or the server.")
 def prompt_tokens(run: RunFacts) -> Verdict:
     """The engine took no prompt token from a cache during the audit, as it counts them."""
     return cached_tokens_verdict(_of(run).cached_tokens)
 
 
-@rule(
-    "caching",
-    official=False,
-    source="docs/caching-audit.md, after compliance/TEST04",
-    fix="Repeat the audit; every request must be answered.",
-    session_only=True,
-)
+@_caching_rule(fix="Repeat the audit; every request must be answered.")
 def samples(run: RunFacts) -> Verdict:
     """By turns LoadGen issued one sample over and over, and each sample of others once."""
     audit = _of(run)
@@ -87,13 +79,7 @@ def samples(run: RunFacts) -> Verdict:
     return verdict(by_turns, demand if by_turns else f"{len(audit.blocks)} blocks", demand)
 
 
-@rule(
-    "caching",
-    official=False,
-    source="docs/caching-audit.md, after compliance/TEST04",
-    fix="Let the server honour max_tokens and min_tokens, and repeat the audit.",
-    session_only=True,
-)
+@_caching_rule(fix="Let the server honour max_tokens and min_tokens, and repeat the audit.")
 def answers(run: RunFacts) -> Verdict:
     """Every answer of the audit has the same length, so that all blocks do the same work."""
     demand = f"{ANSWER_TOKENS} tokens each"
@@ -108,13 +94,7 @@ def answers(run: RunFacts) -> Verdict:
     return verdict(False, words, demand)
 
 
-@rule(
-    "caching",
-    official=False,
-    source="docs/caching-audit.md, after compliance/TEST04",
-    fix="Repeat the audit; remove other audit.config files from LoadGen's folder.",
-    session_only=True,
-)
+@_caching_rule(fix="Repeat the audit; remove other audit.config files from LoadGen's folder.")
 def settings(run: RunFacts) -> Verdict:
     """Each block was a performance run of this scenario under the audit's settings."""
     demand = "the audit's settings"
@@ -131,13 +111,7 @@ def settings(run: RunFacts) -> Verdict:
     return verdict(True, demand, demand)
 
 
-@rule(
-    "caching",
-    official=False,
-    source="docs/caching-audit.md, after compliance/TEST04",
-    fix="Repeat the audit without interrupting it.",
-    session_only=True,
-)
+@_caching_rule(fix="Repeat the audit without interrupting it.")
 def log_is_whole(run: RunFacts) -> Verdict:
     """The logs of every block can be read in whole."""
     for number, damage in _damage(_of(run)):
@@ -153,13 +127,9 @@ def _damage(audit: Caching) -> Iterator[tuple[int, str]]:
             yield number, "the last entries are missing"
 
 
-@rule(
-    "caching",
-    official=False,
-    source="docs/caching-audit.md, after compliance/TEST04",
+@_caching_rule(
     fix="Read the error in the block's mlperf_log_detail.txt, remove its cause and repeat "
-    "the audit.",
-    session_only=True,
+    "the audit."
 )
 def no_loadgen_errors(run: RunFacts) -> Verdict:
     """LoadGen logged no error in any block, apart from the audit.config that it wants."""

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import itertools
 from datetime import datetime
+from functools import partial
 
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING
 from mlperf_suite.rules.facts import RunFacts
-from mlperf_suite.rules.registry import rule
+from mlperf_suite.rules.registry import agreement_rule, rule
 from mlperf_suite.rules.verdict import Verdict, VerdictError, failure, not_judged, verdict
 
 POWER_FORMAT = "%m-%d-%Y %H:%M:%S.%f"
@@ -28,17 +29,15 @@ _MOST_ZONE_S = 14 * 3600
 _DATES = ("loadgen_git_commit_date", "loadgen_build_date_utc", "test_datetime")
 _NO_DATE = "NA"
 """Replaces a commit's date if LoadGen was built outside of its repository."""
-
-
-@rule(
+_clock_rule = partial(
+    agreement_rule,
     "performance",
     "accuracy",
-    demand="never back, one process",
-    official=False,
     source="LoadGen's sources; tolerances in docs/log-consistency.md",
-    fix="Submit the log exactly as LoadGen wrote it; if it is, repeat the run.",
-    whole_log=True,
 )
+
+
+@_clock_rule(demand="never back, one process")
 def time_stamps(run: RunFacts) -> Verdict:
     """The time stamps of each thread never go back, and one process wrote the log."""
     entries = run.detail.entries
@@ -76,15 +75,7 @@ def _moment(run: RunFacts, key: str, form: str = POWER_FORMAT) -> datetime:
         raise failure(f"{key} {run.detail[key]}", why="no date as LoadGen writes it") from None
 
 
-@rule(
-    "performance",
-    "accuracy",
-    demand="the duration between power_begin and power_end",
-    official=False,
-    source="LoadGen's sources; tolerances in docs/log-consistency.md",
-    fix="Submit the log exactly as LoadGen wrote it; if it is, repeat the run.",
-    whole_log=True,
-)
+@_clock_rule(demand="the duration between power_begin and power_end")
 def time_span(run: RunFacts) -> Verdict:
     """The time stamps span the run's duration by its clock, which is as long as was asked for.
 
@@ -107,15 +98,7 @@ def time_span(run: RunFacts) -> Verdict:
     return verdict(ok, figures, demand)
 
 
-@rule(
-    "performance",
-    "accuracy",
-    demand="commit, build, run; power_begin by test_datetime and the time stamps",
-    official=False,
-    source="LoadGen's sources; tolerances in docs/log-consistency.md",
-    fix="Submit the log exactly as LoadGen wrote it; if it is, repeat the run.",
-    whole_log=True,
-)
+@_clock_rule(demand="commit, build, run; power_begin by test_datetime and the time stamps")
 def clock_dates(run: RunFacts) -> Verdict:
     """The run began when its date and its time stamps say, after LoadGen was built.
 

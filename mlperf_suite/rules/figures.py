@@ -10,11 +10,11 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from functools import partial
 
 from mlperf_suite.rules.clock import ROUNDING_S, duration_s
-from mlperf_suite.rules.facts import RunFacts
-from mlperf_suite.rules.registry import ONE_BY_ONE, SERVER, rule
-from mlperf_suite.rules.rounding import Range
+from mlperf_suite.rules.facts import Range, RunFacts
+from mlperf_suite.rules.registry import ONE_BY_ONE, SERVER, agreement_rule
 from mlperf_suite.rules.verdict import Verdict, failure, not_judged, verdict
 
 PERCENTILES = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
@@ -23,6 +23,11 @@ _WRAP = 2**64
 """LoadGen sums latencies in 64 bits: a long Offline run's sum of ns wraps around."""
 _TOKENS_OVER = 1
 """Some SUTs count one token more than the answer has, as in 32 of the public results."""
+_figures_rule = partial(
+    agreement_rule,
+    "performance",
+    source="LoadGen's results.cc; tolerances in docs/log-consistency.md",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +102,7 @@ def answer_count(run: RunFacts) -> int:
 # Rates
 
 
-@rule(
-    "performance",
-    demand="the queries that were made",
-    official=False,
-    source="LoadGen's results.cc; tolerances in docs/log-consistency.md",
-    fix="Submit the log exactly as LoadGen wrote it; if it is, repeat the run.",
-    whole_log=True,
-)
+@_figures_rule(demand="the queries that were made")
 def queries_issued(run: RunFacts) -> Verdict:
     """Every query that was made was issued; SingleStream makes twice those that it expects."""
     count, limit = run.whole("result_query_count", 1), run.whole("generated_query_count", 1)
@@ -113,14 +111,7 @@ def queries_issued(run: RunFacts) -> Verdict:
     return verdict(ok, f"{count:,} queries", f"{'at most ' if single else ''}{limit:,} queries")
 
 
-@rule(
-    "performance",
-    demand="queries / duration",
-    official=False,
-    source="LoadGen's results.cc; tolerances in docs/log-consistency.md",
-    fix="Submit the log exactly as LoadGen wrote it; if it is, repeat the run.",
-    whole_log=True,
-)
+@_figures_rule(demand="queries / duration")
 def query_rate(run: RunFacts) -> Verdict:
     """Queries divided by their time are the rate that is reported."""
     seconds, count, latency = duration_s(run), answer_count(run), latencies(run, LATENCY)
@@ -233,14 +224,7 @@ def most_tokens(run: RunFacts) -> int | None:
     return run.benchmark.workload.part(run.mode).generation.max_new_tokens + _TOKENS_OVER
 
 
-@rule(
-    "performance",
-    demand="tokens / duration",
-    official=False,
-    source="LoadGen's results.cc; tolerances in docs/log-consistency.md",
-    fix="Submit the log exactly as LoadGen wrote it; if it is, repeat the run.",
-    whole_log=True,
-)
+@_figures_rule(demand="tokens / duration")
 def token_rate(run: RunFacts) -> Verdict:
     """Tokens per second times the duration is one number of tokens, as long as answers may be."""
     tokens, count, most = tokens_reported(run), answer_count(run), most_tokens(run)
@@ -251,14 +235,8 @@ def token_rate(run: RunFacts) -> Verdict:
     return verdict(ok, words, f"1 to {most:,} tokens" if most else "at least 1 token an answer")
 
 
-@rule(
-    "performance",
-    demand="the last query issued between its due time and its last token",
-    official=False,
-    source="LoadGen's results.cc; tolerances in docs/log-consistency.md",
-    fix="Submit the log exactly as LoadGen wrote it; if it is, repeat the run.",
-    scenarios=SERVER,
-    whole_log=True,
+@_figures_rule(
+    demand="the last query issued between its due time and its last token", scenarios=SERVER
 )
 def issued_token_rate(run: RunFacts) -> Verdict:
     """The tokens per second until the last query was issued put that when it can have been.
@@ -285,14 +263,7 @@ def issued_token_rate(run: RunFacts) -> Verdict:
 # Latencies
 
 
-@rule(
-    "performance",
-    demand="each at least the one before",
-    official=False,
-    source="LoadGen's results.cc; tolerances in docs/log-consistency.md",
-    fix="Submit the log exactly as LoadGen wrote it; if it is, repeat the run.",
-    whole_log=True,
-)
+@_figures_rule(demand="each at least the one before")
 def percentile_order(run: RunFacts) -> Verdict:
     """Percentiles rise from minimum to maximum, and a whole answer takes longer than its start."""
     kinds = [latencies(run, family) for family in _families(run)]
@@ -338,14 +309,7 @@ def _unwrapped(mean: float, bounds: Range, count: int) -> tuple[float, int]:
     return mean + wraps * _WRAP / count, wraps
 
 
-@rule(
-    "performance",
-    demand="what the percentiles allow",
-    official=False,
-    source="LoadGen's results.cc; tolerances in docs/log-consistency.md",
-    fix="Submit the log exactly as LoadGen wrote it; if it is, repeat the run.",
-    whole_log=True,
-)
+@_figures_rule(demand="what the percentiles allow")
 def mean_in_percentiles(run: RunFacts) -> Verdict:
     """Each mean lies between what its percentiles, minimum and maximum allow."""
     count, means = answer_count(run), []
@@ -363,15 +327,7 @@ def mean_in_percentiles(run: RunFacts) -> Verdict:
     return verdict(True, "; ".join(means))
 
 
-@rule(
-    "performance",
-    demand="TTFT + (tokens - 1) x TPOT",
-    official=False,
-    source="LoadGen's results.cc; tolerances in docs/log-consistency.md",
-    fix="Submit the log exactly as LoadGen wrote it; if it is, repeat the run.",
-    scenarios=ONE_BY_ONE,
-    whole_log=True,
-)
+@_figures_rule(demand="TTFT + (tokens - 1) x TPOT", scenarios=ONE_BY_ONE)
 def token_times(run: RunFacts) -> Verdict:
     """The mean latency is TTFT and TPOT for each further token, as far as distributions allow."""
     latency, ttft, tpot = (latencies(run, family) for family in (LATENCY, TTFT, TPOT))
@@ -409,14 +365,7 @@ def _rest(further: Range, tpot: _Latencies, most: int | None) -> Range:
 # LoadGen's own verdict
 
 
-@rule(
-    "performance",
-    demand="VALID where each constraint is met, INVALID where one is not",
-    official=False,
-    source="LoadGen's results.cc; tolerances in docs/log-consistency.md",
-    fix="Submit the log exactly as LoadGen wrote it; if it is, repeat the run.",
-    whole_log=True,
-)
+@_figures_rule(demand="VALID where each constraint is met, INVALID where one is not")
 def validity_agrees(run: RunFacts) -> Verdict:
     """LoadGen's VALID is what the constraints that it names and their figures give."""
     keys = ["result_min_duration_met", "result_min_queries_met", "early_stopping_met"]

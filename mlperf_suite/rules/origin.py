@@ -1,14 +1,14 @@
-"""Rules of a log's origin: LoadGen's sources, the summary file, the accuracy run."""
+"""Rules of a log's origin: LoadGen's sources and lines, the summary file, the accuracy run."""
 
 from __future__ import annotations
 
 import re
 
-from mlperf_suite.loadgen.releases import RELEASES, fingerprint
-from mlperf_suite.rules.facts import RunFacts
+from mlperf_suite.loadgen.effective_settings import unfollowed_setting
+from mlperf_suite.loadgen.releases import RELEASES, fingerprint, is_known, out_of_place
+from mlperf_suite.rules.facts import Range, RunFacts
 from mlperf_suite.rules.figures import PERCENTILES, answer_count, tokens_reported
-from mlperf_suite.rules.registry import rule
-from mlperf_suite.rules.rounding import Range
+from mlperf_suite.rules.registry import agreement_rule, rule
 from mlperf_suite.rules.verdict import Verdict, failure, not_judged, verdict
 
 _SHA1 = re.compile(r"[0-9a-f]{40}")
@@ -23,7 +23,7 @@ _FEW = 2.0
     "performance",
     "accuracy",
     demand="the files of a released LoadGen of that version",
-    source="MLPerf Inference rules, LoadGen Operation: LoadGen is compiled from a tagged revision",
+    source="Inference rules, LoadGen Operation: LoadGen is compiled from a tagged revision",
     fix="Install a released LoadGen instead of one with changed sources.",
     whole_log=True,
 )
@@ -49,7 +49,7 @@ def loadgen_files(run: RunFacts) -> Verdict:
     "performance",
     demand="answers as long as in the accuracy run",
     official=False,
-    source="MLPerf Inference rules, LoadGen Operation: the same code runs in both modes",
+    source="Inference rules, LoadGen Operation: the same code runs in both modes",
     fix="Use the same engine settings and answer limit in both runs, and repeat them.",
     same_samples=True,
     whole_log=True,
@@ -169,3 +169,68 @@ def _same(words: str, value: object) -> bool:
         # A double without a fraction is printed as an integer.
         return number == value
     return Range.of_printed(float(value)).holds(float(number), _CENT * (1 + 1e-9))
+
+
+# Lines and settings
+
+
+@agreement_rule(
+    "performance",
+    "accuracy",
+    demand="every line that LoadGen writes, in its order",
+    source="LoadGen's loadgen.cc, test_settings_internal.cc and results.cc",
+)
+def log_lines(run: RunFacts) -> Verdict:
+    """The run's log has each line that LoadGen writes of such a run, in its order."""
+    version = run.detail["loadgen_version"]
+    if not isinstance(version, str):
+        return verdict(False, f"loadgen_version {version}")
+    if not is_known(version):
+        return not_judged(f"LoadGen {version}", why="the lines of this LoadGen are not known")
+    keys = [entry.key for entry in run.detail.entries]
+    errors = [key for key in keys if key.startswith("error")]
+    if len(errors) > len(run.detail.errors):
+        return verdict(False, f"{errors[0]} that is marked as none")
+    problem = out_of_place(
+        keys,
+        run.scenario.loadgen_scenario,
+        version,
+        accuracy=run.is_accuracy,
+        valid=run.detail["result_validity"] == "VALID",
+    )
+    return verdict(not problem, problem or f"{len(keys)} lines")
+
+
+_EFFECTIVE = "the settings that follow from those requested"
+
+
+@agreement_rule(
+    "performance", "accuracy", demand=_EFFECTIVE, source="LoadGen's test_settings_internal.cc"
+)
+def settings_took(run: RunFacts) -> Verdict:
+    """The run's effective settings are those that follow from what was requested."""
+    problem = unfollowed_setting(run.detail.values)
+    return verdict(not problem, problem or _EFFECTIVE)
+
+
+_PLAIN = "no sample repeated or chosen, no answer logged"
+
+
+@rule(
+    "performance",
+    "accuracy",
+    demand=_PLAIN,
+    official=False,
+    source="LoadGen's test_settings_internal.cc; the audits' audit.config",
+    fix="Remove a leftover audit.config from LoadGen's folder, and repeat the run.",
+    whole_log=True,
+)
+def samples_drawn(run: RunFacts) -> Verdict:
+    """Samples are issued as in every such run: not one over and over, none for an audit."""
+    for key in ("effective_performance_issue_same", "effective_performance_issue_unique"):
+        if run.flag(key):
+            return verdict(False, f"{key} true")
+    for key in ("effective_accuracy_log_probability", "effective_accuracy_log_sampling_target"):
+        if number := run.amount(key):
+            return verdict(False, f"{key} {number}")
+    return verdict(True, _PLAIN)

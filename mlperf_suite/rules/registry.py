@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from mlperf_suite.benchmarks.audits import Mode
@@ -16,8 +17,7 @@ from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.rules.facts import Division, Facts, RunFacts, Subject
 from mlperf_suite.rules.verdict import Verdict, VerdictError, in_words, verdict
 
-AnyFacts = TypeVar("AnyFacts", bound=Facts)
-Check = Callable[[AnyFacts], Verdict]
+AnyCheck = TypeVar("AnyCheck", bound=Callable[[Any], Verdict])
 Relaxation = bool | Callable[[RunFacts], bool]
 """Whether smoke relaxes a rule: always, never, or for the runs that the function accepts."""
 
@@ -57,6 +57,15 @@ class Rule:
         """What the rule demands, in one sentence."""
         first, _, _ = (self.check.__doc__ or "").strip().partition("\n\n")
         return " ".join(first.split())
+
+    @property
+    def owner(self) -> str:
+        return "MLPerf" if self.official else "the suite's own"
+
+    @property
+    def attribution(self) -> str:
+        """Whose rule it is, and its source."""
+        return f"{self.owner}: {self.source}"
 
     def applies_to(
         self,
@@ -121,7 +130,7 @@ def rule(
     same_samples: bool = False,
     whole_log: bool = False,
     shortens: Relaxation = False,
-) -> Callable[[Check[AnyFacts]], Check[AnyFacts]]:
+) -> Callable[[AnyCheck], AnyCheck]:
     """Register a function as a rule of each subject; the first sentence of its docstring is the
     rule's.
 
@@ -136,7 +145,7 @@ def rule(
     `shortens`: smoke relaxes it.
     """
 
-    def register(check: Check[AnyFacts]) -> Check[AnyFacts]:
+    def register(check: AnyCheck) -> AnyCheck:
         for subject in subjects:
             entry = Rule(
                 name=rule_name(check, subject),
@@ -160,6 +169,15 @@ def rule(
         return check
 
     return register
+
+
+agreement_rule = partial(
+    rule,
+    official=False,
+    fix="Submit the log exactly as LoadGen wrote it; if it is, repeat the run.",
+    whole_log=True,
+)
+"""`rule` for what a log must agree on with itself, which is the suite's own check."""
 
 
 def rule_name(check: Callable[..., Any], subject: str) -> str:

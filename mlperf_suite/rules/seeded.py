@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from functools import partial
 
 from mlperf_suite.loadgen.schedule import (
     Asked,
@@ -15,9 +16,8 @@ from mlperf_suite.loadgen.schedule import (
     schedule,
 )
 from mlperf_suite.rules.accuracy_files import parse_cut_log
-from mlperf_suite.rules.facts import RunFacts
-from mlperf_suite.rules.registry import SERVER, rule
-from mlperf_suite.rules.rounding import DIGITS, Range
+from mlperf_suite.rules.facts import DIGITS, Range, RunFacts
+from mlperf_suite.rules.registry import SERVER, agreement_rule
 from mlperf_suite.rules.verdict import Verdict, VerdictError, failure, not_judged, verdict
 
 _MOST_SAMPLES = 10_000_000
@@ -26,17 +26,13 @@ LOG_NS = 16
 _NEAR = 1e-13
 """The relative precision of the search for a rate: less than 1 ns of a run of two hours."""
 _SIZES = ("qsl_reported_total_count", "effective_performance_sample_count")
-
-
-@rule(
-    "performance",
-    "accuracy",
-    demand="the samples in the seed's order",
-    official=False,
+_seeds_rule = partial(
+    agreement_rule,
     source="LoadGen's loadgen.cc, recomputed from the seeds; docs/log-consistency.md",
-    fix="Submit the log exactly as LoadGen wrote it; if it is, repeat the run.",
-    whole_log=True,
 )
+
+
+@_seeds_rule("performance", "accuracy", demand="the samples in the seed's order")
 def loaded_samples(run: RunFacts) -> Verdict:
     """The run's samples are loaded in the order that its seed gives, by std::shuffle."""
     seed = run.whole("effective_qsl_rng_seed")
@@ -54,15 +50,7 @@ def loaded_samples(run: RunFacts) -> Verdict:
     return verdict(False, _first_difference(logged_sets, drawn_sets))
 
 
-@rule(
-    "performance",
-    "accuracy",
-    demand="the queries that the seed gives",
-    official=False,
-    source="LoadGen's loadgen.cc, recomputed from the seeds; docs/log-consistency.md",
-    fix="Submit the log exactly as LoadGen wrote it; if it is, repeat the run.",
-    whole_log=True,
-)
+@_seeds_rule("performance", "accuracy", demand="the queries that the seed gives")
 def generated_queries(run: RunFacts) -> Verdict:
     """As many queries are made, to last as long, as the seed, the rate and the duration give."""
     schedules = _schedules(run)
@@ -81,15 +69,7 @@ def generated_queries(run: RunFacts) -> Verdict:
     )
 
 
-@rule(
-    "performance",
-    demand="queries due at the seed's times",
-    official=False,
-    source="LoadGen's loadgen.cc, recomputed from the seeds; docs/log-consistency.md",
-    fix="Submit the log exactly as LoadGen wrote it; if it is, repeat the run.",
-    scenarios=SERVER,
-    whole_log=True,
-)
+@_seeds_rule("performance", demand="queries due at the seed's times", scenarios=SERVER)
 def scheduled_rate(run: RunFacts) -> Verdict:
     """The rate at which queries were due is the one that seed, rate and durations give."""
     schedules = _schedules(run)
@@ -106,14 +86,7 @@ def scheduled_rate(run: RunFacts) -> Verdict:
     return verdict(ok, f"{run.detail['result_scheduled_samples_per_sec']:,} queries/s", demand)
 
 
-@rule(
-    "accuracy",
-    demand="the samples of the seed's draws",
-    official=False,
-    source="LoadGen's loadgen.cc, recomputed from the seeds; docs/log-consistency.md",
-    fix="Submit the log exactly as LoadGen wrote it; if it is, repeat the run.",
-    whole_log=True,
-)
+@_seeds_rule("accuracy", demand="the samples of the seed's draws")
 def issue_order(run: RunFacts) -> Verdict:
     """Each logged answer is of the sample that the seed gives its place in the order of issue.
 

@@ -279,7 +279,7 @@ def measurements(result: ResultFacts) -> Verdict:
 
 @rule(
     "result",
-    source="MLPerf Inference rules, System and framework must be consistent",
+    source="Inference rules, System and framework must be consistent",
     fix="Make the accuracy and the performance run with one SUT and one data set.",
 )
 def same_system(result: ResultFacts) -> Verdict:
@@ -300,7 +300,7 @@ def same_system(result: ResultFacts) -> Verdict:
 @rule(
     "result",
     official=False,
-    source="MLPerf Inference rules, Replicability is mandatory",
+    source="Inference rules, Replicability is mandatory",
     fix="Submit each result with the logs of its own run.",
 )
 def logs_of_its_own(result: ResultFacts) -> Verdict:
@@ -400,7 +400,7 @@ def required_scenarios(facts: BenchmarkFacts) -> Verdict:
     "system",
     demand="results of every system described",
     official=False,
-    source="MLPerf Inference rules, Replicability is mandatory",
+    source="Inference rules, Replicability is mandatory",
     fix="Add the system's results, or remove its JSON file from systems/.",
 )
 def has_results(system: SystemFacts) -> Verdict:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from mlperf_suite.benchmarks.audits import TEST06
 from mlperf_suite.benchmarks.rounds import ROUNDS
@@ -15,6 +16,7 @@ from mlperf_suite.rules.facts import TEXT_ALONE, RunFacts
 from mlperf_suite.rules.registry import CLOSED, ONE_BY_ONE, rule
 from mlperf_suite.rules.verdict import Verdict, failure, not_judged, verdict
 
+_test06_rule = partial(rule, "test06", divisions=CLOSED)
 _SAMPLES_LOGGED = TEST06.logged
 FALSE_ALARM = 1e-6
 """The probability that an honest run logs fewer answers than required."""
@@ -30,11 +32,9 @@ def _is_shortened_and_logged(run: RunFacts) -> bool:
     return is_shortened(run) and 0 < target <= 2 * logged
 
 
-@rule(
-    "test06",
+@_test06_rule(
     source="compliance/TEST06: accuracy_log_sampling_target in audit.config",
     fix="Repeat the audit with its audit.config and at least 100 queries.",
-    divisions=CLOSED,
     shortens=_is_shortened_and_logged,
 )
 def sample_count(run: RunFacts) -> Verdict:
@@ -98,13 +98,11 @@ def least_logged(answers: float) -> int:
     return _SAMPLES_LOGGED
 
 
-@rule(
-    "test06",
+@_test06_rule(
     demand="the samples of the seeds' draws",
     official=False,
     source="LoadGen's loadgen.cc, recomputed from the seeds; docs/log-consistency.md",
     fix="Submit the audit's log exactly as LoadGen wrote it; if it is, repeat the audit.",
-    divisions=CLOSED,
 )
 def issue_order(run: RunFacts) -> Verdict:
     """Each logged answer is of the sample that the seeds give its place, and none is left out.
@@ -172,13 +170,11 @@ def _each_answer(run: RunFacts, ok: Callable[[LoggedSample], bool]) -> Verdict:
     return verdict(not wrong, right, why=f"not sample {wrong[0]}" if wrong else "")
 
 
-@rule(
-    "test06",
+@_test06_rule(
     demand="the first token reported in each answer",
     source="compliance/TEST06: run_verification.py, first token check",
     fix="Report to LoadGen the first token of the answer itself.",
     scenarios=ONE_BY_ONE,
-    divisions=CLOSED,
 )
 def first_token(run: RunFacts) -> Verdict:
     """The first token reported is the first token of the answer. Offline reports none.
@@ -193,12 +189,10 @@ def first_token(run: RunFacts) -> Verdict:
     return _each_answer(run, ok)
 
 
-@rule(
-    "test06",
+@_test06_rule(
     demand="at most one EOS at the end of each answer",
     source="compliance/TEST06: run_verification.py, EOS check",
     fix="Stop at the first EOS, and strip the EOS tokens that pad an answer.",
-    divisions=CLOSED,
 )
 def eos(run: RunFacts) -> Verdict:
     """An answer ends with at most one of the model's own EOS tokens.
@@ -215,12 +209,10 @@ def eos(run: RunFacts) -> Verdict:
     return _each_answer(run, ok)
 
 
-@rule(
-    "test06",
+@_test06_rule(
     demand="the reported number of tokens in each answer",
     source="compliance/TEST06: run_verification.py, sample length check",
     fix="Report to LoadGen as many tokens as the answer has.",
-    divisions=CLOSED,
 )
 def token_count(run: RunFacts) -> Verdict:
     """The number of tokens reported is the length of the answer."""
@@ -231,11 +223,9 @@ def token_count(run: RunFacts) -> Verdict:
     return _each_answer(run, ok)
 
 
-@rule(
-    "test06",
+@_test06_rule(
     source="submission checker, compliance_check.py: accuracy_check",
     fix="Run TEST06's run_verification.py on these logs, and submit the file that it writes.",
-    divisions=CLOSED,
     submitted_only=True,
 )
 def verified(run: RunFacts) -> Verdict:

@@ -15,7 +15,7 @@ from mlperf_suite.rules.verdict import Verdict, not_judged, verdict
 @rule(
     "performance",
     demand="VALID",
-    source="MLPerf Inference rules, Benchmarks; result_validity in the detail log",
+    source="Inference rules, Benchmarks; result_validity in the detail log",
     fix="Follow LoadGen's advice in result_invalid_reason: a lower --server-target-qps, or "
     "a longer run.",
 )
@@ -83,8 +83,7 @@ def error_verdict(run: RunFacts, allowed_text: str | None = None) -> Verdict:
 @rule(
     "performance",
     "accuracy",
-    source="MLPerf Inference rules, LoadGen Operation: accuracy and performance are modes of "
-    "LoadGen",
+    source="Inference rules, LoadGen Operation: accuracy and performance are modes of LoadGen",
     fix="Repeat the run in the mode and scenario that it is submitted as.",
 )
 def test_mode(run: RunFacts) -> Verdict:
@@ -114,8 +113,8 @@ def result_reported(run: RunFacts) -> Verdict:
 
 @rule(
     "accuracy",
-    source="MLPerf Inference rules, Constraints for the Closed division: accuracy is tested "
-    "over the whole data set",
+    source="Inference rules, Constraints for the Closed division: accuracy is tested over the "
+    "whole data set",
     fix="Let the SUT answer every query of the accuracy run, and score every answer.",
 )
 def every_sample(run: RunFacts) -> Verdict:
@@ -165,8 +164,8 @@ def _departs_in_length_alone(run: RunFacts) -> bool:
     "performance",
     "accuracy",
     demand="as the benchmark specifies",
-    source="the benchmark's reference implementation; MLPerf Inference rules, LoadGen "
-    "Operation (no caching of queries)",
+    source="the benchmark's reference implementation; Inference rules, LoadGen Operation "
+    "(no caching of queries)",
     fix="Leave --max-new-tokens at its default, and turn prefix caching off in the engine "
     "or server.",
     session_only=True,
@@ -183,7 +182,7 @@ def generation(run: RunFacts) -> Verdict:
 
 @rule(
     "performance",
-    source="MLPerf Inference rules, LoadGen Operation: caching of queries is prohibited",
+    source="Inference rules, LoadGen Operation: caching of queries is prohibited",
     fix="Turn prefix caching off in the engine or the server.",
     session_only=True,
 )
@@ -293,7 +292,7 @@ def log_is_cut(run: RunFacts) -> Verdict:
     "performance",
     "accuracy",
     demand="no local change",
-    source="MLPerf Inference rules, LoadGen Operation: LoadGen is compiled from a tagged revision",
+    source="Inference rules, LoadGen Operation: LoadGen is compiled from a tagged revision",
     fix="Install the released mlcommons_loadgen, or build it from a clean checkout.",
 )
 def loadgen_unmodified(run: RunFacts) -> Verdict:
@@ -305,8 +304,8 @@ def loadgen_unmodified(run: RunFacts) -> Verdict:
 @rule(
     "performance",
     demand="accuracy passed",
-    source="MLPerf Inference rules, Constraints for the Closed division: a result reaches the "
-    "quality target",
+    source="Inference rules, Constraints for the Closed division: a result reaches the quality "
+    "target",
     fix="Make the accuracy run of the same system, and repair what fails there first.",
     divisions=CLOSED,
 )

@@ -19,8 +19,8 @@ from mlperf_suite.loadgen.logs import DetailLog
 from mlperf_suite.results.record import PeakSearch, RateTrial, Result
 from mlperf_suite.results.run_folder import PEAK_FOLDER
 from mlperf_suite.results.schema import WarmUpFigures
-from mlperf_suite.rules.client import client_limits
 from mlperf_suite.rules.facts import besides_length
+from mlperf_suite.rules.limits import client_limits
 from mlperf_suite.session.load_run import Observation, StepMaker
 from mlperf_suite.session.preparation import Preparation
 

@@ -22,7 +22,7 @@ from mlperf_suite.results.record import (
 )
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import PROFILED, PerformanceFigures
-from mlperf_suite.rules import accuracy_verdict, client, clock, judge, validity
+from mlperf_suite.rules import accuracy_verdict, clock, judge, limits, validity
 from mlperf_suite.rules.facts import AnswerTokens, RunFacts, gives_text_alone
 from mlperf_suite.rules.registry import rule_of
 from mlperf_suite.rules.verdict import Verdict, set_aside
@@ -33,7 +33,7 @@ from mlperf_suite.session.plan import Step
 
 _DECODED_AT_ONCE = 64
 _RULES_OF_REPEATS = (
-    client.client_bound,
+    limits.client_bound,
     validity.generation,
     validity.cached_prompt_tokens,
     clock.loadgen_clock,

@@ -25,6 +25,7 @@ from mlperf_suite.results.run_folder import (
     summary_fault,
 )
 from mlperf_suite.results.schema import Config, EngineFacts, Meta, Summary
+from mlperf_suite.rules.accuracy_rules import gate_name
 from mlperf_suite.rules.facts import (
     TEXT_ALONE,
     Division,
@@ -32,7 +33,6 @@ from mlperf_suite.rules.facts import (
     find_speculation,
     gives_text_alone,
 )
-from mlperf_suite.rules.scores import gate_name
 
 MODE_FOLDERS: Mapping[Mode, str] = {
     "accuracy": "Accuracy",

@@ -1,6 +1,6 @@
 """What an accuracy run must fulfil in every scenario: all samples answered, scores at the gates."""
 
-from mlperf_suite.rules import scores, validity
+from mlperf_suite.rules import accuracy_rules, validity
 
 
 def test_accuracy_every_sample(accuracy_run):
@@ -20,4 +20,4 @@ def test_accuracy_generation(accuracy_run):
 
 def test_score(accuracy_run, metric):
     """Each accuracy metric of the benchmark reaches its share of the reference accuracy."""
-    accuracy_run.obeys(scores.gate_name(metric))
+    accuracy_run.obeys(accuracy_rules.gate_name(metric))

@@ -1,6 +1,6 @@
 """What every performance run must fulfil, whatever its scenario."""
 
-from mlperf_suite.rules import client, length, validity
+from mlperf_suite.rules import limits, validity
 
 # The result
 
@@ -32,7 +32,7 @@ def test_cached_prompt_tokens(performance_run):
 
 def test_client_bound(performance_run):
     """Nothing between LoadGen and a remote server limited the run."""
-    performance_run.obeys(client.client_bound)
+    performance_run.obeys(limits.client_bound)
 
 
 # Length of the run
@@ -40,12 +40,12 @@ def test_client_bound(performance_run):
 
 def test_min_duration(performance_run):
     """The run is set to last at least ten minutes."""
-    performance_run.obeys(length.min_duration)
+    performance_run.obeys(limits.min_duration)
 
 
 def test_performance_sample_count(performance_run):
     """LoadGen draws from at least the benchmark's number of samples."""
-    performance_run.obeys(length.performance_sample_count)
+    performance_run.obeys(limits.performance_sample_count)
 
 
 # Settings of the round

@@ -11,29 +11,29 @@ Below which p99 must be, in ms:
     gpt-oss-120b    3,000     80
 """
 
-from mlperf_suite.rules import latency, length
+from mlperf_suite.rules import limits
 
 # The latencies
 
 
 def test_ttft_limit(server_run):
     """TTFT p99 is below 2,000 ms (llama3.1-8b; for others, see above)."""
-    server_run.obeys(latency.ttft_limit)
+    server_run.obeys(limits.ttft_limit)
 
 
 def test_tpot_limit(server_run):
     """TPOT p99 is below 100 ms (llama3.1-8b; for others, see above)."""
-    server_run.obeys(latency.tpot_limit)
+    server_run.obeys(limits.tpot_limit)
 
 
 def test_latency_targets(server_run):
     """Early stopping was decided with these limits, or tighter ones."""
-    server_run.obeys(latency.latency_targets)
+    server_run.obeys(limits.latency_targets)
 
 
 def test_target_percentile(server_run):
     """Latencies are judged at the 99th percentile."""
-    server_run.obeys(latency.target_percentile)
+    server_run.obeys(limits.target_percentile)
 
 
 # Length of the run
@@ -41,9 +41,9 @@ def test_target_percentile(server_run):
 
 def test_early_stopping(server_run):
     """Early stopping was met: the run is long enough for its percentile to be trusted."""
-    server_run.obeys(length.early_stopping)
+    server_run.obeys(limits.early_stopping)
 
 
 def test_min_queries(server_run):
     """At least 64 queries, the minimum of early stopping for its percentile."""
-    server_run.obeys(length.min_queries)
+    server_run.obeys(limits.min_queries)

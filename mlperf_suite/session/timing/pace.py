@@ -16,7 +16,7 @@ from mlperf_suite.loadgen.load_plan import CACHING
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.record import RunKey, RunRecord
 from mlperf_suite.results.schema import CLIENT_BOUND, PerformanceFigures, PlanRow
-from mlperf_suite.rules.client import client_bound
+from mlperf_suite.rules.limits import client_bound
 from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import MMLU, Place, Plan, Step, clock, plan_session

@@ -1,0 +1,244 @@
+"""Rules of a performance run's limits: its latencies, its length, and the client's own delay."""
+
+from __future__ import annotations
+
+from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Scenario
+from mlperf_suite.engines.protocol import ClientFigures
+from mlperf_suite.rules.facts import RunFacts
+from mlperf_suite.rules.registry import CLOSED, ONE_BY_ONE, SERVER, rule
+from mlperf_suite.rules.verdict import Verdict, verdict
+
+# Latencies
+
+
+@rule(
+    "performance",
+    source="submission checker, llm_check: LLM_LATENCY_LIMITS; mlperf.conf: ttft_latency",
+    fix="Lower --server-target-qps; --find-peak-qps finds the highest valid rate.",
+    scenarios=SERVER,
+    shortens=True,
+)
+def ttft_limit(run: RunFacts) -> Verdict:
+    """The time to first token at p99 is below the scenario's limit."""
+    limits = run.scenario.limits
+    key = "result_first_token_99.00_percentile_latency_ns"
+    return _below(run, key, limits.ttft_ms if limits else 0.0)
+
+
+@rule(
+    "performance",
+    source="submission checker, llm_check: LLM_LATENCY_LIMITS; mlperf.conf: tpot_latency",
+    fix="Lower --server-target-qps, or let the engine run fewer requests at once.",
+    scenarios=SERVER,
+    shortens=True,
+)
+def tpot_limit(run: RunFacts) -> Verdict:
+    """The time per output token at p99 is below the scenario's limit.
+
+    The official checker holds Interactive to Server's limits: it goes by LoadGen's scenario.
+    """
+    limits = run.scenario.limits
+    key = "result_time_per_output_token_99.00_percentile_ns"
+    return _below(run, key, limits.tpot_ms if limits else 0.0)
+
+
+def _below(run: RunFacts, key: str, limit_ms: float) -> Verdict:
+    demand = f"below {limit_ms:,g} ms"
+    latency_ms = run.number(key, demand) / 1e6
+    return verdict(0 <= latency_ms < limit_ms, f"{latency_ms:,.2f} ms", demand)
+
+
+@rule(
+    "performance",
+    source="mlperf.conf: ttft_latency and tpot_latency",
+    fix="Use the round's mlperf.conf, and set no looser limits in user.conf.",
+    scenarios=SERVER,
+    shortens=True,
+)
+def latency_targets(run: RunFacts) -> Verdict:
+    """Early stopping was decided with the scenario's limits on TTFT and TPOT, or tighter ones."""
+    limits = run.scenario.limits
+    limits_ms = (limits.ttft_ms, limits.tpot_ms) if limits else (0.0, 0.0)
+    demand = f"TTFT at most {limits_ms[0]:,g} ms, TPOT at most {limits_ms[1]:,g} ms"
+    ttft_ms, tpot_ms = targets_ms = [
+        run.number(f"requested_server_{name}_latency", demand) / 1e6 for name in ("ttft", "tpot")
+    ]
+    ok = all(0 < target <= limit for target, limit in zip(targets_ms, limits_ms, strict=True))
+    return verdict(ok, f"TTFT {ttft_ms:,g} ms, TPOT {tpot_ms:,g} ms", demand)
+
+
+@rule(
+    "performance",
+    source="mlperf.conf: target_latency_percentile",
+    fix="Use the round's mlperf.conf, and do not override the key in user.conf.",
+    scenarios=ONE_BY_ONE,
+    shortens=True,
+)
+def target_percentile(run: RunFacts) -> Verdict:
+    """Latencies are judged at the scenario's percentile: Server's 99th, SingleStream's 90th."""
+    percentile = 0.9 if run.scenario.name == "SingleStream" else 0.99
+    demand = f"{percentile:.0%}"
+    value = run.number("effective_target_latency_percentile", demand)
+    return verdict(value == percentile, f"{value * 100:g}%", demand)
+
+
+# Length
+
+
+EARLY_STOPPING_MIN_QUERIES = 64
+"""Early stopping cannot estimate a 90th or 99th percentile from fewer (MLPerf Inference rules)."""
+SINGLE_STREAM_MIN_QUERIES = 1024
+"""SingleStream's minimum without early stopping (MLPerf Inference rules)."""
+
+
+@rule(
+    "performance",
+    source="submission checker, min_duration_check: TEST_DURATION_MS; mlperf.conf: min_duration",
+    fix="Use --profile official, or set min_duration to 600000 in user.conf.",
+    shortens=True,
+)
+def min_duration(run: RunFacts) -> Verdict:
+    """The run is set to last at least ten minutes."""
+    return _at_least(run, "effective_min_duration_ms", MIN_DURATION_MS, "ms")
+
+
+@rule(
+    "performance",
+    source="submission checker, performance_sample_count_check; mlperf.conf: "
+    "performance_sample_count_override",
+    fix="Use the whole data set: --profile official, no --total-sample-count.",
+    shortens=True,
+)
+def performance_sample_count(run: RunFacts) -> Verdict:
+    """LoadGen draws from at least the benchmark's number of samples."""
+    return _at_least(run, "effective_performance_sample_count", run.benchmark.samples, "samples")
+
+
+@rule(
+    "performance",
+    source="submission checker, min_query_count_check: samples per query; mlperf.conf: "
+    "Offline.min_query_count",
+    fix="Raise --offline-target-qps, so that one query holds the whole data set.",
+    scenarios=("Offline",),
+    divisions=CLOSED,
+    shortens=True,
+)
+def offline_samples_per_query(run: RunFacts) -> Verdict:
+    """Offline's one query has at least as many samples as the data set."""
+    return _at_least(run, "effective_samples_per_query", run.benchmark.samples, "samples")
+
+
+@rule(
+    "performance",
+    demand="met",
+    source="Inference rules, Early Stopping Criterion; submission checker, latency_check",
+    fix="Run longer, or lower --server-target-qps, so that enough queries are within the limits.",
+    scenarios=ONE_BY_ONE,
+)
+def early_stopping(run: RunFacts) -> Verdict:
+    """Early stopping was met: the run was long enough for its percentile to be believed."""
+    if not _uses_early_stopping(run):
+        return verdict(True, "not used", "met, or not used in SingleStream")
+    met = run.present("early_stopping_met")
+    value = ("met" if met else "not met") if isinstance(met, bool) else met
+    return verdict(met is True, value, why=_early_stopping_says(run))
+
+
+def _early_stopping_says(run: RunFacts) -> str:
+    """LoadGen's own text on early stopping, if it was not met."""
+    if run.detail["early_stopping_met"] is True:
+        return ""
+    keys = ("early_stopping_result", "early_stopping_ttft_result", "early_stopping_tpot_result")
+    return "; ".join(str(run.detail[key]) for key in keys if run.detail[key])
+
+
+def _uses_early_stopping(run: RunFacts) -> bool:
+    """Whether early stopping applies: always, except in a SingleStream run whose log never mentions
+    it."""
+    is_logged = any(key.startswith("early_stopping_") for key in run.detail.values)
+    return is_logged or run.scenario.name != "SingleStream"
+
+
+@rule(
+    "performance",
+    source="Inference rules, Scenarios; submission checker, min_query_count_check",
+    fix="Run longer, so that LoadGen issues more queries.",
+    scenarios=ONE_BY_ONE,
+)
+def min_queries(run: RunFacts) -> Verdict:
+    """At least 64 queries with early stopping; 1,024 in SingleStream without it."""
+    early = _uses_early_stopping(run)
+    least = EARLY_STOPPING_MIN_QUERIES if early else SINGLE_STREAM_MIN_QUERIES
+    return _at_least(run, "result_query_count", least, "queries")
+
+
+def _at_least(run: RunFacts, key: str, least: float, unit: str) -> Verdict:
+    demand = f"at least {least:,} {unit}"
+    number = run.number(key, demand)
+    return verdict(number >= least, f"{number:,} {unit}", demand)
+
+
+# The client between LoadGen and a remote server
+
+
+FULL_SHARE = 0.9
+"""A client process that used this share of a core, or more, was at its limit."""
+MOST_DELAY_MS = 1.0
+"""The maximum delay of the client itself at p99, on the way out and on the way back, in ms."""
+
+
+def client_limits(client: ClientFigures, scenario: Scenario) -> list[str]:
+    """How the client limited a run in this scenario, a few words each; empty if it did not.
+
+    Offline's single query hands over every sample at once: samples that wait to be sent are not the
+    client's delay there, and only its CPU counts. A missing or non-numeric figure proves nothing,
+    so it counts as a limit.
+    """
+    limits = []
+    if not client.busy_share < FULL_SHARE:
+        limits.append(f"a client process used {_percent(client.busy_share)} of a core")
+    if scenario.loadgen_scenario != "Offline":
+        for way, delay_ms in (("out", client.out_ms), ("back", client.back_ms)):
+            if delay_ms is None or not delay_ms <= MOST_DELAY_MS:
+                limits.append(f"{way} {_ms(delay_ms)} at p99")
+    return limits
+
+
+def _only_delayed(run: RunFacts) -> bool:
+    """Whether only delay limited the client, not its CPU: a smoke run may share its machine with
+    the server, whose work delays the client. The run is marked regardless."""
+    return run.remote is not None and run.remote.client.busy_share < FULL_SHARE
+
+
+@rule(
+    "performance",
+    official=False,
+    source="docs/endpoints.md: limits on the client's CPU and delay",
+    fix="Raise --endpoint-clients, or give the client more or idle cores.",
+    session_only=True,
+    shortens=_only_delayed,
+)
+def client_bound(run: RunFacts) -> Verdict:
+    """The client did not limit the run: its processor had room, and its own delay was short.
+
+    The delay is that from LoadGen's issue until the request's bytes leave, and from the arrival of
+    the answer's until LoadGen is told; Offline has no limit on it.
+    """
+    demand = f"below {_percent(FULL_SHARE)} of a core"
+    if run.scenario.loadgen_scenario != "Offline":
+        demand += f", out and back at most {MOST_DELAY_MS:g} ms at p99"
+    if run.remote is None:
+        return verdict(True, "no client: the engine is in this process", demand)
+    client = run.remote.client
+    limits = client_limits(client, run.scenario)
+    figures = f"{_percent(client.busy_share)} of a core, out {_ms(client.out_ms)}, back "
+    figures += f"{_ms(client.back_ms)} at p99"
+    return verdict(not limits, figures, demand, "; ".join(limits))
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.3g}%"
+
+
+def _ms(value: float | None) -> str:
+    return "not measured" if value is None else f"{value:,.2f} ms"
