@@ -128,7 +128,7 @@ def share_regressed(
     any_metric = speed = 0
     for _ in range(histories):
         changes = compare_summaries(summary(rng, case, noise), summary(rng, case, noise, loss))
-        regressed = {c.metric.name for c in changes if c.outcome == "regressed"}
+        regressed = {c.metric for c in changes if c.outcome == "regressed"}
         any_metric += bool(regressed)
         speed += "tokens_per_sec" in regressed
     return any_metric / histories, speed / histories

@@ -24,7 +24,6 @@ from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.workers import shares_of
 from mlperf_suite.results.baseline import MMLU_KIND
 from mlperf_suite.results.record import RunKey
-from mlperf_suite.results.regression import metrics_of, samples_of
 from mlperf_suite.rules import rules_for
 from mlperf_suite.rules.registry import RULES, Rule
 from mlperf_suite.session.plan import MMLU, MmluKey, SearchKey, StepKey
@@ -266,11 +265,10 @@ def _changes(config: pytest.Config, mode: Mode) -> tuple[list[Any], NoCase]:
     cases = []
     for benchmark, scenario in scenarios_of(config, mode):
         baseline = baselines_of(config).get((benchmark.id, scenario.name))
-        for metric in metrics_of([baseline.summary]) if baseline else ():
-            if baseline and metric.mode == mode and samples_of(metric, baseline.summary):
-                key = RunKey(benchmark.id, scenario.name, mode)
-                case = MetricCase(key, metric.name)
-                cases.append(_case(case, key, scenario.marker, metric.name))
+        key = RunKey(benchmark.id, scenario.name, mode)
+        for metric in baseline.metrics(mode) if baseline else ():
+            case = MetricCase(key, metric.name)
+            cases.append(_case(case, key, scenario.marker, metric.name))
     return cases, REGRESSION
 
 

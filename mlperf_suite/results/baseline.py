@@ -19,7 +19,6 @@ from pathlib import Path
 from mlperf_suite.errors import UsageError
 from mlperf_suite.results.comparability import Aspect, Identity, differences, identity_of
 from mlperf_suite.results.regression import (
-    Change,
     Metric,
     compare_summaries,
     metrics_of,
@@ -28,6 +27,7 @@ from mlperf_suite.results.regression import (
 from mlperf_suite.results.run_folder import SUMMARY_JSON, read_config, write_json
 from mlperf_suite.results.schema import (
     MMLU,
+    ChangeFigures,
     Config,
     RegressionFigures,
     Summary,
@@ -41,7 +41,6 @@ _AT_A_RATE = ("Server", "Interactive")
 _ASPECTS: tuple[Aspect, ...] = ("measurement", "engine", "capacity")
 """What a run and its baseline must have in common. The versions need not be the same: the gate is
 there to judge new ones."""
-_NAMES = ("baseline", "this run")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,31 +71,26 @@ class BaselineRun:
     def identity(self) -> Identity:
         return identity_of(self.config, self.summary)
 
-    def differences(self, current: Identity, names: tuple[str, str]) -> list[str]:
-        """What makes a run incomparable with this baseline, as `fact: NAME x, NAME y`.
+    def check(self, current: Summary) -> None:
+        """Raise UsageError that names the differences between this baseline and a run.
 
-        `current`: the run's identity; facts that only one of the two has are ignored, since the run
-        may not be made yet and the baseline may be of an older suite. `names`: of the two.
+        `current`: the run's summary, as far as it is known before the run is made.
         """
-        own_name, run_name = names
+        if different := self.differences(identity_of(None, current)):
+            raise UsageError(self._refusal(different))
+
+    def differences(
+        self, current: Identity, names: tuple[str, str] = ("baseline", "this run")
+    ) -> list[str]:
+        """What makes a run incomparable with this baseline, as `fact: NAME x, NAME y`. Facts that
+        only one of the two has are ignored, since the run may not be made yet and the baseline may
+        be of an older suite."""
         return [
-            f"{fact.name}: {own_name} {fact.first}, {run_name} {fact.second}"
+            f"{fact.name}: {names[0]} {fact.first}, {names[1]} {fact.second}"
             for fact in differences(self.identity, current, _ASPECTS, known_to_both=True)
         ]
 
-    def check(self, current: Summary, config: Config | None = None) -> None:
-        """Raise UsageError that names the differences between this baseline and a run.
-
-        `current` and `config`: those of the run, as far as they are known.
-        """
-        refusal = self._refusal(identity_of(config, current))
-        if refusal:
-            raise UsageError(refusal)
-
-    def _refusal(self, current: Identity) -> str | None:
-        different = self.differences(current, _NAMES)
-        if not different:
-            return None
+    def _refusal(self, different: Sequence[str]) -> str:
         return (
             f"--baseline {self.label}: not comparable: {'; '.join(different)} "
             "(--baseline-allow-different compares anyway)"
@@ -114,12 +108,12 @@ class BaselineRun:
 
         `folder`: the run's own, with its config.json and its answers' scores.
         """
-        identity = identity_of(Config.read(read_config(folder)), current)
-        refusal = None if allow_different else self._refusal(identity)
+        different = self.differences(identity_of(Config.read(read_config(folder)), current))
+        refusal = self._refusal(different) if different and not allow_different else None
         if self.summary.no_result or current.no_result:
             name = self.label if self.summary.no_result else "this run"
             refusal = f"{name}: {self.summary.no_result or current.no_result}"
-        changes: list[Change] = []
+        changes: list[ChangeFigures] = []
         if refusal is None:
             paired = _paired_errors(self.folder, folder) if self.folder else {}
             changes = compare_summaries(self.summary, current, max_regression, paired)
@@ -128,9 +122,9 @@ class BaselineRun:
             baseline_started=self.summary.meta.started,
             max_regression=max_regression,
             refused=refusal,
-            different=tuple(self.differences(identity, _NAMES)) if allow_different else (),
+            different=tuple(different) if allow_different else (),
             note=_target_note(self.summary, current),
-            metrics=tuple(change.figures for change in changes),
+            metrics=tuple(changes),
         )
 
 

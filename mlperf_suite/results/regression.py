@@ -25,12 +25,13 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
 from mlperf_suite.results.schema import (
     ChangeFigures,
     ChangeOutcome,
+    Percentiles,
     RepeatFigures,
     Summary,
 )
@@ -40,6 +41,8 @@ FALSE_ALARMS = 0.0425
 no machine's noise is exactly what the intervals assume."""
 _MANY = 1e6
 """Degrees of freedom of an error that is practically known."""
+_FAR = 50.0
+"""The largest logarithm of an interval's end: what lies beyond is no figure to print."""
 DEFAULT_MAX_REGRESSION = 0.05
 
 
@@ -62,55 +65,32 @@ class Metric:
     of_run: Callable[[RepeatFigures], float | None] | None = field(default=None, compare=False)
 
 
-def _percentile_of(times: str, name: str, run: RepeatFigures) -> float | None:
-    return (getattr(run, times) or {}).get(name)
+def _rate(name: str, label: str, unit: str) -> Metric:
+    return Metric(
+        name, label, unit, "performance", True, "speed", "tokens_per_sec", attrgetter(name)
+    )
+
+
+def _time(name: str, percentile: str) -> Metric:
+    key, blocks = f"{name}_{percentile}", f"{name}_p50_ms" if percentile == "p50" else f"{name}_ms"
+
+    def of_run(run: RepeatFigures) -> float | None:
+        times: Percentiles | None = getattr(run, f"{name}_ms")
+        return (times or {}).get(percentile)
+
+    label = f"{name.upper()} {percentile}"
+    return Metric(key, label, "ms", "performance", False, key, blocks, of_run)
 
 
 METRICS: tuple[Metric, ...] = (
-    Metric(
-        "tokens_per_sec",
-        "tokens/s",
-        "tokens/s",
-        "performance",
-        True,
-        "speed",
-        "tokens_per_sec",
-        lambda run: run.tokens_per_sec,
-    ),
-    Metric(
-        "qps",
-        "QPS",
-        "queries/s",
-        "performance",
-        True,
-        "speed",
-        "tokens_per_sec",
-        lambda run: run.qps,
-    ),
-    *(
-        Metric(
-            f"{time}_{percentile}",
-            f"{time.upper()} {percentile}",
-            "ms",
-            "performance",
-            False,
-            f"{time}_{percentile}",
-            f"{time}_{percentile}_ms" if percentile == "p50" else f"{time}_ms",
-            partial(_percentile_of, f"{time}_ms", percentile),
-        )
-        # At Server's fixed rate tokens/s cannot fall, and the 99th percentile is what noise moves
-        # most: a decode step that takes twice as long shows in the median.
-        for time in ("ttft", "tpot")
-        for percentile in ("p50", "p99")
-    ),
+    _rate("tokens_per_sec", "tokens/s", "tokens/s"),
+    _rate("qps", "QPS", "queries/s"),
+    # At Server's fixed rate tokens/s cannot fall, and the 99th percentile is what noise moves
+    # most: a decode step that takes twice as long shows in the median.
+    *(_time(name, percentile) for name in ("ttft", "tpot") for percentile in ("p50", "p99")),
     Metric("mmlu", "MMLU", "%", "mmlu", True, "mmlu"),
 )
 """The metrics of every benchmark; scores in percent are added by name."""
-
-
-def score_metric(name: str) -> Metric:
-    """The metric of a score in percent, from any scorer."""
-    return Metric(name.lower(), name, "%", "accuracy", True, "scores")
 
 
 def metrics_of(summaries: Iterable[Summary]) -> tuple[Metric, ...]:
@@ -122,7 +102,7 @@ def metrics_of(summaries: Iterable[Summary]) -> tuple[Metric, ...]:
         s for summary in summaries if summary.run.accuracy for s in summary.run.accuracy.scores
     ]
     names = dict.fromkeys(score.name for score in scores if score.is_percentage)
-    return (*METRICS, *map(score_metric, names))
+    return (*METRICS, *(Metric(n.lower(), n, "%", "accuracy", True, "scores") for n in names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,65 +122,13 @@ class MetricSamples:
         return math.exp(statistics.fmean(map(math.log, self.values)))
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """The change of one metric, relative (0.05 is 5%); above 0 is better.
-
-    `low` and `high`: the interval; None if the noise could not be measured.
-    """
-
-    metric: Metric
-    baseline: float
-    current: float
-    change: float
-    low: float | None
-    high: float | None
-    outcome: ChangeOutcome
-    noise_from: str
-
-    @property
-    def figures(self) -> ChangeFigures:
-        """The figures for summary.json."""
-        return ChangeFigures(
-            self.metric.name,
-            self.metric.label,
-            self.metric.unit,
-            self.metric.higher_is_better,
-            self.baseline,
-            self.current,
-            self.change,
-            self.low,
-            self.high,
-            self.outcome,
-            self.words,
-            self.noise_from,
-        )
-
-    @property
-    def words(self) -> str:
-        """The change and its interval, as a rise or fall of the metric itself."""
-        if not self.current:
-            return "lost altogether"
-        sign = 1 if self.metric.higher_is_better else -1
-        change = f"{_percent(_signed(self.change, sign))}"
-        if self.low is None or self.high is None:
-            return f"{change} (noise not measured)"
-        ends = sorted((_signed(self.low, sign), _signed(self.high, sign)))
-        return f"{change} ({_percent(ends[0])} to {_percent(ends[1])})"
-
-
-def _signed(gain: float, sign: int) -> float:
-    """A gain (above 0 is better) as the metric's own change."""
-    return gain if sign > 0 else 1 / (1 + gain) - 1
-
-
-def _percent(change: float) -> str:
-    return f"{change * 100:+.1f}%"
-
-
 def confidence(groups: int) -> float:
     """The confidence of each interval, such that all groups together keep to FALSE_ALARMS."""
     return 1 - 2 * FALSE_ALARMS / max(groups, 1)
+
+
+Noise = tuple[float | None, float, str]
+"""The standard error of the difference of logarithms, its degrees of freedom, its source."""
 
 
 def compare(
@@ -209,52 +137,52 @@ def compare(
     current: MetricSamples,
     max_regression: float = DEFAULT_MAX_REGRESSION,
     groups: int = 1,
-    paired_error: float | None = None,
-) -> Change:
+    noise: Noise | None = None,
+) -> ChangeFigures:
     """Judge one metric.
 
     `max_regression`: the allowed loss, relative. `groups`: the number of metric groups that share
-    the allowed false alarms. `paired_error`: the standard error of the difference, in the metric's
-    unit, if both sides answered the same samples.
+    the allowed false alarms. `noise`: that of these figures if it is not to be found in them.
     """
-    noise = _noise(baseline, current, paired_error)
-    return _judged(metric, baseline, current, noise, max_regression, groups)
-
-
-Noise = tuple[float | None, float, str]
-"""The standard error of the difference of logarithms, its degrees of freedom, its source."""
-
-
-def _judged(
-    metric: Metric,
-    baseline: MetricSamples,
-    current: MetricSamples,
-    noise: Noise,
-    max_regression: float,
-    groups: int,
-) -> Change:
     sign = 1 if metric.higher_is_better else -1
     gain = sign * (math.log(current.value) - math.log(baseline.value))
-    error, degrees, noise_from = noise
+    error, degrees, noise_from = noise or _noise(baseline, current, None)
     low = high = None
     if error is not None:
         from scipy.special import stdtrit
 
         reach = float(stdtrit(degrees, 0.5 + confidence(groups) / 2)) * error
-        low, high = gain - reach, gain + reach
+        low, high = max(gain - reach, -_FAR), min(gain + reach, _FAR)
     outcome = _outcome(gain, low, high, max_regression)
     if outcome == "cannot tell" and gain < math.log1p(-max_regression):
         noise_from += _undisturbed(baseline, current, sign, max_regression)
-    return Change(
-        metric,
-        baseline.value,
-        current.value,
-        math.expm1(gain),
-        None if low is None else math.expm1(low),
-        None if high is None else math.expm1(min(high, 50.0)),
-        outcome,
-        noise_from,
+    words = _percent(gain, sign)
+    if low is None or high is None:
+        words += " (noise not measured)"
+    else:
+        ends = (low, high) if sign > 0 else (high, low)
+        words += f" ({_percent(ends[0], sign)} to {_percent(ends[1], sign)})"
+    return replace(
+        _change(metric, baseline),
+        current=current.value,
+        change=math.expm1(gain),
+        low=None if low is None else math.expm1(low),
+        high=None if high is None else math.expm1(high),
+        outcome=outcome,
+        words=words,
+        noise_from=noise_from,
     )
+
+
+def _change(metric: Metric, baseline: MetricSamples) -> ChangeFigures:
+    return ChangeFigures(
+        metric.name, metric.label, metric.unit, metric.higher_is_better, baseline.value
+    )
+
+
+def _percent(gain: float, sign: int) -> str:
+    """A gain, as a logarithm, as the metric's own rise or fall."""
+    return f"{math.expm1(sign * gain) * 100:+.1f}%"
 
 
 def _outcome(
@@ -323,10 +251,19 @@ def _of_blocks(values: Sequence[float]) -> float:
 def samples_of(metric: Metric, summary: Summary) -> MetricSamples | None:
     """A summary's figures of a metric; None if it has none."""
     run = summary.run
-    if metric.mode == "performance":
-        return _of_performance(metric, summary)
-    value: float | None = None
-    error: float | None = None
+    if metric.of_run is not None:
+        if run.performance is None:
+            return None
+        repeats = (run.performance, *run.performance.repeats)
+        values = [_positive(metric.of_run(repeat)) for repeat in repeats]
+        blocks = map(_positive, run.performance.blocks.get(metric.blocks, ()))
+        if values[0] is None:
+            return None
+        return MetricSamples(
+            tuple(value for value in values if value is not None),
+            tuple(block for block in blocks if block is not None),
+        )
+    value = error = None
     if metric.mode == "mmlu" and run.mmlu is not None:
         value, error = run.mmlu.accuracy, run.mmlu.stderr
     elif metric.mode == "accuracy" and run.accuracy is not None:
@@ -335,20 +272,6 @@ def samples_of(metric: Metric, summary: Summary) -> MetricSamples | None:
     if (positive := _positive(value)) is None:
         return None
     return MetricSamples((positive,), standard_error=_positive(error))
-
-
-def _of_performance(metric: Metric, summary: Summary) -> MetricSamples | None:
-    first = summary.run.performance
-    if first is None or metric.of_run is None:
-        return None
-    values = [_positive(metric.of_run(repeat)) for repeat in (first, *first.repeats)]
-    if values[0] is None:
-        return None
-    blocks = map(_positive, first.blocks.get(metric.blocks, ()))
-    return MetricSamples(
-        tuple(value for value in values if value is not None),
-        tuple(block for block in blocks if block is not None),
-    )
 
 
 def _positive(value: float | None) -> float | None:
@@ -360,7 +283,7 @@ def compare_summaries(
     current: Summary,
     max_regression: float = DEFAULT_MAX_REGRESSION,
     paired_errors: Mapping[str, float] | None = None,
-) -> list[Change]:
+) -> list[ChangeFigures]:
     """Judge every metric that both summaries have, together.
 
     Hochberg's procedure: if all but `n` groups of metrics are worse at a confidence that shares the
@@ -373,23 +296,26 @@ def compare_summaries(
     for metric in metrics_of((baseline, current)):
         then, now = samples_of(metric, baseline), samples_of(metric, current)
         if then and now:
-            pairs.append((metric, then, now))
+            noise = _noise(then, now, (paired_errors or {}).get(metric.name))
+            pairs.append((metric, then, now, noise))
         elif then and current.run.has(metric.mode):
-            vanished.append(_vanished(metric, then))
-    groups = len({metric.group for metric, _, _ in pairs})
-    paired = paired_errors or {}
-    noises = [_noise(then, now, paired.get(metric.name)) for metric, then, now in pairs]
+            # Noise cannot explain that a figure is 0 or missing although its run was made.
+            change = replace(_change(metric, then), current=0.0, change=-1.0, outcome="regressed")
+            lost = replace(change, words="lost altogether", noise_from="no figure now")
+            vanished.append(lost)
+    groups = len({metric.group for metric, *_ in pairs})
 
-    def judge(shared_among: int) -> list[Change]:
+    def judge(shared_among: int) -> list[ChangeFigures]:
         return [
-            _judged(*pair, noise, max_regression, shared_among)
-            for pair, noise in zip(pairs, noises, strict=True)
+            compare(metric, then, now, max_regression, shared_among, noise)
+            for metric, then, now, noise in pairs
         ]
 
     changes = judge(groups)
     for shared_among in range(1, groups):
         judged = judge(shared_among)
-        worse = {change.metric.group for change in judged if change.outcome == "regressed"}
+        verdicts = zip(pairs, judged, strict=True)
+        worse = {metric.group for (metric, *_), c in verdicts if c.outcome == "regressed"}
         if len(worse) > groups - shared_among:
             changes = [
                 shared if shared.outcome == "regressed" else alone
@@ -397,9 +323,3 @@ def compare_summaries(
             ]
             break
     return changes + vanished
-
-
-def _vanished(metric: Metric, baseline: MetricSamples) -> Change:
-    """A metric whose figure is 0 or missing although its run was made: noise cannot explain
-    that."""
-    return Change(metric, baseline.value, 0.0, -1.0, None, None, "regressed", "no figure now")
