@@ -91,6 +91,29 @@ def test_an_option_may_name_a_folder_elsewhere(
     assert "test_offline.py" in output and "ERROR" not in output
 
 
+def test_another_projects_tests_run_without_the_suite_from_its_folder_too(
+    tmp_path: Path, installed: dict[str, str]
+) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    theirs: a marker\n")
+    (tmp_path / "test_theirs.py").write_text(
+        "def test_theirs(pytestconfig):\n"
+        f"    assert str(pytestconfig.rootpath) == {str(tmp_path)!r}\n"
+        "    assert not hasattr(pytestconfig.option, 'scenario')\n"
+    )
+    for arguments in ([str(tmp_path)], [f"{tmp_path}/test_theirs.py::test_theirs", "-q"]):
+        assert "1 passed" in pytest_in(ROOT, installed, *arguments)
+
+
+def test_the_suites_tests_have_its_options_from_everywhere(
+    tmp_path: Path, installed: dict[str, str]
+) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")
+    arguments = ("--model", str(tmp_path), f"{ROOT}/tests", "-m", "offline", "--collect-only")
+    output = pytest_in(tmp_path, installed, *arguments)
+    assert f"rootdir: {ROOT}" in output
+    assert "test_offline.py" in output and "ERROR" not in output
+
+
 def test_in_the_own_folder_the_plugin_is_registered_once(
     tmp_path: Path, installed: dict[str, str]
 ) -> None:

@@ -1,34 +1,45 @@
-"""Lets pytest find the suite's ini file and options when started in the suite's folder.
+"""Lets pytest find the suite's ini file and options for the suite's own tests, and only for them.
 
 pytest looks for its ini file and conftest beside the paths on the command line before it knows
 any plugin's options, so `--model /data/llama` leads it away from the suite. This module is an entry
-point and thus loaded into every pytest session of the environment; in other folders it does
-nothing.
+point and thus loaded into every pytest session of the environment. For another project's tests it
+does nothing; those that are named from within the suite's folder run without the suite.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pytest
+import pytest
 
 OWN_FOLDER = Path(__file__).resolve().parents[2]
-_STARTED_THERE = Path.cwd() == OWN_FOLDER
+_WITHOUT_SUITE = "MLPERF_SUITE_NOT_HERE"
+"""Set for the one session that is restarted without the suite, and for nothing that it starts."""
+_STARTED_THERE = os.environ.pop(_WITHOUT_SUITE, None) is None and Path.cwd() == OWN_FOLDER
 pytest_plugins = ("mlperf_suite.plugin",) if _STARTED_THERE else ()
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Restart pytest if it took the value of one of the suite's options for a test path."""
-    found_ini, ini = str(parser.extra_info.get("inifile")), OWN_FOLDER / "pytest.ini"
-    by_command = Path(sys.argv[0]).name in ("pytest", "py.test", "__main__.py")
-    has_ini = any(
-        a in ("-c", "--rootdir") or a.startswith(("--config-file", "--rootdir=", "-c"))
-        for a in sys.argv[1:]
-    )
-    if _STARTED_THERE and by_command and not has_ini and found_ini != str(ini):
-        again = ["-m", "pytest", "-c", str(ini), "--rootdir", str(OWN_FOLDER), *sys.argv[1:]]
-        os.execv(sys.executable, [sys.executable, *again])  # noqa: S606 - no shell wanted
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # before pytest captures the output
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]:
+    """Restart pytest if its ini file is not that of the tests named: with the suite's for the
+    suite's own, without the suite for those of another project."""
+    names = early_config.known_args_namespace.file_or_dir
+    paths = [path for name in names if (path := Path(name.partition("::")[0]).resolve()).exists()]
+    is_own = any(path.is_relative_to(OWN_FOLDER) for path in paths)
+    if Path(sys.argv[0]).name in ("pytest", "py.test", "__main__.py"):
+        if _STARTED_THERE and paths and not is_own:
+            os.environ[_WITHOUT_SUITE] = "1"
+            _restart()
+        ini, options = OWN_FOLDER / "pytest.ini", ("-c", "--config-file", "--rootdir")
+        has_ini = any(argument.startswith(options) for argument in sys.argv[1:])
+        if (_STARTED_THERE or is_own) and early_config.inipath != ini and not has_ini:
+            _restart("-c", str(ini), "--rootdir", str(OWN_FOLDER))
+    return (yield)
+
+
+def _restart(*options: str) -> None:
+    again = [sys.executable, "-m", "pytest", *options, *sys.argv[1:]]
+    os.execv(sys.executable, again)  # noqa: S606 - no shell wanted
