@@ -30,7 +30,7 @@ from mlperf_suite.session.engines import EngineRequest, load_vllm
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import Selection, plan_session
 from mlperf_suite.session.suite import Suite
-from mlperf_suite.session.watcher import Silent
+from mlperf_suite.session.watcher import Watcher
 from mlperf_suite.settings import resolve_settings
 from perf.pairs import print_header, print_row
 from perf.server_load import ANSWER
@@ -77,7 +77,7 @@ def _session(
     plan = plan_session(
         Selection([key], repeat=settings.repeat, warm_up=False, rates_known=rate_known)
     )
-    suite = Suite(settings, plan, load, Silent())
+    suite = Suite(settings, plan, load, Watcher())
     real = runner.run_loadgen
 
     def run_loadgen(*arguments: object, **keywords: object) -> runner.LoadRun:

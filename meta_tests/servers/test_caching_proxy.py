@@ -15,7 +15,7 @@ from mlperf_suite.results.record import RunKey
 from mlperf_suite.session.engines import load_engine
 from mlperf_suite.session.plan import Selection, plan_session
 from mlperf_suite.session.suite import Suite
-from mlperf_suite.session.watcher import Silent
+from mlperf_suite.session.watcher import Watcher
 from mlperf_suite.settings import resolve_settings
 
 KEY = RunKey("llama3.1-8b", "Offline", CACHING)
@@ -26,7 +26,7 @@ SLOW_S = 0.1
 def audited(url: str, folder: Path) -> dict[str, str]:
     """The status of each rule of an audit of that server."""
     settings = resolve_settings({"results_dir": str(folder), "endpoint": [url]}, {})
-    suite = Suite(settings, plan_session(Selection([KEY], remote=True)), load_engine, Silent())
+    suite = Suite(settings, plan_session(Selection([KEY], remote=True)), load_engine, Watcher())
     try:
         suite.check()
         outcome = suite.make(KEY)

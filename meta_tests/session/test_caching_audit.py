@@ -28,7 +28,7 @@ from mlperf_suite.session.plan import Selection, plan_session
 from mlperf_suite.session.suite import Suite
 from mlperf_suite.session.timing.estimate import caching_s
 from mlperf_suite.session.timing.probe import Speed
-from mlperf_suite.session.watcher import Silent
+from mlperf_suite.session.watcher import Watcher
 from mlperf_suite.settings import resolve_settings
 
 LLAMA = "llama3.1-8b"
@@ -117,7 +117,7 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Au
             return engine
 
         values = {"results_dir": str(tmp_path_factory.mktemp("results"))}
-        suite = Suite(resolve_settings(values, {}), plan_session(Selection([KEY])), load, Silent())
+        suite = Suite(resolve_settings(values, {}), plan_session(Selection([KEY])), load, Watcher())
         suites.append(suite)
         outcome = suite.make(KEY)
         assert outcome.ok, outcome.failure

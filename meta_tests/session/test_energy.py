@@ -23,7 +23,7 @@ from mlperf_suite.session import energy
 from mlperf_suite.session.energy import ELSEWHERE, find_meters
 from mlperf_suite.session.plan import Selection, plan_session
 from mlperf_suite.session.suite import Suite
-from mlperf_suite.session.watcher import Silent
+from mlperf_suite.session.watcher import Watcher
 from mlperf_suite.settings import resolve_settings
 
 LLAMA = "llama3.1-8b"
@@ -60,7 +60,7 @@ class Session:
             settings,
             plan,
             lambda inputs, request: cast(Engine, self.engine),
-            Silent(),
+            Watcher(),
             meters=lambda settings, description: meters,
         )
 

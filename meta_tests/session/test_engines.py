@@ -20,7 +20,7 @@ from mlperf_suite.session.engines import EngineRequest, endpoint_config, load_en
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import Selection, plan_session
 from mlperf_suite.session.suite import Suite
-from mlperf_suite.session.watcher import Silent
+from mlperf_suite.session.watcher import Watcher
 from mlperf_suite.settings import Settings, resolve_settings
 
 URL = "http://host:8000"
@@ -103,7 +103,7 @@ def checked(settings: Settings, monkeypatch: pytest.MonkeyPatch, says: str = "")
     server_facts = SimpleNamespace(check_reachable=check_reachable)
     monkeypatch.setitem(sys.modules, f"{PACKAGE}.server_facts", server_facts)
     plan = plan_session(Selection([RunKey(LLAMA3_1_8B.id, "Offline", "performance")]))
-    Suite(settings, plan, load, Silent()).check()
+    Suite(settings, plan, load, Watcher()).check()
     return urls
 
 

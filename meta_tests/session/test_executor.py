@@ -46,7 +46,7 @@ from mlperf_suite.session.plan import MMLU, Role, SearchKey, StepKey
 from mlperf_suite.session.scenario_runs import decoded
 from mlperf_suite.session.suite import Suite
 from mlperf_suite.session.timing.forecast import planned
-from mlperf_suite.session.watcher import Silent
+from mlperf_suite.session.watcher import Watcher
 from mlperf_suite.settings import resolve_settings
 
 LLAMA = "llama3.1-8b"
@@ -150,7 +150,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., ScriptedSession]]:
         runs = [key for key in keys if isinstance(key, RunKey)]
         searches = [key for key in keys if isinstance(key, SearchKey)]
         plan = planned(settings, runs, searches, mmlu=MMLU in keys)
-        suite = Suite(settings, plan, load, Silent())
+        suite = Suite(settings, plan, load, Watcher())
         suites.append(suite)
         suite.check()
         return ScriptedSession(suite, loaded, engines)
@@ -523,7 +523,7 @@ def test_a_run_whose_times_cannot_be_read_is_a_run_all_the_same(
 
     monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", {"Offline": Shortened(100, 1)})
     monkeypatch.setattr("mlperf_suite.loadgen.runner.timeline_of", failing_timeline)
-    monkeypatch.setattr(Silent, "say", lambda self, line: lines.append(line))
+    monkeypatch.setattr(Watcher, "say", lambda self, line: lines.append(line))
     session = make(PERFORMANCE, offline_target_qps="100")
     assert session.suite.make(PERFORMANCE).ok
     why = "the requests' times could not be read: IndexError: index 7 is out of bounds"

@@ -33,7 +33,7 @@ from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.run_folder import LAST_WORD, read_summary
 from mlperf_suite.results.schema import PROFILED
 from mlperf_suite.results.schema import STAND_IN_LABEL as LABEL
-from mlperf_suite.session import profiled_run
+from mlperf_suite.session.load_run import samples_for, shortened_to
 from mlperf_suite.session.plan import MMLU
 
 __all__ = ["make"]  # the fixture
@@ -140,7 +140,7 @@ def test_a_profiled_run_says_everywhere_that_it_is_no_result(
 def test_the_offline_run_of_servers_rate_is_not_slowed_by_the_profiler(
     make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    short = {name: profiled_run.shortened_to(0.1, name) for name in ("Offline", "Server")}
+    short = {name: shortened_to(0.1, name) for name in ("Offline", "Server")}
     monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", short)
     session = make(SERVER, kind=ProfilingEngine, offline_target_qps="40", **TORCH)
     assert PERFORMANCE in session.suite.plan.unasked
@@ -165,7 +165,7 @@ def test_an_offline_run_that_nobody_planned_is_not_profiled(
     make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """As where a kept run's rate turns out to be another system's, once the engine is loaded."""
-    short = {name: profiled_run.shortened_to(0.1, name) for name in ("Offline", "Server")}
+    short = {name: shortened_to(0.1, name) for name in ("Offline", "Server")}
     monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", short)
     options = {"warmup": "0", "offline_target_qps": "40", **TORCH}
     keep_offline_run(tmp_path / "results", **options)
@@ -179,7 +179,7 @@ def test_an_offline_run_that_nobody_planned_is_not_profiled(
 def test_without_a_profile_nothing_is_said_of_one(
     make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    short = {"Offline": profiled_run.shortened_to(0.1, "Offline")}
+    short = {"Offline": shortened_to(0.1, "Offline")}
     monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", short)
     session = profiled(make, PERFORMANCE, profile_run=None)
     summary = session.summary(PERFORMANCE)
@@ -288,7 +288,7 @@ def test_a_check_that_fails_leaves_no_ranges_on(
 
     pytest.importorskip("nvtx")
     put_nsys(tmp_path, monkeypatch)
-    monkeypatch.setattr("mlperf_suite.session.mmlu_run.MmluRun.check", fails)
+    monkeypatch.setattr("mlperf_suite.session.inputs.Inputs.mmlu", property(fails))
     with pytest.raises(UsageError, match="no such thing"):
         make(PERFORMANCE, MMLU, kind=ProfilingEngine, profile_run="cuda")
     assert not ranges.are_on()
@@ -309,7 +309,7 @@ def test_without_nsight_systems_nothing_is_loaded(
 def test_a_run_takes_as_many_samples_as_its_time_holds(
     seconds: float, per_second: float | None, samples: int
 ) -> None:
-    assert profiled_run.samples_for(seconds, per_second, 84) == samples
+    assert samples_for(seconds, per_second, 84) == samples
 
 
 # Room for the last word

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColum
 from rich.progress import Progress as Bar
 
 from mlperf_suite.loadgen.runner import Progress
+from mlperf_suite.session.watcher import Watcher
 
 
 def terminal_stream(terminal_writer: Any) -> TextIO:
@@ -42,7 +43,7 @@ def terminal_console(config: pytest.Config) -> Console:
     )
 
 
-class TerminalWatcher:
+class TerminalWatcher(Watcher):
     """Shows progress on pytest's own terminal, bypassing its capturing."""
 
     def __init__(self, terminal_writer: Any) -> None:

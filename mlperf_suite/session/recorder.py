@@ -21,14 +21,7 @@ from mlperf_suite.results.baseline import MMLU_KIND, BaselineRun
 from mlperf_suite.results.node_files import NodeResult, write_node_files
 from mlperf_suite.results.record import PeakSearch, Result, RunKey, RunRecord, Search, summary_of
 from mlperf_suite.results.run_folder import CONFIG_JSON, ENDED, SUMMARY_JSON, RunFolder
-from mlperf_suite.results.schema import (
-    MMLU,
-    Meta,
-    Run,
-    ScalingFigures,
-    Summary,
-    WarmUpFigures,
-)
+from mlperf_suite.results.schema import MMLU, Meta, Run, ScalingFigures, Summary, WarmUpFigures
 from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.inputs import Inputs
@@ -45,13 +38,7 @@ class Recorder:
     with.
     """
 
-    def __init__(
-        self,
-        inputs: Inputs,
-        pace: Pace,
-        baselines: Baselines,
-        engines: Engines,
-    ) -> None:
+    def __init__(self, inputs: Inputs, pace: Pace, baselines: Baselines, engines: Engines) -> None:
         self._inputs = inputs
         self._settings = inputs.settings
         self._pace = pace
@@ -158,55 +145,35 @@ class Recorder:
             raise
 
     def _write(self, result: Result | MmluRecord) -> None:
-        from mlperf_suite.reports.writing import write_index
+        from mlperf_suite.reports.writing import write_index, write_reports
 
-        folder = result.folder
+        folder, settings = result.folder, self._settings
         if isinstance(result, MmluRecord):
-            summary = self._write_mmlu(result)
-            # If nothing was scored, nothing is replaced.
-            no_result = result.scores is None
+            label = self._engines.label("scoring")
+            result.write_scores(settings.model, label, details=settings.mmlu_details)
+            folder.write(CONFIG_JSON, self._mmlu_config_json(result))
         else:
-            summary = self._write_runs(result)
-            # A run that is not a result replaces none.
-            no_result = bool(summary.no_result)
+            runs = result.runs.items()
+            warm_ups = {m: dataclasses.asdict(run.warm_up) for m, run in runs if run.warm_up}
+            folder.write(CONFIG_JSON, {**self.config_json(result.benchmark), "warm_up": warm_ups})
+            folder.record_checksums()
+        summary = self.summary(result)
+        folder.write(SUMMARY_JSON, summary.as_json())
+        write_reports(folder.path)
         folder.publish()
-        if summary.meta.status in ENDED and not (self._settings.keep_all or no_result):
+        # If nothing was scored, or a run is not a result, nothing is replaced.
+        unscored = isinstance(result, MmluRecord) and result.scores is None
+        is_result = not (unscored or summary.no_result)
+        if summary.meta.status in ENDED and is_result and not settings.keep_all:
             folder.drop_older(b.folder for b in self._baselines.values() if b.folder)
         write_index(folder.path.parent)
-
-    def _write_runs(self, result: Result) -> Summary:
-        folder = result.folder
-        warm_ups = {
-            mode: dataclasses.asdict(run.warm_up)
-            for mode, run in result.runs.items()
-            if run.warm_up
-        }
-        folder.write(CONFIG_JSON, {**self.config_json(result.benchmark), "warm_up": warm_ups})
-        folder.record_checksums()
-        return self._write_summary(result)
-
-    def _write_mmlu(self, record: MmluRecord) -> Summary:
-        settings = self._settings
-        label = self._engines.label("scoring")
-        record.write_scores(settings.model, label, details=settings.mmlu_details)
-        record.folder.write(CONFIG_JSON, self._mmlu_config_json(record))
-        return self._write_summary(record)
-
-    def _write_summary(self, result: Result | MmluRecord) -> Summary:
-        from mlperf_suite.reports.writing import write_reports
-
-        summary = self.summary(result)
-        result.folder.write(SUMMARY_JSON, summary.as_json())
-        write_reports(result.folder.path)
-        return summary
 
     def summary(self, result: Result | MmluRecord) -> Summary:
         """The summary of a result so far, with the regression gate's verdict."""
         if isinstance(result, MmluRecord):
             kind, summary = MMLU_KIND, self._mmlu_summary(result)
         else:
-            kind = result.place
-            summary = self._runs_summary(result)
+            kind, summary = result.place, self._runs_summary(result)
         baseline, run = self._baselines.get(kind), summary.run
         if baseline is None or not (run.performance or run.accuracy or run.mmlu):
             return summary
@@ -218,47 +185,47 @@ class Recorder:
         )
         return dataclasses.replace(summary, regression=regression)
 
-    def _runs_summary(self, result: Result) -> Summary:
+    def _about(self, role: Role, **meta: Any) -> Summary:
+        """What each summary of this session has, besides `meta` and what its steps measured."""
         settings = self._settings
+        common = Meta(
+            model=settings.model,
+            round=settings.round.name,
+            profile=settings.profile,
+            label=self._engines.label(role),
+            node_name=settings.node_name,
+        )
+        return Summary(meta=dataclasses.replace(common, **meta), system=dict(describe_system()))
+
+    def _runs_summary(self, result: Result) -> Summary:
         size = self._pace.estimator.size(result.benchmark, result.scenario)
-        session = Summary(
-            meta=Meta(
-                model=settings.model,
-                dataset=settings.dataset,
+        about = dataclasses.replace(
+            self._about(
+                "runs",
+                dataset=self._settings.dataset,
                 samples=size.samples,
                 samples_why=size.why or None,
                 max_new_tokens=self._inputs.generation(result.benchmark).max_new_tokens,
-                round=settings.round.name,
-                profile=settings.profile,
-                label=self._engines.label("runs"),
-                node_name=settings.node_name,
-                profiler=settings.profile_run,
+                profiler=self._settings.profile_run,
             ),
-            system=dict(describe_system()),
             run=Run(scaling=self._scaling),
             plan=tuple(self._pace.rows(result.benchmark, result.scenario.name)),
         )
-        return summary_of(result, session, self._planned_modes(result))
+        return summary_of(result, about, self._planned_modes(result))
 
     def _mmlu_summary(self, record: MmluRecord) -> Summary:
-        settings = self._settings
-        return Summary(
-            meta=Meta(
+        return dataclasses.replace(
+            self._about(
+                "scoring",
                 benchmark=MMLU,
-                model=settings.model,
                 dataset=record.task.data.name,
                 questions=record.task.planned,
                 shots=record.task.shots,
-                round=settings.round.name,
-                profile=settings.profile,
-                label=self._engines.label("scoring"),
                 started=record.started.isoformat(timespec="seconds"),
-                node_name=settings.node_name,
                 status=record.status,
                 reason=record.failure,
             ),
-            system=dict(describe_system()),
-            run=Run(mmlu=record.figures(settings.model)),
+            run=Run(mmlu=record.figures(self._settings.model)),
             verdicts=tuple(record.verdicts),
             plots=(SUBJECTS_PLOT,) if (record.folder.path / SUBJECTS_PLOT).is_file() else (),
         )

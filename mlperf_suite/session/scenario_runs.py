@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from mlperf_suite.energy.cost import Price, cost_figures
@@ -27,8 +27,13 @@ from mlperf_suite.rules.facts import AnswerTokens, RunFacts, gives_text_alone
 from mlperf_suite.rules.registry import rule_of
 from mlperf_suite.rules.verdict import Verdict, set_aside
 from mlperf_suite.scorers.scorer import Answer, Scores, reads_special_tokens
-from mlperf_suite.session import profiled_run
-from mlperf_suite.session.load_run import Observation, StepMaker
+from mlperf_suite.session.load_run import (
+    Observation,
+    StepMaker,
+    profiling,
+    samples_for,
+    shortened_to,
+)
 from mlperf_suite.session.plan import Step
 
 _DECODED_AT_ONCE = 64
@@ -76,8 +81,15 @@ class ScenarioRuns(StepMaker):
             plan.samples if key.mode == "accuracy" else None,
         )
         observation = Observation(self.engine, str(key), key.mode)
+        profiler = self.settings.profile_run
         try:
-            with self._profiled(key, result, record), self._meters(key, number):
+            with contextlib.ExitStack() as around:
+                if profiler is not None and self.pace.is_profiled(key):
+                    path = result.folder.path
+                    around.enter_context(profiling(profiler, self.engine, path, record))
+                # Of the performance run that is judged, and no other.
+                if key.mode == "performance" and number == 1:
+                    around.enter_context(self.energy.read())
                 run = self.load_run(result.benchmark, plan, folder)
         except BaseException:
             if number == 1:
@@ -105,9 +117,9 @@ class ScenarioRuns(StepMaker):
         latency_ms = self.pace.expected_latency_ms(key)
         if self.pace.is_profiled(key):
             seconds = self.settings.profile_seconds
-            shortened = profiled_run.shortened_to(seconds, scenario.loadgen_scenario)
+            shortened = shortened_to(seconds, scenario.loadgen_scenario)
             per_second = 1000 / latency_ms if latency_ms else target_qps
-            samples = profiled_run.samples_for(seconds, per_second, samples)
+            samples = samples_for(seconds, per_second, samples)
         return plan_run(
             benchmark,
             scenario,
@@ -119,22 +131,6 @@ class ScenarioRuns(StepMaker):
             shortened=shortened,
             audit_queries=queries.samples if queries and queries.why else None,
         )
-
-    @contextlib.contextmanager
-    def _profiled(self, key: RunKey, result: Result, record: RunRecord) -> Iterator[None]:
-        """Profile the run in the block if asked for."""
-        profiler = self.settings.profile_run
-        if profiler is None or not self.pace.is_profiled(key):
-            yield
-            return
-        with profiled_run.profiling(profiler, self.engine, result.folder.path) as profile:
-            yield
-        record.profile = profile.figures
-
-    def _meters(self, key: RunKey, number: int) -> contextlib.AbstractContextManager[None]:
-        """Read energy during the performance run that is judged, and no other."""
-        metered = key.mode == "performance" and number == 1
-        return self.energy.read() if metered else contextlib.nullcontext()
 
     # Its verdicts and figures
 

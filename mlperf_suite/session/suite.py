@@ -20,12 +20,12 @@ from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.record import PeakSearch, Result
 from mlperf_suite.results.schema import Summary
 from mlperf_suite.rules.verdict import Verdict
-from mlperf_suite.session import profiled_run
 from mlperf_suite.session.caching_audit import CachingAudits
 from mlperf_suite.session.energy import Energy, FindMeters, find_meters
 from mlperf_suite.session.engines import Engines, LoadEngine, endpoint_config
-from mlperf_suite.session.executor import Executor, Makers, Outcome
+from mlperf_suite.session.executor import Executor, Outcome
 from mlperf_suite.session.inputs import Inputs
+from mlperf_suite.session.load_run import check_profiler
 from mlperf_suite.session.mmlu_run import MmluRun, OnProgress, Share
 from mlperf_suite.session.peak_search import PeakSearches
 from mlperf_suite.session.plan import MMLU, MmluKey, Plan, SearchKey, Step, StepKey
@@ -71,15 +71,17 @@ class Suite:
         self._mmlu = MmluRun(self.inputs, self._engines, on_mmlu, shares)
         needs = (self.inputs, self._engines, self._pace, self._energy, watcher)
         preparation = Preparation(*needs)
-        makers = Makers(
+        self._executor = Executor(
+            settings,
+            self._engines,
+            self._recorder,
+            self._pace,
+            watcher,
             preparation,
             ScenarioRuns(*needs),
             PeakSearches(*needs, preparation),
             CachingAudits(*needs),
             self._mmlu,
-        )
-        self._executor = Executor(
-            settings, self._engines, self._recorder, self._pace, makers, watcher
         )
 
     @property
@@ -101,7 +103,7 @@ class Suite:
             self.plan.runs, [key for key in self.plan.keys if isinstance(key, SearchKey)]
         )
         if self.settings.profile_run is not None:
-            profiled_run.check(self.settings.profile_run)
+            check_profiler(self.settings.profile_run)
         if MMLU in self.plan.keys:
             _ = self.inputs.mmlu
         if self.settings.engine_kind == "endpoint":
