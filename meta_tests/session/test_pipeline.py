@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pytest import MonkeyPatch
 
 from meta_tests.session.test_executor import (
     ACCURACY,
     LLAMA,
     PERFORMANCE,
     TEST06,
-    ScriptedSession,
+    Make,
     make,
 )
 from meta_tests.session.timing.test_rates import keep_offline_run
@@ -53,7 +54,7 @@ OPTIONS: dict[str, Any] = {"warmup": "1", "mmlu_limit": "4"}
 
 
 @pytest.fixture(autouse=True)
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
+def short(monkeypatch: MonkeyPatch) -> None:
     """Runs of a tenth of a second, and searches of two rates."""
 
     def two_rates(attempt: Callable[..., Any], start_qps: float) -> PeakSearch:
@@ -78,8 +79,8 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     ids=["every marker", "Server's rate", "scaling", "caching", "MMLU"],
 )
 def test_the_steps_made_are_those_planned(
-    make: Callable[..., ScriptedSession],
-    monkeypatch: pytest.MonkeyPatch,
+    make: Make,
+    monkeypatch: MonkeyPatch,
     keys: list[StepKey],
     options: dict[str, Any],
 ) -> None:
@@ -94,13 +95,13 @@ def test_the_steps_made_are_those_planned(
         assert outcome.ok, outcome.failure
     assert suite.plan == plan
     assert suite.steps_made == list(plan.steps)
-    for result in suite.results:
-        rows = [row for row in suite.summary(result).plan if "MMLU" not in row.what]
+    for result in suite.recorder.results:
+        rows = [row for row in suite.recorder.summary(result).plan if "MMLU" not in row.what]
         assert all(row.took_s is not None for row in rows)
 
 
 def test_whatever_the_order_of_the_tests_every_planned_step_is_made_once(
-    make: Callable[..., ScriptedSession],
+    make: Make,
 ) -> None:
     suite = make(*REVERSED, **OPTIONS).suite
     for key in REVERSED:
@@ -111,7 +112,7 @@ def test_whatever_the_order_of_the_tests_every_planned_step_is_made_once(
 
 
 def test_a_step_that_fails_takes_the_steps_after_it_along(
-    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
+    make: Make, monkeypatch: MonkeyPatch
 ) -> None:
     """Steps of other keys are made; what the failed run would have shown is measured instead."""
 
@@ -134,7 +135,7 @@ def test_a_step_that_fails_takes_the_steps_after_it_along(
 
 
 def test_an_accuracy_run_that_ends_unforeseen_leaves_the_rate_to_a_step(
-    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
+    make: Make, monkeypatch: MonkeyPatch
 ) -> None:
     def run(*arguments: Any, **keywords: Any) -> LoadRun:
         if arguments[0].mode == "accuracy":
@@ -150,7 +151,7 @@ def test_an_accuracy_run_that_ends_unforeseen_leaves_the_rate_to_a_step(
 
 
 def test_an_offline_run_joins_the_plan_where_a_kept_rate_is_another_engines(
-    make: Callable[..., ScriptedSession], tmp_path: Path
+    make: Make, tmp_path: Path
 ) -> None:
     keep_offline_run(tmp_path / "results", **OPTIONS)
     suite = make(SERVER, **OPTIONS).suite

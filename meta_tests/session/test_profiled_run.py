@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pytest import MonkeyPatch
 
 from meta_tests.profiling.test_nsight import put_nsys
 from meta_tests.session.test_executor import (
     ACCURACY,
     LLAMA,
     PERFORMANCE,
+    Make,
     ScriptedEngine,
     ScriptedSession,
     make,
@@ -77,9 +78,7 @@ class Refuses(ProfilingEngine):
     refuses = "start"
 
 
-def profiled(
-    make: Callable[..., ScriptedSession], *keys: RunKey, **options: Any
-) -> ScriptedSession:
+def profiled(make: Make, *keys: RunKey, **options: Any) -> ScriptedSession:
     values = {"offline_target_qps": "40", "server_target_qps": "40", **TORCH, **options}
     session = make(*(keys or (PERFORMANCE,)), kind=values.pop("kind", ProfilingEngine), **values)
     for key in keys or (PERFORMANCE,):
@@ -88,11 +87,9 @@ def profiled(
 
 
 @pytest.mark.parametrize("key", [PERFORMANCE, SERVER])
-def test_a_profiled_run_is_as_long_as_asked_and_leaves_its_trace(
-    make: Callable[..., ScriptedSession], key: RunKey
-) -> None:
+def test_a_profiled_run_is_as_long_as_asked_and_leaves_its_trace(make: Make, key: RunKey) -> None:
     session = profiled(make, key)
-    result = session.suite.result(key.benchmark, key.scenario)
+    result = session.recorder.result(key.benchmark, key.scenario)
     summary = read_summary(result.folder.path)
     assert summary is not None and summary.run.profile is not None
     profile, files = summary.run.profile, ("profile/rank0.1.pt.trace.json.gz",)
@@ -111,11 +108,9 @@ def test_a_profiled_run_is_as_long_as_asked_and_leaves_its_trace(
     assert not session.engines[0].on
 
 
-def test_a_profiled_run_says_everywhere_that_it_is_no_result(
-    make: Callable[..., ScriptedSession], tmp_path: Path
-) -> None:
+def test_a_profiled_run_says_everywhere_that_it_is_no_result(make: Make, tmp_path: Path) -> None:
     session = profiled(make)
-    folder = session.suite.results[0].folder.path
+    folder = session.folder
     summary = read_summary(folder)
     assert summary is not None
     assert summary.meta.label == f"{PROFILED}; {LABEL}"
@@ -138,7 +133,7 @@ def test_a_profiled_run_says_everywhere_that_it_is_no_result(
 
 
 def test_the_offline_run_of_servers_rate_is_not_slowed_by_the_profiler(
-    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
+    make: Make, monkeypatch: MonkeyPatch
 ) -> None:
     short = {name: shortened_to(0.1, name) for name in ("Offline", "Server")}
     monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", short)
@@ -152,7 +147,7 @@ def test_the_offline_run_of_servers_rate_is_not_slowed_by_the_profiler(
 
 
 def test_server_after_a_profiled_offline_run_takes_its_rate_from_a_few_prompts(
-    make: Callable[..., ScriptedSession],
+    make: Make,
 ) -> None:
     session = make(PERFORMANCE, SERVER, kind=ProfilingEngine, offline_target_qps="40", **TORCH)
     for key in (PERFORMANCE, SERVER):
@@ -162,7 +157,7 @@ def test_server_after_a_profiled_offline_run_takes_its_rate_from_a_few_prompts(
 
 
 def test_an_offline_run_that_nobody_planned_is_not_profiled(
-    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    make: Make, monkeypatch: MonkeyPatch, tmp_path: Path
 ) -> None:
     """As where a kept run's rate turns out to be another system's, once the engine is loaded."""
     short = {name: shortened_to(0.1, name) for name in ("Offline", "Server")}
@@ -176,15 +171,13 @@ def test_an_offline_run_that_nobody_planned_is_not_profiled(
     assert session.summary(SERVER).run.profile is not None
 
 
-def test_without_a_profile_nothing_is_said_of_one(
-    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_profile_nothing_is_said_of_one(make: Make, monkeypatch: MonkeyPatch) -> None:
     short = {"Offline": shortened_to(0.1, "Offline")}
     monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", short)
     session = profiled(make, PERFORMANCE, profile_run=None)
     summary = session.summary(PERFORMANCE)
     assert (summary.meta.profiler, summary.run.profile, summary.no_result) == (None, None, "")
-    folder = session.suite.results[0].folder.path
+    folder = session.folder
     assert "Profile" not in (folder / "report.md").read_text()
     assert not (folder / "profile").exists() and not session.engines[0].on
 
@@ -198,7 +191,7 @@ def test_without_a_profile_nothing_is_said_of_one(
     ],
 )
 def test_a_profile_that_cannot_be_taken_fails_the_run_in_a_line(
-    make: Callable[..., ScriptedSession], kind: type[ScriptedEngine], failure: str
+    make: Make, kind: type[ScriptedEngine], failure: str
 ) -> None:
     session = make(PERFORMANCE, kind=kind, offline_target_qps="40", **TORCH)
     assert (session.suite.make(PERFORMANCE).failure or "").startswith(f"{PERFORMANCE}: {failure}")
@@ -207,7 +200,7 @@ def test_a_profile_that_cannot_be_taken_fails_the_run_in_a_line(
 
 
 def test_a_run_that_dies_under_the_profiler_says_why_it_died(
-    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
+    make: Make, monkeypatch: MonkeyPatch
 ) -> None:
     def dies(*arguments: Any, **keywords: Any) -> None:
         raise EngineError("died of old age")
@@ -219,7 +212,7 @@ def test_a_run_that_dies_under_the_profiler_says_why_it_died(
 
 
 def test_nsight_systems_writes_into_the_runs_folder(
-    make: Callable[..., ScriptedSession], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make: Make, tmp_path: Path, monkeypatch: MonkeyPatch
 ) -> None:
     pytest.importorskip("nvtx")
     put_nsys(tmp_path, monkeypatch)
@@ -254,9 +247,9 @@ class RefusesAtTheEnd(ProfilingEngine):
     ],
 )
 def test_nsight_systems_stops_recording_however_a_run_ends(
-    make: Callable[..., ScriptedSession],
+    make: Make,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: MonkeyPatch,
     kind: type[ScriptedEngine],
     ends: BaseException | None,
     failure: str,
@@ -281,7 +274,7 @@ def test_nsight_systems_stops_recording_however_a_run_ends(
 
 
 def test_a_check_that_fails_leaves_no_ranges_on(
-    make: Callable[..., ScriptedSession], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make: Make, tmp_path: Path, monkeypatch: MonkeyPatch
 ) -> None:
     def fails(*arguments: object) -> None:
         raise UsageError("no such thing")
@@ -295,7 +288,7 @@ def test_a_check_that_fails_leaves_no_ranges_on(
 
 
 def test_without_nsight_systems_nothing_is_loaded(
-    make: Callable[..., ScriptedSession], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make: Make, tmp_path: Path, monkeypatch: MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UsageError, match="--profile-run cuda: Nsight Systems"):
@@ -316,16 +309,16 @@ def test_a_run_takes_as_many_samples_as_its_time_holds(
 
 
 def test_a_run_that_cannot_be_written_says_so_in_the_room_kept_for_it(
-    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
+    make: Make, monkeypatch: MonkeyPatch
 ) -> None:
     session = make(ACCURACY)
     assert session.suite.make(ACCURACY).ok
-    result = session.suite.results[0]
+    result = session.recorder.results[0]
     assert (result.folder.path / LAST_WORD).stat().st_size == 16 * 1024
     for at in ("reports.writing.write_reports", "reports.writing.write_index"):
         monkeypatch.setattr(f"mlperf_suite.{at}", full_disk)
         with pytest.raises(OSError):
-            session.suite._recorder.write(result)
+            session.recorder.write(result)
         meta = read_summary(result.folder.path).meta  # type: ignore[union-attr]
         why = "not everything could be written: report.html: No space left on device"
         assert (meta.status, meta.reason) == ("failed", why)
@@ -337,9 +330,7 @@ def full_disk(*arguments: object) -> None:
     raise OSError(28, "No space left on device", "report.html")
 
 
-def test_mmlu_that_cannot_be_written_says_so_as_well(
-    make: Callable[..., ScriptedSession], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mmlu_that_cannot_be_written_says_so_as_well(make: Make, monkeypatch: MonkeyPatch) -> None:
     def half(*arguments: object) -> str:
         raise OSError(28, "No space left on device", "report.md")
 
@@ -347,18 +338,18 @@ def test_mmlu_that_cannot_be_written_says_so_as_well(
     # What cannot be written first of all keeps the run from being made.
     monkeypatch.setattr("mlperf_suite.reports.writing.markdown_text", half)
     assert session.suite.make(MMLU).failure == "MMLU: report.md: No space left on device"
-    assert session.suite.mmlu is not None and session.suite.mmlu.folder is not None
-    folder = session.suite.mmlu.folder.path
+    assert session.recorder.mmlu is not None and session.recorder.mmlu.folder is not None
+    folder = session.recorder.mmlu.folder.path
     meta = read_summary(folder).meta  # type: ignore[union-attr]
     assert meta.status == "failed" and "No space left on device" in (meta.reason or "")
     assert not (folder / LAST_WORD).exists()
     assert not session.suite.can_go_on
 
 
-def test_the_room_is_given_up_when_the_session_ends(make: Callable[..., ScriptedSession]) -> None:
+def test_the_room_is_given_up_when_the_session_ends(make: Make) -> None:
     session = make(ACCURACY)
     assert session.suite.make(ACCURACY).ok
     session.suite.close()
-    assert not list(session.suite.results[0].folder.path.glob(f"**/{LAST_WORD}"))
+    assert not list(session.folder.glob(f"**/{LAST_WORD}"))
     # Its made-up answers score nothing, which is a result as well.
     assert session.summary(ACCURACY).meta.status == "invalid"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from functools import cached_property
 
 from mlperf_suite.errors import DatasetError
 
@@ -25,14 +26,14 @@ class Sample:
     id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Samples:
     """A data set in its order: a sample's index in `items` is its index in LoadGen's QSL."""
 
     name: str
     items: tuple[Sample, ...]
 
-    @property
+    @cached_property
     def sha256(self) -> str:
         """A fingerprint of the content that shows whether two runs used the same data."""
         digest = hashlib.sha256()

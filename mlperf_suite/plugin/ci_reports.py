@@ -77,8 +77,8 @@ def _run_key(item: pytest.Item) -> RunKey | None:
 
 def _summary(suite: Suite, key: RunKey) -> tuple[Summary, Path] | None:
     """The summary and the folder of a run, None before they are made."""
-    result = next((result for result in suite.results if result.place == key.place), None)
-    return (suite.summary(result), result.folder.path) if result else None
+    result = next((result for result in suite.recorder.results if result.place == key.place), None)
+    return (suite.recorder.summary(result), result.folder.path) if result else None
 
 
 @pytest.hookimpl(trylast=True)

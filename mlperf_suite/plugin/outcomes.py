@@ -79,7 +79,7 @@ def summary_of(config: pytest.Config, step: RunKey | MmluKey, purpose: str) -> S
     """The summary of a step's result so far; the step is made now unless it was made already."""
     make(config, step, purpose)
     suite = suite_of(config)
-    return suite.summary(suite.result_of(step))
+    return suite.recorder.summary(suite.recorder.result_of(step))
 
 
 # Verdicts

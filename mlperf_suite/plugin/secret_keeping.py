@@ -33,7 +33,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     options = [config.getoption(name, None) for name in ("xmlpath", "allure_report_dir")]
     paths = [Path(path) for path in options if path]
     if suite is not None:
-        paths += [result.folder.path for result in suite.results]
+        paths += [result.folder.path for result in suite.recorder.results]
         paths.append(suite.settings.results_dir / ENGINE_LOG)
     # Include those of pytest-xdist's workers, and an engine's log that no run took over.
     paths += [*mmlu_folders(config), *shares_folder(config)]

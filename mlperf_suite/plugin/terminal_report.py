@@ -56,7 +56,7 @@ def header_lines(settings: Settings) -> list[str]:
 def mmlu_folders(config: pytest.Config) -> list[Path]:
     """The folders of the MMLU runs made by this process or its workers."""
     suite = config.stash.get(SUITE, None)
-    own = suite.mmlu if suite is not None else None
+    own = suite.recorder.mmlu if suite is not None else None
     return [
         *([own.folder.path] if own else []),
         *(path for _, path in config.stash.get(_OF_WORKERS, [])),
@@ -68,9 +68,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """On a worker of pytest-xdist: send the controller what was made."""
     config = session.config
     suite = config.stash.get(SUITE, None)
-    if hasattr(config, "workeroutput") and suite is not None and suite.mmlu is not None:
-        summary = json.dumps(suite.summary(suite.mmlu).as_json())
-        config.workeroutput["mmlu"] = [summary, str(suite.mmlu.folder.path)]
+    own = suite.recorder.mmlu if suite is not None else None
+    if hasattr(config, "workeroutput") and suite is not None and own is not None:
+        summary = json.dumps(suite.recorder.summary(own).as_json())
+        config.workeroutput["mmlu"] = [summary, str(own.folder.path)]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -86,10 +87,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     suite = config.stash.get(SUITE, None)
     tables = [(summary, path) for summary, path in config.stash.get(_OF_WORKERS, [])]
     if suite is not None:
-        if suite.mmlu is not None:
-            tables.insert(0, (suite.summary(suite.mmlu), suite.mmlu.folder.path))
-        results = [(suite.summary(result), result.folder.path) for result in suite.results]
-        tables = [*results, *tables]
+        recorder = suite.recorder
+        if recorder.mmlu is not None:
+            tables.insert(0, (recorder.summary(recorder.mmlu), recorder.mmlu.folder.path))
+        tables = [*((recorder.summary(r), r.folder.path) for r in recorder.results), *tables]
     # Imported late, so that collection stays instant.
     from mlperf_suite.plugin.progress import terminal_console
     from mlperf_suite.reports.terminal import closing_table
@@ -98,7 +99,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for summary, path in tables:
         terminalreporter.section("MMLU" if summary.meta.benchmark == "mmlu" else summary.meta.title)
         console.print(closing_table(summary, path))
-    for file in suite.node_files if suite is not None else ():
+    for file in suite.recorder.node_files if suite is not None else ():
         console.print(f"node: {file}", soft_wrap=True, markup=False)
     if suite is not None and suite.time_line:
         console.print(suite.time_line)

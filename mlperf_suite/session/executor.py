@@ -164,7 +164,7 @@ class Executor:
             "probe": self.preparation.probe,
             "scaling": self.preparation.scaling,
             "rate": lambda: self.preparation.rate(step),
-            "warm-up": lambda: self.preparation.warm_up_for(key),
+            "warm-up": lambda: self.preparation.warm_up(key.place),
             "run": lambda: self.runs.make(step, result),
             "search": lambda: self.searches.make(result),
             "blocks": lambda: self.audits.make(result),

@@ -40,9 +40,9 @@ class Inputs:
     def __init__(self, settings: Settings, benchmarks: Sequence[Benchmark]) -> None:
         self.settings = settings
         self.benchmarks = tuple(benchmarks)
-        self._loaded: dict[tuple[Load, str], Samples] = {}
+        self._loaded: dict[Load, Samples] = {}
+        self._samples: dict[tuple[str, Load], Samples] = {}
         self._prompts: dict[tuple[str, Load], Sequence[Sequence[int]]] = {}
-        self._fingerprints: dict[tuple[str, Load], str] = {}
         self._prints_of_prompts: dict[tuple[str, Load], str] = {}
 
     def check(self, runs: Sequence[RunKey], searches: Sequence[SearchKey] = ()) -> None:
@@ -143,14 +143,17 @@ class Inputs:
     def _all_samples(self, benchmark: Benchmark, mode: str) -> Samples:
         workload = self.workload(benchmark)
         load = workload.part(mode).load
-        key = (load, self.settings.dataset)
-        if key not in self._loaded:
-            self._loaded[key] = load(self.settings.dataset, self.settings.token)
-        return workload.select(self._loaded[key])
+        if load not in self._loaded:
+            self._loaded[load] = load(self.settings.dataset, self.settings.token)
+        return workload.select(self._loaded[load])
 
     def samples(self, benchmark: Benchmark, mode: str = "performance") -> Samples:
         """The samples that a mode of a benchmark runs over, in QSL order."""
-        return self._all_samples(benchmark, mode).first(self.settings.total_sample_count)
+        key = (benchmark.id, self.workload(benchmark).part(mode).load)
+        if key not in self._samples:
+            every = self._all_samples(benchmark, mode)
+            self._samples[key] = every.first(self.settings.total_sample_count)
+        return self._samples[key]
 
     def stops(self, benchmark: Benchmark, mode: str) -> list[str]:
         """The text after which each sample's answer ends, "" for none; an empty list if the
@@ -320,21 +323,13 @@ class Inputs:
         parts = {
             mode: self._data_of(benchmark, mode)
             for mode, part in self.workload(benchmark).parts.items()
-            if (part.load, self.settings.dataset) in self._loaded
+            if part.load in self._loaded
         }
         return {**self._data_of(benchmark, "performance"), **({"parts": parts} if parts else {})}
 
     def _data_of(self, benchmark: Benchmark, mode: str) -> dict[str, object]:
         samples = self.samples(benchmark, mode)
-        sha256 = self.data_sha256(benchmark, mode)
-        return {"name": samples.name, "samples": len(samples.items), "sha256": sha256}
-
-    def data_sha256(self, benchmark: Benchmark, mode: str) -> str:
-        """A fingerprint of a mode's samples."""
-        key = (benchmark.id, self.workload(benchmark).part(mode).load)
-        if key not in self._fingerprints:
-            self._fingerprints[key] = self.samples(benchmark, mode).sha256
-        return self._fingerprints[key]
+        return {"name": samples.name, "samples": len(samples.items), "sha256": samples.sha256}
 
     def prompts_sha256(self, benchmark: Benchmark) -> str | None:
         """A fingerprint of the prompts, None if they were not made yet."""

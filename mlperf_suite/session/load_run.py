@@ -149,12 +149,6 @@ _OPENS: dict[Profiler, str] = {
 }
 
 
-def check_profiler(profiler: Profiler) -> None:
-    """Check what a profile needs before anything is loaded. Raises UsageError."""
-    if profiler == "cuda":
-        nsight.check()
-
-
 def shortened_to(seconds: float, loadgen_scenario: str) -> Shortened:
     """LoadGen's settings for a run of this many seconds."""
     duration_ms = max(1, round(seconds * 1000))

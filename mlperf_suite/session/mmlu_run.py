@@ -38,24 +38,17 @@ class Share:
     scored: int
 
 
+@dataclass
 class MmluRun:
     """Makes the session's MMLU score.
 
     `shares`: set if several engines score it, each on its own worker.
     """
 
-    def __init__(
-        self,
-        inputs: Inputs,
-        engines: Engines,
-        on_progress: OnProgress,
-        shares: Shares | None = None,
-    ) -> None:
-        self._inputs = inputs
-        self._settings = inputs.settings
-        self._engines = engines
-        self._shares = shares
-        self._on_progress = on_progress
+    inputs: Inputs
+    engines: Engines
+    on_progress: OnProgress
+    shares: Shares | None = None
 
     def load(self, record: MmluRecord) -> EngineDescription:
         """Load the engine that scores. Raises SuiteError."""
@@ -66,18 +59,18 @@ class MmluRun:
 
         If it fails, the record keeps the scores by then. Raises SuiteError or OSError.
         """
-        engine, task = self._engines.loaded("scoring"), record.task
+        engine, task = self.engines.loaded("scoring"), record.task
         if not isinstance(engine, ScoringEngine):
             record.verdicts = judge(MmluFacts(task.planned, unscored=_no_scores(engine)))
             return record
         folder = record.folder.path
         with contextlib.closing(self._journal(engine, folder / JOURNAL_NAME)) as journal:
-            if self._settings.mmlu_resume:
+            if self.inputs.settings.mmlu_resume:
                 record.resumed = self._take_over(journal, folder)
             start_s = time.perf_counter()
             try:
-                if self._shares is not None:
-                    self._merge_shares(engine, journal, self._shares, folder)
+                if self.shares is not None:
+                    self._merge_shares(engine, journal, self.shares, folder)
                 record.scores = self._score(engine, journal, task.chosen)
             except BaseException:
                 # The reason of the failure counts more than the scores that were there.
@@ -88,33 +81,33 @@ class MmluRun:
         record.verdicts = judge(
             MmluFacts(
                 task.planned,
-                self._settings.model,
+                self.inputs.settings.model,
                 scored=len(record.scores.samples),
                 accuracy=record.scores.overall.accuracy,
                 questions=record.scores.overall.questions,
-                min_accuracy=self._settings.mmlu_min_accuracy,
+                min_accuracy=self.inputs.settings.mmlu_min_accuracy,
             )
         )
         return record
 
     def _load_engine(self, share: int, log_file: Path) -> Engine:
-        if self._shares is not None and not self._engines.is_loaded("scoring"):
-            self._shares.use_gpus(share)
-        return self._engines.get("scoring", log_file)
+        if self.shares is not None and not self.engines.is_loaded("scoring"):
+            self.shares.use_gpus(share)
+        return self.engines.get("scoring", log_file)
 
     def score_share(self, index: int) -> Share:
         """Score a share other than the first, for the worker that makes the run to merge.
 
         Raises SuiteError after reporting the failure to that worker.
         """
-        assert self._shares is not None
-        questions = split(self._inputs.mmlu.chosen, self._shares.count)[index]
+        assert self.shares is not None
+        questions = split(self.inputs.mmlu.chosen, self.shares.count)[index]
         failure: str | None = "interrupted"
         try:
-            path = self._shares.journal(index)
-            engine = self._load_engine(index, self._shares.engine_log(index))
+            path = self.shares.journal(index)
+            engine = self._load_engine(index, self.shares.engine_log(index))
             with contextlib.closing(self._journal(engine, path)) as journal:
-                if self._settings.mmlu_resume:
+                if self.inputs.settings.mmlu_resume:
                     self._take_over(journal, path.parent)
                 scores = self._score(engine, journal, questions)
             failure = None
@@ -122,12 +115,12 @@ class MmluRun:
             failure = str(error)
             raise
         finally:
-            self._shares.end(index, failure)
+            self.shares.end(index, failure)
         return Share(sum(map(len, questions.values())), len(scores.samples))
 
     def _merge_shares(self, engine: Engine, journal: Journal, shares: Shares, folder: Path) -> None:
         """Score the first share and merge what the others scored, even if they did not finish."""
-        task = self._inputs.mmlu
+        task = self.inputs.mmlu
         try:
             self._score(engine, journal, split(task.chosen, shares.count)[0])
             shares.wait()
@@ -138,25 +131,25 @@ class MmluRun:
 
     def _journal(self, engine: Engine, path: Path) -> Journal:
         """A new, empty journal of what this engine scores."""
-        task = self._inputs.mmlu
+        task = self.inputs.mmlu
         system = self._identity(engine.description)
         return Journal(path, {**system, "data": task.data.sha256, "shots": task.shots})
 
     def _identity(self, description: EngineDescription) -> dict[str, object]:
         """What identifies the system that scores, as JSON."""
         facts = EngineFacts(**dataclasses.asdict(description))
-        config = Config(settings=self._settings.as_json(), engine=facts)
+        config = Config(settings=self.inputs.settings.as_json(), engine=facts)
         return identity_of(config, Summary(meta=Meta(benchmark=MMLU))).values(_ASPECTS)
 
     def _take_over(self, journal: Journal, own: Path) -> int:
         """Take over the scores of the newest matching run unless it finished; return how many."""
-        for earlier in run_folders(self._settings.results_dir):
+        for earlier in run_folders(self.inputs.settings.results_dir):
             path = earlier / JOURNAL_NAME
             if earlier == own or not read_journal(path, journal.system):
                 continue
             summary = read_summary(earlier)
             is_over = summary is not None and summary.meta.status in ENDED
-            return 0 if is_over else journal.add_from(path, self._inputs.mmlu.keys)
+            return 0 if is_over else journal.add_from(path, self.inputs.mmlu.keys)
         return 0
 
     def _score(
@@ -166,14 +159,14 @@ class MmluRun:
 
         if not isinstance(engine, ScoringEngine):
             raise RunError(_no_scores(engine))
-        task = self._inputs.mmlu
+        task = self.inputs.mmlu
         tasks = load_tasks(task.data, questions, task.shots)
         room = engine.description.max_model_len
 
         def tell(key: Key) -> None:
-            self._on_progress(len(journal), task.planned, key.subject)
+            self.on_progress(len(journal), task.planned, key.subject)
 
-        lm = EngineLM(engine, self._inputs.tokenizer, room, journal, tell)
+        lm = EngineLM(engine, self.inputs.tokenizer, room, journal, tell)
         lm.check_room(tasks["tasks"].values(), task.shots)
         return evaluate(lm, tasks, journal)
 
@@ -186,9 +179,9 @@ class MmluRun:
         scored: dict[str, list[int]] = {}
         for key in sorted(journal, key=lambda key: (key.subject, key.id)):
             scored.setdefault(key.subject, []).append(key.id)
-        task = self._inputs.mmlu
+        task = self.inputs.mmlu
         tasks = load_tasks(task.data, scored, task.shots)
-        lm = EngineLM(None, self._inputs.tokenizer, 0, journal, lambda key: None)
+        lm = EngineLM(None, self.inputs.tokenizer, 0, journal, lambda key: None)
         return evaluate(lm, tasks, journal)
 
 

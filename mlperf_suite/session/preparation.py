@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
 
-from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.benchmarks.definition import Benchmark, Generation, Scenario
+from mlperf_suite.benchmarks.definition import Generation, Scenario
 from mlperf_suite.engines.batch import Answers, generate_all, requests_of
 from mlperf_suite.engines.protocol import (
     SILENCE_S,
@@ -25,7 +24,7 @@ from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.run_folder import ENGINE_LOG
 from mlperf_suite.results.schema import ScalingFigures, WarmUpFigures
 from mlperf_suite.session.load_run import StepMaker
-from mlperf_suite.session.plan import MmluKey, SearchKey, Step, is_at_a_rate
+from mlperf_suite.session.plan import MmluKey, Place, Step
 from mlperf_suite.session.timing.estimate import rate_probe_samples, warm_up_requests
 from mlperf_suite.session.timing.probe import (
     Speed,
@@ -94,19 +93,14 @@ class Preparation(StepMaker):
         Raises UsageError if a prompt does not fit its context, SuiteError if it does not load.
         """
         description = self.engines.get("runs", folder / ENGINE_LOG).description
-        for benchmark in self.inputs.benchmarks:
-            for mode in self._modes_of(benchmark):
+        for key in self.pace.plan.keys:
+            if not isinstance(key, MmluKey):
+                # A search makes performance runs.
+                mode = key.mode if isinstance(key, RunKey) else "performance"
+                benchmark = BENCHMARKS[key.benchmark]
                 self.inputs.check_prompts(benchmark, description.max_model_len, mode)
         self.energy.open(description)
         return description
-
-    def _modes_of(self, benchmark: Benchmark) -> set[Mode]:
-        """The planned modes; performance for a search, which makes such runs."""
-        return {
-            key.mode if isinstance(key, RunKey) else "performance"
-            for key in self.pace.plan.keys
-            if not isinstance(key, MmluKey) and key.benchmark == benchmark.id
-        }
 
     def idle_power(self) -> Mapping[str, float]:
         """The power of the idle machine in W, by meter; empty without one."""
@@ -176,23 +170,16 @@ class Preparation(StepMaker):
         )
         return len(prompts) / elapsed_s
 
-    def warm_up_for(self, key: RunKey | SearchKey) -> WarmUpFigures | None:
-        """Warm the engine up for a planned run; None if that is switched off.
-
-        Raises RunError if nothing shows the rate that the run is sent at.
-        """
-        benchmark = BENCHMARKS[key.benchmark]
-        rate_qps = self.pace.server_qps(benchmark.id) if is_at_a_rate(key) else None
-        return self.warm_up(benchmark, benchmark.scenario(key.scenario), rate_qps)
-
-    def warm_up(
-        self, benchmark: Benchmark, scenario: Scenario, rate_qps: float | None
-    ) -> WarmUpFigures | None:
+    def warm_up(self, place: Place, rate_qps: float | None = None) -> WarmUpFigures | None:
         """Warm the engine up for a run; None if that is switched off.
 
-        `rate_qps`: queries/s that the run will be sent, if it has a rate.
+        `rate_qps`: queries/s that Server will be sent, None for those of a planned run. Raises
+        RunError if nothing shows that rate.
         """
-        engine = self.engine
+        engine, benchmark = self.engine, BENCHMARKS[place[0]]
+        scenario = benchmark.scenario(place[1])
+        if rate_qps is None and scenario.loadgen_scenario == "Server":
+            rate_qps = self.pace.server_qps(benchmark.id)
         requests = warm_up_requests(
             scenario,
             self.settings.warmup,

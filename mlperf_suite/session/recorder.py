@@ -73,11 +73,18 @@ class Recorder:
         """What a search found. Raises KeyError if it was not made."""
         return self._searches[key]
 
+    def result_of(self, key: StepKey) -> Result | MmluRecord:
+        """The result that a key is part of; MMLU's must have begun."""
+        if isinstance(key, MmluKey):
+            assert self.mmlu is not None
+            return self.mmlu
+        return self.result(*key.place)
+
     def verdicts(self, key: StepKey) -> list[Verdict]:
         """The verdicts on what a key made; empty if it was not made."""
         if isinstance(key, MmluKey):
             return self.mmlu.verdicts if self.mmlu else []
-        result = self.result(key.benchmark, key.scenario)
+        result = self.result(*key.place)
         record = result.runs.get(key.mode) if isinstance(key, RunKey) else None
         return record.verdicts if record else []
 
@@ -90,7 +97,7 @@ class Recorder:
             folder = RunFolder(self._settings.results_dir, MMLU, None, start)
             self.mmlu = MmluRecord(self._inputs.mmlu, folder, start)
             return self.mmlu
-        result = self.result(key.benchmark, key.scenario)
+        result = self.result(*key.place)
         if isinstance(key, RunKey):
             result.runs[key.mode] = RunRecord()
         else:
@@ -103,11 +110,11 @@ class Recorder:
         if isinstance(outcome, ScalingFigures):
             self._scaling = outcome
         elif isinstance(outcome, WarmUpFigures) and isinstance(key, RunKey):
-            record = self.result(key.benchmark, key.scenario).runs[key.mode]
+            record = self.result(*key.place).runs[key.mode]
             record.warm_up = record.warm_up or outcome
         elif isinstance(outcome, PeakSearch) and isinstance(key, SearchKey):
             self._searches[key] = outcome
-            search = self.result(key.benchmark, key.scenario).search
+            search = self.result(*key.place).search
             assert search is not None
             search.peak = outcome.figures
 

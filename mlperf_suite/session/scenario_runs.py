@@ -237,7 +237,7 @@ class ScenarioRuns(StepMaker):
             accuracy_verdict(record.verdicts),
         )
         write_json(folder / f"{scorer.name}.json", scorer_json(scores, facts.reference, strict))
-        data = self.inputs.data_sha256(result.benchmark, "accuracy")
+        data = self.inputs.samples(result.benchmark, "accuracy").sha256
         write_answer_scores(folder, scorer.name, scores.per_answer, data)
 
     def _repeat(self, key: RunKey, number: int, result: Result, record: RunRecord) -> None:

@@ -7,25 +7,19 @@ for; later questions are answered from the same run.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.loadgen.runner import abandoned
 from mlperf_suite.mmlu.journal import Shares
-from mlperf_suite.mmlu.score_files import MmluRecord
-from mlperf_suite.profiling import ranges
+from mlperf_suite.profiling import nsight, ranges
 from mlperf_suite.results.baseline import BaselineRun
-from mlperf_suite.results.record import PeakSearch, Result
-from mlperf_suite.results.schema import Summary
-from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.session.caching_audit import CachingAudits
 from mlperf_suite.session.energy import Energy, FindMeters, find_meters
 from mlperf_suite.session.engines import Engines, LoadEngine, endpoint_config
 from mlperf_suite.session.executor import Executor, Outcome
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.load_run import check_profiler
 from mlperf_suite.session.mmlu_run import MmluRun, OnProgress, Share
 from mlperf_suite.session.peak_search import PeakSearches
 from mlperf_suite.session.plan import MMLU, MmluKey, Plan, SearchKey, Step, StepKey
@@ -38,7 +32,7 @@ from mlperf_suite.settings import Settings
 
 
 class Suite:
-    """Makes runs on demand and answers questions about them.
+    """Makes runs on demand; `recorder` has their results.
 
     `baselines`: by benchmark id and scenario, the earlier runs that the gate compares with.
     `shares`: set if several engines score MMLU, each on its own worker. `on_mmlu`: called for each
@@ -67,14 +61,14 @@ class Suite:
         self._pace = Pace(self.inputs, plan, self.baselines)
         self._engines = Engines(self.inputs, load_engine, watcher)
         self._energy = Energy(settings, meters)
-        self._recorder = Recorder(self.inputs, self._pace, self.baselines, self._engines)
+        self.recorder = Recorder(self.inputs, self._pace, self.baselines, self._engines)
         self._mmlu = MmluRun(self.inputs, self._engines, on_mmlu, shares)
         needs = (self.inputs, self._engines, self._pace, self._energy, watcher)
         preparation = Preparation(*needs)
         self._executor = Executor(
             settings,
             self._engines,
-            self._recorder,
+            self.recorder,
             self._pace,
             watcher,
             preparation,
@@ -102,8 +96,8 @@ class Suite:
         self.inputs.check(
             self.plan.runs, [key for key in self.plan.keys if isinstance(key, SearchKey)]
         )
-        if self.settings.profile_run is not None:
-            check_profiler(self.settings.profile_run)
+        if self.settings.profile_run == "cuda":
+            nsight.check()
         if MMLU in self.plan.keys:
             _ = self.inputs.mmlu
         if self.settings.engine_kind == "endpoint":
@@ -127,49 +121,11 @@ class Suite:
         """Score a share of MMLU for the worker that makes the run. Raises SuiteError."""
         return self._mmlu.score_share(index)
 
-    def verdicts(self, key: StepKey) -> list[Verdict]:
-        """The verdicts on what was made; empty if it was not made."""
-        return self._recorder.verdicts(key)
-
     @property
     def engine(self) -> Engine:
         """The engine of the runs, loaded now if it is not loaded yet. Raises SuiteError."""
         self._executor.load_engine()
         return self._engines.loaded("runs")
-
-    def search(self, key: SearchKey) -> PeakSearch:
-        """What a search found. Raises KeyError if it was not made."""
-        return self._recorder.search(key)
-
-    @property
-    def results(self) -> list[Result]:
-        """The results that have begun, except MMLU's."""
-        return self._recorder.results
-
-    @property
-    def mmlu(self) -> MmluRecord | None:
-        """MMLU's result; None before it begins."""
-        return self._recorder.mmlu
-
-    def result(self, benchmark: str, scenario: str) -> Result:
-        """The result of a scenario; the first call creates its folder."""
-        return self._recorder.result(benchmark, scenario)
-
-    def result_of(self, key: StepKey) -> Result | MmluRecord:
-        """The result that a key is part of; MMLU's must have begun."""
-        if isinstance(key, MmluKey):
-            assert self.mmlu is not None
-            return self.mmlu
-        return self.result(key.benchmark, key.scenario)
-
-    @property
-    def node_files(self) -> Sequence[Path]:
-        """The files written in the node script's format, once the session is closed."""
-        return self._recorder.node_files
-
-    def summary(self, result: Result | MmluRecord) -> Summary:
-        """The summary of a result so far."""
-        return self._recorder.summary(result)
 
     @property
     def can_go_on(self) -> bool:
@@ -190,5 +146,5 @@ class Suite:
         """Stop the engine. A result with planned but missing runs is marked as failed."""
         self._engines.close()
         self._energy.close()
-        self._recorder.close()
+        self.recorder.close()
         ranges.turn_off()
