@@ -17,8 +17,9 @@ from mlperf_suite.engines.endpoint.adapters import (
     Adapter,
     AnswerError,
     PartialAnswer,
+    error_words,
+    words_of,
 )
-from mlperf_suite.engines.endpoint.wording import error_words, words_of
 from mlperf_suite.engines.messages import Sampling
 
 GREEDY = Sampling(128, 1, 0.0, 1.0, 1, 42, wants_first=True, retries=0)

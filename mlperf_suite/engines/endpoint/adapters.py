@@ -9,65 +9,40 @@ tensorrt_llm/serve/openai_protocol.py; transformers/cli/serving/completion.py of
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
-from mlperf_suite.engines.endpoint.wording import words_of
 from mlperf_suite.engines.messages import Sampling
+from mlperf_suite.secrets import scrub
 
 COMPLETIONS = "/v1/completions"
 _LONGEST_MS = 1e9
 _SPARSE_PIECES = 16
 """Tokens per piece of an answer that is not timed; vLLM supports this from 0.32 on."""
+_LONGEST = 4096
+"""How much of a server's message is read, in bytes or characters, before it becomes one line."""
 
 
 class AnswerError(Exception):
     """The response is not an answer; the message says why, in a few words."""
 
 
+@dataclass(slots=True)
 class PartialAnswer:
     """An answer as received so far. `token_ids` if the server gives them, else `text`."""
 
-    __slots__ = (
-        "cached_tokens",
-        "completion_tokens",
-        "finish_reason",
-        "model",
-        "prompt_tokens",
-        "server_s",
-        "text",
-        "token_ids",
-    )
-
-    def __init__(self) -> None:
-        self.token_ids: list[int] = []
-        self.text: list[str] = []
-        self.finish_reason: str | None = None
-        self.model: str | None = None
-        self.prompt_tokens: int | None = None
-        self.completion_tokens: int | None = None
-        self.cached_tokens: int | None = None
-        self.server_s: tuple[float, ...] = ()
-
-
-class Adapter(Protocol):
-    """One kind of server. `path`: where prompts go. `token_ids`: it returns them. `text_prompts`:
-    it takes prompts as text only."""
-
-    path: str
-    token_ids: bool
-    text_prompts: bool
-
-    def body(
-        self, prompt: Sequence[int] | str, sampling: Sampling, model: str, salt: str
-    ) -> dict[str, Any]:
-        """The JSON of a request. It holds every sampling value, since servers fill in missing ones
-        from the model's own generation config. `salt`: keeps a prefix cache from answering."""
-
-    def read(self, event: bytes, answer: PartialAnswer) -> None:
-        """Add one event of a stream, or a whole answer. Raises AnswerError."""
+    token_ids: list[int] = field(default_factory=list)
+    text: list[str] = field(default_factory=list)
+    finish_reason: str | None = None
+    model: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached_tokens: int | None = None
+    server_s: tuple[float, ...] = ()
 
 
 class _PromptDetails(msgspec.Struct):
@@ -97,35 +72,36 @@ class _Completion(msgspec.Struct):
 _completion = msgspec.json.Decoder(_Completion)
 
 
-class Completions:
-    """`/v1/completions`, as OpenAI defines it."""
+class Adapter:
+    """One kind of server. As it stands: `/v1/completions` as OpenAI defines it.
+
+    `path`: where prompts go. `token_ids`: it takes and returns them; otherwise text.
+    """
 
     path = COMPLETIONS
     token_ids = True
-    text_prompts = False
 
     def body(
         self, prompt: Sequence[int] | str, sampling: Sampling, model: str, salt: str
     ) -> dict[str, Any]:
+        """The JSON of a request. It holds every sampling value, since servers fill in missing ones
+        from the model's own generation config. `salt`: keeps a prefix cache from answering."""
         return {
             "model": model,
             "prompt": prompt,
-            "max_tokens": sampling.max_tokens,
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            **({} if sampling.seed is None else {"seed": sampling.seed}),
-            "n": 1,
-            "frequency_penalty": 0.0,
-            "presence_penalty": 0.0,
+            **_openai_sampling(sampling),
             "stream": True,
             "stream_options": {"include_usage": True},
-            **({"stop": [sampling.stop]} if sampling.stop else {}),
+            **self.extra_fields(sampling, salt),
         }
 
+    def extra_fields(self, sampling: Sampling, salt: str) -> dict[str, Any]:
+        """The fields of a completion that this server adds to OpenAI's."""
+        return {}
+
     def read(self, event: bytes, answer: PartialAnswer) -> None:
+        """Add one event of a stream, or a whole answer. Raises AnswerError."""
         completion = _decoded(_completion, event)
-        if completion.error is not None:
-            raise AnswerError(f"answered with an error: {words_of(completion.error)}")
         answer.model = completion.model or answer.model
         for choice in completion.choices:
             if choice.token_ids:
@@ -152,32 +128,47 @@ def _server_s(metrics: Any) -> tuple[float, ...]:
     return tuple(ms / 1000 for ms in usable) if len(usable) == len(times_ms) else ()
 
 
+def _openai_sampling(sampling: Sampling) -> dict[str, Any]:
+    return {
+        "max_tokens": sampling.max_tokens,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        **({} if sampling.seed is None else {"seed": sampling.seed}),
+        "n": 1,
+        "frequency_penalty": 0.0,
+        "presence_penalty": 0.0,
+        **({"stop": [sampling.stop]} if sampling.stop else {}),
+    }
+
+
+def _more_sampling(sampling: Sampling) -> dict[str, Any]:
+    """What servers of language models agree on beside OpenAI's fields."""
+    return {
+        "top_k": sampling.top_k,
+        "min_p": 0.0,
+        "repetition_penalty": 1.0,
+        "min_tokens": sampling.min_tokens,
+    }
+
+
+def _vllm_sampling(sampling: Sampling) -> dict[str, Any]:
+    content = _more_sampling(sampling) | _with_stop(sampling)
+    return content if sampling.wants_first else content | {"stream_interval": _SPARSE_PIECES}
+
+
 def _with_stop(sampling: Sampling) -> dict[str, Any]:
     """The field that keeps the stop text in an answer, as vLLM and TensorRT-LLM name it."""
     return {"include_stop_str_in_output": True} if sampling.stop else {}
 
 
-class Vllm(Completions):
+class Vllm(Adapter):
     """vLLM: prompts and answers are token ids."""
 
-    def body(
-        self, prompt: Sequence[int] | str, sampling: Sampling, model: str, salt: str
-    ) -> dict[str, Any]:
-        content = super().body(prompt, sampling, model, salt) | {
-            "top_k": sampling.top_k,
-            "min_p": 0.0,
-            "repetition_penalty": 1.0,
-            "min_tokens": sampling.min_tokens,
-            "return_token_ids": True,
-            "cache_salt": salt,
-            **_with_stop(sampling),
-        }
-        if not sampling.wants_first:
-            content["stream_interval"] = _SPARSE_PIECES
-        return content
+    def extra_fields(self, sampling: Sampling, salt: str) -> dict[str, Any]:
+        return _vllm_sampling(sampling) | {"return_token_ids": True, "cache_salt": salt}
 
 
-class VllmGenerate(Completions):
+class VllmGenerate(Adapter):
     """vLLM's `/inference/v1/generate`: token ids both ways, without detokenization.
 
     vLLM 0.32 mounts it with `--enable-scale-out` or `--tokens-only`, and it streams as completions
@@ -189,46 +180,24 @@ class VllmGenerate(Completions):
     def body(
         self, prompt: Sequence[int] | str, sampling: Sampling, model: str, salt: str
     ) -> dict[str, Any]:
-        params = {
-            "max_tokens": sampling.max_tokens,
-            "min_tokens": sampling.min_tokens,
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            "top_k": sampling.top_k,
-            "min_p": 0.0,
-            "frequency_penalty": 0.0,
-            "presence_penalty": 0.0,
-            "repetition_penalty": 1.0,
-            **({} if sampling.seed is None else {"seed": sampling.seed}),
-            "n": 1,
-            "detokenize": bool(sampling.stop),
-            **({"stop": [sampling.stop]} if sampling.stop else {}),
-            **_with_stop(sampling),
-        }
-        if not sampling.wants_first:
-            params["stream_interval"] = _SPARSE_PIECES
+        params = _openai_sampling(sampling) | _vllm_sampling(sampling)
         return {
             "model": model,
             "token_ids": prompt,
-            "sampling_params": params,
+            "sampling_params": params | {"detokenize": bool(sampling.stop)},
             "stream": True,
             "stream_options": {"include_usage": True},
             "cache_salt": salt,
         }
 
 
-class SglangCompletions(Completions):
+class SglangCompletions(Adapter):
     """SGLang's `/v1/completions` in versions that take `return_token_ids`: token ids both ways,
     those of an answer as deltas."""
 
-    def body(
-        self, prompt: Sequence[int] | str, sampling: Sampling, model: str, salt: str
-    ) -> dict[str, Any]:
-        return super().body(prompt, sampling, model, salt) | {
+    def extra_fields(self, sampling: Sampling, salt: str) -> dict[str, Any]:
+        return _more_sampling(sampling) | {
             "top_k": sampling.top_k or -1,
-            "min_p": 0.0,
-            "repetition_penalty": 1.0,
-            "min_tokens": sampling.min_tokens,
             "skip_special_tokens": True,
             "return_token_ids": True,
             "cache_salt": salt,
@@ -236,47 +205,25 @@ class SglangCompletions(Completions):
         }
 
 
-class TensorRtLlm(Completions):
+class TensorRtLlm(Adapter):
     """TensorRT-LLM: token ids in place of text, as it is asked not to detokenize."""
 
-    def body(
-        self, prompt: Sequence[int] | str, sampling: Sampling, model: str, salt: str
-    ) -> dict[str, Any]:
-        return super().body(prompt, sampling, model, salt) | {
-            "top_k": sampling.top_k,
-            "min_p": 0.0,
-            "repetition_penalty": 1.0,
-            "min_tokens": sampling.min_tokens,
-            # It turns stops into token ids, so that they need no text.
-            "detokenize": False,
-            **_with_stop(sampling),
-        }
+    def extra_fields(self, sampling: Sampling, salt: str) -> dict[str, Any]:
+        # It turns stops into token ids, so that they need no text.
+        return _more_sampling(sampling) | _with_stop(sampling) | {"detokenize": False}
 
 
-class Text(Completions):
-    """Any other server: text in, text out. Adds vLLM's and llama.cpp's fields to OpenAI's."""
-
-    token_ids = False
-    text_prompts = True
-
-    def body(
-        self, prompt: Sequence[int] | str, sampling: Sampling, model: str, salt: str
-    ) -> dict[str, Any]:
-        return super().body(prompt, sampling, model, salt) | {
-            "top_k": sampling.top_k,
-            "min_p": 0.0,
-            "min_tokens": sampling.min_tokens,
-            "repetition_penalty": 1.0,
-            "repeat_penalty": 1.0,
-            "cache_salt": salt,
-        }
-
-
-class StrictText(Completions):
+class StrictText(Adapter):
     """A server that takes only OpenAI's own fields and refuses all others."""
 
     token_ids = False
-    text_prompts = True
+
+
+class Text(StrictText):
+    """Any other server: text in, text out. Adds vLLM's and llama.cpp's fields to OpenAI's."""
+
+    def extra_fields(self, sampling: Sampling, salt: str) -> dict[str, Any]:
+        return _more_sampling(sampling) | {"repeat_penalty": 1.0, "cache_salt": salt}
 
 
 class Transformers(StrictText):
@@ -287,9 +234,7 @@ class Transformers(StrictText):
     nothing does: the ids that end an answer must be sent, and the minimum answer length is ignored.
     """
 
-    def body(
-        self, prompt: Sequence[int] | str, sampling: Sampling, model: str, salt: str
-    ) -> dict[str, Any]:
+    def extra_fields(self, sampling: Sampling, salt: str) -> dict[str, Any]:
         config: dict[str, Any] = {
             "max_new_tokens": sampling.max_tokens,
             "min_new_tokens": sampling.min_tokens,
@@ -305,9 +250,7 @@ class Transformers(StrictText):
         }
         if sampling.end_ids:
             config["eos_token_id"] = sampling.end_ids
-        return super().body(prompt, sampling, model, salt) | {
-            "generation_config": msgspec.json.encode(config).decode()
-        }
+        return {"generation_config": msgspec.json.encode(config).decode()}
 
 
 class _FinishReason(msgspec.Struct):
@@ -330,7 +273,7 @@ class _Generated(msgspec.Struct):
 _generated = msgspec.json.Decoder(_Generated)
 
 
-class Sglang:
+class Sglang(Adapter):
     """SGLang's native `/generate`: token ids both ways.
 
     Each event holds either the whole answer so far, at times with fewer tokens than before, or the
@@ -339,8 +282,6 @@ class Sglang:
     """
 
     path = "/generate"
-    token_ids = True
-    text_prompts = False
 
     def body(
         self, prompt: Sequence[int] | str, sampling: Sampling, model: str, salt: str
@@ -367,8 +308,6 @@ class Sglang:
 
     def read(self, event: bytes, answer: PartialAnswer) -> None:
         generated = _decoded(_generated, event)
-        if generated.error is not None:
-            raise AnswerError(f"answered with an error: {words_of(generated.error)}")
         meta = generated.meta_info or _MetaInfo()
         count = meta.completion_tokens
         if count is None:
@@ -403,8 +342,33 @@ ADAPTERS: dict[str, Adapter] = {
 
 def _decoded(decoder: msgspec.json.Decoder[Any], event: bytes) -> Any:
     try:
-        return decoder.decode(event)
+        content = decoder.decode(event)
     except msgspec.ValidationError as error:
         raise AnswerError(f"sent JSON that is not a completion: {error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise AnswerError(f"sent invalid JSON: {words_of(event)}") from error
+    if content.error is not None:
+        raise AnswerError(f"answered with an error: {words_of(content.error)}")
+    return content
+
+
+def words_of(message: object) -> str:
+    """A server's message as one line of at most 100 characters, with known secrets redacted."""
+    if isinstance(message, dict):
+        message = message.get("message") or message
+    if isinstance(message, bytes | bytearray):
+        message = bytes(message[:_LONGEST]).decode(errors="replace")
+    # Redact before cutting: part of a key would no longer be recognized.
+    line = " ".join(scrub(str(message)[:_LONGEST])[:400].split())
+    line = "".join(c if c.isprintable() else "?" for c in line)
+    return line if len(line) <= 100 else f"{line[:99]}…"
+
+
+def error_words(content: object) -> str:
+    """The message in an error's JSON, as these servers write it, or the whole content instead."""
+    if isinstance(content, bytes):
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+            content = msgspec.json.decode(content)
+    if isinstance(content, dict):
+        content = content.get("error") or content.get("message") or content.get("detail") or content
+    return words_of(content) or "nothing more"

@@ -8,6 +8,8 @@ limited.
 from __future__ import annotations
 
 import asyncio
+import http.client
+import socket
 import ssl
 import time
 from collections import deque
@@ -16,7 +18,6 @@ from typing import Protocol, cast
 
 import httptools
 
-from mlperf_suite.engines.endpoint.wording import why_unreachable
 from mlperf_suite.engines.messages import Hello, Place
 
 MOST_HEAD = 64 * 1024
@@ -376,3 +377,28 @@ class Pool:
             self._idle.remove(connection)
         if self.waiting:
             self._open_more()
+
+
+def why_unreachable(error: BaseException, patience_s: float) -> str:
+    """The reason, in words that follow the server's URL. `patience_s`: the timeout used, in s."""
+    match error:
+        case ssl.SSLCertVerificationError():
+            words = (
+                f"its TLS certificate does not verify ({error.verify_message}): "
+                "give --endpoint-ca the file of its authority"
+            )
+        case ssl.SSLError():
+            words = f"TLS failed: {error.reason or error}"
+        case ConnectionRefusedError():
+            words = "refused the connection: is a server running there?"
+        case TimeoutError():
+            words = f"did not answer within {patience_s:.0f} s"
+        case socket.gaierror():
+            words = f"its name cannot be found: {error.strerror}"
+        case http.client.RemoteDisconnected():
+            words = "closed the connection without an answer"
+        case http.client.HTTPException():
+            words = f"the answer is not HTTP ({type(error).__name__})"
+        case _:
+            words = f"cannot be reached: {getattr(error, 'strerror', None) or error}"
+    return words

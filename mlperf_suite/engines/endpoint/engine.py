@@ -25,6 +25,7 @@ from mlperf_suite.engines.endpoint.adapters import (
     COMPLETIONS,
     STRICT_TEXT,
     TRANSFORMERS,
+    words_of,
 )
 from mlperf_suite.engines.endpoint.completion_scores import OnBody, score_all
 from mlperf_suite.engines.endpoint.config import EndpointConfig
@@ -35,7 +36,6 @@ from mlperf_suite.engines.endpoint.figures import (
     EndpointAccount,
 )
 from mlperf_suite.engines.endpoint.server_facts import ServerFacts, cache_hits, find_out
-from mlperf_suite.engines.endpoint.wording import words_of
 from mlperf_suite.engines.link import Link
 from mlperf_suite.engines.messages import (
     Answer,

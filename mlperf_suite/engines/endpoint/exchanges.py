@@ -17,9 +17,10 @@ from mlperf_suite.engines.endpoint.adapters import (
     Adapter,
     AnswerError,
     PartialAnswer,
+    error_words,
+    words_of,
 )
 from mlperf_suite.engines.endpoint.connection import Connection, Pool
-from mlperf_suite.engines.endpoint.wording import error_words, words_of
 from mlperf_suite.engines.messages import (
     Failure,
     FromWorker,
@@ -288,7 +289,7 @@ class Generating(Request):
             room = max(1, hello.context - len(ids))
             sampling = msgspec.structs.replace(sampling, max_tokens=room)
         adapter = shared.adapter
-        prompt = shared.text.prompt(ids) if shared.text and adapter.text_prompts else ids
+        prompt = shared.text.prompt(ids) if shared.text else ids
         salt = f"{random.getrandbits(64):016x}"
         body = _json.encode(adapter.body(prompt, sampling, hello.model, salt))
         return self.pool.head(adapter.path, len(body)) + body

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.engines.accounts import AnswerAccount, percentiles_ms
-from mlperf_suite.engines.endpoint.wording import words_of
+from mlperf_suite.engines.endpoint.adapters import words_of
 from mlperf_suite.engines.messages import ServerAnswer
 from mlperf_suite.engines.protocol import (
     DECODE,

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.engines.endpoint.adapters import ADAPTERS
+from mlperf_suite.engines.endpoint.adapters import ADAPTERS, error_words, words_of
 from mlperf_suite.engines.endpoint.config import EndpointConfig, ServerKind, Target
-from mlperf_suite.engines.endpoint.wording import error_words, why_unreachable, words_of
+from mlperf_suite.engines.endpoint.connection import why_unreachable
 from mlperf_suite.errors import UsageError
 
 _ASK_S = 10.0
