@@ -38,6 +38,13 @@ def of_prompt(*tokens: tuple[int, float, int]) -> bytes:
     return json.dumps({"choices": [choice], "usage": {"prompt_tokens": len(rows)}}).encode()
 
 
+REPLIES = [
+    of_prompt((2, -9.0, 5), (10, -1.0, 1), (11, -0.5, 1)),
+    of_prompt((2, -9.0, 5), (12, -2.0, 4)),
+]
+"""To `LONGER`."""
+
+
 def test_one_request_asks_for_all_continuations_of_one_token() -> None:
     (body,) = map(json.loads, score_bodies(CHOICES, "served"))
     assert (body["model"], body["prompt"], body["max_tokens"]) == ("served", [1, 2, 3], 1)
@@ -62,11 +69,7 @@ def test_the_next_tokens_likelihoods_are_those_of_the_choices() -> None:
 
 
 def test_a_longer_continuation_is_the_sum_of_its_tokens() -> None:
-    replies = [
-        of_prompt((2, -9.0, 5), (10, -1.0, 1), (11, -0.5, 1)),
-        of_prompt((2, -9.0, 5), (12, -2.0, 4)),
-    ]
-    score = score_of(LONGER, replies, 1.0)
+    score = score_of(LONGER, REPLIES, 1.0)
     assert score.likelihoods == (Likelihood(-1.5, True), Likelihood(-2.0, False))
     assert score.tokens == 4 + 3
 
@@ -76,31 +79,13 @@ def test_a_choice_that_the_server_left_out_is_no_score() -> None:
         score_of(CHOICES, [next_token(11, t10=-2.0, t11=-0.5)], 1.0)
 
 
-class Server:
-    """Answers what was posted when it is told to, in any order."""
-
-    def __init__(self) -> None:
-        self.posted: list[tuple[bytes, OnBody]] = []
-
-    def post(self, body: bytes, on_body: OnBody) -> None:
-        self.posted.append((body, on_body))
-
-
 def test_each_request_is_scored_once_whatever_the_order_of_its_replies() -> None:
-    server = Server()
-    replies = {
-        b"11]": of_prompt((2, -9.0, 5), (10, -1.0, 1), (11, -0.5, 1)),
-        b"12]": of_prompt((2, -9.0, 5), (12, -2.0, 4)),
-    }
+    posted: list[OnBody] = []
 
     def post(body: bytes, on_body: OnBody) -> None:
-        server.post(body, on_body)
-        if len(server.posted) == 2:
-            for posted_body, hear in reversed(server.posted):
-                reply = next(
-                    reply_body for end, reply_body in replies.items() if end in posted_body
-                )
-                hear(reply)
+        posted.append(on_body)
+        if len(posted) == 2:
+            for hear, reply in zip(reversed(posted), reversed(REPLIES), strict=True):
                 hear(reply)
 
     ((tag, score),) = score_all([LONGER], post, "served")

@@ -33,19 +33,32 @@ def ids_of(answer: ServerAnswer) -> list[int]:
     return array("i", answer.tokens).tolist()
 
 
-STREAMED = Sampling(12, 1, 0.0, 1.0, 1, 42, wants_first=True, retries=0)
+SILENCE_S = 25.0
+STREAMED = Sampling(12, 1, 0.0, 1.0, 1, 42, wants_first=True)
+WHOLE = Sampling(12, 1, 0.0, 1.0, 1, 42, wants_first=False)
+
+
+def shared_of(form: str, model: str = "m", pool: object = None) -> tuple[Shared, list[Any]]:
+    """What a client's requests share, and the messages that they send to the engine."""
+    hello = Hello([], form, model, None, {}, None, None, 49_152, None, 1, SILENCE_S)
+    messages: list[Any] = []
+    text = TextCodec(str(embedded_model_dir())) if form == "text" else None
+    return Shared(hello, ADAPTERS[form], text, [cast(Pool, pool)], messages.append), messages
+
+
+def under_way(shared: Shared, number: int, sampling: Sampling = STREAMED) -> Generating:
+    """A request that was sent."""
+    request = Generating(shared, number, 0, array("i", [1, 2, 3]).tobytes(), sampling)
+    shared.under_way.add(request)
+    return request
 
 
 def messages_of(
     form: str, *events: object, sampling: Sampling = STREAMED, model: str = "m"
 ) -> list[Any]:
     """What the engine is told of a request that is answered with these events."""
-    hello = Hello([], form, model, None, {}, None, None, 49_152, None, 1, 25.0)
-    messages: list[Any] = []
-    text = TextCodec(str(embedded_model_dir())) if form == "text" else None
-    shared = Shared(hello, ADAPTERS[form], text, [cast(Pool, None)], messages.append, [0])
-    request = Generating(shared, 7, 0, array("i", [1, 2, 3]).tobytes(), sampling)
-    shared.under_way.add(request)
+    shared, messages = shared_of(form, model)
+    request = under_way(shared, 7, sampling)
     for number, event in enumerate(events):
         request.on_event(json.dumps(event).encode(), 10.0 + number)
     request.on_end(20.0)
@@ -66,8 +79,7 @@ def test_a_first_token_is_told_before_the_answer_and_when_it_came() -> None:
 
 
 def test_nobody_is_told_a_first_token_that_nobody_waits_for() -> None:
-    alone = Sampling(12, 1, 0.0, 1.0, 1, 42, wants_first=False, retries=0)
-    (answer,) = messages_of("vllm", piece(token_ids=[5], finish_reason="stop"), sampling=alone)
+    (answer,) = messages_of("vllm", piece(token_ids=[5], finish_reason="stop"), sampling=WHOLE)
     assert isinstance(answer, ServerAnswer)
 
 
@@ -117,12 +129,8 @@ def test_an_answer_without_an_end_is_given_up() -> None:
 
 
 def test_events_that_bring_nothing_are_as_good_as_silence() -> None:
-    hello = Hello([], "text", "m", None, {}, None, None, 49_152, None, 1, 25.0)
-    messages: list[Any] = []
-    text = TextCodec(str(embedded_model_dir()))
-    shared = Shared(hello, ADAPTERS["text"], text, [cast(Pool, None)], messages.append, [0])
-    request = Generating(shared, 7, 0, array("i", [1]).tobytes(), STREAMED)
-    shared.under_way.add(request)
+    shared, messages = shared_of("text")
+    request = under_way(shared, 7)
     request._began = 1.0
     request.on_event(json.dumps(piece(text="a word")).encode(), 10.0)
     assert shared.pieces == [1]
@@ -133,9 +141,6 @@ def test_events_that_bring_nothing_are_as_good_as_silence() -> None:
     request.look(50.0, SILENCE_S, 0.0)
     (_, failure) = messages
     assert "sent nothing for 25 s in the middle of an answer" in failure.why
-
-
-SILENCE_S = 25.0
 
 
 class OnConnection:
@@ -149,21 +154,19 @@ class OnConnection:
         self.closed = True
 
 
-@pytest.mark.parametrize(("wants_first", "streams"), [(True, False), (True, True), (False, False)])
+@pytest.mark.parametrize(
+    ("sampling", "streams"), [(STREAMED, False), (STREAMED, True), (WHOLE, False)]
+)
 def test_an_answer_in_one_piece_has_no_first_token_to_time(
-    wants_first: bool, streams: bool
+    sampling: Sampling, streams: bool
 ) -> None:
-    hello = Hello([], "vllm", "m", None, {}, None, None, 49_152, None, 1, 25.0)
-    messages: list[Any] = []
-    shared = Shared(hello, ADAPTERS["vllm"], None, [cast(Pool, None)], messages.append, [0])
-    sampling = Sampling(12, 1, 0.0, 1.0, 1, 42, wants_first=wants_first, retries=0)
-    request = Generating(shared, 7, 0, array("i", [1]).tobytes(), sampling)
-    shared.under_way.add(request)
+    shared, messages = shared_of("vllm")
+    request = under_way(shared, 7, sampling)
     connection = OnConnection(streams=streams)
     request.connection = cast(Connection, connection)
     request.on_event(json.dumps(piece(token_ids=[5], finish_reason="stop")).encode(), 10.0)
     request.on_end(10.0)
-    if wants_first and not streams:
+    if sampling.wants_first and not streams:
         (failure,) = messages
         assert isinstance(failure, Failure) and failure.unfit and "in one piece" in failure.why
         assert connection.closed
@@ -236,17 +239,14 @@ def test_short_prompts_may_be_taken_before_a_long_one_that_came_first() -> None:
 
 
 def test_what_waits_is_looked_at_and_given_up() -> None:
-    hello = Hello([], "vllm", "m", None, {}, None, None, 49_152, None, 1, SILENCE_S)
-    messages: list[Any] = []
-    shared = Shared(hello, ADAPTERS["vllm"], None, [cast(Pool, None)], messages.append, [0])
-    requests = [Generating(shared, number, 0, b"", STREAMED) for number in range(3)]
-    silent, model_name, unsent = requests
-    shared.under_way.update(requests)
-    silent._began, model_name._began = 100.0, 101.0
+    shared, messages = shared_of("vllm")
+    requests = [under_way(shared, number) for number in range(3)]
+    silent, answered, unsent = requests
+    silent._began, answered._began = 100.0, 101.0
     for message in requests:
         message.look(126.0, SILENCE_S, 0.0)
     assert not messages, "nobody has a first token yet"
-    model_name.on_event(json.dumps(piece(token_ids=[5])).encode(), 102.0)
+    answered.on_event(json.dumps(piece(token_ids=[5])).encode(), 102.0)
     messages.clear()
     # This process was stopped for 20 s, in which nothing could come.
     silent.look(140.0, SILENCE_S, 20.0)
@@ -263,8 +263,7 @@ def test_the_waits_of_an_earlier_run_are_forgotten() -> None:
         def acquire(self, request: Generating) -> None:
             """Nothing is sent."""
 
-    hello = Hello([], "vllm", "m", None, {}, None, None, 49_152, None, 1, SILENCE_S)
-    shared = Shared(hello, ADAPTERS["vllm"], None, [cast(Pool, NoPool())], print, [0])
+    shared, _ = shared_of("vllm", pool=NoPool())
     shared.queues[0].came(0.0, 300.0)
     first, second = (Generating(shared, number, 0, b"", STREAMED) for number in range(2))
     first.start()

@@ -43,24 +43,51 @@ _FILES_LEFT = 64
 """Open files that the process needs in addition to its connections."""
 
 
-class Client:
-    """The state of a client process."""
+class Client(asyncio.Protocol):
+    """The socket to the engine, and the requests that came over it. The first message is a Hello.
 
-    def __init__(self, hello: Hello, link: asyncio.Transport) -> None:
-        self._link = link
+    `closed` is set when the engine closed the socket.
+    """
+
+    def __init__(self, closed: asyncio.Event) -> None:
+        self._closed = closed
+        self._frames = Frames()
+        self._out: list[FromWorker] = []
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports are not subclasses of asyncio's.
+        self._link = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._closed.set()
+
+    def data_received(self, data: bytes) -> None:
+        for content in self._frames.feed(data):
+            match to_worker.decode(content):
+                case Hello() as hello:
+                    self._begin(hello)
+                case Submit() as submit:
+                    self._submit(submit)
+                case Post() as post:
+                    Posting(self._shared, post).start()
+                case Drop():
+                    self._drop()
+
+    def _begin(self, hello: Hello) -> None:
         # A server may echo what it was sent.
         remember(hello.key or "")
         remember(hello.headers)
-        self._out: list[FromWorker] = []
         adapter = ADAPTERS[hello.kind]
         text: TextCodec | None = None
         if not adapter.token_ids:
             assert hello.tokenizer is not None
             text = TextCodec(hello.tokenizer)
-        context = _tls_context(hello.ca_file) if any(p.tls for p in hello.places) else None
+        context = None
+        if any(place.tls for place in hello.places):
+            context = ssl.create_default_context(cafile=hello.ca_file)
         limit = min(hello.connections, _file_limit() // len(hello.places))
         pools = [Pool(place, hello, context, limit) for place in hello.places]
-        self._shared = Shared(hello, adapter, text, pools, self.tell, [0] * len(pools))
+        self._shared = Shared(hello, adapter, text, pools, self.tell)
         self._last_pieces: list[int] = list(self._shared.pieces)
         self._looked = time.monotonic()
         asyncio.get_running_loop().call_later(_BEAT_S, self._beat)
@@ -96,8 +123,7 @@ class Client:
         tokens, shared.tokens = shared.tokens, 0
         return ClientBeat(time.monotonic(), self._last_pieces, tokens, most)
 
-    def submit(self, message: Submit) -> None:
-        """Send these prompts to their servers."""
+    def _submit(self, message: Submit) -> None:
         stops = message.stops or itertools.repeat("", len(message.numbers))
         for number, place, prompt, stop in zip(
             message.numbers, message.places, message.prompts, stops, strict=True
@@ -107,20 +133,12 @@ class Client:
                 sampling = msgspec.structs.replace(sampling, stop=stop)
             Generating(self._shared, number, place, prompt, sampling).start()
 
-    def post(self, message: Post) -> None:
-        """Send this request."""
-        Posting(self._shared, message).start()
-
-    def drop(self) -> None:
+    def _drop(self) -> None:
         """Drop all requests."""
         for exchange in list(self._shared.under_way):
             exchange.forget()
         for pool in self._shared.pools:
             pool.waiting.clear()
-
-
-def _tls_context(ca_file: str | None) -> ssl.SSLContext:
-    return ssl.create_default_context(cafile=ca_file)
 
 
 def _file_limit() -> int:
@@ -131,36 +149,6 @@ def _file_limit() -> int:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(1, soft - _FILES_LEFT)
-
-
-class _Link(asyncio.Protocol):
-    """The socket to the engine."""
-
-    def __init__(self, closed: asyncio.Event) -> None:
-        self._closed = closed
-        self._frames = Frames()
-        self._client: Client | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports are not subclasses of asyncio's.
-        self._transport = cast(asyncio.Transport, transport)
-
-    def data_received(self, data: bytes) -> None:
-        for content in self._frames.feed(data):
-            message = to_worker.decode(content)
-            if isinstance(message, Hello):
-                self._client = Client(message, self._transport)
-            elif self._client is None:
-                raise ValueError("the first message is no Hello")
-            elif isinstance(message, Submit):
-                self._client.submit(message)
-            elif isinstance(message, Post):
-                self._client.post(message)
-            elif isinstance(message, Drop):
-                self._client.drop()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._closed.set()
 
 
 async def _serve(descriptor: int) -> None:
@@ -176,7 +164,7 @@ async def _serve(descriptor: int) -> None:
             os._exit(1)
 
     loop.set_exception_handler(crashed)
-    await loop.create_unix_connection(lambda: _Link(closed), sock=link)
+    await loop.create_unix_connection(lambda: Client(closed), sock=link)
     await closed.wait()
 
 

@@ -7,10 +7,11 @@ need the log-probabilities of a prompt that ends with them.
 from __future__ import annotations
 
 import functools
+import itertools
 import queue
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -21,8 +22,6 @@ from mlperf_suite.errors import EngineError
 _TOP_K = 20
 """The most likely tokens that a server reports by default, if it cannot report chosen ones."""
 _TOKEN = "token_id:"  # noqa: S105 - how vLLM writes a token's id
-
-
 _NEUTRAL = {
     "temperature": 0.0,
     "top_p": 1.0,
@@ -38,6 +37,16 @@ _AT_ONCE = 128
 """Requests to score that the servers hold at once: enough to fill every step."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A request to score: when it was posted, the number of its parts, the replies so far."""
+
+    request: ScoreRequest
+    posted: float
+    parts: int
+    replies: dict[int, bytes] = field(default_factory=dict)
+
+
 def score_all(
     requests: Iterable[ScoreRequest], post: Callable[[bytes, OnBody], None], model: str
 ) -> Iterator[tuple[int, Score]]:
@@ -46,61 +55,40 @@ def score_all(
     `post` sends a request's JSON and passes its reply to the callback once, from any thread. Raises
     EngineError if a request fails.
     """
-    outcomes: queue.SimpleQueue[tuple[int, Score | EngineError]] = queue.SimpleQueue()
+    replies: queue.SimpleQueue[tuple[_Question, int, bytes | EngineError, float]]
+    replies = queue.SimpleQueue()
     outstanding = 0
-    for request in requests:
-        while outstanding >= _AT_ONCE or not outcomes.empty():
-            yield _scored(outcomes.get())
-            outstanding -= 1
-        question = _Question(request, outcomes.put)
-        for index, body in enumerate(score_bodies(request, model)):
-            post(body, functools.partial(question.hear, index))
-        outstanding += 1
-    for _ in range(outstanding):
-        yield _scored(outcomes.get())
+
+    def hear(question: _Question, part: int, reply: bytes | EngineError) -> None:
+        replies.put((question, part, reply, time.monotonic()))
+
+    for request in itertools.chain(requests, [None]):
+        most = _AT_ONCE - 1 if request is not None else 0
+        while outstanding > most or not replies.empty():
+            question, part, reply, arrived = replies.get()
+            if isinstance(reply, EngineError):
+                raise reply
+            question.replies[part] = reply
+            if len(question.replies) == question.parts:
+                outstanding -= 1
+                yield question.request.tag, _checked_score(question, arrived)
+        if request is not None:
+            bodies = score_bodies(request, model)
+            question = _Question(request, time.monotonic(), len(bodies))
+            outstanding += 1
+            for part, body in enumerate(bodies):
+                post(body, functools.partial(hear, question, part))
 
 
-def _scored(outcome: tuple[int, Score | EngineError]) -> tuple[int, Score]:
-    tag, score = outcome
-    if isinstance(score, EngineError):
-        raise score
-    return tag, score
-
-
-class _Question:
-    """One request to score and the replies to it so far."""
-
-    def __init__(
-        self, request: ScoreRequest, tell: Callable[[tuple[int, Score | EngineError]], None]
-    ) -> None:
-        self._request = request
-        self._tell = tell
-        self._started = time.monotonic()
-        self._replies: dict[int, bytes] = {}
-        self._wanted = 1 if _one_token_each(request) else len(request.continuations)
-        self._told = False
-        self._lock = threading.Lock()
-
-    def hear(self, index: int, reply: bytes | EngineError) -> None:
-        with self._lock:
-            if self._told:
-                return
-            if not isinstance(reply, EngineError):
-                self._replies[index] = reply
-                if len(self._replies) < self._wanted:
-                    return
-            self._told = True
-        self._tell((self._request.tag, reply if isinstance(reply, EngineError) else self._score()))
-
-    def _score(self) -> Score | EngineError:
-        whole = [self._replies[index] for index in range(self._wanted)]
-        try:
-            return score_of(self._request, whole, (time.monotonic() - self._started) * 1000)
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-            return EngineError(
-                "the server gave no log-probabilities that can be read "
-                f"({type(error).__name__}: {error})"
-            )
+def _checked_score(question: _Question, arrived: float) -> Score:
+    replies = [question.replies[part] for part in range(question.parts)]
+    try:
+        return score_of(question.request, replies, (arrived - question.posted) * 1000)
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise EngineError(
+            "the server gave no log-probabilities that can be read "
+            f"({type(error).__name__}: {error})"
+        ) from error
 
 
 def _one_token_each(request: ScoreRequest) -> bool:
@@ -112,14 +100,9 @@ def score_bodies(request: ScoreRequest, model: str) -> list[bytes]:
     common = {"model": model, "max_tokens": 1, "return_token_ids": True} | _NEUTRAL
     if _one_token_each(request):
         choices = [continuation[0] for continuation in request.continuations]
-        fields: list[dict[str, Any]] = [
-            {
-                "prompt": list(request.prompt_token_ids),
-                "logprobs": _TOP_K,
-                "logprob_token_ids": choices,
-                "return_tokens_as_token_ids": True,
-            }
-        ]
+        choice_fields = {"logprob_token_ids": choices, "return_tokens_as_token_ids": True}
+        prompt = list(request.prompt_token_ids)
+        fields: list[dict[str, Any]] = [{"prompt": prompt, "logprobs": _TOP_K, **choice_fields}]
     else:
         fields = [
             {"prompt": [*request.prompt_token_ids, *continuation], "prompt_logprobs": 1}

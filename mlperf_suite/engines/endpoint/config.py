@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, get_args
 from urllib.parse import urlsplit
@@ -66,9 +66,7 @@ def parse_endpoint(text: str) -> Target:
     tls = parts.scheme == "https"
     prefix = parts.path.rstrip("/").removesuffix("/v1")
     target = Target("", tls, parts.hostname, port or (443 if tls else 80), prefix)
-    return Target(
-        f"{parts.scheme}://{target.authority}{prefix}", tls, target.host, target.port, prefix
-    )
+    return replace(target, url=f"{parts.scheme}://{target.authority}{prefix}")
 
 
 def _is_host(host: str) -> bool:

@@ -245,13 +245,11 @@ class _TooMuchError(Exception):
 
 
 class Seeker(Protocol):
-    """A request that wants a connection. `opened_s`: how long opening one for it took, in s."""
+    """A request that wants a connection until it `is_over`. `opened_s`: how long opening one for it
+    took, in s."""
 
     opened_s: float
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it no longer wants a connection."""
+    is_over: bool
 
     def begin(self, connection: Connection) -> None:
         """Send on this connection now."""

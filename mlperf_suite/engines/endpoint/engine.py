@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import queue
 import socket
 import subprocess
@@ -193,17 +194,9 @@ class EndpointEngine(Driver):
         own_end, client_end = socket.socketpair()
         descriptor = client_end.fileno()
         command = [sys.executable, "-m", "mlperf_suite.engines.endpoint.client", str(descriptor)]
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(client_end)
-            log = (
-                subprocess.DEVNULL if log_file is None else stack.enter_context(log_file.open("ab"))
-            )
+        with client_end, (log_file or Path(os.devnull)).open("ab") as log:
             process = subprocess.Popen(
-                command,
-                pass_fds=[descriptor],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+                command, pass_fds=[descriptor], stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
         self._clients.append(process)
         return Link(own_end)
@@ -238,10 +231,9 @@ class EndpointEngine(Driver):
             def failed(self, tag: int, error: EngineError) -> None:
                 outcomes.put(error)
 
-        generation = Generation(max_new_tokens=_TRIAL_TOKENS)
-        for _ in self._servers:
-            # Each goes to another server, since the earlier ones are outstanding.
-            self.submit([Request(0, prompt)], generation, Trial(), stream=True)
+        # Each goes to another server, since the earlier ones are outstanding.
+        trials = [Request(0, prompt) for _ in self._servers]
+        self.submit(trials, Generation(max_new_tokens=_TRIAL_TOKENS), Trial(), stream=True)
         for _ in self._servers:
             try:
                 error = outcomes.get(timeout=_TRIAL_S)

@@ -134,12 +134,13 @@ class Shared:
     text: TextCodec | None
     pools: Sequence[Pool]
     tell: Callable[[FromWorker], None]
-    pieces: list[int]
+    pieces: list[int] = field(init=False)
     tokens: int = 0
     under_way: set[Request] = field(default_factory=set)
-    queues: list[Queue] = field(default_factory=list)
+    queues: list[Queue] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.pieces = [0] * len(self.pools)
         self.queues = [Queue() for _ in self.pools]
 
 
@@ -155,7 +156,7 @@ class Request:
         self.sent = self._began = 0.0
         self.opened_s = 0.0
         self.resent = 0
-        self._over = False
+        self.is_over = False
         self._refusals = self._stale = 0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -236,7 +237,7 @@ class Request:
 
     def fail(self, why: str, *, died: bool, unfit: bool = False) -> None:
         """`died`: the server can no longer be reached. `unfit`: it does not take such requests."""
-        if not self._over:
+        if not self.is_over:
             self.over()
             self.shared.tell(Failure(self.number, why, died, unfit))
 
@@ -245,7 +246,7 @@ class Request:
         process was stopped since the last look, for example by Ctrl-Z."""
 
     def over(self) -> None:
-        self._over = True
+        self.is_over = True
         self.shared.under_way.discard(self)
 
     def forget(self) -> None:
@@ -255,10 +256,6 @@ class Request:
             self._timer.cancel()
         if self.connection is not None:
             self.connection.close()
-
-    @property
-    def is_over(self) -> bool:
-        return self._over
 
 
 class Generating(Request):
@@ -295,7 +292,7 @@ class Generating(Request):
         return self.pool.head(adapter.path, len(body)) + body
 
     def on_event(self, data: bytes, arrived: float) -> None:
-        if self._over:
+        if self.is_over:
             return
         shared, answer = self.shared, self._answer
         before = _signs(answer)
@@ -339,7 +336,7 @@ class Generating(Request):
         An answer counts as stopped only if each token is wanted at once: otherwise a server may
         preempt a request for as long as it likes.
         """
-        if self._over or not self._began:
+        if self.is_over or not self._began:
             return
         self._last += asleep_s
         self._asleep_s += asleep_s
@@ -360,7 +357,7 @@ class Generating(Request):
             connection.close()
 
     def on_end(self, arrived: float) -> None:
-        if self._over:
+        if self.is_over:
             return
         shared, answer = self.shared, self._answer
         token_ids = answer.token_ids
@@ -382,23 +379,11 @@ class Generating(Request):
         # Some servers append a revision.
         is_own = answer.model in (None, "", own) or answer.model.startswith(f"{own}@")
         model = None if is_own else answer.model
-        shared.tell(
-            ServerAnswer(
-                self.number,
-                array("i", token_ids).tobytes(),
-                self.sent,
-                self.opened_s,
-                self._first or arrived,
-                arrived,
-                self.resent,
-                answer.prompt_tokens,
-                answer.completion_tokens,
-                answer.cached_tokens,
-                answer.finish_reason,
-                model,
-                answer.server_s,
-            )
-        )
+        times = self.sent, self.opened_s, self._first or arrived, arrived
+        usage = answer.prompt_tokens, answer.completion_tokens, answer.cached_tokens
+        ends = answer.finish_reason, model, answer.server_s
+        tokens = array("i", token_ids).tobytes()
+        shared.tell(ServerAnswer(self.number, tokens, *times, self.resent, *usage, *ends))
 
 
 class Posting(Request):
@@ -421,19 +406,15 @@ class Posting(Request):
         self._body = data
 
     def on_end(self, arrived: float) -> None:
-        if not self._over:
+        if not self.is_over:
             self.over()
             self.shared.tell(PostReply(self.number, self._body))
 
 
 def _signs(answer: PartialAnswer) -> tuple[int, int, str | None, int | None]:
     """Changes whenever the server sent any part of an answer: its tokens first, pieces of text."""
-    return (
-        len(answer.token_ids),
-        len(answer.text),
-        answer.finish_reason,
-        answer.completion_tokens,
-    )
+    pieces = len(answer.token_ids), len(answer.text)
+    return *pieces, answer.finish_reason, answer.completion_tokens
 
 
 def _check_tokens(token_ids: list[int], vocabulary: int) -> None:

@@ -106,23 +106,20 @@ def cache_hits(config: EndpointConfig, target: Target) -> int | None:
     """The prompt tokens that vLLM's prefix cache answered since the server started, as counted in
     /metrics; None if it does not report them."""
     try:
-        response = _get(config, target, "/metrics")
+        response = _ask(config, target, "/metrics")
     except UsageError:
         return None
     if response.status != _OK or not isinstance(response.content, str):
         return None
-    counts = [
-        line.rpartition(" ")[2]
-        for line in response.content.splitlines()
-        if line.startswith(_CACHE_HITS)
-    ]
+    lines = response.content.splitlines()
+    counts = [line.rpartition(" ")[2] for line in lines if line.startswith(_CACHE_HITS)]
     with contextlib.suppress(ValueError, OverflowError):
         return round(sum(map(float, counts))) if counts else None
     return None
 
 
 def _models(config: EndpointConfig, target: Target) -> tuple[list[dict[str, Any]], _Response]:
-    response = _get(config, target, "/v1/models")
+    response = _ask(config, target, "/v1/models")
     if response.status != _OK and config.served_model is not None:
         # transformers' server fails if there is no hub cache to list.
         return [], response
@@ -138,10 +135,7 @@ def _models(config: EndpointConfig, target: Target) -> tuple[list[dict[str, Any]
             f"{target.url}: /v1/models did not return a list of models: "
             "is this an OpenAI-compatible server?"
         )
-    entries = [
-        model for model in models if isinstance(model, dict) and isinstance(model.get("id"), str)
-    ]
-    return entries, response
+    return [m for m in models if isinstance(m, dict) and isinstance(m.get("id"), str)], response
 
 
 def _model_of(
@@ -185,7 +179,7 @@ def _info(config: EndpointConfig, target: Target, *paths: str) -> dict[str, Any]
     """The first JSON object that one of these paths returns; an empty one if none does."""
     for path in paths:
         with contextlib.suppress(UsageError):
-            response = _get(config, target, path)
+            response = _ask(config, target, path)
             if response.status == _OK and isinstance(response.content, dict):
                 return response.content
     return {}
@@ -198,14 +192,12 @@ def _takes(config: EndpointConfig, target: Target, path: str) -> bool:
     return False
 
 
-def _get(config: EndpointConfig, target: Target, path: str) -> _Response:
-    return _ask(config, target, path)
-
-
 def _ask(config: EndpointConfig, target: Target, path: str, body: bytes | None = None) -> _Response:
     """GET a path of the server, or POST this JSON to it. Raises UsageError if there is no answer,
     or if it redirects or refuses the key."""
     headers = {"Accept": "application/json", "User-Agent": "mlperf-suite", **config.headers}
+    if body is not None:
+        headers["Content-Type"] = "application/json"
     if config.key:
         headers["Authorization"] = f"Bearer {config.key}"
     connection: http.client.HTTPConnection
@@ -218,8 +210,6 @@ def _ask(config: EndpointConfig, target: Target, path: str, body: bytes | None =
     else:
         connection = http.client.HTTPConnection(target.host, target.port, timeout=_ASK_S)
     try:
-        if body is not None:
-            headers["Content-Type"] = "application/json"
         method = "GET" if body is None else "POST"
         connection.request(method, target.prefix + path, body, headers)
         address = connection.sock.getpeername()[0]
