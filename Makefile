@@ -47,13 +47,13 @@ mmlu: setup       ## the MMLU score, through lm-eval on an engine of its own
 	$(PYTEST) -m mmlu $(ARGS)
 
 endpoint: setup   ## start vLLM's own server and measure it over HTTP, Offline and Server
-	@.venv/bin/python -m meta_tests.servers.endpoint_demo $(ARGS)
+	@.venv/bin/python -m meta_tests.servers.demos endpoint $(ARGS)
 
 ray: setup        ## Ray, for replicas on several GPUs or nodes (docs/replicas.md)
 	@scripts/set_up_ray.sh
 
 cluster: ray      ## start two Ray nodes on this machine and measure replicas on them
-	@.venv/bin/python -m meta_tests.servers.cluster_demo $(ARGS)
+	@.venv/bin/python -m meta_tests.servers.demos cluster $(ARGS)
 
 test: ray         ## the tests of the suite itself
 	$(PYTEST) meta_tests -m "not slow" -n auto --maxprocesses 4 --dist loadfile $(ARGS)

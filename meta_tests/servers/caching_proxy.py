@@ -12,18 +12,15 @@ import contextlib
 import http.client
 import json
 import os
-import subprocess
 import sys
 import threading
 import time
 import urllib.parse
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
-from mlperf_suite.errors import SuiteError
+from meta_tests.servers.launcher import own_child
 
-_ROOT = Path(__file__).resolve().parents[2]
 _LOOK_FOR_PARENT_S = 0.25
 _OWN_HEADERS = frozenset({"connection", "content-length", "keep-alive", "transfer-encoding"})
 """Headers of a single connection, in lower case, which are not passed on."""
@@ -39,17 +36,8 @@ def caching_proxy(upstream: str) -> Iterator[str]:
     `upstream`: the server's URL, without a path. The proxy ends with the context or this process.
     Raises SuiteError if it does not start.
     """
-    command = [sys.executable, "-m", __name__, upstream, str(os.getpid())]
-    process = subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        port = process.stdout.readline().strip()
-        if not port:
-            raise SuiteError(f"the caching proxy did not start: status {process.wait()}")
+    with own_child(__name__, "the caching proxy", upstream) as (_, port):
         yield f"http://127.0.0.1:{port}"
-    finally:
-        process.kill()
-        process.communicate()
 
 
 class _Proxy(ThreadingHTTPServer):

@@ -9,16 +9,20 @@ become children of this process, so that none escapes. Exits with the server's s
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import select
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import psutil
 
+from mlperf_suite.assets import PROJECT_ROOT
 from mlperf_suite.engines.watch import end_processes
+from mlperf_suite.errors import SuiteError
 
 _PR_SET_CHILD_SUBREAPER = 36
 _LOOK_S = 0.2
@@ -37,6 +41,26 @@ def main(parent: int, command: list[str]) -> int:
     finally:
         _end(server)
     return server.returncode if server.returncode >= 0 else 128 - server.returncode
+
+
+@contextlib.contextmanager
+def own_child(module: str, name: str, argument: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """Run a module of this repository that serves on a port of its own, which it prints first, as
+    long as the context and this process last. Yields the process and the port.
+
+    It gets `argument` and this process's id. Raises SuiteError if it does not start.
+    """
+    command = [sys.executable, "-m", module, argument, str(os.getpid())]
+    process = subprocess.Popen(command, cwd=PROJECT_ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        port = process.stdout.readline().strip()
+        if not port:
+            raise SuiteError(f"{name} did not start: status {process.wait()}")
+        yield process, int(port)
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def _end(server: subprocess.Popen[bytes]) -> None:

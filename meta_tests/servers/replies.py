@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Literal
 
@@ -71,103 +72,43 @@ class _StreamOptions(msgspec.Struct):
 
 
 class _Completion(msgspec.Struct):
-    """The body for vLLM and other servers that ignore unknown fields."""
+    """The fields of a completion that matter here, of every dialect."""
 
-    model: str | None = None
     prompt: tuple[int, ...] | str | None = None
-    max_tokens: int | None = 16
+    model: str | None = None
+    max_tokens: int | None = None
     min_tokens: int = 0
-    ignore_eos: bool = False
     stream: bool = False
     stream_options: _StreamOptions | None = None
     return_token_ids: bool | None = None
-
-
-class _TensorRt(msgspec.Struct, forbid_unknown_fields=True):
-    """TensorRT-LLM's body, with the fields that a benchmark client may send."""
-
-    model: str
-    prompt: tuple[int, ...] | str
-    max_tokens: int | None = None
-    min_tokens: int = 0
-    ignore_eos: bool = False
-    stream: bool = False
-    stream_options: _StreamOptions | None = None
     detokenize: bool = True
-    add_special_tokens: bool = True
-    best_of: int | None = None
-    echo: bool = False
-    frequency_penalty: float = 0.0
-    logprobs: int | None = None
-    min_p: float = 0.0
-    n: int = 1
-    presence_penalty: float = 0.0
-    repetition_penalty: float = 1.0
-    seed: int | None = None
-    skip_special_tokens: bool = True
-    stop: list[str] | str | None = None
-    stop_token_ids: list[int] | None = None
-    temperature: float | None = None
-    top_k: int = 0
-    top_p: float | None = None
-    user: str | None = None
+    generation_config: str = "{}"
 
 
-class _Transformers(msgspec.Struct, forbid_unknown_fields=True):
-    """The body for transformers serve: OpenAI's fields and one of its own."""
-
-    model: str
-    prompt: str
-    generation_config: str | None = None
-    max_tokens: int | None = None
-    stream: bool = False
-    stream_options: _StreamOptions | None = None
-    best_of: int | None = None
-    echo: bool = False
-    frequency_penalty: float = 0.0
-    logprobs: int | None = None
-    n: int = 1
-    presence_penalty: float = 0.0
-    seed: int | None = None
-    stop: list[str] | str | None = None
-    suffix: str | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    user: str | None = None
+_OPENAI = """model prompt max_tokens stream stream_options best_of echo frequency_penalty logprobs n
+presence_penalty seed stop temperature top_p user"""
+_TENSORRT = """min_tokens detokenize add_special_tokens min_p repetition_penalty skip_special_tokens
+stop_token_ids top_k ignore_eos include_stop_str_in_output"""
+_VLLM_SAMPLING = """max_tokens min_tokens ignore_eos temperature top_p top_k min_p frequency_penalty
+presence_penalty repetition_penalty seed n detokenize stop include_stop_str_in_output
+stream_interval"""
+_FIELDS = {
+    "tensorrt-llm": {*_OPENAI.split(), *_TENSORRT.split()},
+    "transformers": {*_OPENAI.split(), "suffix", "generation_config"},
+}
+"""The fields of a completion for servers that refuse all others, by dialect."""
 
 
 class _GenerationConfig(msgspec.Struct):
     max_new_tokens: int = 1024
     min_new_tokens: int = 0
-    eos_token_id: list[int] | None = None
-
-
-class _VllmSampling(msgspec.Struct, forbid_unknown_fields=True):
-    """vLLM's SamplingParams, with the fields that a benchmark client may send."""
-
-    max_tokens: int | None = None
-    min_tokens: int = 0
-    ignore_eos: bool = False
-    temperature: float = 1.0
-    top_p: float = 1.0
-    top_k: int = 0
-    min_p: float = 0.0
-    frequency_penalty: float = 0.0
-    presence_penalty: float = 0.0
-    repetition_penalty: float = 1.0
-    seed: int | None = None
-    n: int = 1
-    detokenize: bool = True
-    stop: list[str] | None = None
-    include_stop_str_in_output: bool = False
-    stream_interval: int | None = None
 
 
 class _VllmGenerate(msgspec.Struct):
     """The body of vLLM's /inference/v1/generate."""
 
     token_ids: tuple[int, ...]
-    sampling_params: _VllmSampling
+    sampling_params: dict[str, Any]
     model: str | None = None
     stream: bool = False
     stream_options: _StreamOptions | None = None
@@ -176,39 +117,31 @@ class _VllmGenerate(msgspec.Struct):
 class _Sampling(msgspec.Struct):
     max_new_tokens: int = 128
     min_new_tokens: int = 0
-    ignore_eos: bool = False
 
 
 class _Generate(msgspec.Struct):
     """The body of SGLang's /generate."""
 
-    input_ids: tuple[int, ...] | None = None
-    text: str | None = None
+    input_ids: tuple[int, ...]
     sampling_params: _Sampling = msgspec.field(default_factory=_Sampling)
     stream: bool = False
 
 
-_completion = msgspec.json.Decoder(_Completion)
-_tensorrt = msgspec.json.Decoder(_TensorRt)
-_generate = msgspec.json.Decoder(_Generate)
-_transformers = msgspec.json.Decoder(_Transformers)
-_generation_config = msgspec.json.Decoder(_GenerationConfig)
-_scale_out = msgspec.json.Decoder(_VllmGenerate)
-
-
 def read_request(options: StandIn, path: str, body: bytes) -> CompletionRequest:
     """What a completion request asks for. Raises Refusal if such a server would refuse it."""
+    refused = 422 if options.dialect == "transformers" else 400
     try:
         if path == GENERATE:
-            request = _of_generate(_generate.decode(body))
+            request = _of_generate(msgspec.json.decode(body, type=_Generate))
         elif path == SCALE_OUT:
-            request = _of_scale_out(options, body)
-        elif options.dialect == "transformers":
-            request = _of_transformers(options, _transformers.decode(body))
+            request = _of_scale_out(options, msgspec.json.decode(body, type=_VllmGenerate))
         else:
-            request = _of_completion(options, body)
+            completion = msgspec.json.decode(body, type=_Completion)
+            if options.dialect in _FIELDS:
+                _check_fields(msgspec.json.decode(body), _FIELDS[options.dialect], refused)
+            request = _of_completion(options, completion)
     except msgspec.DecodeError as error:
-        raise Refusal(422 if options.dialect == "transformers" else 400, str(error)) from error
+        raise Refusal(refused, str(error)) from error
     if request.limit < 1:
         raise Refusal(400, "max_tokens must be at least 1.")
     if request.prompt_tokens + request.limit > options.max_model_len:
@@ -218,61 +151,56 @@ def read_request(options: StandIn, path: str, body: bytes) -> CompletionRequest:
     return request
 
 
+def _check_fields(body: dict[str, Any], allowed: Collection[str], status: int) -> None:
+    for name in body:
+        if name not in allowed:
+            raise Refusal(status, f"Object contains unknown field `{name}`")
+
+
 def _of_generate(body: _Generate) -> CompletionRequest:
-    prompt = body.text if body.input_ids is None else body.input_ids
-    if prompt is None:
-        raise Refusal(400, "Either text, input_ids or input_embeds should be provided.")
-    sampling = body.sampling_params
-    least = sampling.max_new_tokens if sampling.ignore_eos else sampling.min_new_tokens
+    limit, least = body.sampling_params.max_new_tokens, body.sampling_params.min_new_tokens
     return CompletionRequest(
-        prompt, sampling.max_new_tokens, least, body.stream, ids=True, usage=True, native=True
+        body.input_ids, limit, least, body.stream, ids=True, usage=True, native=True
     )
 
 
-def _of_scale_out(options: StandIn, raw: bytes) -> CompletionRequest:
-    body = _scale_out.decode(raw)
+def _of_scale_out(options: StandIn, body: _VllmGenerate) -> CompletionRequest:
     _check_model(options, body.model)
     sampling = body.sampling_params
-    room = options.max_model_len - len(body.token_ids)
-    limit = room if sampling.max_tokens is None else sampling.max_tokens
-    least = limit if sampling.ignore_eos else sampling.min_tokens
-    usage = body.stream_options is not None and body.stream_options.include_usage
+    _check_fields(sampling, _VLLM_SAMPLING.split(), 400)
+    limit = sampling.get("max_tokens", options.max_model_len - len(body.token_ids))
+    least, usage = sampling.get("min_tokens", 0), _wants_usage(body.stream_options)
     return CompletionRequest(
         body.token_ids, limit, least, body.stream, ids=True, usage=usage, ids_alone=True
     )
 
 
-def _of_transformers(options: StandIn, body: _Transformers) -> CompletionRequest:
-    if body.model != options.model:
-        raise Refusal(400, f"Server is pinned to '{options.model}'.")
-    config = _generation_config.decode(body.generation_config or "{}")
-    limit = config.max_new_tokens if body.max_tokens is None else body.max_tokens
-    return CompletionRequest(
-        body.prompt, limit, config.min_new_tokens, body.stream, ids=False, usage=False
-    )
+def _wants_usage(options: _StreamOptions | None) -> bool:
+    return options is not None and options.include_usage
 
 
 def _check_model(options: StandIn, model: str | None) -> None:
+    if options.dialect == "transformers" and model != options.model:
+        raise Refusal(400, f"Server is pinned to '{options.model}'.")
     if model not in (None, options.model):
         raise Refusal(404, f"The model `{model}` does not exist.")
 
 
-def _of_completion(options: StandIn, raw: bytes) -> CompletionRequest:
-    body: _Completion | _TensorRt
-    if options.dialect == "tensorrt-llm":
-        body = strict = _tensorrt.decode(raw)
-        ids = not strict.detokenize
-    else:
-        body = generic = _completion.decode(raw)
-        ids = bool(generic.return_token_ids) and options.dialect != "text"
+def _of_completion(options: StandIn, body: _Completion) -> CompletionRequest:
     if body.prompt is None:
         raise Refusal(400, "Either prompt or prompt_embeds must be provided.")
-    if options.dialect == "text" and not isinstance(body.prompt, str):
-        raise Refusal(500, "prompt: a text is expected")
+    if options.dialect in ("text", "transformers") and not isinstance(body.prompt, str):
+        raise Refusal(500 if options.dialect == "text" else 422, "prompt: a text is expected")
     _check_model(options, body.model)
-    limit = 16 if body.max_tokens is None else body.max_tokens
-    least = limit if body.ignore_eos else body.min_tokens
-    usage = body.stream_options is not None and body.stream_options.include_usage
+    limit, least, ids = 16, body.min_tokens, bool(body.return_token_ids)
+    if options.dialect == "transformers":
+        config = msgspec.json.decode(body.generation_config, type=_GenerationConfig)
+        limit, least = config.max_new_tokens, config.min_new_tokens
+    elif options.dialect == "tensorrt-llm":
+        ids = not body.detokenize
+    ids = ids and options.dialect not in ("text", "transformers")
+    limit = limit if body.max_tokens is None else body.max_tokens
+    usage = options.dialect != "transformers" and _wants_usage(body.stream_options)
     return CompletionRequest(body.prompt, limit, least, body.stream, ids, usage)
 
 
@@ -363,8 +291,10 @@ def reply(options: StandIn, request: CompletionRequest, fault: Fault | None) -> 
     if refusal is not None:
         return refusal
     answer = _Answer(options, request, fault)
-    whole = _streamed(options, answer) if request.stream else _at_once(options, answer)
-    return replace(whole, then="close") if fault == "closes-idle" else whole
+    if request.stream:
+        return _streamed(options, answer)
+    content = _whole(200, _json(answer.whole()), "application/json")
+    return Reply(parts=(content,), at_s=(options.first_token_s + options.rest_s,))
 
 
 def _streamed(options: StandIn, answer: _Answer) -> Reply:
@@ -399,31 +329,10 @@ def _streamed(options: StandIn, answer: _Answer) -> Reply:
     pieces = [_chunks(part, _TORN_BYTES if fault == "torn" else len(part)) for part in parts]
     if then == "keep":
         pieces[-1] += _END_OF_CHUNKS
+        then = "close" if fault == "closes-idle" else "keep"
     last = max(len(messages) - 1, 1)
     at_s = tuple(options.first_token_s + options.rest_s * i / last for i in range(len(pieces)))
     return Reply(head, tuple(pieces), at_s, then)
-
-
-def _at_once(options: StandIn, answer: _Answer) -> Reply:
-    body = _json(answer.whole())
-    then: Literal["keep", "close", "hang", "pour"] = "keep"
-    match answer.fault:
-        case "no-json":
-            body = body[:-5]
-        case "no-utf8":
-            body = body.replace(b'"text":"', b'"text":"\xff\xfe')
-    content = _whole(200, body, "application/json")
-    match answer.fault:
-        case "no-first-token":
-            return Reply(_head(200, "application/json", "Content-Length: 9\r\n"), then="hang")
-        case "stops" | "closes" | "ends-early" | "error-in-stream":
-            content, then = (
-                content[: -len(body) // 2],
-                "hang" if answer.fault == "stops" else "close",
-            )
-        case "endless-line":
-            content, then = _head(200, "application/json", "Transfer-Encoding: chunked\r\n"), "pour"
-    return Reply(parts=(content,), at_s=(options.first_token_s + options.rest_s,), then=then)
 
 
 def _event(message: object) -> bytes:
@@ -460,14 +369,10 @@ class _Answer:
     def _token_ids(self) -> list[int | float]:
         span = self._options.vocabulary - _FIRST_ID
         ids: list[int | float] = [_FIRST_ID + i % span for i in range(self._tokens)]
-        wrong = {
-            "id-beyond": self._options.vocabulary,
-            "id-negative": -1,
-            "id-huge": 2**70,
-            "id-float": 1.5,
-        }.get(str(self.fault))
-        if wrong is not None:
-            ids[self._tokens // 2] = wrong
+        beyond = self._options.vocabulary
+        wrong = {"id-beyond": beyond, "id-negative": -1, "id-huge": 2**70, "id-float": 1.5}
+        if self.fault in wrong:
+            ids[self._tokens // 2] = wrong[self.fault]
         return ids
 
     def _ends(self) -> list[int]:
@@ -504,8 +409,6 @@ class _Answer:
 
     def whole(self) -> dict[str, Any]:
         """The single message of an answer that is not streamed."""
-        if self._request.native:
-            return self._native(self._tokens, False)
         return self._completion(self._choice(0, self._tokens), {"usage": self._usage()})
 
     def _completion(self, choice: dict[str, Any] | None, more: dict[str, Any]) -> dict[str, Any]:
@@ -520,9 +423,8 @@ class _Answer:
         finish = self._finish if end == self._tokens else None
         text = "".join(self._text[start:end])
         if self._options.dialect == "transformers":
-            # A stream has a later message for the finish reason; a single answer has not.
-            finish = None if self._request.stream else self._finish
-            return {"index": 0, "text": text, "finish_reason": finish}
+            # A later message has the finish reason.
+            return {"index": 0, "text": text, "finish_reason": None}
         if self._request.ids_alone:
             return {"index": 0, "token_ids": self._ids[start:end], "finish_reason": finish}
         choice = {"index": 0, "text": text, "logprobs": None, "finish_reason": finish}
@@ -537,23 +439,16 @@ class _Answer:
     def _native(self, end: int, last_but_one: bool) -> dict[str, Any]:
         ids = self._ids[:end]
         match self._options.sglang_ids:
-            case "delta" if self._request.stream:
+            case "delta":
                 before = max((e for e in self._ends() if e < end), default=0)
                 ids = self._ids[before:end]
             case "shrinking" if last_but_one:
                 before = max((e for e in self._ends() if e < end), default=1)
                 ids = self._ids[: before - 1]
-        finish: dict[str, Any] | None = {"type": self._finish}
-        if finish and self._finish == "length":
-            finish["length"] = self._request.limit
-        usage = self._usage(end)
-        meta = {
-            "id": "0",
-            "finish_reason": finish if end == self._tokens else None,
-            "prompt_tokens": usage["prompt_tokens"],
-            "completion_tokens": usage["completion_tokens"],
-            "cached_tokens": self._cached() or 0,
-        }
+        length = {"length": self._request.limit} if self._finish == "length" else {}
+        finish = {"type": self._finish, **length} if end == self._tokens else None
+        meta = {"id": "0", "finish_reason": finish, "cached_tokens": self._cached() or 0}
+        meta |= {name: self._usage(end)[name] for name in ("prompt_tokens", "completion_tokens")}
         return {"text": "".join(self._text[:end]), "output_ids": ids, "meta_info": meta}
 
     def _usage(self, tokens: int | None = None) -> dict[str, Any]:
@@ -561,8 +456,8 @@ class _Answer:
         if self.fault == "miscounted":
             count += 7
         prompt = self._request.prompt_tokens
-        usage: dict[str, Any] = {"prompt_tokens": prompt, "total_tokens": prompt + count}
-        usage["completion_tokens"] = count
+        usage: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": count}
+        usage["total_tokens"] = prompt + count
         if (cached := self._cached()) is not None:
             usage["prompt_tokens_details"] = {"cached_tokens": cached}
         return usage

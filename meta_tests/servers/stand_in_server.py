@@ -27,6 +27,7 @@ import httptools
 import msgspec
 import uvloop
 
+from meta_tests.servers.launcher import own_child
 from meta_tests.servers.options import StandIn
 from meta_tests.servers.replies import (
     COMPLETIONS,
@@ -43,13 +44,11 @@ from meta_tests.servers.replies import (
     reply,
     without_answer,
 )
-from mlperf_suite.errors import SuiteError
 
 ACCOUNT = "/stand-in/account"
 _OPEN_PATHS = ("/health", "/version", ACCOUNT)
 _LOOK_FOR_PARENT_S = 0.25
 _REMEMBERED_REPLIES = 4096
-_ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +66,8 @@ class RunningStandIn:
         """What it was asked so far.
 
         `requests`: their number by path. `completions`: the number of completion requests.
-        `connections`, `open`, `most_open`: connections made since the start, open now, and open at
-        the same time. `authorizations`: every value of this header, at most 16. `headers` and
-        `body`: of the last completion request.
+        `connections`, `open`: connections made since the start, and open now. `authorizations`:
+        every value of this header, at most 16. `body`: of the last completion request.
         """
         trusting = ssl.create_default_context()
         trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
@@ -86,18 +84,9 @@ def stand_in_server(options: StandIn | None = None) -> Iterator[RunningStandIn]:
     """
     options = options or StandIn()
     encoded = msgspec.json.encode(options).decode()
-    command = [sys.executable, "-m", __name__, encoded, str(os.getpid())]
-    process = subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        port = process.stdout.readline().strip()
-        if not port:
-            raise SuiteError(f"the stand-in server did not start: status {process.wait()}")
+    with own_child(__name__, "the stand-in server", encoded) as (process, port):
         scheme = "https" if options.certificate else "http"
         yield RunningStandIn(f"{scheme}://127.0.0.1:{port}", process)
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def make_certificate(folder: Path) -> tuple[Path, Path]:
@@ -106,19 +95,12 @@ def make_certificate(folder: Path) -> tuple[Path, Path]:
     A client trusts it if given the certificate itself as a certificate authority.
     """
     certificate, key = folder / "certificate.pem", folder / "certificate_key.pem"
-    key_options = [
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-        "-days",
-        "2",
-    ]
-    subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    command = (
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
+        "-subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1"
+    )
     files = ["-keyout", str(key), "-out", str(certificate)]
-    command = ["openssl", "req", "-x509", *key_options, *subject, *files]
-    subprocess.run(command, check=True, capture_output=True)
+    subprocess.run([*command.split(), *files], check=True, capture_output=True)
     return certificate, key
 
 
@@ -127,22 +109,14 @@ class _Account:
 
     def __init__(self) -> None:
         self.requests: Counter[str] = Counter()
-        self.completions = self.connections = self.open = self.most_open = 0
+        self.completions = self.connections = self.open = 0
         self.authorizations: set[str] = set()
-        self.headers: list[tuple[bytes, bytes]] = []
         self.body = b""
 
     def as_json(self) -> bytes:
-        figures = {
-            **vars(self),
-            "authorizations": sorted(self.authorizations),
-            "headers": {
-                name.decode("latin-1").lower(): value.decode("latin-1")
-                for name, value in self.headers
-            },
-            "body": self.body.decode("utf-8", "replace"),
-        }
-        return json.dumps(figures).encode()
+        authorizations = sorted(self.authorizations)
+        body = self.body.decode("utf-8", "replace")
+        return json.dumps(vars(self) | {"authorizations": authorizations, "body": body}).encode()
 
 
 class _Server:
@@ -160,12 +134,9 @@ class _Server:
         if options.dialect == "vllm" and options.scale_out:
             self._paths.add(SCALE_OUT)
 
-    def answer(self, path: str, headers: list[tuple[bytes, bytes]], body: bytes) -> Reply:
+    def answer(self, path: str, authorization: bytes | None, body: bytes) -> Reply:
         """The answer to a request."""
         account = self.account
-        authorization = next(
-            (value for name, value in headers if name.lower() == b"authorization"), None
-        )
         if authorization is not None and len(account.authorizations) < 16:
             account.authorizations.add(authorization.decode("latin-1"))
         if path == ACCOUNT:
@@ -174,13 +145,11 @@ class _Server:
         if self.options.key and path not in _OPEN_PATHS and authorization != self._authorization:
             return plain(401, b'{"error":"Unauthorized"}')
         if path in self._paths:
-            number = account.completions
             account.completions += 1
-            account.headers, account.body = headers, body
-            return self._completion(number, path, body)
-        wrong = (
-            without_answer(self.options, self.options.fault) if self.options.everywhere else None
-        )
+            account.body = body
+            return self._completion(account.completions - 1, path, body)
+        fault = self.options.fault if self.options.everywhere else None
+        wrong = without_answer(self.options, fault)
         return wrong or page_reply(self.options, path) or plain(404, b'{"detail":"Not Found"}')
 
     def _completion(self, number: int, path: str, body: bytes) -> Reply:
@@ -200,7 +169,7 @@ class _Connection(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport | None = None
         self._path = ""
-        self._headers: list[tuple[bytes, bytes]] = []
+        self._authorization: bytes | None = None
         self._body = b""
         self._reply = Reply()
         self._next = 0
@@ -213,7 +182,6 @@ class _Connection(asyncio.Protocol):
         account = self._server.account
         account.connections += 1
         account.open += 1
-        account.most_open = max(account.most_open, account.open)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
@@ -227,20 +195,20 @@ class _Connection(asyncio.Protocol):
                 self._transport.close()
 
     def on_message_begin(self) -> None:
-        self._headers = []
-        self._body = b""
+        self._authorization, self._body = None, b""
 
     def on_url(self, url: bytes) -> None:
         self._path = url.decode("latin-1").partition("?")[0]
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers.append((name, value))
+        if name.lower() == b"authorization":
+            self._authorization = value
 
     def on_body(self, body: bytes) -> None:
         self._body += body
 
     def on_message_complete(self) -> None:
-        reply = self._reply = self._server.answer(self._path, self._headers, self._body)
+        reply = self._reply = self._server.answer(self._path, self._authorization, self._body)
         if reply.then == "die":
             os._exit(1)
         self._next = 0

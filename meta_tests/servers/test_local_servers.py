@@ -9,14 +9,17 @@ import subprocess
 import sys
 import time
 import urllib.request
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import psutil
 import pytest
 
 from meta_tests.conftest import ROOT, hear_ctrl_c, still_running, wait_until
-from meta_tests.servers import local_servers
+from meta_tests.servers import demos, local_servers
 from meta_tests.servers.local_servers import free_port, local_server, vllm_server
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.errors import EngineError, UsageError
@@ -134,10 +137,7 @@ def test_llama_cpp_is_no_part_of_the_base_set_up(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(local_servers, "LLAMA_CPP_PYTHON", tmp_path / "python")
-    with (
-        pytest.raises(UsageError, match="run 'make stacks'"),
-        local_servers.llama_cpp_server(),
-    ):
+    with pytest.raises(UsageError, match="make stacks"), local_servers.llama_cpp_server():
         pytest.fail("there is nothing to start")
 
 
@@ -155,9 +155,27 @@ def test_vllms_server_answers_and_stops() -> None:
 def test_vllms_server_says_why_it_does_not_start() -> None:
     with (
         pytest.raises(EngineError, match=r"^vLLM's server ended while it started: .*max_model_len"),
-        vllm_server(max_model_len=10_000_000),
+        vllm_server(arguments=["--max-model-len", "10000000"]),
     ):
         pytest.fail("it was never ready")
+
+
+@pytest.mark.parametrize("name", ["endpoint", "cluster"])
+def test_a_demonstration_passes_the_users_options_on(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, nodes = (
+        SimpleNamespace(url="http://here"),
+        SimpleNamespace(address="here", variables={}),
+    )
+    monkeypatch.setattr(demos, "vllm_server", lambda: nullcontext(server))
+    monkeypatch.setattr(demos, "local_nodes", lambda cores: nullcontext(nodes))
+    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
+    run_pytest = Mock(return_value=5)
+    monkeypatch.setattr(demos, "run_pytest", run_pytest)
+    assert demos.main(name, ["--smoke"]) == 5
+    *options, last = run_pytest.call_args.args[0]
+    assert last == "--smoke" and len(set(options)) == len(options)
 
 
 @pytest.mark.slow
@@ -165,7 +183,7 @@ def test_vllms_server_says_why_it_does_not_start() -> None:
 def test_the_demonstration_leaves_nothing_running(number: signal.Signals, tmp_path: Path) -> None:
     """Ctrl-C goes to the group, as a terminal sends it; SIGKILL to the demonstration alone."""
     demo = subprocess.Popen(
-        [sys.executable, "-m", "meta_tests.servers.endpoint_demo", "--results-dir", tmp_path],
+        [sys.executable, "-m", "meta_tests.servers.demos", "endpoint", "--results-dir", tmp_path],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -5,24 +5,18 @@ from __future__ import annotations
 import http.client
 import json
 import signal
-import ssl
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from meta_tests.conftest import ROOT
+from meta_tests.conftest import ROOT, still_running
 from meta_tests.servers.options import FAULTS, StandIn
-from meta_tests.servers.replies import SERVER
-from meta_tests.servers.stand_in_server import (
-    RunningStandIn,
-    make_certificate,
-    stand_in_server,
-)
+from meta_tests.servers.replies import SERVER, read_request, reply
+from meta_tests.servers.stand_in_server import RunningStandIn, stand_in_server
 from mlperf_suite.errors import SuiteError
 
 COMPLETIONS = "/v1/completions"
@@ -58,17 +52,6 @@ def events(data: bytes) -> list[Any]:
 
 def choices(messages: list[Any]) -> list[Any]:
     return [choice for message in messages for choice in message["choices"]]
-
-
-def is_gone(process: psutil.Process) -> bool:
-    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
-
-
-def wait_until_gone(process: psutil.Process) -> None:
-    deadline = time.monotonic() + 30
-    while not is_gone(process):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_vllm_streams_token_ids_as_deltas_and_the_usage_last() -> None:
@@ -110,7 +93,6 @@ def test_the_rest_comes_in_one_chunk_and_only_what_was_asked_for() -> None:
         ({}, 6, "length"),
         ({"max_tokens": 40}, 20, "stop"),
         ({"max_tokens": 40, "min_tokens": 30}, 30, "stop"),
-        ({"max_tokens": 40, "ignore_eos": True}, 40, "length"),
     ],
 )
 def test_the_length_is_the_servers_own_within_the_requests_limits(
@@ -150,14 +132,12 @@ def test_sglang_streams_its_ids_in_each_of_its_ways(kind: Any, ids: list[list[in
     options = StandIn(dialect="sglang", chunk_tokens=2, sglang_ids=kind)
     with stand_in_server(options) as server:
         messages = events(ask(server, "/generate", NATIVE)[1])
-        whole = json.loads(ask(server, "/generate", {**NATIVE, "stream": False})[1])
     assert [message["output_ids"] for message in messages] == ids
     counts = [message["meta_info"]["completion_tokens"] for message in messages]
     assert counts == [1, 3, 5, 6]
     assert messages[0]["meta_info"]["finish_reason"] is None
     assert messages[-1]["meta_info"]["finish_reason"] == {"type": "length", "length": 6}
     assert messages[-1]["meta_info"]["prompt_tokens"] == 3
-    assert (whole["output_ids"], whole["text"]) == (IDS, WORDS)
 
 
 def test_sglang_tells_of_itself() -> None:
@@ -253,12 +233,11 @@ def test_a_key_is_demanded_and_what_was_asked_is_told() -> None:
         assert ask(server, "/v1/models")[0] == 401
         assert ask(server, COMPLETIONS, ASKED, Authorization="Bearer wrong")[0] == 401
         assert ask(server, "/health")[0] == 200
-        assert ask(server, COMPLETIONS, ASKED, Authorization="Bearer right", X="y")[0] == 200
+        assert ask(server, COMPLETIONS, ASKED, Authorization="Bearer right")[0] == 200
         account = server.account()
     assert account["requests"] == {"/v1/models": 1, COMPLETIONS: 2, "/health": 1}
     assert account["completions"] == 1
     assert account["authorizations"] == ["Bearer right", "Bearer wrong"]
-    assert account["headers"]["x"] == "y"
     assert json.loads(account["body"]) == ASKED
     assert account["connections"] == 5
 
@@ -277,121 +256,6 @@ def test_delays_are_kept_and_the_headers_come_at_once() -> None:
         connection.close()
     assert first >= 0.15
     assert last >= 0.35
-
-
-@pytest.mark.parametrize("status", [429, 500, 503])
-def test_a_fault_begins_and_ends_where_it_is_told_to(status: int) -> None:
-    faulty = StandIn(fault=f"status-{status}", fault_from=1, fault_for=2)  # type: ignore[arg-type]
-    with stand_in_server(faulty) as server:
-        statuses = [ask(server, COMPLETIONS, ASKED)[0] for _ in range(4)]
-        assert ask(server, "/v1/models")[0] == 200
-    assert statuses == [200, status, status, 200]
-
-
-def test_a_fault_everywhere_meets_the_first_question() -> None:
-    with stand_in_server(StandIn(fault="status-503", everywhere=True)) as server:
-        assert ask(server, "/v1/models")[0] == 503
-
-
-def test_a_redirect_names_its_target() -> None:
-    with stand_in_server(StandIn(fault="redirect", redirect_to="http://elsewhere")) as server:
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
-        connection.request("POST", COMPLETIONS, json.dumps(ASKED))
-        response = connection.getresponse()
-        assert (response.status, response.headers["Location"]) == (302, "http://elsewhere")
-        connection.close()
-
-
-@pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize("fault", ["dies", "garbage", "closes"])
-def test_a_client_of_the_standard_library_fails_at_it(fault: Any, stream: bool) -> None:
-    with (
-        stand_in_server(StandIn(fault=fault)) as server,
-        pytest.raises((OSError, http.client.HTTPException)),
-    ):
-        ask(server, COMPLETIONS, {**ASKED, "stream": stream})
-
-
-@pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize("fault", ["no-answer", "no-first-token", "stops", "endless-line"])
-def test_what_never_ends_does_not_end(fault: Any, stream: bool) -> None:
-    """Neither within two seconds nor within two megabytes."""
-    with stand_in_server(StandIn(fault=fault)) as server:
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=2)
-        connection.request("POST", COMPLETIONS, json.dumps({**ASKED, "stream": stream}))
-        try:
-            data = connection.getresponse().read(2**21)
-        except TimeoutError:
-            data = b""
-        connection.close()
-        assert len(data) in ((2**21,) if fault == "endless-line" else (0,))
-        assert ask(server, "/health")[0] == 200, "one connection's trouble is not the server's"
-
-
-@pytest.mark.parametrize(
-    ("fault", "ids"),
-    [
-        ("id-beyond", [100, 101, 102, 32_000, 104, 105]),
-        ("id-negative", [100, 101, 102, -1, 104, 105]),
-        ("id-huge", [100, 101, 102, 2**70, 104, 105]),
-        ("id-float", [100, 101, 102, 1.5, 104, 105]),
-        ("cut", [100, 101, 102]),
-        ("comments", IDS),
-        ("torn", IDS),
-        ("closes-idle", IDS),
-    ],
-)
-@pytest.mark.parametrize("stream", [True, False])
-def test_the_token_ids_are_wrong_as_told(fault: Any, ids: list[float], stream: bool) -> None:
-    with stand_in_server(StandIn(fault=fault)) as server:
-        data = ask(server, COMPLETIONS, {**WITH_IDS, "stream": stream})[1]
-    messages = events(data) if stream else [json.loads(data)]
-    assert [i for choice in choices(messages) for i in choice["token_ids"]] == ids
-    assert choices(messages)[-1]["finish_reason"] == "length"
-
-
-@pytest.mark.parametrize(
-    ("fault", "path", "content"),
-    [
-        ("other-model", ("model",), "another-model"),
-        ("miscounted", ("usage", "completion_tokens"), 13),
-        ("cached", ("usage", "prompt_tokens_details", "cached_tokens"), 3),
-    ],
-)
-@pytest.mark.parametrize("stream", [True, False])
-def test_what_is_said_of_an_answer_is_wrong_as_told(
-    fault: Any, path: tuple[str, ...], content: object, stream: bool
-) -> None:
-    with stand_in_server(StandIn(fault=fault)) as server:
-        data = ask(server, COMPLETIONS, {**STREAMED, "stream": stream})[1]
-    value = events(data)[-1] if stream else json.loads(data)
-    for key in path:
-        value = value[key]
-    assert value == content
-
-
-@pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize("fault", ["no-json", "no-utf8"])
-def test_what_is_sent_cannot_be_read(fault: Any, stream: bool) -> None:
-    with stand_in_server(StandIn(fault=fault)) as server:
-        data = ask(server, COMPLETIONS, {**STREAMED, "stream": stream})[1]
-    # Of UnicodeDecodeError and JSONDecodeError alike.
-    with pytest.raises(ValueError):
-        events(data) if stream else json.loads(data)
-
-
-def test_an_answer_that_ends_early_ends_in_good_order() -> None:
-    with stand_in_server(StandIn(fault="ends-early")) as server:
-        data = ask(server, COMPLETIONS, STREAMED)[1]
-        assert b'finish_reason":null' in data
-        assert b"DONE" not in data
-
-
-def test_an_error_follows_in_the_stream() -> None:
-    with stand_in_server(StandIn(fault="error-in-stream")) as server:
-        first, error = events(ask(server, COMPLETIONS, STREAMED)[1])
-    assert first["choices"]
-    assert error["error"]["code"] == 500
 
 
 def test_idle_connections_are_kept_and_closed_as_told() -> None:
@@ -419,46 +283,19 @@ def test_every_fault_is_answered_with_something_else_than_a_right_answer() -> No
 
 
 def _bytes_sent(options: StandIn) -> bytes:
-    from meta_tests.servers.replies import read_request, reply
-
     request = read_request(options, COMPLETIONS, json.dumps(WITH_IDS).encode())
     answer = reply(options, request, options.fault)
     return answer.head + b"".join(answer.parts)
 
 
-def test_tls_verifies_with_its_own_certificate_alone(tmp_path: Path) -> None:
-    certificate, key = make_certificate(tmp_path)
-    options = StandIn(certificate=str(certificate), certificate_key=str(key))
-    with stand_in_server(options) as server:
-        assert server.url == f"https://127.0.0.1:{server.port}"
-        for context in (
-            ssl.create_default_context(),
-            ssl.create_default_context(cafile=str(certificate)),
-        ):
-            connection = http.client.HTTPSConnection(
-                "127.0.0.1", server.port, timeout=30, context=context
-            )
-            try:
-                connection.request("GET", "/health")
-                verified = connection.getresponse().status == 200
-            except ssl.SSLCertVerificationError:
-                verified = False
-            finally:
-                connection.close()
-            assert verified == bool(
-                context.get_ca_certs() and context.cert_store_stats()["x509"] == 1
-            )
-        assert server.account()["requests"] == {"/health": 1}
-
-
 def test_nothing_is_left_after_the_context_or_an_exception() -> None:
     with stand_in_server() as server:
         process = psutil.Process(server.process.pid)
-    assert is_gone(process)
+    assert still_running([process]) == []
     with pytest.raises(KeyError), stand_in_server() as server:
         process = psutil.Process(server.process.pid)
         raise KeyError
-    assert is_gone(process)
+    assert still_running([process]) == []
 
 
 def test_nothing_is_left_when_the_parent_is_killed() -> None:
@@ -477,10 +314,11 @@ def test_nothing_is_left_when_the_parent_is_killed() -> None:
     )
     assert parent.stdout is not None
     server = psutil.Process(int(parent.stdout.readline()))
-    assert not is_gone(server)
+    assert still_running([server])
     parent.send_signal(signal.SIGKILL)
     parent.communicate()
-    wait_until_gone(server)
+    psutil.wait_procs([server], timeout=30)
+    assert still_running([server]) == []
 
 
 def test_a_server_that_does_not_start_says_so() -> None:
