@@ -216,25 +216,29 @@ def _name(entry: KeptRun) -> Words:
     short_model = entry.model.rstrip("/").rpartition("/")[2] or entry.model
     when = entry.name
     with contextlib.suppress(ValueError):
-        when = datetime.fromisoformat(entry.started).strftime("%Y-%m-%d %H:%M")
+        when = datetime.fromisoformat(entry.summary.meta.started or "").strftime("%Y-%m-%d %H:%M")
     asides = (f"{when}, {short_model}", entry.label)
     hint = f"{entry.name}, {entry.model}"
     return Words(entry.kind, asides, f"{quote(entry.name)}/report.html", hint)
 
 
 def _figures(entry: KeptRun) -> tuple[str, ...]:
-    rates = (entry.tokens_per_s, entry.samples_per_s, entry.ttft_p99_ms)
-    accuracy = "" if entry.mmlu is None else f"MMLU {entry.mmlu:,.2f}%"
-    if entry.score is not None:
-        accuracy = f"{entry.score.name} {in_unit(entry.score.value, entry.score.unit)}"
+    run, performance = entry.summary.run, entry.performance
+    ttft_p99 = (performance.ttft_ms or {}).get("p99")
+    rates = (performance.tokens_per_sec, performance.samples_per_sec, ttft_p99)
+    mmlu = run.mmlu.accuracy if run.mmlu else None
+    accuracy = "" if mmlu is None else f"MMLU {mmlu:,.2f}%"
+    for score in run.accuracy.scores[:1] if run.accuracy else ():
+        accuracy = f"{score.name} {in_unit(score.value, score.unit)}"
     numbers = ("" if value is None else f"{value:,.2f}" for value in rates)
     return (*numbers, accuracy, _energy(entry))
 
 
 def _energy(entry: KeptRun) -> str:
     """The joules per token of the first kind of device that was measured; empty if none was."""
-    for kind in entry.energy.measured if entry.energy else ():
-        mark = "SIMULATED " if entry.energy and entry.energy.simulated else ""
+    energy = entry.summary.run.energy
+    for kind in energy.measured if energy else ():
+        mark = "SIMULATED " if energy and energy.simulated else ""
         return f"{mark}{kind.kind} {significant(kind.joules_per_token)}"
     return ""
 

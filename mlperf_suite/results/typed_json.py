@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
 _ABSENT: Any = object()
-_Reader = Callable[[object], Any]
 
 
 def read(kind: type[T], content: object) -> T | None:
@@ -26,8 +24,7 @@ def read(kind: type[T], content: object) -> T | None:
     Supported field types: str, bool, int, float (finite), Any, Literal, a dataclass, a tuple of any
     length or a dict from strings of these, or one of them or None.
     """
-    target: Any = kind
-    value = _reader(target)(content)
+    value = _value(kind, content)
     return None if value is _ABSENT else value
 
 
@@ -48,94 +45,57 @@ def written_fields(value: Any) -> dict[str, Any]:
     return {field.name: to_json(getattr(value, field.name)) for field in fields(value)}
 
 
-@cache
-def _reader(hint: Any) -> _Reader:
+def _value(hint: Any, value: object) -> Any:
+    """A value of this type; _ABSENT if it is of another."""
+    if hint is Any:
+        return value
+    if isinstance(hint, type):
+        return _object(hint, value) if is_dataclass(hint) else _simple(hint, value)
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         (inner,) = (argument for argument in arguments if argument is not type(None))
-        return _optional(_reader(inner))
-    if origin is tuple:
-        return _tuple(_reader(arguments[0]))
-    if origin is dict:
-        return _dict(_reader(arguments[1]))
-    if origin is Literal:
-        return lambda value: value if isinstance(value, str) and value in arguments else _ABSENT
-    if is_dataclass(hint):
-        return _dataclass(hint)
-    return _SIMPLE[hint]
-
-
-def _optional(inner: _Reader) -> _Reader:
-    def read_optional(value: object) -> Any:
-        item = inner(value)
+        item = _value(inner, value)
         return None if item is _ABSENT else item
-
-    return read_optional
-
-
-def _tuple(inner: _Reader) -> _Reader:
-    def read_tuple(value: object) -> Any:
-        if not isinstance(value, list):
-            return _ABSENT
-        return tuple(item for item in map(inner, value) if item is not _ABSENT)
-
-    return read_tuple
+    if origin is tuple and isinstance(value, list):
+        items = [_value(arguments[0], item) for item in value]
+        return tuple(item for item in items if item is not _ABSENT)
+    if origin is dict and isinstance(value, dict):
+        by_name = {str(name): _value(arguments[1], item) for name, item in value.items()}
+        return {name: item for name, item in by_name.items() if item is not _ABSENT}
+    is_literal = origin is Literal and isinstance(value, str) and value in arguments
+    return value if is_literal else _ABSENT
 
 
-def _dict(inner: _Reader) -> _Reader:
-    def read_dict(value: object) -> Any:
-        if not isinstance(value, dict):
-            return _ABSENT
-        items = {str(name): inner(item) for name, item in value.items()}
-        return {name: item for name, item in items.items() if item is not _ABSENT}
-
-    return read_dict
-
-
-def _dataclass(kind: Any) -> _Reader:
-    hints = get_type_hints(kind)
-    parts = [
-        (field.name, _reader(hints[field.name]), _has_default(field)) for field in fields(kind)
-    ]
-
-    def read_dataclass(value: object) -> Any:
-        if not isinstance(value, dict) or not value:
-            return _ABSENT
-        values = {}
-        for name, inner, has_default in parts:
-            item = inner(value[name]) if name in value else _ABSENT
-            if item is not _ABSENT:
-                values[name] = item
-            elif not has_default:
-                return _ABSENT
-        return kind(**values)
-
-    return read_dataclass
-
-
-def _has_default(field: Any) -> bool:
-    return field.default is not MISSING or field.default_factory is not MISSING
-
-
-def _float(value: object) -> Any:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+def _object(kind: type, value: object) -> Any:
+    if not isinstance(value, dict) or not value:
         return _ABSENT
-    try:
-        return float(value) if math.isfinite(value) else _ABSENT
-    except OverflowError:
-        return _ABSENT
+    values = {}
+    for name, (hint, is_required) in _fields(kind).items():
+        item = _value(hint, value[name]) if name in value else _ABSENT
+        if item is not _ABSENT:
+            values[name] = item
+        elif is_required:
+            return _ABSENT
+    return kind(**values)
 
 
-def _int(value: object) -> Any:
-    if isinstance(value, float) and value.is_integer():
+@cache
+def _fields(kind: type) -> dict[str, tuple[Any, bool]]:
+    """A dataclass's fields: of each its type, and whether it is required."""
+    hints, parts = get_type_hints(kind), fields(kind)
+    return {
+        part.name: (hints[part.name], part.default is part.default_factory is MISSING)
+        for part in parts
+    }
+
+
+def _simple(kind: type, value: object) -> Any:
+    if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            return float(value) if math.isfinite(value) else _ABSENT
+        except OverflowError:
+            return _ABSENT
+    if kind is int and isinstance(value, float) and value.is_integer():
         return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else _ABSENT
-
-
-_SIMPLE: dict[Any, _Reader] = {
-    str: lambda value: value if isinstance(value, str) else _ABSENT,
-    bool: lambda value: value if isinstance(value, bool) else _ABSENT,
-    int: _int,
-    float: _float,
-    Any: lambda value: value,
-}
+    is_bool = isinstance(value, bool)
+    return value if isinstance(value, kind) and is_bool == (kind is bool) else _ABSENT
