@@ -186,7 +186,7 @@ def test_an_impossible_value_names_option_value_and_what_is_allowed(name: str, t
     assert [words for words in CASES[name][3] if words not in message] == []
 
 
-@pytest.mark.parametrize("name", [spec.name for spec in OPTIONS if "auto" in spec.allowed])
+@pytest.mark.parametrize("name", [spec.name for spec in OPTIONS if "auto" in spec.values.allowed])
 def test_auto_is_left_to_the_suite(name: str) -> None:
     if name not in ("precision", "replicas", "ray"):
         assert attribute(resolve(**given_as(name, "auto")), name) is None

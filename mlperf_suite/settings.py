@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, ParamSpec
 
@@ -101,27 +103,32 @@ what LoadGen's runs measure of it, or what MMLU measures of it."""
 
 
 @dataclass(frozen=True, slots=True)
-class OptionSpec:
-    """One option: its name without dashes, its help, and how its text is parsed.
+class Values:
+    """The values of an option. `parse` takes the text and returns the value, or raises ValueError,
+    KeyError or OSError; the error message then shows what is `allowed`."""
 
-    `parse` takes the text and returns the value, or raises ValueError; the error message then shows
-    what is `allowed`. `identifies`: what two runs with different values are different in; None if
-    they can be compared (`results.comparability`). `reported_as`: the name under which a run
-    reports what it made of the value, which may be auto; by default the setting's own.
-
-    `variable` is the environment variable with the same meaning. A `switch` takes no value on the
-    command line. `engine`: the only kind of engine that has this option; None if all have it.
-    Messages quote only the name of a `secret`, never its value. `former`: the flags that mmlu.py
-    and the node script had for it.
-    """
-
-    name: str
-    help: str
     parse: Callable[[str], Any]
     allowed: str
+
+
+@dataclass(frozen=True, slots=True)
+class OptionSpec:
+    """One option. `name`: without dashes; by default that of the field of `Settings`.
+
+    `identifies`: what two runs with different values are different in; None if they can be compared
+    (`results.comparability`). `reported_as`: the name under which a run reports what it made of the
+    value, which may be auto; by default the setting's own. `variable`: the environment variable
+    with the same meaning. A `switch` takes no value on the command line. `engine`: the only kind of
+    engine that has this option; None if all have it. Messages quote only the name of a `secret`,
+    never its value. `former`: the flags that mmlu.py and the node script had for it.
+    """
+
+    help: str
+    values: Values
     default: Any = None
     _: KW_ONLY
     identifies: Identifies | None
+    name: str = ""
     reported_as: str | None = None
     variable: str | None = None
     repeatable: bool = False
@@ -149,81 +156,38 @@ def _declares(spec_of: Callable[_Details, OptionSpec]) -> Callable[_Details, Any
     return declare
 
 
-option = _declares(OptionSpec)
-"""A field of `Settings` that the user sets, with the details of its option."""
+def _checked(parse: Callable[[str], Any], fits: Callable[[Any], object], allowed: str) -> Values:
+    """What `parse` returns, if it `fits`."""
+
+    def parse_checked(text: str) -> Any:
+        value = parse(text)
+        if not fits(value):
+            raise ValueError(text)
+        return value
+
+    return Values(parse_checked, allowed)
 
 
-def _switch_spec(
-    name: str, help_text: str, *, identifies: Identifies | None, former: tuple[str, ...] = ()
-) -> OptionSpec:
-    return OptionSpec(
-        name,
-        help_text,
-        _flag,
-        "allowed are true, false",
-        "false",
-        identifies=identifies,
-        switch=True,
-        former=former,
+def _or_auto(values: Values, auto: str | None = None) -> Values:
+    """These values or auto, which becomes `auto`."""
+    return Values(
+        lambda text: auto if text.casefold() == "auto" else values.parse(text),
+        f"{values.allowed}, or auto",
     )
 
 
-_switch = _declares(_switch_spec)
+def _named(values: Mapping[str, Any]) -> Values:
+    """Names in any case, each with its value."""
+    by_name = {name.casefold(): value for name, value in values.items()}
+    return Values(lambda text: by_name[text.casefold()], "allowed are " + ", ".join(values))
 
 
-def _one_of(*choices: str) -> Callable[[str], str]:
-    """A parser for these choices, in any case."""
-    by_name = {choice.casefold(): choice for choice in choices}
-    return lambda text: by_name[text.casefold()]
+def _choice(*names: str) -> Values:
+    return _named({name: name for name in names})
 
 
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise ValueError(text)
-    return value
-
-
-def _count_or_none(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise ValueError(text)
-    return value
-
-
-def _rate(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise ValueError(text)
-    return value
-
-
-def _shots(text: str) -> int:
-    value = int(text)
-    if not 0 <= value <= STANDARD_SHOTS:
-        raise ValueError(text)
-    return value
-
-
-def _score(text: str) -> float:
-    value = float(text)
-    if not 0 <= value <= 100:
-        raise ValueError(text)
-    return value
-
-
-def _fraction(text: str) -> float:
-    value = float(text)
-    if not 0 < value <= 1:
-        raise ValueError(text)
-    return value
-
-
-def _percent(text: str) -> float:
-    value = float(text.removesuffix("%")) / 100
-    if not 0 <= value < 1:
-        raise ValueError(text)
-    return value
+def _choice_or_auto(*names: str) -> Values:
+    return _named({"auto": None} | {name: name for name in names})
 
 
 def _price(text: str) -> str:
@@ -243,25 +207,13 @@ def _ray_address(text: str) -> str:
     return text
 
 
-def _count_or_auto(text: str) -> int | str:
-    return "auto" if text.casefold() == "auto" else _count(text)
-
-
-def _or_auto(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    return lambda text: None if text.casefold() == "auto" else parse(text)
-
-
-def _text(text: str) -> str:
+def _folder(text: str) -> Path:
+    """A path, which need not exist. Raises ValueError if it is empty or of an unknown user,
+    OSError if it is invalid."""
     if not text.strip():
         raise ValueError(text)
-    return text
-
-
-def _folder(text: str) -> Path:
-    """A path, which need not exist. Raises ValueError for an unknown user, OSError for an invalid
-    path."""
     try:
-        path = Path(_text(text)).expanduser()
+        path = Path(text).expanduser()
     except RuntimeError as error:
         raise ValueError(text) from error
     # Returns False for a missing path, and raises if the name is too long or access is denied.
@@ -269,32 +221,9 @@ def _folder(text: str) -> Path:
     return path
 
 
-def _node_name(text: str) -> str:
-    """A printable name of one line; `results.node_files` removes what a file name may not
-    contain."""
-    name = text.strip()
-    if not name or not name.isprintable() or len(name) > _LONGEST_NODE_NAME:
-        raise ValueError(text)
-    return name
-
-
-def _existing(text: str) -> Path:
-    path = _folder(text)
-    if not path.exists():
-        raise ValueError(text)
-    return path
-
-
 def _name_or_path(text: str) -> str:
     _folder(text)
     return text
-
-
-def _file(text: str) -> Path:
-    path = _folder(text)
-    if not path.is_file():
-        raise ValueError(text)
-    return path
 
 
 def _header(text: str) -> tuple[str, str]:
@@ -305,10 +234,6 @@ def _header(text: str) -> tuple[str, str]:
     if not usable or name.lower() in _OWN_HEADERS:
         raise ValueError(text)
     return name, value
-
-
-def _round(text: str) -> Round:
-    return ROUNDS[text.casefold()]
 
 
 def _engine_arg(text: str) -> tuple[str, object]:
@@ -347,15 +272,37 @@ def _as_toml(value: object) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _choices(choices: Iterable[str]) -> str:
-    return "allowed are " + ", ".join(choices)
+_COUNT = _checked(int, lambda count: count >= 1, "allowed is a whole number from 1")
+_COUNT_OR_NONE = _checked(int, lambda count: count >= 0, "allowed is a whole number from 0")
+_COUNT_OR_AUTO = _or_auto(_COUNT)
+_SHOTS = _checked(
+    int,
+    lambda shots: 0 <= shots <= STANDARD_SHOTS,
+    f"allowed is a whole number from 0 to {STANDARD_SHOTS}",
+)
+_RATE = _checked(float, lambda rate: 0 < rate < math.inf, "allowed is a number above 0")
+_RATE_OR_AUTO = _or_auto(_RATE)
+_SCORE = _checked(float, lambda score: 0 <= score <= 100, "allowed is a number from 0 to 100")
+_FRACTION = _checked(float, lambda share: 0 < share <= 1, "allowed is a number above 0 and up to 1")
+_PERCENT = _checked(
+    lambda text: float(text.removesuffix("%")) / 100,
+    lambda share: 0 <= share < 1,
+    "allowed is a number from 0 to below 100",
+)
+_FOLDER = Values(_folder, "allowed is a folder")
+# results.node_files removes what a file name may not contain.
+_NODE_NAME = _checked(
+    str.strip,
+    lambda name: 0 < len(name) <= _LONGEST_NODE_NAME and name.isprintable(),
+    f"allowed is a name of at most {_LONGEST_NODE_NAME} printable characters",
+)
+_TRUE_OR_FALSE = Values(_flag, "allowed are true, false")
 
-
-_COUNT = "allowed is a whole number from 1"
-_COUNT_OR_AUTO = f"{_COUNT}, or auto"
-_RATE_OR_AUTO = "allowed is a number above 0, or auto"
-_RUNNABLE = tuple(benchmark.id for benchmark in runnable())
-_MODES = ("accuracy", "performance", "both")
+option = _declares(OptionSpec)
+"""A field of `Settings` that the user sets, with the details of its option."""
+_of_vllm = partial(option, engine="vllm")
+_of_endpoint = partial(option, engine="endpoint")
+_switch = partial(option, values=_TRUE_OR_FALSE, default="false", switch=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -367,482 +314,350 @@ class Settings:
     """
 
     profile: Profile = option(
-        "profile",
         "smoke runs a small real model under shortened rules on any machine; official applies "
         "MLPerf's own rules",
-        _one_of(*PROFILES),
-        _choices(PROFILES),
+        _choice(*PROFILES),
         "smoke",
         identifies="measurement",
     )
     round: Round = option(
-        "round",
         "the MLPerf Inference round whose rules and seeds apply",
-        _round,
-        _choices(ROUNDS),
+        _named(ROUNDS),
         DEFAULT_ROUND,
         identifies="measurement",
     )
     model: str = option(
-        "model",
         "the model: a Hugging Face id, an alias such as llama3.1-8b-instruct, or a local folder; "
         "by default the embedded model in smoke and the benchmark's own in official",
-        _name_or_path,
-        "allowed is a hub id, an alias or a folder",
+        Values(_name_or_path, "allowed is a hub id, an alias or a folder"),
         identifies="system",
     )
     named_benchmarks: list[str] = option(
-        "benchmark",
         "run only this benchmark; may be repeated for benchmarks of the same model",
-        _one_of(*_RUNNABLE),
-        _choices(_RUNNABLE),
-        repeatable=True,
+        _choice(*(benchmark.id for benchmark in runnable())),
+        name="benchmark",
         identifies=None,
+        repeatable=True,
     )
     category: Category | None = option(
-        "category",
-        "run only this category",
-        _one_of(*CATEGORIES),
-        _choices(CATEGORIES),
-        identifies=None,
+        "run only this category", _choice(*CATEGORIES), identifies=None
     )
-    scenario: str | None = option(
-        "scenario",
-        "run only this scenario",
-        _one_of(*SCENARIOS),
-        _choices(SCENARIOS),
-        identifies=None,
-    )
+    scenario: str | None = option("run only this scenario", _choice(*SCENARIOS), identifies=None)
     mode: str = option(
-        "mode",
         "run only the accuracy runs or only the performance runs; both also runs the audits",
-        _one_of(*_MODES),
-        _choices(_MODES),
+        _choice("accuracy", "performance", "both"),
         "both",
         identifies=None,
     )
-    precision: str = option(
-        "precision",
+    precision: str = _of_vllm(
         "the engine's data type; auto uses the model's own, and on a CPU bf16 if the CPU supports "
         "it in hardware, otherwise fp32",
-        _one_of(*PRECISIONS),
-        _choices(PRECISIONS),
+        _choice(*PRECISIONS),
         "auto",
-        engine="vllm",
         identifies="system",
         reported_as="dtype",
     )
-    tensor_parallel_size: int | None = option(
-        "tensor-parallel-size",
+    tensor_parallel_size: int | None = _of_vllm(
         "number of GPUs that the model is split over; auto uses as many as its attention heads "
         "allow",
-        _or_auto(_count),
         _COUNT_OR_AUTO,
         "auto",
-        engine="vllm",
         identifies="system",
     )
     max_new_tokens: int = option(
-        "max-new-tokens",
         "maximum number of tokens per answer; by default the benchmark's own",
-        _count,
         _COUNT,
-        variable="MAX_TOKENS",
         identifies="measurement",
+        variable="MAX_TOKENS",
     )
     total_sample_count: int | None = option(
-        "total-sample-count",
         "use only the first N samples of the data set; auto uses all, or in smoke as many as fit "
         "the time of a run",
-        _or_auto(_count),
         _COUNT_OR_AUTO,
         "auto",
         identifies="measurement",
         reported_as="samples",
     )
     server_target_qps: float | None = option(
-        "server-target-qps",
         "target rate of Server and Interactive in queries/s; auto is 0.8 times the samples/s of "
         "the last Offline run",
-        _or_auto(_rate),
         _RATE_OR_AUTO,
         "auto",
-        variable="SERVER_TARGET_QPS",
         identifies=None,
+        variable="SERVER_TARGET_QPS",
     )
     offline_target_qps: float | None = option(
-        "offline-target-qps",
         "expected rate of Offline in samples/s, which sizes its query; auto takes it from the "
         "accuracy run",
-        _or_auto(_rate),
         _RATE_OR_AUTO,
         "auto",
-        variable="OFFLINE_TARGET_QPS",
         identifies=None,
+        variable="OFFLINE_TARGET_QPS",
     )
     warmup: int | None = option(
-        "warmup",
         "number of untimed warm-up requests before each LoadGen run; 0 disables the warm-up",
-        _or_auto(_count_or_none),
-        "allowed is a whole number from 0, or auto",
+        _or_auto(_COUNT_OR_NONE),
         "auto",
         identifies="measurement",
     )
     dataset: str = option(
-        "dataset",
         "the data set: embedded, cnn_dailymail, or a JSON, JSONL or parquet file or a folder of "
         "them; by default embedded in smoke and the benchmark's own in official",
-        _name_or_path,
-        "allowed is a name, a file or a folder",
+        Values(_name_or_path, "allowed is a name, a file or a folder"),
         identifies="measurement",
         reported_as="data sha256",
     )
     code_problems: Path | None = option(
-        "code-problems",
         "LiveCodeBench's problems, against which programs in answers are tested: a file or folder "
         "of livecodebench/code_generation_lite",
-        _existing,
-        "allowed is a file or a folder that is there",
+        _checked(_folder, Path.exists, "allowed is a file or a folder that is there"),
         identifies=None,
     )
     allow_other_model: bool = _switch(
-        "allow-other-model",
         "allow a model other than the benchmark's own in the official profile; its scores have no "
         "reference accuracy",
         identifies=None,
     )
     logs: Path | None = option(
-        "logs",
         "judge the LoadGen logs or the submission tree in this folder instead of running anything",
-        _folder,
-        "allowed is a folder",
+        _FOLDER,
         identifies=None,
     )
-    results_dir: Path = option(
-        "results-dir",
-        "directory for results",
-        _folder,
-        "allowed is a folder",
-        "results",
-        identifies=None,
-    )
+    results_dir: Path = option("directory for results", _FOLDER, "results", identifies=None)
     keep_all: bool = option(
-        "keep-all",
         "1 keeps every run, 0 deletes older runs of the same kind",
-        _flag,
-        "allowed are 0, 1",
+        Values(_flag, "allowed are 0, 1"),
         "1",
         identifies=None,
     )
     node_name: str | None = option(
-        "node-name",
         "name of this machine, which its results carry and `aggregate` tells nodes apart by; also "
         "writes mlperf_datacenter_<node>_<time>.json and summary_<node>_<time>.txt",
-        _node_name,
-        f"allowed is a name of at most {_LONGEST_NODE_NAME} printable characters",
+        _NODE_NAME,
+        identifies=None,
         variable="NODE_NAME",
         former=("--node",),
-        identifies=None,
     )
     plan: bool = _switch(
-        "plan",
-        "print the steps of the session with an estimate of their time, then exit",
-        identifies=None,
+        "print the steps of the session with an estimate of their time, then exit", identifies=None
     )
     baselines: list[str] = option(
-        "baseline",
         "compare with this earlier run; may be repeated, once per scenario",
-        _name_or_path,
-        "allowed is a run's folder or its summary.json",
-        repeatable=True,
+        Values(_name_or_path, "allowed is a run's folder or its summary.json"),
+        name="baseline",
         identifies=None,
+        repeatable=True,
     )
     max_regression: float = option(
-        "max-regression",
         "largest loss against --baseline that passes, in percent; a loss within the noise always "
         "passes",
-        _percent,
-        "allowed is a number from 0 to below 100",
+        _PERCENT,
         "5",
         identifies=None,
     )
     baseline_allow_different: bool = _switch(
-        "baseline-allow-different",
         "compare even if the baseline has a different model, hardware, profile or round",
         identifies=None,
     )
     repeat: int = option(
-        "repeat",
         "repeat each performance run this many times to measure the noise; the rules judge the "
         "first",
-        _count,
         _COUNT,
         "1",
         identifies=None,
     )
-    max_model_len: int | None = option(
-        "max-model-len",
+    max_model_len: int | None = _of_vllm(
         "maximum context length of the engine in tokens; by default what the benchmark needs",
-        _count,
         _COUNT,
-        engine="vllm",
         identifies="system",
     )
-    gpu_memory_utilization: float | None = option(
-        "gpu-memory-utilization",
+    gpu_memory_utilization: float | None = _of_vllm(
         "fraction of each GPU's memory that the engine may use; by default vLLM's own",
-        _fraction,
-        "allowed is a number above 0 and up to 1",
-        engine="vllm",
+        _FRACTION,
         identifies="system",
     )
-    engine_args: dict[str, object] = option(
-        "engine-arg",
+    engine_args: dict[str, object] = _of_vllm(
         "any other argument of vLLM's engine, as KEY=VALUE; may be repeated",
-        _engine_arg,
-        "allowed is KEY=VALUE",
-        repeatable=True,
-        engine="vllm",
+        Values(_engine_arg, "allowed is KEY=VALUE"),
+        name="engine-arg",
         identifies="system",
+        repeatable=True,
     )
     engine_silence: float = option(
-        "engine-silence",
         "seconds without an answer or an engine step after which a busy engine is considered hung; "
         f"by default {SILENCE_S:g}, or {ENDPOINT_SILENCE_S:g} with --endpoint",
-        _rate,
-        "allowed is a number above 0",
+        _RATE,
         identifies=None,
     )
-    replicas: int | str | None = option(
-        "replicas",
+    replicas: int | str | None = _of_vllm(
         "measure several engines as one system, each with GPUs or cores of its own; auto is as "
         "many as the GPUs hold, without GPUs one on each node",
-        _count_or_auto,
-        _COUNT_OR_AUTO,
-        engine="vllm",
+        _or_auto(_COUNT, "auto"),
         identifies="system",
     )
-    ray: str | None = option(
-        "ray",
+    ray: str | None = _of_vllm(
         "place the replicas on the nodes of the Ray cluster at this address, which this machine "
         "has joined; auto is the cluster that it is in. By default they are on this machine",
-        _ray_address,
-        "allowed is HOST:PORT, or auto",
-        engine="vllm",
+        Values(_ray_address, "allowed is HOST:PORT, or auto"),
         identifies="system",
         reported_as="machines",
     )
-    replica_nodes: tuple[NodeShare, ...] = option(
-        "replica-nodes",
+    replica_nodes: tuple[NodeShare, ...] = _of_vllm(
         "the nodes of the Ray cluster to use, in this order, and how many replicas are on each",
-        parse_nodes,
-        "allowed are different nodes, by name or address, as node-a:4,node-b:2 or node-a,node-b",
-        variable="MLPERF_NODES",
-        engine="vllm",
+        Values(
+            parse_nodes,
+            "allowed are different nodes, by name or address, as node-a:4,node-b:2 or "
+            "node-a,node-b",
+        ),
         identifies="system",
         reported_as="machines",
+        variable="MLPERF_NODES",
     )
-    replica_routing: ReplicaRouting = option(
-        "replica-routing",
+    replica_routing: ReplicaRouting = _of_vllm(
         "how requests are distributed over the replicas: to the one with the fewest outstanding "
         "tokens for its speed, or to each in turn",
-        _one_of(*REPLICA_ROUTINGS),
-        _choices(REPLICA_ROUTINGS),
+        _choice(*REPLICA_ROUTINGS),
         "tokens",
-        engine="vllm",
         identifies="system",
         reported_as="routing",
     )
-    replica_cpus: int | None = option(
-        "replica-cpus",
+    replica_cpus: int | None = _of_vllm(
         "number of cores of each replica where there are no GPUs; auto is an equal share of its "
         "node's",
-        _or_auto(_count),
         _COUNT_OR_AUTO,
         "auto",
-        engine="vllm",
         identifies="system",
         reported_as="replica_devices",
     )
-    scaling: bool = option(
-        "scaling",
+    scaling: bool = _of_vllm(
         "measure one replica alone beside all of them before the runs, and report the scaling "
         "efficiency",
-        _flag,
-        "allowed are true, false",
+        _TRUE_OR_FALSE,
         "false",
-        switch=True,
-        engine="vllm",
         identifies=None,
+        switch=True,
     )
     endpoints: list[Target] = option(
-        "endpoint",
         "measure the server at this URL instead of an engine in this process; repeat it to measure "
         "several servers as one system",
-        parse_endpoint,
-        "allowed is a URL like http://host:8000",
+        Values(parse_endpoint, "allowed is a URL like http://host:8000"),
+        name="endpoint",
+        identifies="place",
         variable="ENDPOINT",
         repeatable=True,
-        identifies="place",
     )
-    endpoint_server: ServerKind | None = option(
-        "endpoint-server",
+    endpoint_server: ServerKind | None = _of_endpoint(
         "the kind of server; auto detects it, text is any server that accepts and returns only "
         "text",
-        _or_auto(_one_of(*SERVER_KINDS)),
-        _choices(("auto", *SERVER_KINDS)),
+        _choice_or_auto(*SERVER_KINDS),
         "auto",
-        engine="endpoint",
         identifies="system",
         reported_as="server",
     )
-    endpoint_routing: EndpointRouting = option(
-        "endpoint-routing",
+    endpoint_routing: EndpointRouting = _of_endpoint(
         "how requests are distributed over several servers: to the one with the fewest "
         "outstanding tokens, or to each in turn",
-        _one_of(*ENDPOINT_ROUTINGS),
-        _choices(ENDPOINT_ROUTINGS),
+        _choice(*ENDPOINT_ROUTINGS),
         "fewest-tokens",
-        engine="endpoint",
         identifies="system",
         reported_as="routing",
     )
-    endpoint_ca: Path | None = option(
-        "endpoint-ca",
+    endpoint_ca: Path | None = _of_endpoint(
         "PEM file of the certificate authorities that verify the servers' certificates; by "
         "default the system's",
-        _file,
-        "allowed is a file that exists",
-        engine="endpoint",
+        _checked(_folder, Path.is_file, "allowed is a file that exists"),
         identifies=None,
     )
-    endpoint_clients: int | None = option(
-        "endpoint-clients",
+    endpoint_clients: int | None = _of_endpoint(
         "number of client processes; auto chooses by the number of cores",
-        _or_auto(_count),
         _COUNT_OR_AUTO,
         "auto",
-        engine="endpoint",
         identifies=None,
     )
-    served_model_name: str | None = option(
-        "served-model-name",
+    served_model_name: str | None = _of_endpoint(
         "the model's name on the servers; by default the servers are asked",
-        _text,
-        "allowed is a name",
-        engine="endpoint",
+        _checked(str, str.strip, "allowed is a name"),
         identifies="system",
         reported_as="served_model",
     )
-    endpoint_headers: dict[str, str] = option(
-        "endpoint-header",
+    endpoint_headers: dict[str, str] = _of_endpoint(
         "header sent with every request, as NAME=VALUE; may be repeated; values are never written "
         "anywhere and are best kept in the --suite-config file, as a table",
-        _header,
-        "allowed is NAME=VALUE in ASCII without control characters, and no header that the client "
-        "sets itself (as Host)",
-        repeatable=True,
-        engine="endpoint",
-        secret=True,
+        Values(
+            _header,
+            "allowed is NAME=VALUE in ASCII without control characters, and no header that the "
+            "client sets itself (as Host)",
+        ),
+        name="endpoint-header",
         identifies=None,
+        repeatable=True,
+        secret=True,
     )
     energy: str | None = option(
-        "energy",
         "read the energy counters of GPUs (NVML) and CPUs (RAPL), if there are any, during each "
         "performance run; off reads none",
-        _or_auto(_one_of("off")),
-        "allowed are auto, off",
+        _choice_or_auto("off"),
         "auto",
         identifies=None,
     )
     price_kwh: str | None = option(
-        "price-kwh",
         "price of a kilowatt-hour with its currency, such as 0.30 EUR, from which the report "
         "computes the energy cost of a million tokens",
-        _price,
-        "allowed is an amount and a currency, as 0.30 EUR",
+        Values(_price, "allowed is an amount and a currency, as 0.30 EUR"),
         identifies=None,
     )
     price_hour: str | None = option(
-        "price-hour",
         "price of an hour of the machine with its currency, such as 98.32 USD, from which the "
         "report computes the cost of a million tokens",
-        _price,
-        "allowed is an amount and a currency, as 98.32 USD",
+        Values(_price, "allowed is an amount and a currency, as 98.32 USD"),
         identifies=None,
     )
     find_peak_qps: bool = _switch(
-        "find-peak-qps",
-        "search for the highest rate at which a Server or Interactive run is VALID",
-        identifies=None,
+        "search for the highest rate at which a Server or Interactive run is VALID", identifies=None
     )
-    profile_run: Profiler | None = option(
-        "profile-run",
+    profile_run: Profiler | None = _of_vllm(
         "make the performance runs under vLLM's profiler and keep its trace: torch for torch's own "
         "profiler, cuda for Nsight Systems; a profiled run is not a result",
-        _one_of(*PROFILERS),
-        _choices(PROFILERS),
-        engine="vllm",
+        _choice(*PROFILERS),
         identifies=None,
     )
-    profile_seconds: float = option(
-        "profile-seconds",
-        "length of a run with --profile-run, in seconds",
-        _rate,
-        "allowed is a number above 0",
-        "5",
-        engine="vllm",
-        identifies=None,
+    profile_seconds: float = _of_vllm(
+        "length of a run with --profile-run, in seconds", _RATE, "5", identifies=None
     )
     high_accuracy: bool = _switch(
-        "high-accuracy",
-        "require 99.9% of the reference accuracy instead of 99%",
-        identifies="measurement",
+        "require 99.9% of the reference accuracy instead of 99%", identifies="measurement"
     )
     mmlu_data: str = option(
-        "mmlu-data",
         "MMLU's questions: embedded, cais/mmlu (from the Hugging Face hub), or a folder of CSV or "
         "parquet files",
-        _name_or_path,
-        "allowed is a name or a folder",
+        Values(_name_or_path, "allowed is a name or a folder"),
         identifies="mmlu",
         reported_as="data sha256",
     )
     mmlu_limit: int | None = option(
-        "mmlu-limit",
         "total number of MMLU questions, spread evenly over the subjects; auto uses all",
-        _or_auto(_count),
         _COUNT_OR_AUTO,
         "auto",
-        former=("--total-limit",),
         identifies="mmlu",
         reported_as="questions",
+        former=("--total-limit",),
     )
     mmlu_shots: int | None = option(
-        "mmlu-shots",
         f"number of worked examples before each MMLU question; {STANDARD_SHOTS} by default, 1 with "
         "the embedded questions",
-        _shots,
-        f"allowed is a whole number from 0 to {STANDARD_SHOTS}",
+        _SHOTS,
         identifies="mmlu",
         reported_as="shots",
     )
     mmlu_min_accuracy: float | None = option(
-        "mmlu-min-accuracy",
-        "minimum MMLU score that passes, in percent",
-        _score,
-        "allowed is a number from 0 to 100",
-        identifies=None,
+        "minimum MMLU score that passes, in percent", _SCORE, identifies=None
     )
     mmlu_details: bool = _switch(
-        "mmlu-details",
         "keep each MMLU question's text, choices and log-probabilities in details.jsonl",
-        former=("--details",),
         identifies=None,
+        former=("--details",),
     )
-    mmlu_resume: bool = _switch(
-        "mmlu-resume", "continue the most recent interrupted MMLU run", identifies=None
-    )
+    mmlu_resume: bool = _switch("continue the most recent interrupted MMLU run", identifies=None)
     max_new_tokens_given: bool = False
     """Whether the user set the answer length limit; otherwise each benchmark has its own."""
     round_given: bool = False
@@ -942,9 +757,9 @@ _IN_EVERY_RESULT = {
 }
 _NOT_IN_JSON = ("logs", "plan", "endpoints")
 OPTION_OF_FIELD: Mapping[str, OptionSpec] = {
-    setting.name: setting.metadata[_OPTION]
+    setting.name: dataclasses.replace(spec, name=spec.name or setting.name.replace("_", "-"))
     for setting in dataclasses.fields(Settings)
-    if _OPTION in setting.metadata
+    if (spec := setting.metadata.get(_OPTION))
 }
 """The options by the names of their fields, which are the names of the settings in config.json."""
 OPTIONS: tuple[OptionSpec, ...] = tuple(OPTION_OF_FIELD.values())
@@ -1225,7 +1040,7 @@ def _source(
 
 def _value(spec: OptionSpec, source: tuple[str, Any] | None) -> Any:
     if source is None:
-        return None if spec.default is None else spec.parse(spec.default)
+        return None if spec.default is None else spec.values.parse(spec.default)
     where, content = source
     values = [
         _parse(spec, where, str(t)) for t in (content if isinstance(content, list) else [content])
@@ -1238,27 +1053,29 @@ def _as_texts(spec: OptionSpec, value: Any) -> Any:
     if spec.secret and isinstance(value, Mapping):
         for name, item in value.items():
             if isinstance(item, Mapping | list):
-                raise UsageError(f"--suite-config: {spec.dest} {name}: {spec.allowed}")
+                raise UsageError(f"--suite-config: {spec.dest} {name}: {spec.values.allowed}")
     if spec.repeatable and isinstance(value, Mapping):
         return [f"{key}={_as_texts(spec, item)}" for key, item in value.items()]
     if spec.repeatable and isinstance(value, list):
         return [str(item) for item in value]
     if isinstance(value, Mapping | list):
         raise UsageError(
-            f"--suite-config: {spec.dest} = {value}: expected one value, {spec.allowed}"
+            f"--suite-config: {spec.dest} = {value}: expected one value, {spec.values.allowed}"
         )
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _parse(spec: OptionSpec, where: str, text: str) -> Any:
     try:
-        return spec.parse(text)
+        return spec.values.parse(text)
     except OSError as error:
         raise UsageError(f"{where} {text}: {error.strerror}") from error
     except (ValueError, KeyError) as error:
         quoted = _name_of_header(text) if spec.secret else f" {text}"
         # For a secret, no exception chain either: it would quote the value.
-        raise UsageError(f"{where}{quoted}: {spec.allowed}") from (None if spec.secret else error)
+        raise UsageError(f"{where}{quoted}: {spec.values.allowed}") from (
+            None if spec.secret else error
+        )
 
 
 def _name_of_header(text: str) -> str:

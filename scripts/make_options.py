@@ -139,7 +139,7 @@ def _table(specs: Iterable[OptionSpec]) -> str:
 
 def _row(spec: OptionSpec) -> str:
     names = ", ".join(f"`{flag}`" for flag in (spec.flag, *spec.former))
-    values = "" if spec.switch else spec.allowed.removeprefix("allowed is ")
+    values = "" if spec.switch else spec.values.allowed.removeprefix("allowed is ")
     values = values.removeprefix("allowed are ")
     variable = f" [`{spec.variable}`]" if spec.variable else ""
     default = "off" if spec.switch else spec.default or ""

@@ -12,7 +12,7 @@ import pytest
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.results.comparability import EVERY_ASPECT, differences, identity_of, machine_of
 from mlperf_suite.results.schema import MMLU, Config, DataFacts, EngineFacts, Meta, Summary
-from mlperf_suite.settings import OPTIONS, OptionSpec, resolve_settings
+from mlperf_suite.settings import OPTIONS, OptionSpec, Values, resolve_settings
 
 META = Meta(benchmark=LLAMA3_1_8B.id, scenario="Offline", model="embedded", samples=84)
 ENGINE: dict[str, object] = {
@@ -145,7 +145,7 @@ def test_a_secret_engine_argument_is_compared_as_the_file_has_it() -> None:
 
 def test_an_option_cannot_be_declared_without_saying_what_it_identifies() -> None:
     with pytest.raises(TypeError, match="identifies"):
-        OptionSpec("new", "a new option", str, "anything")  # type: ignore[call-arg]
+        OptionSpec("a new option", Values(str, "anything"))  # type: ignore[call-arg]
 
 
 def test_the_page_on_the_gate_names_every_option_that_identifies_a_run() -> None:

@@ -56,7 +56,7 @@ def _help(spec: OptionSpec) -> str:
         return spec.help
     default = f" (default {spec.default})" if spec.default is not None else ""
     variable = f" [env: {spec.variable}]" if spec.variable else ""
-    return f"{spec.help}; {spec.allowed}{default}{variable}"
+    return f"{spec.help}; {spec.values.allowed}{default}{variable}"
 
 
 def pytest_configure(config: pytest.Config) -> None:
