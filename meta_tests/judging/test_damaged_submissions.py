@@ -78,7 +78,7 @@ FURTHER: dict[str, Tampering] = {
         replaced("PySUT", "OtherSUT", lambda home: home.accuracy("Server") / DETAIL), "same_system"
     ),
     "a system description that is not JSON": seen_by(
-        replaced("{", "", lambda home: home.system_json), "system_description", "system_fields"
+        replaced("{", "", lambda home: home.system_json), "system_description system_fields"
     ),
     "an edge system": seen_by(system_field("system_type", "edge"), "system_description"),
     "no weight_data_types in the measurements": seen_by(
@@ -91,15 +91,10 @@ FURTHER: dict[str, Tampering] = {
     ),
     "TEST06's answers are cut": seen_by(
         replaced("]", "", audit_log),
-        "test06_log_is_whole",
-        "test06_sample_count",
-        "test06_first_token",
-        "test06_eos",
-        "test06_token_count",
+        "test06_log_is_whole test06_sample_count test06_first_token test06_eos test06_token_count",
     ),
     "a first token that is another": seen_by(
-        replaced('"data" : "0B', '"data" : "0C', audit_log),
-        "test06_first_token",
+        replaced('"data" : "0B', '"data" : "0C', audit_log), "test06_first_token"
     ),
 }
 """Damages beside those that the published table has."""
@@ -247,9 +242,7 @@ def test_test06_settings_are_judged_where_their_log_is_there(
 
 
 @settings(
-    max_examples=60,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
 def test_no_damage_to_any_file_raises_or_passes_unseen(

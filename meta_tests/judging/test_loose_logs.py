@@ -228,11 +228,7 @@ def test_loose_logs_are_open_by_a_folder_that_was_given(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("row", "scenario"),
-    [
-        (LLAMA3_1_8B_EDGE, "Offline"),
-        (LLAMA3_1_8B, "Offline"),
-        (LLAMA3_1_8B, "Interactive"),
-    ],
+    [(LLAMA3_1_8B_EDGE, "Offline"), (LLAMA3_1_8B, "Offline"), (LLAMA3_1_8B, "Interactive")],
 )
 def test_accuracy_is_taken_from_the_same_benchmark_and_scenario(
     tmp_path: Path, row: Any, scenario: Any

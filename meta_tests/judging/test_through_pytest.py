@@ -10,11 +10,7 @@ from typing import Any
 
 import pytest
 
-from meta_tests.judging.trees import (
-    ALSO_SEEN,
-    RESULT,
-    ROOT,
-)
+from meta_tests.judging.trees import ALSO_SEEN, RESULT, ROOT
 from meta_tests.made_runs import MadeRun, write_run
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.loadgen.logs import DETAIL

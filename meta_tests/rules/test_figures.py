@@ -14,14 +14,7 @@ from meta_tests.tampering.rule_breaks import not_passed
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.rules import judge
 from mlperf_suite.rules.facts import Range
-from mlperf_suite.rules.figures import (
-    LATENCY,
-    PERCENTILES,
-    TPOT,
-    TTFT,
-    _unwrapped,
-    mean_bounds,
-)
+from mlperf_suite.rules.figures import LATENCY, PERCENTILES, TPOT, TTFT, _unwrapped, mean_bounds
 
 NANOSECONDS = st.integers(1, 10**12)
 

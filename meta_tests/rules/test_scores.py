@@ -10,12 +10,7 @@ import pytest
 from meta_tests.made_runs import MadeRun
 from meta_tests.tampering.rule_breaks import not_passed
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.benchmarks.definition import (
-    ExpectedScore,
-    ReferenceAccuracy,
-    at_least,
-    within,
-)
+from mlperf_suite.benchmarks.definition import ExpectedScore, ReferenceAccuracy, at_least, within
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.rules import accuracy_verdict, judge
 from mlperf_suite.rules.accuracy_files import MAX_ACCURACY_LOG_BYTES

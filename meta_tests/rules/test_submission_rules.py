@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 
 from meta_tests.made_runs import system_fields
-from mlperf_suite.rules.submission_rules import (
-    SYSTEM_FIELDS_OF_A_NETWORK,
-    missing_system_fields,
-)
+from mlperf_suite.rules.submission_rules import SYSTEM_FIELDS_OF_A_NETWORK, missing_system_fields
 
 
 @pytest.mark.parametrize("value", [None, ""])

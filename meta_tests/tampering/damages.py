@@ -79,6 +79,16 @@ def measurement_emptied(name: str) -> Change:
     return json_edited(path, lambda content: content.update({name: ""}))
 
 
+def _unverified(check: str, scenario: str) -> Tampering:
+    """A check of TEST06's official script failed."""
+    line = f"{check} check pass: "
+
+    def file(home: Home) -> Path:
+        return home.test06(scenario) / "verify_accuracy.txt"
+
+    return seen_by(replaced(f"{line}True", f"{line}False", file), "test06_verified")
+
+
 def _few_samples(home: Home) -> None:
     log_value("qsl_reported_total_count", 1000, "Server", accuracy=True)(home)
     if home.layout == "v6":
@@ -88,6 +98,8 @@ def _few_samples(home: Home) -> None:
 
 SINGLE = "llama3.1-8b-edge/SingleStream"
 EDGE_OFFLINE = "llama3.1-8b-edge/Offline"
+_P99_TTFT = "result_first_token_99.00_percentile_latency_ns"
+_P99_TPOT = "result_time_per_output_token_99.00_percentile_ns"
 DAMAGES: dict[str, Tampering] = {
     "nothing: the tree as it was built": seen_by(lambda home: None),
     "a wrong seed: qsl_rng_seed 1 (Offline)": seen_by(
@@ -128,80 +140,46 @@ DAMAGES: dict[str, Tampering] = {
         log_value("early_stopping_met", False, SINGLE), "early_stopping"
     ),
     "p99 TTFT 2,100 ms, limit 2,000 (Server)": seen_by(
-        log_value("result_first_token_99.00_percentile_latency_ns", 2_100_000_000, "Server"),
-        "ttft_limit",
+        log_value(_P99_TTFT, 2_100_000_000, "Server"), "ttft_limit"
     ),
     "p99 TPOT 110 ms, limit 100 (Server)": seen_by(
-        log_value("result_time_per_output_token_99.00_percentile_ns", 110_000_000, "Server"),
-        "tpot_limit",
+        log_value(_P99_TPOT, 110_000_000, "Server"), "tpot_limit"
     ),
     "p99 TTFT 600 ms, limit 500 (Interactive)": seen_by(
-        log_value("result_first_token_99.00_percentile_latency_ns", 600_000_000, "Interactive"),
-        "ttft_limit",
+        log_value(_P99_TTFT, 600_000_000, "Interactive"), "ttft_limit"
     ),
     "p99 TPOT 35 ms, limit 30 (Interactive)": seen_by(
-        log_value("result_time_per_output_token_99.00_percentile_ns", 35_000_000, "Interactive"),
-        "tpot_limit",
+        log_value(_P99_TPOT, 35_000_000, "Interactive"), "tpot_limit"
     ),
     "performance log cut in half (Server)": seen_by(
         bytes_edited(
             lambda home: home.performance("Server") / DETAIL, lambda log: log[: len(log) // 2]
         ),
-        "result_valid",
-        "log_is_whole",
-        "result_reported",
-        "early_stopping",
-        "min_queries",
-        "ttft_limit",
+        "result_valid log_is_whole result_reported early_stopping min_queries ttft_limit "
         "tpot_limit",
     ),
     "no performance detail log (Server)": seen_by(
         removed(lambda home: home.performance("Server") / DETAIL),
-        "required_files",
-        "same_system",
-        "result_valid",
-        "log_is_whole",
-        "test_mode",
-        "result_reported",
-        "seeds",
-        "equal_issue_mode",
-        "token_latencies",
-        "loadgen_unmodified",
-        "min_duration",
-        "performance_sample_count",
-        "early_stopping",
-        "min_queries",
-        "ttft_limit",
-        "tpot_limit",
-        "latency_targets",
-        "target_percentile",
+        "required_files same_system result_valid log_is_whole test_mode result_reported seeds "
+        "equal_issue_mode token_latencies loadgen_unmodified min_duration "
+        "performance_sample_count early_stopping min_queries ttft_limit tpot_limit "
+        "latency_targets target_percentile",
     ),
     "no performance summary (Server)": seen_by(
         removed(lambda home: home.performance("Server") / SUMMARY), "required_files"
     ),
     "no accuracy detail log (Offline)": seen_by(
         removed(lambda home: home.accuracy("Offline") / DETAIL),
-        "required_files",
-        "same_system",
-        "accuracy_log_is_whole",
-        "accuracy_test_mode",
-        "accuracy_every_sample",
-        "accuracy_whole_dataset",
-        "accuracy_loadgen_unmodified",
+        "required_files same_system accuracy_log_is_whole accuracy_test_mode "
+        "accuracy_every_sample accuracy_whole_dataset accuracy_loadgen_unmodified",
     ),
     "no accuracy.txt (Offline)": seen_by(
         removed(lambda home: home.accuracy_txt("Offline")),
-        "required_files",
-        "accuracy_every_sample",
-        "accuracy_hash",
-        "accuracy_rouge1",
-        "accuracy_rouge2",
-        "accuracy_rougel",
-        "accuracy_rougelsum",
-        "accuracy_gen_len",
+        "required_files accuracy_every_sample accuracy_hash accuracy_rouge1 accuracy_rouge2 "
+        "accuracy_rougel accuracy_rougelsum accuracy_gen_len",
     ),
     "accuracy over 1,000 samples (Server)": seen_by(
-        _few_samples, "same_system", "accuracy_every_sample", "accuracy_whole_dataset"
+        _few_samples, "same_system accuracy_every_sample accuracy_whole_dataset"
     ),
     "rouge1 times 0.9 (Offline)": seen_by(score_times("rouge1", 0.9, "Offline"), "accuracy_rouge1"),
     "rouge2 times 0.9 (Server)": seen_by(score_times("rouge2", 0.9, "Server"), "accuracy_rouge2"),
@@ -218,8 +196,7 @@ DAMAGES: dict[str, Tampering] = {
         score_times("gen_len", 0.8, "Offline"), "accuracy_gen_len"
     ),
     "no hash in accuracy.txt (Offline)": seen_by(
-        replaced(r"\nhash=\w+\n", "\n", lambda home: home.accuracy_txt("Offline")),
-        "accuracy_hash",
+        replaced(r"\nhash=\w+\n", "\n", lambda home: home.accuracy_txt("Offline")), "accuracy_hash"
     ),
     "accuracy log not cut (Offline)": seen_by(
         bytes_edited(lambda home: home.accuracy("Offline") / ACCURACY, lambda log: log * 2),
@@ -227,38 +204,12 @@ DAMAGES: dict[str, Tampering] = {
     ),
     "no TEST06 (Interactive)": seen_by(
         removed(lambda home: home.test06("Interactive")),
-        "required_files",
-        "test06_log_is_whole",
-        "test06_sample_count",
-        "test06_first_token",
-        "test06_eos",
-        "test06_token_count",
-        "test06_verified",
+        "required_files test06_log_is_whole test06_sample_count test06_first_token test06_eos "
+        "test06_token_count test06_verified",
     ),
-    "TEST06 failed: first token (Server)": seen_by(
-        replaced(
-            "First token check pass: True",
-            "First token check pass: False",
-            lambda home: home.test06("Server") / "verify_accuracy.txt",
-        ),
-        "test06_verified",
-    ),
-    "TEST06 failed: EOS (Offline)": seen_by(
-        replaced(
-            "EOS check pass: True",
-            "EOS check pass: False",
-            lambda home: home.test06("Offline") / "verify_accuracy.txt",
-        ),
-        "test06_verified",
-    ),
-    "TEST06 failed: sample length (Server)": seen_by(
-        replaced(
-            "Sample length check pass: True",
-            "Sample length check pass: False",
-            lambda home: home.test06("Server") / "verify_accuracy.txt",
-        ),
-        "test06_verified",
-    ),
+    "TEST06 failed: first token (Server)": _unverified("First token", "Server"),
+    "TEST06 failed: EOS (Offline)": _unverified("EOS", "Offline"),
+    "TEST06 failed: sample length (Server)": _unverified("Sample length", "Server"),
     "no Offline": seen_by(
         removed(lambda home: home.place("results", "Offline")), "required_scenarios"
     ),
@@ -290,15 +241,12 @@ DAMAGES: dict[str, Tampering] = {
     "system: cooling empty": seen_by(system_field("cooling", ""), "system_fields"),
     "system: no field hw_notes": seen_by(system_field("hw_notes", None), "system_fields"),
     "system: behind a network": seen_by(
-        system_field("is_network", "true"), "system_description", "system_fields"
+        system_field("is_network", "true"), "system_description system_fields"
     ),
     'system: is_network "false"': seen_by(system_field("is_network", "false"), "system_fields"),
     "system: is_network false": seen_by(system_field("is_network", False), "system_fields"),
     "no system description": seen_by(
-        removed(lambda home: home.system_json),
-        "required_files",
-        "system_description",
-        "system_fields",
+        removed(lambda home: home.system_json), "required_files system_description system_fields"
     ),
 }
 
@@ -326,9 +274,7 @@ def damages_of(benchmark: Benchmark, round_: Round) -> dict[str, Tampering]:
     foreign = samples["performance"] if own_data else samples["accuracy"] - 1
     damages[f"accuracy over {foreign:,} samples (Offline)"] = seen_by(
         _accuracy_over(foreign),
-        "accuracy_every_sample",
-        "accuracy_whole_dataset",
-        *(() if own_data else ("same_system",)),
+        "accuracy_every_sample accuracy_whole_dataset" + ("" if own_data else " same_system"),
     )
     for scenario in benchmark.offered_in(round_.name):
         name = scenario.name
@@ -359,16 +305,12 @@ _FURTHER: dict[str, dict[str, Tampering]] = {
         ),
         "accuracy.txt does not say how many answers were scored (Offline)": seen_by(
             replaced(
-                f"{COUNTED_IN_A_SENTENCE}: \\d+\n",
-                "",
-                lambda home: home.accuracy_txt("Offline"),
+                f"{COUNTED_IN_A_SENTENCE}: \\d+\n", "", lambda home: home.accuracy_txt("Offline")
             )
         ),
     }
 }
 """Changes that are not a damage by the suite's rules."""
-_P99_TTFT = "result_first_token_99.00_percentile_latency_ns"
-_P99_TPOT = "result_time_per_output_token_99.00_percentile_ns"
 
 
 def _scenario(name: str) -> Callable[[Home], Path]:
@@ -399,9 +341,9 @@ def _audit_damages(audit: Audit) -> dict[str, Tampering]:
     rules = (*answers, "log_is_whole", "mean_tokens") if audit.mean_tokens else answers
     wrong = {f"{mode}_{rule}" for rule in (*rules, "log_is_whole", "verified")}
     damages = {
-        f"no {name} (Offline)": seen_by(removed(folder), "required_files", *wrong),
+        f"no {name} (Offline)": seen_by(removed(folder), " ".join(["required_files", *wrong])),
         f"no {audit.verified_in} of {name} (Offline)": seen_by(
-            removed(verification), "required_files", f"{mode}_verified"
+            removed(verification), f"required_files {mode}_verified"
         ),
     }
     if mode == "test06":

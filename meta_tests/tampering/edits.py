@@ -86,9 +86,9 @@ class Tampering:
     fakes: str = ""
 
 
-def seen_by(change: Change, *rules: str) -> Tampering:
-    """A change with the names of the rules that detect it."""
-    return Tampering(change, frozenset(rules))
+def seen_by(change: Change, rules: str = "") -> Tampering:
+    """A change with the names of the rules that detect it, separated by spaces."""
+    return Tampering(change, frozenset(rules.split()))
 
 
 # Detail logs

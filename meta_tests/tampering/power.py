@@ -336,10 +336,7 @@ DAMAGES: Mapping[str, Change] = {
     "a sample too uncertain in the middle of testing": appended(
         _LOG, lambda f: f"{_load(f, 850)}: WARNING: {_UNCERTAIN}"
     ),
-    "a sample too uncertain": appended(
-        _LOG,
-        lambda f: f"{_load(f, 100)}: WARNING: {_UNCERTAIN}",
-    ),
+    "a sample too uncertain": appended(_LOG, lambda f: f"{_load(f, 100)}: WARNING: {_UNCERTAIN}"),
     "a time that is none": in_text(_LOG, r"^\d\d-", "99-"),
     "PTDaemon's log is not UTF-8": in_bytes(_LOG, lambda content: b"\xff" + content),
     "PTDaemon's log ends its lines as Windows does": in_bytes(

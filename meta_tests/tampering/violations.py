@@ -163,13 +163,7 @@ _FIGURES = (
     "tpot_limit",
     "summary_agrees",
 )
-_RATES = (
-    "query_rate",
-    "token_rate",
-    "scheduled_rate",
-    "tokens_as_in_accuracy",
-    "summary_agrees",
-)
+_RATES = ("query_rate", "token_rate", "scheduled_rate", "tokens_as_in_accuracy", "summary_agrees")
 _BETWEEN = "a latency between its neighbours: what single answers took, no log says"
 _CHOICE = "a choice that is the submitter's"
 _WORDS = "LoadGen's words for people"
@@ -309,11 +303,7 @@ _OF_ANOTHER_RUN = 2
 
 
 def _lines(
-    old_entries: Entries,
-    new_entries: Entries,
-    log: Values,
-    mode: str,
-    whole: Rules,
+    old_entries: Entries, new_entries: Entries, log: Values, mode: str, whole: Rules
 ) -> list[Demand]:
     """Of lines that are lost, stand elsewhere or twice."""
     old_keys = [entry["key"] for entry in old_entries]

@@ -194,10 +194,7 @@ def _loose_scenario(
 
 
 def _loose_facts(
-    run: _LooseRun,
-    round_: Round | None,
-    high_accuracy: bool,
-    accuracy_passed: bool | None = None,
+    run: _LooseRun, round_: Round | None, high_accuracy: bool, accuracy_passed: bool | None = None
 ) -> RunFacts | None:
     if run.benchmark is None or run.scenario is None:
         return None

@@ -30,12 +30,7 @@ from mlperf_suite.rules.accuracy_files import (
     parse_cut_log,
 )
 from mlperf_suite.rules.facts import AnswerTokens, Division, RunFacts, SubmittedTexts
-from mlperf_suite.rules.submission_rules import (
-    BenchmarkFacts,
-    JsonFile,
-    ResultFacts,
-    SystemFacts,
-)
+from mlperf_suite.rules.submission_rules import BenchmarkFacts, JsonFile, ResultFacts, SystemFacts
 from mlperf_suite.rules.verdict import Verdict
 
 ACCURACY_TXT = "accuracy.txt"
