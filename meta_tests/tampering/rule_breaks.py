@@ -109,15 +109,18 @@ def put(run: MadeRun, key: str, value: object) -> None:
 # One break for each rule
 
 
+def drawn(key: str, values: st.SearchStrategy[Any]) -> Break:
+    """Another value of a key of the detail log."""
+    return lambda run, data: put(run, key, data.draw(values))
+
+
+def drawn_fact(name: str, *values: object) -> Break:
+    """Another value of an attribute of the run."""
+    return lambda run, data: setattr(run, name, data.draw(st.sampled_from(values)))
+
+
 def bad_number(key: str, low: int, high: int) -> Break:
-    def apply(run: MadeRun, data: st.DataObject) -> None:
-        put(run, key, data.draw(st.integers(low, high) | NO_NUMBER))
-
-    return apply
-
-
-def not_true(key: str) -> Break:
-    return lambda run, data: put(run, key, data.draw(NOT_TRUE))
+    return drawn(key, st.integers(low, high) | NO_NUMBER)
 
 
 def whole(run: MadeRun, data: st.DataObject) -> None:
@@ -139,14 +142,6 @@ def mode(run: MadeRun, data: st.DataObject) -> None:
         )
     else:
         put(run, "effective_scenario", data.draw(st.sampled_from(["MultiStream", None, 3])))
-
-
-def modified(run: MadeRun, data: st.DataObject) -> None:
-    put(run, "loadgen_git_status_message", data.draw(st.sampled_from([" M loadgen.cc", None, 0])))
-
-
-def validity(run: MadeRun, data: st.DataObject) -> None:
-    put(run, "result_validity", data.draw(st.sampled_from(["INVALID", "valid", "", True, None])))
 
 
 def metric(run: MadeRun, data: st.DataObject) -> None:
@@ -173,11 +168,6 @@ def targets(run: MadeRun, data: st.DataObject) -> None:
         st.sampled_from(["requested_server_ttft_latency", "requested_server_tpot_latency"])
     )
     put(run, key, data.draw(st.integers(6_000_000_001, 10**15) | NO_NUMBER | st.just(0)))
-
-
-def percentile(run: MadeRun, data: st.DataObject) -> None:
-    percentiles = st.sampled_from([0.5, 0.97, 0.999, 99, 90, 0])
-    put(run, "effective_target_latency_percentile", data.draw(percentiles | NO_NUMBER))
 
 
 def wrong_seed(run: MadeRun, data: st.DataObject) -> None:
@@ -222,14 +212,6 @@ def length(name: str) -> Break:
     return apply
 
 
-def hash_line(run: MadeRun, data: st.DataObject) -> None:
-    run.hash = data.draw(st.sampled_from([None, "", "abc", "z" * 64, "0" * 63, "0" * 65]))
-
-
-def uncut(run: MadeRun, data: st.DataObject) -> None:
-    run.accuracy_bytes = data.draw(st.integers(MAX_ACCURACY_LOG_BYTES + 1, 10**9) | st.just(0))
-
-
 def other_ends(run: MadeRun, data: st.DataObject) -> None:
     text = run.cut_log
     place, next_place = (f'"seq_id" : {answer.place},' for answer in run.answers[:2])
@@ -265,10 +247,6 @@ def other_tokens(run: MadeRun, data: st.DataObject) -> None:
 
 
 _EMPTY, _OTHER = ', "token_data" : ""', ', "token_data" : "0C000000"'
-
-
-def accuracy_failed(run: MadeRun, data: st.DataObject) -> None:
-    run.accuracy_passed = False
 
 
 def audit(run: MadeRun, data: st.DataObject) -> None:
@@ -327,14 +305,6 @@ def other_length(run: MadeRun, data: st.DataObject) -> None:
     run.answers = [LoggedSample(a.index, ids, (7,), len(ids)) for a in run.answers]
 
 
-def no_pass(run: MadeRun, data: st.DataObject) -> None:
-    run.verify = data.draw(st.sampled_from([[], ["TEST FAIL"], ["passed"]]))
-
-
-def lost_answers(run: MadeRun, data: st.DataObject) -> None:
-    run.accuracy_damage = ("entry 7: no hex string",)
-
-
 def other_generation(run: MadeRun, data: st.DataObject) -> None:
     departures = (data.draw(st.text(min_size=1)),)
     if data.draw(st.booleans()):
@@ -362,10 +332,6 @@ def set_clock(run: MadeRun, data: st.DataObject) -> None:
     gain = data.draw(st.floats(2 * FLOOR_S, 1e4)) * data.draw(st.sampled_from([-1, 1]))
     faults = [{"gain_s": gain}, {"elapsed_s": -1.0}, {"answering_s": 1e7}]
     run.clock = replace(run.clock, **data.draw(st.sampled_from(faults)))
-
-
-def cached(run: MadeRun, data: st.DataObject) -> None:
-    run.cached_tokens = data.draw(st.integers(1, 10**9))
 
 
 def faster(run: MadeRun, data: st.DataObject) -> None:
@@ -626,29 +592,50 @@ def other_audit_log(run: MadeRun, data: st.DataObject) -> None:
                 put(run, key, as_printed(run.entries[key] * data.draw(st.floats(1.01, 9))))
 
 
-BREAKS: dict[str, Break] = {
+_OF_BOTH_RUNS: dict[str, Break] = {
     "log_lines": other_lines,
-    "accuracy_log_lines": other_lines,
     "settings_took": other_setting,
-    "accuracy_settings_took": other_setting,
     "samples_drawn": chosen_samples,
-    "accuracy_samples_drawn": chosen_samples,
-    "test06_log_agrees": other_audit_log,
-    "test07_log_agrees": other_audit_log,
-    "test09_log_agrees": other_audit_log,
-    "accuracy_log_is_whole": whole,
-    "accuracy_no_loadgen_errors": error,
-    "accuracy_test_mode": mode,
-    "accuracy_time_stamps": stamp_back,
+    "log_is_whole": whole,
+    "no_loadgen_errors": error,
+    "test_mode": mode,
     "time_stamps": stamp_back,
-    "accuracy_time_span": shift_end(st.floats(-1e5, -10) | st.floats(1e4, 1e9)),
     "time_span": shift_end(st.floats(-1e5, -10) | st.floats(1e4, 1e9)),
-    "accuracy_clock_dates": other_date,
     "clock_dates": other_date,
-    "accuracy_loaded_samples": swapped_samples,
     "loaded_samples": swapped_samples,
-    "accuracy_generated_queries": other_number("generated_query_duration"),
     "generated_queries": other_number("generated_query_duration"),
+    "loadgen_files": other_files,
+    "generation": other_generation,
+    "loadgen_clock": set_clock,
+    "loadgen_unmodified": drawn(
+        "loadgen_git_status_message", st.sampled_from([" M loadgen.cc", None, 0])
+    ),
+}
+"""Of rules of a performance run that an accuracy run has as well."""
+_OF_EVERY_AUDIT: dict[str, Break] = {
+    "log_agrees": other_audit_log,
+    "log_is_whole": drawn_fact("accuracy_damage", ("entry 7: no hex string",)),
+    "settings": audit,
+    "loadgen_clock": set_clock,
+    "test_mode": mode,
+    "no_loadgen_errors": error,
+}
+_OF_COMPLETE_AUDITS: dict[str, Break] = {
+    "every_sample": unissued,
+    "verified": drawn_fact("verify", [], ["TEST FAIL"], ["passed"]),
+}
+"""Of TEST07 and TEST09."""
+
+
+def in_modes(breaks: dict[str, Break], *prefixes: str) -> dict[str, Break]:
+    """The breaks by the names that their rules have in each mode."""
+    return {f"{prefix}{name}": change for prefix in prefixes for name, change in breaks.items()}
+
+
+BREAKS: dict[str, Break] = {
+    **in_modes(_OF_BOTH_RUNS, "", "accuracy_"),
+    **in_modes(_OF_EVERY_AUDIT, "test06_", "test07_", "test09_"),
+    **in_modes(_OF_COMPLETE_AUDITS, "test07_", "test09_"),
     "accuracy_issue_order": other_places,
     "test06_issue_order": other_places,
     "scheduled_rate": other_number("result_scheduled_samples_per_sec"),
@@ -658,8 +645,6 @@ BREAKS: dict[str, Break] = {
     "issued_token_rate": issued_when_it_cannot_be,
     "percentile_order": out_of_order,
     "mean_in_percentiles": other_mean,
-    "loadgen_files": other_files,
-    "accuracy_loadgen_files": other_files,
     "summary_agrees": other_summary,
     "tokens_as_in_accuracy": other_answers,
     "token_times": faster_tokens,
@@ -672,63 +657,40 @@ BREAKS: dict[str, Break] = {
     },
     "accuracy_gen_len": length("gen_len"),
     "accuracy_tokens_per_sample": length("tokens_per_sample"),
-    "accuracy_hash": hash_line,
-    "accuracy_log_is_cut": uncut,
+    "accuracy_hash": drawn_fact("hash", None, "", "abc", "z" * 64, "0" * 63, "0" * 65),
+    "accuracy_log_is_cut": drawn_fact("accuracy_bytes", 0, MAX_ACCURACY_LOG_BYTES + 1, 10**9),
     "accuracy_log_ends": other_ends,
     "accuracy_log_tokens": other_tokens,
-    "accuracy_generation": other_generation,
-    "accuracy_loadgen_unmodified": modified,
-    "result_valid": validity,
-    "log_is_whole": whole,
-    "no_loadgen_errors": error,
-    "test_mode": mode,
+    "result_valid": drawn("result_validity", st.sampled_from(["INVALID", "valid", "", True, None])),
     "result_reported": metric,
-    "generation": other_generation,
     "min_duration": bad_number("effective_min_duration_ms", -1, 599_999),
     "performance_sample_count": samples("effective_performance_sample_count"),
     "offline_samples_per_query": samples("effective_samples_per_query"),
     "ttft_limit": over(TTFT_P99, "ttft_ms"),
     "tpot_limit": over(TPOT_P99, "tpot_ms"),
     "latency_targets": targets,
-    "target_percentile": percentile,
-    "early_stopping": not_true("early_stopping_met"),
+    "target_percentile": drawn(
+        "effective_target_latency_percentile",
+        st.sampled_from([0.5, 0.97, 0.999, 99, 90, 0]) | NO_NUMBER,
+    ),
+    "early_stopping": drawn("early_stopping_met", NOT_TRUE),
     "min_queries": bad_number("result_query_count", 0, 63),
     "seeds": wrong_seed,
-    "equal_issue_mode": not_true("effective_sample_concatenate_permutation"),
-    "token_latencies": not_true("requested_use_token_latencies"),
-    "loadgen_unmodified": modified,
-    "accuracy_passed": accuracy_failed,
+    "equal_issue_mode": drawn("effective_sample_concatenate_permutation", NOT_TRUE),
+    "token_latencies": drawn("requested_use_token_latencies", NOT_TRUE),
+    "accuracy_passed": drawn_fact("accuracy_passed", False),
     "client_bound": busy_client,
-    **{
-        f"{prefix}loadgen_clock": set_clock
-        for prefix in ("", "accuracy_", "test06_", "test07_", "test09_", "caching_")
-    },
-    "test06_log_is_whole": lost_answers,
-    "test06_settings": audit,
-    "test06_test_mode": mode,
-    "test06_no_loadgen_errors": error,
     "test06_sample_count": few_answers,
     "test06_first_token": change_answer(other_first),
     "test06_eos": change_answer(two_eos),
     "test06_token_count": change_answer(other_count),
     "test06_verified": unverified,
-    "test07_log_is_whole": lost_answers,
-    "test07_settings": audit,
-    "test07_test_mode": mode,
-    "test07_no_loadgen_errors": error,
-    "test07_every_sample": unissued,
     "test07_score": low_score,
-    "test07_verified": no_pass,
-    "test09_log_is_whole": lost_answers,
-    "test09_settings": audit,
-    "test09_test_mode": mode,
-    "test09_no_loadgen_errors": error,
-    "test09_every_sample": unissued,
     "test09_mean_tokens": other_length,
-    "test09_verified": no_pass,
-    "cached_prompt_tokens": cached,
+    "cached_prompt_tokens": drawn_fact("cached_tokens", 1, 2, 10**9),
+    "caching_loadgen_clock": set_clock,
     "caching_speed": faster,
-    "caching_prompt_tokens": cached,
+    "caching_prompt_tokens": drawn_fact("cached_tokens", 1, 2, 10**9),
     "caching_samples": other_samples,
     "caching_answers": other_answer,
     "caching_settings": other_block_settings,
