@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
+from urllib.parse import quote, quote_plus
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from meta_tests.conftest import SuiteRun, run_suite
 from mlperf_suite import secrets
@@ -207,3 +211,47 @@ def test_what_others_wrote_is_swept(tmp_path: Path) -> None:
     assert secrets.sweep([tmp_path]) == [log]
     assert log.read_bytes() == b"\xff token=***\n"
     assert untouched.read_text() == "128128128 short"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "secret"),
+    [
+        ("OPENAI_KEY", "sk-abcdefgh", "sk-abcdefgh"),
+        ("GITHUB_PAT", "ghp_abcdefgh", "ghp_abcdefgh"),
+        ("DB_PASS", "abc/def gh+", "abc/def gh+"),
+        ("MYSQL_PWD", "abcdefgh", "abcdefgh"),
+        ("https_proxy", "http://me:abcd%2Fefgh@proxy:3128", "abcd/efgh"),
+        ("DATABASE_URL", "postgres://me:abcdefgh@db/x, redis://:ijklmnop@db", "ijklmnop"),
+        ("PIP_INDEX_URL", "https://ghp_abcdefgh@index/simple", "ghp_abcdefgh"),
+    ],
+)
+def test_a_secret_is_redacted_in_every_form(name: str, value: str, secret: str) -> None:
+    secrets.remember_named({name: value})
+    forms = [value, secret, quote(secret, safe=""), quote_plus(secret), json.dumps(secret)]
+    assert not any(secret in secrets.scrub(f"401 for {form}!") for form in forms)
+    assert "abcd%2Fefgh" not in secrets.scrub(" ".join(forms))
+
+
+@given(st.text(min_size=9), st.text(), st.text())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_base64_of_a_text_with_a_secret_does_not_give_it_back(
+    secret: str, before: str, after: str
+) -> None:
+    secret = f"{secret.strip()}-secret"
+    secrets.remember(secret)
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        text = encode(f"{before}{secret}{after}".encode()).decode()
+        scrubbed = secrets.scrub(text)
+        assert "***" in scrubbed
+        rest = scrubbed.replace("***", "A" * (len(text) - len(scrubbed) + 3))
+        assert secret.encode() not in base64.b64decode(
+            rest, b"-_" if "-" in rest or "_" in rest else None
+        )
+
+
+@pytest.mark.parametrize(
+    "name", ["PWD", "OLDPWD", "MONKEY", "KEYBOARD", "BYPASS", "SPAT", "TOKENS"]
+)
+def test_other_names_are_no_secrets(name: str) -> None:
+    secrets.remember_named({name: "/home/somebody", "URL": "https://host:8000/v1?at=a@b"})
+    assert secrets.scrub("/home/somebody https://host:8000/v1?at=a@b").count("***") == 0

@@ -1,19 +1,29 @@
 """Keeps tokens and keys out of everything that is written or printed.
 
-A secret is recognized by its name: a variable or an engine argument whose name ends in token,
-api_key, secret, password or access_key. Its value is redacted wherever it would appear.
+A secret is recognized by its name: a variable or an engine argument whose name ends in one of
+`_NAME`; and by its place: the password or the token in a URL, as of proxies and databases. It is
+redacted wherever it would appear, escaped or in base64 too.
 """
 
 from __future__ import annotations
 
+import base64
 import html
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from urllib.parse import quote, quote_plus, unquote
 
 BLOT = "***"
-_NAME = re.compile(r"(token|api_?key|secret|password|access_?key)$", re.IGNORECASE)
+_NAME = re.compile(
+    r"(token|api_?key|secret|passwords?|passwd|passphrase|access_?key|credentials?"
+    r"|(^|_)(key|pat|pass|pwd))$",
+    re.IGNORECASE,
+)
+_FOLDERS = ("PWD", "OLDPWD")
+"""The names of a shell's folders."""
+_IN_URL = re.compile(r"\w://(?:[^\s/:@]*:)?(?P<secret>[^\s/@]+)@")
 _SHORTEST = 6
 """Characters. Shorter values are not secrets, and redacting them would spoil other words."""
 
@@ -22,11 +32,13 @@ _secrets: set[str] = set()
 
 def is_secret_name(name: str) -> bool:
     """Whether a value with this name is a secret."""
-    return bool(_NAME.search(name.strip().replace("-", "_").replace(" ", "_")))
+    name = name.strip().replace("-", "_").replace(" ", "_")
+    return name not in _FOLDERS and bool(_NAME.search(name))
 
 
 def remember(value: object) -> None:
-    """Redact this value from now on, also if it is escaped in JSON, HTML or XML.
+    """Redact this value from now on, also if it is escaped in JSON, HTML, XML or a URL, and in the
+    base64 of a text that contains it.
 
     For a list or a mapping, redact each value in it.
     """
@@ -37,16 +49,34 @@ def remember(value: object) -> None:
     text = str(value).strip()
     if len(text) >= _SHORTEST:
         escaped = {json.dumps(text, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)}
-        _secrets.update({text, html.escape(text), *escaped})
+        _secrets.update({text, html.escape(text), quote(text, safe=""), quote_plus(text), *escaped})
+        _secrets.update(_in_base64(text))
+
+
+def _in_base64(text: str) -> Iterator[str]:
+    """The characters that only the text decides, at each of its three places in a group of bytes,
+    in both alphabets."""
+    data = text.encode(errors="surrogateescape")
+    for before in range(3):
+        # What precedes and what follows the text shares a character with it.
+        whole = data[: len(data) - (before + len(data)) % 3]
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            piece = encode(b"\0" * before + whole).decode()[(0, 2, 3)[before] :]
+            if len(piece) >= _SHORTEST:
+                yield piece
 
 
 def remember_named(values: Mapping[str, object]) -> None:
-    """Remember each value whose name marks it as a secret."""
+    """Remember each value whose name marks it as a secret, and what is secret in a URL."""
     for name, value in values.items():
         if is_secret_name(name) and value:
             remember(value)
         elif isinstance(value, Mapping):
             remember_named(value)
+        elif isinstance(value, str):
+            for match in _IN_URL.finditer(value):
+                remember(match["secret"])
+                remember(unquote(match["secret"]))
 
 
 def scrub(text: str) -> str:
