@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from meta_tests.conftest import run_suite
+from meta_tests.engines.recording import RecordingListener
 from meta_tests.proof.data import ANSWERS, MODEL, TOKENS, make_samples
 from meta_tests.proof.model import write_model
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, OFFICIAL
 from mlperf_suite.engines.batch import generate_all
-from mlperf_suite.engines.protocol import Request, RunObserver, Tokens
-from mlperf_suite.engines.stand_in import REPLAY, Pace, ReplayEngine, Turns
+from mlperf_suite.engines.protocol import Request, RunObserver
+from mlperf_suite.engines.stand_in import REPLAY, Pace, ReplayEngine
 from mlperf_suite.errors import EngineError
 from mlperf_suite.loadgen.logs import read_logs
 
@@ -24,64 +25,52 @@ COUNT = 15_000
 """More than the samples of Offline's one query."""
 
 
-class RecordingListener:
-    """A listener that writes down what it hears, in order."""
-
-    def __init__(self, count: int) -> None:
-        self.events: list[tuple[str, int, list[int]]] = []
-        self.all_ended = threading.Event()
-        self._wanted = count
-
-    def first_tokens(self, tokens: Sequence[Tokens]) -> None:
-        self.events.extend(("first", tag, list(token_ids)) for tag, token_ids in tokens)
-
-    def finished(self, answers: Sequence[Tokens]) -> None:
-        self.events.extend(("end", tag, list(token_ids)) for tag, token_ids in answers)
-        self._wanted -= len(answers)
-        if not self._wanted:
-            self.all_ended.set()
-
-    def failed(self, tag: int, error: EngineError) -> None:
-        self.events.append(("failed", tag, []))
-
-
-def played(pace: Pace, count: int, *, stream: bool) -> list[tuple[str, int, list[int]]]:
-    """What is heard of `count` requests in one query, the tokens of each its number and 9."""
-    answers: dict[tuple[int, ...], list[int]] = {(i,): [i, 9] for i in range(count)}
-    engine = ReplayEngine(answers, {"performance": pace}, "made up")
+@contextmanager
+def playing(
+    pace: Pace, answers: dict[tuple[int, ...], list[int]] | None = None
+) -> Iterator[ReplayEngine]:
+    """A replay in a performance run at this pace."""
+    engine = ReplayEngine(answers or {}, {"performance": pace}, "made up")
     engine.run_begins("this run", "performance")
-    listener = RecordingListener(count)
-    requests = [Request(i, [i]) for i in range(count)]
-    engine.submit(requests, Generation(), listener, stream=stream)
-    assert listener.all_ended.wait(60)
+    yield engine
     engine.close()
-    return listener.events
+
+
+def played(pace: Pace, count: int, *, stream: bool) -> RecordingListener:
+    """What is heard of `count` requests in one query, the tokens of each its number and 9."""
+    listener = RecordingListener()
+    with playing(pace, {(i,): [i, 9] for i in range(count)}) as engine:
+        requests = [Request(i, [i]) for i in range(count)]
+        engine.submit(requests, Generation(), listener, stream=stream)
+        listener.wait(count)
+    return listener
 
 
 def test_one_large_query_ends_sample_by_sample_in_the_order_asked() -> None:
-    assert played(Pace(1e6), COUNT, stream=False) == [("end", i, [i, 9]) for i in range(COUNT)]
+    calls = played(Pace(1e6), COUNT, stream=False).calls
+    assert calls == [("answers", [(i, [i, 9])]) for i in range(COUNT)]
 
 
 def test_a_streamed_answer_begins_with_its_first_token_before_it_ends() -> None:
-    events = played(Pace(1e4, first_token_s=0.001), 50, stream=True)
-    for i in range(50):
-        assert [e for e in events if e[1] == i] == [("first", i, [i]), ("end", i, [i, 9])]
+    listener = played(Pace(1e4, first_token_s=0.001), 50, stream=True)
+    assert listener.first == {i: [i] for i in range(50)}
+    assert listener.answers == {i: [i, 9] for i in range(50)}
 
 
 def test_answers_end_at_the_pace_whenever_they_were_asked_for() -> None:
-    turns, pace = Turns(), Pace(4)
-    ends = [turns.take(pace, 100.0, 50)[1] for _ in range(8)]
+    with playing(Pace(4)) as engine:
+        ends = [engine._times(100.0, 50)[1] for _ in range(8)]
     assert ends == [100.25 + i / 4 for i in range(8)]
     # One at a time, each asked for when the one before has ended.
-    assert turns.take(pace, ends[-1], 50)[1] == ends[-1] + 0.25
+    assert engine._times(ends[-1], 50)[1] == ends[-1] + 0.25
     # Nothing is caught up after a pause.
-    assert turns.take(pace, 500.0, 50)[1] == 500.25
+    assert engine._times(500.0, 50)[1] == 500.25
 
 
 def test_an_answer_takes_its_own_time_where_nobody_waits() -> None:
-    pace = Pace(1000, first_token_s=0.5, token_s=0.25)
-    assert Turns().take(pace, 10.0, 5) == (10.5, 11.5)
-    assert Turns().take(pace, 10.0, 1) == (10.5, 10.5)
+    with playing(Pace(1000, first_token_s=0.5, token_s=0.25)) as engine:
+        assert engine._times(10.0, 1) == (10.5, 10.5)
+        assert engine._times(20.0, 5) == (20.5, 21.5)
 
 
 def test_it_says_that_it_is_a_replay() -> None:

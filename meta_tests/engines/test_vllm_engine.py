@@ -8,12 +8,12 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from threading import Event
 from typing import Any, cast
 
 import psutil
 import pytest
 
+from meta_tests.engines.recording import RecordingListener
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.embedded import EMBEDDED
@@ -22,10 +22,10 @@ from mlperf_suite.benchmarks.prompts import TextPrompt, load_tokenizer
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.engines.batch import generate_all
-from mlperf_suite.engines.protocol import CountsCachedTokens, ProcessEngine, Request, Tokens
+from mlperf_suite.engines.protocol import CountsCachedTokens, ProcessEngine, Request
 from mlperf_suite.engines.vllm_arguments import VllmConfig
 from mlperf_suite.engines.vllm_engine import VllmEngine
-from mlperf_suite.errors import EngineError, RunError
+from mlperf_suite.errors import RunError
 from mlperf_suite.loadgen.load_plan import Shortened, plan_run
 from mlperf_suite.loadgen.runner import run_loadgen
 from mlperf_suite.scorers.rouge import ROUGE_NAMES, score_rouge
@@ -102,45 +102,14 @@ def test_the_wrong_prompt_fails_the_gate(tokenizer: Any, real_engine: Any) -> No
     assert failed_scores(tokenizer, wrong) >= set(ROUGE_NAMES)
 
 
-class _Heard:
-    def __init__(self, requests: int) -> None:
-        self.calls: list[tuple[str, int, list[int]]] = []
-        self.missing = requests
-        self.done = Event()
-
-    def _hear(self, kind: str, tag: int, tokens: Sequence[int]) -> None:
-        self.calls.append((kind, tag, list(tokens)))
-        if kind != "first":
-            self.missing -= 1
-            if not self.missing:
-                self.done.set()
-
-    def first_tokens(self, tokens: Sequence[Tokens]) -> None:
-        for tag, token_ids in tokens:
-            self._hear("first", tag, token_ids)
-
-    def finished(self, answers: Sequence[Tokens]) -> None:
-        for tag, token_ids in answers:
-            self._hear("finished", tag, token_ids)
-
-    def failed(self, tag: int, error: EngineError) -> None:
-        self._hear("failed", tag, [])
-
-
 def test_a_streamed_answer_begins_with_its_first_token(real_engine: Any, prompts: Any) -> None:
-    listener, steps_made = _Heard(4), real_engine.steps_made
+    listener, steps_made = RecordingListener(), real_engine.steps_made
     requests = [Request(tag, prompts[tag]) for tag in range(4)]
     real_engine.submit(requests, Generation(max_new_tokens=12), listener, stream=True)
-    assert listener.done.wait(60)
+    listener.wait(4)
     assert real_engine.steps_made >= steps_made + 12
-    for tag in range(4):
-        (first,), (whole,) = (
-            [tokens for call, t, tokens in listener.calls if (call, t) == (kind, tag)]
-            for kind in ("first", "finished")
-        )
-        assert len(first) == 1
-        assert whole[:1] == first
-        assert len(whole) == 12
+    assert listener.first == {tag: answer[:1] for tag, answer in listener.answers.items()}
+    assert [len(listener.answers[tag]) for tag in range(4)] == [12] * 4
 
 
 def test_each_request_tells_of_its_parts_and_the_steps_of_the_batch(

@@ -171,19 +171,9 @@ class Driver(ABC):
         listener: Listener,
         *,
         stream: bool,
+        place: int | None = None,
     ) -> None:
-        self.submit_to(None, requests, generation, listener, stream=stream)
-
-    def submit_to(
-        self,
-        place: int | None,
-        requests: Sequence[Request],
-        generation: Generation,
-        listener: Listener,
-        *,
-        stream: bool,
-    ) -> None:
-        """As `submit`; if a place is named, to it alone and all at once."""
+        """See `Engine`; if a place is named, to it alone and all at once."""
         stops = any(request.stop for request in requests)
         now = time.monotonic()
         job = Job(listener, self._sampling(generation, stream), now, self._prompt_set, stops)
@@ -261,12 +251,9 @@ class Driver(ABC):
 
     def _queued(self, batches: dict[tuple[int, int], Submit]) -> Iterable[Link]:
         # Queued under the lock, so that no link gets these after a later Drop.
-        links: dict[Link, None] = {}
         for (worker, _), batch in batches.items():
-            link = self._links[worker]
-            link.put(batch)
-            links[link] = None
-        return links
+            self._links[worker].put(batch)
+        return {self._links[worker] for worker, _ in batches}
 
     def _send(self, links: Iterable[Link]) -> None:
         # Not under the lock: sending to a lost machine blocks, and the thread that notices the

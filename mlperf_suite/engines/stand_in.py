@@ -148,23 +148,6 @@ class Pace:
     token_s: float = 0.0
 
 
-class Turns:
-    """When answers are due: one after another, none sooner than its request allows."""
-
-    def __init__(self) -> None:
-        self._last_end = 0.0
-
-    def take(self, pace: Pace, now: float, tokens: int) -> tuple[float, float]:
-        """When the next request's first and last token are due, in the seconds that `now` counts.
-
-        `now`: when the request came. `tokens`: the length of its answer.
-        """
-        first_at = now + pace.first_token_s
-        turn = max(now, self._last_end) + 1 / pace.samples_per_s
-        self._last_end = max(first_at + (tokens - 1) * pace.token_s, turn)
-        return first_at, self._last_end
-
-
 class ReplayEngine(StandInEngine):
     """Answers each prompt with the tokens prepared for it.
 
@@ -183,7 +166,7 @@ class ReplayEngine(StandInEngine):
         self._model = model
         self._paces = paces
         self._pace = Pace(math.inf)
-        self._turns = Turns()
+        self._last_end = 0.0
 
     @property
     def description(self) -> EngineDescription:
@@ -197,4 +180,8 @@ class ReplayEngine(StandInEngine):
         self._pace = self._paces[mode]
 
     def _times(self, now: float, tokens: int) -> tuple[float, float]:
-        return self._turns.take(self._pace, now, tokens)
+        # One after another, none sooner than its request allows.
+        first_at = now + self._pace.first_token_s
+        turn = max(now, self._last_end) + 1 / self._pace.samples_per_s
+        self._last_end = max(first_at + (tokens - 1) * self._pace.token_s, turn)
+        return first_at, self._last_end

@@ -203,13 +203,13 @@ class VllmEngine:
         futures = set()
 
         async def answer(request: ScoreRequest) -> None:
+            outcome: Score | Exception
             try:
-                score = await score_one(self._llm, lambda: str(next(self._ids)), request)
+                outcome = await score_one(self._llm, lambda: str(next(self._ids)), request)
             # As in `_answer`: any error ends the run with its own message.
             except Exception as error:
-                outcomes.put((request.tag, error))
-            else:
-                outcomes.put((request.tag, score))
+                outcome = error
+            outcomes.put((request.tag, outcome))
 
         watch, answers = Watch(self, self._config.silence_s), 0
 

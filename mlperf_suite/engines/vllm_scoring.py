@@ -32,7 +32,7 @@ async def score_one(llm: Any, new_id: Callable[[], str], request: ScoreRequest) 
         likelihoods = []
         for continuation in request.continuations:
             whole = [*request.prompt_token_ids, *continuation]
-            output = await _only_output(llm, new_id, whole, _whole_prompt_params())
+            output = await _only_output(llm, new_id, whole, _params(prompt_logprobs=1))
             outputs.append(output)
             likelihoods.append(_of_prompt(output.prompt_logprobs, continuation))
     return Score(
@@ -61,10 +61,6 @@ def _next_token_params(choices: Sequence[int]) -> Any:
     reports_chosen = "logprob_token_ids" in SamplingParams.__struct_fields__
     fields = {"logprob_token_ids": list(choices)} if reports_chosen else {"logprobs": _TOP_K}
     return _params(**fields)
-
-
-def _whole_prompt_params() -> Any:
-    return _params(prompt_logprobs=1)
 
 
 def _params(**fields: Any) -> Any:

@@ -95,16 +95,14 @@ class Judgement:
         self._cpu_s = sum(process.cpu_s for process in look.processes)
 
     def _down_process(self, look: Look) -> str | None:
-        down = next(
-            (p for p in look.processes if p.status in (*_ENDED, psutil.STATUS_STOPPED)), None
-        )
-        if down is None:
+        down = [p for p in look.processes if p.status in (*_ENDED, psutil.STATUS_STOPPED)]
+        if not down:
             self._up_s = look.now_s
             return None
         if look.now_s - self._up_s < STOPPED_S:
             return None
-        state = "is stopped" if down.status == psutil.STATUS_STOPPED else "has ended"
-        return f"the engine hangs: its process {down.name} {state}"
+        state = "is stopped" if down[0].status == psutil.STATUS_STOPPED else "has ended"
+        return f"the engine hangs: its process {down[0].name} {state}"
 
     def _idle(self, look: Look) -> str | None:
         cpu_s = sum(process.cpu_s for process in look.processes)
@@ -148,12 +146,9 @@ class Watch:
             return None
         self._looked_s = now
         progress = (signs, self._tracing.steps_made if self._tracing else 0)
-        processes = (
-            [_look_at(process) for process in self._watched.processes] if self._watched else []
-        )
-        verdict = self._judgement.hangs(
-            Look(now, progress, outstanding, processes, self._gpu(processes, progress, outstanding))
-        )
+        processes = list(map(_look_at, self._watched.processes)) if self._watched else []
+        gpu = self._gpu(processes, progress, outstanding)
+        verdict = self._judgement.hangs(Look(now, progress, outstanding, processes, gpu))
         return f"{verdict} while {outstanding:,} {unit} waited" if verdict else None
 
     def _gpu(
@@ -162,11 +157,9 @@ class Watch:
         """Whether a GPU computes. Asks the driver only if nothing else shows work."""
         if self._watched is None or not self._watched.uses_gpu:
             return False
-        (progress_before, cpu_before), cpu_s = (
-            self._last,
-            sum(process.cpu_s for process in processes),
-        )
-        self._last = (progress, cpu_s)
+        progress_before, cpu_before = self._last
+        cpu_s = sum(process.cpu_s for process in processes)
+        self._last = progress, cpu_s
         moves = progress != progress_before or cpu_s - cpu_before > _BUSY_SHARE * IDLE_S
         return True if moves or not outstanding else gpu_busy()
 

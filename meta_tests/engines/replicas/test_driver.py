@@ -9,12 +9,13 @@ import sys
 import threading
 import time
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from meta_tests.engines.recording import RecordingListener
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.link import Link
 from mlperf_suite.engines.messages import (
@@ -36,7 +37,6 @@ from mlperf_suite.engines.protocol import (
     Request,
     Score,
     ScoreRequest,
-    Tokens,
 )
 from mlperf_suite.engines.replicas import actor
 from mlperf_suite.engines.replicas.actor import Loaded, Server
@@ -44,7 +44,7 @@ from mlperf_suite.engines.replicas.cluster import Placed
 from mlperf_suite.engines.replicas.engine import ReplicaEngine
 from mlperf_suite.engines.replicas.loading import Prepared, ReplicasConfig
 from mlperf_suite.engines.replicas.placement import Node, Seat
-from mlperf_suite.errors import EngineDiedError, EngineError
+from mlperf_suite.errors import EngineDiedError
 
 GENERATION = Generation()
 
@@ -85,7 +85,7 @@ class Driver:
         self.engine = ReplicaEngine(prepared, ReplicasConfig(lambda number, gpus: None))  # type: ignore[arg-type,return-value]
         described = EngineDescription("vLLM", "1", "model", True, 2048, {"max_num_seqs": 8})
         cores = 0, 1, 2, 3, 8, 12, 13
-        self.engine.ready([Loaded(None, described, ("4",), cores), Loaded(None, described, ("6",))])
+        self.engine.ready([Loaded(described, ("4",), cores), Loaded(described, ("6",))])
 
     def messages(self, replica: int, kind: type) -> list[Any]:
         """What the replica is sent, up to the first message of this kind."""
@@ -107,43 +107,9 @@ def driver() -> Iterator[Driver]:
         end.close()
 
 
-class RecordingListener:
-    """A listener that keeps what it is told, call by call."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, list[tuple[int, list[int]]]]] = []
-        self.errors: list[tuple[int, str]] = []
-        self.came = threading.Condition()
-
-    def first_tokens(self, tokens: Sequence[Tokens]) -> None:
-        self._keep("first", tokens)
-
-    def finished(self, answers: Sequence[Tokens]) -> None:
-        self._keep("answers", answers)
-
-    def _keep(self, kind: str, tokens: Sequence[Tokens]) -> None:
-        with self.came:
-            self.calls.append((kind, [(tag, list(ids)) for tag, ids in tokens]))
-            self.came.notify_all()
-
-    def failed(self, tag: int, error: EngineError) -> None:
-        with self.came:
-            self.errors.append((tag, str(error)))
-            self.came.notify_all()
-
-    def wait(self, count: int) -> None:
-        with self.came:
-            assert self.came.wait_for(lambda: len(self.errors) >= count, 10), self.errors
-
-    def answers(self, count: int) -> list[tuple[str, list[tuple[int, list[int]]]]]:
-        """The calls, once so many are answered."""
-
-        def count_answers() -> int:
-            return sum(len(tokens) for kind, tokens in self.calls if kind == "answers")
-
-        with self.came:
-            assert self.came.wait_for(lambda: count_answers() >= count, 10), self.calls
-            return list(self.calls)
+def words(listener: RecordingListener) -> dict[int, str]:
+    """What is said of each request that failed."""
+    return {tag: str(error) for tag, error in listener.errors.items()}
 
 
 def answer_of(number: int, *token_ids: int) -> Answer:
@@ -170,13 +136,16 @@ def test_what_came_in_a_frame_is_told_in_one_call_first_tokens_before_answers(
     )
     answers = answer_of(b, 9), answer_of(d, 6, 5), answer_of(a, 1), answer_of(unknown, 2)
     driver.ends[0].send([answer_of(a, 7, 8), *firsts, *answers])
-    assert second_listener.answers(1) == [("first", [(1, [6])]), ("answers", [(1, [6, 5])])]
-    assert first_listener.answers(2) == [
+    second_listener.wait(1)
+    assert second_listener.calls == [("first", [(1, [6])]), ("answers", [(1, [6, 5])])]
+    first_listener.wait(2)
+    assert first_listener.calls == [
         ("first", [(2, [9]), (3, [4])]),
         ("answers", [(1, [7, 8]), (2, [9])]),
     ]
     driver.ends[0].send([answer_of(c, 4, 4)])
-    assert first_listener.answers(3)[2:] == [("answers", [(3, [4, 4])])]
+    first_listener.wait(3)
+    assert first_listener.calls[2:] == [("answers", [(3, [4, 4])])]
     listener = driver.engine.take_replicas_run().replicas[0]
     assert (listener.samples, listener.tokens) == (4, 7)
 
@@ -188,10 +157,10 @@ def test_a_broken_answer_leaves_no_other_without_an_end(driver: Driver) -> None:
     a, b, c = driver.messages(0, Submit)[-1].numbers
     # No whole number of tokens.
     driver.ends[0].send([answer_of(a, 7), Answer(b, b"123"), answer_of(c, 8)])
-    listener.wait(2)
+    listener.wait(3)
     assert listener.calls == [("answers", [(1, [7])])]
-    assert [tag for tag, _ in listener.errors] == [2, 3]
-    assert listener.errors[0][1].startswith("the driver of the replicas failed: ValueError: ")
+    assert list(listener.errors) == [2, 3]
+    assert str(listener.errors[2]).startswith("the driver of the replicas failed: ValueError: ")
 
 
 def test_what_came_before_a_replica_was_lost_is_told(driver: Driver) -> None:
@@ -200,9 +169,9 @@ def test_what_came_before_a_replica_was_lost_is_told(driver: Driver) -> None:
     driver.engine.replicas[0].submit(requests, GENERATION, listener, stream=False)
     a, b, c = driver.messages(0, Submit)[-1].numbers
     driver.ends[0].send([answer_of(b, 7), Failure(a, "the engine died", True), answer_of(c, 8)])
-    listener.wait(2)
+    listener.wait(3)
     assert listener.calls == [("answers", [(2, [7])])]
-    assert [tag for tag, _ in listener.errors] == [1, 3]
+    assert list(listener.errors) == [1, 3]
 
 
 def test_what_one_replica_drops_is_its_own(driver: Driver) -> None:
@@ -216,7 +185,7 @@ def test_what_one_replica_drops_is_its_own(driver: Driver) -> None:
     (submit,) = driver.messages(1, Submit)
     driver.ends[1].send([Failure(submit.numbers[0], "refused", False)])
     listener.wait(1)
-    assert listener.errors == [(3, "replica 1 on node node-1 (127.0.0.1): refused")]
+    assert words(listener) == {3: "replica 1 on node node-1 (127.0.0.1): refused"}
     # Nothing of it is counted as outstanding: as many go to the one as to the other.
     driver.engine.submit([Request(4, [5])] * 16, GENERATION, listener, stream=False)
     for replica in (0, 1):
@@ -239,9 +208,9 @@ def test_whoever_hands_a_request_to_a_replica_that_takes_nothing_is_let_go(
     thread.join(10)
     assert not thread.is_alive()
     listener.wait(4)
-    assert set(listener.errors) == {
-        (tag, "replica 0 on node node-0 (127.0.0.1): its node died") for tag in range(4)
-    }
+    assert words(listener) == dict.fromkeys(
+        range(4), "replica 0 on node node-0 (127.0.0.1): its node died"
+    )
 
 
 class Losing(list[Request]):
@@ -263,11 +232,9 @@ def test_what_is_submitted_while_a_replica_is_lost_fails_too(driver: Driver, alo
     engine = driver.engine.replicas[0] if alone else driver.engine
     engine.submit(Losing([Request(1, [5])], lose), GENERATION, listener, stream=False)
     listener.wait(1)
-    assert listener.errors == [(1, "replica 1 on node node-1 (127.0.0.1): its node died")]
-
-
-def test_the_gpus_of_all_replicas_are_told(driver: Driver) -> None:
-    assert driver.engine.description.settings["replica_gpus"] == ["4", "6"]
+    assert words(listener) == {1: "replica 1 on node node-1 (127.0.0.1): its node died"}
+    assert isinstance(listener.errors[1], EngineDiedError)
+    assert not driver.engine.alive
 
 
 # A replica's end
@@ -328,16 +295,6 @@ def test_a_score_that_is_asked_for_right_after_the_last_ones_is_answered(
     replica.link.close()
 
 
-def test_an_error_of_a_lost_engine_says_that_it_died(driver: Driver) -> None:
-    driver.cluster.on_loss(driver.placed[0], "its node died")
-    errors: list[EngineError] = []
-    listener = RecordingListener()
-    listener.failed = lambda tag, error: errors.append(error)  # type: ignore[method-assign]
-    driver.engine.submit([Request(1, [5])], GENERATION, listener, stream=False)
-    assert [type(error) for error in errors] == [EngineDiedError]
-    assert not driver.engine.alive
-
-
 _KEPT = """
 import os, subprocess, sys, threading
 from mlperf_suite.engines.replicas import actor
@@ -358,7 +315,7 @@ driver = connect("127.0.0.1", port, key)
 variables, near = {"CUDA_VISIBLE_DEVICES": sys.argv[1]}, sys.argv[2] == "near"
 loaded = replica.load(make, variables, (), None, near_gpus=near)
 threads = {tuple(os.sched_getaffinity(int(task))) for task in os.listdir("/proc/self/task")}
-print(loaded.failure, loaded.cores == tuple(some), loaded.description.model == str(some[0]))
+print(loaded.cores == tuple(some), loaded.description.model == str(some[0]))
 print(threads == {tuple(some)})
 replica.close()
 """
@@ -378,8 +335,9 @@ def test_a_replica_keeps_to_the_cores_near_its_gpus(gpus: str, binding: str, nea
         timeout=60,
         check=False,
     )
-    assert answer_of.stdout.split() == ["None", str(near), str(near), str(near)], answer_of.stderr
+    assert answer_of.stdout.split() == [str(near)] * 3, answer_of.stderr
 
 
-def test_the_cores_of_all_replicas_are_told(driver: Driver) -> None:
+def test_the_gpus_and_cores_of_all_replicas_are_told(driver: Driver) -> None:
+    assert driver.engine.description.settings["replica_gpus"] == ["4", "6"]
     assert driver.engine.description.settings["replica_cores"] == ["0-3,8,12-13", "any"]

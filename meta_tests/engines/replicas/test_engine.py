@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import os
-import queue
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import psutil
 import pytest
 
+from meta_tests.engines.recording import RecordingListener
 from meta_tests.engines.replicas.conftest import replica_processes, stand_in
 from meta_tests.servers.local_nodes import LocalNodes
 from mlperf_suite.benchmarks.definition import Generation
@@ -22,43 +22,11 @@ from mlperf_suite.engines.protocol import (
     Request,
     ScoringEngine,
     TakesPrompts,
-    Tokens,
     TracingEngine,
 )
 from mlperf_suite.engines.replicas.engine import ReplicaEngine
-from mlperf_suite.errors import EngineError
 
 GENERATION = Generation()
-
-
-class RecordingListener:
-    """A listener that keeps what it hears, in order."""
-
-    def __init__(self) -> None:
-        self.first: dict[int, list[int]] = {}
-        self.answers: dict[int, list[int]] = {}
-        self.errors: dict[int, EngineError] = {}
-        self._ended: queue.SimpleQueue[int] = queue.SimpleQueue()
-
-    def first_tokens(self, tokens: Sequence[Tokens]) -> None:
-        for tag, token_ids in tokens:
-            assert tag not in self.answers
-            self.first[tag] = list(token_ids)
-
-    def finished(self, answers: Sequence[Tokens]) -> None:
-        for tag, token_ids in answers:
-            assert tag not in self.answers
-            self.answers[tag] = list(token_ids)
-            self._ended.put(tag)
-
-    def failed(self, tag: int, error: EngineError) -> None:
-        assert tag not in self.errors
-        self.errors[tag] = error
-        self._ended.put(tag)
-
-    def wait(self, count: int) -> None:
-        for _ in range(count):
-            self._ended.get(timeout=30)
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +96,7 @@ def test_prompts_that_were_sent_before_are_asked_for_by_their_index(
     again.wait(1)
     engine.take_prompts([[3], [4]])
     engine.submit([Request(2, [0], sample=1)], GENERATION, again, stream=False)
-    again.wait(1)
+    again.wait(2)
     assert again.answers == {1: prompts[9], 2: [4]}
 
 

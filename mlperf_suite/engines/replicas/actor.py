@@ -56,7 +56,7 @@ from mlperf_suite.engines.protocol import (
     TracingEngine,
 )
 from mlperf_suite.engines.watch import Watch
-from mlperf_suite.errors import EngineDiedError, EngineError, SuiteError, one_line
+from mlperf_suite.errors import EngineDiedError, EngineError, SuiteError, of_the_system, one_line
 from mlperf_suite.hardware import cores_near
 
 if TYPE_CHECKING:
@@ -74,11 +74,10 @@ and called there."""
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The outcome of loading. `failure`: why it failed, in one line, or None. `description`: the
-    engine's. `gpus`: Ray's ids of its GPUs. `cores`: the cores it is bound to; empty means any."""
+    """A loaded replica. `gpus`: Ray's ids of its GPUs. `cores`: the cores it is bound to; empty
+    means any."""
 
-    failure: str | None = None
-    description: EngineDescription | None = None
+    description: EngineDescription
     gpus: tuple[str, ...] = ()
     cores: tuple[int, ...] = ()
 
@@ -327,7 +326,7 @@ class Replica:
         *,
         near_gpus: bool,
     ) -> Loaded:
-        """Load the engine.
+        """Load the engine. Raises SuiteError.
 
         `variables`: environment variables to set; None unsets one. `cores`: the cores to which this
         process and all that it starts are bound; empty means any, or with `near_gpus` those of its
@@ -350,17 +349,17 @@ class Replica:
             folder = Path(log_folder or tempfile.mkdtemp(prefix="mlperf-replica-"))
             folder.mkdir(parents=True, exist_ok=True)
             self._engine = make(folder)
-        except SuiteError as error:
-            return Loaded(str(error))
+        except SuiteError:
+            raise
         except OSError as error:
-            return Loaded(f"{error.filename or log_folder}: {error.strerror}")
+            raise EngineError(of_the_system(error, log_folder)) from error
         # Whatever an engine's libraries raise, the user needs the reason in one line.
         except Exception as error:
-            return Loaded(f"{type(error).__name__}: {one_line(error)}")
+            raise EngineError(f"{type(error).__name__}: {one_line(error)}") from error
         if self._server is None:
-            return Loaded("the driver did not connect")
+            raise EngineError("the driver did not connect")
         self._server.serve(self._engine)
-        return Loaded(None, self._engine.description, _gpus(), own_cores)
+        return Loaded(self._engine.description, _gpus(), own_cores)
 
     def take_prompts(self, number: int, tokens: Any, begins: Any) -> None:
         """Keep prompts; see `Server.take_prompts`. Ray maps the arrays from the node's copy."""

@@ -21,7 +21,7 @@ from mlperf_suite.engines.replicas.actor import Replica
 from mlperf_suite.engines.replicas.node_facts import NodeFacts, look_around
 from mlperf_suite.engines.replicas.placement import Node, Seat
 from mlperf_suite.engines.watch import handlers_kept
-from mlperf_suite.errors import EngineError, one_line
+from mlperf_suite.errors import EngineError, SuiteError, one_line
 
 _LOOK_S = 0.5
 _REACH_S = 5.0
@@ -200,12 +200,10 @@ class Cluster:
         names: Sequence[str],
         patience_s: float,
         look: Callable[[], None] = lambda: None,
-        take: Callable[[str, Any], None] = lambda name, result: None,
     ) -> list[Any]:
         """Wait for Ray calls and return their results. `names`: who was asked, for error messages.
 
-        `look` is called regularly; `take` is called with who answered and the result, in the order
-        in which results come. An exception in either ends the wait. Raises EngineError naming the
+        `look` is called regularly; an exception in it ends the wait. Raises EngineError naming the
         first call that failed, as soon as it did.
         """
         import ray
@@ -215,13 +213,14 @@ class Cluster:
         while pending:
             finished_calls, pending = ray.wait(pending, num_returns=1, timeout=_LOOK_S)
             for call in finished_calls:
-                name = names[calls.index(call)]
                 try:
-                    result = ray.get(call)
+                    ray.get(call)
                 # Ray has a different error class for each kind of failure.
                 except Exception as error:
-                    raise EngineError(f"{name}: {self._why(error)}") from error
-                take(name, result)
+                    name = names[calls.index(call)]
+                    cause = getattr(error, "cause", None)
+                    why = str(cause) if isinstance(cause, SuiteError) else self._why(error)
+                    raise EngineError(f"{name}: {why}") from error
             look()
             if pending and time.monotonic() > deadline:
                 name = names[calls.index(pending[0])]

@@ -144,7 +144,7 @@ class ReplicaEngine(Driver):
     def ready(self, loaded: Sequence[Loaded], expected: Mapping[str, object] | None = None) -> None:
         """Accept requests, as all replicas are loaded. Raises EngineError if one differs from the
         others, or from `expected`."""
-        descriptions = [replica.description for replica in loaded if replica.description]
+        descriptions = [replica.description for replica in loaded]
         description = check_descriptions(self._seats, descriptions, expected)
         batches = [
             batch_of(description.settings.get("max_num_seqs")) for description in descriptions
@@ -360,7 +360,7 @@ class OneReplica:
         *,
         stream: bool,
     ) -> None:
-        self._engine.submit_to(self._number, requests, generation, listener, stream=stream)
+        self._engine.submit(requests, generation, listener, stream=stream, place=self._number)
 
     def take_prompts(self, prompts: Sequence[Sequence[int]]) -> None:
         """See `TakesPrompts`."""

@@ -287,12 +287,7 @@ def load_engines(
         calls.append(load(make, variables, cores, folder, near_gpus=config.near_gpus))
     names = [str(replica.seat) for replica in prepared.placed]
     patience_s = config.load_timeout_s + _LATE_S
-    return cluster.wait(calls, names, patience_s, look, _raise_failure)
-
-
-def _raise_failure(name: str, loaded: Loaded) -> None:
-    if loaded.failure is not None:
-        raise EngineError(f"{name}: {loaded.failure}")
+    return cluster.wait(calls, names, patience_s, look)
 
 
 def check_descriptions(

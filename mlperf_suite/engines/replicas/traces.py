@@ -33,7 +33,7 @@ HELD = "held for a replica"
 _ENGINE = (FRONT_END, QUEUE, PREFILL, DECODE)
 """The parts that vLLM reports, in order."""
 _ENGINE_PARTS = (HELD, NETWORK, QUEUE, PREFILL, DECODE)
-_PARTS = (HELD, FIRST_TOKEN, LATER_TOKENS)
+_PARTS: tuple[str, ...] = (HELD, FIRST_TOKEN, LATER_TOKENS)
 
 
 class AnswerTimes:
@@ -102,33 +102,37 @@ def _marks(traces: list[TraceReply], answers: AnswerTimes) -> Marks:
 
     numbers = np.asarray(answers.numbers)
     handed, first, last = (np.asarray(c) for c in (answers.handed, answers.first, answers.last))
-    durations = _durations(traces, numbers)
-    if durations is None:
-        return _marks_of(_PARTS, answers, [handed, first, last], None)
-    parts, preempted = durations
-    front, queue, prefill, decode = parts
-    streamed = np.isfinite(first)
-    before_first = front + queue + prefill
-    began = np.where(streamed, first - before_first, last - before_first - decode)
-    began = np.fmax(handed, np.where(np.isfinite(began), began, handed))
-    computed = np.minimum(began + front + queue, np.where(streamed, first, last))
-    prefilled = np.where(streamed, first, np.minimum(computed + prefill, last))
-    times = [handed, began + front, computed, prefilled, last]
-    return _marks_of(_ENGINE_PARTS, answers, times, preempted)
+    parts, times = _PARTS, [handed, first, last]
+    preempted = np.zeros(len(numbers), np.int32)
+    durations = _durations(traces, numbers, preempted)
+    if durations is not None:
+        front, queue, prefill, decode = durations
+        streamed = np.isfinite(first)
+        before_first = front + queue + prefill
+        began = np.where(streamed, first - before_first, last - before_first - decode)
+        began = np.fmax(handed, np.where(np.isfinite(began), began, handed))
+        computed = np.minimum(began + front + queue, np.where(streamed, first, last))
+        prefilled = np.where(streamed, first, np.minimum(computed + prefill, last))
+        parts, times = _ENGINE_PARTS, [handed, began + front, computed, prefilled, last]
+    marks = Marks(*parts)
+    marks.tags = answers.tags
+    for column, ends in zip(marks.times_s, times, strict=True):
+        column.frombytes(np.ascontiguousarray(ends, np.float64).tobytes())
+    marks.preempted.frombytes(preempted.tobytes())
+    return marks
 
 
 def _durations(
-    traces: list[TraceReply], numbers: npt.NDArray[np.uint64]
-) -> tuple[list[Doubles], npt.NDArray[np.int32]] | None:
-    """How long each part in `_ENGINE` took for each number, nan if not reported, and how often it
-    was preempted; None if no replica reports on requests."""
+    traces: list[TraceReply], numbers: npt.NDArray[np.uint64], preempted: npt.NDArray[np.int32]
+) -> list[Doubles] | None:
+    """How long each part in `_ENGINE` took for each number, nan if not reported; None if no replica
+    reports on requests. Sets how often each was `preempted`."""
     import numpy as np
 
     traces = [trace for trace in traces if tuple(trace.parts) == _ENGINE and trace.tags]
     if not traces or not len(numbers):
         return None
     parts = [np.full(len(numbers), np.nan) for _ in _ENGINE]
-    preempted = np.zeros(len(numbers), np.int32)
     for trace in traces:
         tags = np.frombuffer(trace.tags, np.uint64)
         _, places, rows = np.intersect1d(numbers, tags, return_indices=True)
@@ -136,7 +140,7 @@ def _durations(
         for part, before, after in zip(parts, ends, ends[1:], strict=False):
             part[places] = np.maximum(after - before, 0.0)[rows]
         preempted[places] = np.frombuffer(trace.preempted, np.int32)[rows]
-    return parts, preempted
+    return parts
 
 
 def _arrivals(trace: TraceReply, tags: npt.NDArray[np.uint64]) -> Doubles:
@@ -148,23 +152,6 @@ def _arrivals(trace: TraceReply, tags: npt.NDArray[np.uint64]) -> Doubles:
     _, places, rows = np.intersect1d(tags, numbers, return_indices=True)
     arrivals[places] = times[rows]
     return arrivals
-
-
-def _marks_of(
-    parts: tuple[str, ...],
-    answers: AnswerTimes,
-    times: list[Doubles],
-    preempted: npt.NDArray[np.int32] | None,
-) -> Marks:
-    import numpy as np
-
-    marks = Marks(*parts)
-    marks.tags = answers.tags
-    for column, ends in zip(marks.times_s, times, strict=True):
-        column.frombytes(np.ascontiguousarray(ends, np.float64).tobytes())
-    count = np.zeros(len(answers.tags), np.int32) if preempted is None else preempted
-    marks.preempted.frombytes(count.tobytes())
-    return marks
 
 
 class ClockOffsets:
