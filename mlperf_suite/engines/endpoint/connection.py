@@ -74,6 +74,8 @@ class Connection(asyncio.Protocol):
         self.rested = False
         """Whether the server may have closed it before the exchange began: it was reused or
         idle."""
+        self.streams = False
+        """Whether the response is a stream of events rather than one whole answer."""
         self._closed = False
 
     # The exchange
@@ -82,11 +84,6 @@ class Connection(asyncio.Protocol):
     def usable(self) -> bool:
         """Whether a request can be sent on it."""
         return not self._closed and self._transport is not None and self._exchange is None
-
-    @property
-    def streams(self) -> bool:
-        """Whether the response is a stream of events rather than one whole answer."""
-        return self._streams
 
     def send(self, data: bytes, exchange: Exchange) -> None:
         """Send a request whose head and body are `data`."""
@@ -97,7 +94,7 @@ class Connection(asyncio.Protocol):
         self._headers: dict[bytes, bytes] = {}
         self._head_size = 0
         self._status = 0
-        self._streams = False
+        self.streams = False
         self._buffer = bytearray()
         self._heard = False
         self._whole = self._keeps = False
@@ -148,25 +145,18 @@ class Connection(asyncio.Protocol):
         if self._whole:
             self._finish()
 
-    def eof_received(self) -> bool:
-        return False
-
     def connection_lost(self, error: Exception | None) -> None:
         self._closed = True
         if self._exchange is not None:
-            if self._heard and self._status and not self._framed:
+            chunked = b"chunked" in self._headers.get(b"transfer-encoding", b"").lower()
+            framed = chunked or b"content-length" in self._headers
+            if self._heard and self._status and not framed:
                 # Without a length, the end of the connection ends the answer.
                 self._finish()
             else:
                 when = "in the middle of an answer" if self._heard else "without an answer"
                 self._fail(f"closed the connection {when}")
         self._on_lost(self)
-
-    @property
-    def _framed(self) -> bool:
-        """Whether the response says where it ends."""
-        chunked = b"chunked" in self._headers.get(b"transfer-encoding", b"").lower()
-        return chunked or b"content-length" in self._headers
 
     # httptools' callbacks; an exception in one stops the parser
 
@@ -180,12 +170,12 @@ class Connection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         self._status = self._parser.get_status_code()
         kind = self._headers.get(b"content-type", b"").lower()
-        self._streams = self._status == _OK and kind.startswith(b"text/event-stream")
+        self.streams = self._status == _OK and kind.startswith(b"text/event-stream")
 
     def on_body(self, data: bytes) -> None:
         if self._status != _OK:
             self._buffer += data[: max(0, _MOST_OF_AN_ERROR - len(self._buffer))]
-        elif not self._streams:
+        elif not self.streams:
             self._buffer += data
             if len(self._buffer) > MOST_WHOLE:
                 raise _TooMuchError(f"sent an answer of more than {MOST_WHOLE:,} bytes")
@@ -194,23 +184,18 @@ class Connection(asyncio.Protocol):
 
     def _read_lines(self, data: bytes) -> None:
         """Report each complete event; an event of these servers is one line."""
-        if self._buffer:
-            self._buffer += data
-            if b"\n" not in data:
-                if len(self._buffer) > MOST_LINE:
-                    raise _TooMuchError(f"sent a line of more than {MOST_LINE:,} bytes")
-                return
-            data = bytes(self._buffer)
-            self._buffer.clear()
-        *lines, rest = data.split(b"\n")
-        if len(rest) > MOST_LINE:
+        self._buffer += data
+        if b"\n" not in data:
+            lines = []
+        else:
+            *lines, self._buffer = self._buffer.split(b"\n")
+        if len(self._buffer) > MOST_LINE:
             raise _TooMuchError(f"sent a line of more than {MOST_LINE:,} bytes")
-        self._buffer += rest
         for line in lines:
             if line.startswith(b"data:") and self._exchange is not None:
                 event = line[5:].strip()
                 if event and event != b"[DONE]":
-                    self._exchange.on_event(event, self._arrived)
+                    self._exchange.on_event(bytes(event), self._arrived)
 
     def on_message_complete(self) -> None:
         if self._status >= _OK:
@@ -219,25 +204,22 @@ class Connection(asyncio.Protocol):
 
     def _finish(self) -> None:
         exchange, self._exchange = self._exchange, None
-        if exchange is not None:
-            self._tell(exchange)
+        if exchange is not None and self._status != _OK:
+            exchange.on_refusal(self._status, self._headers, bytes(self._buffer))
+        elif exchange is not None:
+            rest = bytes(self._buffer)
+            if not self.streams:
+                exchange.on_event(rest, self._arrived)
+            elif rest.startswith(b"data:") and rest[5:].strip() != b"[DONE]":
+                # A last line without a line break.
+                exchange.on_event(rest[5:].strip(), self._arrived)
+            exchange.on_end(self._arrived)
         if not self._keeps or self._closed:
             self._close()
             return
         self._used = True
         self.idle_since = time.monotonic()
         self._on_free(self)
-
-    def _tell(self, exchange: Exchange) -> None:
-        if self._status != _OK:
-            exchange.on_refusal(self._status, self._headers, bytes(self._buffer))
-            return
-        if not self._streams:
-            exchange.on_event(bytes(self._buffer), self._arrived)
-        elif self._buffer.startswith(b"data:") and (rest := self._buffer[5:].strip()) != b"[DONE]":
-            # A last line without a line break.
-            exchange.on_event(bytes(rest), self._arrived)
-        exchange.on_end(self._arrived)
 
 
 class _TooMuchError(Exception):
@@ -339,7 +321,6 @@ class Pool:
 
     async def _connect(self) -> None:
         start, place = time.monotonic(), self._place
-        tls_name = place.host if self._context is not None else None
         try:
             async with asyncio.timeout(CONNECT_S):
                 _, connection = await asyncio.get_running_loop().create_connection(
@@ -347,11 +328,15 @@ class Pool:
                     place.address,
                     place.port,
                     ssl=self._context,
-                    server_hostname=tls_name,
+                    server_hostname=place.host if self._context is not None else None,
                 )
         except (OSError, TimeoutError) as error:
             self._opening -= 1
-            self._cannot_open(why_unreachable(error, CONNECT_S))
+            seekers = list(self.waiting)
+            self.waiting.clear()
+            for exchange in seekers:
+                # It would meet the same error.
+                exchange.fail(why_unreachable(error, CONNECT_S), died=True)
             return
         self._opening -= 1
         self._open.add(connection)
@@ -361,13 +346,6 @@ class Pool:
         self.release(connection)
         if self.waiting:
             self._open_more()
-
-    def _cannot_open(self, why: str) -> None:
-        """Fail all waiting requests, which would meet the same error."""
-        seekers = list(self.waiting)
-        self.waiting.clear()
-        for exchange in seekers:
-            exchange.fail(why, died=True)
 
     def _drop(self, connection: Connection) -> None:
         self._open.discard(connection)

@@ -94,6 +94,8 @@ class EndpointEngine(Driver):
         self._why = why
         self._adapter = ADAPTERS[form]
         self._at_once = AT_ONCE if self._adapter.token_ids else TEXT_AT_ONCE
+        lengths = [s.max_model_len for s in servers if s.max_model_len is not None]
+        self._context = min(lengths, default=None)
         self._clients: list[subprocess.Popen[bytes]] = []
         links = self._start_clients()
         batches = [self._at_once] * len(servers)
@@ -161,7 +163,6 @@ class EndpointEngine(Driver):
         config = self._config
         cores = len(psutil.Process().cpu_affinity() or [0])
         count = config.clients or max(1, min(_MOST_CLIENTS, cores // _CORES_PER_CLIENT))
-        lengths = [s.max_model_len for s in self._servers if s.max_model_len is not None]
         hello = Hello(
             [
                 Place(t.host, s.address, t.port, t.tls, t.authority, t.prefix)
@@ -174,7 +175,7 @@ class EndpointEngine(Driver):
             str(config.ca_file) if config.ca_file else None,
             str(config.tokenizer) if config.tokenizer else None,
             config.vocabulary,
-            min(lengths, default=None),
+            self._context,
             -(-self._at_once // count),
             config.silence_s,
         )
@@ -259,13 +260,12 @@ class EndpointEngine(Driver):
     def description(self) -> EngineDescription:
         server, config = self._servers[0], self._config
         versions = dict.fromkeys(s.version for s in self._servers)
-        lengths = [s.max_model_len for s in self._servers if s.max_model_len is not None]
         return EngineDescription(
             server.name,
             ", ".join(filter(None, versions)) or "unknown",
             server.model,
             any(s.stand_in for s in self._servers),
-            min(lengths, default=config.context_needed or _UNKNOWN_CONTEXT),
+            self._context or config.context_needed or _UNKNOWN_CONTEXT,
             {
                 "endpoints": [target.url for target in config.targets],
                 "server": server.kind,

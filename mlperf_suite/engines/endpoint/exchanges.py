@@ -20,7 +20,7 @@ from mlperf_suite.engines.endpoint.adapters import (
     error_words,
     words_of,
 )
-from mlperf_suite.engines.endpoint.connection import Connection, Pool
+from mlperf_suite.engines.endpoint.connection import Connection, Exchange, Pool
 from mlperf_suite.engines.messages import (
     Failure,
     FromWorker,
@@ -61,8 +61,7 @@ class TextCodec:
 
         self._tokenizer = Tokenizer.from_file(str(Path(folder) / "tokenizer.json"))
         # The server's own tokenizer puts this in front of every text.
-        prefix = self._tokenizer.encode("").ids
-        self._prefix = prefix[:1]
+        self._prefix = self._tokenizer.encode("").ids[:1]
         self._end = self._end_id(Path(folder))
 
     def _end_id(self, folder: Path) -> int | None:
@@ -144,13 +143,15 @@ class Shared:
         self.queues = [Queue() for _ in self.pools]
 
 
-class Request:
-    """One request, from its first sending to its end; sent again if that does no harm."""
+class Request(Exchange):
+    """One request, from its first sending to its end; sent again if that does no harm. `retries`:
+    how often, at most, if the server refuses it for now."""
 
-    def __init__(self, shared: Shared, number: int, place: int) -> None:
+    def __init__(self, shared: Shared, number: int, place: int, retries: int) -> None:
         self.shared = shared
         self.number = number
         self.place = place
+        self.retries = retries
         self.pool = shared.pools[place]
         self.connection: Connection | None = None
         self.sent = self._began = 0.0
@@ -185,12 +186,6 @@ class Request:
         self._began = time.monotonic()
         self.sent = self.sent or self._began
 
-    def on_event(self, data: bytes, arrived: float) -> None:
-        raise NotImplementedError
-
-    def on_end(self, arrived: float) -> None:
-        raise NotImplementedError
-
     def on_refusal(self, status: int, headers: dict[bytes, bytes], body: bytes) -> None:
         self.shared.pieces[self.place] += 1
         if status in _REDIRECTS:
@@ -216,13 +211,9 @@ class Request:
             return
         self.fail(why, died=True)
 
-    def retries(self) -> int:
-        """How often it may be sent again if the server refuses it for now."""
-        return 0
-
     def _again(self) -> bool:
         """Send it again after a pause, unless it was sent too often."""
-        if self._refusals >= self.retries():
+        if self._refusals >= self.retries:
             return False
         after_s = _BACKOFF_S[min(self._refusals, len(_BACKOFF_S) - 1)]
         self._refusals += 1
@@ -264,7 +255,7 @@ class Generating(Request):
     def __init__(
         self, shared: Shared, number: int, place: int, prompt: bytes, sampling: Sampling
     ) -> None:
-        super().__init__(shared, number, place)
+        super().__init__(shared, number, place, sampling.retries)
         self._prompt = prompt
         self._sampling = sampling
         self.restart()
@@ -273,9 +264,6 @@ class Generating(Request):
         self._answer = PartialAnswer()
         self._began = self._first = self._last = self._asleep_s = 0.0
         self._counted = 0
-
-    def retries(self) -> int:
-        return self._sampling.retries
 
     def request(self) -> bytes:
         shared, hello = self.shared, self.shared.hello
@@ -303,10 +291,9 @@ class Generating(Request):
         try:
             shared.adapter.read(data, answer)
             count = len(answer.token_ids)
-            if count > self._counted:
-                _check_tokens(answer.token_ids[self._counted :], shared.hello.vocabulary)
-                shared.tokens += count - self._counted
-                self._counted = count
+            _check_tokens(answer.token_ids[self._counted :], shared.hello.vocabulary)
+            shared.tokens += max(0, count - self._counted)
+            self._counted = max(count, self._counted)
         except AnswerError as error:
             self._refuse(str(error))
             return
@@ -315,20 +302,18 @@ class Generating(Request):
             # An event that brings nothing new counts as silence.
             shared.pieces[self.place] += 1
             self._last = arrived
-        if max(signs[:2]) > _MOST_PIECES * self._sampling.max_tokens + _FEW_PIECES:
-            most = self._sampling.max_tokens
-            self._refuse(f"sent {max(signs[:2]):,} pieces of an answer of at most {most:,} tokens")
+        pieces, most = max(signs[:2]), self._sampling.max_tokens
+        if pieces > _MOST_PIECES * most + _FEW_PIECES:
+            self._refuse(f"sent {pieces:,} pieces of an answer of at most {most:,} tokens")
             return
         if not self._first and (answer.token_ids or answer.text):
             self._first = arrived
             shared.queues[self.place].came(self._began, arrived)
             if self._sampling.wants_first:
-                shared.tell(ServerFirstTokens(self.number, self._first_tokens(), arrived))
-
-    def _first_tokens(self) -> list[int]:
-        if self.shared.text is None:
-            return list(self._answer.token_ids)
-        return self.shared.text.tokens("".join(self._answer.text))[:1]
+                tokens = list(answer.token_ids)
+                if shared.text is not None:
+                    tokens = shared.text.tokens("".join(answer.text))[:1]
+                shared.tell(ServerFirstTokens(self.number, tokens, arrived))
 
     def look(self, now: float, silence_s: float, asleep_s: float) -> None:
         """Give up an answer that stopped, or that never began although others did: see `Queue`.
@@ -390,12 +375,9 @@ class Posting(Request):
     """A `Post`."""
 
     def __init__(self, shared: Shared, message: Post) -> None:
-        super().__init__(shared, message.number, message.place)
+        super().__init__(shared, message.number, message.place, len(_BACKOFF_S))
         self._message = message
         self._body = b""
-
-    def retries(self) -> int:
-        return len(_BACKOFF_S)
 
     def request(self) -> bytes:
         body = self._message.body
