@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.errors import SuiteError, UsageError
+from mlperf_suite.errors import RefusedError, SuiteError, UsageError
 
 
 def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -126,7 +126,6 @@ def _aggregate(arguments: argparse.Namespace) -> int:
     from mlperf_suite.reports.terminal import brief_view
     from mlperf_suite.results.aggregate import aggregate_runs
     from mlperf_suite.results.node_files import write_aggregate
-    from mlperf_suite.results.node_runs import AggregateRefusedError
 
     time = datetime.now(UTC).astimezone()
     out: Path = arguments.out or Path(f"aggregate-{time:%Y%m%d-%H%M%S}")
@@ -134,7 +133,7 @@ def _aggregate(arguments: argparse.Namespace) -> int:
         raise UsageError.for_option("--out", out, "already exists; choose a new folder")
     try:
         aggregate = aggregate_runs(arguments.runs, time, arguments.one)
-    except AggregateRefusedError as error:
+    except RefusedError as error:
         return _refusal(error.reasons, "no aggregate was written")
     out.mkdir(parents=True, exist_ok=True)
     paths = [*write_aggregate(out, aggregate), *write_aggregate_reports(out, aggregate)]
@@ -199,7 +198,7 @@ def _add_submission(commands: argparse._SubParsersAction[argparse.ArgumentParser
 
 def _submission(arguments: argparse.Namespace) -> int:
     from mlperf_suite.hardware import describe_system
-    from mlperf_suite.submission.build import RefusedError, SubmissionRequest, build_submission
+    from mlperf_suite.submission.build import SubmissionRequest, build_submission
 
     request = SubmissionRequest(
         tuple(arguments.results),

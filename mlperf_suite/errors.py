@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mlperf_suite.secrets import scrub
 
 
@@ -19,6 +21,15 @@ class UsageError(SuiteError):
     @classmethod
     def for_option(cls, option: str, value: object, limits: str) -> UsageError:
         return cls(f"{option} {value}: {limits}")
+
+
+class RefusedError(SuiteError):
+    """Results that cannot be aggregated or submitted; `reasons` has one line each."""
+
+    def __init__(self, reasons: Sequence[str]) -> None:
+        self.reasons = tuple(reasons)
+        count = f", for {len(self.reasons)} reasons" if len(self.reasons) > 1 else ""
+        super().__init__(f"refused{count}: {'; '.join(self.reasons)}")
 
 
 class DatasetError(UsageError):

@@ -14,16 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meta_tests.made_nodes import ROWS, STARTED, MadeNode, make_nodes
+from mlperf_suite.errors import RefusedError
 from mlperf_suite.reports.aggregate_report import aggregate_sections
 from mlperf_suite.reports.markdown import markdown_text
 from mlperf_suite.results.aggregate import LABEL, Aggregate, aggregate_runs
-from mlperf_suite.results.node_runs import AggregateRefusedError
 
 A, B = MadeNode(), MadeNode(node="node-b", rows=ROWS[:50])
 
 
 def refusals(*paths: Path, alone: tuple[Path, ...] = ()) -> list[str]:
-    with pytest.raises(AggregateRefusedError) as error:
+    with pytest.raises(RefusedError) as error:
         aggregate_runs(paths, STARTED, alone)
     for reason in error.value.reasons:
         assert "\n" not in reason
@@ -295,7 +295,7 @@ def test_a_damaged_summary_is_refused_or_taken_and_raises_nothing(
         aggregate = aggregate_runs(two_runs, STARTED)
         assert Aggregate.read(json.loads(json.dumps(aggregate.as_json()))) == aggregate
         assert LABEL in markdown_text(aggregate_sections(aggregate))
-    except AggregateRefusedError as error:
+    except RefusedError as error:
         assert all(error.reasons)
     finally:
         path.write_text(whole)

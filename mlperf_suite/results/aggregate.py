@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlperf_suite.benchmarks.percentile import percentiles
+from mlperf_suite.errors import RefusedError
 from mlperf_suite.loadgen.request_times import RequestTimes
 from mlperf_suite.results.node_runs import (
-    AggregateRefusedError,
     NodeRun,
     accuracy_note,
     check_ones,
@@ -178,15 +178,15 @@ def aggregate_runs(
 ) -> Aggregate:
     """Aggregate the runs in these folders. `made`: the time. `ones`: runs of one node alone.
 
-    Raises AggregateRefusedError, with a line for each reason, for runs that cannot be aggregated.
+    Raises RefusedError, with a line for each reason, for runs that cannot be aggregated.
     """
     runs = load_node_runs(paths)
     if not runs:
-        raise AggregateRefusedError(["no run was named"])
+        raise RefusedError(["no run was named"])
     alone = load_node_runs(alone_paths)
     reasons = [*refusals(runs), *check_ones(runs, alone)]
     if reasons:
-        raise AggregateRefusedError(reasons)
+        raise RefusedError(reasons)
     by_scenario: dict[str, list[NodeRun]] = {}
     for run in runs:
         by_scenario.setdefault(run.scenario.name, []).append(run)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,12 @@ from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.percentile import percentiles
 from mlperf_suite.engines.model_files import MODEL_FILES
-from mlperf_suite.errors import SuiteError
+from mlperf_suite.errors import RefusedError
 from mlperf_suite.loadgen.logs import DetailLog
 from mlperf_suite.loadgen.request_times import RequestTimes, read_request_times
 from mlperf_suite.results.comparability import (
     Aspect,
+    Fact,
     Identity,
     differences,
     identity_of,
@@ -48,12 +49,11 @@ _ASPECTS: tuple[Aspect, ...] = ("measurement", "engine", "release")
 """What the runs of an aggregate must have in common. Nodes may have other hardware and other
 batches, which `notes_of` lists."""
 _SAME_IN_LOG = (
-    *("effective_min_duration_ms", "effective_min_query_count", "effective_sample_index_rng_seed"),
-    *("effective_qsl_rng_seed", "effective_schedule_rng_seed"),
-    "effective_performance_sample_count",
+    *("min_duration_ms", "min_query_count", "performance_sample_count"),
+    *("sample_index_rng_seed", "qsl_rng_seed", "schedule_rng_seed"),
 )
-"""LoadGen's settings in the detail log that must be equal for a scenario's runs."""
-_OF_SCENARIO = ("scenario", "samples")
+"""LoadGen's effective settings in the detail log that must be equal for a scenario's runs."""
+_OF_SCENARIO = ("scenario", "samples", "runs made", *_SAME_IN_LOG)
 """Facts that differ between the scenarios of one aggregate."""
 _MACHINE = ("cpu", "cpu_count", "torch_version")
 _LIMITS = ("tensor_parallel_size", "max_num_seqs", "max_num_batched_tokens")
@@ -64,14 +64,6 @@ _OFFICIAL = "official"
 _OFF_BY, _OFF_MS = 0.05, 20.0
 """How far a percentile of the timeline may be from LoadGen's: both describe the same requests, but
 are timestamped a few instructions apart."""
-
-
-class AggregateRefusedError(SuiteError):
-    """Runs that cannot be aggregated; `reasons` has one line each."""
-
-    def __init__(self, reasons: Sequence[str]) -> None:
-        self.reasons = tuple(reasons)
-        super().__init__(f"refused, for {len(self.reasons)} reasons: {'; '.join(self.reasons)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,60 +91,57 @@ class NodeRun:
 
     @property
     def identity(self) -> Identity:
-        return identity_of(self.config, self.summary)
-
-    @property
-    def model_files(self) -> str | None:
-        """A fingerprint of the model's files; None if there is none."""
-        fingerprint = self.engine_settings.get(MODEL_FILES)
-        return fingerprint if isinstance(fingerprint, str) else None
+        """What identifies the run, with what LoadGen's log says was made of its scenario."""
+        identity = identity_of(self.config, self.summary)
+        modes = [mode for mode in ("accuracy", "performance") if self.summary.run.has(mode)]
+        values: dict[str, object] = {"runs made": ", ".join(modes)}
+        values |= {name: self.detail[f"effective_{name}"] for name in _SAME_IN_LOG}
+        facts = {name: Fact("measurement", value) for name, value in values.items()}
+        return replace(identity, facts={**identity.facts, **facts})
 
 
 def load_node_runs(paths: Iterable[Path]) -> list[NodeRun]:
-    """The runs in these folders. Raises AggregateRefusedError with a line for each run that cannot
+    """The runs in these folders. Raises RefusedError with a line for each run that cannot
     be part of any aggregate."""
-    runs, reasons = [], []
+    runs: list[NodeRun] = []
+    reasons: list[str] = []
     for path in paths:
         try:
             runs.append(_load(path))
-        except _NotPartError as error:
-            reasons.append(f"{in_words(path)}: {error}")
+        except RefusedError as error:
+            reasons += [f"{in_words(path)}: {reason}" for reason in error.reasons]
     if reasons:
-        raise AggregateRefusedError(reasons)
+        raise RefusedError(reasons)
     return runs
-
-
-class _NotPartError(Exception):
-    """Why a run cannot be part of an aggregate, in a few words."""
 
 
 def _load(path: Path) -> NodeRun:
     folder = Path(os.path.realpath(path.expanduser()))
     if not folder.is_dir():
-        raise _NotPartError("no such folder: name the folder of a run, results/<time>-<kind>")
+        raise RefusedError(["no such folder: name the folder of a run, results/<time>-<kind>"])
     summary = read_summary(folder)
     if summary is None:
-        raise _NotPartError(f"{summary_fault(folder)}: name the folder of a run")
+        raise RefusedError([f"{summary_fault(folder)}: name the folder of a run"])
     meta, config = summary.meta, Config.read(read_config(folder))
     benchmark = BENCHMARKS.get(meta.benchmark or "")
     scenarios = benchmark.scenarios if benchmark else ()
     scenario = next((candidate for candidate in scenarios if candidate.name == meta.scenario), None)
     if scenario is None:
-        raise _NotPartError(f"{in_words(meta.title) or 'nothing'}: no scenario of a benchmark")
+        raise RefusedError([f"{in_words(meta.title) or 'nothing'}: no scenario of a benchmark"])
     if meta.status not in ("complete", "invalid"):
         why = in_words(meta.reason or "it did not end")
-        raise _NotPartError(f"status {in_words(meta.status)}: {why}; make the run again")
+        raise RefusedError([f"status {in_words(meta.status)}: {why}; make the run again"])
     if summary.no_result:
-        raise _NotPartError(f"{summary.no_result}, and of no aggregate")
+        raise RefusedError([f"{summary.no_result}, and of no aggregate"])
     if summary.run.performance is None:
-        raise _NotPartError("no performance run: an aggregate is of performance runs")
+        raise RefusedError(["no performance run: an aggregate is of performance runs"])
     if not meta.node_name or not meta.node_name.strip():
-        raise _NotPartError("no node name: run it with NODE_NAME=NAME or --node-name NAME")
+        raise RefusedError(["no node name: run it with NODE_NAME=NAME or --node-name NAME"])
     if changed := changed_since_run(folder):
-        raise _NotPartError(f"not as the run left it: {changed[0]}")
+        raise RefusedError([f"not as the run left it: {changed[0]}"])
     detail = read_detail(folder)
     if detail["result_validity"] is None:
-        raise _NotPartError("Performance/mlperf_log_detail.txt has no result")
+        raise RefusedError(["Performance/mlperf_log_detail.txt has no result"])
     old = summary.run.performance
     figures = performance_figures(
         scenario, detail, old.duration_s or 0.0, old.total_new_tokens or 0
@@ -190,12 +179,12 @@ def _span(detail: DetailLog) -> tuple[datetime, datetime] | None:
 
 
 def read_times(run: NodeRun) -> RequestTimes:
-    """The times of a run's requests. Raises AggregateRefusedError if there are none, or if they do
+    """The times of a run's requests. Raises RefusedError if there are none, or if they do
     not match LoadGen's log."""
     times = read_request_times(run.folder / "Performance")
     why = "there is none that can be read" if times is None else _not_of_log(times, run)
     if times is None or why:
-        raise AggregateRefusedError([f"{run.label}: Performance/timeline.json: {why}"])
+        raise RefusedError([f"{run.label}: Performance/timeline.json: {why}"])
     return times
 
 
@@ -288,19 +277,16 @@ def _twice(runs: Sequence[NodeRun]) -> list[str]:
 
 
 def _scenario_sets(runs: Sequence[NodeRun]) -> list[str]:
-    by_node: dict[str, list[str]] = {}
+    scenarios: dict[str, set[str]] = {}
     for run in runs:
-        by_node.setdefault(run.node, []).append(run.scenario.name)
-    first, *rest = by_node
+        scenarios.setdefault(run.node, set()).add(run.scenario.name)
+    names = {node: ", ".join(sorted(of_node)) for node, of_node in scenarios.items()}
+    first, *rest = names
     return [
-        f"node {node}: scenarios {_names(by_node[node])}; node {first}: {_names(by_node[first])}"
+        f"node {node}: scenarios {names[node]}; node {first}: {names[first]}"
         for node in rest
-        if set(by_node[node]) != set(by_node[first])
+        if names[node] != names[first]
     ]
-
-
-def _names(names: Iterable[str]) -> str:
-    return ", ".join(sorted(set(names)))
 
 
 def check_ones(runs: Sequence[NodeRun], alone: Sequence[NodeRun]) -> list[str]:
@@ -327,26 +313,7 @@ def differences_of(first: NodeRun, run: NodeRun) -> list[str]:
         f"{run.label}: {fact.name} {fact.first}; {first.label}: {fact.second}"
         for fact in differences(run.identity, first.identity, _ASPECTS)
         if same_scenario or fact.name not in _OF_SCENARIO
-    ] + (_differences_in_log(first, run) if same_scenario else [])
-
-
-def _differences_in_log(first: NodeRun, run: NodeRun) -> list[str]:
-    """The differences between two runs of one scenario in what was made of it, a line for each."""
-    return [
-        f"{run.label}: {name} {value_text(value)}; {first.label}: {value_text(reference)}"
-        for (name, value), reference in zip(
-            _of_scenario(run).items(), _of_scenario(first).values(), strict=True
-        )
-        if value != reference
     ]
-
-
-def _of_scenario(run: NodeRun) -> dict[str, object]:
-    """What must also be equal in the runs of one scenario."""
-    run_ = run.summary.run
-    modes = [mode for mode in ("accuracy", "performance") if run_.has(mode)]
-    facts: dict[str, object] = {"runs made": ", ".join(modes)}
-    return facts | {name.removeprefix("effective_"): run.detail[name] for name in _SAME_IN_LOG}
 
 
 # What may differ, and is reported
@@ -383,7 +350,7 @@ def notes_of(runs: Sequence[NodeRun]) -> list[str]:
         if len(nodes_of) > 1:
             words = "; ".join(f"{text} on {', '.join(of)}" for text, of in nodes_of.items())
             notes.append(f"Not alike in {name.replace('_', ' ')}: {words}.")
-    if any(run.model_files is None for run in first_runs):
+    if not all(isinstance(r.engine_settings.get(MODEL_FILES), str) for r in first_runs):
         notes.append(
             "The model's files were not compared, since an engine does not tell of them: that the "
             "nodes have the same weights is not proved."

@@ -17,7 +17,7 @@ from typing import Any
 from mlperf_suite.benchmarks.audits import Audit, Mode
 from mlperf_suite.benchmarks.definition import GEN_NUM
 from mlperf_suite.benchmarks.rounds import Round
-from mlperf_suite.errors import SuiteError, UsageError
+from mlperf_suite.errors import RefusedError, UsageError
 from mlperf_suite.judging.files import read_scores
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.judging.submissions import ACCURACY_TXT
@@ -25,15 +25,24 @@ from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
 from mlperf_suite.results.run_folder import ENDED, file_sha256, write_json
 from mlperf_suite.rules.facts import Division
+from mlperf_suite.rules.power_measurement import (
+    POWER,
+    POWER_FILES,
+    RANGING,
+    RUN_FILES,
+    SPL,
+    TESTING,
+)
 from mlperf_suite.rules.submission_rules import STATUSES, missing_system_fields
 from mlperf_suite.submission.evidence import (
     SuiteRun,
+    find_sessions,
+    match_sessions,
     read_run,
     refusals_of_pair,
     refusals_of_run,
     refusals_of_systems,
 )
-from mlperf_suite.submission.power_sessions import copy_session, find_sessions, match_sessions
 from mlperf_suite.submission.system_description import describe_machine, different_machine
 from mlperf_suite.submission.texts import (
     REPLAY_NOTICE,
@@ -52,15 +61,6 @@ _FOR_A_PERSON = frozenset({"system_fields", "measurements"})
 """Rules about fields that only a person can fill in: a tree is built without them, and the report
 lists what is missing."""
 _SUBMITTER = re.compile(r"[A-Za-z0-9][\w.+-]*")
-
-
-class RefusedError(SuiteError):
-    """Results that cannot be submitted; `reasons` has one line each."""
-
-    def __init__(self, reasons: Sequence[str]) -> None:
-        self.reasons = tuple(reasons)
-        count = f", for {len(self.reasons)} reasons" if len(self.reasons) > 1 else ""
-        super().__init__(f"refused{count}: {'; '.join(self.reasons)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ def _system(
     request: SubmissionRequest, runs: Sequence[SuiteRun], here: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The system's description; fields that the submission determines are added if absent."""
-    categories = sorted({run.category for run in runs})
+    categories = sorted({run.benchmark.category for run in runs})
     determined = {
         "submitter": request.submitter,
         "division": request.division,
@@ -303,21 +303,20 @@ class _Tree:
 
     def write_result(self, result: _Result, measurements_of_user: Mapping[str, Any]) -> None:
         run = result.main
-        notice = self._notice
         results = self._place("results", run)
-        self._write_accuracy(result.runs["accuracy"], results / "accuracy", notice)
+        self._write_accuracy(result.runs["accuracy"], results / "accuracy")
         _copy_logs(run.logs("performance"), results / "performance" / "run_1")
         if result.session is not None:
-            copy_session(result.session, results / "performance")
+            _copy_session(result.session, results / "performance")
         for audit in run.benchmark.audits:
             if audit.mode in result.runs:
-                self._write_audit(result.runs[audit.mode], audit, notice)
-        folder = self._place("measurements", run)
-        self._write_measurements(run, folder, measurements_of_user, notice)
+                self._write_audit(result.runs[audit.mode], audit)
+        self._write_measurements(run, measurements_of_user)
         code = "src" if self._layout == "v6" else "code"
-        _write_text(self._home / code / run.benchmark.id / "README.md", source_readme(run, notice))
+        readme_of_code = source_readme(run, self._notice)
+        _write_text(self._home / code / run.benchmark.id / "README.md", readme_of_code)
 
-    def _write_accuracy(self, run: SuiteRun, folder: Path, notice: str) -> None:
+    def _write_accuracy(self, run: SuiteRun, folder: Path) -> None:
         logs = run.logs("accuracy")
         _copy_logs(logs, folder)
         log = logs / ACCURACY
@@ -328,36 +327,46 @@ class _Tree:
         if absent:
             raise RefusedError([f"{logs}: {', '.join(absent)} not among the scores"])
         scores = {name: all_scores[name] for name in names}
-        text = accuracy_txt(scores, run.benchmark.counted_as, file_sha256(log), notice)
+        text = accuracy_txt(scores, run.benchmark.counted_as, file_sha256(log), self._notice)
         _write_text(folder / ACCURACY_TXT, text)
 
-    def _write_audit(self, run: SuiteRun, audit: Audit, notice: str) -> None:
+    def _write_audit(self, run: SuiteRun, audit: Audit) -> None:
         logs, folder = run.logs(audit.mode), self._place("compliance", run) / audit.name
         _copy_logs(logs, folder / "performance" / "run_1")
         (folder / "accuracy").mkdir(parents=True, exist_ok=True)
         shutil.copyfile(logs / ACCURACY, folder / "accuracy" / ACCURACY)
         verdicts = _read_json(logs.parent / "verdicts.json")
         scores = read_scores(logs, run.workload.scorer) if audit.least_score else {}
-        text = verified_text(audit, verdicts, scores, notice)
+        text = verified_text(audit, verdicts, scores, self._notice)
         _write_text(folder / audit.verified_in, text)
 
-    def _write_measurements(
-        self, run: SuiteRun, folder: Path, measurements_of_user: Mapping[str, Any], notice: str
-    ) -> None:
-        content = measurements(run, measurements_of_user, notice)
+    def _write_measurements(self, run: SuiteRun, measurements_of_user: Mapping[str, Any]) -> None:
+        folder = self._place("measurements", run)
+        content = measurements(run, measurements_of_user, self._notice)
         name = "measurements.json"
         if self._layout == "v5":
             name = f"{self.system}_{run.implementation}_{run.scenario.name}.json"
         self._write_json(folder / name, content, missing_measurements(content))
         conf = (run.logs("performance") / "user.conf").read_text(encoding="utf-8")
-        _write_text(folder / "user.conf", user_conf(conf, notice))
-        _write_text(folder / "README.md", readme(run, notice))
+        _write_text(folder / "user.conf", user_conf(conf, self._notice))
+        _write_text(folder / "README.md", readme(run, self._notice))
 
 
 def _copy_logs(logs: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name in (DETAIL, SUMMARY):
         shutil.copyfile(logs / name, folder / name)
+
+
+def _copy_session(session: Path, performance: Path) -> None:
+    """Copy a session's files to their places, the same in every round (POWER_DIR_PATH of the
+    official checker). Files that no rule requires are left out; the rules report missing ones."""
+    paths = [f"{POWER}/{name}" for name in sorted(POWER_FILES)]
+    paths += [f"{RANGING}/{name}" for name in sorted(RUN_FILES)]
+    for path in (*paths, f"{TESTING}/{SPL}"):
+        (performance / path).parent.mkdir(parents=True, exist_ok=True)
+        if (session / path).is_file():
+            shutil.copyfile(session / path, performance / path)
 
 
 def _write_text(path: Path, text: str) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.benchmarks.definition import Benchmark, Category, Scenario, Workload
+from mlperf_suite.benchmarks.definition import Benchmark, Scenario, Workload
 from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.engines.stand_in import REPLAY
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
-from mlperf_suite.loadgen.logs import DETAIL
+from mlperf_suite.loadgen.logs import DETAIL, SUMMARY
 from mlperf_suite.results.comparability import Identity, differences, identity_of, machine_of
 from mlperf_suite.results.run_folder import (
     ENDED,
@@ -33,6 +33,7 @@ from mlperf_suite.rules.facts import (
     find_speculation,
     gives_text_alone,
 )
+from mlperf_suite.rules.power_measurement import POWER, RANGING, TESTING
 
 MODE_FOLDERS: Mapping[Mode, str] = {
     "accuracy": "Accuracy",
@@ -59,7 +60,6 @@ class SuiteRun:
 
     @property
     def meta(self) -> Meta:
-        """What was run, and its status."""
         return self.summary.meta
 
     @property
@@ -68,10 +68,6 @@ class SuiteRun:
         return tuple(
             m for m, name in MODE_FOLDERS.items() if (self.folder / name / DETAIL).is_file()
         )
-
-    @property
-    def category(self) -> Category:
-        return self.benchmark.category
 
     @property
     def system(self) -> Mapping[str, Any]:
@@ -85,11 +81,6 @@ class SuiteRun:
     @property
     def identity(self) -> Identity:
         return identity_of(self.config, self.summary)
-
-    @property
-    def engine_settings(self) -> Mapping[str, Any]:
-        """The settings that the engine actually used, including those it chose itself."""
-        return {"max_model_len": self.engine.max_model_len, **self.engine.settings}
 
     @property
     def engine_args(self) -> Mapping[str, Any]:
@@ -121,11 +112,8 @@ class SuiteRun:
     def machines(self) -> list[Mapping[str, Any]]:
         """The machines that its engines ran on; empty for one engine in the suite's own process."""
         machines = self.engine.settings.get("machines")
-        return (
-            [machine for machine in machines if isinstance(machine, dict)]
-            if isinstance(machines, list)
-            else []
-        )
+        rows = machines if isinstance(machines, list) else []
+        return [machine for machine in rows if isinstance(machine, dict)]
 
     @property
     def implementation(self) -> str:
@@ -243,8 +231,63 @@ def refusals_of_systems(runs: Sequence[SuiteRun]) -> list[str]:
     """The differences between the runs' machines or software; a tree describes one system."""
     reasons = []
     for run in runs[1:]:
-        first = runs[0]
-        if facts := differences(machine_of(first.system), machine_of(run.system)):
+        if facts := differences(machine_of(runs[0].system), machine_of(run.system)):
             words = "; ".join(f"{fact.name} {fact.first} and {fact.second}" for fact in facts)
-            reasons.append(f"{run}: a different system from that of {first}: {words}")
+            reasons.append(f"{run}: a different system from that of {runs[0]}: {words}")
     return reasons
+
+
+# PTDaemon's sessions
+
+
+def find_sessions(folder: Path) -> list[Path]:
+    """The sessions of PTDaemon's client in a folder: the folder itself, or those directly below it.
+
+    Raises UsageError if there is none.
+    """
+    try:
+        below = sorted(path for path in folder.iterdir() if (path / POWER).is_dir())
+    except OSError as error:
+        raise UsageError(f"--power {folder}: {error.strerror}") from error
+    sessions = [folder] if (folder / POWER).is_dir() else below
+    if not sessions:
+        raise UsageError(
+            f"--power {folder}: no session of PTDaemon's client in it, which has the folders "
+            f"{POWER}/, {RANGING}/ and {TESTING}/"
+        )
+    return sessions
+
+
+def match_sessions(
+    sessions: Sequence[Path], logs: Mapping[str, Path]
+) -> tuple[dict[str, Path], list[str]]:
+    """The session of each result, and a line for each session without a result or with a taken one.
+
+    `logs`: by result, the folder of its performance run. A session belongs to the run with the same
+    logs, byte for byte.
+    """
+    session_of: dict[str, Path] = {}
+    reasons = []
+    for session in sessions:
+        own = _log_bytes(session / TESTING)
+        of = [name for name, folder in logs.items() if own and own == _log_bytes(folder)]
+        if not of:
+            reasons.append(
+                f"{session}: its {TESTING}/ is the performance run of none of the results "
+                f"({DETAIL} or {SUMMARY} is another, or is not there)"
+            )
+        for name in of:
+            if name in session_of:
+                reasons.append(
+                    f"{session}: {name} has {session_of[name]} already; choose one of them"
+                )
+            session_of.setdefault(name, session)
+    return session_of, reasons
+
+
+def _log_bytes(folder: Path) -> list[bytes]:
+    """The logs that tell one LoadGen run from another; empty if one cannot be read."""
+    try:
+        return [(folder / name).read_bytes() for name in (DETAIL, SUMMARY)]
+    except OSError:
+        return []

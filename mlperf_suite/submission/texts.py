@@ -153,13 +153,13 @@ def missing_measurements(says: Mapping[str, Any]) -> list[str]:
 def readme(run: SuiteRun, notice: str) -> str:
     """The scenario's README.md: what was run, with what, and how to run it again."""
     settings, engine, system = run.settings, run.engine, run.system
-    arguments, in_fact = run.engine_args, run.engine_settings
+    arguments, in_fact = run.engine_args, engine.settings
     tensor_parallel_size = in_fact.get("tensor_parallel_size", settings.get("tensor_parallel_size"))
     facts = {
-        "benchmark": f"{run.benchmark.id}, {run.scenario.name}, {run.category}",
+        "benchmark": f"{run.benchmark.id}, {run.scenario.name}, {run.benchmark.category}",
         "round": settings.get("round"),
         "model": _model(run),
-        "data set": f"{_dataset(run)}",
+        "data set": _dataset(run),
         "engine": f"{engine.name} {engine.version}",
         "precision": in_fact.get("dtype") or settings.get("precision") or "not known",
         "tensor parallel size": tensor_parallel_size or "not known",
