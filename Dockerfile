@@ -23,8 +23,9 @@ WORKDIR /app
 
 # The packages, made anew only where the locks change; no wheel stays in the layer.
 COPY requirements requirements
-COPY scripts/set_up.sh scripts/check_machine.py scripts/
-RUN PIP_NO_CACHE_DIR=1 scripts/set_up.sh packages
+COPY scripts/set_up.sh scripts/set_up_ray.sh scripts/check_machine.py scripts/
+RUN PIP_NO_CACHE_DIR=1 scripts/set_up.sh packages \
+ && PIP_NO_CACHE_DIR=1 scripts/set_up_ray.sh
 
 # The embedded model and NLTK's data, below the code as well.
 COPY mlperf_suite/__init__.py mlperf_suite/assets.py mlperf_suite/errors.py mlperf_suite/secrets.py mlperf_suite/
