@@ -20,7 +20,7 @@ from typing import Any
 
 from mlperf_suite.benchmarks.catalog import default_benchmarks
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.protocol import Listener, Request
+from mlperf_suite.engines.protocol import Listener, RequestList
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import EngineError
 from mlperf_suite.session.inputs import Inputs
@@ -59,12 +59,7 @@ class VaryingEngine(StandInEngine):
         return first_at, first_at + 13 if slow else last_at
 
     def submit(
-        self,
-        requests: Sequence[Request],
-        generation: Generation,
-        listener: Listener,
-        *,
-        stream: bool,
+        self, requests: RequestList, generation: Generation, listener: Listener, *, stream: bool
     ) -> None:
         self.delays = Delays(rest_s=self._delays[0])
         super().submit(requests, generation, listener, stream=stream)

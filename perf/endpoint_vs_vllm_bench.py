@@ -20,7 +20,7 @@ import numpy as np
 from meta_tests.servers.local_servers import LocalServer, vllm_server
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
-from mlperf_suite.engines.protocol import Listener, Request
+from mlperf_suite.engines.protocol import Listener, RequestList
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.loadgen.timeline import Timeline
 from perf.embedded_engine import (
@@ -51,12 +51,7 @@ class _Noting(StandInEngine):
         super().__init__(Delays(), lambda _: [0])
 
     def submit(
-        self,
-        requests: Sequence[Request],
-        generation: Generation,
-        listener: Listener,
-        *,
-        stream: bool,
+        self, requests: RequestList, generation: Generation, listener: Listener, *, stream: bool
     ) -> None:
         now = time.monotonic()
         self.sent += [Sent(now, request.prompt_token_ids) for request in requests]

@@ -15,7 +15,7 @@ import numpy as np
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS
-from mlperf_suite.engines.protocol import Engine, EngineDescription, Listener, Request
+from mlperf_suite.engines.protocol import Engine, EngineDescription, Listener, Request, RequestList
 from mlperf_suite.errors import RunError
 from mlperf_suite.loadgen import runner
 from mlperf_suite.loadgen.load_plan import LoadPlan, Shortened, plan_run
@@ -93,12 +93,7 @@ class InstantEngine:
         self._thread.start()
 
     def submit(
-        self,
-        requests: Sequence[Request],
-        generation: Generation,
-        listener: Listener,
-        *,
-        stream: bool,
+        self, requests: RequestList, generation: Generation, listener: Listener, *, stream: bool
     ) -> None:
         if self._in_call:
             _answer(listener, requests, stream)

@@ -29,6 +29,7 @@ from mlperf_suite.engines.protocol import (
     EngineTrace,
     Listener,
     Request,
+    RequestList,
     Steps,
 )
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
@@ -103,12 +104,7 @@ class ScriptedEngine:
         self.aborted = False
 
     def submit(
-        self,
-        requests: Sequence[Request],
-        generation: Generation,
-        listener: Listener,
-        *,
-        stream: bool,
+        self, requests: RequestList, generation: Generation, listener: Listener, *, stream: bool
     ) -> None:
         threading.Thread(target=self._script, args=(list(requests), listener)).start()
 

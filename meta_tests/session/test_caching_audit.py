@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.protocol import EngineDescription, Listener, Request
+from mlperf_suite.engines.protocol import EngineDescription, Listener, RequestList
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.load_plan import CACHING
@@ -56,12 +56,7 @@ class ComputingEngine(StandInEngine):
         return EngineDescription("stand-in engine", "1", "computing", True, 8192)
 
     def submit(
-        self,
-        requests: Sequence[Request],
-        generation: Generation,
-        listener: Listener,
-        *,
-        stream: bool,
+        self, requests: RequestList, generation: Generation, listener: Listener, *, stream: bool
     ) -> None:
         prompts = [tuple(request.prompt_token_ids) for request in requests]
         self.batches.append(prompts)

@@ -24,7 +24,7 @@ from mlperf_suite.engines.protocol import (
     Likelihood,
     Listener,
     RemoteRun,
-    Request,
+    RequestList,
     Score,
     ScoreRequest,
 )
@@ -79,12 +79,7 @@ class ScriptedEngine(StandInEngine):
             raise EngineDiedError("died as told")
 
     def submit(
-        self,
-        requests: Sequence[Request],
-        generation: Generation,
-        listener: Listener,
-        *,
-        stream: bool,
+        self, requests: RequestList, generation: Generation, listener: Listener, *, stream: bool
     ) -> None:
         self.batch_sizes.append(len(requests))
         super().submit(requests, generation, listener, stream=stream)

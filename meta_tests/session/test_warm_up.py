@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mlperf_suite.benchmarks.definition import Generation, Scenario
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
-from mlperf_suite.engines.protocol import Listener, Request, Tokens
+from mlperf_suite.engines.protocol import Listener, RequestList, Tokens
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import EngineError
 from mlperf_suite.session.preparation import warm_up, warm_up_prompts
@@ -36,12 +36,7 @@ class Recording(StandInEngine):
         self._answered = 0
 
     def submit(
-        self,
-        requests: Sequence[Request],
-        generation: Generation,
-        listener: Listener,
-        *,
-        stream: bool,
+        self, requests: RequestList, generation: Generation, listener: Listener, *, stream: bool
     ) -> None:
         self.batches.append([list(r.prompt_token_ids) for r in requests])
         self.streamed.append(stream)

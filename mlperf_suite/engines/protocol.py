@@ -127,6 +127,7 @@ class Request:
     sample: int | None = None
 
 
+RequestList = Sequence[Request]
 Tokens = tuple[int, Sequence[int]]
 """A request's tag and token ids of its answer."""
 
@@ -162,12 +163,7 @@ class Engine(Protocol):
         """Whether it can still answer."""
 
     def submit(
-        self,
-        requests: Sequence[Request],
-        generation: Generation,
-        listener: Listener,
-        *,
-        stream: bool,
+        self, requests: RequestList, generation: Generation, listener: Listener, *, stream: bool
     ) -> None:
         """Queue requests and return at once; may be called from any thread.
 

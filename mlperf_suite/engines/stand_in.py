@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.protocol import EngineDescription, Listener, Request
+from mlperf_suite.engines.protocol import EngineDescription, Listener, RequestList
 from mlperf_suite.errors import EngineDiedError, EngineError
 
 AnswerOf = Callable[[Sequence[int]], Sequence[int]]
@@ -73,12 +73,7 @@ class StandInEngine:
         return not (self._closed or self._died)
 
     def submit(
-        self,
-        requests: Sequence[Request],
-        generation: Generation,
-        listener: Listener,
-        *,
-        stream: bool,
+        self, requests: RequestList, generation: Generation, listener: Listener, *, stream: bool
     ) -> None:
         now = time.monotonic()
         with self._changed:

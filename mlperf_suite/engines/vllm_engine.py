@@ -34,6 +34,7 @@ from mlperf_suite.engines.protocol import (
     Listener,
     Marks,
     Request,
+    RequestList,
     Score,
     ScoreRequest,
     Steps,
@@ -149,12 +150,7 @@ class VllmEngine:
         return self._llm is not None and not self._llm.errored
 
     def submit(
-        self,
-        requests: Sequence[Request],
-        generation: Generation,
-        listener: Listener,
-        *,
-        stream: bool,
+        self, requests: RequestList, generation: Generation, listener: Listener, *, stream: bool
     ) -> None:
         params = {
             stop: _sampling_params(generation, stream, stop) for stop in {r.stop for r in requests}
@@ -211,34 +207,27 @@ class VllmEngine:
                 outcome = error
             outcomes.put((request.tag, outcome))
 
-        watch, answers = Watch(self, self._config.silence_s), 0
-
-        def next_answer() -> tuple[int, Score]:
-            nonlocal answers
-            while True:
-                with contextlib.suppress(queue.Empty):
-                    tag, outcome = outcomes.get(timeout=min(LOOK_S, self._config.silence_s))
+        watch, answers, outstanding = Watch(self, self._config.silence_s), 0, 0
+        try:
+            for request in itertools.chain(requests, [None]):
+                most = _SCORED_AT_ONCE - 1 if request is not None else 0
+                while outstanding > most or not outcomes.empty():
+                    try:
+                        tag, outcome = outcomes.get(timeout=min(LOOK_S, self._config.silence_s))
+                    except queue.Empty:
+                        if hangs := watch.hangs(answers, outstanding, "requests"):
+                            watch.end()
+                            raise EngineDiedError(f"{hangs} ({self._see_log})") from None
+                        continue
                     if isinstance(outcome, Exception):
                         raise self._explained(outcome) from outcome
-                    answers += 1
-                    return tag, outcome
-                hangs = watch.hangs(answers, outstanding, "requests")
-                if hangs:
-                    watch.end()
-                    raise EngineDiedError(f"{hangs} ({self._see_log})")
-
-        outstanding = 0
-        try:
-            for request in requests:
-                while outstanding >= _SCORED_AT_ONCE or not outcomes.empty():
-                    yield next_answer()
-                    outstanding -= 1
-                future = asyncio.run_coroutine_threadsafe(answer(request), self._loop)
-                futures.add(future)
-                future.add_done_callback(futures.discard)
-                outstanding += 1
-            for _ in range(outstanding):
-                yield next_answer()
+                    answers, outstanding = answers + 1, outstanding - 1
+                    yield tag, outcome
+                if request is not None:
+                    future = asyncio.run_coroutine_threadsafe(answer(request), self._loop)
+                    futures.add(future)
+                    future.add_done_callback(futures.discard)
+                    outstanding += 1
         finally:
             for future in list(futures):
                 future.cancel()

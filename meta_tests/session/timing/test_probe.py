@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.protocol import EngineDescription, EngineTrace, Listener, Request, Steps
+from mlperf_suite.engines.protocol import (
+    EngineDescription,
+    EngineTrace,
+    Listener,
+    Request,
+    RequestList,
+    Steps,
+)
 from mlperf_suite.session.timing import probe as probe_module
 from mlperf_suite.session.timing.probe import Speed, fit_step, probe
 
@@ -36,12 +42,7 @@ class Clocked:
         self.batches: list[tuple[int, int]] = []
 
     def submit(
-        self,
-        requests: Sequence[Request],
-        generation: Generation,
-        listener: Listener,
-        *,
-        stream: bool,
+        self, requests: RequestList, generation: Generation, listener: Listener, *, stream: bool
     ) -> None:
         tokens = generation.max_new_tokens
         assert generation.min_new_tokens == tokens or not stream

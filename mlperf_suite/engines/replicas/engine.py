@@ -7,10 +7,10 @@ system.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import queue
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -37,7 +37,7 @@ from mlperf_suite.engines.protocol import (
     EngineTrace,
     Listener,
     ReplicasRun,
-    Request,
+    RequestList,
     Score,
     ScoreRequest,
 )
@@ -353,12 +353,7 @@ class OneReplica:
         return self._engine.alive
 
     def submit(
-        self,
-        requests: Sequence[Request],
-        generation: Generation,
-        listener: Listener,
-        *,
-        stream: bool,
+        self, requests: RequestList, generation: Generation, listener: Listener, *, stream: bool
     ) -> None:
         self._engine.submit(requests, generation, listener, stream=stream, place=self._number)
 
@@ -387,41 +382,34 @@ class ScoringReplicaEngine(ReplicaEngine):
 
     def score(self, requests: Iterable[ScoreRequest]) -> Iterator[tuple[int, Score]]:
         """Yield each request's tag and score as they come; see `ScoringEngine`."""
-        replies: deque[tuple[int, int, Reply | EngineError]] = deque()
-        changed = threading.Condition()
+        replies: queue.SimpleQueue[tuple[int, int, Reply | EngineError]] = queue.SimpleQueue()
         outstanding = [0] * len(self._seats)
         target, in_a_row = 0, 0
 
         def keep(tag: int, replica: int, reply: Reply | EngineError) -> None:
-            with changed:
-                replies.append((tag, replica, reply))
-                changed.notify()
+            replies.put((tag, replica, reply))
 
-        def next_score() -> tuple[int, Score]:
-            with changed:
-                while not replies:
-                    changed.wait()
-                tag, replica, reply = replies.popleft()
-            outstanding[replica] -= 1
-            if isinstance(reply, EngineError):
-                raise reply
-            assert isinstance(reply, ScoreReply)
-            return tag, reply.score
-
-        for request in requests:
-            while replies or min(outstanding) >= _SCORED_AT_ONCE:
-                yield next_score()
-            if in_a_row >= _SCORED_IN_A_ROW or outstanding[target] >= _SCORED_AT_ONCE:
-                target, in_a_row = outstanding.index(min(outstanding)), 0
-            in_a_row += 1
-            outstanding[target] += 1
-            question = partial(_score_question, request)
-            self._ask(target, target, question, partial(keep, request.tag, target))
-        for link in self._links:
-            with contextlib.suppress(OSError):
-                link.send(EndScores())
-        while any(outstanding):
-            yield next_score()
+        for request in itertools.chain(requests, [None]):
+            if request is None:
+                for link in self._links:
+                    with contextlib.suppress(OSError):
+                        link.send(EndScores())
+            while not replies.empty() or (
+                any(outstanding) if request is None else min(outstanding) >= _SCORED_AT_ONCE
+            ):
+                tag, replica, reply = replies.get()
+                outstanding[replica] -= 1
+                if isinstance(reply, EngineError):
+                    raise reply
+                assert isinstance(reply, ScoreReply)
+                yield tag, reply.score
+            if request is not None:
+                if in_a_row >= _SCORED_IN_A_ROW or outstanding[target] >= _SCORED_AT_ONCE:
+                    target, in_a_row = outstanding.index(min(outstanding)), 0
+                in_a_row += 1
+                outstanding[target] += 1
+                question = partial(_score_question, request)
+                self._ask(target, target, question, partial(keep, request.tag, target))
 
 
 def _score_question(request: ScoreRequest, number: int) -> AskScore:
