@@ -19,7 +19,7 @@ from meta_tests.tampering.power import DAMAGES, facts_of, own
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.judging.files import read_power
+from mlperf_suite.judging.tree import read_power
 from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.rules import judge
 from mlperf_suite.rules.power_measurement import power_figures

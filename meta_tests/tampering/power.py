@@ -26,7 +26,7 @@ from meta_tests.tampering.edits import (
 )
 from meta_tests.tampering.verdicts import CHECKER
 from mlperf_suite.benchmarks.definition import Scenario
-from mlperf_suite.judging.files import read_power
+from mlperf_suite.judging.tree import read_power
 from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.rules import judge
 from mlperf_suite.rules.power_measurement import PowerFacts, power_figures

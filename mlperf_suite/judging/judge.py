@@ -2,19 +2,51 @@
 
 A folder is a submission tree (either layout, closed and open), loose LoadGen logs, or results of
 this suite. Missing or damaged files become verdicts; nothing here raises for them.
+
+Of loose logs, benchmark and scenario come from the suite's own summary beside the logs, or else
+from the logs, or else from the folder names; the mode from the log or a folder named after an
+audit.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mlperf_suite.benchmarks.audits import TEST06, Mode
+from mlperf_suite.benchmarks.catalog import BENCHMARKS, find_benchmark
+from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario, Workload
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
-from mlperf_suite.judging.loose_logs import judge_loose
-from mlperf_suite.judging.submissions import judge_idle, judge_submission
-from mlperf_suite.judging.tree import find_runs
-from mlperf_suite.judging.verdict_group import VerdictGroup
+from mlperf_suite.judging.submissions import ACCURACY_TXT, judge_idle, judge_submission
+from mlperf_suite.judging.tree import (
+    Tree,
+    find_runs,
+    read_json,
+    read_not_judged,
+    read_scores,
+    read_text,
+)
+from mlperf_suite.judging.verdict_group import (
+    VerdictGroup,
+    name_of,
+    round_of,
+    scenario_of,
+    verdict_group,
+)
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES, MODES, TEST_MODES
+from mlperf_suite.loadgen.logs import AccuracyLog, DetailLog, RunLogs, read_logs
+from mlperf_suite.results.run_folder import read_summary
+from mlperf_suite.results.schema import PROFILED, Meta, Summary
+from mlperf_suite.rules import accuracy_verdict, judge
+from mlperf_suite.rules.accuracy_files import parse_accuracy_txt
+from mlperf_suite.rules.facts import AnswerTokens, RunFacts, find_reference
+from mlperf_suite.rules.submission_rules import BenchmarkFacts
+from mlperf_suite.rules.verdict import in_words, set_aside
 
 __all__ = ["VerdictGroup", "judge_folder"]
+
+_UNSCORED = "no accuracy.txt beside the log"
 
 
 def judge_folder(
@@ -32,4 +64,232 @@ def judge_folder(
         benchmarks = [b for b in tree.benchmarks if b.submission == submission]
         judged += judge_submission(submission, benchmarks, round_, high_accuracy)
     judged += [judge_idle(path, round_ or ROUNDS[DEFAULT_ROUND]) for path in tree.idle_systems]
-    return judged + judge_loose(tree, round_, high_accuracy)
+    return judged + _judge_loose(tree, round_, high_accuracy)
+
+
+@dataclass(frozen=True, slots=True)
+class _LooseRun:
+    """A folder of logs outside any submission, with what its logs and names identify.
+
+    `names`: the names of its folders up to the requested one, the logs' own first. Folders above
+    that one only show where the logs are kept.
+    """
+
+    folder: Path
+    names: tuple[str, ...]
+    logs: RunLogs
+    mode: Mode
+    benchmark: Benchmark | None
+    scenario: Scenario | None
+    meta: Meta
+
+
+def _judge_loose(tree: Tree, round_: Round | None, high_accuracy: bool) -> list[VerdictGroup]:
+    runs = [_loose_run(tree.root, folder) for folder in tree.log_folders]
+    passed = [
+        (run, accuracy_verdict(judge(facts)))
+        for run in runs
+        if run.mode == "accuracy" and (facts := _loose_facts(run, round_, high_accuracy))
+    ]
+    return [_judge_loose_run(tree.root, run, passed, round_, high_accuracy) for run in runs]
+
+
+def _judge_loose_run(
+    root: Path,
+    run: _LooseRun,
+    passed: Iterable[tuple[_LooseRun, bool | None]],
+    round_: Round | None,
+    high_accuracy: bool,
+) -> VerdictGroup:
+    parts = run.folder.relative_to(root).parts or (root.name,)
+    name = name_of("", *parts)
+    parents = {run.folder.parent, run.folder.parent.parent}
+    beside = [
+        (verdict, _answer_tokens(accuracy.logs.accuracy))
+        for accuracy, verdict in passed
+        if accuracy.folder.parent in parents
+        and (accuracy.benchmark, accuracy.scenario) == (run.benchmark, run.scenario)
+    ]
+    accuracy_passed, tokens = beside[0] if len(beside) == 1 else (None, None)
+    facts = _loose_facts(run, round_, high_accuracy, accuracy_passed)
+    if facts is None:
+        return _judge_unknown(name, run, round_)
+    facts = replace(facts, accuracy_tokens=tokens)
+    verdicts = judge(facts)
+    if run.meta.profiler is not None:
+        verdicts = set_aside(verdicts, PROFILED)
+    groups = [(run.mode, verdicts)]
+    return verdict_group(name, facts.round, groups, facts.benchmark, facts.scenario)
+
+
+def _answer_tokens(log: AccuracyLog) -> AnswerTokens | None:
+    """The answer lengths in an accuracy log; None if it has no answers."""
+    return AnswerTokens.of([sample.token_count or len(sample.token_ids) for sample in log.samples])
+
+
+def _judge_unknown(name: str, run: _LooseRun, round_: Round | None) -> VerdictGroup:
+    """Judge logs whose benchmark or scenario cannot be identified."""
+    detail = run.logs.detail
+    samples, scenario = detail["qsl_reported_total_count"], detail["effective_scenario"]
+    description = f"logs of {in_words(samples)} samples, scenario {in_words(scenario)}"
+    of_run = round_ or round_of(detail) or ROUNDS[DEFAULT_ROUND]
+    benchmark = run.benchmark.id if run.benchmark else description
+    # LoadGen has no Interactive scenario: its bare name would be mistaken for the benchmark's.
+    scenarios = (f"{in_words(scenario)} in the log",)
+    facts = BenchmarkFacts(benchmark, run.benchmark, "closed", of_run, scenarios, False)
+    failures = [v for v in judge(facts) if v.status == "failed"]
+    return verdict_group(name, of_run, [("", failures)])
+
+
+def _loose_run(root: Path, folder: Path) -> _LooseRun:
+    logs = read_logs(folder)
+    names = tuple(reversed((root.name, *folder.relative_to(root).parts)))
+    meta = _suites_meta(root, folder)
+    benchmark = _loose_benchmark(names, logs.detail, meta)
+    scenario = _loose_scenario(names, logs.detail, meta, benchmark)
+    mode = _loose_mode(names, logs.detail)
+    return _LooseRun(folder, names, logs, mode, benchmark, scenario, meta)
+
+
+def _suites_meta(root: Path, folder: Path) -> Meta:
+    """The run's metadata in this suite's summary.json above it; empty if there is none.
+
+    In a result folder, logs are in Performance, or in Performance/repeat_2 or Compliance/TEST06.
+    """
+    near = [path for path in folder.parents[:2] if path.is_relative_to(root.parent)]
+    summaries = (summary for path in near if (summary := read_summary(path)))
+    return next(summaries, Summary()).meta
+
+
+def _loose_mode(names: tuple[str, ...], detail: DetailLog) -> Mode:
+    """The mode of a run: an audit by folder name or settings, else the log's, else the folder's.
+
+    A folder named TEST06 holds an audit even if its settings did not take effect: a rule reports
+    that.
+    """
+    for mode in AUDIT_MODES:
+        if mode.upper() in names or _has_settings_of(mode, detail):
+            return mode
+    seed = "effective_accuracy_log_rng_seed"
+    if detail[seed] == TEST06.effective[seed]:
+        return "test06"
+    if detail["effective_test_mode"] is None:
+        return "accuracy" if names[0].lower().startswith("acc") else "performance"
+    return "accuracy" if detail["effective_test_mode"] == TEST_MODES["accuracy"] else "performance"
+
+
+def _has_settings_of(mode: Mode, detail: DetailLog) -> bool:
+    """Whether the log shows the settings of an audit of that name, of any benchmark."""
+    audits = (audit for b in BENCHMARKS.values() if (audit := b.audit(mode)))
+    of_log = round_of(detail)
+    name = of_log.name if of_log else None
+    return any(not audit.differences(detail.values, name) for audit in audits)
+
+
+def _loose_benchmark(names: tuple[str, ...], detail: DetailLog, meta: Meta) -> Benchmark | None:
+    """The benchmark in the summary, else the one with the log's number of samples.
+
+    A folder's name decides if several benchmarks have that number, or none.
+    """
+    if own_benchmark := find_benchmark(meta.benchmark or ""):
+        return own_benchmark
+    samples = detail.number("qsl_reported_total_count")
+    by_count = [b for b in BENCHMARKS.values() if samples in {b.samples_of(m) for m in MODES}]
+    by_name = [b for name in names if (b := find_benchmark(name))]
+    by_both = [b for b in by_name if b in by_count]
+    return next(iter(by_both or by_count or by_name), None)
+
+
+def _loose_scenario(
+    names: tuple[str, ...], detail: DetailLog, meta: Meta, benchmark: Benchmark | None
+) -> Scenario | None:
+    """The scenario in the summary, else LoadGen's; a folder's name if the log has none.
+
+    LoadGen has one scenario for Server and Interactive: their limits tell them apart, or else a
+    folder's name.
+    """
+    if benchmark is None:
+        return None
+    if own_scenario := scenario_of(benchmark, meta.scenario or ""):
+        return own_scenario
+    by_name = [s for name in names if (s := scenario_of(benchmark, name))]
+    logged = detail["effective_scenario"]
+    if logged is None:
+        return next(iter(by_name), None)
+    fitting = [s for s in benchmark.scenarios if s.loadgen_scenario == logged]
+    limit_ms = detail.milliseconds("requested_server_ttft_latency")
+    same_limit = [s for s in fitting if s.limits and s.limits.ttft_ms == limit_ms]
+    by_both = [s for s in by_name if s in fitting]
+    return next(iter(same_limit or by_both or fitting), None)
+
+
+def _loose_facts(
+    run: _LooseRun, round_: Round | None, high_accuracy: bool, accuracy_passed: bool | None = None
+) -> RunFacts | None:
+    if run.benchmark is None or run.scenario is None:
+        return None
+    scores = _loose_scores(run.folder, run.benchmark)
+    reference, unreferenced = _loose_reference(run, run.benchmark, scores or {})
+    smoke = run.meta.profile == "smoke"
+    own_round = ROUNDS.get(run.meta.round or "")
+    return RunFacts(
+        run.benchmark,
+        run.scenario,
+        run.mode,
+        round_ or own_round or round_of(run.logs.detail) or ROUNDS[DEFAULT_ROUND],
+        run.logs,
+        smoke=smoke,
+        scores=scores,
+        figures_not_judged=_not_judged(run.folder, run.benchmark),
+        unscored="" if scores is not None else _UNSCORED,
+        reference=reference,
+        unreferenced=unreferenced,
+        high_accuracy=high_accuracy,
+        accuracy_passed=accuracy_passed,
+        division="open" if "open" in run.names else "closed",
+        eos_token_ids=None if smoke else run.benchmark.eos_token_ids,
+    )
+
+
+def _loose_scores(folder: Path, benchmark: Benchmark) -> dict[str, float] | None:
+    """The figures in accuracy.txt, or in this suite's own file; None if neither exists."""
+    text = read_text(folder / ACCURACY_TXT)
+    if text is not None:
+        return dict(parse_accuracy_txt(text).scores)
+    for workload in _workloads(benchmark):
+        if scores := read_scores(folder, workload.scorer):
+            return scores
+    return None
+
+
+def _not_judged(folder: Path, benchmark: Benchmark) -> dict[str, str]:
+    """The figures that this suite could not judge, and why; empty for logs of others."""
+    reasons = (read_not_judged(folder, workload.scorer) for workload in _workloads(benchmark))
+    return next(filter(None, reasons), {})
+
+
+def _workloads(benchmark: Benchmark) -> list[Workload]:
+    return [workload for workload in (benchmark.workload, benchmark.smoke) if workload is not None]
+
+
+def _loose_reference(
+    run: _LooseRun, benchmark: Benchmark, scores: Mapping[str, float]
+) -> tuple[ReferenceAccuracy | None, str]:
+    """The benchmark's reference; for a run of this suite, that of its model, data and answers."""
+    if run.meta.model is None:
+        return benchmark.reference, ""
+    model, dataset = run.meta.model, run.meta.dataset or ""
+    answers = scores.get("gen_num") or len(run.logs.accuracy.first_of_each())
+    config = read_json(Path(model) / "config.json").content
+    reference, why = None, f"no reference accuracy is known for the model {model}"
+    for workload in _workloads(benchmark):
+        if workload.is_model(model, config):
+            reference, why = find_reference(
+                workload,
+                model,
+                dataset,
+                int(answers),
+                model_config=config,
+                whole=benchmark.own_samples_of(run.mode),
+            )
+    return reference, why

@@ -12,14 +12,20 @@ from mlperf_suite.benchmarks.audits import Audit, Mode
 from mlperf_suite.benchmarks.catalog import find_benchmark
 from mlperf_suite.benchmarks.definition import Benchmark, Scenario
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
-from mlperf_suite.judging.files import read_json, read_power, read_text, size_of
-from mlperf_suite.judging.tree import BenchmarkPlace, Place
+from mlperf_suite.judging.tree import (
+    BenchmarkPlace,
+    Place,
+    read_json,
+    read_power,
+    read_text,
+    size_of,
+)
 from mlperf_suite.judging.verdict_group import (
     VerdictGroup,
-    group_of_runs,
     name_of,
     round_of,
     scenario_of,
+    verdict_group,
 )
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY, RunLogs, read_logs
@@ -79,8 +85,7 @@ def judge_idle(system: Path, round_: Round) -> VerdictGroup:
     """Judge a system that has a description and no result."""
     submission = system.parents[1]
     name = name_of(submission.parent.name, submission.name, system.stem)
-    verdicts = tuple(judge(SystemFacts(system.stem, has_results=False)))
-    return VerdictGroup(name, round_, None, None, verdicts, ("",) * len(verdicts))
+    return verdict_group(name, round_, [("", judge(SystemFacts(system.stem, has_results=False)))])
 
 
 def _model_mapping(submission: Path) -> dict[str, str]:
@@ -154,9 +159,8 @@ def _judge_benchmark(
     facts = BenchmarkFacts(
         place.benchmark, benchmark, place.division, round_, scenarios, place.whole
     )
-    verdicts = judge(facts)
     name = name_of(place.division, place.submitter, place.system, place.benchmark)
-    return VerdictGroup(name, round_, benchmark, None, tuple(verdicts), ("",) * len(verdicts))
+    return verdict_group(name, round_, [("", judge(facts))], benchmark)
 
 
 def _judge_result(
@@ -198,7 +202,7 @@ def _judge_result(
         if audit is not None:
             groups.append((mode, judge(_audit_facts(accuracy, place, audit, mode))))
     name = name_of(place.division, place.submitter, place.system, place.benchmark, place.scenario)
-    return group_of_runs(name, round_, benchmark, result.scenario, groups)
+    return verdict_group(name, round_, groups, benchmark, result.scenario)
 
 
 def _cut_log(place: Place) -> str | None:

@@ -38,17 +38,19 @@ class VerdictGroup:
         return [v.rule for v in self.verdicts if v.status == "failed"]
 
 
-def group_of_runs(
+def verdict_group(
     name: str,
     round_: Round,
-    benchmark: Benchmark,
-    scenario: Scenario,
     groups: Iterable[tuple[str, list[Verdict]]],
+    benchmark: Benchmark | None = None,
+    scenario: Scenario | None = None,
 ) -> VerdictGroup:
-    """Collect verdicts; `groups` has them by the mode of their run."""
+    """Collect verdicts; `groups` has them by the mode of their run, "" for none."""
     flat = [(mode, verdict) for mode, verdicts in groups for verdict in verdicts]
-    verdicts, modes = tuple(v for _, v in flat), tuple(mode for mode, _ in flat)
-    return VerdictGroup(name, round_, benchmark, scenario.name, verdicts, modes)
+    modes, verdicts = tuple(mode for mode, _ in flat), tuple(v for _, v in flat)
+    return VerdictGroup(
+        name, round_, benchmark, scenario.name if scenario else None, verdicts, modes
+    )
 
 
 def round_of(detail: DetailLog) -> Round | None:

@@ -18,9 +18,9 @@ from mlperf_suite.benchmarks.audits import Audit, Mode
 from mlperf_suite.benchmarks.definition import GEN_NUM
 from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.errors import RefusedError, UsageError
-from mlperf_suite.judging.files import read_scores
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.judging.submissions import ACCURACY_TXT
+from mlperf_suite.judging.tree import read_scores
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
 from mlperf_suite.results.run_folder import ENDED, file_sha256, write_json
