@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from meta_tests.made_runs import MadeRun, system_fields, write_run
-from mlperf_suite.__main__ import main
+from meta_tests.made_runs import MadeRun
+from meta_tests.submission.test_submission import Change, submit, system, write_result
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.hardware import describe_system
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.logs import ACCURACY
-from mlperf_suite.results.run_folder import RunFolder
 from mlperf_suite.rules import judge
 from mlperf_suite.submission.texts import accuracy_txt, verified_text
 
+__all__ = ["submit", "system"]
 GPT_OSS_120B, DEEPSEEK_R1 = BENCHMARKS["gpt-oss-120b"], BENCHMARKS["deepseek-r1"]
 EACH = pytest.mark.parametrize("row", BENCHMARKS.values(), ids=lambda row: row.id)
-Change = Callable[[dict[str, Any]], object]
 # The figures that the official submission checker looks for in accuracy.txt, by metric.
 OFFICIAL_FIGURE = {
     **{name: rf".*'{name}':\s+'?([\d.]+)'?.*" for name in ("rouge1", "rouge2", "rougeL")},
@@ -38,81 +34,14 @@ OFFICIAL_FIGURE = {
 }
 
 
-def scores_json(benchmark: Benchmark, count: int) -> dict[str, float]:
-    """The scorer's file of a run that scores what the reference does."""
-    scores = {
-        score.name if score.unit == "%" else f"run_{score.name}": float(score.value)
-        for score in benchmark.reference.scores
-    }
-    return scores | {"run_gen_num": count}
-
-
-def write_result(
-    results: Path,
-    benchmark: Benchmark,
-    scenario_name: str,
-    modes: tuple[Mode, ...],
-    *,
-    config: Change = lambda config: None,
-    summary: Change = lambda summary: None,
-) -> Path:
-    """A result folder of v6.1 as the suite leaves it after runs that obey every rule."""
-    scenario, round_ = benchmark.scenario(scenario_name), ROUNDS[benchmark.rounds[-1]]
-    workload = benchmark.workload
-    assert workload is not None
-    folder = RunFolder(results, benchmark.id, scenario.name, datetime(2026, 11, 22))
-    verdicts: list[dict[str, object]] = []
-    for mode in modes:
-        logs, run = folder.of_mode(mode), MadeRun(benchmark, scenario, mode, round_)
-        write_run(logs, run)
-        (logs / "user.conf").write_text("made up\n")
-        verdicts += [v.as_json() for v in judge(run.facts())] if benchmark.audit(mode) else []
-        run.answers = run.answers[:100]
-        (logs / ACCURACY).write_text(run.accuracy_json)
-        audit = benchmark.audit(mode)
-        if mode == "accuracy" or (audit is not None and audit.least_score):
-            scores = scores_json(benchmark, benchmark.samples_of(mode))
-            (logs / f"{workload.scorer.name}.json").write_text(json.dumps(scores))
-    if verdicts:
-        (folder.compliance / "verdicts.json").write_text(json.dumps(verdicts))
-    output: dict[str, Any] = {
-        "settings": {"profile": "official", "round": round_.name, "model": workload.model},
-        "engine": {"name": "vLLM", "version": "0.32.0", "stand_in": False},
-        "dataset": {"name": "data.parquet", "samples": benchmark.samples, "sha256": "0"},
-        "prompts_sha256": "0",
-        "system": dict(describe_system()),
-    }
-    output["settings"] |= {"precision": "bf16", "engine_args": {}}
-    config(output)
-    folder.write("config.json", output)
-    of_run = {"benchmark": benchmark.id, "scenario": scenario.name, "status": "complete"}
-    content: dict[str, Any] = {"meta": of_run}
-    summary(content)
-    folder.write("summary.json", content)
-    folder.record_checksums()
-    return folder.path
-
-
+BOTH: tuple[Mode, ...] = ("accuracy", "performance")
 Submit = Callable[..., tuple[int, str]]
 
 
-@pytest.fixture
-def submit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Submit:
-    """Run the command into tmp_path/tree; its exit status and all that it printed."""
-    system = tmp_path / "system.json"
-    described = system_fields() | {"system_name": "box", "status": "available"}
-    for said_by_the_command in ("submitter", "division", "system_type"):
-        described.pop(said_by_the_command)
-    system.write_text(json.dumps(described))
-
-    def run(results: list[Path], division: str, round_: str) -> tuple[int, str]:
-        words = ["submission", "--results", *map(str, results), "--submitter", "Someone"]
-        words += ["--system", str(system), "--division", division, "--round", round_]
-        status = main([*words, "--out", str(tmp_path / "tree")])
-        output = capsys.readouterr()
-        return status, output.out + output.err
-
-    return run
+def write(results: Path, row: Benchmark, name: str = "Offline", **changes: Any) -> Path:
+    """A result of one scenario in the benchmark's last round, of both modes unless told."""
+    round_ = ROUNDS[row.rounds[-1]]
+    return write_result(results, row, row.scenario(name), round_, **{"modes": BOTH, **changes})
 
 
 @EACH
@@ -134,9 +63,8 @@ def test_accuracy_txt_has_each_figure_where_the_checker_looks_for_it(row: Benchm
 def test_an_open_tree_of_each_benchmark_obeys_every_rule(
     row: Benchmark, tmp_path: Path, submit: Submit
 ) -> None:
-    modes: tuple[Mode, ...] = ("accuracy", "performance")
-    run = write_result(tmp_path / "results", row, "Offline", modes)
-    status, output = submit([run], "open", row.rounds[-1])
+    run = write(tmp_path / "results", row)
+    status, output = submit([run], division="open", round_=row.rounds[-1])
     assert status == 0, output
     judged = judge_folder(tmp_path / "tree")
     assert [rule for score in judged for rule in score.failed_rules] == []
@@ -149,9 +77,9 @@ def test_a_closed_tree_with_its_audits_obeys_every_rule(
     id_: str, tmp_path: Path, submit: Submit
 ) -> None:
     row = BENCHMARKS[id_]
-    modes: tuple[Mode, ...] = ("accuracy", "performance", "test06")
-    runs = [write_result(tmp_path / "results", row, name, modes) for name in ("Offline", "Server")]
-    status, output = submit(runs, "closed", row.rounds[-1])
+    modes = (*BOTH, "test06")
+    runs = [write(tmp_path / "results", row, name, modes=modes) for name in ("Offline", "Server")]
+    status, output = submit(runs, division="closed", round_=row.rounds[-1])
     assert status == 0, output
     assert not any(score.failed_rules for score in judge_folder(tmp_path / "tree"))
 
@@ -162,11 +90,10 @@ def test_a_closed_tree_with_its_audits_obeys_every_rule(
 def test_the_files_of_each_audit_are_where_the_checker_looks_for_them(
     tmp_path: Path, submit: Submit
 ) -> None:
-    modes: tuple[Mode, ...] = ("accuracy", "performance", "test07", "test09")
-    run = write_result(tmp_path / "results", GPT_OSS_120B, "Offline", modes)
-    status, output = submit([run], "open", "v6.1")
+    run = write(tmp_path / "results", GPT_OSS_120B, modes=(*BOTH, "test07", "test09"))
+    status, output = submit([run], division="open", round_="v6.1")
     assert status == 0, output
-    place = tmp_path / "tree/open/Someone/results/box/gpt-oss-120b/Offline"
+    place = tmp_path / "tree/open/Someone/results/1x_Made_Up/gpt-oss-120b/Offline"
     for name, file in (("TEST07", "verify_accuracy.txt"), ("TEST09", "verify_output_len.txt")):
         assert (place / name / file).read_text().splitlines()[-1] == "TEST PASS"
         assert (place / name / "accuracy" / ACCURACY).is_file()
@@ -241,14 +168,13 @@ def not_judged(rule: str, why: str) -> Change:
 def test_what_the_run_could_not_judge_is_refused_but_in_the_open_division(
     tmp_path: Path, submit: Submit, row: Benchmark, rule: str
 ) -> None:
-    modes: tuple[Mode, ...] = ("accuracy", "performance")
     change = not_judged(rule, "no reference accuracy is known for the model mine")
-    run = write_result(tmp_path / "results", row, "Offline", modes, summary=change)
+    run = write(tmp_path / "results", row, summary=change)
     round_ = row.rounds[-1]
-    status, output = submit([run], "closed", round_)
+    status, output = submit([run], division="closed", round_=round_)
     assert status == 2
     assert f"{rule} was not judged: no reference accuracy is known for the model mine\n" in output
-    assert submit([run], "open", round_)[0] == 0
+    assert submit([run], division="open", round_=round_)[0] == 0
 
 
 @pytest.mark.parametrize(("scenario", "is_refused"), [("Offline", True), ("Interactive", False)])
@@ -258,9 +184,8 @@ def test_speculation_is_refused_where_the_benchmark_does_not_allow_it(
     def change(config: dict[str, Any]) -> None:
         config["engine"]["settings"] = {"speculative": "mtp, 1 token"}
 
-    modes: tuple[Mode, ...] = ("accuracy", "performance")
-    run = write_result(tmp_path / "results", DEEPSEEK_R1, scenario, modes, config=change)
-    output = submit([run], "open", "v6.1")[1]
+    run = write(tmp_path / "results", DEEPSEEK_R1, scenario, config=change)
+    output = submit([run], division="open", round_="v6.1")[1]
     assert ("speculative decoding (mtp, 1 token)" in output) == is_refused
 
 
@@ -286,16 +211,14 @@ def test_accuracy_with_data_of_its_own_may_be_of_another_session(
     tmp_path: Path, submit: Submit, accuracy: str, prompts: str | None, why: str
 ) -> None:
     changes = {"accuracy": of_parts(accuracy, prompts), "performance": of_parts("1")}
-    modes: tuple[Mode, ...] = ("accuracy", "performance")
     runs = [
-        write_result(tmp_path / mode, GPT_OSS_120B, "Offline", (mode,), config=changes[mode])
-        for mode in modes
+        write(tmp_path / mode, GPT_OSS_120B, modes=(mode,), config=changes[mode]) for mode in BOTH
     ]
-    status, output = submit(runs, "open", "v6.1")
+    status, output = submit(runs, division="open", round_="v6.1")
     assert status == (2 if why else 0), output
     assert why in output
     if not why:
-        place = tmp_path / "tree/open/Someone/results/box/gpt-oss-120b/Offline"
+        place = tmp_path / "tree/open/Someone/results/1x_Made_Up/gpt-oss-120b/Offline"
         readme = (place / "README.md").read_text()
         assert "; accuracy: acc.parquet, 4395 samples, sha256 1 |" in readme
 
@@ -307,8 +230,7 @@ def test_the_readme_names_the_folder_of_the_data_and_the_problems(
         of_parts("1")(config)
         config["settings"] |= {"dataset": "/data/gpt-oss", "code_problems": "/data/lcb/release"}
 
-    modes: tuple[Mode, ...] = ("accuracy", "performance")
-    run = write_result(tmp_path / "results", GPT_OSS_120B, "Offline", modes, config=change)
-    assert submit([run], "open", "v6.1")[0] == 0
-    path = tmp_path / "tree/open/Someone/results/box/gpt-oss-120b/Offline/README.md"
+    run = write(tmp_path / "results", GPT_OSS_120B, config=change)
+    assert submit([run], division="open", round_="v6.1")[0] == 0
+    path = tmp_path / "tree/open/Someone/results/1x_Made_Up/gpt-oss-120b/Offline/README.md"
     assert "--dataset gpt-oss --code-problems release " in path.read_text()

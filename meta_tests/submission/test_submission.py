@@ -15,7 +15,7 @@ from meta_tests.made_runs import MadeRun, remote_run, system_fields, write_run
 from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, Scenario
-from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE, OFFICIAL
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.engines.stand_in import REPLAY
 from mlperf_suite.hardware import describe_system
@@ -24,6 +24,7 @@ from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
 from mlperf_suite.results.run_folder import RunFolder, changed_since_run, read_checksums
 from mlperf_suite.results.typed_json import to_json
+from mlperf_suite.rules import judge
 from mlperf_suite.submission.texts import REPLAY_NOTICE, cut_accuracy_log
 
 V6_1 = ROUNDS["v6.1"]
@@ -40,39 +41,35 @@ def write_result(
     modes: Sequence[str] = MODES,
     config: Change = lambda config: None,
     meta: Change = lambda meta: None,
+    summary: Change = lambda summary: None,
 ) -> Path:
     """A result folder as the suite leaves it after runs that obey every rule."""
     folder = RunFolder(results_dir, benchmark.id, scenario.name, datetime(2026, 11, 20))
-    for mode in modes:
-        if mode in AUDIT_MODES and benchmark.audit(mode) is None:
+    workload = benchmark.workload
+    assert workload is not None
+    verdicts: list[dict[str, object]] = []
+    for mode in cast(Sequence[Mode], modes):
+        audit = benchmark.audit(mode)
+        if mode in AUDIT_MODES and audit is None:
             continue
-        logs, run = folder.of_mode(mode), MadeRun(benchmark, scenario, cast(Mode, mode), round_)
+        logs, run = folder.of_mode(mode), MadeRun(benchmark, scenario, mode, round_)
         write_run(logs, run)
         (logs / "user.conf").write_text("made up\n")
+        verdicts += [v.as_json() for v in judge(run.facts())] if audit else []
         run.answers = run.answers[:120]
         (logs / ACCURACY).write_text(run.accuracy_json)
-    if "accuracy" in modes:
-        scores = {
-            score.name if score.unit == "%" else f"run_{score.name}": score.value
-            for score in benchmark.reference.scores
-        }
-        scores["run_gen_num"] = benchmark.reference.answers
-        assert benchmark.workload is not None
-        path = folder.accuracy / f"{benchmark.workload.scorer.name}.json"
-        path.write_text(json.dumps(scores))
-    if "test06" in modes and benchmark.audit("test06"):
-        rules = ["test06_eos", "test06_token_count"]
-        rules += [] if scenario.name == "Offline" else ["test06_first_token"]
-        verdicts = [{"rule": rule, "status": "passed"} for rule in rules]
+        if mode == "accuracy" or (audit and audit.least_score):
+            scores = {
+                score.name if score.unit == "%" else f"run_{score.name}": float(score.value)
+                for score in benchmark.reference.scores
+            }
+            scores["run_gen_num"] = benchmark.samples_of(mode)
+            (logs / f"{workload.scorer.name}.json").write_text(json.dumps(scores))
+    if verdicts:
         (folder.compliance / "verdicts.json").write_text(json.dumps(verdicts))
+    settings = {"profile": "official", "round": round_.name, "model": workload.model}
     output = {
-        "settings": {
-            "profile": "official",
-            "round": round_.name,
-            "model": OFFICIAL.model,
-            "precision": "bf16",
-            "engine_args": {},
-        },
+        "settings": {**settings, "precision": "bf16", "engine_args": {}},
         "engine": {"name": "vLLM", "version": "0.32.0", "stand_in": False},
         "dataset": {"name": "cnn_eval.json", "samples": benchmark.samples, "sha256": "0"},
         "prompts_sha256": "0",
@@ -82,13 +79,16 @@ def write_result(
     folder.write("config.json", output)
     of_run = {"benchmark": benchmark.id, "scenario": scenario.name, "status": "complete"}
     meta(of_run)
-    folder.write("summary.json", {"meta": of_run})
+    content: dict[str, Any] = {"meta": of_run}
+    summary(content)
+    folder.write("summary.json", content)
     folder.record_checksums()
     return folder.path
 
 
-def write_results(results_dir: Path, *benchmarks: Benchmark, round_: Round = V6_1) -> list[Path]:
-    return [write_result(results_dir, b, s, round_) for b in benchmarks for s in b.scenarios]
+def write_results(results_dir: Path, *benchmarks: Benchmark, **changes: Any) -> list[Path]:
+    """A result of each scenario; `changes`: as in `write_result`."""
+    return [write_result(results_dir, b, s, **changes) for b in benchmarks for s in b.scenarios]
 
 
 @pytest.fixture
@@ -253,10 +253,7 @@ def test_of_a_local_folder_of_weights_a_person_must_speak(tmp_path: Path, submit
     def local(config: dict[str, Any]) -> None:
         config["settings"]["model"] = "/models/llama"
 
-    runs = [
-        write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, scenario, config=local)
-        for scenario in LLAMA3_1_8B_EDGE.scenarios
-    ]
+    runs = write_results(tmp_path / "results", LLAMA3_1_8B_EDGE, config=local)
     status, output = submit(runs)
     assert status == 1 and "  retraining" in output and "weight_transformations" in output
     shutil.rmtree(tmp_path / "tree")
@@ -282,10 +279,7 @@ def test_the_readme_says_how_to_run_it_again(tmp_path: Path, submit: Any) -> Non
         }
         config["dataset"]["name"] = "my news.json"
 
-    runs = [
-        write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, scenario, config=change)
-        for scenario in LLAMA3_1_8B_EDGE.scenarios
-    ]
+    runs = write_results(tmp_path / "results", LLAMA3_1_8B_EDGE, config=change)
     assert submit(runs)[0] == 0
     place = "closed/Someone/results/1x_Made_Up/llama3.1-8b-edge/Offline/README.md"
     assert (
@@ -319,10 +313,7 @@ def on_servers(config: dict[str, Any]) -> None:
 def test_the_readme_of_a_run_on_servers_says_where_they_were_and_what_they_were_sent(
     tmp_path: Path, submit: Any
 ) -> None:
-    runs = [
-        write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, scenario, config=on_servers)
-        for scenario in LLAMA3_1_8B_EDGE.scenarios
-    ]
+    runs = write_results(tmp_path / "results", LLAMA3_1_8B_EDGE, config=on_servers)
     status, output = submit(runs)
     # What the suite cannot know of the servers' weights is a person's to say.
     assert status == 1 and "retraining\n" in output, output
@@ -374,10 +365,7 @@ def test_the_readme_says_how_the_engine_was_set_where_that_was_left_to_it(
         }
         config["engine"]["settings"] = {"tensor_parallel_size": 8, "dtype": "bfloat16"}
 
-    runs = [
-        write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, scenario, config=change)
-        for scenario in LLAMA3_1_8B_EDGE.scenarios
-    ]
+    runs = write_results(tmp_path / "results", LLAMA3_1_8B_EDGE, config=change)
     assert submit(runs)[0] == 0
     place = "closed/Someone/results/1x_Made_Up/llama3.1-8b-edge/Offline/README.md"
     output = (tmp_path / "tree" / place).read_text()
@@ -540,10 +528,7 @@ def test_what_was_asked_for_does_not_matter_where_the_engine_has_no_cache(
         config["settings"]["engine_args"] = {"enable_prefix_caching": True}
         config["engine"]["settings"] = ENGINE | {"enable_prefix_caching": False}
 
-    runs = [
-        write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, scenario, config=change)
-        for scenario in LLAMA3_1_8B_EDGE.scenarios
-    ]
+    runs = write_results(tmp_path / "results", LLAMA3_1_8B_EDGE, config=change)
     status, output = submit(runs)
     assert status == 0, output
 
@@ -616,10 +601,8 @@ def test_a_run_that_was_changed_since_is_refused(tmp_path: Path, submit: Any, na
 
 def test_every_reason_is_said(tmp_path: Path, submit: Any) -> None:
     change = CONFIGS["smoke"][0]
-    runs = [
-        write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, s, ROUNDS["v6.0"], config=change)
-        for s in LLAMA3_1_8B_EDGE.scenarios
-    ]
+    v6_0 = ROUNDS["v6.0"]
+    runs = write_results(tmp_path / "results", LLAMA3_1_8B_EDGE, round_=v6_0, config=change)
     output = submit(runs)[1]
     assert output.count("a smoke run") == output.count("a run of round v6.0") == 2
 
@@ -760,10 +743,7 @@ def test_a_folder_that_is_no_run_is_said(tmp_path: Path, submit: Any) -> None:
 
 def test_a_replays_tree_says_so_wherever_a_sentence_can_stand(tmp_path: Path, submit: Any) -> None:
     change = CONFIGS["a replay"][0]
-    runs = [
-        write_result(tmp_path / "results", LLAMA3_1_8B, s, config=change)
-        for s in LLAMA3_1_8B.scenarios
-    ]
+    runs = write_results(tmp_path / "results", LLAMA3_1_8B, config=change)
     status, output = submit(runs, "--allow-replay")
     assert status == 0, output
     assert REPLAY_NOTICE in output
