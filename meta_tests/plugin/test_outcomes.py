@@ -19,8 +19,8 @@ from mlperf_suite.results.record import RunKey
 from mlperf_suite.rules import validity
 from mlperf_suite.rules.registry import rule_named
 from mlperf_suite.rules.verdict import Status, Verdict
-from mlperf_suite.session.executor import Outcome
 from mlperf_suite.session.plan import MMLU, SearchKey, StepKey
+from mlperf_suite.session.suite import Outcome
 
 KEY = RunKey("llama3.1-8b", "Server", "performance")
 SEARCH = SearchKey("llama3.1-8b", "Server")

@@ -1,6 +1,6 @@
 """Plans what a session does, and in which order, before anything runs.
 
-Pure: turns what the user selected into steps. The executor walks them.
+Pure: turns what the user selected into steps. The suite walks them.
 """
 
 from __future__ import annotations

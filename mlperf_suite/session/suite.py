@@ -1,38 +1,67 @@
-"""One session of the suite, as the plugin sees it.
+"""One session of the suite, as the plugin sees it: walks the steps of its plan.
 
-Engine and data are loaded once. Each step of the plan is executed when its first verdict is asked
-for; later questions are answered from the same run.
+Engine and data are loaded once. A key's steps are made when it is first asked for, after the keys
+that it needs; later questions are answered from the same run. Each step returns what it measured,
+which the pace and the recorder take up. `_attempt` handles every early end, so that all kinds of
+steps fail alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.engines.protocol import Engine
+from mlperf_suite.errors import RunError, SuiteError, of_the_system
 from mlperf_suite.loadgen.runner import abandoned
 from mlperf_suite.mmlu.journal import Shares
+from mlperf_suite.mmlu.score_files import MmluRecord
 from mlperf_suite.profiling import nsight, ranges
 from mlperf_suite.results.baseline import BaselineRun
+from mlperf_suite.results.record import Result, RunKey
+from mlperf_suite.results.schema import Config
 from mlperf_suite.session.caching_audit import CachingAudits
 from mlperf_suite.session.energy import Energy, FindMeters, find_meters
 from mlperf_suite.session.engines import Engines, LoadEngine, endpoint_config
-from mlperf_suite.session.executor import Executor, Outcome
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.mmlu_run import MmluRun, OnProgress, Share
 from mlperf_suite.session.peak_search import PeakSearches
-from mlperf_suite.session.plan import MMLU, MmluKey, Plan, SearchKey, Step, StepKey
+from mlperf_suite.session.plan import MMLU, Kind, MmluKey, Plan, SearchKey, Step, StepKey
 from mlperf_suite.session.preparation import Preparation
 from mlperf_suite.session.recorder import Recorder
 from mlperf_suite.session.scenario_runs import ScenarioRuns
+from mlperf_suite.session.timing.forecast import kept_rate
 from mlperf_suite.session.timing.pace import Pace
+from mlperf_suite.session.timing.probe import Speed
 from mlperf_suite.session.watcher import Watcher
 from mlperf_suite.settings import Settings
 
+INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a key.
+
+    `failure`: what failed and why, in a line; None if the key was made. `now`: whether it was made
+    in this call.
+    """
+
+    failure: str | None = None
+    now: bool = False
+
+    @property
+    def ok(self) -> bool:
+        return self.failure is None
+
 
 class Suite:
-    """Makes runs on demand; `recorder` has their results.
+    """Makes each key that is asked for, once; `recorder` has their results.
 
     `baselines`: by benchmark id and scenario, the earlier runs that the gate compares with.
     `shares`: set if several engines score MMLU, each on its own worker. `on_mmlu`: called for each
@@ -64,29 +93,19 @@ class Suite:
         self.recorder = Recorder(self.inputs, self._pace, self.baselines, self._engines)
         self._mmlu = MmluRun(self.inputs, self._engines, on_mmlu, shares)
         needs = (self.inputs, self._engines, self._pace, self._energy, watcher)
-        preparation = Preparation(*needs)
-        self._executor = Executor(
-            settings,
-            self._engines,
-            self.recorder,
-            self._pace,
-            watcher,
-            preparation,
-            ScenarioRuns(*needs),
-            PeakSearches(*needs, preparation),
-            CachingAudits(*needs),
-            self._mmlu,
-        )
+        self._preparation = Preparation(*needs)
+        self._runs = ScenarioRuns(*needs)
+        self._searches = PeakSearches(*needs, self._preparation)
+        self._audits = CachingAudits(*needs)
+        self._watcher = watcher
+        self._outcomes: dict[StepKey, Outcome] = {}
+        self.steps_made: list[Step] = []
+        """The steps made so far, in order."""
 
     @property
     def plan(self) -> Plan:
         """The steps of the session, as known so far."""
         return self._pace.plan
-
-    @property
-    def steps_made(self) -> Sequence[Step]:
-        """The steps made so far, in order."""
-        return self._executor.steps
 
     def check(self) -> None:
         """Find what would stop the session, before anything slow is loaded. Raises UsageError.
@@ -113,10 +132,6 @@ class Suite:
         definition = BENCHMARKS[benchmark]
         return self._pace.estimator.size(definition, definition.scenario(scenario)).samples
 
-    def make(self, key: StepKey) -> Outcome:
-        """Make the key unless it was made already."""
-        return self._executor.make(key)
-
     def score_share(self, index: int) -> Share:
         """Score a share of MMLU for the worker that makes the run. Raises SuiteError."""
         return self._mmlu.score_share(index)
@@ -124,13 +139,16 @@ class Suite:
     @property
     def engine(self) -> Engine:
         """The engine of the runs, loaded now if it is not loaded yet. Raises SuiteError."""
-        self._executor.load_engine()
+        if not self._engines.is_loaded("runs"):
+            load = next(step for step in self.plan.steps if step.key is None)
+            folder = self.settings.results_dir
+            self._make(load, lambda: self._preparation.load(folder))
         return self._engines.loaded("runs")
 
     @property
     def can_go_on(self) -> bool:
         """Whether another step could be made in this process."""
-        return self._executor.can_go_on
+        return self.recorder.writable and not abandoned() and self._engines.can_go_on
 
     @property
     def must_exit_hard(self) -> bool:
@@ -148,3 +166,129 @@ class Suite:
         self._energy.close()
         self.recorder.close()
         ranges.turn_off()
+
+    # The steps of a key
+
+    def make(self, key: StepKey) -> Outcome:
+        """Make the key unless it was made already, after the keys that it needs."""
+        if key in self._outcomes:
+            return replace(self._outcomes[key], now=False)
+        for need in self._pace.plan.needs.get(key, ()):
+            outcome = self.make(need)
+            if outcome.failure is None:
+                continue
+            if need.place != key.place:
+                # This key has a separate result, which records why it failed.
+                self._attempt(key, outcome.failure)
+            self._outcomes[key] = outcome
+            return outcome
+        # Set first, so that a key that ends with any other exception is not made a second time.
+        self._outcomes[key] = Outcome(f"{key}: {INTERRUPTED}", now=True)
+        failure: str | None = INTERRUPTED
+        try:
+            failure = self._attempt(key)
+        finally:
+            if failure is not None and isinstance(key, RunKey):
+                # An accuracy run that failed shows no rate to the runs that remain.
+                self._pace.accuracy_failed(key)
+        line = None if failure is None else f"{key}: {failure}"
+        self._outcomes[key] = Outcome(line, now=True)
+        return self._outcomes[key]
+
+    def _attempt(self, key: StepKey, unmet: str | None = None) -> str | None:
+        """Make a key and keep the outcome, however it ends. Return why it failed, or None.
+
+        `unmet`: why a key that it needs failed, so that it fails as well.
+        """
+        failure: str | None = None
+        result = self.recorder.begin(key)
+        folder = result.folder.path
+        try:
+            if unmet is not None:
+                raise RunError(unmet)
+            self._walk(key, result)
+        except OSError as error:
+            failure = of_the_system(error, folder)
+        except SuiteError as error:
+            failure = str(error)
+        except BaseException as error:
+            failure = f"{INTERRUPTED} ({type(error).__name__})"
+            with contextlib.suppress(OSError):
+                self.recorder.end(key, result, failure)
+            raise
+        finally:
+            self._watcher.idle()
+        try:
+            self.recorder.end(key, result, failure)
+        except SuiteError as error:
+            failure = failure or str(error)
+        except OSError as error:
+            failure = failure or of_the_system(error, folder)
+        return failure
+
+    def _walk(self, key: StepKey, result: Result | MmluRecord) -> None:
+        """Make the steps of a key that were not made yet, which a step may still change."""
+        self.recorder.write(result)
+        past = set(self.steps_made)
+        if not self._engines.is_loaded("scoring" if key == MMLU else "runs"):
+            # An engine that another one replaced is loaded and measured again.
+            past -= {step for step in self._pace.plan.steps_of[key] if step.key is None}
+        while step := next((s for s in self._pace.plan.steps_of[key] if s not in past), None):
+            self._make(step, partial(self._outcome, step, key, result))
+            past.add(step)
+            count = len(self.steps_made)
+            for need in self._pace.plan.needs.get(key, ()):
+                outcome = self.make(need)
+                if outcome.failure is not None:
+                    raise RunError(outcome.failure)
+            # A run that the plan did not have before also prepared the engine.
+            past.update(self.steps_made[count:])
+
+    def _outcome(self, step: Step, key: StepKey, result: Result | MmluRecord) -> object:
+        """Make a step for a key, whose result is at hand. Returns what the step measured."""
+        if isinstance(result, MmluRecord):
+            return self._mmlu.load(result) if step.kind == "load" else self._mmlu.make(result)
+        assert not isinstance(key, MmluKey)
+        makers: dict[Kind, Callable[[], object]] = {
+            "load": lambda: self._preparation.load(result.folder.path),
+            "idle power": self._preparation.idle_power,
+            "probe": self._preparation.probe,
+            "scaling": self._preparation.scaling,
+            "rate": lambda: self._preparation.rate(step),
+            "warm-up": lambda: self._preparation.warm_up(key.place),
+            "run": lambda: self._runs.make(step, result),
+            "search": lambda: self._searches.make(result),
+            "blocks": lambda: self._audits.make(result),
+        }
+        return makers[step.kind]()
+
+    def _make(self, step: Step, make: Callable[[], object]) -> None:
+        """Make a step and hand on what it returned."""
+        start_s = time.monotonic()
+        try:
+            with ranges.named(f"{step.kind} {step.key or ''}".rstrip()):
+                outcome = make()
+        finally:
+            self._watcher.idle()
+            self._pace.keep_duration(step, time.monotonic() - start_s)
+        self._pace.learn(step, outcome)
+        self.recorder.record(step, outcome)
+        self.steps_made.append(step)
+        if step.kind == "load" and step.key is None:
+            self._use_kept_rates()
+        if isinstance(outcome, Speed):
+            # The empty line ends the line that pytest is writing.
+            for line in [*self._pace.lines(), ""]:
+                self._watcher.say(line)
+
+    def _use_kept_rates(self) -> None:
+        """See which Offline rates of earlier sessions are those of the loaded engine."""
+        if self.settings.server_target_qps is not None:
+            return
+        folder = self.settings.results_dir
+        rates: dict[str, float] = {}
+        for benchmark in self._pace.plan.selection.rates_known:
+            config = Config.read(self.recorder.config_json(BENCHMARKS[benchmark]))
+            if rate := kept_rate(folder, benchmark, config):
+                rates[benchmark] = rate
+        self._pace.use_kept_rates(rates)
