@@ -181,9 +181,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
 # Failures
 
 
-def test_what_did_not_load_fails_once_and_is_not_tried_again(
-    make: Make,
-) -> None:
+def test_what_did_not_load_fails_once_and_is_not_tried_again(make: Make) -> None:
     session = make(ACCURACY, TEST06, does_not_load="runs")
     first, second = session.suite.make(ACCURACY), session.suite.make(ACCURACY)
     assert first.failure == f"{ACCURACY}: no engine today"
@@ -195,9 +193,7 @@ def test_what_did_not_load_fails_once_and_is_not_tried_again(
     assert session.summary(ACCURACY).meta.reason == "no engine today"
 
 
-def test_a_dead_accuracy_run_keeps_its_performance_run_from_being_made(
-    make: Make,
-) -> None:
+def test_a_dead_accuracy_run_keeps_its_performance_run_from_being_made(make: Make) -> None:
     session = make(ACCURACY, PERFORMANCE, dies_in=str(ACCURACY))
     assert session.suite.make(PERFORMANCE).failure == f"{ACCURACY}: died as told"
     again = session.suite.make(ACCURACY)
@@ -207,9 +203,7 @@ def test_a_dead_accuracy_run_keeps_its_performance_run_from_being_made(
     assert (meta.status, meta.reason) == ("failed", "died as told")
 
 
-def test_server_without_the_offline_run_of_its_rate_is_a_failed_result(
-    make: Make,
-) -> None:
+def test_server_without_the_offline_run_of_its_rate_is_a_failed_result(make: Make) -> None:
     session = make(SERVER, dies_in=str(PERFORMANCE))
     failure = session.suite.make(SERVER).failure
     assert failure == f"{PERFORMANCE}: died as told"
@@ -250,10 +244,7 @@ def test_an_interrupt_is_kept_and_goes_on_up(make: Make, monkeypatch: MonkeyPatc
     ],
 )
 def test_an_error_of_the_system_keeps_its_cause(
-    make: Make,
-    monkeypatch: MonkeyPatch,
-    error: OSError,
-    message: str,
+    make: Make, monkeypatch: MonkeyPatch, error: OSError, message: str
 ) -> None:
     session = make(ACCURACY)
 
@@ -297,9 +288,7 @@ def test_an_accuracy_run_that_shows_no_rate_fails_the_run_sized_by_it_in_a_line(
     assert session.suite.make(PERFORMANCE).failure == f"{PERFORMANCE}: {why}"
 
 
-def test_a_session_that_ends_early_leaves_no_result_running(
-    make: Make,
-) -> None:
+def test_a_session_that_ends_early_leaves_no_result_running(make: Make) -> None:
     session = make(ACCURACY, PERFORMANCE)
     assert session.suite.make(ACCURACY).ok
     session.suite.close()
@@ -311,9 +300,7 @@ def test_a_session_that_ends_early_leaves_no_result_running(
 # What is run, and on which engine
 
 
-def test_runs_and_scores_have_an_engine_each_one_after_the_other(
-    make: Make,
-) -> None:
+def test_runs_and_scores_have_an_engine_each_one_after_the_other(make: Make) -> None:
     session = make(ACCURACY, TEST06, MMLU, mmlu_limit="4")
     for key in (ACCURACY, TEST06, MMLU):
         assert session.suite.make(key).ok
@@ -347,9 +334,7 @@ def test_a_scorer_is_given_special_tokens_if_it_reads_them(
         assert answer.text == (full_text if reads else plain_text)
 
 
-def test_what_else_is_selected_changes_nothing_of_a_run(
-    make: Make,
-) -> None:
+def test_what_else_is_selected_changes_nothing_of_a_run(make: Make) -> None:
     """The engine that is loaded, what it is asked, and what is written of its settings."""
     alone, together = make(ACCURACY), make(ACCURACY, TEST06, MMLU, mmlu_limit="4")
     configs = []
@@ -374,18 +359,14 @@ def test_each_run_is_warmed_up_and_the_record_says_so(make: Make) -> None:
     assert rows == [step.what for step in session.suite.plan.steps]
 
 
-def test_without_a_warm_up_nothing_is_sent_before_a_run(
-    make: Make,
-) -> None:
+def test_without_a_warm_up_nothing_is_sent_before_a_run(make: Make) -> None:
     session = make(ACCURACY)
     assert session.suite.make(ACCURACY).ok
     assert session.engines[0].batch_sizes == [84]
     assert session.summary(ACCURACY).run.warm_up == {}
 
 
-def test_a_cache_that_the_engine_tells_of_is_a_departure(
-    make: Make,
-) -> None:
+def test_a_cache_that_the_engine_tells_of_is_a_departure(make: Make) -> None:
     """Also where nobody asked for it: what counts is the engine's own description."""
     session = make(ACCURACY, engine_settings={"enable_prefix_caching": True})
     assert session.suite.make(ACCURACY).ok
@@ -474,9 +455,7 @@ def test_an_engine_in_this_process_tells_of_no_server(make: Make) -> None:
     assert session.summary(ACCURACY).run.remote == {}
 
 
-def test_test06_of_text_alone_is_not_judged_by_its_tokens(
-    make: Make,
-) -> None:
+def test_test06_of_text_alone_is_not_judged_by_its_tokens(make: Make) -> None:
     session = make(TEST06, kind=RemoteScriptedEngine, engine_settings={"tokens": "text"})
     assert session.suite.make(TEST06).ok
     reasons = {v.rule: v.why for v in session.recorder.verdicts(TEST06) if v.status == "not judged"}
@@ -492,10 +471,7 @@ def test_test06_of_text_alone_is_not_judged_by_its_tokens(
     ],
 )
 def test_a_client_that_limited_any_run_of_a_result_marks_it(
-    make: Make,
-    monkeypatch: MonkeyPatch,
-    remote_runs: Sequence[RemoteRun],
-    why: str | None,
+    make: Make, monkeypatch: MonkeyPatch, remote_runs: Sequence[RemoteRun], why: str | None
 ) -> None:
     short = {"Offline": Shortened(100, 1)}
     monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", short)
@@ -643,9 +619,7 @@ def test_answers_are_decoded_as_each_would_be_alone() -> None:
 # A node's own files
 
 
-def test_a_named_node_leaves_its_files_whatever_became_of_its_runs(
-    make: Make,
-) -> None:
+def test_a_named_node_leaves_its_files_whatever_became_of_its_runs(make: Make) -> None:
     session = make(ACCURACY, PERFORMANCE, dies_in=str(ACCURACY), node_name="node-7")
     assert not session.suite.make(PERFORMANCE).ok
     assert list(session.recorder.node_files) == []

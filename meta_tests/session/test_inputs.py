@@ -197,11 +197,7 @@ GPT_OSS, MIXTRAL = BENCHMARKS["gpt-oss-120b"], BENCHMARKS["mixtral-8x7b"]
 
 def test_each_mode_has_its_own_official_data(tmp_path: Path) -> None:
     """gpt-oss-120b: three files, of which accuracy's answers may be three times as long."""
-    counts = {
-        "perf/perf_eval_ref": 5,
-        "acc/acc_eval_inputs": 4,
-        "acc/acc_eval_compliance_gpqa": 3,
-    }
+    counts = {"perf/perf_eval_ref": 5, "acc/acc_eval_inputs": 4, "acc/acc_eval_compliance_gpqa": 3}
     for name, count in counts.items():
         file = tmp_path / f"{name}.parquet"
         file.parent.mkdir(exist_ok=True)
@@ -241,11 +237,7 @@ def test_only_answers_of_code_end_at_the_closing_fence() -> None:
     run_inputs = inputs(benchmark=["mixtral-8x7b"])
     kinds = [sample.kind for sample in run_inputs.samples(MIXTRAL).items]
     stops = run_inputs.stops(MIXTRAL, "performance")
-    assert dict(zip(kinds, stops, strict=True)) == {
-        "OpenOrca": "",
-        "GSM8K": "",
-        "MBXP": "\n```\n",
-    }
+    assert dict(zip(kinds, stops, strict=True)) == {"OpenOrca": "", "GSM8K": "", "MBXP": "\n```\n"}
     assert inputs().stops(LLAMA3_1_8B, "accuracy") == []
 
 

@@ -9,14 +9,7 @@ from typing import Any
 import pytest
 from pytest import MonkeyPatch
 
-from meta_tests.session.test_executor import (
-    ACCURACY,
-    LLAMA,
-    PERFORMANCE,
-    TEST06,
-    Make,
-    make,
-)
+from meta_tests.session.test_executor import ACCURACY, LLAMA, PERFORMANCE, TEST06, Make, make
 from meta_tests.session.timing.test_rates import keep_offline_run
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import default_benchmarks
@@ -43,13 +36,7 @@ EVERY: list[StepKey] = [
     MMLU,
 ]
 """What all markers together select."""
-REVERSED: list[StepKey] = [
-    MMLU,
-    RunKey(LLAMA, "Server", "accuracy"),
-    TEST06,
-    PERFORMANCE,
-    ACCURACY,
-]
+REVERSED: list[StepKey] = [MMLU, RunKey(LLAMA, "Server", "accuracy"), TEST06, PERFORMANCE, ACCURACY]
 OPTIONS: dict[str, Any] = {"warmup": "1", "mmlu_limit": "4"}
 
 
@@ -79,10 +66,7 @@ def short(monkeypatch: MonkeyPatch) -> None:
     ids=["every marker", "Server's rate", "scaling", "caching", "MMLU"],
 )
 def test_the_steps_made_are_those_planned(
-    make: Make,
-    monkeypatch: MonkeyPatch,
-    keys: list[StepKey],
-    options: dict[str, Any],
+    make: Make, monkeypatch: MonkeyPatch, keys: list[StepKey], options: dict[str, Any]
 ) -> None:
     figures = scaling_figures(2, [(100.0, 190.0)] * 5)
     monkeypatch.setattr(
@@ -100,9 +84,7 @@ def test_the_steps_made_are_those_planned(
         assert all(row.took_s is not None for row in rows)
 
 
-def test_whatever_the_order_of_the_tests_every_planned_step_is_made_once(
-    make: Make,
-) -> None:
+def test_whatever_the_order_of_the_tests_every_planned_step_is_made_once(make: Make) -> None:
     suite = make(*REVERSED, **OPTIONS).suite
     for key in REVERSED:
         assert suite.make(key).ok

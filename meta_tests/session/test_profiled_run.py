@@ -146,9 +146,7 @@ def test_the_offline_run_of_servers_rate_is_not_slowed_by_the_profiler(
     assert session.summary(SERVER).run.profile is not None
 
 
-def test_server_after_a_profiled_offline_run_takes_its_rate_from_a_few_prompts(
-    make: Make,
-) -> None:
+def test_server_after_a_profiled_offline_run_takes_its_rate_from_a_few_prompts(make: Make) -> None:
     session = make(PERFORMANCE, SERVER, kind=ProfilingEngine, offline_target_qps="40", **TORCH)
     for key in (PERFORMANCE, SERVER):
         assert session.suite.make(key).ok, session.suite.make(key).failure

@@ -98,12 +98,7 @@ class CachingAudits(StepMaker):
         return blocks, interval
 
     def _block(
-        self,
-        result: Result,
-        kind: Kind,
-        prompts: Sequence[Sequence[int]],
-        at_once: int,
-        name: str,
+        self, result: Result, kind: Kind, prompts: Sequence[Sequence[int]], at_once: int, name: str
     ) -> RunLogs:
         plan = plan_run(
             result.benchmark,

@@ -181,10 +181,7 @@ def plan_session(selection: Selection) -> Plan:
         before = [rate] if rate is not None and at_rate else []
         steps_of[key] = (*preparation, *before, *_steps_of_run(key, selection))
     for search in searches:
-        steps_of[search] = (
-            *preparation,
-            Step("search", search, f"{search}: at most 16 runs"),
-        )
+        steps_of[search] = (*preparation, Step("search", search, f"{search}: at most 16 runs"))
     if selection.mmlu:
         steps_of[MMLU] = _steps_of_mmlu(selection)
         needs[MMLU] = ()
@@ -300,8 +297,4 @@ def _benchmark_order(benchmark: str) -> int:
 def _order(key: RunKey) -> tuple[int, int, int]:
     """Sort by benchmark, then scenario: Offline first, since Server needs its rate."""
     names = [scenario.name for scenario in BENCHMARKS[key.benchmark].scenarios]
-    return (
-        _benchmark_order(key.benchmark),
-        names.index(key.scenario),
-        MODES.index(key.mode),
-    )
+    return (_benchmark_order(key.benchmark), names.index(key.scenario), MODES.index(key.mode))

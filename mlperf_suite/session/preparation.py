@@ -14,12 +14,7 @@ from pathlib import Path
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Generation, Scenario
 from mlperf_suite.engines.batch import Answers, generate_all, requests_of
-from mlperf_suite.engines.protocol import (
-    SILENCE_S,
-    Engine,
-    EngineDescription,
-    ReplicatedEngine,
-)
+from mlperf_suite.engines.protocol import SILENCE_S, Engine, EngineDescription, ReplicatedEngine
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.run_folder import ENGINE_LOG
 from mlperf_suite.results.schema import ScalingFigures, WarmUpFigures

@@ -393,10 +393,7 @@ class Size:
 
 
 def size_that_fits(
-    available: int,
-    seconds_of: Callable[[int], float],
-    rungs: Rungs = RUNGS,
-    noun: str = "samples",
+    available: int, seconds_of: Callable[[int], float], rungs: Rungs = RUNGS, noun: str = "samples"
 ) -> Size:
     """The samples of an accuracy or performance run, or the queries of an audit: all if they fit.
 

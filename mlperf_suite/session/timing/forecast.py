@@ -19,14 +19,7 @@ from mlperf_suite.results.comparability import Aspect, differences, identity_of
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.run_folder import read_config, read_summary, run_folders
 from mlperf_suite.results.schema import Config
-from mlperf_suite.session.plan import (
-    Plan,
-    SearchKey,
-    Selection,
-    Step,
-    is_at_a_rate,
-    plan_session,
-)
+from mlperf_suite.session.plan import Plan, SearchKey, Selection, Step, is_at_a_rate, plan_session
 from mlperf_suite.session.timing.estimate import Estimator, Lengths
 from mlperf_suite.session.timing.probe import Speed
 from mlperf_suite.settings import Settings

@@ -14,13 +14,7 @@ from statistics import mean, median
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import Answers, generate_all, requests_of
-from mlperf_suite.engines.protocol import (
-    SILENCE_S,
-    Engine,
-    ReplicatedEngine,
-    Tokens,
-    TracingEngine,
-)
+from mlperf_suite.engines.protocol import SILENCE_S, Engine, ReplicatedEngine, Tokens, TracingEngine
 from mlperf_suite.results.record import scaling_figures
 from mlperf_suite.results.schema import ScalingFigures
 
