@@ -219,17 +219,16 @@ def test_a_dead_mmlu_run_fails_as_every_other(make: Make) -> None:
     assert session.recorder.summary(session.recorder.result_of(MMLU)).meta.status == "failed"
 
 
-def test_an_interrupt_is_kept_and_goes_on_up(make: Make, monkeypatch: MonkeyPatch) -> None:
-    session = make(ACCURACY)
+def break_runs(monkeypatch: MonkeyPatch, error: BaseException) -> list[int]:
+    """Let each LoadGen run raise this. Returns the attempts."""
+    attempts = []
 
-    def interrupted(*arguments: object, **keywords: object) -> None:
-        raise KeyboardInterrupt
+    def failing_run(*arguments: object, **keywords: object) -> None:
+        attempts.append(1)
+        raise error
 
-    monkeypatch.setattr("mlperf_suite.session.load_run.run_loadgen", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        session.suite.make(ACCURACY)
-    meta = session.summary(ACCURACY).meta
-    assert (meta.status, meta.reason) == ("failed", "interrupted (KeyboardInterrupt)")
+    monkeypatch.setattr("mlperf_suite.session.load_run.run_loadgen", failing_run)
+    return attempts
 
 
 @pytest.mark.parametrize(
@@ -246,33 +245,23 @@ def test_an_interrupt_is_kept_and_goes_on_up(make: Make, monkeypatch: MonkeyPatc
 def test_an_error_of_the_system_keeps_its_cause(
     make: Make, monkeypatch: MonkeyPatch, error: OSError, message: str
 ) -> None:
-    session = make(ACCURACY)
-
-    def failing_run(*arguments: object, **keywords: object) -> None:
-        raise error
-
-    monkeypatch.setattr("mlperf_suite.session.load_run.run_loadgen", failing_run)
-    failure = str(session.suite.make(ACCURACY).failure)
+    break_runs(monkeypatch, error)
+    failure = str(make(ACCURACY).suite.make(ACCURACY).failure)
     assert message in failure and "None" not in failure and "\n" not in failure
 
 
-def test_a_step_that_an_unforeseen_error_ended_is_not_made_again(
-    make: Make, monkeypatch: MonkeyPatch
+@pytest.mark.parametrize("error", [ValueError("nobody foresaw it"), KeyboardInterrupt()])
+def test_what_nobody_foresaw_is_kept_goes_on_up_and_is_not_tried_again(
+    make: Make, monkeypatch: MonkeyPatch, error: BaseException
 ) -> None:
-    session = make(ACCURACY)
-    attempts = []
-
-    def failing_run(*arguments: object, **keywords: object) -> None:
-        attempts.append(1)
-        raise ValueError("nobody foresaw it")
-
-    monkeypatch.setattr("mlperf_suite.session.load_run.run_loadgen", failing_run)
-    with pytest.raises(ValueError, match="nobody foresaw it"):
+    session, attempts = make(ACCURACY), break_runs(monkeypatch, error)
+    with pytest.raises(type(error)):
         session.suite.make(ACCURACY)
     again = session.suite.make(ACCURACY)
     assert (again.ok, again.now) == (False, False)
     assert attempts == [1]
-    assert session.summary(ACCURACY).meta.reason == "interrupted (ValueError)"
+    meta = session.summary(ACCURACY).meta
+    assert (meta.status, meta.reason) == ("failed", f"interrupted ({type(error).__name__})")
 
 
 def test_an_accuracy_run_that_shows_no_rate_fails_the_run_sized_by_it_in_a_line(
@@ -345,44 +334,36 @@ def test_what_else_is_selected_changes_nothing_of_a_run(make: Make) -> None:
     assert configs[0] == configs[1]
 
 
-def test_each_run_is_warmed_up_and_the_record_says_so(make: Make) -> None:
-    session = make(ACCURACY, TEST06, warmup="3")
+@pytest.mark.parametrize(("warmup", "sizes"), [("3", [3, 84, 3, 100]), ("0", [84, 100])])
+def test_each_run_is_warmed_up_and_the_record_says_so(
+    make: Make, warmup: str, sizes: list[int]
+) -> None:
+    session = make(ACCURACY, TEST06, warmup=warmup)
     assert session.suite.make(ACCURACY).ok
     assert session.suite.make(TEST06).ok
-    assert session.engines[0].batch_sizes == [3, 84, 3, 100]
-    warm_up = session.summary(ACCURACY).run.warm_up
-    assert {mode: (figures.requests, figures.tokens) for mode, figures in warm_up.items()} == {
-        "accuracy": (3, 9),
-        "test06": (3, 9),
-    }
+    assert session.engines[0].batch_sizes == sizes
+    # An engine in this process tells of no server.
+    assert session.summary(ACCURACY).run.remote == {}
+    figures = session.summary(ACCURACY).run.warm_up
+    warm_ups = {mode: (warm_up.requests, warm_up.tokens) for mode, warm_up in figures.items()}
+    assert warm_ups == ({"accuracy": (3, 9), "test06": (3, 9)} if len(sizes) == 4 else {})
     rows = [row.what for row in session.summary(ACCURACY).plan]
     assert rows == [step.what for step in session.suite.plan.steps]
 
 
-def test_without_a_warm_up_nothing_is_sent_before_a_run(make: Make) -> None:
-    session = make(ACCURACY)
-    assert session.suite.make(ACCURACY).ok
-    assert session.engines[0].batch_sizes == [84]
-    assert session.summary(ACCURACY).run.warm_up == {}
-
-
-def test_a_cache_that_the_engine_tells_of_is_a_departure(make: Make) -> None:
-    """Also where nobody asked for it: what counts is the engine's own description."""
-    session = make(ACCURACY, engine_settings={"enable_prefix_caching": True})
-    assert session.suite.make(ACCURACY).ok
-    verdict = session.generation_verdict()
-    assert (verdict.status, verdict.found) == ("failed", "a prefix cache")
-
-
-def test_cached_tokens_that_the_engine_counts_are_a_departure(
-    make: Make, monkeypatch: MonkeyPatch
+@pytest.mark.parametrize("counted", [False, True])
+def test_a_cache_that_the_engine_tells_of_or_counts_is_a_departure(
+    make: Make, monkeypatch: MonkeyPatch, counted: bool
 ) -> None:
-    counts = property(lambda engine: 7 * len(engine.batch_sizes))
-    monkeypatch.setattr(ScriptedEngine, "cached_prompt_tokens", counts, raising=False)
-    session = make(ACCURACY)
+    """Also where nobody asked for it: what counts is the engine's own description."""
+    if counted:
+        tokens = property(lambda engine: 7 * len(engine.batch_sizes))
+        monkeypatch.setattr(ScriptedEngine, "cached_prompt_tokens", tokens, raising=False)
+    session = make(ACCURACY, engine_settings={"enable_prefix_caching": not counted})
     assert session.suite.make(ACCURACY).ok
     verdict = session.generation_verdict()
-    assert (verdict.status, verdict.found) == ("failed", "7 prompt tokens from a cache")
+    departure = "7 prompt tokens from a cache" if counted else "a prefix cache"
+    assert (verdict.status, verdict.found) == ("failed", departure)
 
 
 # An engine behind a network
@@ -449,12 +430,6 @@ def test_a_server_that_cannot_tell_any_more_does_not_take_the_reasons_place(
     assert session.summary(ACCURACY).run.remote == {}
 
 
-def test_an_engine_in_this_process_tells_of_no_server(make: Make) -> None:
-    session = make(ACCURACY)
-    assert session.suite.make(ACCURACY).ok
-    assert session.summary(ACCURACY).run.remote == {}
-
-
 def test_test06_of_text_alone_is_not_judged_by_its_tokens(make: Make) -> None:
     session = make(TEST06, kind=RemoteScriptedEngine, engine_settings={"tokens": "text"})
     assert session.suite.make(TEST06).ok
@@ -471,10 +446,12 @@ def test_test06_of_text_alone_is_not_judged_by_its_tokens(make: Make) -> None:
     ],
 )
 def test_a_client_that_limited_any_run_of_a_result_marks_it(
-    make: Make, monkeypatch: MonkeyPatch, remote_runs: Sequence[RemoteRun], why: str | None
+    make: Make,
+    short: None,
+    monkeypatch: MonkeyPatch,
+    remote_runs: Sequence[RemoteRun],
+    why: str | None,
 ) -> None:
-    short = {"Offline": Shortened(100, 1)}
-    monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", short)
     monkeypatch.setattr(RemoteScriptedEngine, "remote_runs", remote_runs)
     options = {"repeat": "2", "offline_target_qps": "100"}
     session = make(PERFORMANCE, kind=RemoteScriptedEngine, **options)
@@ -488,10 +465,8 @@ def test_a_client_that_limited_any_run_of_a_result_marks_it(
 
 
 def test_server_takes_no_rate_of_an_offline_run_that_the_client_limited(
-    make: Make, monkeypatch: MonkeyPatch
+    make: Make, short: None, monkeypatch: MonkeyPatch
 ) -> None:
-    short = {name: Shortened(100, 1) for name in ("Offline", "Server")}
-    monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", short)
     monkeypatch.setattr(RemoteScriptedEngine, "remote_runs", (BOUND,))
     key = RunKey(LLAMA, "Server", "performance")
     session = make(PERFORMANCE, key, kind=RemoteScriptedEngine, offline_target_qps="100")
@@ -502,14 +477,13 @@ def test_server_takes_no_rate_of_an_offline_run_that_the_client_limited(
 
 
 def test_a_run_whose_times_cannot_be_read_is_a_run_all_the_same(
-    make: Make, monkeypatch: MonkeyPatch
+    make: Make, short: None, monkeypatch: MonkeyPatch
 ) -> None:
     lines: list[str] = []
 
     def failing_timeline(*arguments: object) -> None:
         raise IndexError("index 7 is out\nof bounds")
 
-    monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", {"Offline": Shortened(100, 1)})
     monkeypatch.setattr("mlperf_suite.loadgen.runner.timeline_of", failing_timeline)
     monkeypatch.setattr(Watcher, "say", lambda self, line: lines.append(line))
     session = make(PERFORMANCE, offline_target_qps="100")
@@ -531,15 +505,22 @@ def test_a_run_whose_times_cannot_be_read_is_a_run_all_the_same(
         assert "limited the run" not in text
 
 
+def search_rates(monkeypatch: MonkeyPatch, count: int) -> None:
+    """Let a search try this many times the start's rate, each for a tenth of a second."""
+
+    def find_peak(attempt: Callable[..., Any], start_qps: float) -> PeakSearch:
+        trials = (attempt(factor * start_qps, False) for factor in range(1, count + 1))
+        return PeakSearch(tuple(trials), start_qps)
+
+    trial = {True: Shortened(100, 64, latency_percent=90)}
+    monkeypatch.setattr("mlperf_suite.session.peak_search.SEARCH", trial)
+    monkeypatch.setattr("mlperf_suite.session.peak_search.find_peak", find_peak)
+
+
 def test_a_rate_whose_client_was_the_bottleneck_is_not_valid(
     make: Make, monkeypatch: MonkeyPatch
 ) -> None:
-    def two_rates(attempt: Callable[..., Any], start_qps: float) -> PeakSearch:
-        return PeakSearch((attempt(start_qps, False), attempt(2 * start_qps, False)), start_qps)
-
-    short = {True: Shortened(100, 64, latency_percent=90)}
-    monkeypatch.setattr("mlperf_suite.session.peak_search.SEARCH", short)
-    monkeypatch.setattr("mlperf_suite.session.peak_search.find_peak", two_rates)
+    search_rates(monkeypatch, 2)
     monkeypatch.setattr(RemoteScriptedEngine, "remote_runs", (NOT_BOUND, BOUND))
     key = SearchKey(LLAMA, "Server")
     session = make(key, kind=RemoteScriptedEngine, server_target_qps="200")
@@ -568,12 +549,7 @@ def test_a_rate_that_is_not_generated_as_the_benchmark_says_is_not_valid(
     options: dict[str, str],
     why: str,
 ) -> None:
-    def one_rate(attempt: Callable[..., Any], start_qps: float) -> PeakSearch:
-        return PeakSearch((attempt(start_qps, False),), start_qps)
-
-    short = {True: Shortened(100, 64, latency_percent=90)}
-    monkeypatch.setattr("mlperf_suite.session.peak_search.SEARCH", short)
-    monkeypatch.setattr("mlperf_suite.session.peak_search.find_peak", one_rate)
+    search_rates(monkeypatch, 1)
     key = SearchKey(LLAMA, "Server")
     session = make(key, engine_settings=engine_settings, server_target_qps="200", **options)
     assert session.suite.make(key).ok
@@ -591,10 +567,7 @@ class DiesAgain(ScriptedEngine):
         super().run_begins(name, mode)
 
 
-def test_a_repeat_that_dies_leaves_what_was_measured_before_it(
-    make: Make, monkeypatch: MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", {"Offline": Shortened(100, 1)})
+def test_a_repeat_that_dies_leaves_what_was_measured_before_it(make: Make, short: None) -> None:
     session = make(PERFORMANCE, kind=DiesAgain, repeat="4", offline_target_qps="100")
     assert session.suite.make(PERFORMANCE).failure == f"{PERFORMANCE}: died as told"
     summary = session.summary(PERFORMANCE)

@@ -19,7 +19,9 @@ from meta_tests.session.test_executor import (
     Make,
     ScriptedEngine,
     ScriptedSession,
+    break_runs,
     make,
+    short,
 )
 from meta_tests.session.timing.test_rates import keep_offline_run
 from mlperf_suite.errors import EngineError, UsageError
@@ -34,10 +36,10 @@ from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.run_folder import LAST_WORD, read_summary
 from mlperf_suite.results.schema import PROFILED
 from mlperf_suite.results.schema import STAND_IN_LABEL as LABEL
-from mlperf_suite.session.load_run import samples_for, shortened_to
+from mlperf_suite.session.load_run import samples_for
 from mlperf_suite.session.plan import MMLU
 
-__all__ = ["make"]  # the fixture
+__all__ = ["make", "short"]  # the fixtures
 
 SERVER = RunKey(LLAMA, "Server", "performance")
 TORCH = {"profile_run": "torch", "profile_seconds": "0.2"}
@@ -132,13 +134,16 @@ def test_a_profiled_run_says_everywhere_that_it_is_no_result(make: Make, tmp_pat
     assert json.loads((folder / "config.json").read_text())["settings"]["profile_run"] == "torch"
 
 
-def test_the_offline_run_of_servers_rate_is_not_slowed_by_the_profiler(
-    make: Make, monkeypatch: MonkeyPatch
+@pytest.mark.parametrize("kept", [False, True])
+def test_the_offline_run_of_servers_rate_is_not_profiled(
+    make: Make, short: None, tmp_path: Path, kept: bool
 ) -> None:
-    short = {name: shortened_to(0.1, name) for name in ("Offline", "Server")}
-    monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", short)
-    session = make(SERVER, kind=ProfilingEngine, offline_target_qps="40", **TORCH)
-    assert PERFORMANCE in session.suite.plan.unasked
+    """Also where a kept run's rate turns out to be another system's, once the engine is loaded."""
+    options = {"warmup": "0", "offline_target_qps": "40", **TORCH}
+    if kept:
+        keep_offline_run(tmp_path / "results", **options)
+    session = make(SERVER, kind=ProfilingEngine, **options)
+    assert (PERFORMANCE in session.suite.plan.unasked) is not kept
     # Each sample is sent once; at the stand-in's rate that is soon over.
     assert session.suite.make(SERVER).ok, session.suite.make(SERVER).failure
     assert session.summary(PERFORMANCE).run.profile is None
@@ -154,24 +159,7 @@ def test_server_after_a_profiled_offline_run_takes_its_rate_from_a_few_prompts(m
     assert [step.key for step in session.suite.steps_made if step.kind == "rate"] == [PERFORMANCE]
 
 
-def test_an_offline_run_that_nobody_planned_is_not_profiled(
-    make: Make, monkeypatch: MonkeyPatch, tmp_path: Path
-) -> None:
-    """As where a kept run's rate turns out to be another system's, once the engine is loaded."""
-    short = {name: shortened_to(0.1, name) for name in ("Offline", "Server")}
-    monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", short)
-    options = {"warmup": "0", "offline_target_qps": "40", **TORCH}
-    keep_offline_run(tmp_path / "results", **options)
-    session = make(SERVER, kind=ProfilingEngine, **options)
-    assert PERFORMANCE not in session.suite.plan.runs
-    assert session.suite.make(SERVER).ok, session.suite.make(SERVER).failure
-    assert session.summary(PERFORMANCE).run.profile is None
-    assert session.summary(SERVER).run.profile is not None
-
-
-def test_without_a_profile_nothing_is_said_of_one(make: Make, monkeypatch: MonkeyPatch) -> None:
-    short = {"Offline": shortened_to(0.1, "Offline")}
-    monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", short)
+def test_without_a_profile_nothing_is_said_of_one(make: Make, short: None) -> None:
     session = profiled(make, PERFORMANCE, profile_run=None)
     summary = session.summary(PERFORMANCE)
     assert (summary.meta.profiler, summary.run.profile, summary.no_result) == (None, None, "")
@@ -200,20 +188,21 @@ def test_a_profile_that_cannot_be_taken_fails_the_run_in_a_line(
 def test_a_run_that_dies_under_the_profiler_says_why_it_died(
     make: Make, monkeypatch: MonkeyPatch
 ) -> None:
-    def dies(*arguments: Any, **keywords: Any) -> None:
-        raise EngineError("died of old age")
-
-    monkeypatch.setattr("mlperf_suite.session.load_run.run_loadgen", dies)
+    break_runs(monkeypatch, EngineError("died of old age"))
     session = make(PERFORMANCE, kind=ProfilingEngine, offline_target_qps="40", **TORCH)
     assert session.suite.make(PERFORMANCE).failure == f"{PERFORMANCE}: died of old age"
     assert not session.engines[0].on
 
 
-def test_nsight_systems_writes_into_the_runs_folder(
-    make: Make, tmp_path: Path, monkeypatch: MonkeyPatch
-) -> None:
+@pytest.fixture
+def nsys(tmp_path: Path, monkeypatch: MonkeyPatch) -> Path:
+    """Put a stand-in for nsys on the path. Returns the file with the commands that it was given."""
     pytest.importorskip("nvtx")
     put_nsys(tmp_path, monkeypatch)
+    return tmp_path / "told"
+
+
+def test_nsight_systems_writes_into_the_runs_folder(make: Make, nsys: Path) -> None:
     session = profiled(make, kind=LeavesNothing, profile_run="cuda")
     assert ranges.are_on()
     profile = session.summary(PERFORMANCE).run.profile
@@ -246,17 +235,14 @@ class RefusesAtTheEnd(ProfilingEngine):
 )
 def test_nsight_systems_stops_recording_however_a_run_ends(
     make: Make,
-    tmp_path: Path,
+    nsys: Path,
     monkeypatch: MonkeyPatch,
     kind: type[ScriptedEngine],
     ends: BaseException | None,
     failure: str,
 ) -> None:
-    pytest.importorskip("nvtx")
-    put_nsys(tmp_path, monkeypatch)
-    session = make(
-        PERFORMANCE, kind=kind, offline_target_qps="40", **TORCH | {"profile_run": "cuda"}
-    )
+    options = TORCH | {"profile_run": "cuda"}
+    session = make(PERFORMANCE, kind=kind, offline_target_qps="40", **options)
 
     def dies(*arguments: Any, **keywords: Any) -> None:
         session.engines[0]._died = isinstance(ends, EngineError)
@@ -267,18 +253,16 @@ def test_nsight_systems_stops_recording_however_a_run_ends(
     with contextlib.suppress(KeyboardInterrupt):
         assert session.suite.make(PERFORMANCE).failure == f"{PERFORMANCE}: {failure}"
     assert session.summary(PERFORMANCE).meta.reason.endswith(failure)
-    commands = (tmp_path / "told").read_text().split()
+    commands = nsys.read_text().split()
     assert commands.count("start") == commands.count("stop") == 1
 
 
 def test_a_check_that_fails_leaves_no_ranges_on(
-    make: Make, tmp_path: Path, monkeypatch: MonkeyPatch
+    make: Make, nsys: Path, monkeypatch: MonkeyPatch
 ) -> None:
     def fails(*arguments: object) -> None:
         raise UsageError("no such thing")
 
-    pytest.importorskip("nvtx")
-    put_nsys(tmp_path, monkeypatch)
     monkeypatch.setattr("mlperf_suite.session.inputs.Inputs.mmlu", property(fails))
     with pytest.raises(UsageError, match="no such thing"):
         make(PERFORMANCE, MMLU, kind=ProfilingEngine, profile_run="cuda")
