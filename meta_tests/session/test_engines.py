@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pytest import MonkeyPatch
 
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
@@ -36,7 +37,7 @@ def inputs_of(settings: Settings) -> Inputs:
 
 
 def test_an_endpoint_is_connected_to_and_vllm_is_loaded_without_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: MonkeyPatch
 ) -> None:
     loaded: list[EndpointConfig] = []
     connecting = SimpleNamespace(EndpointEngine=SimpleNamespace(load=loaded.append))
@@ -88,7 +89,7 @@ def test_what_was_not_said_is_left_to_the_engine() -> None:
 # Before anything is loaded
 
 
-def checked(settings: Settings, monkeypatch: pytest.MonkeyPatch, says: str = "") -> list[str]:
+def checked(settings: Settings, monkeypatch: MonkeyPatch, says: str = "") -> list[str]:
     """The endpoints that a session's check asked; they answer, or are refused as said."""
     urls: list[str] = []
 
@@ -108,7 +109,7 @@ def checked(settings: Settings, monkeypatch: pytest.MonkeyPatch, says: str = "")
 
 
 def test_each_endpoint_is_asked_before_anything_is_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: MonkeyPatch
 ) -> None:
     results = str(tmp_path / "results")
     two = settings_of(results_dir=results, endpoint=[URL, "http://other"])
@@ -119,7 +120,7 @@ def test_each_endpoint_is_asked_before_anything_is_loaded(
 
 
 def test_no_endpoint_is_asked_where_something_here_is_wrong(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: MonkeyPatch
 ) -> None:
     options: dict[str, Any] = {"endpoint": [URL], "results_dir": str(tmp_path / "results")}
     with pytest.raises(UsageError, match="--model nowhere: no such folder"):

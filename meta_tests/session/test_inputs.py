@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pytest import MonkeyPatch
 
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
@@ -151,7 +152,7 @@ def test_the_tokenizer_is_in_the_models_folder(tmp_path: Path) -> None:
 
 
 def test_the_tokenizer_of_a_hub_id_is_in_the_hubs_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: MonkeyPatch
 ) -> None:
     cached = tmp_path / "models--owner--small"
     snapshot = copied_model(cached / "snapshots" / "0123abcd", *TOKENIZER)
@@ -195,18 +196,27 @@ def test_a_prompt_too_long_says_what_to_do(options: dict[str, object], advice: s
 GPT_OSS, MIXTRAL = BENCHMARKS["gpt-oss-120b"], BENCHMARKS["mixtral-8x7b"]
 
 
+def official_gpt_oss(folder: Path, kind: str = "gpqa", answers: bool = True, **counts: int) -> str:
+    """A folder with the three files, two samples each, or as many as said."""
+    for name in ("perf_eval_ref", "acc_eval_inputs", "acc_eval_compliance_gpqa"):
+        count = counts.get(name, 2)
+        rows: dict[str, list[Any]] = {
+            "input_tokens": [[count, number] for number in range(count)],
+            "dataset": [kind] * count,
+        }
+        if answers or name == "perf_eval_ref":
+            rows["ground_truth"] = ["A"] * count
+        # Some in folders of their own, as they are published.
+        file = folder / name.partition("_")[0] / f"{name}.parquet"
+        file.parent.mkdir(exist_ok=True)
+        pq.write_table(pa.table(rows), file)
+    return str(folder)
+
+
 def test_each_mode_has_its_own_official_data(tmp_path: Path) -> None:
     """gpt-oss-120b: three files, of which accuracy's answers may be three times as long."""
-    counts = {"perf/perf_eval_ref": 5, "acc/acc_eval_inputs": 4, "acc/acc_eval_compliance_gpqa": 3}
-    for name, count in counts.items():
-        file = tmp_path / f"{name}.parquet"
-        file.parent.mkdir(exist_ok=True)
-        rows = {
-            "input_tokens": [[count, number] for number in range(count)],
-            "dataset": ["gpqa"] * count,
-            "ground_truth": ["A"] * count,
-        }
-        pq.write_table(pa.table(rows), file)
+    counts = {"perf_eval_ref": 5, "acc_eval_inputs": 4, "acc_eval_compliance_gpqa": 3}
+    official_gpt_oss(tmp_path, **counts)
     run_inputs = inputs(profile="official", benchmark=["gpt-oss-120b"], dataset=str(tmp_path))
     modes = ("performance", "accuracy", "test07", "test09")
     assert [len(run_inputs.samples(GPT_OSS, mode).items) for mode in modes] == [5, 4, 3, 5]
@@ -277,16 +287,6 @@ def test_speculation_departs_but_where_a_benchmark_allows_it() -> None:
     assert departures(BENCHMARKS["deepseek-r1"], "Interactive") == ()
 
 
-def official_gpt_oss(folder: Path, kind: str = "gpqa", answers: bool = True) -> str:
-    """A folder with the three files, two samples each."""
-    for name in ("perf_eval_ref", "acc_eval_inputs", "acc_eval_compliance_gpqa"):
-        rows: dict[str, list[Any]] = {"input_tokens": [[1], [2]], "dataset": [kind] * 2}
-        if answers or name == "perf_eval_ref":
-            rows["ground_truth"] = ["A", "B"]
-        pq.write_table(pa.table(rows), folder / f"{name}.parquet")
-    return str(folder)
-
-
 @pytest.mark.parametrize(("kind", "answers"), [("perf", True), ("gpqa", False)])
 def test_accuracy_data_that_no_grader_knows_is_refused_before_it_is_run(
     tmp_path: Path, kind: str, answers: bool
@@ -330,14 +330,11 @@ def test_an_official_accuracy_run_asks_for_the_problems_of_its_programs() -> Non
     run_inputs = inputs(profile="official", benchmark=["deepseek-r1"])
     with pytest.raises(UsageError, match="--code-problems: deepseek-r1's answers contain programs"):
         run_inputs._check_problems(BENCHMARKS["deepseek-r1"])
-    inputs_with_problems = inputs(
-        profile="official", benchmark=["deepseek-r1"], code_problems=__file__
-    )
-    inputs_with_problems._check_problems(BENCHMARKS["deepseek-r1"])
-    inputs(benchmark=["deepseek-r1"])._check_problems(BENCHMARKS["deepseek-r1"])
+    for options in ({"profile": "official", "code_problems": __file__}, {}):
+        inputs(benchmark=["deepseek-r1"], **options)._check_problems(BENCHMARKS["deepseek-r1"])
 
 
-def test_what_a_grader_lacks_is_said_before_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_grader_lacks_is_said_before_a_run(monkeypatch: MonkeyPatch) -> None:
     """Hours later it would be in the report alone."""
     ids = ["mixtral-8x7b", "gpt-oss-120b"]
     offline = [RunKey(id_, "Offline", "accuracy") for id_ in ids]
@@ -354,10 +351,8 @@ def test_what_a_grader_lacks_is_said_before_a_run(monkeypatch: pytest.MonkeyPatc
 
 def test_a_search_is_of_a_round_that_offers_its_scenario(tmp_path: Path) -> None:
     """As runs are: an official peak search of what the round does not offer is refused at once."""
-    data = official_gpt_oss(tmp_path, "gpqa", answers=True)
-    gpt_oss_inputs = inputs(
-        profile="official", benchmark=["gpt-oss-120b"], round="v5.1", dataset=data
-    )
+    options = {"round": "v5.1", "dataset": official_gpt_oss(tmp_path)}
+    gpt_oss_inputs = inputs(profile="official", benchmark=[GPT_OSS.id], **options)
     with pytest.raises(UsageError, match=r"--round v5\.1: gpt-oss-120b is part of v6\.0, v6\.1"):
         gpt_oss_inputs._check_round(GPT_OSS, [SearchKey(GPT_OSS.id, "Server")])
     r1 = BENCHMARKS["deepseek-r1"]
@@ -377,37 +372,24 @@ def test_text_in_the_place_of_published_tokens_is_refused_at_once(tmp_path: Path
 
 
 def test_what_was_read_of_data_that_a_mode_has_for_itself_is_recorded() -> None:
-    benchmark = BENCHMARKS["gpt-oss-120b"]
-    run_inputs = Inputs(resolve_settings({"benchmark": [benchmark.id]}, {}), [benchmark])
-    whole = run_inputs.data_json(benchmark)
+    run_inputs = inputs(benchmark=[GPT_OSS.id])
+    whole = run_inputs.data_json(GPT_OSS)
     assert whole.keys() == {"name", "samples", "sha256"}
-    run_inputs.samples(benchmark, "accuracy")
-    record = run_inputs.data_json(benchmark)
-    parts = record.pop("parts")
-    assert record == whole
-    sha256 = run_inputs.samples(benchmark, "accuracy").sha256
-    assert parts == {"accuracy": {"name": "embedded", "samples": 7, "sha256": sha256}}
+    sha256 = run_inputs.samples(GPT_OSS, "accuracy").sha256
+    parts = {"accuracy": {"name": "embedded", "samples": 7, "sha256": sha256}}
+    assert run_inputs.data_json(GPT_OSS) == {**whole, "parts": parts}
 
 
 def test_data_that_every_mode_shares_have_no_parts() -> None:
-    benchmark = BENCHMARKS["deepseek-r1"]
-    run_inputs = Inputs(resolve_settings({"benchmark": [benchmark.id]}, {}), [benchmark])
-    run_inputs.samples(benchmark, "accuracy")
-    assert "parts" not in run_inputs.data_json(benchmark)
+    r1 = BENCHMARKS["deepseek-r1"]
+    run_inputs = inputs(benchmark=[r1.id])
+    run_inputs.samples(r1, "accuracy")
+    assert "parts" not in run_inputs.data_json(r1)
 
 
 def test_an_audits_data_are_known_by_their_own_size(tmp_path: Path) -> None:
-    benchmark = BENCHMARKS["gpt-oss-120b"]
-    for name, count in (("acc_eval_compliance_gpqa", 990), ("perf_eval_ref", 6_395)):
-        rows = {
-            "input_tokens": [[index] for index in range(count)],
-            "dataset": ["gpqa"] * count,
-            "ground_truth": ["A"] * count,
-        }
-        pq.write_table(pa.table(rows), tmp_path / f"{name}.parquet")
-    options = {"benchmark": [benchmark.id], "profile": "official", "dataset": str(tmp_path)}
-    run_inputs = Inputs(resolve_settings(options, {}), [benchmark])
-    reference, why = run_inputs.reference(benchmark, 990, "test07")
-    assert (reference, why) == (benchmark.reference, "")
-    assert run_inputs.reference(benchmark, 989, "test07")[0] is None
-    assert run_inputs.reference(benchmark, 6_395, "test09")[0] is None
+    data = official_gpt_oss(tmp_path, acc_eval_compliance_gpqa=990, perf_eval_ref=6_395)
+    run_inputs = inputs(benchmark=[GPT_OSS.id], profile="official", dataset=data)
+    assert run_inputs.reference(GPT_OSS, 990, "test07") == (GPT_OSS.reference, "")
+    assert run_inputs.reference(GPT_OSS, 989, "test07")[0] is None
+    assert run_inputs.reference(GPT_OSS, 6_395, "test09")[0] is None

@@ -348,14 +348,8 @@ def test_shares_are_disjoint_whole_and_even(sizes: dict[str, int], count: int) -
 
 
 def test_an_engine_that_gives_no_log_probabilities_is_not_judged(tmp_path: Path) -> None:
-    arguments = (
-        "-m",
-        "mmlu",
-        "--mmlu-limit=57",
-        "--keep-all=0",
-        "-p",
-        "meta_tests.stand_in_plugin",
-    )
+    plugin = ("-p", "meta_tests.stand_in_plugin")
+    arguments = ("-m", "mmlu", "--mmlu-limit=57", "--keep-all=0", *plugin)
     earlier = run_suite(tmp_path, *arguments).folder
     run = run_suite(tmp_path, *arguments)
     assert run.exit_code == 0, run.output

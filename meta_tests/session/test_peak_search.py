@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
+from pytest import MonkeyPatch
 
 from mlperf_suite.benchmarks.definition import TokenLimits
 from mlperf_suite.reports.plots import plot_peak
@@ -148,7 +149,7 @@ def test_the_plot_is_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bounded", [True, False])
 def test_the_plot_says_where_its_rate_is_only_the_least(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bounded: bool
+    tmp_path: Path, monkeypatch: MonkeyPatch, bounded: bool
 ) -> None:
     figures: list[Figure] = []
     monkeypatch.setattr(Figure, "savefig", lambda figure, *a, **k: figures.append(figure))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pytest import MonkeyPatch
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.protocol import (
@@ -78,7 +79,7 @@ class Clocked:
 
 
 @pytest.fixture
-def on_its_clock(monkeypatch: pytest.MonkeyPatch) -> Any:
+def on_its_clock(monkeypatch: MonkeyPatch) -> Any:
     def use(engine: Clocked) -> Clocked:
         for name in ("perf_counter", "monotonic"):
             monkeypatch.setattr(f"{probe_module.__name__}.time.{name}", lambda: engine.now)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pytest import MonkeyPatch
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.results.schema import ScalingFigures
@@ -38,7 +39,7 @@ class Several:
 
 
 def scaling_of(
-    engine: Several, monkeypatch: pytest.MonkeyPatch
+    engine: Several, monkeypatch: MonkeyPatch
 ) -> tuple[ScalingFigures, list[Any], list[str]]:
     """The figures, who was asked in which order, and what was said."""
     engines: list[Any] = []
@@ -57,7 +58,7 @@ def scaling_of(
 
 @pytest.mark.parametrize("rates", [[200.0, 100.0], [300.0, 200.0, 100.0]])
 def test_replicas_that_are_not_alike_are_each_measured_alone(
-    monkeypatch: pytest.MonkeyPatch, rates: list[float]
+    monkeypatch: MonkeyPatch, rates: list[float]
 ) -> None:
     engine = Several(rates)
     figures, engines, lines = scaling_of(engine, monkeypatch)
@@ -68,7 +69,7 @@ def test_replicas_that_are_not_alike_are_each_measured_alone(
 
 @pytest.mark.parametrize("count", [2, 3, 8])
 def test_of_replicas_that_are_alike_another_one_is_alone_and_each_order_comes(
-    monkeypatch: pytest.MonkeyPatch, count: int
+    monkeypatch: MonkeyPatch, count: int
 ) -> None:
     engine = Several([100.0] * count)
     figures, engines, _ = scaling_of(engine, monkeypatch)
@@ -86,7 +87,7 @@ def test_of_replicas_that_are_alike_another_one_is_alone_and_each_order_comes(
         assert len({(first, engine.replicas.index(replica)) for first, replica in alone}) == 4
 
 
-def test_the_figure_is_that_of_the_operands_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_figure_is_that_of_the_operands_beside_it(monkeypatch: MonkeyPatch) -> None:
     engine = Several([100.0, 100.0])
     rates = iter([190.0, 90.0, 110.0, 200.0, 180.0, 95.0, 105.0, 210.0, 170.0, 100.0])
     monkeypatch.setattr(probe, "generate_all", lambda *_: SimpleNamespace(tokens_per_s=next(rates)))
