@@ -39,8 +39,9 @@ class FakeSuite:
     def make(self, key: StepKey) -> Outcome:
         return self.outcome
 
-    def verdicts(self, key: StepKey) -> list[Verdict]:
-        return [self.verdict]
+    @property
+    def recorder(self) -> Any:
+        return SimpleNamespace(verdicts=lambda key: [self.verdict])
 
     def score_share(self, index: int) -> None:
         raise RunError(f"share {index}: the engine died")

@@ -215,8 +215,7 @@ def official_gpt_oss(folder: Path, kind: str = "gpqa", answers: bool = True, **c
 
 def test_each_mode_has_its_own_official_data(tmp_path: Path) -> None:
     """gpt-oss-120b: three files, of which accuracy's answers may be three times as long."""
-    counts = {"perf_eval_ref": 5, "acc_eval_inputs": 4, "acc_eval_compliance_gpqa": 3}
-    official_gpt_oss(tmp_path, **counts)
+    official_gpt_oss(tmp_path, perf_eval_ref=5, acc_eval_inputs=4, acc_eval_compliance_gpqa=3)
     run_inputs = inputs(profile="official", benchmark=["gpt-oss-120b"], dataset=str(tmp_path))
     modes = ("performance", "accuracy", "test07", "test09")
     assert [len(run_inputs.samples(GPT_OSS, mode).items) for mode in modes] == [5, 4, 3, 5]
