@@ -15,14 +15,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import partial
 
 import psutil
 
 from meta_tests.servers.options import StandIn
-from meta_tests.servers.stand_in_server import RunningStandIn, stand_in_server
-from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
+from meta_tests.servers.stand_in_server import RunningStandIn, engine_on, stand_in_server
 from mlperf_suite.engines.endpoint.engine import EndpointEngine
 from mlperf_suite.errors import RunError
 from mlperf_suite.loadgen import runner
@@ -32,7 +31,6 @@ from perf.server_load import ANSWER, completed_rate, is_held, latency_ms, print_
 _RATES = (250, 500, 750, 1_000, 1_500, 2_000, 2_500, 3_000, 4_000, 5_000, 6_000, 8_000, 10_000)
 _TWO_CHUNKS = StandIn(tokens=len(ANSWER))
 _EACH_TOKEN = StandIn(tokens=len(ANSWER), chunk_tokens=1, rest_s=1.0)
-_VOCABULARY = 32_000
 _PROCESSES = ("clients", "suite", "server")
 
 
@@ -64,11 +62,8 @@ def _cpu_s(process: psutil.Process) -> float:
 
 @contextmanager
 def _engine_on(options: StandIn) -> Iterator[tuple[EndpointEngine, RunningStandIn]]:
-    with stand_in_server(options) as server:
-        target = parse_endpoint(server.url)
-        config = EndpointConfig((target,), "stand-in", None, _VOCABULARY)
-        with closing(EndpointEngine.load(config)) as engine:
-            yield engine, server
+    with stand_in_server(options) as server, engine_on(server) as engine:
+        yield engine, server
 
 
 def _print_rates(

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import httptools
 import msgspec
@@ -44,6 +44,9 @@ from meta_tests.servers.replies import (
     reply,
     without_answer,
 )
+
+if TYPE_CHECKING:
+    from mlperf_suite.engines.endpoint.engine import EndpointEngine
 
 ACCOUNT = "/stand-in/account"
 _OPEN_PATHS = ("/health", "/version", ACCOUNT)
@@ -89,6 +92,23 @@ def stand_in_server(options: StandIn | None = None) -> Iterator[RunningStandIn]:
         yield RunningStandIn(f"{scheme}://127.0.0.1:{port}", process)
 
 
+@contextlib.contextmanager
+def engine_on(*servers: RunningStandIn, **config: Any) -> Iterator[EndpointEngine]:
+    """The endpoint engine on these servers, loaded; its clients end with the context.
+
+    `config`: fields of `EndpointConfig` that differ.
+    """
+    from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
+    from mlperf_suite.engines.endpoint.engine import EndpointEngine
+
+    targets = tuple(parse_endpoint(server.url) for server in servers)
+    fields = {"tokenizer": None, "vocabulary": StandIn().vocabulary} | config
+    with contextlib.closing(
+        EndpointEngine.load(EndpointConfig(targets, "stand-in", **fields))
+    ) as engine:
+        yield engine
+
+
 def make_certificate(folder: Path) -> tuple[Path, Path]:
     """A self-signed certificate for 127.0.0.1 and its key, as PEM files; needs openssl.
 
@@ -114,9 +134,8 @@ class _Account:
         self.body = b""
 
     def as_json(self) -> bytes:
-        authorizations = sorted(self.authorizations)
-        body = self.body.decode("utf-8", "replace")
-        return json.dumps(vars(self) | {"authorizations": authorizations, "body": body}).encode()
+        texts = {"authorizations": sorted(self.authorizations), "body": self.body.decode()}
+        return json.dumps(vars(self) | texts).encode()
 
 
 class _Server:

@@ -14,7 +14,12 @@ from typing import Any
 import pytest
 
 from meta_tests.servers.options import FAULTS, StandIn
-from meta_tests.servers.stand_in_server import RunningStandIn, make_certificate, stand_in_server
+from meta_tests.servers.stand_in_server import (
+    RunningStandIn,
+    engine_on,
+    make_certificate,
+    stand_in_server,
+)
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Generation
@@ -64,14 +69,9 @@ HARMLESS = ("closes-idle", "comments", "torn")
 
 @contextmanager
 def engine_at(*servers: RunningStandIn, **config: Any) -> Iterator[EndpointEngine]:
-    """An engine on these servers, loaded; its clients end with the context."""
-    targets = tuple(parse_endpoint(server.url) for server in servers)
-    fields = {"tokenizer": None, "vocabulary": VOCABULARY, "silence_s": 2.0, "clients": 1} | config
-    engine = EndpointEngine.load(EndpointConfig(targets, "stand-in", **fields))
-    try:
+    """With one client, which waits for two seconds."""
+    with engine_on(*servers, **({"silence_s": 2.0, "clients": 1} | config)) as engine:
         yield engine
-    finally:
-        engine.close()
 
 
 def run(

@@ -9,27 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlperf_suite.benchmarks.percentile import percentile
-from mlperf_suite.engines.endpoint.figures import (
-    ClientAccount,
-    DepartureAccount,
-    EndpointAccount,
-)
+from mlperf_suite.engines.endpoint.figures import ClientAccount, DepartureAccount, EndpointAccount
 from mlperf_suite.engines.messages import ServerAnswer
 
 
 def answer_of(tokens: int = 4, **changes: Any) -> ServerAnswer:
-    fields: dict[str, Any] = {
-        "sent": 10.0,
-        "connecting": 0.0,
-        "first": 10.5,
-        "arrived": 11.0,
-        "resent": 0,
-        "prompt_tokens": 9,
-        "completion_tokens": tokens,
-        "cached_tokens": None,
-        "finish_reason": "stop",
-        "other_model": None,
-    }
+    fields: dict[str, Any] = {"sent": 10.0, "connecting": 0.0, "first": 10.5, "arrived": 11.0}
+    fields |= {"prompt_tokens": 9, "completion_tokens": tokens, "cached_tokens": None}
+    fields |= {"resent": 0, "finish_reason": "stop", "other_model": None}
     return ServerAnswer(1, array("i", range(tokens)).tobytes(), **(fields | changes))
 
 
@@ -62,9 +49,8 @@ def words(*answers: tuple[ServerAnswer, int, int, bool]) -> tuple[str, ...]:
 
 
 def test_an_answer_as_it_was_asked_for_is_no_departure() -> None:
-    assert (
-        words((answer_of(), 8, 1, True), (answer_of(8, finish_reason="length"), 8, 1, True)) == ()
-    )
+    whole = answer_of(8, finish_reason="length")
+    assert words((answer_of(), 8, 1, True), (whole, 8, 1, True)) == ()
 
 
 def test_each_departure_is_told_with_its_number_and_an_example() -> None:

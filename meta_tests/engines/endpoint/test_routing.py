@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
-from queue import SimpleQueue
 
 import pytest
 
 from meta_tests.servers.options import StandIn
-from meta_tests.servers.stand_in_server import stand_in_server
+from meta_tests.servers.stand_in_server import engine_on, stand_in_server
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import Answers, generate_all, requests_of
-from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
 from mlperf_suite.engines.endpoint.engine import EndpointEngine
-from mlperf_suite.engines.protocol import EndpointFigures, Request, Tokens
+from mlperf_suite.engines.protocol import EndpointFigures, Tokens
 from mlperf_suite.engines.routing import EndpointRouting
-from mlperf_suite.errors import EngineError
 
 GENERATION = Generation(max_new_tokens=8)
 LEAST = 0.5
@@ -29,18 +26,11 @@ what it sent, or of the first piece, comes late."""
 @contextmanager
 def engine_of(*servers: StandIn, routing: EndpointRouting) -> Iterator[EndpointEngine]:
     """An engine of as many servers."""
-    from contextlib import ExitStack
-
     with ExitStack() as stack:
-        urls = [stack.enter_context(stand_in_server(server)).url for server in servers]
-        targets = tuple(map(parse_endpoint, urls))
-        config = EndpointConfig(targets, "stand-in", None, 32_000, routing=routing, clients=2)
-        engine = EndpointEngine.load(config)
-        try:
-            engine.take_remote_run()
-            yield engine
-        finally:
-            engine.close()
+        running = [stack.enter_context(stand_in_server(server)) for server in servers]
+        engine = stack.enter_context(engine_on(*running, routing=routing, clients=2))
+        engine.take_remote_run()
+        yield engine
 
 
 def figures_of(engine: EndpointEngine) -> tuple[EndpointFigures, ...]:
@@ -88,8 +78,7 @@ def test_more_than_the_servers_may_have_at_once_is_held_and_answered(
     with engine_of(server, server, routing=routing) as engine:
         result = generate_all(engine, [[n] for n in range(50)], GENERATION)
         assert [len(ids) for ids in result.token_ids] == [8] * 50
-        run = engine.take_remote_run()
-        assert sum(endpoint.requests for endpoint in run.endpoints) == 50
+        assert sum(endpoint.requests for endpoint in figures_of(engine)) == 50
 
 
 def test_waiting_for_a_server_that_is_full_is_no_delay_of_the_client(
@@ -140,30 +129,22 @@ def test_what_a_server_tells_is_put_before_its_first_token() -> None:
         assert network + queue + prefill + decode >= LEAST * 0.3
 
 
-class _Asking:
+class _Asking(Answers):
     """A listener that asks what happened as soon as it hears of answers."""
 
-    def __init__(self, engine: EndpointEngine) -> None:
-        self.requests: SimpleQueue[int] = SimpleQueue()
+    def __init__(self, count: int, engine: EndpointEngine) -> None:
+        super().__init__(count)
+        self.requests = 0
         self._engine = engine
 
-    def first_tokens(self, tokens: Sequence[Tokens]) -> None:
-        """Nothing is counted by then."""
-
     def finished(self, answers: Sequence[Tokens]) -> None:
-        for _ in answers[1:]:
-            self.requests.put(0)
-        self.requests.put(
-            sum(endpoint.requests for endpoint in self._engine.take_remote_run().endpoints)
-        )
-
-    def failed(self, tag: int, error: EngineError) -> None:
-        raise AssertionError(error)
+        self.requests += sum(endpoint.requests for endpoint in figures_of(self._engine))
+        super().finished(answers)
 
 
 def test_an_answer_is_counted_before_the_run_can_end_with_it() -> None:
     with engine_of(StandIn(first_token_s=0.05), routing="fewest-tokens") as engine:
-        asking = _Asking(engine)
-        requests = [Request(tag, [1, 2, 3]) for tag in range(40)]
-        engine.submit(requests, GENERATION, asking, stream=True)
-        assert sum(asking.requests.get(timeout=20) for _ in requests) == len(requests)
+        asking = _Asking(40, engine)
+        engine.submit(requests_of([[1, 2, 3]] * 40), GENERATION, asking, stream=True)
+        asking.wait(engine)
+        assert asking.requests == 40

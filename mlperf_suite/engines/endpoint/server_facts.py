@@ -105,16 +105,12 @@ def find_out(config: EndpointConfig, target: Target) -> ServerFacts:
 def cache_hits(config: EndpointConfig, target: Target) -> int | None:
     """The prompt tokens that vLLM's prefix cache answered since the server started, as counted in
     /metrics; None if it does not report them."""
-    try:
+    with contextlib.suppress(UsageError, ValueError, OverflowError):
         response = _ask(config, target, "/metrics")
-    except UsageError:
-        return None
-    if response.status != _OK or not isinstance(response.content, str):
-        return None
-    lines = response.content.splitlines()
-    counts = [line.rpartition(" ")[2] for line in lines if line.startswith(_CACHE_HITS)]
-    with contextlib.suppress(ValueError, OverflowError):
-        return round(sum(map(float, counts))) if counts else None
+        if response.status == _OK and isinstance(response.content, str):
+            lines = response.content.splitlines()
+            counts = [line.rpartition(" ")[2] for line in lines if line.startswith(_CACHE_HITS)]
+            return round(sum(map(float, counts))) if counts else None
     return None
 
 
@@ -202,8 +198,7 @@ def _ask(config: EndpointConfig, target: Target, path: str, body: bytes | None =
         headers["Authorization"] = f"Bearer {config.key}"
     connection: http.client.HTTPConnection
     if target.tls:
-        ca_file = str(config.ca_file) if config.ca_file else None
-        context = ssl.create_default_context(cafile=ca_file)
+        context = ssl.create_default_context(cafile=config.ca_file)
         connection = http.client.HTTPSConnection(
             target.host, target.port, timeout=_ASK_S, context=context
         )
