@@ -27,9 +27,9 @@ from mlperf_suite.engines.vllm_arguments import VLLM_DTYPES, VllmConfig
 from mlperf_suite.engines.vllm_engine import VllmEngine
 from mlperf_suite.engines.vllm_environment import vllm_environment
 from mlperf_suite.hardware import Precision
-from mlperf_suite.mmlu.engine_lm import EngineLM, load_tasks, quiet_lm_eval
-from mlperf_suite.mmlu.evaluation import Sample, Scores, evaluate
+from mlperf_suite.mmlu.engine_lm import EngineLM, evaluate, load_tasks, quiet_lm_eval
 from mlperf_suite.mmlu.journal import Journal, Key
+from mlperf_suite.mmlu.score_files import Sample, Scores
 
 TOLERANCE = 0.02
 """In log-probability: two best choices closer than this are ties, since bf16 rounds."""

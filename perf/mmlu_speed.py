@@ -26,9 +26,9 @@ from mlperf_suite.datasets.mmlu_questions import Mmlu, load_mmlu
 from mlperf_suite.engines.protocol import ScoringEngine
 from mlperf_suite.engines.vllm_arguments import VllmConfig
 from mlperf_suite.engines.vllm_engine import VllmEngine
-from mlperf_suite.mmlu.engine_lm import EngineLM, load_tasks
-from mlperf_suite.mmlu.evaluation import Scores, evaluate
+from mlperf_suite.mmlu.engine_lm import EngineLM, evaluate, load_tasks
 from mlperf_suite.mmlu.journal import Journal
+from mlperf_suite.mmlu.score_files import Scores
 from perf.mmlu_equality import ask_lm_eval, lm_eval_backend, report
 from perf.pairs import in_turn, middle, print_header, print_row
 

@@ -15,10 +15,11 @@ from lm_eval.api.model import TemplateLM
 from lm_eval.tasks import TaskManager
 from lm_eval.tasks._index import Entry, Kind
 
-from mlperf_suite.datasets.mmlu_questions import DOMAINS, Mmlu, Question
+from mlperf_suite.datasets.mmlu_questions import DOMAINS, LETTERS, Mmlu, Question
 from mlperf_suite.engines.protocol import ScoreRequest, ScoringEngine
 from mlperf_suite.errors import UsageError
 from mlperf_suite.mmlu.journal import Journal, Key
+from mlperf_suite.mmlu.score_files import Accuracy, Sample, Scores
 
 OnScored = Callable[[Key], None]
 
@@ -248,3 +249,54 @@ def quiet_lm_eval() -> Iterator[None]:
         yield
     finally:
         logger.setLevel(before)
+
+
+# The scores, from lm-eval's evaluation
+
+_ACC, _STDERR = "acc,none", "acc_stderr,none"
+
+
+def evaluate(lm: Any, tasks: dict[str, Any], journal: Journal) -> Scores:
+    """Score every question of the tasks. Raises whatever the model raises."""
+    with quiet_lm_eval():
+        evaluation = lm_eval.evaluate(lm, tasks, bootstrap_iters=1, log_samples=True)
+    results = evaluation["results"]
+    counts = {name: results[name]["sample_len"] for name in tasks["tasks"]}
+    groups = {
+        name: sum(counts[task.task_name] for task in group.get_all_tasks())
+        for name, group in tasks["groups"].items()
+    }
+
+    def accuracy(name: str) -> Accuracy:
+        percent, stderr = 100 * results[name][_ACC], results[name].get(_STDERR)
+        questions = counts.get(name) or groups[name]
+        return Accuracy(
+            percent,
+            100 * float(stderr) if isinstance(stderr, float) else None,
+            round(percent * questions / 100),
+            questions,
+        )
+
+    return Scores(
+        accuracy("mmlu"),
+        {d: accuracy(name) for d, name in GROUP_OF_DOMAIN.items() if name in groups},
+        {name.removeprefix(TASK_PREFIX): accuracy(name) for name in sorted(counts)},
+        tuple(_sample(s, journal) for name in sorted(counts) for s in evaluation["samples"][name]),
+    )
+
+
+def _sample(logged: Mapping[str, Any], journal: Journal) -> Sample:
+    key = Key(logged["doc"]["subject"], logged["doc"]["id"])
+    score = journal[key]
+    # The first maximum, as lm-eval chooses an answer (numpy.argmax).
+    logprobs = [response[0] for response in logged["filtered_resps"]]
+    return Sample(
+        key,
+        LETTERS[logged["target"]],
+        LETTERS[logprobs.index(max(logprobs))],
+        logged["acc"] == 1.0,
+        score.latency_ms,
+        score.tokens,
+        score.cached_tokens,
+        tuple(logprobs),
+    )

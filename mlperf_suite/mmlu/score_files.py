@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import importlib.metadata
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -13,7 +13,6 @@ from typing import Any
 
 from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.datasets.mmlu_questions import CHANCE, DOMAIN_OF, Mmlu
-from mlperf_suite.mmlu.evaluation import Accuracy, Sample, Scores
 from mlperf_suite.mmlu.journal import Key
 from mlperf_suite.results.run_folder import RunFolder, write_json
 from mlperf_suite.results.schema import MmluFigures, MmluScore
@@ -21,6 +20,45 @@ from mlperf_suite.rules.verdict import Verdict
 
 SUBJECTS_PLOT = "plots/score_by_subject.png"
 _COLUMNS = ("subject", "domain", "question_id", "answer", "pred", "correct", "latency_ms", "tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """A share of right answers, in percent, with its standard error; None if lm-eval has none.
+
+    The standard error of a group pools those of its subjects, so one subject with a single question
+    leaves it without one.
+    """
+
+    accuracy: float
+    stderr: float | None
+    correct: int
+    questions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One scored question. `answer` and `pred` are letters; `logprobs` are natural, one per
+    choice."""
+
+    key: Key
+    answer: str
+    pred: str
+    correct: bool
+    latency_ms: float
+    tokens: int
+    cached_tokens: int
+    logprobs: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """lm-eval's scores: overall, by domain, by subject, by question."""
+
+    overall: Accuracy
+    by_domain: Mapping[str, Accuracy]
+    by_subject: Mapping[str, Accuracy]
+    samples: tuple[Sample, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +116,10 @@ class MmluRecord:
             return None
         samples = self.scores.samples
         newly_scored = len(samples) - self.resumed
+        latencies = sorted(s.latency_ms for s in samples)
+        shares = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
         return MmluFigures(
-            **asdict(_score_figures(self.scores.overall)),
+            **asdict(self.scores.overall),
             **self._about(model, self.scores),
             planned=self.task.planned,
             resumed=self.resumed,
@@ -87,8 +127,11 @@ class MmluRecord:
             questions_per_sec=newly_scored / self.elapsed_s if self.elapsed_s else None,
             tokens=sum(s.tokens for s in samples),
             cached_tokens=sum(s.cached_tokens for s in samples),
-            latency_ms=latency_percentiles(samples),
-            by_domain={d: _score_figures(a) for d, a in self.scores.by_domain.items()},
+            latency_ms={
+                **{name: percentile(latencies, share) for name, share in shares.items()},
+                "max": latencies[-1],
+            },
+            by_domain={d: MmluScore(**asdict(a)) for d, a in self.scores.by_domain.items()},
         )
 
     def _about(self, model: str, scores: Scores) -> dict[str, Any]:
@@ -101,66 +144,32 @@ class MmluRecord:
         }
 
     def write_scores(self, model: str, label: str, *, details: bool) -> None:
-        """Write the files of the scores so far, if there are any; `details`: also details.jsonl.
+        """Write overall.json, by_domain.json, by_subject.json, samples.csv and the plot of the
+        scores so far, if there are any; `details`: also details.jsonl.
 
         Raises OSError.
         """
         if self.scores is None:
             return
-        about = {
-            "planned": self.task.planned,
-            "chance": CHANCE,
-            **self._about(model, self.scores),
-        }
+        about = self._about(model, self.scores)
+        about = {"planned": self.task.planned, "chance": CHANCE, **about}
         title = f"MMLU, {model}, {self.task.shots} shots: {label}"
-        write_scores(self.folder.path, self.scores, about, title)
+        _write_scores(self.folder.path, self.scores, about, title)
         if details:
-            write_details(self.folder.path / "details.jsonl", self.scores, self.task.data)
+            _write_details(self.folder.path / "details.jsonl", self.scores, self.task.data)
 
 
-def _score_figures(accuracy: Accuracy) -> MmluScore:
-    return MmluScore(**accuracy.as_json())
-
-
-def latency_percentiles(samples: Sequence[Sample]) -> dict[str, float]:
-    """The p50, p90, p99 and maximum of the measured latencies, in ms."""
-    values = sorted(s.latency_ms for s in samples)
-    shares = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
-    return {n: percentile(values, share) for n, share in shares.items()} | {"max": values[-1]}
-
-
-def write_scores(folder: Path, scores: Scores, about: Mapping[str, object], title: str) -> None:
-    """Write overall.json, by_domain.json, by_subject.json, samples.csv and the plot.
-
-    `about`: further entries of overall.json. Its `overall_accuracy` is a fraction, as mmlu.py wrote
-    it (docs/from-run-py.md).
-    """
-    fraction = {"overall_accuracy": scores.overall.accuracy / 100}
-    write_json(folder / "overall.json", {**scores.overall.as_json(), **fraction, **about})
-    write_json(
-        folder / "by_domain.json",
-        {domain: accuracy.as_json() for domain, accuracy in scores.by_domain.items()},
-    )
-    write_json(
-        folder / "by_subject.json",
-        {
-            subject: {"domain": DOMAIN_OF[subject], **accuracy.as_json()}
-            for subject, accuracy in scores.by_subject.items()
-        },
-    )
-    _write_samples(folder / "samples.csv", scores)
+def _write_scores(folder: Path, scores: Scores, about: Mapping[str, object], title: str) -> None:
+    """`about`: further entries of overall.json. Its `overall_accuracy` is a fraction, as mmlu.py
+    wrote it (docs/from-run-py.md)."""
     from mlperf_suite.reports.plots import plot_subjects
 
-    plot_subjects(
-        {subject: accuracy.accuracy for subject, accuracy in scores.by_subject.items()},
-        scores.overall.accuracy,
-        title,
-        folder / SUBJECTS_PLOT,
-    )
-
-
-def _write_samples(path: Path, scores: Scores) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
+    fraction = {"overall_accuracy": scores.overall.accuracy / 100}
+    write_json(folder / "overall.json", {**asdict(scores.overall), **fraction, **about})
+    write_json(folder / "by_domain.json", {d: asdict(a) for d, a in scores.by_domain.items()})
+    subjects = {s: {"domain": DOMAIN_OF[s], **asdict(a)} for s, a in scores.by_subject.items()}
+    write_json(folder / "by_subject.json", subjects)
+    with (folder / "samples.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(_COLUMNS)
         for sample in scores.samples:
@@ -169,9 +178,11 @@ def _write_samples(path: Path, scores: Scores) -> None:
             latency = f"{sample.latency_ms:.3f}"
             row = [subject, DOMAIN_OF[subject], sample.key.id, sample.answer, sample.pred]
             writer.writerow([*row, correct, latency, sample.tokens])
+    percent = {subject: accuracy.accuracy for subject, accuracy in scores.by_subject.items()}
+    plot_subjects(percent, scores.overall.accuracy, title, folder / SUBJECTS_PLOT)
 
 
-def write_details(path: Path, scores: Scores, data: Mmlu) -> None:
+def _write_details(path: Path, scores: Scores, data: Mmlu) -> None:
     """Write each question with its choices and their log-probabilities, one JSON object per
     line."""
     with path.open("w", encoding="utf-8") as file:

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from mlperf_suite.engines.protocol import Engine, EngineDescription, ScoringEngine
 from mlperf_suite.errors import RunError, SuiteError
-from mlperf_suite.mmlu.evaluation import Scores, evaluate
 from mlperf_suite.mmlu.journal import JOURNAL_NAME, Journal, Key, Shares, read_journal, split
-from mlperf_suite.mmlu.score_files import MmluRecord
+from mlperf_suite.mmlu.score_files import MmluRecord, Scores
 from mlperf_suite.results.comparability import Aspect, identity_of
 from mlperf_suite.results.run_folder import ENDED, ENGINE_LOG, read_summary, run_folders
 from mlperf_suite.results.schema import MMLU, Config, EngineFacts, Meta, Summary
@@ -155,7 +154,7 @@ class MmluRun:
     def _score(
         self, engine: Engine, journal: Journal, questions: Mapping[str, Sequence[int]]
     ) -> Scores:
-        from mlperf_suite.mmlu.engine_lm import EngineLM, load_tasks
+        from mlperf_suite.mmlu.engine_lm import EngineLM, evaluate, load_tasks
 
         if not isinstance(engine, ScoringEngine):
             raise RunError(_no_scores(engine))
@@ -174,7 +173,7 @@ class MmluRun:
         """The scores of the questions that a failed run has in its journal, None without any."""
         if not len(journal):
             return None
-        from mlperf_suite.mmlu.engine_lm import EngineLM, load_tasks
+        from mlperf_suite.mmlu.engine_lm import EngineLM, evaluate, load_tasks
 
         scored: dict[str, list[int]] = {}
         for key in sorted(journal, key=lambda key: (key.subject, key.id)):
