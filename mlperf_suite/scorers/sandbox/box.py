@@ -139,7 +139,7 @@ class Sandbox:
     @property
     def python(self) -> str:
         """The Python interpreter within the sandbox: this one, without its virtual environment."""
-        return _interpreter()
+        return os.path.realpath(sys.executable)
 
     def tool(self, name: str) -> str | None:
         """The path of the named program if it is visible within the sandbox, else None.
@@ -182,10 +182,8 @@ class Sandbox:
         if self.kind == "namespaces":
             return [*python, script, "namespaces"]
         within = "/inside.py"
-        return [
-            *_bubblewrap_arguments(self.bubblewrap, order, script, within),
-            *(*python, within, "within"),
-        ]
+        arguments = _bubblewrap_arguments(self.bubblewrap, order, script, within)
+        return [*arguments, *python, within, "within"]
 
 
 class _Run:
@@ -203,9 +201,7 @@ class _Run:
         self._watch = watch
         self._stop = stop
         self._unsent = memoryview(json.dumps(order).encode())
-        self._content: dict[str, bytearray] = {
-            name: bytearray() for name in ("status", "stdout", "stderr")
-        }
+        self._content = {name: bytearray() for name in ("status", "stdout", "stderr")}
         self._truncated = False
         self._stopped = False
         status, write_status = os.pipe()
@@ -355,11 +351,6 @@ def _order(
         "files": limits.files,
         "filter": base64.b64encode(filter_program(platform.machine())).decode(),
     }
-
-
-@functools.cache
-def _interpreter() -> str:
-    return os.path.realpath(sys.executable)
 
 
 @functools.cache

@@ -240,34 +240,24 @@ def _install_filter(code: ctypes.Array[ctypes.c_char], length: int) -> None:
     _check(_libc.prctl(_SET_SECCOMP, 2, program, 0, 0), "installing the filter")
 
 
-def _used_bytes() -> int:
-    """Memory of all processes within but this one, and the size of /tmp: an upper estimate."""
-    page = os.sysconf("SC_PAGE_SIZE")
+def _used_bytes(shared_once: bool) -> int:
+    """Memory of all processes within but this one, and the size of /tmp: an upper estimate, unless
+    memory shared between processes counts once, which takes longer."""
     disk = os.statvfs("/tmp")
     total = (disk.f_blocks - disk.f_bfree) * disk.f_frsize
     for name in os.listdir("/proc"):
         if name.isdigit() and name != "1":
             with contextlib.suppress(OSError, ValueError, IndexError):
-                total += int(_read(f"/proc/{name}/statm").split()[1]) * page
+                total += _process_bytes(name, shared_once)
     return total
 
 
-def _used_bytes_exactly() -> int:
-    """Like `_used_bytes`, but memory shared between processes counts once."""
-    disk = os.statvfs("/tmp")
-    total = (disk.f_blocks - disk.f_bfree) * disk.f_frsize
-    page = os.sysconf("SC_PAGE_SIZE")
-    for name in os.listdir("/proc"):
-        if name.isdigit() and name != "1":
-            try:
-                total += (
-                    int(_read(f"/proc/{name}/smaps_rollup").partition("Pss:")[2].split()[0]) << 10
-                )
-            except (OSError, ValueError, IndexError):
-                # It has ended, or made itself unreadable: then all of its memory counts.
-                with contextlib.suppress(OSError, ValueError, IndexError):
-                    total += int(_read(f"/proc/{name}/statm").split()[1]) * page
-    return total
+def _process_bytes(name: str, shared_once: bool) -> int:
+    if shared_once:
+        # If it has ended, or made itself unreadable, all of its memory counts.
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            return int(_read(f"/proc/{name}/smaps_rollup").partition("Pss:")[2].split()[0]) << 10
+    return int(_read(f"/proc/{name}/statm").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _read(path: str) -> str:
@@ -315,8 +305,10 @@ def _supervise(order: dict[str, Any], status: int) -> dict[str, Any]:
         if caller.poll(0):
             os._exit(1)  # the caller is gone, and the program goes with this process
         outcome["timed_out"] = time.monotonic() - begin > order["wall_s"]
-        too_much = _used_bytes() > order["memory_bytes"]
-        outcome["out_of_memory"] = too_much and _used_bytes_exactly() > order["memory_bytes"]
+        too_much = _used_bytes(shared_once=False) > order["memory_bytes"]
+        outcome["out_of_memory"] = (
+            too_much and _used_bytes(shared_once=True) > order["memory_bytes"]
+        )
         if outcome["timed_out"] or outcome["out_of_memory"]:
             break
     outcome["seconds"] = time.monotonic() - begin
