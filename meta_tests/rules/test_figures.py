@@ -65,11 +65,7 @@ def test_the_figures_of_any_answers_pass(answers: Any, late: Any) -> None:
     whole = [ttft + tpot * (tokens - 1) for ttft, tpot, tokens in answers]
     ttfts, tpots = [answer[0] for answer in answers], [answer[1] for answer in answers]
     for family, values in ((LATENCY, whole), (TTFT, ttfts), (TPOT, tpots)):
-        low, *shares, high = places(values)
-        run.entries |= {family.least: low, family.most: high}
-        run.entries |= {
-            family.percentile.format(p): v for p, v in zip(PERCENTILES, shares, strict=True)
-        }
+        run.entries |= dict(zip(family.places, places(values), strict=True))
         run.entries[family.mean] = sum(values) // len(values)
     count, tokens = len(answers), sum(answer[2] for answer in answers)
     done_s = 600 + whole[-1] / 1e9

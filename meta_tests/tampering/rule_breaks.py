@@ -30,7 +30,7 @@ from mlperf_suite.rules.accuracy_files import MAX_ACCURACY_LOG_BYTES
 from mlperf_suite.rules.accuracy_rules import gate_name
 from mlperf_suite.rules.caching_figures import ANSWER_TOKENS
 from mlperf_suite.rules.clock import DATE_FORMAT
-from mlperf_suite.rules.figures import LATENCY, PERCENTILES, TPOT, TTFT, most_tokens
+from mlperf_suite.rules.figures import LATENCY, TPOT, TTFT, most_tokens
 from mlperf_suite.rules.limits import FULL_SHARE, MOST_DELAY_MS
 from mlperf_suite.rules.registry import RULES
 from mlperf_suite.rules.verdict import Verdict
@@ -496,7 +496,7 @@ def issued_when_it_cannot_be(run: MadeRun, data: st.DataObject) -> None:
 def latency_keys(run: MadeRun) -> list[list[str]]:
     """Of each kind of latency: minimum, percentiles, maximum."""
     families = (LATENCY, TTFT, TPOT) if run.scenario.streams else (LATENCY,)
-    return [[f.least, *(f.percentile.format(p) for p in PERCENTILES), f.most] for f in families]
+    return [family.places for family in families]
 
 
 def out_of_order(run: MadeRun, data: st.DataObject) -> None:
@@ -508,8 +508,8 @@ def out_of_order(run: MadeRun, data: st.DataObject) -> None:
 def other_mean(run: MadeRun, data: st.DataObject) -> None:
     families = (LATENCY, TTFT, TPOT) if run.scenario.streams else (LATENCY,)
     family = data.draw(st.sampled_from(families))
-    beyond = run.entries[family.most] * data.draw(st.floats(1.01, 100))
-    below = run.entries[family.least] * data.draw(st.floats(0, 0.99))
+    beyond = run.entries[family.places[-1]] * data.draw(st.floats(1.01, 100))
+    below = run.entries[family.places[0]] * data.draw(st.floats(0, 0.99))
     put(run, family.mean, int(data.draw(st.sampled_from([below, beyond]))))
 
 

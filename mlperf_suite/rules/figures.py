@@ -31,37 +31,31 @@ _figures_rule = partial(
 
 
 @dataclass(frozen=True, slots=True)
-class _Family:
-    """The keys of one kind of latency: `percentile` with {} for its number, minimum, maximum,
-    mean."""
+class LatencyKeys:
+    """The keys of one kind of latency: of a percentile, with {} for its number, and of an extreme,
+    with {} for min, max or mean."""
 
     name: str
     percentile: str
-    least: str
-    most: str
-    mean: str
+    extreme: str
+
+    @property
+    def places(self) -> list[str]:
+        """Those of minimum, percentiles and maximum, in this order."""
+        percentiles = [self.percentile.format(number) for number in PERCENTILES]
+        return [self.extreme.format("min"), *percentiles, self.extreme.format("max")]
+
+    @property
+    def mean(self) -> str:
+        return self.extreme.format("mean")
 
 
-LATENCY = _Family(
-    "latency",
-    "result_{}_percentile_latency_ns",
-    "result_min_latency_ns",
-    "result_max_latency_ns",
-    "result_mean_latency_ns",
+LATENCY = LatencyKeys("latency", "result_{}_percentile_latency_ns", "result_{}_latency_ns")
+TTFT = LatencyKeys(
+    "TTFT", "result_first_token_{}_percentile_latency_ns", "result_first_token_{}_latency_ns"
 )
-TTFT = _Family(
-    "TTFT",
-    "result_first_token_{}_percentile_latency_ns",
-    "result_first_token_min_latency_ns",
-    "result_first_token_max_latency_ns",
-    "result_first_token_mean_latency_ns",
-)
-TPOT = _Family(
-    "TPOT",
-    "result_time_per_output_token_{}_percentile_ns",
-    "result_time_to_output_token_min",
-    "result_time_to_output_token_max",
-    "result_time_to_output_token_mean",
+TPOT = LatencyKeys(
+    "TPOT", "result_time_per_output_token_{}_percentile_ns", "result_time_to_output_token_{}"
 )
 
 
@@ -82,14 +76,13 @@ class _Latencies:
         return self.places[-1]
 
 
-def _families(run: RunFacts) -> tuple[_Family, ...]:
+def _families(run: RunFacts) -> tuple[LatencyKeys, ...]:
     return (LATENCY, TTFT, TPOT) if run.scenario.streams else (LATENCY,)
 
 
-def latencies(run: RunFacts, family: _Family) -> _Latencies:
+def latencies(run: RunFacts, family: LatencyKeys) -> _Latencies:
     """The figures of one kind of latency. Raises VerdictError."""
-    keys = [family.least, *(family.percentile.format(p) for p in PERCENTILES), family.most]
-    places = tuple(run.amount(key) for key in keys)
+    places = tuple(run.amount(key) for key in family.places)
     return _Latencies(family.name, places, run.amount(family.mean))
 
 

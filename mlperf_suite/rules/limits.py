@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Scenario
 from mlperf_suite.engines.protocol import ClientFigures
 from mlperf_suite.rules.facts import RunFacts
 from mlperf_suite.rules.registry import CLOSED, ONE_BY_ONE, SERVER, rule
 from mlperf_suite.rules.verdict import Verdict, verdict
 
+_performance_rule = partial(rule, "performance")
+
 # Latencies
 
 
-@rule(
-    "performance",
+@_performance_rule(
     source="submission checker, llm_check: LLM_LATENCY_LIMITS; mlperf.conf: ttft_latency",
     fix="Lower --server-target-qps; --find-peak-qps finds the highest valid rate.",
     scenarios=SERVER,
@@ -25,8 +28,7 @@ def ttft_limit(run: RunFacts) -> Verdict:
     return _below(run, key, limits.ttft_ms if limits else 0.0)
 
 
-@rule(
-    "performance",
+@_performance_rule(
     source="submission checker, llm_check: LLM_LATENCY_LIMITS; mlperf.conf: tpot_latency",
     fix="Lower --server-target-qps, or let the engine run fewer requests at once.",
     scenarios=SERVER,
@@ -48,8 +50,7 @@ def _below(run: RunFacts, key: str, limit_ms: float) -> Verdict:
     return verdict(0 <= latency_ms < limit_ms, f"{latency_ms:,.2f} ms", demand)
 
 
-@rule(
-    "performance",
+@_performance_rule(
     source="mlperf.conf: ttft_latency and tpot_latency",
     fix="Use the round's mlperf.conf, and set no looser limits in user.conf.",
     scenarios=SERVER,
@@ -67,8 +68,7 @@ def latency_targets(run: RunFacts) -> Verdict:
     return verdict(ok, f"TTFT {ttft_ms:,g} ms, TPOT {tpot_ms:,g} ms", demand)
 
 
-@rule(
-    "performance",
+@_performance_rule(
     source="mlperf.conf: target_latency_percentile",
     fix="Use the round's mlperf.conf, and do not override the key in user.conf.",
     scenarios=ONE_BY_ONE,
@@ -91,8 +91,7 @@ SINGLE_STREAM_MIN_QUERIES = 1024
 """SingleStream's minimum without early stopping (MLPerf Inference rules)."""
 
 
-@rule(
-    "performance",
+@_performance_rule(
     source="submission checker, min_duration_check: TEST_DURATION_MS; mlperf.conf: min_duration",
     fix="Use --profile official, or set min_duration to 600000 in user.conf.",
     shortens=True,
@@ -102,8 +101,7 @@ def min_duration(run: RunFacts) -> Verdict:
     return _at_least(run, "effective_min_duration_ms", MIN_DURATION_MS, "ms")
 
 
-@rule(
-    "performance",
+@_performance_rule(
     source="submission checker, performance_sample_count_check; mlperf.conf: "
     "performance_sample_count_override",
     fix="Use the whole data set: --profile official, no --total-sample-count.",
@@ -114,8 +112,7 @@ def performance_sample_count(run: RunFacts) -> Verdict:
     return _at_least(run, "effective_performance_sample_count", run.benchmark.samples, "samples")
 
 
-@rule(
-    "performance",
+@_performance_rule(
     source="submission checker, min_query_count_check: samples per query; mlperf.conf: "
     "Offline.min_query_count",
     fix="Raise --offline-target-qps, so that one query holds the whole data set.",
@@ -128,8 +125,7 @@ def offline_samples_per_query(run: RunFacts) -> Verdict:
     return _at_least(run, "effective_samples_per_query", run.benchmark.samples, "samples")
 
 
-@rule(
-    "performance",
+@_performance_rule(
     demand="met",
     source="Inference rules, Early Stopping Criterion; submission checker, latency_check",
     fix="Run longer, or lower --server-target-qps, so that enough queries are within the limits.",
@@ -159,8 +155,7 @@ def _uses_early_stopping(run: RunFacts) -> bool:
     return is_logged or run.scenario.name != "SingleStream"
 
 
-@rule(
-    "performance",
+@_performance_rule(
     source="Inference rules, Scenarios; submission checker, min_query_count_check",
     fix="Run longer, so that LoadGen issues more queries.",
     scenarios=ONE_BY_ONE,
@@ -210,8 +205,7 @@ def _only_delayed(run: RunFacts) -> bool:
     return run.remote is not None and run.remote.client.busy_share < FULL_SHARE
 
 
-@rule(
-    "performance",
+@_performance_rule(
     official=False,
     source="docs/endpoints.md: limits on the client's CPU and delay",
     fix="Raise --endpoint-clients, or give the client more or idle cores.",

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from mlperf_suite.loadgen.effective_settings import unfollowed_setting
 from mlperf_suite.loadgen.releases import RELEASES, fingerprint, is_known, out_of_place
 from mlperf_suite.rules.facts import Range, RunFacts
-from mlperf_suite.rules.figures import PERCENTILES, answer_count, tokens_reported
+from mlperf_suite.rules.figures import (
+    LATENCY,
+    PERCENTILES,
+    TPOT,
+    TTFT,
+    answer_count,
+    tokens_reported,
+)
 from mlperf_suite.rules.registry import agreement_rule, rule
 from mlperf_suite.rules.verdict import Verdict, failure, not_judged, verdict
 
@@ -81,12 +89,9 @@ def tokens_as_in_accuracy(run: RunFacts) -> Verdict:
 def summary_agrees(run: RunFacts) -> Verdict:
     """The performance run's summary file says what its detail log says."""
     lines = _summary(run.logs.summary)
-    keys = _LABELS | {
-        label.format(p): key.format(p) for label, key in _PERCENTILES.items() for p in PERCENTILES
-    }
     agreements = 0
     for label, words in lines:
-        key = keys.get(label)
+        key = _LABELS.get(label)
         if key is None or (value := run.detail[key]) is None:
             continue
         agreements += 1
@@ -99,6 +104,11 @@ def summary_agrees(run: RunFacts) -> Verdict:
     return verdict(True, f"{agreements} lines, as in the detail log")
 
 
+def _labels(label: str, key: str, names: Iterable[str] = PERCENTILES) -> dict[str, str]:
+    return {label.format(name): key.format(name.lower()) for name in names}
+
+
+_EXTREMES = ("Min", "Max", "Mean")
 _LABELS = {
     "SUT name": "sut_name",
     "Scenario": "effective_scenario",
@@ -111,17 +121,13 @@ _LABELS = {
     "Scheduled samples per second": "result_scheduled_samples_per_sec",
     "QPS w/ loadgen overhead": "result_qps_with_loadgen_overhead",
     "QPS w/o loadgen overhead": "result_qps_without_loadgen_overhead",
-    "Min latency (ns)": "result_min_latency_ns",
-    "Max latency (ns)": "result_max_latency_ns",
-    "Mean latency (ns)": "result_mean_latency_ns",
-    "Min First Token latency (ns)": "result_first_token_min_latency_ns",
-    "Max First Token latency (ns)": "result_first_token_max_latency_ns",
-    "Mean First Token latency (ns)": "result_first_token_mean_latency_ns",
-    **{
-        f"{name} Time {of} Output Token (ns)": f"result_time_to_output_token_{name.lower()}"
-        for name in ("Min", "Max", "Mean")
-        for of in ("to", "per")
-    },
+    **_labels("{} latency (ns)", LATENCY.extreme, _EXTREMES),
+    **_labels("{} percentile latency (ns)", LATENCY.percentile),
+    **_labels("{} First Token latency (ns)", TTFT.extreme, _EXTREMES),
+    **_labels("{} percentile first token latency (ns)", TTFT.percentile),
+    **_labels("{} Time to Output Token (ns)", TPOT.extreme, _EXTREMES),
+    **_labels("{} Time per Output Token (ns)", TPOT.extreme, _EXTREMES),
+    **_labels("{} percentile time to output token (ns)", TPOT.percentile),
     "samples_per_query": "effective_samples_per_query",
     "target_qps": "effective_target_qps",
     "ttft_latency (ns)": "requested_server_ttft_latency",
@@ -138,11 +144,6 @@ _LABELS = {
     "performance_sample_count": "effective_performance_sample_count",
 }
 """The summary's labels, with the detail log key of the same figure."""
-_PERCENTILES = {
-    "{} percentile latency (ns)": "result_{}_percentile_latency_ns",
-    "{} percentile first token latency (ns)": "result_first_token_{}_percentile_latency_ns",
-    "{} percentile time to output token (ns)": "result_time_per_output_token_{}_percentile_ns",
-}
 _ALWAYS = ("SUT name", "Scenario", "Mode", "Result is", "Min latency (ns)", "target_qps")
 _MOST = 2**64
 _CENT = 0.005

@@ -14,6 +14,7 @@ import json
 import re
 import uuid
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from mlperf_suite.rules.power_measurement import (
@@ -37,6 +38,7 @@ from mlperf_suite.rules.power_measurement import (
 from mlperf_suite.rules.registry import rule
 from mlperf_suite.rules.verdict import Verdict, failure, verdict
 
+_power_rule = partial(rule, "power")
 _FIELDS = (
     *("version", "timezone", "modules", "sources", "messages", "uuid", "session_name"),
     *("results", "phases"),
@@ -84,8 +86,7 @@ _SUMMER_S = 3600
 """The checker also accepts a log that is an hour ahead of the session, for daylight saving time."""
 
 
-@rule(
-    "power",
+@_power_rule(
     demand="each file of the measurement, and no other",
     source="submission checker, power_check.py: REQUIRED_POWER_FILES, REQUIRED_PERF_POWER_FILES",
     fix="Copy power/, ranging/ and run_1/ as the client of power-dev wrote them.",
@@ -110,8 +111,7 @@ def files(facts: PowerFacts) -> Verdict:
     return verdict(True, "all, and no other")
 
 
-@rule(
-    "power",
+@_power_rule(
     demand="client.json and server.json with every field",
     source="power_checker.py: SessionDescriptor",
     fix="Submit the logs as the measurement wrote them.",
@@ -126,8 +126,7 @@ def descriptors(facts: PowerFacts) -> Verdict:
     return verdict(True, "both")
 
 
-@rule(
-    "power",
+@_power_rule(
     demand="a released client and server of PTDaemon, unchanged",
     source="power_checker.py: sources_check",
     fix="Measure with an unchanged release of power-dev.",
@@ -141,8 +140,7 @@ def sources(facts: PowerFacts) -> Verdict:
     return verdict(True, "both released")
 
 
-@rule(
-    "power",
+@_power_rule(
     demand=f"PTDaemon {' or '.join(PTD_VERSIONS)}, a known analyzer, its ranges set and set back",
     source="power_checker.py: ptd_messages_check",
     fix="Use a supported PTDaemon and analyzer, and let the session end by itself.",
@@ -192,8 +190,7 @@ def _initial_range(ranges: list[str], place: int) -> str:
     return ranges[place + 1] if fixed else "Auto"
 
 
-@rule(
-    "power",
+@_power_rule(
     demand="the same in client.json and server.json",
     source="power_checker.py: uuid_check",
     fix="Submit client.json and server.json of one session.",
@@ -207,8 +204,7 @@ def uuids(facts: PowerFacts) -> Verdict:
     return verdict(True, "the same")
 
 
-@rule(
-    "power",
+@_power_rule(
     demand="the same in client.json and server.json",
     source="power_checker.py: session_name_check",
     fix="Submit client.json and server.json of one session.",
@@ -221,8 +217,7 @@ def session_name(facts: PowerFacts) -> Verdict:
     return verdict(True, str(client))
 
 
-@rule(
-    "power",
+@_power_rule(
     demand="client and server at most 800 ms apart, both runs within their phases, testing at "
     "most 5% below ranging",
     source="power_checker.py: phases_check",
@@ -265,8 +260,7 @@ def phases(facts: PowerFacts) -> Verdict:
     return verdict(True, words)
 
 
-@rule(
-    "power",
+@_power_rule(
     demand="the same commands and answers in client.json and server.json, of one version",
     source="power_checker.py: messages_check",
     fix="Use one version of power-dev on client and server.",
@@ -289,8 +283,7 @@ def messages(facts: PowerFacts) -> Verdict:
     return verdict(True, f"{len(client)} messages, version {client_version[1]}")
 
 
-@rule(
-    "power",
+@_power_rule(
     demand="each file as client and server wrote it down",
     source="power_checker.py: results_check",
     fix="Submit the logs as the measurement wrote them.",
@@ -310,8 +303,7 @@ def checksums(facts: PowerFacts) -> Verdict:
     return verdict(True, f"{len(HASHED)} files")
 
 
-@rule(
-    "power",
+@_power_rule(
     demand="PTDaemon's uncertainty check on, no error outside of ranging",
     source="power_checker.py: check_ptd_logs",
     fix="Look up the error in ptd_logs.txt, correct the analyzer's setup and measure again.",
@@ -381,8 +373,7 @@ def _remark(
     return "" if text.startswith(_USUAL_IN_RANGING) else "ranging"
 
 
-@rule(
-    "power",
+@_power_rule(
     demand="analyzers that are supported, a two-channel one with two channels",
     source="power_checker.py: check_ptd_config",
     fix="Configure a supported analyzer, and both channels of a two-channel one.",
@@ -403,8 +394,7 @@ def ptd_config(facts: PowerFacts) -> Verdict:
     return verdict(True, f"device type {', '.join(numbers) or 'none'}")
 
 
-@rule(
-    "power",
+@_power_rule(
     demand="off",
     source="power_checker.py: debug_check",
     fix="Start the power server without debug mode, and measure again.",
@@ -416,8 +406,7 @@ def debug(facts: PowerFacts) -> Verdict:
     return verdict(True, "off")
 
 
-@rule(
-    "power",
+@_power_rule(
     demand="samples from power_begin to power_end",
     source="submission checker, power_check.py: get_power_metric_check",
     fix="Keep the analyzer sampling during the whole run, and the clocks synchronized.",
