@@ -73,13 +73,8 @@ def percent(share: float) -> str:
 
 def _now(settings: Mapping[str, object], name: str) -> str:
     value = settings.get(name)
-    return (
-        ""
-        if value is None
-        else f" (now {value:,})"
-        if isinstance(value, int)
-        else f" (now {value})"
-    )
+    words = f"{value:,}" if isinstance(value, int) else value
+    return "" if value is None else f" (now {words})"
 
 
 _RUN, _TIME = "of the run", "of the requests' time"
@@ -242,9 +237,7 @@ def _of_endpoints(
     endpoints: tuple[EndpointFigures, ...], duration_s: float | None
 ) -> Iterator[Bottleneck]:
     """Findings on an endpoint that lags behind the others."""
-    ends = {
-        endpoint.url: endpoint.ended_s for endpoint in endpoints if endpoint.ended_s is not None
-    }
+    ends = {e.url: e.ended_s for e in endpoints if e.ended_s is not None}
     if len(ends) > 1 and duration_s:
         last, first = max(ends, key=lambda url: ends[url]), min(ends, key=lambda url: ends[url])
         tail = min(1.0, max(0.0, (ends[last] - ends[first]) / duration_s))
@@ -256,11 +249,7 @@ def _of_endpoints(
             f"{last} worked for {percent(tail)} {_RUN} after {first} had finished.",
             "--endpoint-routing fewest-tokens; --total-sample-count, for a longer run",
         )
-    late = {
-        endpoint.url: endpoint.latency_ms["p99"]
-        for endpoint in endpoints
-        if "p99" in endpoint.latency_ms
-    }
+    late = {e.url: e.latency_ms["p99"] for e in endpoints if "p99" in e.latency_ms}
     if len(late) > 1:
         slowest = max(late, key=lambda url: late[url])
         others_ms = median(ms for url, ms in late.items() if url != slowest)

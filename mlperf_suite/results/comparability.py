@@ -92,10 +92,14 @@ def identity_of(config: Config | None, summary: Summary | None = None) -> Identi
     config, summary = config or Config(), summary or Summary()
     # As in the file: without secrets, and without Python's own types.
     settings = json.loads(scrub(json.dumps(config.settings, default=str)))
-    values = {name: getattr(summary.meta, name) for name in _OF_META} | _prompts_of(config)
+    values = {name: getattr(summary.meta, name) for name in _OF_META}
+    values |= {"data sha256": config.dataset.sha256, "prompts sha256": config.prompts_sha256}
     reports = {name: value for name, value in values.items() if value is not None}
     facts = {name: Fact("measurement", value) for name, value in reports.items()}
-    facts |= dict(_of_settings(settings, summary.meta)) | _of_data(config)
+    facts |= dict(_of_settings(settings, summary.meta))
+    for mode, part in config.dataset.parts.items():
+        if part.get("sha256") is not None:
+            facts[f"{mode} data sha256"] = Fact("measurement", part["sha256"], if_known=True)
     if config.engine is not None:
         facts |= _of_engine(config.engine)
         reports |= _reports_of(config.engine)
@@ -135,20 +139,6 @@ def _of_settings(settings: Mapping[str, Any], meta: Meta) -> Iterator[tuple[str,
             yield f"setting {name}", Fact("measurement", value)
 
 
-def _prompts_of(config: Config) -> dict[str, object]:
-    """The fingerprints of a run's data and prompts; None for one that is not known."""
-    return {"data sha256": config.dataset.sha256, "prompts sha256": config.prompts_sha256}
-
-
-def _of_data(config: Config) -> dict[str, Fact]:
-    """The fingerprints of the data of single modes."""
-    return {
-        f"{mode} data sha256": Fact("measurement", part["sha256"], if_known=True)
-        for mode, part in config.dataset.parts.items()
-        if part.get("sha256") is not None
-    }
-
-
 def _of_engine(engine: EngineFacts) -> dict[str, Fact]:
     facts = {
         "engine": Fact("engine", engine.name),
@@ -169,17 +159,16 @@ def _reports_of(engine: EngineFacts) -> dict[str, object]:
     # A single engine does not report its number.
     reports.setdefault("replicas", 1)
     if isinstance(machines := settings.get("machines"), list):
-        reports["machines"] = [_without_names(machine) for machine in machines]
+        reports["machines"] = [
+            {name: value for name, value in machine.items() if name not in _MACHINE_NAMES}
+            if isinstance(machine, dict)
+            else machine
+            for machine in machines
+        ]
     # An engine in this process names a path, whose files' fingerprint is among its settings.
     if "endpoints" in settings:
         reports["served_model"] = engine.model
     return reports
-
-
-def _without_names(machine: object) -> object:
-    if not isinstance(machine, dict):
-        return machine
-    return {name: value for name, value in machine.items() if name not in _MACHINE_NAMES}
 
 
 def differences(

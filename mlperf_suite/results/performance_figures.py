@@ -14,7 +14,7 @@ Server: no estimate, only whether enough queries met the limit, and how many mor
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -189,26 +189,15 @@ def _estimates(
     says: Mapping[str, str | None], detail: DetailLog, timeline: Timeline | None
 ) -> dict[str, float | None]:
     """LoadGen's estimates; if it has none of the latency, one by the same rule."""
-    estimates: dict[str, float | None] = {}
-    for name, words in says.items():
-        nanoseconds = _number_in(_ESTIMATE, words)
-        estimates[name] = None if nanoseconds is None else nanoseconds / 1e6
-    if estimates["latency"] is None:
-        estimates["latency"] = _of_latency(_number_in(_DISCARDED, says["ttft"]), detail, timeline)
+    nanoseconds = {name: _number_in(_ESTIMATE, words) for name, words in says.items()}
+    estimates = {name: None if ns is None else ns / 1e6 for name, ns in nanoseconds.items()}
+    discarded = _number_in(_DISCARDED, says["ttft"])
+    if estimates["latency"] is None and discarded is not None and timeline is not None:
+        # The highest latency below the discarded ones, as the SUT saw the requests.
+        latencies = sorted(timeline.latency_ms, reverse=True)
+        if discarded < len(latencies) == detail["result_query_count"]:
+            estimates["latency"] = round(latencies[discarded], 3)
     return estimates
-
-
-def _of_latency(
-    discarded: int | None, detail: DetailLog, timeline: Timeline | None
-) -> float | None:
-    """The highest latency below the `discarded` highest ones, in ms, as the SUT saw the
-    requests."""
-    if discarded is None or timeline is None:
-        return None
-    latencies = sorted(timeline.latency_ms, reverse=True)
-    if len(latencies) != detail["result_query_count"] or discarded >= len(latencies):
-        return None
-    return round(latencies[discarded], 3)
 
 
 # Where the requests' time went, and why the slowest requests were slow
@@ -285,7 +274,7 @@ def _slowest(
 ) -> tuple[SlowRequest, ...]:
     import numpy as np
 
-    causes = _Causes(timeline, parts)
+    medians = {name: percentile(np.sort(of), 0.5) for name, of in parts.items()}
     rows = np.argsort(-latency, kind="stable")[:SLOWEST].tolist()
     return tuple(
         SlowRequest(
@@ -296,76 +285,49 @@ def _slowest(
             timeline.prompt_tokens[row],
             timeline.tokens[row],
             timeline.preempted[row],
-            causes.of(row),
+            _cause(timeline, parts, medians, row),
         )
         for row in rows
     )
 
 
-class _Causes:
-    """Explains why a request was slow: names the part that exceeds its median by the most, and the
-    cause."""
-
-    def __init__(self, timeline: Timeline, parts: dict[str, Doubles]) -> None:
-        import numpy as np
-
-        self._parts = parts
-        self._medians = {name: percentile(np.sort(of), 0.5) for name, of in parts.items()}
-        self._preempted = timeline.preempted
-        self._prompts = np.asarray(timeline.prompt_tokens)
-        self._tokens = np.asarray(timeline.tokens)
-        self._told = np.asarray(timeline.finished_ms)
-        names = list(parts)
-        before = names[names.index(QUEUE) - 1] if QUEUE in parts else names[0]
-        self._queued = _ends(timeline, parts, before)
-        self._begun = _ends(timeline, parts, QUEUE) if QUEUE in parts else self._queued
-
-    def of(self, row: int) -> str:
-        """The cause in words."""
-        name = max(self._parts, key=lambda part: self._above(part, row))
-        duration_ms, median = float(self._parts[name][row]), self._medians[name]
-        words = f"{name} {duration_ms:,.0f} ms where the median is {median:,.0f}"
-        why = [self._why(name, row)]
-        if self._preempted[row]:
-            why.append(f"preempted {_times(self._preempted[row])}")
-        reasons = "; ".join(filter(None, why))
-        return f"{words}: {reasons}" if reasons else words
-
-    def _above(self, part: str, row: int) -> float:
-        return float(self._parts[part][row]) - self._medians[part]
-
-    def _why(self, name: str, row: int) -> str:
-        if name == QUEUE:
-            return self._behind(row)
-        if name == PREFILL:
-            prompt = int(self._prompts[row])
-            return f"its prompt has {prompt:,} tokens, {_rank(self._prompts, row)}"
-        if name in (DECODE, LATER_TOKENS):
-            tokens = int(self._tokens[row])
-            per_token = float(self._parts[name][row]) / max(tokens - 1, 1)
-            rank = _rank(self._tokens, row)
-            return f"its answer has {tokens:,} tokens, {rank}, {per_token:,.1f} ms each"
-        return ""
-
-    def _behind(self, row: int) -> str:
-        """What was ahead of it when it was queued."""
-        at = self._queued[row]
-        ahead = (self._queued < at) & (self._begun > at)
-        running = (self._begun <= at) & (self._told > at)
-        tied = (self._queued == at) & (self._begun < self._begun[row])
-        queue_length = int(ahead.sum() + tied.sum())
-        return (
-            f"queued behind {queue_length:,} that waited, "
-            f"{int(self._prompts[ahead | tied].sum()):,} prompt tokens, "
-            f"and {int(running.sum()):,} that ran"
-        )
+def _cause(
+    timeline: Timeline, parts: dict[str, Doubles], medians: dict[str, float], row: int
+) -> str:
+    """Why a request was slow, in words: the part that exceeds its median by the most, and why."""
+    name = max(parts, key=lambda part: float(parts[part][row]) - medians[part])
+    duration_ms, tokens = float(parts[name][row]), timeline.tokens[row]
+    reasons = []
+    if name == QUEUE:
+        reasons.append(_behind(timeline, parts, row))
+    elif name == PREFILL:
+        rank = _rank(timeline.prompt_tokens, row)
+        reasons.append(f"its prompt has {timeline.prompt_tokens[row]:,} tokens, {rank}")
+    elif name in (DECODE, LATER_TOKENS):
+        rank, per_token = _rank(timeline.tokens, row), duration_ms / max(tokens - 1, 1)
+        reasons.append(f"its answer has {tokens:,} tokens, {rank}, {per_token:,.1f} ms each")
+    if number := timeline.preempted[row]:
+        reasons.append(f"preempted {'once' if number == 1 else f'{number:,} times'}")
+    words = f"{name} {duration_ms:,.0f} ms where the median is {medians[name]:,.0f}"
+    return f"{words}: {'; '.join(reasons)}" if reasons else words
 
 
-def _times(number: int) -> str:
-    return "once" if number == 1 else f"{number:,} times"
+def _behind(timeline: Timeline, parts: dict[str, Doubles], row: int) -> str:
+    """What was ahead of a request when it was queued."""
+    import numpy as np
+
+    names, prompts = list(parts), np.asarray(timeline.prompt_tokens)
+    queued = _ends(timeline, parts, names[names.index(QUEUE) - 1])
+    begun, at = _ends(timeline, parts, QUEUE), queued[row]
+    waiting = (queued < at) & (begun > at) | (queued == at) & (begun < begun[row])
+    running = (begun <= at) & (np.asarray(timeline.finished_ms) > at)
+    return (
+        f"queued behind {int(waiting.sum()):,} that waited, {int(prompts[waiting].sum()):,} prompt "
+        f"tokens, and {int(running.sum()):,} that ran"
+    )
 
 
-def _rank(values: npt.NDArray[np.int64], row: int) -> str:
+def _rank(lengths: Sequence[int], row: int) -> str:
     """Its rank by length, longest first."""
-    longer = int((values > values[row]).sum())
-    return "the longest" if not longer else f"number {longer + 1:,} of {len(values):,} by length"
+    longer = sum(length > lengths[row] for length in lengths)
+    return "the longest" if not longer else f"number {longer + 1:,} of {len(lengths):,} by length"

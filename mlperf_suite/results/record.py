@@ -251,16 +251,12 @@ def accuracy_figures(
                 score.value,
                 score.unit,
                 low=round(target.low(strict=high_accuracy), 4) if target else None,
-                high=_rounded(target.high) if target else None,
+                high=round(target.high, 4) if target and target.high is not None else None,
                 reference=target.value if target else None,
                 standard_error=errors.get(score.name),
             )
         )
     return AccuracyFigures(total_samples, passed, tuple(figures))
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
 
 
 def scorer_json(

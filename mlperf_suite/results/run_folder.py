@@ -111,6 +111,12 @@ def write_json_list(path: Path, name: str, entries: Iterable[object]) -> None:
     partial.replace(path)
 
 
+def mode_folder(mode: str) -> str:
+    """The folder of a mode's LoadGen logs within a run's folder."""
+    names = {"accuracy": "Accuracy", "performance": "Performance", CACHING: CACHING_FOLDER}
+    return names.get(mode, f"Compliance/{mode.upper()}")
+
+
 class RunFolder:
     """One run's folder: results/<time>-<benchmark>-<scenario>/, or results/<time>-mmlu/.
 
@@ -127,19 +133,19 @@ class RunFolder:
             with contextlib.suppress(FileExistsError):
                 self.path.mkdir(parents=True)
                 break
-        self._keep_room()
+        # Not zeros, for which a file system may not allocate space. If there is none, writing the
+        # first file reports it.
+        try:
+            (self.path / LAST_WORD).write_bytes(os.urandom(_LAST_WORD_BYTES))
+        except OSError:
+            self.give_up_room()
         self.accuracy = self.path / "Accuracy"
         self.performance = self.path / "Performance"
         self.compliance = self.path / "Compliance"
 
     def of_mode(self, mode: str) -> Path:
         """The folder of a mode's LoadGen logs."""
-        folders = {
-            "accuracy": self.accuracy,
-            "performance": self.performance,
-            CACHING: self.path / CACHING_FOLDER,
-        }
-        return folders.get(mode) or self.compliance / mode.upper()
+        return self.path / mode_folder(mode)
 
     def write(self, name: str, content: object) -> None:
         """Write a JSON file of the run."""
@@ -147,17 +153,6 @@ class RunFolder:
 
     def write_text(self, name: str, text: str) -> None:
         (self.path / name).write_text(text, encoding="utf-8")
-
-    def _keep_room(self) -> None:
-        """Reserve the space for the last summary. If that already fails, writing the first file
-        reports it."""
-        room = self.path / LAST_WORD
-        try:
-            # Not zeros, for which a file system may not allocate space.
-            room.write_bytes(os.urandom(_LAST_WORD_BYTES))
-        except OSError:
-            with contextlib.suppress(OSError):
-                room.unlink()
 
     def give_up_room(self) -> None:
         """Release the reserved space once the run is written. A second call does nothing."""

@@ -20,6 +20,7 @@ from mlperf_suite.results.run_folder import (
     ENDED,
     SUMMARY_JSON,
     changed_since_run,
+    mode_folder,
     read_config,
     read_summary,
     summary_fault,
@@ -35,11 +36,7 @@ from mlperf_suite.rules.facts import (
 )
 from mlperf_suite.rules.power_measurement import POWER, RANGING, TESTING
 
-MODE_FOLDERS: Mapping[Mode, str] = {
-    "accuracy": "Accuracy",
-    "performance": "Performance",
-    **{mode: f"Compliance/{mode.upper()}" for mode in AUDIT_MODES},
-}
+_MODES: tuple[Mode, ...] = ("accuracy", "performance", *AUDIT_MODES)
 _NO_END = {"running": "wait until it has finished, or rerun it if it was killed"}
 """By status, what to do about a run that did not end, if it gives no reason itself."""
 
@@ -65,9 +62,7 @@ class SuiteRun:
     @property
     def modes(self) -> tuple[Mode, ...]:
         """The modes that were run: those with a LoadGen log."""
-        return tuple(
-            m for m, name in MODE_FOLDERS.items() if (self.folder / name / DETAIL).is_file()
-        )
+        return tuple(mode for mode in _MODES if (self.logs(mode) / DETAIL).is_file())
 
     @property
     def system(self) -> Mapping[str, Any]:
@@ -124,7 +119,7 @@ class SuiteRun:
 
     def logs(self, mode: Mode) -> Path:
         """The folder of LoadGen's logs of a mode."""
-        return self.folder / MODE_FOLDERS[mode]
+        return self.folder / mode_folder(mode)
 
     def __str__(self) -> str:
         return str(self.folder)
