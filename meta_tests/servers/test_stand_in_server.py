@@ -50,6 +50,10 @@ def events(data: bytes) -> list[Any]:
     return [json.loads(line.removeprefix("data: ")) for line in lines]
 
 
+def ids_of(messages: list[Any]) -> list[Any]:
+    return [choice["token_ids"] for choice in choices(messages)]
+
+
 def choices(messages: list[Any]) -> list[Any]:
     return [choice for message in messages for choice in message["choices"]]
 
@@ -62,7 +66,7 @@ def test_vllm_streams_token_ids_as_deltas_and_the_usage_last() -> None:
         models = json.loads(ask(server, "/v1/models")[1])["data"]
         assert ask(server, "/health") == (200, b"")
     assert status == 200
-    assert [choice["token_ids"] for choice in choices(chunks)] == [[100], IDS[1:3], IDS[3:5], [105]]
+    assert ids_of(chunks) == [[100], IDS[1:3], IDS[3:5], [105]]
     assert [choice["prompt_token_ids"] for choice in choices(chunks)] == [[7, 8, 9], *[None] * 3]
     assert [choice["finish_reason"] for choice in choices(chunks)] == [*[None] * 3, "length"]
     assert last["choices"] == []
@@ -78,9 +82,9 @@ def test_the_rest_comes_in_one_chunk_and_only_what_was_asked_for() -> None:
         with_ids = events(ask(server, COMPLETIONS, WITH_IDS)[1])
         without = events(ask(server, COMPLETIONS, {**ASKED, "stream": True})[1])
         whole = json.loads(ask(server, COMPLETIONS, ASKED)[1])
-    assert [choice["token_ids"] for choice in choices(with_ids)] == [[100], IDS[1:4]]
+    assert ids_of(with_ids) == [[100], IDS[1:4]]
     assert choices(with_ids)[-1]["finish_reason"] == "stop"
-    assert [choice["token_ids"] for choice in choices(without)] == [None, None]
+    assert ids_of(without) == [None, None]
     assert len(without) == 2, "a usage that nobody asked for"
     assert whole["choices"][0]["text"] == "each answer measures nothing "
     assert whole["usage"]["completion_tokens"] == 4
@@ -157,7 +161,7 @@ def test_tensorrt_gives_token_ids_without_detokenizing_and_refuses_unknown_field
         words = choices(events(ask(server, COMPLETIONS, STREAMED)[1]))
         status, data = ask(server, COMPLETIONS, WITH_IDS)
         assert ask(server, "/generate", NATIVE)[0] == 404
-    assert [choice["token_ids"] for choice in choices(chunks)] == [IDS[:1], IDS[1:]]
+    assert ids_of(chunks) == [IDS[:1], IDS[1:]]
     assert "".join(choice["text"] for choice in choices(chunks)) == ""
     assert last["usage"]["completion_tokens"] == 6
     assert "".join(choice["text"] for choice in words) == WORDS
@@ -174,7 +178,7 @@ def test_vllms_route_for_token_ids_is_mounted_only_on_request() -> None:
         *chunks, last = events(ask(server, path, streamed)[1])
         whole = json.loads(ask(server, path, body)[1])
         assert ask(server, path, {})[0] == 400
-    assert [choice["token_ids"] for choice in choices(chunks)] == [[100], IDS[1:3], IDS[3:5], [105]]
+    assert ids_of(chunks) == [[100], IDS[1:3], IDS[3:5], [105]]
     assert [choice["finish_reason"] for choice in choices(chunks)] == [*[None] * 3, "length"]
     assert last["usage"] == {"prompt_tokens": 3, "total_tokens": 9, "completion_tokens": 6}
     assert all("text" not in choice for choice in choices([*chunks, whole]))
