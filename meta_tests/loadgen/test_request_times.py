@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlperf_suite.loadgen.request_times import RequestTimes, read_request_times
 from mlperf_suite.loadgen.timeline import (
     TIMELINE_JSON,
+    RequestTimes,
     Timeline,
+    read_request_times,
     read_timeline,
     write_timeline,
 )

@@ -1,4 +1,4 @@
-"""What is known of released LoadGens: the entries that they log, and their sources.
+"""What is known of released LoadGens: the entries and settings that they log, and their sources.
 
 The entries of a run's detail log are always the same for a scenario and mode, except for messages,
 and in the same order. Sources: version.cc, loadgen.cc, test_settings_internal.cc, logging.cc and
@@ -19,8 +19,11 @@ import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
+_EXTREMES = ("min", "max", "mean")
 _PERCENTILES = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
+_STATISTICS = (*_EXTREMES, *(f"{percent}_percentile" for percent in _PERCENTILES))
 _FIRST = (
     "loadgen_version",
     "loadgen_build_date_local",
@@ -163,6 +166,14 @@ ISSUED = frozenset(_ISSUED)
 
 def _results(scenario: str) -> tuple[str, ...]:
     streams = scenario != "Offline"
+    of_tokens = (
+        *(f"result_first_token_{statistic}_latency_ns" for statistic in _STATISTICS),
+        "result_token_throughput_with_loadgen_overhead",
+        "result_token_throughput",
+        *(f"result_time_per_output_token_{percent}_percentile_ns" for percent in _PERCENTILES),
+        *(f"result_time_to_output_token_{extreme}" for extreme in _EXTREMES),
+        "result_completed_tokens_per_second",
+    )
     return (
         "result_validity",
         *(("result_perf_constraints_met",) if scenario == "Server" else ()),
@@ -174,22 +185,9 @@ def _results(scenario: str) -> tuple[str, ...]:
         "early_stopping_tpot_result",
         "result_query_count",
         *_RATES.get(scenario, ()),
-        *(f"result_{statistic}_latency_ns" for statistic in ("min", "max", "mean")),
-        *(f"result_{statistic}_percentile_latency_ns" for statistic in _PERCENTILES),
-        *(_of_tokens(scenario) if streams else ("result_tokens_per_second",)),
+        *(f"result_{statistic}_latency_ns" for statistic in _STATISTICS),
+        *(of_tokens if streams else ("result_tokens_per_second",)),
         _ERRORS,
-    )
-
-
-def _of_tokens(scenario: str) -> tuple[str, ...]:
-    return (
-        *(f"result_first_token_{statistic}_latency_ns" for statistic in ("min", "max", "mean")),
-        *(f"result_first_token_{statistic}_percentile_latency_ns" for statistic in _PERCENTILES),
-        "result_token_throughput_with_loadgen_overhead",
-        "result_token_throughput",
-        *(f"result_time_per_output_token_{statistic}_percentile_ns" for statistic in _PERCENTILES),
-        *(f"result_time_to_output_token_{statistic}" for statistic in ("min", "max", "mean")),
-        "result_completed_tokens_per_second",
     )
 
 
@@ -207,9 +205,11 @@ def out_of_place(
     `keys`: of the log's entries, in order; messages and keys that no known LoadGen writes are
     ignored. `valid`: whether the log calls the result valid.
     """
-    keys_due = _repeated(lines_of(scenario, accuracy), keys.count("loaded_qsl_set"))
+    written = lines_of(scenario, accuracy)
+    first, end = written.index(_ISSUED[0]), written.index(_ISSUED[-1]) + 1
+    of_sets = written[first:end] * max(1, keys.count(_ISSUED[0]))
     absent = _not_written(keys, version, valid=valid)
-    keys_due = [key for key in keys_due if key not in absent]
+    keys_due = [key for key in (*written[:first], *of_sets, *written[end:]) if key not in absent]
     numbers = [key for key in keys if key in _every_line()]
     for place, key in enumerate(keys_due):
         if place == len(numbers) or numbers[place] != key:
@@ -217,12 +217,6 @@ def out_of_place(
                 return f"no line of {key}"
             return f"a line of {numbers[place]} where that of {key} belongs"
     return f"a line of {numbers[len(keys_due)]} too many" if len(numbers) > len(keys_due) else ""
-
-
-def _repeated(keys: Sequence[str], sets: int) -> list[str]:
-    first, last = keys.index(_ISSUED[0]), keys.index(_ISSUED[-1]) + 1
-    of_each_set = list(keys[first:last]) * max(1, sets)
-    return [*keys[:first], *of_each_set, *keys[last:]]
 
 
 def _not_written(keys: Collection[str], version: str, *, valid: bool) -> set[str]:
@@ -234,6 +228,143 @@ def _not_written(keys: Collection[str], version: str, *, valid: bool) -> set[str
     if numbers < _COUNTS_ERRORS and (numbers < _LAST_WITHOUT or _ERRORS not in keys):
         absent.add(_ERRORS)
     return absent
+
+
+# The effective settings that LoadGen derives from the requested ones
+#
+# Source: test_settings_internal.cc of LoadGen. On each of 900 logs tried (862 public ones of v5.1,
+# 38 of 6.0), the effective settings are those that these functions give.
+
+_KEPT = (
+    "scenario",
+    "test_mode",
+    "min_duration_ms",
+    "max_duration_ms",
+    "max_query_count",
+    *CHOICE,
+    "sample_concatenate_permutation",
+)
+"""Settings whose effective value is the requested one."""
+_OF_SERVER = {
+    "target_qps": "server_target_qps",
+    "target_latency_ns": "server_target_latency_ns",
+    "target_latency_percentile": "server_target_latency_percentile",
+    "max_async_queries": "server_max_async_queries",
+    "min_query_count": "min_query_count",
+}
+_SLACK_OF_OFFLINE, _SLACK_OF_SINGLE_STREAM = 1.1, 2.0
+_HALF_A_DIGIT = 6e-6
+"""How far a rate that the log prints with six digits may differ from the one set, as a share."""
+
+
+def unfollowed_setting(log: Mapping[str, Any]) -> str:
+    """Describe the first effective setting that does not follow from those requested; "" if none.
+
+    `log`: the detail log's values by key.
+    """
+    try:
+        return next(_differences(log), "")
+    except _AbsentError as error:
+        return f"no {error.args[0]}"
+    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
+        return "a setting is of another type"
+
+
+class _AbsentError(Exception):
+    pass
+
+
+def _get(log: Mapping[str, Any], key: str) -> Any:
+    if log.get(key) is None:
+        raise _AbsentError(key)
+    return log[key]
+
+
+def _count(log: Mapping[str, Any], key: str) -> int:
+    """A count. Raises TypeError if the value is not one."""
+    count = _get(log, key)
+    if type(count) is not int:
+        raise TypeError(key)
+    return count
+
+
+def _differences(log: Mapping[str, Any]) -> Any:
+    """Yield each difference, in words. Raises if a setting is absent or of another type."""
+    pairs = [(name, f"requested_{name}") for name in _KEPT]
+    scenario = _get(log, "effective_scenario")
+    if scenario == "Server":
+        pairs += [(name, f"requested_{key}") for name, key in _OF_SERVER.items()]
+    if scenario == "Offline":
+        pairs.append(("target_qps", "requested_offline_expected_qps"))
+    if scenario == "SingleStream":
+        key = "requested_single_stream_target_latency_percentile"
+        pairs.append(("target_latency_percentile", key))
+    for name, key in pairs:
+        value, requested = _get(log, f"effective_{name}"), _get(log, key)
+        if type(value) is not type(requested) and isinstance(value, bool | str):
+            yield f"effective_{name} {value!r}, {key} {requested!r}"
+        elif value != requested:
+            yield f"effective_{name} {value}, {key} {requested}"
+    for name, least, most in _computed(log, scenario):
+        value = _get(log, f"effective_{name}")
+        if isinstance(value, bool) or not least <= value <= most:
+            bounds = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+            yield f"effective_{name} {value}, by what was requested {bounds}"
+
+
+def _computed(log: Mapping[str, Any], scenario: str) -> Any:
+    """The settings that LoadGen computes, each with the lowest and highest value it may have."""
+    duration_ms = _get(log, "requested_min_duration_ms")
+    yield "target_duration_ms", *_same(0 if scenario == "Offline" else duration_ms)
+    loaded = _count(log, "requested_performance_sample_count_override")
+    loaded = loaded or _count(log, "qsl_reported_performance_count")
+    yield "performance_sample_count", *_same(loaded)
+    if "effective_accuracy_sample_count" in log:
+        scored = _count(log, "requested_accuracy_sample_count_override")
+        yield "accuracy_sample_count", *_same(scored or _count(log, "qsl_reported_total_count"))
+    least, samples = _count(log, "requested_min_query_count"), (1, 1)
+    if scenario == "Offline":
+        samples = _in_one_query(log, least, duration_ms, loaded)
+        yield "max_async_queries", 1, 1
+        yield "min_query_count", 1, 1
+    elif scenario == "SingleStream":
+        yield "max_async_queries", 1, 1
+        yield "min_query_count", *_of_whole_sets(log, least, duration_ms)
+    yield "samples_per_query", *samples
+    if scenario != "Server":
+        yield "target_latency_ns", 0, 0
+    if scenario == "Offline":
+        yield "target_latency_percentile", 0.99, 0.99
+    queries = _count(log, "effective_min_query_count")
+    yield "min_sample_count", *_same(queries * _count(log, "effective_samples_per_query"))
+
+
+def _same(value: Any) -> tuple[Any, Any]:
+    return value, value
+
+
+def _in_one_query(
+    log: Mapping[str, Any], least: int, duration_ms: float, loaded: int
+) -> tuple[int, int]:
+    """Offline's one query has the samples expected for the duration, and a tenth more."""
+    if _get(log, "requested_performance_issue_unique"):
+        return loaded, loaded
+    qps = _get(log, "requested_offline_expected_qps")
+    samples = [
+        int(_SLACK_OF_OFFLINE * duration_ms / 1e3 * qps * (1 + off))
+        for off in (-_HALF_A_DIGIT, _HALF_A_DIGIT)
+    ]
+    return max(least, samples[0]), max(least, samples[1])
+
+
+def _of_whole_sets(log: Mapping[str, Any], least: int, duration_ms: float) -> tuple[int, int]:
+    """SingleStream asks for whole data sets if each sample is issued equally often."""
+    if not _get(log, "requested_sample_concatenate_permutation"):
+        return least, least
+    qps = 1e9 / _get(log, "requested_single_stream_expected_latency_ns")
+    size = _count(log, "qsl_reported_performance_count")
+    least = max(least, int(_SLACK_OF_SINGLE_STREAM * duration_ms / 1e3 * qps))
+    return _same(least + size - least % size)
 
 
 # Fingerprints

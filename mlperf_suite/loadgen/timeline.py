@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+import msgspec
+
 from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.engines.protocol import EngineTrace, Marks, Steps
 from mlperf_suite.loadgen.request_parts import RequestParts
@@ -22,6 +24,8 @@ from mlperf_suite.loadgen.request_parts import RequestParts
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+    Doubles = npt.NDArray[np.float64]
 
 KV_FULL = 0.95
 """A KV cache counts as full from this share on: the rest is less than the next requests need."""
@@ -64,10 +68,14 @@ TOKEN_BLOCKS = 20
 """The number of blocks of equal work into which a run is cut; their spread is its noise."""
 _MAX_STEPS = 1200
 _PER_BLOCK = 4
-_NAMES = ("issued_ms", "first_token_ms", "finished_ms", "tokens")
-_COUNTS = ("samples", "prompt_tokens", "preempted")
-_MADE = ("made_ms", "made_tokens")
-_CURVES = ("running", "waiting", "kv_share")
+_TYPECODES = {
+    **{"issued_ms": "d", "first_token_ms": "d", "finished_ms": "d", "tokens": "i"},
+    **{"samples": "i", "prompt_tokens": "i", "preempted": "i"},
+    **{"made_ms": "d", "made_tokens": "q", "running": "i", "waiting": "i", "kv_share": "d"},
+}
+"""Of each column's array, in the order of the file."""
+_EARLIEST_MS = -1.0
+"""How far below zero a time may appear: LoadGen's instants are derived with that accuracy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,13 +236,12 @@ def _token_curve(steps: Steps, start: float) -> tuple[Sequence[int], array[float
 
 def write_timeline(folder: Path, timeline: Timeline) -> None:
     """Write timeline.json into a run's folder of logs, each column on its own line."""
-    columns = (*_NAMES, *_COUNTS, *_MADE, *_CURVES)
     load = None if timeline.load is None else dataclasses.asdict(timeline.load)
     with (folder / TIMELINE_JSON).open("w") as file:
         file.write(f'{{"schema_version":{SCHEMA_VERSION},\n')
         file.write(f'"from_loadgen":{json.dumps(timeline.from_loadgen)},\n')
         file.write(f'"load":{json.dumps(load)}')
-        for name in columns:
+        for name in _TYPECODES:
             file.write(",\n")
             _write(file, name, getattr(timeline, name))
         file.write(',\n"parts_ms":{')
@@ -254,43 +261,37 @@ def read_timeline(folder: Path) -> Timeline | None:
     """The timeline of a folder of logs; None if there is none, or it cannot be read."""
     try:
         content: Any = json.loads((folder / TIMELINE_JSON).read_text())
-        columns = [content[name] for name in _NAMES]
-        counts = [content.get(name) or () for name in _COUNTS]
+        columns: dict[str, Any] = {
+            name: array(code, content.get(name) or ()) for name, code in _TYPECODES.items()
+        }
+        if content["first_token_ms"] is None:
+            columns["first_token_ms"] = None
         parts = content.get("parts_ms") or {}
-        rows = len(columns[0])
-        if not rows or any(len(c) != rows for c in columns if c is not None):
-            return None
-        curves = [content.get(name) or () for name in _CURVES]
-        made_ms, made_tokens = (content.get(name) or () for name in _MADE)
-        if len(made_tokens) != len(made_ms) or any(len(c) != rows for c in parts.values()):
-            return None
-        if not (_all_or_none(counts, rows) and _all_or_none(curves, len(made_ms))):
-            return None
-        firsts = columns[1]
-        return Timeline(
-            array("d", columns[0]),
-            None if firsts is None else array("d", firsts),
-            array("d", columns[2]),
-            array("i", columns[3]),
-            array("d", made_ms),
-            array("q", made_tokens),
-            running=array("i", curves[0]),
-            waiting=array("i", curves[1]),
-            kv_share=array("d", curves[2]),
-            samples=array("i", counts[0]),
-            prompt_tokens=array("i", counts[1]),
-            preempted=array("i", counts[2]),
-            parts_ms={name: array("d", of) for name, of in parts.items()},
+        timeline = Timeline(
+            **columns,
+            parts_ms={name: array("d", values) for name, values in parts.items()},
             from_loadgen=content.get("from_loadgen") is True,
             load=_load_read(content.get("load")),
         )
     except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
         return None
+    return timeline if _is_consistent(timeline) else None
 
 
-def _all_or_none(columns: Sequence[Sequence[float]], rows: int) -> bool:
-    """Whether columns that belong together all have this many rows, or all have none."""
-    return {len(column) for column in columns} in ({0}, {rows})
+def _is_consistent(timeline: Timeline) -> bool:
+    """Whether columns that belong together have as many rows, or none if they are optional."""
+    of_requests = (timeline.first_token_ms, timeline.finished_ms, timeline.tokens)
+    columns = [column for column in of_requests if column is not None]
+    rows, points = len(timeline.issued_ms), len(timeline.made_ms)
+    counts = (timeline.samples, timeline.prompt_tokens, timeline.preempted)
+    curves = (timeline.running, timeline.waiting, timeline.kv_share)
+    return (
+        rows > 0
+        and {len(column) for column in (*columns, *timeline.parts_ms.values())} == {rows}
+        and {len(column) for column in counts} in ({0}, {rows})
+        and len(timeline.made_tokens) == points
+        and {len(column) for column in curves} in ({0}, {points})
+    )
 
 
 def _load_read(content: Any) -> EngineLoad | None:
@@ -302,6 +303,70 @@ def _load_read(content: Any) -> EngineLoad | None:
         if not (isinstance(value, int | float) or (value is None and name in optional)):
             raise TypeError(name)
     return EngineLoad(**content)
+
+
+# The requests of many runs
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTimes:
+    """One row per answered request, in the order of their ends; times in ms.
+
+    `from_loadgen`: whether times count from LoadGen's own issue, as in its log, rather than from
+    its call of the SUT. `ttft_ms` and `tpot_ms`: as in `Timeline`; None if the run does not stream,
+    and TPOT only for answers of two or more tokens. `tokens`: of all answers.
+    """
+
+    from_loadgen: bool
+    latency_ms: Doubles
+    ttft_ms: Doubles | None
+    tpot_ms: Doubles | None
+    tokens: int
+
+    def __len__(self) -> int:
+        return len(self.latency_ms)
+
+
+class _Columns(msgspec.Struct, gc=False):
+    """What `RequestTimes` needs of a timeline: all of it would take several times the memory."""
+
+    issued_ms: list[float]
+    first_token_ms: list[float] | None
+    finished_ms: list[float]
+    tokens: list[float]
+    from_loadgen: bool = False
+
+
+def read_request_times(folder: Path) -> RequestTimes | None:
+    """The requests of a folder of logs; None if its timeline is missing or damaged, if columns have
+    unequal lengths or no rows, or if their times are impossible."""
+    import numpy as np
+
+    try:
+        content = msgspec.json.decode((folder / TIMELINE_JSON).read_bytes(), type=_Columns)
+    except (OSError, msgspec.DecodeError, RecursionError):
+        return None
+    begin_ms, end_ms = np.asarray(content.issued_ms), np.asarray(content.finished_ms)
+    tokens = np.asarray(content.tokens)
+    first_ms = begin_ms if content.first_token_ms is None else np.asarray(content.first_token_ms)
+    columns = (begin_ms, first_ms, end_ms, tokens)
+    if {len(column) for column in columns} != {len(begin_ms) or 1}:
+        return None
+    if not all(np.isfinite(column).all() for column in columns) or (tokens < 0).any():
+        return None
+    latency, ttft, rest = end_ms - begin_ms, first_ms - begin_ms, end_ms - first_ms
+    has_rest = tokens > 1
+    tpot = rest[has_rest] / (tokens[has_rest] - 1)
+    if any((times < _EARLIEST_MS).any() for times in (latency, ttft, tpot)):
+        return None
+    streams = content.first_token_ms is not None
+    return RequestTimes(
+        content.from_loadgen,
+        latency,
+        ttft if streams else None,
+        tpot if streams else None,
+        int(tokens.sum()),
+    )
 
 
 # How busy the engine was
@@ -353,7 +418,7 @@ def load_of(
     )
 
 
-def _durations(steps: Steps, marks: Marks | None, begin_s: float) -> npt.NDArray[np.float64]:
+def _durations(steps: Steps, marks: Marks | None, begin_s: float) -> Doubles:
     """How long each step took, in s, since the previous step of the same replica.
 
     A step that found no work left began when the next request was queued, if the engine reports
@@ -363,7 +428,8 @@ def _durations(steps: Steps, marks: Marks | None, begin_s: float) -> npt.NDArray
 
     end_s, replica = np.asarray(steps.ended_s), np.asarray(steps.replica)
     load_left = np.asarray(steps.running) - np.asarray(steps.finished) + np.asarray(steps.waiting)
-    queued = np.sort(_queued(marks))
+    queued = np.asarray(marks.times_s[0] if marks is not None and len(marks.tags) else ())
+    queued = np.sort(queued[np.isfinite(queued)])
     began = np.empty(len(end_s))
     for replica_id in np.unique(replica):
         rows = np.flatnonzero(replica == replica_id)
@@ -375,14 +441,3 @@ def _durations(steps: Steps, marks: Marks | None, begin_s: float) -> npt.NDArray
             before = np.where(idle, following, before)
         began[rows] = before
     return np.maximum(end_s - began, 0.0)
-
-
-def _queued(marks: Marks | None) -> npt.NDArray[np.float64]:
-    """When each request was queued; empty if the engine does not report it."""
-    import numpy as np
-
-    if marks is None or not len(marks.tags):
-        return np.empty(0)
-    times = np.asarray(marks.times_s[0], dtype=np.float64)
-    finite: npt.NDArray[np.float64] = times[np.isfinite(times)]
-    return finite

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlperf_suite.benchmarks.percentile import percentiles
 from mlperf_suite.errors import RefusedError
-from mlperf_suite.loadgen.request_times import RequestTimes
+from mlperf_suite.loadgen.timeline import RequestTimes
 from mlperf_suite.results.node_runs import (
     NodeRun,
     accuracy_note,

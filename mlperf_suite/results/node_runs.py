@@ -20,7 +20,7 @@ from mlperf_suite.benchmarks.percentile import percentiles
 from mlperf_suite.engines.model_files import MODEL_FILES
 from mlperf_suite.errors import RefusedError
 from mlperf_suite.loadgen.logs import DetailLog
-from mlperf_suite.loadgen.request_times import RequestTimes, read_request_times
+from mlperf_suite.loadgen.timeline import RequestTimes, read_request_times
 from mlperf_suite.results.comparability import (
     Aspect,
     Fact,

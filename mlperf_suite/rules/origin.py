@@ -5,8 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from mlperf_suite.loadgen.effective_settings import unfollowed_setting
-from mlperf_suite.loadgen.releases import RELEASES, fingerprint, is_known, out_of_place
+from mlperf_suite.loadgen.releases import (
+    RELEASES,
+    fingerprint,
+    is_known,
+    out_of_place,
+    unfollowed_setting,
+)
 from mlperf_suite.rules.facts import Range, RunFacts
 from mlperf_suite.rules.figures import (
     LATENCY,
