@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlperf_suite.energy.cost import CostFigures, Price, cost_figures
 from mlperf_suite.energy.energy_figures import (
     ENERGY_JSON,
+    CostFigures,
     Curve,
     EnergyFigures,
+    Price,
+    cost_figures,
     energy_figures,
     idle_watts,
     not_measured,
@@ -120,11 +122,10 @@ def test_what_is_absent_is_told_beside_what_is_there() -> None:
 
 def test_idle_power_is_what_is_drawn_once_it_has_settled() -> None:
     first, second = read(GPU[0], 500.0, 60.0, 60.0, 60.0), read(GPU[1], 400.0, 80.0, 80.0, 80.0)
-    meters = Meters(tuple(GPU))
-    assert idle_watts(meters, Recording((first, second))) == {NVML_LABEL: pytest.approx(140)}
+    assert idle_watts(Recording((first, second))) == {NVML_LABEL: pytest.approx(140)}
     still = Series(GPU[1], first.times_s, array("d", [1.0] * len(first.times_s)))
-    assert idle_watts(meters, Recording((first, still))) == {}
-    assert idle_watts(meters, Recording((first, Series(GPU[1])))) == {}
+    assert idle_watts(Recording((first, still))) == {}
+    assert idle_watts(Recording((first, Series(GPU[1])))) == {}
 
 
 def test_idle_power_above_the_runs_leaves_nothing_and_no_less() -> None:

@@ -14,8 +14,13 @@ from hypothesis import strategies as st
 
 from meta_tests.made_lives import made_marks, made_steps, made_timeline
 from meta_tests.reports.outputs import reports_of, terminal_text
-from mlperf_suite.energy.cost import CostFigures
-from mlperf_suite.energy.energy_figures import Curve, EnergyFigures, KindFigures, write_curve
+from mlperf_suite.energy.energy_figures import (
+    CostFigures,
+    Curve,
+    EnergyFigures,
+    KindFigures,
+    write_curve,
+)
 from mlperf_suite.energy.meters import NVML_LABEL, RAPL_LABEL, SIMULATED_LABEL
 from mlperf_suite.loadgen.timeline import write_timeline
 from mlperf_suite.reports.sections import significant

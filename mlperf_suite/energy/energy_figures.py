@@ -1,18 +1,26 @@
-"""The energy figures of a run for summary.json, and its power curve for energy.json."""
+"""The energy figures of a run and the cost of its tokens for summary.json, and its power curve for
+energy.json."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.energy.account import JouleTrace, joules_by, trace_of
-from mlperf_suite.energy.meters import SIMULATED_LABEL, Meters
-from mlperf_suite.energy.recording import INTERVAL_S, Recording, Series
+from mlperf_suite.energy.meters import SIMULATED_LABEL, Meters, UnmeasuredError
+from mlperf_suite.energy.recording import (
+    INTERVAL_S,
+    JouleTrace,
+    Recording,
+    Series,
+    joules_by,
+    trace_of,
+)
 
 ENERGY_JSON = "energy.json"
 SCHEMA_VERSION = 1
@@ -22,6 +30,9 @@ SETTLED_S = 1.0
 """An engine that was just loaded draws more power at first; idle power is measured after this."""
 _MOST_POINTS = 400
 _LEAST_STEP_S = 2 * INTERVAL_S
+_PRICE = re.compile(r"(?P<amount>\d+(?:\.\d+)?|\.\d+) ?(?P<currency>[^\W\d_]{1,8}|[$€£¥₩₹])")
+_J_PER_KWH = 3.6e6
+_MILLION = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,29 +92,30 @@ def not_measured(why: str, kind: str = "energy") -> EnergyFigures:
     return EnergyFigures(kinds=(KindFigures(kind, why=why),))
 
 
-def idle_watts(meters: Meters, recording: Recording) -> dict[str, float]:
+def idle_watts(recording: Recording) -> dict[str, float]:
     """The watts of all counters of each label together, after they have settled.
 
     A label is missing if one of its counters gives nothing.
     """
     idle: dict[str, float] = {}
     for label in dict.fromkeys(series.counter.label for series in recording.series):
-        traces = [_settled_trace(s) for s in recording.series if s.counter.label == label]
-        whole = [trace for trace in traces if trace is not None]
-        if len(whole) < len(traces):
+        series = [each for each in recording.series if each.counter.label == label]
+        try:
+            traces = [_settled_trace(each) for each in series]
+        except UnmeasuredError:
             continue
-        end = min(trace.times_s[-1] for trace in whole)
-        begin = max(trace.times_s[0] for trace in whole) + SETTLED_S
-        first, last = joules_by(whole, [begin, end])
+        end = min(trace.times_s[-1] for trace in traces)
+        begin = max(trace.times_s[0] for trace in traces) + SETTLED_S
+        first, last = joules_by(traces, [begin, end])
         idle[label] = (last - first) / (end - begin)
     return {label: watts for label, watts in idle.items() if watts > 0}
 
 
-def _settled_trace(series: Series) -> JouleTrace | None:
+def _settled_trace(series: Series) -> JouleTrace:
     times = series.times_s
     if len(times) < 2 or times[-1] - times[0] <= SETTLED_S:
-        return None
-    return trace_of(series, times[0] + SETTLED_S, times[-1])[0]
+        raise UnmeasuredError("it was read for too short a time")
+    return trace_of(series, times[0] + SETTLED_S, times[-1])
 
 
 def energy_figures(
@@ -117,7 +129,8 @@ def energy_figures(
     curve. `idle`: watts by label."""
     begin, end = span_s
     kinds = [KindFigures(absent.kind, absent.label, absent.why) for absent in meters.absent]
-    edges = _edges(begin, end)
+    steps = max(1, min(_MOST_POINTS, math.floor((end - begin) / _LEAST_STEP_S)))
+    edges = [begin + (end - begin) * i / steps for i in range(steps + 1)]
     curve: dict[str, tuple[float, ...]] = {}
     for label in dict.fromkeys(counter.label for counter in meters.counters):
         rows = [series for series in recording.series if series.counter.label == label]
@@ -130,10 +143,13 @@ def energy_figures(
         )
         traces, failures = _traces(rows, begin, end, recording.hangs)
         if failures:
-            kinds.append(replace(kind, why=_first_two(failures)))
+            more = f" and {len(failures) - 2:,} more" if len(failures) > 2 else ""
+            kinds.append(replace(kind, why="; ".join(failures[:2]) + more))
             continue
         kinds.append(_figures(kind, traces, begin, end, tokens, idle.get(label)))
-        curve[_curve_label(label, meters)] = _watts(traces, edges)
+        of_curve = f"{label.partition(' ')[0]}, {SIMULATED_LABEL}" if meters.simulated else label
+        joules, step = joules_by(traces, edges), edges[1] - edges[0]
+        curve[of_curve] = tuple(round((b - a) / step, 2) for a, b in itertools.pairwise(joules))
     if meters.simulated:
         kinds = [replace(kind, label=SIMULATED_LABEL) for kind in kinds]
     figures = EnergyFigures(
@@ -153,22 +169,12 @@ def _traces(
     """Each counter's trace, and why there is none of some."""
     traces, failures = [], []
     for series in rows:
-        trace, why = trace_of(series, begin, end)
-        if trace is None:
+        try:
+            traces.append(trace_of(series, begin, end))
+        except UnmeasuredError as why:
             silent = "; a meter does not answer" if hangs else ""
             failures.append(f"{series.counter.name}: {why}{silent}")
-        else:
-            traces.append(trace)
     return traces, failures
-
-
-def _curve_label(label: str, meters: Meters) -> str:
-    return f"{label.partition(' ')[0]}, {SIMULATED_LABEL}" if meters.simulated else label
-
-
-def _first_two(lines: Sequence[str]) -> str:
-    more = f" and {len(lines) - 2:,} more" if len(lines) > 2 else ""
-    return "; ".join(lines[:2]) + more
 
 
 def _figures(
@@ -183,6 +189,10 @@ def _figures(
     joules, length = last - first, end - begin
     # Rounded, since the remainder of a device that drew no more than idle is noise.
     above = None if idle is None else round(max(joules - idle * length, 0.0), 3)
+    per_token, above_per_token = (
+        None if value is None or not tokens else six_digits(value / tokens)
+        for value in (joules, above)
+    )
     return replace(
         kind,
         joules=round(joules, 3),
@@ -190,14 +200,10 @@ def _figures(
         peak_watts=round(_peak(traces, begin, end), 3),
         idle_watts=None if idle is None else round(idle, 3),
         above_idle_joules=above,
-        joules_per_token=_per_token(joules, tokens),
+        joules_per_token=per_token,
         tokens_per_joule=six_digits(tokens / joules),
-        above_idle_joules_per_token=None if above is None else _per_token(above, tokens),
+        above_idle_joules_per_token=above_per_token,
     )
-
-
-def _per_token(joules: float, tokens: int) -> float | None:
-    return six_digits(joules / tokens) if tokens else None
 
 
 def six_digits(value: float) -> float:
@@ -211,16 +217,6 @@ def _peak(traces: Sequence[JouleTrace], begin: float, end: float) -> float:
     starts = [begin + i * (end - begin - width) / max(count, 1) for i in range(count + 1)]
     before, after = joules_by(traces, starts), joules_by(traces, [at + width for at in starts])
     return max(b - a for a, b in zip(before, after, strict=True)) / width
-
-
-def _edges(begin: float, end: float) -> list[float]:
-    steps = max(1, min(_MOST_POINTS, math.floor((end - begin) / _LEAST_STEP_S)))
-    return [begin + (end - begin) * i / steps for i in range(steps + 1)]
-
-
-def _watts(traces: Sequence[JouleTrace], edges: Sequence[float]) -> tuple[float, ...]:
-    joules, step = joules_by(traces, edges), edges[1] - edges[0]
-    return tuple(round((b - a) / step, 2) for a, b in itertools.pairwise(joules))
 
 
 def write_curve(folder: Path, curve: Curve) -> None:
@@ -248,3 +244,69 @@ def read_curve(folder: Path) -> Curve | None:
         return Curve(ms, watts, content.get("simulated") is not False)
     except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
         return None
+
+
+# Cost
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """An amount in a currency, which is shown as the user wrote it."""
+
+    amount: float
+    currency: str
+
+    @classmethod
+    def parse(cls, text: str) -> Price:
+        """ "0.30 EUR" or "98.32 $". Raises ValueError if it is not an amount with a currency."""
+        match = _PRICE.fullmatch(text.strip())
+        if match is None or not math.isfinite(amount := float(match["amount"])):
+            raise ValueError(text)
+        return cls(amount, match["currency"])
+
+    def __str__(self) -> str:
+        return f"{self.amount:g} {self.currency}"
+
+
+@dataclass(frozen=True, slots=True)
+class CostFigures:
+    """The cost of a million output tokens, in `currency`. `energy`: for the energy of the devices
+    `energy_of` only, None if no energy was measured or no price given; `machine`: for the time that
+    the tokens take, None if no price was given. `per_kwh` and `per_hour`: the prices."""
+
+    currency: str = ""
+    energy: float | None = None
+    energy_of: tuple[str, ...] = ()
+    machine: float | None = None
+    per_kwh: float | None = None
+    per_hour: float | None = None
+
+
+def cost_figures(
+    per_kwh: Price | None,
+    per_hour: Price | None,
+    energy: EnergyFigures | None,
+    tokens_per_s: float | None,
+) -> CostFigures | None:
+    """The cost of a million tokens; None if no price was given.
+
+    Both prices must have the same currency.
+    """
+    price = per_kwh or per_hour
+    if price is None:
+        return None
+    kinds = energy.measured if energy else ()
+    joules = [kind.joules_per_token for kind in kinds if kind.joules_per_token is not None]
+    of_energy = of_machine = None
+    if per_kwh is not None and joules:
+        of_energy = six_digits(per_kwh.amount * sum(joules) * _MILLION / _J_PER_KWH)
+    if per_hour is not None and tokens_per_s:
+        of_machine = six_digits(per_hour.amount / (tokens_per_s * 3600) * _MILLION)
+    return CostFigures(
+        price.currency,
+        of_energy,
+        tuple(kind.kind for kind in kinds) if of_energy is not None else (),
+        of_machine,
+        per_kwh.amount if per_kwh else None,
+        per_hour.amount if per_hour else None,
+    )

@@ -61,6 +61,10 @@ class Counter:
     note: str = ""
 
 
+class UnmeasuredError(Exception):
+    """The energy of a device is not known; the message says why."""
+
+
 @dataclass(frozen=True, slots=True)
 class Absent:
     """A kind of device that cannot be metered, and why."""
@@ -103,76 +107,62 @@ def gpu_counters(
     GPU numbers are ambiguous (`are_numbered_by_bus`).
     """
     meters = open_meters()
-    counters, why = _gpu_counters(meters, idle_gpus, environment)
-    if not why and len(counters) < least_gpus:
-        why = f"the engine has {least_gpus} GPUs, {len(counters)} of them on this machine"
-    if why:
+    try:
+        if meters.problem:
+            raise UnmeasuredError(meters.problem)
+        counters = [_gpu_counter(gpu) for gpu in _gpus_of_run(meters.gpus, idle_gpus, environment)]
+        if (count := len(counters)) < least_gpus:
+            raise UnmeasuredError(
+                f"the engine has {least_gpus} GPUs, {count} of them on this machine"
+            )
+    except UnmeasuredError as error:
         meters.close()
-        return Meters(absent=(Absent(GPU, NVML_LABEL, why),))
+        return Meters(absent=(Absent(GPU, NVML_LABEL, str(error)),))
     return Meters(tuple(counters), close=meters.close)
-
-
-def _gpu_counters(
-    meters: GpuMeters, idle_gpus: int, environment: Mapping[str, str]
-) -> tuple[list[Counter], str]:
-    """The counters, or why there are none."""
-    if meters.problem:
-        return [], meters.problem
-    gpus, why = _gpus_of_run(meters.gpus, idle_gpus, environment)
-    counters = []
-    for gpu in gpus:
-        counter, why = _gpu_counter(gpu)
-        if counter is None:
-            return [], f"{_gpu_name(gpu)}: {why}"
-        counters.append(counter)
-    return counters, why
 
 
 def _gpus_of_run(
     gpus: Sequence[GpuMeter], idle_gpus: int, environment: Mapping[str, str]
-) -> tuple[list[GpuMeter], str]:
-    """The GPUs of the run, or why they are not known."""
+) -> list[GpuMeter]:
+    """The GPUs of the run. Raises UnmeasuredError if they are not known."""
     visible = environment.get(_VISIBLE)
     names = None if visible is None else [name.strip() for name in visible.split(",")]
     if names and any(name.startswith(_MIG) for name in names):
-        return [], f"{_VISIBLE} names {_PARTED}"
+        raise UnmeasuredError(f"{_VISIBLE} names {_PARTED}")
     visible_gpus = list(gpus) if names is None else gpus_named(gpus, names)
     if names is not None and len(visible_gpus) < len(list(filter(None, names))):
-        return [], f"{_VISIBLE}={visible} names a GPU that NVML does not find"
+        raise UnmeasuredError(f"{_VISIBLE}={visible} names a GPU that NVML does not find")
     in_use = visible_gpus[: max(len(visible_gpus) - idle_gpus, 0)]
     by_number = names is None or any(name.isdecimal() for name in names)
-    why = ""
     if not in_use:
-        why = "the run has no GPU"
-    elif any(gpu.parted for gpu in in_use):
-        why = f"the run has {_PARTED}"
-    elif by_number and len(in_use) < len(gpus) and not are_numbered_by_bus(gpus, environment):
-        why = (
+        raise UnmeasuredError("the run has no GPU")
+    if any(gpu.parted for gpu in in_use):
+        raise UnmeasuredError(f"the run has {_PARTED}")
+    if by_number and len(in_use) < len(gpus) and not are_numbered_by_bus(gpus, environment):
+        raise UnmeasuredError(
             "of several kinds of GPU, which one is number 0 is not known: "
             "set CUDA_DEVICE_ORDER=PCI_BUS_ID"
         )
-    return ([], why) if why else (in_use, "")
+    return in_use
 
 
-def _gpu_name(gpu: GpuMeter) -> str:
-    return f"GPU {gpu.index} {gpu.name}"
-
-
-def _gpu_counter(gpu: GpuMeter) -> tuple[Counter | None, str]:
-    """The GPU's energy counter, else its power draw; None and the reason if it has neither."""
+def _gpu_counter(gpu: GpuMeter) -> Counter:
+    """The GPU's energy counter, else its power draw. Raises UnmeasuredError if it has neither."""
+    name = f"GPU {gpu.index} {gpu.name}"
     try:
         gpu.energy_mj()
     except Exception as error:
         no_counter = str(error)
     else:
-        return Counter(_gpu_name(gpu), GPU, NVML_LABEL, lambda: gpu.energy_mj() / 1e3), ""
+        return Counter(name, GPU, NVML_LABEL, lambda: gpu.energy_mj() / 1e3)
     try:
         gpu.power_mw()
     except Exception as error:
-        return None, f"neither an energy counter ({no_counter}) nor a power draw ({error})"
-    note = f"{_gpu_name(gpu)} by its power draw, summed up: it has no energy counter ({no_counter})"
-    read = lambda: gpu.power_mw() / 1e3  # noqa: E731 - of this GPU, as above
-    return Counter(_gpu_name(gpu), GPU, NVML_LABEL, read, "power", note=note), ""
+        raise UnmeasuredError(
+            f"{name}: neither an energy counter ({no_counter}) nor a power draw ({error})"
+        ) from error
+    note = f"{name} by its power draw, summed up: it has no energy counter ({no_counter})"
+    return Counter(name, GPU, NVML_LABEL, lambda: gpu.power_mw() / 1e3, "power", note=note)
 
 
 # CPUs
@@ -184,12 +174,19 @@ def cpu_counters(root: Path = POWERCAP) -> Meters:
     Their sum counts nothing twice: core and uncore are parts of their package, and psys covers the
     whole platform. Raises nothing; if one counter cannot be read, none is returned.
     """
+    try:
+        return Meters(tuple(_cpu_counters(root)))
+    except UnmeasuredError as error:
+        return Meters(absent=(Absent(CPU, RAPL_LABEL, str(error)),))
+
+
+def _cpu_counters(root: Path) -> list[Counter]:
     if not root.is_dir():
-        return _absent(f"this machine has no {root} (RAPL)")
+        raise UnmeasuredError(f"this machine has no {root} (RAPL)")
     try:
         zones = sorted(path for path in root.iterdir() if _ZONE.fullmatch(path.name))
     except OSError as error:
-        return _absent(f"{root}: {error.strerror}")
+        raise UnmeasuredError(f"{root}: {error.strerror}") from error
     counters = []
     for zone in zones:
         try:
@@ -199,18 +196,16 @@ def cpu_counters(root: Path = POWERCAP) -> Meters:
             range_j = int((zone / "max_energy_range_uj").read_text()) / 1e6
             _joules(zone / "energy_uj")
         except PermissionError as error:
-            return _absent(f"{error.filename} is not this user's to read")
+            raise UnmeasuredError(f"{error.filename} is not this user's to read") from error
         except (OSError, ValueError) as error:
-            return _absent(f"{zone}: {error}")
+            raise UnmeasuredError(f"{zone}: {error}") from error
         part = name if name.startswith("package") else f"{name} of {zone.name.rpartition(':')[0]}"
         read = partial(_joules, zone / "energy_uj")
         counters.append(Counter(f"CPU {part}", CPU, RAPL_LABEL, read, range_j=range_j))
-    return Meters(tuple(counters)) if counters else _absent(f"no package in {root}")
+    if not counters:
+        raise UnmeasuredError(f"no package in {root}")
+    return counters
 
 
 def _joules(energy_uj: Path) -> float:
     return int(energy_uj.read_text()) / 1e6
-
-
-def _absent(why: str) -> Meters:
-    return Meters(absent=(Absent(CPU, RAPL_LABEL, why),))

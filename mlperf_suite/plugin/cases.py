@@ -172,8 +172,7 @@ def _first_of_each_model(settings: Settings, benchmarks: Iterable[Benchmark]) ->
     """The first selected benchmark of each model; the others would audit the same model again."""
     by_model: dict[str, Benchmark] = {}
     for benchmark in benchmarks:
-        in_category = settings.category in (None, benchmark.category)
-        if in_category and benchmark in settings.benchmarks:
+        if settings.category in (None, benchmark.category) and benchmark in settings.benchmarks:
             by_model.setdefault(settings.workload(benchmark).model, benchmark)
     return list(by_model.values())
 

@@ -60,13 +60,8 @@ def _judge(settings: Settings, folder: Path) -> list[VerdictGroup]:
 
 def _is_selected(run: VerdictGroup, settings: Settings) -> bool:
     """Whether --category and --scenario select the run; one without a category is selected."""
-    return all(
-        option is None or value in (None, option)
-        for option, value in (
-            (settings.category, run.category),
-            (settings.scenario, run.scenario),
-        )
-    )
+    options = ((settings.category, run.category), (settings.scenario, run.scenario))
+    return all(option is None or value in (None, option) for option, value in options)
 
 
 def log_cases(judged: Iterable[VerdictGroup]) -> list[Any]:
@@ -96,19 +91,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         return
     parameters = (getattr(item, "callspec", None) for item in session.items)
     ids = {id(callspec.params.get(_FIXTURE)) for callspec in parameters if callspec}
-    runs = [_only(run, ids) for run in judged]
-    session.config.stash[_JUDGED] = [run for run in runs if run.verdicts]
-
-
-def _only(run: VerdictGroup, ids: set[int]) -> VerdictGroup:
-    """The run with those of its verdicts that have these ids."""
-    pairs = [
-        (verdict, mode)
-        for verdict, mode in zip(run.verdicts, run.modes, strict=True)
-        if id(verdict) in ids
-    ]
-    verdicts, modes = tuple(verdict for verdict, _ in pairs), tuple(mode for _, mode in pairs)
-    return replace(run, verdicts=verdicts, modes=modes)
+    runs = []
+    for run in judged:
+        pairs = zip(run.verdicts, run.modes, strict=True)
+        rest = [(verdict, mode) for verdict, mode in pairs if id(verdict) in ids]
+        if rest:
+            verdicts, modes = zip(*rest, strict=True)
+            runs.append(replace(run, verdicts=verdicts, modes=modes))
+    session.config.stash[_JUDGED] = runs
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

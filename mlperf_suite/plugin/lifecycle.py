@@ -23,8 +23,8 @@ from mlperf_suite.plugin.cases import asks_for_engine, benchmarks_of, is_share, 
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.workers import shares_of
 from mlperf_suite.results.record import RunKey
-from mlperf_suite.session.energy import FindMeters, find_meters
-from mlperf_suite.session.engines import EngineRequest, LoadEngine, load_engine
+from mlperf_suite.session.energy import find_meters
+from mlperf_suite.session.engines import EngineRequest, load_engine
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import MMLU, Plan, SearchKey
 from mlperf_suite.session.suite import Suite
@@ -79,16 +79,18 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         return
     from mlperf_suite.plugin.progress import TerminalWatcher
 
-    watcher = TerminalWatcher(config.get_terminal_writer())
+    hook, watcher = config.hook, TerminalWatcher(config.get_terminal_writer())
     suite = Suite(
         settings,
         plan,
-        _load_engine(config),
+        lambda inputs, request: hook.pytest_mlperf_load_engine(inputs=inputs, request=request),
         watcher,
         baselines_of(config),
         shares=_shares_to_score(config, session.items),
         on_mmlu=watcher.mmlu_progress,
-        meters=_find_meters(config),
+        meters=lambda settings, description: hook.pytest_mlperf_energy_meters(
+            settings=settings, description=description
+        ),
         benchmarks=benchmarks_of(config, session.items),
     )
     try:
@@ -104,24 +106,6 @@ def _shares_to_score(config: pytest.Config, items: Iterable[pytest.Item]) -> Sha
     shares = shares_of(config)
     count = sum(is_share(item) and no_case_of(item) is None for item in items)
     return shares if shares is not None and count == shares.count - 1 else None
-
-
-def _load_engine(config: pytest.Config) -> LoadEngine:
-    def load(inputs: Inputs, request: EngineRequest) -> Engine:
-        engine: Engine = config.hook.pytest_mlperf_load_engine(inputs=inputs, request=request)
-        return engine
-
-    return load
-
-
-def _find_meters(config: pytest.Config) -> FindMeters:
-    def find(settings: Settings, description: EngineDescription) -> Meters:
-        meters: Meters = config.hook.pytest_mlperf_energy_meters(
-            settings=settings, description=description
-        )
-        return meters
-
-    return find
 
 
 @pytest.hookimpl(trylast=True)

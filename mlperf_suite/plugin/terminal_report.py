@@ -1,4 +1,5 @@
-"""What the terminal shows of a session: its first lines, and the closing table of each result.
+"""What a session shows and leaves: its first lines, the closing table of each result, and no token
+or key in the output and files of pytest and its plugins.
 
 The closing tables include MMLU's from pytest-xdist's workers.
 """
@@ -6,16 +7,22 @@ The closing tables include MMLU's from pytest-xdist's workers.
 from __future__ import annotations
 
 import json
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mlperf_suite.benchmarks.embedded import EMBEDDED
+from mlperf_suite.mmlu.score_files import MmluRecord
 from mlperf_suite.plugin.lifecycle import SUITE
 from mlperf_suite.plugin.options import NOTES, settings_of
-from mlperf_suite.plugin.workers import collects_suite
+from mlperf_suite.plugin.workers import collects_suite, shares_folder
+from mlperf_suite.results.record import Result
+from mlperf_suite.results.run_folder import ENGINE_LOG
 from mlperf_suite.results.schema import Summary
+from mlperf_suite.secrets import scrub, sweep
+from mlperf_suite.session.suite import Suite
 from mlperf_suite.settings import Settings
 
 _EMBEDDED = (
@@ -53,16 +60,6 @@ def header_lines(settings: Settings) -> list[str]:
 # The closing tables
 
 
-def mmlu_folders(config: pytest.Config) -> list[Path]:
-    """The folders of the MMLU runs made by this process or its workers."""
-    suite = config.stash.get(SUITE, None)
-    own = suite.recorder.mmlu if suite is not None else None
-    return [
-        *([own.folder.path] if own else []),
-        *(path for _, path in config.stash.get(_OF_WORKERS, [])),
-    ]
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """On a worker of pytest-xdist: send the controller what was made."""
@@ -82,15 +79,20 @@ def pytest_testnodedown(node: Any) -> None:
         of_workers.append((Summary.read(json.loads(output[0])), Path(output[1])))
 
 
+def _records(suite: Suite) -> list[Result | MmluRecord]:
+    """The results of this process, MMLU's last."""
+    recorder = suite.recorder
+    return [*recorder.results, *([recorder.mmlu] if recorder.mmlu is not None else [])]
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     config = terminalreporter.config
     suite = config.stash.get(SUITE, None)
-    tables = [(summary, path) for summary, path in config.stash.get(_OF_WORKERS, [])]
+    tables = []
     if suite is not None:
-        recorder = suite.recorder
-        if recorder.mmlu is not None:
-            tables.insert(0, (recorder.summary(recorder.mmlu), recorder.mmlu.folder.path))
-        tables = [*((recorder.summary(r), r.folder.path) for r in recorder.results), *tables]
+        summary_of = suite.recorder.summary
+        tables = [(summary_of(record), record.folder.path) for record in _records(suite)]
+    tables = [*tables, *config.stash.get(_OF_WORKERS, [])]
     # Imported late, so that collection stays instant.
     from mlperf_suite.plugin.progress import terminal_console
     from mlperf_suite.reports.terminal import closing_table
@@ -103,3 +105,31 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         console.print(f"node: {file}", soft_wrap=True, markup=False)
     if suite is not None and suite.time_line:
         console.print(suite.time_line)
+
+
+# Secrets
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, pytest.TestReport]:
+    """Redact secrets in tracebacks, with or without local variables, and in captured output."""
+    report: pytest.TestReport = yield
+    if report.longrepr is not None and not isinstance(report.longrepr, tuple):
+        text = str(report.longrepr)
+        if scrub(text) != text:
+            report.longrepr = scrub(text)
+    report.sections = [(scrub(name), scrub(content)) for name, content in report.sections]
+    return report
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Redact secrets in files of others: the engine's log, JUnit's XML, Allure's results."""
+    suite = config.stash.get(SUITE, None)
+    options = [config.getoption(name, None) for name in ("xmlpath", "allure_report_dir")]
+    paths = [Path(path) for path in options if path]
+    if suite is not None:
+        paths += [record.folder.path for record in _records(suite)]
+        # That of an engine which no run took over.
+        paths.append(suite.settings.results_dir / ENGINE_LOG)
+    paths += [path for _, path in config.stash.get(_OF_WORKERS, [])]
+    sweep([*paths, *shares_folder(config)])

@@ -19,6 +19,7 @@ from typing import Any, Literal, TextIO
 
 TRACE_NAMES = ("*.pt.trace.json", "*.pt.trace.json.gz")
 _BEGINS = re.compile(r'"traceEvents"\s*:\s*\[')
+_GAP = re.compile(r"[ \t\r\n,]*")
 _CHUNK = 1 << 20
 _LONGEST_EVENT = 1 << 24
 """Characters; anything longer is not an event, and the trace is damaged."""
@@ -74,7 +75,7 @@ def top_operations(traces: Iterable[Path], most: int = 10) -> TopOperations:
     damaged = False
     for number, path in enumerate(traces):
         try:
-            for event in _events_of(path):
+            for event in _events(path):
                 kind = _KINDS.get(event.get("cat", ""))
                 if kind is None or event.get("ph") != "X":
                     continue
@@ -125,14 +126,14 @@ def _add_self_times(lane: _Lane, self_us: list[float], calls: list[int]) -> None
         open_until.append((lane.start[i] + lane.length[i], name))
 
 
-def _events_of(path: Path) -> Iterator[dict[str, Any]]:
+def _events(path: Path) -> Iterator[dict[str, Any]]:
     """Yield each event of a trace. Raises OSError, EOFError or ValueError if it is damaged."""
     open_text: Any = gzip.open if path.suffix == ".gz" else Path.open
     with open_text(path, "rt", encoding="utf-8", errors="replace") as file:
-        yield from _events(file)
+        yield from _events_in(file)
 
 
-def _events(file: TextIO) -> Iterator[dict[str, Any]]:
+def _events_in(file: TextIO) -> Iterator[dict[str, Any]]:
     decode = json.JSONDecoder().raw_decode
     text, begins = "", None
     while begins is None:
@@ -143,7 +144,8 @@ def _events(file: TextIO) -> Iterator[dict[str, Any]]:
         begins = _BEGINS.search(text)
     at = begins.end()
     while True:
-        at = _skip(text, at)
+        gap = _GAP.match(text, at)
+        at = gap.end() if gap else at
         if at < len(text) and text[at] == "]":
             return
         try:
@@ -156,9 +158,3 @@ def _events(file: TextIO) -> Iterator[dict[str, Any]]:
             continue
         if isinstance(event, dict):
             yield event
-
-
-def _skip(text: str, at: int) -> int:
-    while at < len(text) and text[at] in " \t\r\n,":
-        at += 1
-    return at

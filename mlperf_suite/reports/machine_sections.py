@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mlperf_suite.energy.cost import CostFigures
-from mlperf_suite.energy.energy_figures import EnergyFigures, KindFigures
+from mlperf_suite.energy.energy_figures import CostFigures, EnergyFigures, KindFigures
 from mlperf_suite.energy.meters import SIMULATED_LABEL
 from mlperf_suite.engines.protocol import (
     EndpointFigures,

@@ -10,8 +10,7 @@ from datetime import datetime
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario
-from mlperf_suite.energy.cost import CostFigures
-from mlperf_suite.energy.energy_figures import EnergyFigures
+from mlperf_suite.energy.energy_figures import CostFigures, EnergyFigures
 from mlperf_suite.engines.protocol import RemoteRun, ReplicasRun
 from mlperf_suite.loadgen.load_plan import CACHING, MODES
 from mlperf_suite.results.run_folder import CACHING_FOLDER, RunFolder

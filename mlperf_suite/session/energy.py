@@ -123,7 +123,7 @@ class Energy:
                 time.sleep(self.idle_s)
             finally:
                 recording = recorder.stop()
-            self._idle = idle_watts(self._meters, recording)
+            self._idle = idle_watts(recording)
         except Exception as error:
             self._why = _reader_failed(error)
         return self._idle
