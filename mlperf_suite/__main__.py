@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -253,16 +253,6 @@ def _convert(arguments: argparse.Namespace) -> int:
     return 0
 
 
-COMMANDS: tuple[Callable[[argparse._SubParsersAction[argparse.ArgumentParser]], None], ...] = (
-    _add_report,
-    _add_compare,
-    _add_aggregate,
-    _add_submission,
-    _add_convert,
-)
-"""Each adds its sub-command and sets `do` to what runs it and returns the exit status."""
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return the exit status.
 
@@ -271,7 +261,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(prog="python -m mlperf_suite", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in COMMANDS:
+    for add in (_add_report, _add_compare, _add_aggregate, _add_submission, _add_convert):
         add(commands)
     options = parser.parse_args(arguments)
     try:

@@ -94,18 +94,6 @@ def test_a_gpu_that_disappears_leaves_the_gpus_unmeasured_and_the_cpus_measured(
     assert list(curve.watts) == [RAPL_LABEL]
 
 
-def test_a_meter_that_reads_0_watts_leaves_its_own_kind_unmeasured() -> None:
-    meter = Counter("GPU 0", "GPU", NVML_LABEL, lambda: 0.0, gives="power")
-    times = array("d", (98.0 + i / 4 for i in range(57)))
-    still = Series(meter, times, array("d", [0.0] * len(times)))
-    energy, curve = figures(still, read(CPU, *[50.0] * 14))
-    gpus, cpus = energy.kinds
-    assert gpus.why == "GPU 0: its power draw was 0 for the whole run"
-    assert (gpus.joules, gpus.tokens_per_joule) == (None, None)
-    assert cpus.joules == pytest.approx(500)
-    assert list(curve.watts) == [RAPL_LABEL]
-
-
 def test_a_meter_that_does_not_answer_is_said() -> None:
     series = read(GPU[0], *[100.0] * 6)
     meters = Meters((GPU[0],))

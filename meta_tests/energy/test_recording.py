@@ -1,17 +1,22 @@
-"""The reading thread: what it reads, and that whatever a counter does it comes to its end."""
+"""The reading thread, which comes to its end whatever a counter does; and from readings to joules:
+wrap-arounds, resets, counters that stand still, gaps, dead readers."""
 
 from __future__ import annotations
 
 import itertools
+import math
 import threading
 import time
-from collections.abc import Callable, Iterator
+from array import array
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mlperf_suite.energy import recording
-from mlperf_suite.energy.meters import Counter
-from mlperf_suite.energy.recording import MeterReader, Recording
+from mlperf_suite.energy.meters import Counter, UnmeasuredError
+from mlperf_suite.energy.recording import MeterReader, Recording, Series, joules_by, trace_of
 
 
 def counter(read: Callable[[], float], name: str = "GPU 0") -> Counter:
@@ -108,3 +113,154 @@ def test_a_counter_that_never_answers_holds_nothing_up(monkeypatch: pytest.Monke
         assert rest.hangs and len(rest.series[0].values) == 0
     finally:
         answers.set()
+
+
+# Joules
+
+
+RANGE_J = 262_143.328850
+"""As Intel's packages have it."""
+
+
+def series(
+    values: Sequence[float], times: Sequence[float] | None = None, **fields: object
+) -> Series:
+    """Readings a quarter of a second apart, from a second before the run on."""
+    counter = Counter("GPU 0", "GPU", "label", lambda: 0.0, **fields)  # type: ignore[arg-type]
+    at = times if times is not None else [99.0 + i / 4 for i in range(len(values))]
+    return Series(counter, array("d", at), array("d", values))
+
+
+def joules(readings: Series, begin: float = 100.0, end: float = 110.0) -> float:
+    trace = trace_of(readings, begin, end)
+    first, last = joules_by([trace], [begin, end])
+    return last - first
+
+
+def why_not(readings: Series, begin: float = 100.0, end: float = 110.0) -> str:
+    with pytest.raises(UnmeasuredError) as caught:
+        trace_of(readings, begin, end)
+    return str(caught.value)
+
+
+STEADY = [1000.0 + 50 * i for i in range(50)]
+"""200 W."""
+
+
+def test_a_steady_counter_is_its_power_times_the_time() -> None:
+    assert joules(series(STEADY)) == pytest.approx(2000)
+    assert joules(series(STEADY), 101.1, 101.2) == pytest.approx(20)
+
+
+def test_what_was_drawn_before_and_after_the_run_is_not_the_runs() -> None:
+    """A run of 300 W in a machine of 100 W, its ends between two readings."""
+
+    def joules_at(at: float) -> float:
+        return 100 * at + 200 * min(max(at - 100.0, 0.0), 10.0)
+
+    times = [98.9 + i * 0.2 for i in range(70)]
+    readings = series([joules_at(at) for at in times], times)
+    assert joules(readings) == pytest.approx(3000, rel=0.02)
+
+
+@given(
+    start=st.floats(0, 9_999),
+    watts=st.lists(st.floats(1, 900), min_size=6, max_size=40),
+)
+def test_a_counter_that_begins_again_is_the_counter_that_does_not(
+    start: float, watts: list[float]
+) -> None:
+    times = [99.0 + 2.0 * i for i in range(len(watts) + 1)]
+    steady = list(itertools.accumulate((w * 2.0 for w in watts), initial=start))
+    wrapped = series([value % 10_000 for value in steady], times, range_j=10_000.0)
+    straight = series(steady, times)
+    end = times[-1]
+    assert joules(wrapped, end=end) == pytest.approx(joules(straight, end=end), rel=1e-6)
+
+
+def test_a_counter_that_was_reset_is_known_from_one_that_began_again() -> None:
+    values = [*STEADY[:20], *(value - STEADY[20] for value in STEADY[20:])]
+    assert why_not(series(values)) == "it was reset: 1,950.0 J, then 0.0"
+    assert why_not(series(values, range_j=RANGE_J)).startswith("it was reset")
+    # So near its end that what it would have counted is what a CPU may draw.
+    near = [RANGE_J - 200.0 + value - 1000 for value in STEADY]
+    assert joules(series([v % RANGE_J for v in near], range_j=RANGE_J)) == pytest.approx(2000)
+
+
+def test_a_gap_in_which_it_may_have_begun_again_is_no_measurement() -> None:
+    times = [99.0, *(300.0 + i / 4 for i in range(49))]
+    readings = series(STEADY, times, range_j=RANGE_J)
+    assert "not read for 201.0 s" in why_not(readings, end=305.0)
+    assert joules(series(STEADY, times), end=305.0) > 0
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda i: 0.0, "stood still for the whole run"),
+        (lambda i: float(i if i < 20 else 20), "stood still for 6.0 s of 10.0 s"),
+        (lambda i: float(i if not 10 <= i < 40 else 10), "stood still for 7.2 s of 10.0 s"),
+    ],
+)
+def test_a_counter_that_stands_still_is_no_measurement(
+    change: Callable[[int], float], why: str
+) -> None:
+    assert why in why_not(series([change(i) for i in range(50)]))
+
+
+def test_a_counter_renewed_every_second_draws_no_zeros_in_between() -> None:
+    readings = series([1000.0 + 200 * (i // 4) for i in range(53)])
+    assert joules(readings) == pytest.approx(2000, rel=0.03)
+    trace = trace_of(readings, 100.0, 110.0)
+    by = joules_by([trace], [101 + i / 2 for i in range(15)])
+    assert all(after - before == pytest.approx(100) for before, after in itertools.pairwise(by))
+
+
+def test_a_run_shorter_than_the_counters_step_is_no_measurement() -> None:
+    readings = series([0.0] * 8 + [500.0] * 8, [99.0 + i / 4 for i in range(16)])
+    assert "shorter than the counter's step" in why_not(readings, 101.3, 101.5)
+
+
+def test_a_power_draw_is_summed_up_by_the_trapezoidal_rule() -> None:
+    times = [99.0 + i / 4 for i in range(50)]
+    readings = series([100 + 10 * (at - 100) for at in times], times, gives="power")
+    assert joules(readings) == pytest.approx(1500)
+    gap_times = [at if at < 103 else at + 6 for at in times]
+    assert "not read for 6.2 s" in why_not(series([100.0] * 50, gap_times, gives="power"))
+    assert "below 0" in why_not(series([-1.0] * 50, gives="power"))
+
+
+def test_a_power_draw_of_0_for_the_whole_run_is_no_measurement() -> None:
+    no_power = "its power draw was 0 for the whole run"
+    assert why_not(series([0.0] * 50, gives="power")) == no_power
+    # What was drawn before the run and after it is not the run's.
+    assert why_not(series([5.0] * 3 + [0.0] * 43 + [5.0] * 4, gives="power")) == no_power
+    assert joules(series([0.0] * 20 + [8.0] + [0.0] * 29, gives="power")) == pytest.approx(2)
+
+
+def test_readings_must_cover_the_run() -> None:
+    short = series(STEADY[:30])
+    short.failure = "NVMLError: GPU is lost"
+    assert why_not(short) == "no reading after 6.2 s of 10.0 s: NVMLError: GPU is lost"
+    assert "not read while the run went" in why_not(series(STEADY), 98.0)
+    assert "not read while the run went" in why_not(series(STEADY[:2]))
+    empty = series([])
+    empty.failure = "PermissionError: energy_uj"
+    assert why_not(empty) == "it was never read: PermissionError: energy_uj"
+    assert "no number" in why_not(series([*STEADY[:-1], math.nan]))
+
+
+@given(st.data())
+def test_whatever_is_read_gives_joules_or_a_reason(data: st.DataObject) -> None:
+    values = data.draw(st.lists(st.floats(allow_nan=True), max_size=30))
+    gaps = data.draw(st.lists(st.floats(1e-3, 50), min_size=len(values), max_size=len(values)))
+    times = list(itertools.accumulate(gaps, initial=90.0))[1:]
+    gives = data.draw(st.sampled_from(["energy", "power"]))
+    range_j = data.draw(st.sampled_from([None, RANGE_J]))
+    try:
+        trace = trace_of(series(values, times, gives=gives, range_j=range_j), 100.0, 110.0)
+    except UnmeasuredError as why:
+        assert str(why)
+    else:
+        first, last = joules_by([trace], [100.0, 110.0])
+        assert last >= first

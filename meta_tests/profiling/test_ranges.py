@@ -89,5 +89,6 @@ def test_the_package_itself_takes_the_calls() -> None:
     pytest.importorskip("nvtx")
     ranges.turn_on()
     with ranges.named("real"):
-        pass
+        assert ranges.are_on()
     ranges.turn_off()
+    assert not ranges.are_on()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -199,12 +198,6 @@ def test_the_page_is_said_where_it_cannot_be_written(
     plot = str(tmp_path / "plot.png")
     assert main(["compare", *runs, "--plot", plot, "--html", page]) == 2
     assert f"error: {page}: No such file" in capsys.readouterr().err
-
-
-def test_every_answer_is_kept(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "one")
-    answers = json.loads((run / "Accuracy/answers.json").read_text())["answers"]
-    assert {entry["index"]: entry["answer"] for entry in answers} == ANSWERS
 
 
 @pytest.mark.parametrize(("share", "status"), [(1.0, 0), (0.5, 1)])
