@@ -349,14 +349,16 @@ def test_a_rule_that_failed_in_judged_logs_is_told_with_its_sentence() -> None:
 
 
 def test_no_escape_sequence_reaches_the_terminal() -> None:
-    hostile = "a\x1b]0;title\x07b\x1b[2J"
+    hostile = "a\x1b]0;title\x07b\x1b[2J\x9b2J"
     table = Table((Column("what"),), [(hostile,)])
     screen = io.StringIO()
     blocks: list[Block] = [Paragraph(hostile, lead=hostile, status=hostile), table]
-    Console(file=screen, width=80).print(terminal_view(blocks))
+    console = Console(file=screen, width=80)
+    console.print(terminal_view(blocks))
+    console.print(judged_table([VerdictGroup(hostile, ROUNDS["v6.1"], None, None, (), ())]))
     output = screen.getvalue()
-    assert "title" in output
-    assert not set(output) & {"\x1b", "\x07"}
+    assert output.count("title") == 5
+    assert not set(output) & {"\x1b", "\x07", "\x9b"}
 
 
 def test_the_report_of_a_kept_summary_has_its_figures() -> None:

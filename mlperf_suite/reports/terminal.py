@@ -98,7 +98,7 @@ def judged_table(judged_runs: Sequence[VerdictGroup]) -> RenderableType:
         unjudged = run.count("not judged") + run.count("shortened")
         counts += f", {unjudged} not judged" if unjudged else ""
         colour = _COLOURS["failed" if failures else "passed"]
-        line = Text.assemble(f"{run.name} {run.round.name}: ", (counts, colour))
+        line = Text.assemble(f"{_printable(run.name)} {run.round.name}: ", (counts, colour))
         lines.append(line + Text(f": {', '.join(failures)}" if failures else ""))
     failed_rules = (rule_named(name) for run in judged_runs for name in run.failed_rules)
     for rule in dict.fromkeys(filter(None, failed_rules)):
