@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from mlperf_suite.engines.model_files import model_files_sha256
+from mlperf_suite.engines.model_files import model_files_sha256, weights_bytes
+
+SIZE = 10_000_000
+Change = Callable[[Path], object]
 
 
-def model(folder: Path, *, size: int = 10_000_000) -> Path:
+def model(folder: Path) -> Path:
     folder.mkdir()
     (folder / "config.json").write_text('{"hidden_size": 576}')
     (folder / "tokenizer.json").write_text("{}")
-    (folder / "model.safetensors").write_bytes(bytes(size))
+    (folder / "model.safetensors").write_bytes(bytes(SIZE))
     return folder
 
 
@@ -33,35 +37,38 @@ def test_the_same_files_elsewhere_are_the_same(two: tuple[Path, Path]) -> None:
     assert model_files_sha256(str(model_b)) == fingerprint
 
 
+def flip(name: str, place: int) -> Change:
+    """Another byte at this place of a file."""
+
+    def change(folder: Path) -> None:
+        content = bytearray((folder / name).read_bytes())
+        content[place] ^= 1
+        (folder / name).write_bytes(content)
+
+    return change
+
+
 @pytest.mark.parametrize(
-    ("name", "place"), [("config.json", 2), ("model.safetensors", 0), ("model.safetensors", -1)]
+    "change",
+    [
+        flip("config.json", 2),
+        flip("model.safetensors", 0),
+        flip("model.safetensors", -1),
+        # Weights of another size, and those that were trained further.
+        lambda folder: (folder / "model.safetensors").write_bytes(bytes(SIZE - 1)),
+        lambda folder: (folder / "model.safetensors").write_bytes(bytes(SIZE + 1)),
+        lambda folder: (folder / "model.safetensors").write_bytes(b""),
+        lambda folder: (folder / "model.safetensors").write_bytes(os.urandom(SIZE)),
+        lambda folder: (folder / "tokenizer.json").rename(folder / "special.json"),
+    ],
 )
-def test_another_byte_is_another_model(two: tuple[Path, Path], name: str, place: int) -> None:
+def test_any_change_makes_another_model(two: tuple[Path, Path], change: Change) -> None:
     model_a, model_b = two
-    content = bytearray((model_b / name).read_bytes())
-    content[place] ^= 1
-    (model_b / name).write_bytes(content)
+    change(model_b)
     assert model_files_sha256(str(model_a)) != model_files_sha256(str(model_b))
 
 
-@pytest.mark.parametrize("size", [9_999_999, 10_000_001, 0])
-def test_another_size_is_another_model(tmp_path: Path, size: int) -> None:
-    model_a, model_b = model(tmp_path / "a"), model(tmp_path / "b", size=size)
-    assert model_files_sha256(str(model_a)) != model_files_sha256(str(model_b))
-
-
-def test_weights_that_were_trained_further_differ(two: tuple[Path, Path]) -> None:
-    model_a, model_b = two
-    (model_b / "model.safetensors").write_bytes(os.urandom(10_000_000))
-    assert model_files_sha256(str(model_a)) != model_files_sha256(str(model_b))
-
-
-def test_a_file_under_another_name_is_another_model(two: tuple[Path, Path]) -> None:
-    model_a, model_b = two
-    (model_b / "tokenizer.json").rename(model_b / "special.json")
-    assert model_files_sha256(str(model_a)) != model_files_sha256(str(model_b))
-
-
-def test_what_is_not_here_has_none(tmp_path: Path) -> None:
-    for name in (str(tmp_path), str(tmp_path / "nowhere"), "nobody/nothing-7b", "plain", "a/b/c"):
-        assert model_files_sha256(name) is None
+def test_what_is_not_here_has_neither_fingerprint_nor_weights(tmp_path: Path) -> None:
+    names = [str(tmp_path), str(tmp_path / "nowhere"), "nobody/nothing-7b", "plain", "a/b/c"]
+    for name in [*names, "no repository at all!"]:
+        assert model_files_sha256(name) is weights_bytes(name) is None

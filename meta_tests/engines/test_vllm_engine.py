@@ -26,7 +26,7 @@ from mlperf_suite.engines.protocol import CountsCachedTokens, ProcessEngine, Req
 from mlperf_suite.engines.vllm_arguments import VllmConfig
 from mlperf_suite.engines.vllm_engine import VllmEngine
 from mlperf_suite.errors import RunError
-from mlperf_suite.loadgen.load_plan import Shortened, plan_run
+from mlperf_suite.loadgen.load_plan import LoadPlan, Shortened, plan_run
 from mlperf_suite.loadgen.runner import run_loadgen
 from mlperf_suite.scorers.rouge import ROUGE_NAMES, score_rouge
 from mlperf_suite.session.timing.probe import probe
@@ -143,21 +143,20 @@ def test_each_request_tells_of_its_parts_and_the_steps_of_the_batch(
     assert 0 < load.busy <= 1
 
 
+def accuracy_plan(prompts: Sequence[Sequence[int]]) -> LoadPlan:
+    """An accuracy run of these prompts in Offline."""
+    scenario, few = LLAMA3_1_8B.scenario("Offline"), Shortened(1, 1)
+    count = len(prompts)
+    return plan_run(LLAMA3_1_8B, scenario, "accuracy", ROUNDS["v6.1"], count, shortened=few)
+
+
 def test_a_refused_prompt_fails_the_run_and_not_the_engine(
     real_engine: Any, prompts: Any, tmp_path: Path
 ) -> None:
     room = real_engine.description.max_model_len
     few = [*prompts[:3], prompts[0] * (room // len(prompts[0]) + 1)]
-    plan = plan_run(
-        LLAMA3_1_8B,
-        LLAMA3_1_8B.scenario("Offline"),
-        "accuracy",
-        ROUNDS["v6.1"],
-        len(few),
-        shortened=Shortened(1, 1),
-    )
     with pytest.raises(RunError, match="sample 3: "):
-        run_loadgen(plan, real_engine, few, Generation(max_new_tokens=8), tmp_path)
+        run_loadgen(accuracy_plan(few), real_engine, few, Generation(max_new_tokens=8), tmp_path)
     assert (tmp_path / "mlperf_log_detail.txt").is_file()
     assert real_engine.alive
     again = generate_all(real_engine, prompts[:1], Generation(max_new_tokens=4))
@@ -204,21 +203,13 @@ def test_an_engine_that_is_stopped_in_the_middle_of_a_run_fails_it(
             time.sleep(0.01)
         processes[0].suspend()
 
-    plan = plan_run(
-        LLAMA3_1_8B,
-        LLAMA3_1_8B.scenario("Offline"),
-        "accuracy",
-        ROUNDS["v6.1"],
-        len(prompts),
-        shortened=Shortened(1, 1),
-    )
     stopper = threading.Thread(target=stop_when_it_works, daemon=True)
     stopper.start()
     try:
         with pytest.raises(
             RunError, match=rf"process {processes[0].pid} \(VLLM.* is stopped while"
         ):
-            run_loadgen(plan, engine, prompts, Generation(), tmp_path)
+            run_loadgen(accuracy_plan(prompts), engine, prompts, Generation(), tmp_path)
         assert not engine.alive
         assert not any(process.is_running() for process in processes)
     finally:

@@ -9,33 +9,15 @@ from pathlib import Path
 import psutil
 
 import mlperf_suite
+from meta_tests.engines.test_model_files import SIZE, model
+from mlperf_suite.engines.model_files import model_files_sha256
 from mlperf_suite.engines.replicas.node_facts import look_around, suite_version
 
 
-def model(folder: Path, weights: bytes = b"w" * 5_000_000) -> Path:
-    folder.mkdir(parents=True)
-    (folder / "config.json").write_text('{"hidden_size": 8}')
-    (folder / "model.safetensors").write_bytes(weights)
-    return folder
-
-
-def test_a_node_tells_of_its_model(tmp_path: Path) -> None:
-    facts, other_facts = (look_around(str(model(tmp_path / name))) for name in ("a", "b"))
-    tuned = look_around(str(model(tmp_path / "tuned", b"v" * 5_000_000)))
-    assert facts.weights == 5_000_000
-    assert facts.model == other_facts.model != tuned.model
-
-
-def test_a_model_that_is_not_there_has_no_fingerprint(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    names = [str(tmp_path / "nothing"), str(tmp_path / "empty")]
-    for name in [*names, "owner/no-such-model-was-ever-fetched", "no repository at all!"]:
-        facts = look_around(name)
-        assert (facts.model, facts.weights) == (None, None)
-
-
-def test_a_node_tells_of_its_cores_and_versions() -> None:
-    facts = look_around("")
+def test_a_node_tells_of_its_cores_versions_and_model(tmp_path: Path) -> None:
+    folder = str(model(tmp_path / "model"))
+    facts = look_around(folder)
+    assert (facts.weights, facts.model) == (SIZE, model_files_sha256(folder))
     assert facts.cores
     assert facts.suite == suite_version()
     assert facts.suite.startswith(f"{mlperf_suite.__version__} (")

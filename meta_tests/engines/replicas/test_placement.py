@@ -158,7 +158,7 @@ def test_a_model_that_fits_one_gpu_is_not_split() -> None:
     assert choose_gpus_each(None, 16 * 10**9, 80 * 2**30, 8).value == 1
     assert choose_gpus_each(None, 141 * 10**9, 80 * 2**30, 8).value == 4
     assert choose_gpus_each(2, 16 * 10**9, 80 * 2**30, 8).value == 2
-    assert choose_gpus_each(None, None, 80 * 2**30, 8).value == 1
+    assert choose_gpus_each(None, 0, 80 * 2**30, 8).value == 1
     with pytest.raises(EngineError, match="do not fit 8 GPUs"):
         choose_gpus_each(None, 10**12, 80 * 2**30, 8)
 

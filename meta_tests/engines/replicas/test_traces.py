@@ -55,40 +55,31 @@ def trace(
     )
 
 
-def test_a_request_s_parts_are_its_replica_s_durations_and_the_rest_is_the_network_s() -> None:
+@pytest.mark.parametrize(
+    ("first", "last", "own", "ends"),
+    [
+        # 0.1 s front end, 0.2 queued, 0.3 prefill, 1.9 decode: before its prefill, which ended with
+        # the first token, 0.4 s were the network's or front end.
+        (101.0, 103.0, (0.1, 0.3, 0.6, 2.5), (100.0, 100.5, 100.7, 101.0, 103.0)),
+        # Where no first token was wanted, the end counts.
+        (None, 103.0, (0.1, 0.3, 0.6, 2.5), (100.0, 100.6, 100.8, 101.1, 103.0)),
+        # More than there was, since its own clock runs faster: no part begins before the request
+        # was handed over.
+        (100.5, 100.6, (0.1, 0.3, 0.7, 0.8), (100.0, 100.1, 100.3, 100.5, 100.6)),
+    ],
+)
+def test_a_request_s_parts_are_its_replica_s_durations_and_the_rest_is_the_network_s(
+    first: float | None, last: float, own: Sequence[float], ends: Sequence[float]
+) -> None:
     answers = AnswerTimes()
-    answers.add(7, 70, handed=100.0, first=101.0, last=103.0)
-    # By a clock that is elsewhere: 0.1 s front end, 0.2 queued, 0.3 prefill, 1.9 decode.
-    reply = trace([7], [5000.0], [[5000.1], [5000.3], [5000.6], [5002.5]])
+    answers.add(7, 70, handed=100.0, first=first, last=last)
+    # By a clock that is elsewhere.
+    reply = trace([7], [5000.0], [[5000.0 + end] for end in own])
     marks = merged({0: (reply, 12.0)}, answers).marks
     assert marks is not None
     assert marks.parts == (HELD, NETWORK, QUEUE, PREFILL, DECODE)
-    assert list(marks.tags) == [70]
-    assert list(marks.preempted) == [2]
-    ends = [column[0] for column in marks.times_s]
-    # Before its prefill, which ended with the first token, 0.4 s were the network's or front end.
-    assert ends == pytest.approx([100.0, 100.5, 100.7, 101.0, 103.0])
-
-
-def test_where_no_first_token_was_wanted_the_end_counts() -> None:
-    answers = AnswerTimes()
-    answers.add(7, 70, handed=100.0, first=None, last=103.0)
-    reply = trace([7], [5000.0], [[5000.1], [5000.3], [5000.6], [5002.5]])
-    marks = merged({0: (reply, 0.0)}, answers).marks
-    assert marks is not None
-    ends = [column[0] for column in marks.times_s]
-    assert ends == pytest.approx([100.0, 100.6, 100.8, 101.1, 103.0])
-
-
-def test_no_part_begins_before_the_request_was_handed_over() -> None:
-    answers = AnswerTimes()
-    answers.add(7, 70, handed=100.0, first=100.5, last=100.6)
-    # More than there was: its own clock runs faster.
-    reply = trace([7], [50.0], [[50.1], [50.3], [50.7], [50.8]])
-    marks = merged({0: (reply, 0.0)}, answers).marks
-    assert marks is not None
-    ends = [column[0] for column in marks.times_s]
-    assert ends == pytest.approx([100.0, 100.1, 100.3, 100.5, 100.6])
+    assert (list(marks.tags), list(marks.preempted)) == ([70], [2])
+    assert [column[0] for column in marks.times_s] == pytest.approx(ends)
 
 
 def test_an_engine_that_tells_of_no_request_leaves_two_parts() -> None:

@@ -11,6 +11,7 @@ import itertools
 import queue
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -150,9 +151,6 @@ class ReplicaEngine(Driver):
             batch_of(description.settings.get("max_num_seqs")) for description in descriptions
         ]
         self._router = Router(batches, self._config.routing)
-        nodes: dict[str, int] = {}
-        for seat in self._seats:
-            nodes[str(seat.node)] = nodes.get(str(seat.node), 0) + 1
         alike = {k: v for k, v in description.settings.items() if k != "omp_threads_bind"}
         self._description = replace(
             description,
@@ -161,7 +159,7 @@ class ReplicaEngine(Driver):
                 # Each replica sees only its own GPUs.
                 "idle_gpus": sum(int(str(machine["idle_gpus"])) for machine in self._machines),
                 "replicas": len(self._seats),
-                "replica_nodes": nodes,
+                "replica_nodes": dict(Counter(str(seat.node) for seat in self._seats)),
                 "replica_devices": devices(self._seats[0]),
                 "machines": self._machines,
                 "replica_gpus": [gpu for replica in loaded for gpu in replica.gpus],
@@ -242,8 +240,7 @@ class ReplicaEngine(Driver):
         return f"{self._seats[place]}: {why}"
 
     def _cause_of_loss(self, worker: int) -> str:
-        why = self._cluster.cause_of_death(self._placed[worker], _RAY_S)
-        return self._line(worker, why)
+        return self._line(worker, self._cluster.cause_of_death(self._placed[worker], _RAY_S))
 
     def _silence(self, place: int) -> str | None:
         if self._description is None:

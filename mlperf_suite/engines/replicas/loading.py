@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,11 +31,7 @@ _LATE_S = 60.0
 """How long a replica may take in addition to its engine's load timeout, in s."""
 _PROMPTS_S = 300.0
 """How long sending prompts to all nodes may take, in s."""
-_OWN = frozenset(
-    {
-        *("load_s", "omp_threads_bind", "dtype_why", "tensor_parallel_why", "idle_gpus"),
-    }
-)
+_OWN = frozenset({"load_s", "omp_threads_bind", "dtype_why", "tensor_parallel_why", "idle_gpus"})
 """Settings in an engine's description that may differ between replicas that are alike."""
 
 
@@ -177,45 +174,40 @@ def check_alike(
             )
         if config.needs_vllm and node_facts.vllm is None:
             raise EngineError(f"node {node}: vLLM is not installed there")
-    _check_same(nodes, {n.id: facts[n.id].vllm for n in nodes}, "vLLM", required=config.needs_vllm)
+    if config.needs_vllm:
+        _check_same([(node, facts[node.id].vllm) for node in nodes], "vLLM")
     if config.model is None:
         return
     is_folder = config.model.startswith(("/", ".", "~")) or os.path.isdir(config.model)  # noqa: PTH112 - a hub id is not a path
     for node in nodes:
         if is_folder and facts[node.id].model is None:
             raise EngineError(f"node {node}: the model is not there: {config.model}")
-    with_model = [node for node in nodes if facts[node.id].model is not None]
-    _check_same(
-        with_model, {n.id: facts[n.id].model for n in with_model}, f"{config.model} is of revision"
-    )
+    models = [(node, facts[node.id].model) for node in nodes]
+    _check_same([pair for pair in models if pair[1]], f"{config.model} is of revision")
 
 
-def _check_same(
-    nodes: Sequence[Node], values: Mapping[str, object], subject: str, *, required: bool = True
-) -> None:
+def _check_same(values: Sequence[tuple[Node, str | None]], subject: str) -> None:
     """Raise EngineError naming the first node that differs from most others."""
-    present = [values[node.id] for node in nodes]
-    if not required or len(set(present)) <= 1:
-        return
-    usual = max(present, key=present.count)
-    odd = next(node for node in nodes if values[node.id] != usual)
-    peer = next(node for node in nodes if values[node.id] == usual)
-    raise EngineError(
-        f"node {odd}: {subject} {values[odd.id]} there, and {usual} on node {peer}: "
-        "replicas of one system must be alike"
-    )
+    usual = statistics.mode(value for _, value in values) if values else None
+    peers = [node for node, value in values if value == usual]
+    for node, value in values:
+        if value != usual:
+            raise EngineError(
+                f"node {node}: {subject} {value} there, and {usual} on node {peers[0]}: "
+                "replicas of one system must be alike"
+            )
 
 
 def _seats(
     nodes: Sequence[Node], facts: Mapping[str, NodeFacts], config: ReplicasConfig
 ) -> tuple[tuple[Seat, ...], str]:
     """The seat of each replica, and the reason for the number of GPUs each."""
-    memories = [f.gpu_memory for n in nodes if n.gpus and (f := facts[n.id]).gpu_memory]
-    weights = [node_facts.weights for node_facts in facts.values() if node_facts.weights]
+    memories = [facts[n.id].gpu_memory or 0 for n in nodes if n.gpus]
+    weights = [node_facts.weights or 0 for node_facts in facts.values()]
     gpus_each = choose_gpus_each(
         config.tensor_parallel,
-        max(weights, default=None),
-        min(memories, default=None),
+        max(weights, default=0),
+        min(filter(None, memories), default=0),
         max((node.gpus for node in nodes), default=0),
     )
     request = PlacementRequest(config.replicas, gpus_each.value, config.cpus, config.nodes)
@@ -308,24 +300,21 @@ def check_descriptions(
                     f"for an engine in the suite's own process: --engine-arg {name}=VALUE sets it"
                 )
     for seat, description in zip(seats, descriptions, strict=True):
+        settings = _comparable(description)
         for name, value in _comparable(first).items():
-            own_value = _comparable(description).get(name)
-            if own_value != value:
+            if settings.get(name) != value:
                 raise EngineError(
-                    f"{seat}: its engine's {name} is {own_value}, and {value} on {seats[0]}: "
-                    "replicas of one system must be alike "
+                    f"{seat}: its engine's {name} is {settings.get(name)}, and {value} on "
+                    f"{seats[0]}: replicas of one system must be alike "
                     f"(--engine-arg {name}=VALUE sets it for all)"
                 )
     return first
 
 
 def _comparable(description: EngineDescription) -> dict[str, object]:
-    settings: dict[str, object] = {
-        "name": description.name,
-        "version": description.version,
-        "max_model_len": description.max_model_len,
-    }
-    return settings | {n: v for n, v in description.settings.items() if n not in _OWN}
+    names = ("name", "version", "max_model_len")
+    settings = {name: value for name, value in description.settings.items() if name not in _OWN}
+    return {name: getattr(description, name) for name in names} | settings
 
 
 class PromptSets:

@@ -206,12 +206,10 @@ _FREE_SHARE = 0.9 / 1.2
 without room for a KV cache it can serve nothing."""
 
 
-def choose_gpus_each(
-    request: int | None, weights: int | None, memory: int | None, most: int
-) -> Chosen[int]:
+def choose_gpus_each(request: int | None, weights: int, memory: int, most: int) -> Chosen[int]:
     """The GPUs of one replica: `request`, or the smallest power of two that holds the weights.
 
-    `weights` and `memory` (of one GPU) in bytes, None if not known; `most`: the GPUs of a node.
+    `weights` and `memory` (of one GPU) in bytes, 0 if not known; `most`: the GPUs of a node.
     Raises EngineError if the weights fit no node.
     """
     if request is not None:
