@@ -16,9 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
-from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.scorers.sandbox.box import Limits, ProgramOutcome, Sandbox, SandboxError
 from mlperf_suite.scorers.scorer import Answer
 
@@ -43,25 +42,12 @@ class CodeGrader(Protocol):
     """Runs the programs in answers.
 
     The scorer defines the text of an answer: the model's whole answer (MBXP), or the program alone
-    (LiveCodeBench).
+    (LiveCodeBench). A grader that can report before a run what it lacks has a method `obstacle`
+    that takes the samples (`obstacle_of`).
     """
 
     def __call__(self, answers: Sequence[Answer], /) -> CodeGrades:
         """Grade the answers, at least one. Must not raise because of model output."""
-
-
-@runtime_checkable
-class LooksAhead(Protocol):
-    """A grader that can report before a run what it lacks."""
-
-    def obstacle(self, samples: Sequence[Sample], /) -> str:
-        """Why answers to these samples cannot be judged here, in a few words; "" if they can."""
-
-
-def obstacle(code: CodeGrader, samples: Sequence[Sample]) -> str:
-    """What the grader lacks for answers to these samples, in a few words; "" if nothing is
-    known."""
-    return code.obstacle(samples) if samples and isinstance(code, LooksAhead) else ""
 
 
 def run_programs(code: CodeGrader, answers: Sequence[Answer]) -> CodeGrades:

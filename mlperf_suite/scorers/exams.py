@@ -11,11 +11,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.errors import DatasetError
-from mlperf_suite.scorers.code_grading import CodeGrader, CodeGrades, obstacle, run_programs
-from mlperf_suite.scorers.scorer import Answer, Score, among_all, percentages
+from mlperf_suite.scorers.code_grading import CodeGrader, CodeGrades, run_programs
+from mlperf_suite.scorers.scorer import (
+    EXACT_MATCH,
+    GEN_NUM,
+    Answer,
+    Score,
+    Scores,
+    among_all,
+    obstacle_of,
+    percentages,
+    token_figures,
+)
 
 LIVE_CODE_BENCH = "livecodebench"
 """Part of the lower-case kind of every LiveCodeBench sample, in each data set that has them."""
@@ -55,9 +66,19 @@ def by_program(code: CodeGrader, program_of: Callable[[str], str | None]) -> Gra
     return grade
 
 
-def programs_lack(code: CodeGrader, samples: Sequence[Sample]) -> str:
-    """What this machine lacks to judge the samples' programs; "" if nothing."""
-    return obstacle(code, [s for s in samples if LIVE_CODE_BENCH in s.kind.lower()])
+@dataclass(frozen=True, slots=True)
+class ExamScorer:
+    """What scorers of several exams share. `code` runs the programs of LiveCodeBench; it gets only
+    the program."""
+
+    code: CodeGrader
+
+    def check(self) -> None:
+        """Do nothing: all that these scorers need is installed with the suite."""
+
+    def obstacle(self, samples: Sequence[Sample]) -> str:
+        """What this machine lacks to judge the programs; "" if nothing."""
+        return obstacle_of(self.code, [s for s in samples if LIVE_CODE_BENCH in s.kind.lower()])
 
 
 class Results:
@@ -79,50 +100,46 @@ class Results:
                     f"allowed is what contains one of: {', '.join(graders)}"
                 )
             places_of[exam].append(place)
-        self._count = len(answers)
+        self._answers = answers
         self.places = {name: places for name, places in places_of.items() if places}
         self.grades = {
             name: graders[name]([answers[place] for place in places])
             for name, places in self.places.items()
         }
 
-    @property
-    def not_judged(self) -> dict[str, str]:
-        """By exam, the reason why it was not judged."""
-        return {
-            name: grades.not_judged for name, grades in self.grades.items() if grades.not_judged
-        }
+    def scores(self, exact_match: Callable[[Sequence[bool]], float] | None = None) -> Scores:
+        """exact_match, which is not judged unless every exam is; the share of right answers of each
+        judged exam; and lengths. All shares are in percent.
 
-    @property
-    def shares(self) -> tuple[Score, ...]:
-        """The share of right answers in percent, for each exam that was judged."""
-        return tuple(
-            Score(name, sum(map(bool, grades.passed)) / len(grades.passed) * 100, "%")
-            for name, grades in self.grades.items()
-            if not grades.not_judged
-        )
-
-    @property
-    def per_answer(self) -> dict[str, tuple[float | None, ...]]:
-        """By judged exam: 100 for a right answer, 0 for a wrong grades, None for other exams'
-        answers."""
-        return {
-            name: among_all(
-                self.places[name], percentages(bool(right) for right in grades.passed), self._count
-            )
-            for name, grades in self.grades.items()
-            if not grades.not_judged
-        }
-
-    @property
-    def right(self) -> list[bool]:
-        """Whether each answer is right, in the order given; only valid if every exam was judged."""
-        of_place = {
-            place: bool(right)
-            for name, grades in self.grades.items()
-            for place, right in zip(self.places[name], grades.passed, strict=True)
-        }
-        return [of_place[place] for place in range(self._count)]
+        `exact_match` computes it from whether each answer is right, in the order given; by default
+        it is the mean over all answers.
+        """
+        count = len(self._answers)
+        scores: list[Score] = []
+        per_answer: dict[str, tuple[float | None, ...]] = {}
+        not_judged: dict[str, str] = {}
+        of_place: dict[int, bool] = {}
+        for name, grades in self.grades.items():
+            if grades.not_judged:
+                not_judged[name] = grades.not_judged
+                continue
+            right = list(map(bool, grades.passed))
+            scores.append(Score(name, sum(right) / len(right) * 100, "%"))
+            per_answer[name] = among_all(self.places[name], percentages(right), count)
+            of_place.update(zip(self.places[name], right, strict=True))
+        if not_judged:
+            exam, why = next(iter(not_judged.items()))
+            not_judged[EXACT_MATCH] = f"{exam}: {why}"
+        else:
+            right = [of_place[place] for place in range(count)]
+            if exact_match is None:
+                share = 100.0 * sum(right) / count
+                per_answer = {EXACT_MATCH: percentages(right), **per_answer}
+            else:
+                share = exact_match(right)
+            scores.insert(0, Score(EXACT_MATCH, share, "%"))
+        lengths = (Score(GEN_NUM, count, "answers"), *token_figures(self._answers, None))
+        return Scores((*scores, *lengths), per_answer, not_judged)
 
 
 _LETTER_AFTER = {

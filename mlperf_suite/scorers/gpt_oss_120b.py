@@ -13,10 +13,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mlperf_suite.datasets.samples import Sample
-from mlperf_suite.scorers.code_grading import CodeGrader
 from mlperf_suite.scorers.exams import (
     LIVE_CODE_BENCH,
+    ExamScorer,
     Results,
     aime_integer,
     blocks,
@@ -26,11 +25,10 @@ from mlperf_suite.scorers.exams import (
     is_integer,
     letter_after_answer,
     programs,
-    programs_lack,
     unescaped,
     unquoted,
 )
-from mlperf_suite.scorers.scorer import EXACT_MATCH, GEN_NUM, Answer, Score, Scores, token_figures
+from mlperf_suite.scorers.scorer import Answer, Scores
 
 REPEATS: Mapping[str, int] = {"aime25": 8, "gpqa_diamond": 5, "livecodebench_v6": 3}
 """How often the accuracy data repeats each exam's questions, by sample kind."""
@@ -42,44 +40,21 @@ _ANSWERED_LETTER = re.compile(r"\bAnswer\s*+(?:[:.]\s*+)?+([A-D])\b", re.I)
 
 
 @dataclass(frozen=True, slots=True)
-class GptOssScorer:
-    """exact_match in percent, each exam's share of right answers, and lengths.
+class GptOssScorer(ExamScorer):
+    """exact_match in percent, each exam's share of right answers, and lengths."""
 
-    `code` runs the programs of LiveCodeBench; it gets only the program.
-    """
-
-    code: CodeGrader
     name: str = "gpt_oss"
     reads_special_tokens: bool = True
 
-    def check(self) -> None:
-        """Do nothing: all that this scorer needs is installed with the suite."""
-
-    def obstacle(self, samples: Sequence[Sample]) -> str:
-        """What this machine lacks to judge the programs; "" if nothing."""
-        return programs_lack(self.code, samples)
-
     def score(self, answers: Sequence[Answer]) -> Scores:
         """Score each answer by its exam's rules. Raises DatasetError for an unknown kind."""
-        results = Results(
-            answers,
-            {
-                "aime25": by_text(lambda text, right: is_integer(aime_integer(text), right)),
-                "gpqa": by_text(lambda text, right: is_choice(choice(text), right, "D")),
-                LIVE_CODE_BENCH: by_program(self.code, program),
-            },
-        )
-        not_judged = dict(results.not_judged)
-        scores: list[Score] = []
-        if not_judged:
-            exam, why = next(iter(not_judged.items()))
-            not_judged[EXACT_MATCH] = f"{exam}: {why}"
-        else:
-            kinds = [answer.sample.kind.lower() for answer in answers]
-            scores.append(Score(EXACT_MATCH, final_score(kinds, results.right), "%"))
-        number = Score(GEN_NUM, len(answers), "answers")
-        lengths = (number, *token_figures(answers, None))
-        return Scores((*scores, *results.shares, *lengths), results.per_answer, not_judged)
+        graders = {
+            "aime25": by_text(lambda text, right: is_integer(aime_integer(text), right)),
+            "gpqa": by_text(lambda text, right: is_choice(choice(text), right, "D")),
+            LIVE_CODE_BENCH: by_program(self.code, program),
+        }
+        kinds = [answer.sample.kind.lower() for answer in answers]
+        return Results(answers, graders).scores(lambda right: final_score(kinds, right))
 
 
 def final_score(kinds: Sequence[str], right: Sequence[bool]) -> float:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.errors import DatasetError
-from mlperf_suite.scorers.code_grading import CodeGrader, obstacle, run_programs
+from mlperf_suite.scorers.code_grading import CodeGrader, run_programs
 from mlperf_suite.scorers.rouge import ROUGE_NAMES, check_punkt, score_rouge
 from mlperf_suite.scorers.scorer import (
     GEN_LEN,
@@ -24,6 +24,7 @@ from mlperf_suite.scorers.scorer import (
     Score,
     Scores,
     among_all,
+    obstacle_of,
     percentages,
     token_figures,
 )
@@ -58,7 +59,7 @@ class MixtralScorer:
     def obstacle(self, samples: Sequence[Sample]) -> str:
         """What this machine lacks to judge the programs; "" if nothing."""
         of = [s for s in samples if s.kind == MBXP and _language(s) in MBXP_LANGUAGES]
-        return obstacle(self.code, of)
+        return obstacle_of(self.code, of)
 
     def score(self, answers: Sequence[Answer]) -> Scores:
         """Score each answer by the rules of its part. Raises DatasetError for an unknown part."""

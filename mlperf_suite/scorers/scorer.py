@@ -85,14 +85,15 @@ class Scorer(Protocol):
         """Score the answers, at least one. Raises SuiteError if that is not possible."""
 
 
-def obstacle_of(scorer: Scorer, samples: Sequence[Sample]) -> str:
-    """Why answers to these samples cannot be scored completely on this machine, in a few words; ""
+def obstacle_of(judge: object, samples: Sequence[Sample]) -> str:
+    """Why answers to these samples cannot be judged completely on this machine, in a few words; ""
     if no reason is known.
 
-    A scorer that can tell before a run has a method `obstacle` that takes the samples.
+    `judge`: a scorer, or a grader of its answers' programs. One that can tell before a run has a
+    method `obstacle` that takes the samples.
     """
-    look = getattr(scorer, "obstacle", None)
-    return str(look(samples)) if look else ""
+    look = getattr(judge, "obstacle", None)
+    return str(look(samples)) if look and samples else ""
 
 
 def reads_special_tokens(scorer: Scorer) -> bool:
