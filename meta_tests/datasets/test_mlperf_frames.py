@@ -7,15 +7,13 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meta_tests.datasets.data_files import write_jsonl, write_parquet
 from mlperf_suite.datasets import mlperf_frames
 from mlperf_suite.datasets.mlperf_frames import (
     DEEPSEEK_R1,
@@ -52,16 +50,6 @@ SAMPLES = {
     "deepseek_r1": Sample("Q", "7", None, "AIME1983"),
     "gpt_oss_120b": Sample("", "B", (9,), "gpqa"),
 }
-
-
-def write_parquet(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
-    pq.write_table(pa.Table.from_pylist(rows), path)
-    return path
-
-
-def write_jsonl(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meta_tests.conftest import ROOT
+from meta_tests.datasets.data_files import write_parquet
 from mlperf_suite.datasets.mmlu_questions import (
     DOMAIN_OF,
     EMBEDDED_MMLU,
@@ -33,13 +34,6 @@ def write_csv(path: Path, *rows: list[str]) -> Path:
     with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows(rows)
     return path
-
-
-def write_parquet(path: Path, rows: list[dict[str, object]]) -> None:
-    from datasets import Dataset
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Dataset.from_list(rows).to_parquet(path)
 
 
 def test_every_subject_has_a_worked_example_and_two_questions() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import datasets
@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from meta_tests.datasets.data_files import write_json, write_jsonl, write_parquet
 from mlperf_suite.assets import PROJECT_ROOT
 from mlperf_suite.benchmarks.llama3_1_8b import EDGE, OFFICIAL
 from mlperf_suite.datasets.news import load_news
@@ -24,23 +25,6 @@ ROWS = [
 ]
 ITEMS = tuple(Sample(row["article"], row["highlights"]) for row in ROWS)
 REAL_NEWS = PROJECT_ROOT.parent / "shared" / "data" / "cnn_dailymail_50.jsonl"
-
-
-def write_json(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
-    path.write_text(json.dumps(rows, ensure_ascii=False), encoding="utf-8")
-    return path
-
-
-def write_jsonl(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
-    lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    path.write_text("".join(lines), encoding="utf-8")
-    return path
-
-
-def write_parquet(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    datasets.Dataset.from_list(rows).to_parquet(str(path))
-    return path
 
 
 def as_official(rows: list[dict[str, str]]) -> list[dict[str, object]]:
@@ -67,10 +51,6 @@ def the_error(source: object) -> str:
 
 
 # What it reads
-
-
-def test_reads_the_official_eval_file(tmp_path: Path) -> None:
-    assert load_news(str(write_json(tmp_path / "cnn_eval.json", as_official(ROWS)))).items == ITEMS
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlperf_suite.datasets.rows import jsonl_rows
-from mlperf_suite.datasets.samples import Sample, Samples
+from mlperf_suite.datasets.samples import Sample, Samples, jsonl_rows
 from mlperf_suite.errors import DatasetError, first_line
 
 if TYPE_CHECKING:
@@ -146,20 +145,8 @@ class _FaultyError(Exception):
     """The fault in a cell; the reader adds file, row and column."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    """The file's column for each part of a sample; empty if it has none."""
-
-    input: str
-    tokens: str
-    reference: str
-    kind: str
-    id: str
-
-    @property
-    def names(self) -> list[str]:
-        parts = (self.input, self.tokens, self.reference, self.kind, self.id)
-        return [name for name in parts if name]
+_Columns = Mapping[str, str]
+"""The file's column for each part of a sample that it has one for, by the part's name."""
 
 
 def _columns(form: FrameFormat, has: Callable[[str], bool]) -> _Columns:
@@ -176,34 +163,44 @@ def _columns(form: FrameFormat, has: Callable[[str], bool]) -> _Columns:
     # text.
     if form.tokens and not tokens and not first_of(form.input, False):
         raise KeyError(form.tokens[0])
-    return _Columns(
-        input=first_of(form.input, not tokens) if not tokens or form.keeps_input else "",
-        tokens=tokens,
-        reference=first_of(form.reference, form.needs_reference),
-        kind=first_of(form.kind, bool(form.kinds)),
-        id=first_of(form.id, True),
-    )
+    columns = {
+        "token_ids": tokens,
+        "input": first_of(form.input, not tokens) if not tokens or form.keeps_input else "",
+        "reference": first_of(form.reference, form.needs_reference),
+        "kind": first_of(form.kind, bool(form.kinds)),
+        "id": first_of(form.id, True),
+    }
+    return {part: column for part, column in columns.items() if column}
 
 
 def _sample(form: FrameFormat, columns: _Columns, row: Mapping[str, Any], ids: _TokenIds) -> Sample:
-    column = ""
-    try:
-        column = columns.tokens
-        tokens = ids.of(row[column]) if column else None
-        column = columns.input
-        # A text beside the tokens may be empty or missing.
-        text = _text(row[column], bool(columns.tokens)) if column else ""
-        column = columns.reference
-        reference = _reference(row[column], form.needs_reference) if column else ""
-        column = columns.kind
-        kind = _text(row[column], not form.kinds) if column else ""
-        if not form.allows(kind):
-            raise _FaultyError(f"is {kind!a}, allowed are {', '.join(form.kinds)}")
-        column = columns.id
-        sample_id = _text(row[column], False) if column else ""
-    except _FaultyError as error:
-        raise _FaultyError(f"column '{column}' {error}") from None
-    return Sample(text, reference, tokens, kind, sample_id)
+    parts: dict[str, Any] = {"input": "", "reference": ""}
+    for part, column in columns.items():
+        try:
+            parts[part] = _part(form, part, row[column], columns, ids)
+        except _FaultyError as error:
+            raise _FaultyError(f"column '{column}' {error}") from None
+    return Sample(**parts)
+
+
+def _part(form: FrameFormat, part: str, cell: object, columns: _Columns, ids: _TokenIds) -> object:
+    match part:
+        case "token_ids":
+            return ids.of(cell)
+        case "input":
+            # A text beside the tokens may be empty or missing.
+            return _text(cell, "token_ids" in columns)
+        case "reference":
+            # If every reference is a number, a file may store it as one.
+            if isinstance(cell, (int, float)) and not isinstance(cell, bool):
+                return str(cell)
+            return _text(cell, not form.needs_reference)
+        case "kind":
+            kind = _text(cell, not form.kinds)
+            if not form.allows(kind):
+                raise _FaultyError(f"is {kind!a}, allowed are {', '.join(form.kinds)}")
+            return kind
+    return _text(cell, False)
 
 
 def _text(value: object, may_be_empty: bool) -> str:
@@ -220,13 +217,6 @@ def _text(value: object, may_be_empty: bool) -> str:
     except UnicodeEncodeError as error:
         raise _FaultyError(f"is not valid Unicode at character {error.start}") from None
     return value
-
-
-def _reference(value: object, mandatory: bool) -> str:
-    # If every reference is a number, a file may store it as one.
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return str(value)
-    return _text(value, not mandatory)
 
 
 class _TokenIds:
@@ -280,8 +270,8 @@ def _parquet(path: Path, form: FrameFormat) -> Iterator[Sample]:
         with pq.ParquetFile(path) as file:
             schema = file.schema_arrow
             columns = _columns(form, set(schema.names).__contains__)
-            if columns.tokens:
-                _check_tokens(where, columns.tokens, schema.field(columns.tokens).type)
+            if tokens := columns.get("token_ids"):
+                _check_tokens(where, tokens, schema.field(tokens).type)
             yield from _samples(where, form, columns, file)
     except KeyError as error:
         raise DatasetError(
@@ -302,8 +292,9 @@ def _check_tokens(where: str, column: str, kind: pa.DataType) -> None:
 def _samples(where: str, form: FrameFormat, columns: _Columns, file: Any) -> Iterator[Sample]:
     ids = _TokenIds()
     number = 0
-    for batch in file.iter_batches(_ROWS_AT_ONCE, columns=columns.names):
-        cells = {name: _cells(batch.column(name)) for name in columns.names}
+    names = list(columns.values())
+    for batch in file.iter_batches(_ROWS_AT_ONCE, columns=names):
+        cells = {name: _cells(batch.column(name)) for name in names}
         for values in zip(*cells.values(), strict=True):
             number += 1
             row = dict(zip(cells, values, strict=True))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from mlperf_suite.datasets.rows import hub_table, parquet_rows
+from mlperf_suite.datasets.samples import hub_table, parquet_rows
 from mlperf_suite.errors import DatasetError, UsageError
 
 HUB_REPOSITORY = "cais/mmlu"

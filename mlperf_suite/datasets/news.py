@@ -10,8 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from mlperf_suite.datasets.rows import hub_table, json_rows, jsonl_rows, parquet_rows
-from mlperf_suite.datasets.samples import Sample, Samples
+from mlperf_suite.datasets.samples import (
+    Sample,
+    Samples,
+    hub_table,
+    json_rows,
+    jsonl_rows,
+    parquet_rows,
+)
 from mlperf_suite.errors import DatasetError
 
 EMBEDDED_NEWS = Path(__file__).parent / "embedded" / "news.jsonl"
