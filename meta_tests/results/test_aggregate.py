@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
+import random
+import statistics
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meta_tests.made_nodes import ROWS, STARTED, MadeNode, Row, make_nodes
+from meta_tests.results.test_node_runs import refusals
 from mlperf_suite.benchmarks.percentile import SHARES, percentile
 from mlperf_suite.results.aggregate import (
     LABEL,
     Aggregate,
     AggregateNode,
+    Scaling,
     aggregate_runs,
+    interval,
     pooled,
     slowest,
     total,
@@ -30,6 +36,10 @@ FAST: tuple[Row, ...] = tuple((i, i + (f - i) / 2, i + (e - i) / 2, n) for i, f,
 A = MadeNode(tokens_per_sec=900.25, samples_per_sec=9.0, target_qps=10.0)
 B = MadeNode("node-b", rows=FAST, tokens_per_sec=1100.5, samples_per_sec=11.0, target_qps=12.0)
 
+OFFLINE_A = MadeNode(scenario="Offline", tokens_per_sec=900.0)
+OFFLINE_B = replace(OFFLINE_A, node="node-b", rows=ROWS[:50], tokens_per_sec=1000.0)
+ALONE = replace(OFFLINE_A, rows=ROWS[:70], tokens_per_sec=1000.0)
+_RATES = st.lists(st.floats(1, 1e6), min_size=1, max_size=5)
 _TIMES = st.lists(
     st.lists(st.floats(0, 1e9, allow_nan=False), max_size=60).map(np.asarray),
     min_size=1,
@@ -236,3 +246,115 @@ def test_the_files_of_before_have_their_fields(tmp_path: Path) -> None:
     assert set(old["nodes"]["node-a"]["scenarios"]) == {"Server", "Offline"}
     of_node = old["nodes"]["node-b"]["scenarios"]["Server"]
     assert (of_node["achieved_qps"], of_node["run"]) == (11.0, aggregate.scenarios[0].nodes[1].run)
+
+
+# What nodes reach together of what they would if each were as fast as one alone
+
+
+def scaling(tmp_path: Path, nodes: list[MadeNode], singles: list[MadeNode]) -> Scaling | None:
+    paths, alone = make_nodes(tmp_path / "n", *nodes), make_nodes(tmp_path / "o", *singles)
+    (node,) = aggregate_runs(paths, STARTED, alone).scenarios
+    return node.scaling
+
+
+def test_efficiency_is_all_over_so_many_times_one(tmp_path: Path) -> None:
+    efficiency = scaling(tmp_path, [OFFLINE_A, OFFLINE_B], [ALONE])
+    assert efficiency is not None
+    assert efficiency.efficiency == pytest.approx(1900 / 2000)
+    assert efficiency.one_tokens_per_sec == pytest.approx(1000)
+    assert (efficiency.low, efficiency.high) == (None, None)
+    assert efficiency.noise_from == "not measured: one run each"
+    assert len(efficiency.one_runs) == 1
+
+
+def test_without_a_node_alone_there_is_none(tmp_path: Path) -> None:
+    assert scaling(tmp_path, [OFFLINE_A, OFFLINE_B], []) is None
+
+
+def test_repeats_on_both_sides_tell_the_interval(tmp_path: Path) -> None:
+    nodes = [
+        replace(node, repeats=(node.tokens_per_sec * 1.02,)) for node in (OFFLINE_A, OFFLINE_B)
+    ]
+    alone = [ALONE, replace(ALONE, rows=ROWS[:71], tokens_per_sec=1010.0, repeats=(990.0,))]
+    efficiency = scaling(tmp_path, nodes, alone)
+    assert efficiency is not None and efficiency.low is not None and efficiency.high is not None
+    together_rate, rate_alone = math.sqrt(1900 * 1900 * 1.02), (1000 * 1010 * 990) ** (1 / 3)
+    assert efficiency.efficiency == pytest.approx(together_rate / (2 * rate_alone))
+    assert efficiency.low < efficiency.efficiency < efficiency.high
+    assert efficiency.noise_from == "2 runs of all and 3 of one node"
+
+
+def test_what_is_no_run_of_one_node_alone_is_refused(tmp_path: Path) -> None:
+    nodes = make_nodes(tmp_path / "n", OFFLINE_A, OFFLINE_B)
+    alone = make_nodes(
+        tmp_path / "o",
+        ALONE,
+        replace(ALONE, scenario="Server"),
+        replace(ALONE, rows=ROWS[:60], engine_settings={"dtype": "float16"}),
+        replace(ALONE, rows=ROWS[:65], meta={"status": "failed"}),
+    )
+    (line,) = refusals(*nodes, alone=(nodes[0],))
+    assert line == f"--one {nodes[0]}: the same run as {nodes[0]}: run a node alone"
+    (line,) = refusals(*nodes, alone=(alone[0], alone[0]))
+    assert line.startswith(f"--one {alone[0]}: the same run as {alone[0]}")
+    assert refusals(*nodes, alone=(alone[1],)) == [f"--one {alone[1]}: no node ran Server"]
+    (line,) = refusals(*nodes, alone=(alone[2],))
+    assert line.startswith(f"--one {alone[2]}: the engine's dtype float16; {nodes[0]}: bfloat16")
+    (line,) = refusals(*nodes, alone=(alone[3],))
+    assert line.startswith(f"{alone[3]}: status failed")
+
+
+@given(_RATES, _RATES, st.integers(2, 64))
+def test_an_interval_holds_the_efficiency(
+    together: list[float], alone: list[float], nodes: int
+) -> None:
+    low, high, _ = interval(together, alone, nodes)
+    if len(together) == len(alone) == 1:
+        assert (low, high) == (None, None)
+        return
+    assert low is not None and high is not None
+    means = [math.fsum(map(math.log, side)) / len(side) for side in (together, alone)]
+    assert low <= math.exp(means[0] - means[1]) / nodes * (1 + 1e-9)
+    assert high >= min(math.exp(means[0] - means[1]) / nodes, math.exp(50)) * (1 - 1e-9)
+
+
+@given(_RATES, _RATES, st.floats(0.01, 100))
+def test_the_interval_has_no_unit(together: list[float], alone: list[float], unit: float) -> None:
+    efficiency = interval(together, alone, 2)
+    scaled = interval([v * unit for v in together], [v * unit for v in alone], 2)
+    if efficiency[0] is None:
+        assert scaled[0] is None
+    else:
+        assert scaled[:2] == pytest.approx(efficiency[:2], rel=1e-4)
+
+
+def test_of_a_server_there_is_no_efficiency(tmp_path: Path) -> None:
+    """Its tokens/s are what was sent."""
+    nodes = [replace(node, scenario="Server") for node in (OFFLINE_A, OFFLINE_B)]
+    assert scaling(tmp_path, nodes, [replace(ALONE, scenario="Server")]) is None
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_one_run_on_a_side_adds_no_degree_of_freedom(count: int) -> None:
+    from scipy.stats import t
+
+    together, alone = [1900.0 * 1.02**n for n in range(count)], [1000.0]
+    logs = [math.log(value) for value in together]
+    half = t.ppf(0.975, count - 1) * statistics.stdev(logs) * math.sqrt(1 / count + 1)
+    middle = math.fsum(logs) / count - math.log(2000)
+    efficiency = interval(together, alone, 2)
+    assert efficiency[:2] == pytest.approx((math.exp(middle - half), math.exp(middle + half)))
+    inverse = interval(alone, together, 1)
+    assert efficiency[1] is not None
+    assert inverse[0] == pytest.approx(1 / (efficiency[1] * 2))
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    generator, hits = random.Random(1), 0
+    for _ in range(1000):
+        together = [1900 * math.exp(generator.gauss(0, 0.03)) for _ in range(4)]
+        alone = [1000 * math.exp(generator.gauss(0, 0.03)) for _ in range(3)]
+        low, high, _ = interval(together, alone, 2)
+        assert low is not None and high is not None
+        hits += low <= 0.95 <= high
+    assert 930 <= hits <= 980

@@ -1,7 +1,8 @@
-"""Early stopping: read as LoadGen writes it, and shown wherever the 90th percentile is."""
+"""A performance run's figures: early stopping, shown wherever the 90th percentile is, and lives."""
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import xml.etree.ElementTree as ET
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from meta_tests.conftest import SuiteRun, run_suite
+from meta_tests.made_lives import made_marks, made_timeline
 from meta_tests.made_runs import MadeRun, detail_entries, line
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
@@ -28,11 +30,20 @@ from mlperf_suite.reports.run_report import run_sections
 from mlperf_suite.reports.terminal import closing_table
 from mlperf_suite.results.performance_figures import (
     PERCENTILES,
+    SLOWEST,
     early_stopping,
+    life_figures,
     percentile_name,
     performance_figures,
 )
-from mlperf_suite.results.schema import EarlyStopping, Meta, Run, Summary
+from mlperf_suite.results.schema import (
+    EarlyStopping,
+    LifeFigures,
+    Meta,
+    PerformanceFigures,
+    Run,
+    Summary,
+)
 
 SINGLE_STREAM = LLAMA3_1_8B_EDGE.scenario("SingleStream")
 SERVER = LLAMA3_1_8B.scenario("Server")
@@ -125,6 +136,100 @@ def test_no_words_break_it(words: Any, number: int) -> None:
     report = early_stopping(SINGLE_STREAM, detail, None)
     assert report is not None
     assert report.estimates_ms["tpot"] == (number / 1e6 if number < 10**19 else None)
+
+
+# Where the requests' time went, and why the slowest were slow
+
+NOTHING = DetailLog({})
+
+
+def lives(timeline: Timeline, detail: DetailLog = NOTHING) -> LifeFigures:
+    life = life_figures(timeline, detail)
+    assert life is not None
+    return life
+
+
+@given(st.lists(st.tuples(st.floats(0, 9), st.floats(0, 9), st.floats(0, 9)), min_size=1))
+def test_the_shares_are_the_whole_and_the_slowest_come_first(rows: list[Any]) -> None:
+    requests = [(at, at + first, at + first + rest, 4) for at, first, rest in rows]
+    timeline = made_timeline(requests, marks=made_marks(requests, 0.0))
+    life = lives(timeline)
+    assert life.requests == len(rows)
+    whole = sum(part.share for part in life.parts)
+    assert whole == pytest.approx(1, abs=1e-4) or sum(timeline.latency_ms) == 0
+    latencies = [request.latency_ms for request in life.slowest]
+    assert latencies == sorted(latencies, reverse=True)
+    assert len(latencies) == min(SLOWEST, len(rows))
+    for request in life.slowest:
+        assert sum(request.parts_ms.values()) == pytest.approx(request.latency_ms, abs=0.01)
+        assert request.cause
+        issue_ms, _, words, _ = requests[request.sample]
+        assert request.latency_ms == pytest.approx((words - issue_ms) * 1000, abs=0.01)
+
+
+def slowest(rows: list[tuple[float, float, float, int]], **marks: Any) -> str:
+    timeline = made_timeline(rows, marks=made_marks(rows, **marks))
+    return lives(timeline).slowest[0].cause
+
+
+USUAL = [(float(n), n + 0.2, n + 1.0, 20) for n in range(9)]
+
+
+def test_a_long_answer_is_a_cause() -> None:
+    cause = slowest([*USUAL, (20.0, 20.2, 25.0, 200)])
+    assert cause == (
+        "decode 4,800 ms where the median is 800: its answer has 200 tokens, the longest, 24.1 ms "
+        "each"
+    )
+
+
+def test_a_long_prompt_is_a_cause() -> None:
+    cause = slowest([*USUAL, (20.0, 24.0, 24.8, 20)])
+    assert cause.startswith("prefill 3,990 ms where the median is 190: its prompt has 19 tokens")
+    assert "the longest" in cause
+
+
+def test_a_queue_is_a_cause_with_what_was_before_it() -> None:
+    rows = [(0.0, 1.0, 2.0, 5), (0.1, 2.0, 3.0, 5), (0.2, 7.0, 8.0, 5)]
+    marks = made_marks(rows)
+    for row, scheduled in enumerate((0.0, 1.5, 6.5)):
+        marks.times_s[1][row] = scheduled
+    cause = lives(made_timeline(rows, marks=marks)).slowest[0].cause
+    assert cause == (
+        "queue 6,300 ms where the median is 1,400: queued behind 1 that waited, 11 prompt tokens, "
+        "and 1 that ran"
+    )
+
+
+def test_a_preempted_request_says_so() -> None:
+    assert slowest([*USUAL, (20.0, 20.2, 25.0, 20)], preempted=2).endswith("preempted 2 times")
+    assert slowest([*USUAL, (20.0, 20.2, 25.0, 20)], preempted=1).endswith("preempted once")
+
+
+def test_the_drain_is_what_follows_the_last_request() -> None:
+    rows = [(0.0, 1.0, 4.0, 5), (0.0, 2.0, 8.0, 5)]
+    timeline = made_timeline(rows, marks=made_marks(rows, 2.0))
+    assert lives(timeline).drain == pytest.approx(0.75)
+    assert lives(made_timeline(rows)).drain is None
+
+
+def test_how_far_loadgen_and_the_lives_differ_is_said_only_where_they_begin_alike() -> None:
+    timeline = made_timeline(USUAL)
+    detail = DetailLog({"result_mean_latency_ns": 998_000_000, "result_max_latency_ns": 10**9})
+    assert lives(timeline, detail).differs_ms is None
+    same_clock = dataclasses.replace(timeline, from_loadgen=True)
+    assert lives(same_clock, detail).differs_ms == pytest.approx(2)
+    assert lives(same_clock).differs_ms is None
+
+
+def test_a_timeline_of_an_older_suite_has_no_lives() -> None:
+    assert life_figures(Timeline([0.0], None, [1.0], [2]), NOTHING) is None
+
+
+def test_a_summary_is_read_as_it_was_written() -> None:
+    life = lives(made_timeline(USUAL, marks=made_marks(USUAL)))
+    summary = Summary(run=Run(performance=PerformanceFigures(life=life)))
+    assert Summary.read(summary.as_json()).run.performance == summary.run.performance
 
 
 # Where people and programs read it

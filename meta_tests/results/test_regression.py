@@ -241,17 +241,8 @@ def test_a_broken_timeline_is_none(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "first_token_ms",
-        "tokens",
-        "samples",
-        "prompt_tokens",
-        "preempted",
-        "made_ms",
-        "made_tokens",
-        "running",
-        "waiting",
-        "kv_share",
-        "queue",
+        *("first_token_ms", "tokens", "samples", "prompt_tokens", "preempted", "made_ms"),
+        *("made_tokens", "running", "waiting", "kv_share", "queue"),
     ],
 )
 @pytest.mark.parametrize("length", [0, 7])
@@ -285,13 +276,16 @@ def test_a_load_that_is_none_leaves_no_timeline(tmp_path: Path, load: dict[str, 
 # Baselines
 
 
-def _summary(folder: Path, rate: float = 100.0, **meta: Any) -> Path:
+def _summary(
+    folder: Path, rate: float = 100.0, run: dict[str, Any] | None = None, **meta: Any
+) -> Path:
     defaults = {"benchmark": "llama3.1-8b", "scenario": "Offline", "model": "embedded"}
     defaults |= {"dataset": "embedded", "profile": "smoke", "round": "v6.1", "label": "smoke"}
     blocks = {"tokens_per_sec": [rate * (1 + i % 3 / 100) for i in range(TOKEN_BLOCKS)]}
     performance = {"tokens_per_sec": rate, "qps": rate / 100, "blocks": blocks}
     folder.mkdir(exist_ok=True)
-    content = {"meta": defaults | meta, "system": {"cpu": "a"}, "run": {"performance": performance}}
+    content = {"meta": defaults | meta, "system": {"cpu": "a"}}
+    content["run"] = run or {"performance": performance}
     (folder / "summary.json").write_text(json.dumps(content))
     return folder
 
@@ -368,9 +362,10 @@ def test_a_run_that_did_not_finish_is_no_baseline(tmp_path: Path, status: str) -
 
 @pytest.mark.parametrize("name", ["samples", "max_new_tokens", "questions", "shots"])
 def test_a_baseline_of_other_work_is_refused(tmp_path: Path, name: str) -> None:
-    baseline = load_baseline(_summary(tmp_path / "a", **{name: 84}))
+    work: dict[str, Any] = {name: 84}
+    baseline = load_baseline(_summary(tmp_path / "a", **work))
     for count, words in ((3, f"{name}: baseline 84, this run 3"), (84, None)):
-        folder = _summary(tmp_path / "b", **{name: count})
+        folder = _summary(tmp_path / "b", **work | {name: count})
         judged = baseline.judge(_read(folder), folder, 0.05)
         assert (judged.refused is None) is (words is None)
         assert words is None or words in (judged.refused or "")
@@ -397,14 +392,10 @@ def test_a_figure_that_is_gone_is_regressed(value: object) -> None:
 def test_scores_of_the_same_answers_are_compared_in_pairs(tmp_path: Path) -> None:
     for name, loss in (("a", 0.0), ("b", 4.0)):
         scores = {"rouge1": [20.0 + 40 * (i % 2) - loss for i in range(50)]}
-        (_summary(tmp_path / name) / "Accuracy").mkdir()
-        write_answer_scores(tmp_path / name / "Accuracy", "rouge", scores, "data")
-        file = tmp_path / name / "summary.json"
-        content = json.loads(file.read_text())
         accuracy = _scores(rouge1=40.0 - loss)
         accuracy["scores"][0]["standard_error"] = 2.8
-        content["run"] = {"accuracy": accuracy}
-        file.write_text(json.dumps(content))
+        (_summary(tmp_path / name, run={"accuracy": accuracy}) / "Accuracy").mkdir()
+        write_answer_scores(tmp_path / name / "Accuracy", "rouge", scores, "data")
     current = _read(tmp_path / "b")
     (paired,) = load_baseline(tmp_path / "a").judge(current, tmp_path / "b", 0.05).metrics
     assert (paired.outcome, paired.noise_from) == ("regressed", "the same samples")
@@ -462,28 +453,34 @@ def _engine(folder: Path, name: str = "vLLM", **settings: Any) -> Path:
     return folder
 
 
+GPU = {"replicas": 2, "replica_devices": ["1 GPU A"]}
+
+
 @pytest.mark.parametrize(
-    ("setting", "value"),
+    ("then", "now", "words"),
     [
-        ("enable_prefix_caching", True),
-        ("dtype", "float32"),
-        ("tensor_parallel_size", 2),
-        ("max_num_seqs", 256),
-        ("max_num_batched_tokens", 8192),
-        ("kv_cache_dtype", "fp8"),
-        ("speculative", "mtp"),
+        ({}, {"enable_prefix_caching": True}, "enable_prefix_caching: baseline False, this run T"),
+        ({}, {"dtype": "float32"}, "dtype: baseline bfloat16, this run float32"),
+        ({}, {"tensor_parallel_size": 2}, "tensor_parallel_size: baseline 1, this run 2"),
+        ({}, {"max_num_seqs": 256}, "max_num_seqs: baseline 128, this run 256"),
+        ({}, {"max_num_batched_tokens": 1}, "max_num_batched_tokens: baseline 2048, this run 1"),
+        ({}, {"kv_cache_dtype": "fp8"}, "kv_cache_dtype: baseline auto, this run fp8"),
+        ({}, {"speculative": "mtp"}, "speculative: baseline ngram, this run mtp"),
+        ({}, {"replicas": 8}, "replicas: baseline 1, this run 8"),
+        ({"replicas": 4}, {"replicas": 8}, "replicas: baseline 4, this run 8"),
+        (GPU, GPU | {"replica_devices": ["1 GPU B"]}, "replica_devices: "),
+        ({}, {"name": "another"}, "engine: baseline vLLM, this run another"),
     ],
 )
 def test_an_engine_that_was_set_otherwise_is_refused(
-    tmp_path: Path, setting: str, value: Any
+    tmp_path: Path, then: dict[str, Any], now: dict[str, Any], words: str
 ) -> None:
     """The engines as they describe themselves, whatever they were asked for."""
-    baseline = load_baseline(_engine(_summary(tmp_path / "a")))
-    second = _engine(_summary(tmp_path / "b"), **{setting: value})
-    error = baseline.judge(_read(second), second, 0.05).refused
-    words = f"the engine's {setting}: baseline {ENGINE[setting]}, this run {value}"
-    assert words in (error or "")
-    alike = _engine(_summary(tmp_path / "c"), load_s=3)
+    baseline = load_baseline(_engine(_summary(tmp_path / "a"), **then))
+    second = _engine(_summary(tmp_path / "b"), **now)
+    own = words if "name" in now else f"the engine's {words}"
+    assert own in (baseline.judge(_read(second), second, 0.05).refused or "")
+    alike = _engine(_summary(tmp_path / "c"), load_s=3, **then)
     assert baseline.judge(_read(alike), alike, 0.05).refused is None
     silent = _summary(tmp_path / "d")
     assert baseline.judge(_read(silent), silent, 0.05).refused is None
@@ -491,45 +488,13 @@ def test_an_engine_that_was_set_otherwise_is_refused(
     assert alone.judge(_read(second), second, 0.05).refused is None
 
 
-@pytest.mark.parametrize(
-    ("then", "now", "words"),
-    [
-        ({}, {"replicas": 8}, "the engine's replicas: baseline 1, this run 8"),
-        ({"replicas": 4}, {"replicas": 8}, "the engine's replicas: baseline 4, this run 8"),
-        (
-            {"replicas": 2, "replica_devices": ["1 GPU A"]},
-            {"replicas": 2, "replica_devices": ["1 GPU B"]},
-            "the engine's replica_devices: ",
-        ),
-    ],
-)
-def test_another_number_of_replicas_or_other_devices_are_refused(
-    tmp_path: Path, then: dict[str, Any], now: dict[str, Any], words: str
-) -> None:
-    baseline = load_baseline(_engine(_summary(tmp_path / "a"), **then))
-    second = _engine(_summary(tmp_path / "b"), **now)
-    assert words in (baseline.judge(_read(second), second, 0.05).refused or "")
-    same = _engine(_summary(tmp_path / "c"), **then)
-    assert baseline.judge(_read(same), same, 0.05).refused is None
-
-
-def test_another_engine_is_refused(tmp_path: Path) -> None:
-    baseline = load_baseline(_engine(_summary(tmp_path / "a")))
-    second = _engine(_summary(tmp_path / "b"), "another")
-    error = baseline.judge(_read(second), second, 0.05).refused
-    assert "engine: baseline vLLM, this run another" in (error or "")
-
-
 def test_scores_of_any_scorer_are_compared(tmp_path: Path) -> None:
     for name, loss in (("a", 0.0), ("b", 4.0)):
-        folder = _summary(tmp_path / name)
         scores = [
             {"name": "Exact_Match", "value": 80 - loss, "unit": "%", "standard_error": 0.1},
             {"name": "tokens_per_sample", "value": 100 - loss, "unit": "tokens"},
         ]
-        content = json.loads((folder / "summary.json").read_text())
-        content["run"] = {"accuracy": {"scores": scores}}
-        (folder / "summary.json").write_text(json.dumps(content))
+        _summary(tmp_path / name, run={"accuracy": {"scores": scores}})
     baseline = load_baseline(tmp_path / "a")
     assert [metric.name for metric in baseline.metrics("accuracy")] == ["exact_match"]
     assert baseline.metrics("performance") == ()
