@@ -44,7 +44,7 @@ answer that is streamed.
 - `stops`: nothing after the first chunk, and the connection stays open. `closes`: the connection is
   closed there. `ends-early`: the answer ends there properly. `error-in-stream`: an error object
   follows.
-- `no-json`, `no-utf8`: the last message is invalid. `endless-line`: an endless line from there on.
+- `no-json`, `no-utf8`: the last message is invalid. `endless-line`: a line of 4 MB without an end.
 - `id-...`: one token id is beyond the vocabulary, negative, 2**70, or 1.5.
 - `cut`: half of the tokens, with finish reason "length". `other-model`: another model's name.
   `cached`: `usage` reports cached tokens. `miscounted`: `usage` has 7 tokens too many.

@@ -21,6 +21,7 @@ _WORDS = ("each ", "answer ", "measures ", "nothing ", "besides ", "clients ")
 _DONE = b"data: [DONE]\n\n"
 _END_OF_CHUNKS = b"0\r\n\r\n"
 _TORN_BYTES = 7
+_LONG_LINE = 4_000_000
 
 
 class Refusal(Exception):  # noqa: N818 - not an error of this process
@@ -58,13 +59,13 @@ class Reply:
     """An answer: `head` at once, then each of `parts` at its time in `at_s`, from the request.
 
     `then`: what happens to the connection afterwards: it is kept for the next request, closed,
-    left silent or filled endlessly; or the whole process ends before the first byte.
+    or left silent; or the whole process ends before the first byte.
     """
 
     head: bytes = b""
     parts: tuple[bytes, ...] = ()
     at_s: tuple[float, ...] = ()
-    then: Literal["keep", "close", "hang", "pour", "die"] = "keep"
+    then: Literal["keep", "close", "hang", "die"] = "keep"
 
 
 class _StreamOptions(msgspec.Struct):
@@ -304,7 +305,7 @@ def _streamed(options: StandIn, answer: _Answer) -> Reply:
     parts = [_event(message) for message in messages]
     end = b"" if options.dialect == "transformers" else _DONE
     ending = b"".join(map(_event, answer.last_words())) + end
-    then: Literal["keep", "close", "hang", "pour"] = "keep"
+    then: Literal["keep", "close", "hang"] = "keep"
     match fault:
         case "no-first-token":
             return Reply(head, then="hang")
@@ -320,7 +321,7 @@ def _streamed(options: StandIn, answer: _Answer) -> Reply:
         case "no-utf8":
             parts[-1] = parts[-1].replace(b'"text":"', b'"text":"\xff\xfe')
         case "endless-line":
-            parts, ending, then = [*parts[:1], b"data: "], b"", "pour"
+            parts, ending, then = [*parts[:1], b"data: " + b"a" * _LONG_LINE], b"", "hang"
         case "comments":
             parts = [b": ping\n\n" + part for part in parts]
     parts[-1] += ending
@@ -342,10 +343,6 @@ def _event(message: object) -> bytes:
 def _chunks(data: bytes, size: int) -> bytes:
     pieces = [data[i : i + size] for i in range(0, len(data), size)]
     return b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces)
-
-
-POURED = _chunks(b"a" * 65_536, 65_536)
-"""What `pour` repeats."""
 
 
 class _Answer:

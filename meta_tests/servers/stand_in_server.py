@@ -32,7 +32,6 @@ from meta_tests.servers.options import StandIn
 from meta_tests.servers.replies import (
     COMPLETIONS,
     GENERATE,
-    POURED,
     SCALE_OUT,
     CompletionRequest,
     Refusal,
@@ -72,9 +71,7 @@ class RunningStandIn:
         `connections`, `open`: connections made since the start, and open now. `authorizations`:
         every value of this header, at most 16. `body`: of the last completion request.
         """
-        trusting = ssl.create_default_context()
-        trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
-        with urllib.request.urlopen(self.url + ACCOUNT, timeout=30, context=trusting) as answer:
+        with urllib.request.urlopen(self.url + ACCOUNT, timeout=30) as answer:
             figures: dict[str, Any] = json.load(answer)
         return figures
 
@@ -193,7 +190,6 @@ class _Connection(asyncio.Protocol):
         self._reply = Reply()
         self._next = 0
         self._began_s = 0.0
-        self._full = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are not instances of asyncio's classes.
@@ -261,25 +257,9 @@ class _Connection(asyncio.Protocol):
     def _end(self) -> None:
         if self._transport is None:
             return
-        if self._reply.then == "pour":
-            self._pour()
-        elif self._reply.then == "close" or (
-            self._reply.then == "keep" and not self._parser.should_keep_alive()
-        ):
+        then = self._reply.then
+        if then == "close" or (then == "keep" and not self._parser.should_keep_alive()):
             self._transport.close()
-
-    def _pour(self) -> None:
-        if self._transport is not None and not self._full:
-            self._transport.write(POURED)
-            self._loop.call_soon(self._pour)
-
-    def pause_writing(self) -> None:
-        self._full = True
-
-    def resume_writing(self) -> None:
-        self._full = False
-        if self._reply.then == "pour":
-            self._pour()
 
 
 async def _serve(options: StandIn, parent: int | None) -> None:
