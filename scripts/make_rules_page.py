@@ -16,6 +16,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "MLPerf's audits": ("test06", "test07", "test09"),
     "The caching audit": ("caching",),
     "MMLU": ("mmlu",),
+    "A kept result of this suite, judged again": ("kept_run",),
     "A result of a submission": ("result",),
     "A benchmark or a system of a submission": ("benchmark", "system"),
     "A power measurement": ("power",),

@@ -32,6 +32,7 @@ from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.judging.judge import VerdictGroup, judge_folder
 from mlperf_suite.judging.tree import find_runs, holds_logs
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
+from mlperf_suite.results.run_folder import file_sha256
 
 
 def beside_agreement(judged: VerdictGroup) -> list[str]:
@@ -316,6 +317,61 @@ def test_every_run_of_an_own_result_is_judged_by_its_summary(
     assert [beside_agreement(j) for j in judged] == [[]] * len(modes)
     statuses = [v.status for j in judged for v in j.verdicts if v.rule == ACCURACY_TOO]
     assert statuses == [accuracy] * modes.count("performance")
+
+
+def test_a_profiler_in_the_summary_excuses_no_failure(tmp_path: Path) -> None:
+    folder = write_own_result(tmp_path)
+    summary = json.loads((folder / "summary.json").read_text())
+    summary["meta"]["profiler"] = "torch"
+    (folder / "summary.json").write_text(json.dumps(summary))
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance", V6_1)
+    run.entries |= {"result_validity": "INVALID", "effective_qsl_rng_seed": 1}
+    write_run(folder / "Performance", run)
+    (judged,) = [j for j in judge_folder(folder) if j.name == "Performance"]
+    statuses = {v.rule: v.status for v in judged.verdicts}
+    assert statuses["result_valid"] == statuses["seeds"] == "failed"
+    assert set(statuses.values()) == {"failed", "not judged"}
+
+
+def test_a_reason_beside_the_log_excuses_no_figure_that_is_there(tmp_path: Path) -> None:
+    write_loose(tmp_path, LLAMA3_1_8B, "Server")
+    (txt,) = tmp_path.rglob("accuracy.txt")
+    txt.write_text(txt.read_text().replace("38.7792", "30.0"))
+    (txt.parent / "rouge.json").write_text(json.dumps({"not_judged": {"rouge1": "no time"}}))
+    verdicts = [
+        v for j in judge_folder(tmp_path) for v in j.verdicts if v.rule == "accuracy_rouge1"
+    ]
+    assert [v.status for v in verdicts] == ["failed"]
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        (f"Performance/{DETAIL}", f"Performance/{DETAIL} was changed after the run"),
+        ("Performance/gone.txt", "Performance/gone.txt is missing"),
+        ("Performance/../../x", "checksums.json names Performance/../../x, which is elsewhere"),
+    ],
+)
+def test_a_kept_run_is_held_to_its_checksums(tmp_path: Path, name: str, why: str) -> None:
+    folder = write_own_result(tmp_path)
+    files = {
+        path.relative_to(folder).as_posix(): file_sha256(path)
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != "summary.json"
+    }
+
+    def verdicts() -> list[tuple[str, str]]:
+        (folder / "checksums.json").write_text(json.dumps({"files": files}))
+        return [
+            (v.status, v.found)
+            for judged in judge_folder(folder)
+            for v in judged.verdicts
+            if v.rule == "kept_run_unchanged"
+        ]
+
+    assert verdicts() == [("passed", "unchanged")] * 4
+    files[name] = "0" * 64
+    assert sorted(verdicts()) == [("failed", why), *[("passed", "unchanged")] * 3]
 
 
 def test_a_summary_far_above_says_nothing_of_a_run(tmp_path: Path) -> None:

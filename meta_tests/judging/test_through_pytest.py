@@ -78,6 +78,15 @@ def test_a_folder_without_logs_is_a_usage_error(tmp_path: Path, folder: Path, me
     assert f"--logs {tmp_path / folder}: {message}" in process.stderr
 
 
+def test_logs_of_which_nothing_is_judged_are_no_success(tmp_path: Path) -> None:
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance")
+    write_run(tmp_path / "Performance", run)
+    (tmp_path / "summary.json").write_text('{"meta": {"profiler": "torch"}}')
+    process = pytest_run("-m", "compliance", f"--logs={tmp_path}")
+    assert process.returncode == 1
+    assert "ERROR: nothing of these logs could be judged" in process.stdout
+
+
 def test_without_logs_there_is_no_test_of_them() -> None:
     process = pytest_run("tests/compliance", "--collect-only", "-q")
     assert "test_logs" not in process.stdout

@@ -36,13 +36,14 @@ from mlperf_suite.judging.verdict_group import (
 )
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, MODES, TEST_MODES
 from mlperf_suite.loadgen.logs import AccuracyLog, DetailLog, RunLogs, read_logs
-from mlperf_suite.results.run_folder import read_summary
+from mlperf_suite.results.run_folder import changed_since_run, read_checksums, read_summary
 from mlperf_suite.results.schema import PROFILED, Meta, Summary
 from mlperf_suite.rules import accuracy_verdict, judge
 from mlperf_suite.rules.accuracy_files import parse_accuracy_txt
 from mlperf_suite.rules.facts import AnswerTokens, RunFacts, find_reference
+from mlperf_suite.rules.origin import KeptRunFacts
 from mlperf_suite.rules.submission_rules import BenchmarkFacts
-from mlperf_suite.rules.verdict import in_words, set_aside
+from mlperf_suite.rules.verdict import in_words, set_aside_passed
 
 __all__ = ["VerdictGroup", "judge_folder"]
 
@@ -72,7 +73,8 @@ class _LooseRun:
     """A folder of logs outside any submission, with what its logs and names identify.
 
     `names`: the names of its folders up to the requested one, the logs' own first. Folders above
-    that one only show where the logs are kept.
+    that one only show where the logs are kept. `changed`: see `KeptRunFacts`; None if no session of
+    this suite recorded its files.
     """
 
     folder: Path
@@ -82,6 +84,7 @@ class _LooseRun:
     benchmark: Benchmark | None
     scenario: Scenario | None
     meta: Meta
+    changed: tuple[str, ...] | None = None
 
 
 def _judge_loose(tree: Tree, round_: Round | None, high_accuracy: bool) -> list[VerdictGroup]:
@@ -117,7 +120,8 @@ def _judge_loose_run(
     facts = replace(facts, accuracy_tokens=tokens)
     verdicts = judge(facts)
     if run.meta.profiler is not None:
-        verdicts = set_aside(verdicts, PROFILED)
+        verdicts = set_aside_passed(verdicts, PROFILED)
+    verdicts += judge(KeptRunFacts(run.changed)) if run.changed is not None else []
     groups = [(run.mode, verdicts)]
     return verdict_group(name, facts.round, groups, facts.benchmark, facts.scenario)
 
@@ -145,10 +149,11 @@ def _loose_run(root: Path, folder: Path) -> _LooseRun:
     logs = read_logs(folder)
     names = tuple(reversed((root.name, *folder.relative_to(root).parts)))
     meta = _suites_meta(root, folder)
+    changed = _changed(root, folder)
     benchmark = _loose_benchmark(names, logs.detail, meta)
     scenario = _loose_scenario(names, logs.detail, meta, benchmark)
     mode = _loose_mode(names, logs.detail)
-    return _LooseRun(folder, names, logs, mode, benchmark, scenario, meta)
+    return _LooseRun(folder, names, logs, mode, benchmark, scenario, meta, changed)
 
 
 def _suites_meta(root: Path, folder: Path) -> Meta:
@@ -156,9 +161,20 @@ def _suites_meta(root: Path, folder: Path) -> Meta:
 
     In a result folder, logs are in Performance, or in Performance/repeat_2 or Compliance/TEST06.
     """
-    near = [path for path in folder.parents[:2] if path.is_relative_to(root.parent)]
-    summaries = (summary for path in near if (summary := read_summary(path)))
+    summaries = (s for path in _folders_above(root, folder) if (s := read_summary(path)))
     return next(summaries, Summary()).meta
+
+
+def _folders_above(root: Path, folder: Path) -> list[Path]:
+    return [path for path in folder.parents[:2] if path.is_relative_to(root.parent)]
+
+
+def _changed(root: Path, folder: Path) -> tuple[str, ...] | None:
+    """What differs, in a run's folder, from the checksums in the result folder above it."""
+    for kept in _folders_above(root, folder):
+        if read_checksums(kept):
+            return tuple(changed_since_run(kept, f"{folder.relative_to(kept).as_posix()}/"))
+    return None
 
 
 def _loose_mode(names: tuple[str, ...], detail: DetailLog) -> Mode:

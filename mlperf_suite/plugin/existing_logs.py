@@ -101,6 +101,18 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     session.config.stash[_JUDGED] = runs
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Logs of which nothing was judged are no success."""
+    if session.exitstatus == pytest.ExitCode.OK and _is_nothing_judged(session.config):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _is_nothing_judged(config: pytest.Config) -> bool:
+    judged = config.stash.get(_JUDGED, None)
+    verdicts = [verdict for run in judged or () for verdict in run.verdicts]
+    return bool(verdicts) and all(verdict.status == "not judged" for verdict in verdicts)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     config = terminalreporter.config
     judged = config.stash.get(_JUDGED, None)
@@ -111,3 +123,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         console = terminal_console(config)
         terminalreporter.section(f"logs in {settings_of(config).logs}")
         console.print(judged_table(judged), soft_wrap=True)
+        if _is_nothing_judged(config):
+            terminalreporter.write_line("ERROR: nothing of these logs could be judged", red=True)

@@ -228,16 +228,21 @@ def read_checksums(folder: Path) -> dict[str, str]:
     return {str(k): str(v) for k, v in files.items()} if isinstance(files, dict) else {}
 
 
-def changed_since_run(folder: Path) -> list[str]:
-    """One line for each file that differs from the run's record: changed, missing, or new."""
+def changed_since_run(folder: Path, place: str = "") -> list[str]:
+    """One line for each file that differs from the run's record: changed, missing, or new.
+
+    `place`: what the paths of the files to compare begin with.
+    """
     checksums = read_checksums(folder)
     names = {_relative(folder, path) for path in _evidence(folder)} | {CONFIG_JSON}
     if not checksums:
         return [f"no {CHECKSUMS_JSON}: nothing proves that the logs belong to the run"]
     changed = []
-    for name in sorted(names | set(checksums)):
+    for name in sorted(name for name in names | set(checksums) if name.startswith(place)):
         path = folder / name
-        if name not in checksums:
+        if ".." in path.parts or path.is_absolute() != folder.is_absolute():
+            changed.append(f"{CHECKSUMS_JSON} names {name}, which is elsewhere")
+        elif name not in checksums:
             changed.append(f"{name} was added after the run")
         elif not path.is_file():
             changed.append(f"{name} is missing")

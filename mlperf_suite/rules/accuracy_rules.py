@@ -109,7 +109,8 @@ def gate_name(metric: str) -> str:
 def _gate_of(metric: str) -> Callable[[RunFacts], Verdict]:
     def check(run: RunFacts) -> Verdict:
         score = (run.scores or {}).get(metric)
-        if metric in run.figures_not_judged:
+        # What lies beside the log excuses no figure that is there.
+        if score is None and metric in run.figures_not_judged:
             return not_judged("no figure", metric, run.figures_not_judged[metric])
         if run.scores is None and run.unscored:
             return not_judged("no figure", metric, run.unscored)

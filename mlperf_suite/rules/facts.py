@@ -18,8 +18,9 @@ from mlperf_suite.rules.caching_figures import Caching
 from mlperf_suite.rules.verdict import VerdictError, failure, not_judged
 
 Division = Literal["closed", "open"]
-Subject = Mode | Literal["result", "benchmark", "system", "power", "mmlu"]
-"""What a rule judges: a run of a mode, a part of a submission, or an MMLU run."""
+Subject = Mode | Literal["kept_run", "result", "benchmark", "system", "power", "mmlu"]
+"""What a rule judges: a run of a mode, a part of a kept run's folder, a part of a submission, or an
+MMLU run."""
 _LAST_RATE = {
     "Offline": "result_tokens_per_second",
     "Server": "result_completed_tokens_per_second",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from mlperf_suite.loadgen.releases import (
     RELEASES,
@@ -12,7 +13,7 @@ from mlperf_suite.loadgen.releases import (
     out_of_place,
     unfollowed_setting,
 )
-from mlperf_suite.rules.facts import Range, RunFacts
+from mlperf_suite.rules.facts import Facts, Range, RunFacts, Subject
 from mlperf_suite.rules.figures import (
     LATENCY,
     PERCENTILES,
@@ -240,3 +241,27 @@ def samples_drawn(run: RunFacts) -> Verdict:
         if number := run.amount(key):
             return verdict(False, f"{key} {number}")
     return verdict(True, _PLAIN)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRunFacts(Facts):
+    """The logs of one LoadGen run in a result folder of this suite. `changed`: a line for each
+    file that differs from the checksum that the session recorded."""
+
+    changed: tuple[str, ...]
+
+    @property
+    def subject(self) -> Subject:
+        return "kept_run"
+
+
+@rule(
+    "kept_run",
+    demand="as the session recorded them",
+    official=False,
+    source="checksums.json, which the session wrote beside its results",
+    fix="Judge the folder as the session left it.",
+)
+def unchanged(kept: KeptRunFacts) -> Verdict:
+    """The logs, settings and scores of a kept run are those that its session wrote."""
+    return verdict(not kept.changed, "; ".join(kept.changed) or "unchanged")
