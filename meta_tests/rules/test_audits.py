@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from meta_tests.made_runs import MadeRun, issue_of
-from meta_tests.tampering.rule_breaks import without_agreement
+from meta_tests.tampering.rule_breaks import verdict_on, without_agreement
 from mlperf_suite.benchmarks.audits import ISSUED_ONCE, Mode
 from mlperf_suite.benchmarks.gpt_oss_120b import GPT_OSS_120B
 from mlperf_suite.benchmarks.rounds import ROUNDS
@@ -47,7 +47,7 @@ def test_a_draw_with_replacement_is_the_setting_of_v6_0(mode: Mode, submitted: b
     assert statuses(server) == {every_sample: "not judged"}
     assert statuses(audit_run(mode, "Offline", "v6.0", submitted=submitted)) == {}
     # Its answers are of the samples drawn.
-    (agrees,) = [v for v in judge(server.facts()) if v.rule == f"{mode}_log_agrees"]
+    agrees = verdict_on(server.facts(), f"{mode}_log_agrees")
     assert agrees.passed, agrees.line
 
 
@@ -97,5 +97,5 @@ def test_submitted_answers_without_a_log_of_the_draw_decide_nothing_in_v6_0() ->
         run = audit_run("test07", "Server", round_, submitted=True)
         facts = run.facts()
         bare = replace(facts, logs=replace(facts.logs, files={}))
-        (verdict,) = [v for v in judge(bare) if v.rule == "test07_every_sample"]
+        verdict = verdict_on(bare, "test07_every_sample")
         assert verdict.status == status

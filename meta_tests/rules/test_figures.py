@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meta_tests.made_runs import MadeRun
-from meta_tests.tampering.rule_breaks import not_passed
+from meta_tests.tampering.rule_breaks import not_passed, verdict_on
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.rules import judge
 from mlperf_suite.rules.facts import Range
@@ -100,7 +100,7 @@ def test_no_query_is_issued_before_its_time_or_after_its_answer(name: Any) -> No
         (tokens_rate * 0.999, "failed"),
     ):
         run.entries["result_token_throughput_with_loadgen_overhead"] = six(rate)
-        (verdict,) = [v for v in judge(run.facts()) if v.rule == "issued_token_rate"]
+        verdict = verdict_on(run.facts(), "issued_token_rate")
         assert verdict.status == status, verdict.line
 
 

@@ -5,10 +5,18 @@ from __future__ import annotations
 import pytest
 
 from meta_tests.made_runs import MadeRun
+from meta_tests.tampering.rule_breaks import verdict_on
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.loadgen.schedule import Schedule
-from mlperf_suite.rules import judge, seeded
+from mlperf_suite.rules import seeded
+
+
+def status_of(rule: str, **entries: object) -> str:
+    """Of a rule on a Server run of 221.533 queries/s with other entries."""
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance", round=ROUNDS["v6.1"])
+    run.entries |= {"effective_target_qps": 221.533, **entries}
+    return verdict_on(run.facts(), rule).status
 
 
 @pytest.mark.parametrize(
@@ -36,14 +44,12 @@ def test_the_duration_lies_between_those_of_the_schedules_of_as_many_queries(
         for count, end_s in ((1000, 602), (1000, 600), (1002, 605))
     ]
     monkeypatch.setattr(seeded, "_schedules", lambda log: schedules)
-    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance")
-    run.entries |= {
+    entries = {
         "generated_query_count": queries,
         "generated_samples_per_query": samples,
         "generated_query_duration": seconds * 10**9,
     }
-    (verdict,) = [v for v in judge(run.facts()) if v.rule == "generated_queries"]
-    assert verdict.status == status, verdict.line
+    assert status_of("generated_queries", **entries) == status
 
 
 SETS = {10: 133_680, 11: 147_048}
@@ -71,14 +77,8 @@ SETS = {10: 133_680, 11: 147_048}
 def test_a_rate_of_more_digits_than_the_log_prints_gives_what_any_such_rate_gives(
     queries: int, duration_ns: int, status: str
 ) -> None:
-    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance", round=ROUNDS["v6.1"])
-    run.entries |= {
-        "effective_target_qps": 221.533,
-        "generated_query_count": queries,
-        "generated_query_duration": duration_ns,
-    }
-    (verdict,) = [v for v in judge(run.facts()) if v.rule == "generated_queries"]
-    assert verdict.status == status, verdict.line
+    entries = {"generated_query_count": queries, "generated_query_duration": duration_ns}
+    assert status_of("generated_queries", **entries) == status
 
 
 @pytest.mark.parametrize(
@@ -94,11 +94,5 @@ def test_a_rate_of_more_digits_than_the_log_prints_gives_what_any_such_rate_give
 def test_the_scheduled_rate_is_that_of_the_logs_number_of_queries(
     queries: int, rate: float, status: str
 ) -> None:
-    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance", round=ROUNDS["v6.1"])
-    run.entries |= {
-        "effective_target_qps": 221.533,
-        "generated_query_count": queries,
-        "result_scheduled_samples_per_sec": rate,
-    }
-    (verdict,) = [v for v in judge(run.facts()) if v.rule == "scheduled_rate"]
-    assert verdict.status == status, verdict.line
+    entries = {"generated_query_count": queries, "result_scheduled_samples_per_sec": rate}
+    assert status_of("scheduled_rate", **entries) == status

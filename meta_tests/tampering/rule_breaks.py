@@ -25,11 +25,12 @@ from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.loadgen.clock_watch import FLOOR_S
 from mlperf_suite.loadgen.logs import LoggedSample
-from mlperf_suite.rules import rules_for
+from mlperf_suite.rules import judge, rules_for
 from mlperf_suite.rules.accuracy_files import MAX_ACCURACY_LOG_BYTES
 from mlperf_suite.rules.accuracy_rules import gate_name
 from mlperf_suite.rules.caching_figures import ANSWER_TOKENS
 from mlperf_suite.rules.clock import DATE_FORMAT
+from mlperf_suite.rules.facts import Facts
 from mlperf_suite.rules.figures import LATENCY, TPOT, TTFT, most_tokens
 from mlperf_suite.rules.limits import FULL_SHARE, MOST_DELAY_MS
 from mlperf_suite.rules.registry import RULES
@@ -87,6 +88,11 @@ def rule_names(run: MadeRun) -> list[str]:
         in_session=run.departures is not None,
     )
     return [r.name for r in rules]
+
+
+def verdict_on(facts: Facts, rule: str) -> Verdict:
+    (verdict,) = (v for v in judge(facts) if v.rule == rule)
+    return verdict
 
 
 def not_passed(verdicts: list[Verdict]) -> dict[str, str]:

@@ -50,6 +50,14 @@ class Value:
         return new if abs(new) < 2**64 else None
 
 
+def seen(*rules: str) -> list[Demand]:
+    return [Demand(frozenset(rules))]
+
+
+def unseen(why: str) -> list[Demand]:
+    return [Demand(harmless=why)]
+
+
 Judge = Callable[[Value], Demand]
 FileJudge = Callable[[Path, bytes, bytes], list[Demand]]
 """Compares a file as it was with the file as it is."""
@@ -375,9 +383,9 @@ _LATEST_MS = 8000
 
 def _summary(file: Path, before: bytes, after: bytes) -> list[Demand]:
     if mode_of(file) != "P":
-        return [Demand(harmless="the summary of an accuracy or an audit's run has no figure")]
+        return unseen("the summary of an accuracy or an audit's run has no figure")
     if not after:
-        return [Demand(frozenset({"required_files"}))]
+        return seen("required_files")
     old, new = (_figures(text.decode("utf-8", "replace")) for text in (before, after))
     figures: dict[str, set[str]] = {}
     for name, figure in old:
@@ -392,8 +400,8 @@ def _summary(file: Path, before: bytes, after: bytes) -> list[Demand]:
         and not any(_same_figure(figure, before) for before in figures[name])
     ]
     if differences or any(name not in dict(new) for name in _ALWAYS):
-        return [Demand(frozenset({"summary_agrees"}))]
-    return [Demand(harmless="a summary without some line, or with other words")]
+        return seen("summary_agrees")
+    return unseen("a summary without some line, or with other words")
 
 
 _REPEATED = re.compile(
@@ -423,7 +431,7 @@ def _figures(text: str) -> list[tuple[str, str]]:
 
 def _accuracy_txt(file: Path, before: bytes, after: bytes) -> list[Demand]:
     if not after:
-        return [Demand(frozenset({"required_files"}))]
+        return seen("required_files")
     text = after.decode("utf-8", "replace")
     demands = []
     if not re.search(r"^hash=[0-9a-f]{64}\s*$", text, re.MULTILINE):
@@ -434,7 +442,7 @@ def _accuracy_txt(file: Path, before: bytes, after: bytes) -> list[Demand]:
             values and all(low <= float(value) <= high for value in values)
         ):
             demands.append(Demand(frozenset({rule})))
-    return demands or [Demand(harmless="accuracy.txt still passes: its log is not submitted whole")]
+    return demands or unseen("accuracy.txt still passes: its log is not submitted whole")
 
 
 _GATES = {
@@ -447,45 +455,36 @@ _GATES = {
 
 def _verified(file: Path, before: bytes, after: bytes) -> list[Demand]:
     if not after:
-        return [Demand(frozenset({"required_files"}))]
+        return seen("required_files")
     lines = {line.strip() for line in after.decode("utf-8", "replace").splitlines()}
     checks = {line for line in before.decode().splitlines() if " check pass: " in line}
     if checks <= lines:
-        return [Demand(harmless="the audit's word is there all the same")]
-    return [Demand(frozenset({"test06_verified"}))]
+        return unseen("the audit's word is there all the same")
+    return seen("test06_verified")
 
 
 def _audit_answers(file: Path, before: bytes, after: bytes) -> list[Demand]:
     if not after:
-        return [Demand(frozenset({"required_files"}))]
+        return seen("required_files")
     try:
         rows = json.loads(after.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
-        return [Demand(frozenset({"test06_log_is_whole"}))]
+        return seen("test06_log_is_whole")
     old = json.loads(before)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        return [Demand(frozenset({"test06_log_is_whole"}))]
+        return seen("test06_log_is_whole")
     same = [row for row in rows if row in old]
     if len(same) == len(rows) == len(old):
-        return [Demand(harmless="the same answers, written otherwise")]
+        return unseen("the same answers, written otherwise")
     harmless_changes = (
         (_only_placeless, "an answer that does not say its place"),
         (_only_other_tokens, "another token within an answer, after its first"),
     )
     for differs, why in harmless_changes:
         if len(rows) == len(old) and all(map(differs, old, rows)):
-            return [Demand(harmless=why)]
-    return [
-        Demand(
-            frozenset(
-                f"test06_{name}"
-                for name in (
-                    *("log_is_whole", "sample_count", "first_token", "token_count", "eos"),
-                    *("issue_order", "log_agrees"),
-                )
-            )
-        )
-    ]
+            return unseen(why)
+    rules = "log_is_whole sample_count first_token token_count eos issue_order log_agrees"
+    return seen(*(f"test06_{rule}" for rule in rules.split()))
 
 
 def _only_placeless(old: dict[str, Any], new: dict[str, Any]) -> bool:
@@ -508,9 +507,9 @@ def _only_other_tokens(old: dict[str, Any], new: dict[str, Any]) -> bool:
 
 def _cut_log(file: Path, before: bytes, after: bytes) -> list[Demand]:
     if not after:
-        return [Demand(frozenset({"required_files"}))]
+        return seen("required_files")
     if len(after) > 10 * 1024:
-        return [Demand(frozenset({"accuracy_log_is_cut"}))]
+        return seen("accuracy_log_is_cut")
     old, new = (_one_line_end(text.decode("utf-8", "replace")) for text in (before, after))
     numbers = r'"(seq_id|qsl_idx)" : (\d+)'
     ends = frozenset(
@@ -519,7 +518,7 @@ def _cut_log(file: Path, before: bytes, after: bytes) -> list[Demand]:
     shape = (old[:40] == new[:40], old.rstrip()[-5:] == new.rstrip()[-5:])
     if re.findall(numbers, old) != re.findall(numbers, new) or not all(shape):
         return [Demand(ends)]
-    return [Demand(harmless="within an answer that is cut, so that nothing says what it was")]
+    return unseen("within an answer that is cut, so that nothing says what it was")
 
 
 def _one_line_end(text: str) -> str:
@@ -533,24 +532,24 @@ def _json(rules: tuple[str, ...], fields: tuple[str, ...]) -> FileJudge:
         try:
             content = json.loads(after.decode("utf-8", "replace"))
         except (ValueError, RecursionError):
-            return [Demand(frozenset({*rules, "required_files"}))]
+            return seen(*rules, "required_files")
         old = json.loads(before)
         if not isinstance(content, dict):
-            return [Demand(frozenset(rules))]
+            return seen(*rules)
         empty = [key for key in old if key not in _MAY_BE_EMPTY and not content.get(key)]
         missing_keys = [*empty, *(key for key in old if key != "note" and key not in content)]
         changes = [key for key in fields if content.get(key) != old.get(key)]
         if missing_keys or changes:
-            return [Demand(frozenset(rules))]
-        return [Demand(harmless="a text that is the submitter's own")]
+            return seen(*rules)
+        return unseen("a text that is the submitter's own")
 
     return judge
 
 
 def _present(file: Path, before: bytes, after: bytes) -> list[Demand]:
     if after:
-        return [Demand(harmless="a text that is the submitter's own")]
-    return [Demand(frozenset({"required_files"}))]
+        return unseen("a text that is the submitter's own")
+    return seen("required_files")
 
 
 _MAY_BE_EMPTY = (
@@ -585,21 +584,21 @@ def demands(tree: Tree, damage: Damage) -> list[Demand]:
         ]
         if submitted:
             return [Demand(_GONE)]
-        return [Demand(harmless="an audit's own log, which a submission need not bring")]
+        return unseen("an audit's own log, which a submission need not bring")
     path, before = tree.root / damage.file, tree.before[damage.file]
     if path.is_symlink() or not path.is_file():
         return _of_removed_file(damage.file)
     after = path.read_bytes()
     if after == before:
-        return [Demand(harmless="nothing changed")]
+        return unseen("nothing changed")
     judge: FileJudge
     if damage.file.name == ACCURACY:
         judge = _audit_answers if mode_of(damage.file) == "T" else _cut_log
     else:
         judge = _FILES.get(damage.file.name, _present)
     if judge is _present and "src" in damage.file.parts:
-        return [Demand(harmless="a text that is the submitter's own")]
-    return judge(damage.file, before, after) or [Demand(harmless="nothing that a log says")]
+        return unseen("a text that is the submitter's own")
+    return judge(damage.file, before, after) or unseen("nothing that a log says")
 
 
 _NOT_ASKED = ("note",)
@@ -612,7 +611,7 @@ def _of_audits_run(file: Path) -> bool:
 
 def _of_removed_file(file: Path) -> list[Demand]:
     if _of_audits_run(file):
-        return [Demand(harmless="an audit's own log, which a submission need not bring")]
+        return unseen("an audit's own log, which a submission need not bring")
     if "src" in file.parts:
-        return [Demand(harmless="a text that is the submitter's own")]
+        return unseen("a text that is the submitter's own")
     return [Demand(_GONE | {"measurements", "system_fields"})]

@@ -1,4 +1,4 @@
-"""What a client to a server elsewhere may take of a run, and what is said of it."""
+"""Latencies and lengths at their limits, and what a client may take of a run."""
 
 from __future__ import annotations
 
@@ -8,13 +8,62 @@ from typing import Any
 import pytest
 
 from meta_tests.made_runs import MadeRun, every_scenario, remote_run
-from meta_tests.tampering.rule_breaks import not_passed
+from meta_tests.tampering.rule_breaks import (
+    TPOT_P99,
+    TTFT_P99,
+    not_passed,
+    verdict_on,
+    without_agreement,
+)
 from mlperf_suite.benchmarks.audits import Mode
-from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.rules import judge
 from mlperf_suite.rules.facts import TEXT_ALONE, RunFacts, gives_text_alone
 from mlperf_suite.rules.verdict import Verdict
+
+
+@pytest.mark.parametrize(
+    "where", [w for w in every_scenario() if w[1].limits], ids=lambda w: f"{w[0].id}-{w[1].name}"
+)
+def test_a_latency_just_below_its_limit_passes(where: Any) -> None:
+    limits = where[1].limits
+    run = MadeRun(where[0], where[1], "performance")
+    run.entries[TTFT_P99] = int(limits.ttft_ms * 1e6) - 1
+    run.entries[TPOT_P99] = int(limits.tpot_ms * 1e6) - 1
+    assert without_agreement(judge(run.facts())) == {}
+    for key in ("requested_server_ttft_latency", "requested_server_tpot_latency"):
+        run.entries[key] //= 2
+    assert without_agreement(judge(run.facts())) == {}
+
+
+@pytest.mark.parametrize(("queries", "failures"), [(1024, []), (1023, ["min_queries"])])
+def test_single_stream_without_early_stopping_needs_1024_queries(
+    queries: Any, failures: Any
+) -> None:
+    run = MadeRun(LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenario("SingleStream"), "performance")
+    run.entries = {k: v for k, v in run.entries.items() if not k.startswith("early_stopping")}
+    run.entries["result_query_count"] = queries
+    assert list(without_agreement(judge(run.facts()))) == failures
+
+
+JUST_ENOUGH = {
+    "result_query_count": (64, ("Server", "Interactive", "SingleStream")),
+    "effective_min_duration_ms": (600_000, ("Server", "Offline")),
+    "effective_samples_per_query": (13_368, ("Offline",)),
+    "effective_performance_sample_count": (13_368, ("Server", "Offline")),
+}
+
+
+@pytest.mark.parametrize("key", JUST_ENOUGH)
+def test_just_enough_is_enough(key: Any) -> None:
+    value, scenarios = JUST_ENOUGH[key]
+    for where in every_scenario():
+        if where[0].samples == 13_368 and where[1].name in scenarios:
+            run = MadeRun(*where, "performance")
+            run.entries[key] = value
+            assert without_agreement(judge(run.facts())) == {}
+
 
 JUST_NOT_BOUND = remote_run(0.899, 1.0, 1.0)
 
@@ -24,7 +73,7 @@ def facts_of(scenario: str, remote: RemoteRun | None, mode: Mode = "performance"
 
 
 def client_bound(scenario: str, remote: RemoteRun | None) -> Verdict:
-    (verdict,) = [v for v in judge(facts_of(scenario, remote)) if v.rule == "client_bound"]
+    verdict = verdict_on(facts_of(scenario, remote), "client_bound")
     return verdict
 
 
@@ -60,7 +109,7 @@ def test_where_queries_come_one_by_one_a_delay_fails_and_in_offline_none_does() 
     )
     assert client_bound("Offline", late).passed
     in_smoke = replace(facts_of("Server", late), smoke=True)
-    (verdict,) = [v for v in judge(in_smoke) if v.rule == "client_bound"]
+    verdict = verdict_on(in_smoke, "client_bound")
     assert verdict.status == "shortened"
 
 
@@ -105,11 +154,7 @@ def test_whether_text_is_all_that_a_server_gives_is_in_the_engines_own_words() -
 def test_a_cache_that_a_server_does_not_tell_of_is_not_judged(
     cached: int | None, status: str
 ) -> None:
-    (verdict,) = [
-        v
-        for v in judge(facts_of("Server", remote_run(cached=cached)))
-        if v.rule == "cached_prompt_tokens"
-    ]
+    verdict = verdict_on(facts_of("Server", remote_run(cached=cached)), "cached_prompt_tokens")
     assert verdict.status == status
     accuracy = judge(facts_of("Server", remote_run(cached=cached), "accuracy"))
     assert [v.status for v in accuracy if v.rule == "accuracy_generation"] == ["passed"]

@@ -1,4 +1,4 @@
-"""Scores against their reference: what they must reach, and what is said where there is none."""
+"""An accuracy run's logs, and its scores against their reference."""
 
 from __future__ import annotations
 
@@ -7,16 +7,51 @@ from typing import Any
 
 import pytest
 
-from meta_tests.made_runs import MadeRun
+from meta_tests.made_runs import MadeRun, every_scenario
 from meta_tests.tampering.rule_breaks import not_passed
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import ExpectedScore, ReferenceAccuracy, at_least, within
+from mlperf_suite.benchmarks.gpt_oss_120b import GPT_OSS_120B
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.rules import accuracy_verdict, judge
 from mlperf_suite.rules.accuracy_files import MAX_ACCURACY_LOG_BYTES
 from mlperf_suite.rules.accuracy_rules import GATES, gate_name
 from mlperf_suite.rules.registry import rule_of
 from mlperf_suite.rules.verdict import Verdict
+
+
+def test_a_damaged_accuracy_log_counts_where_it_is_not_cut() -> None:
+    for submitted, failures in ((False, ["accuracy_log_is_whole"]), (True, [])):
+        run = MadeRun(*every_scenario()[0], "accuracy", submitted=submitted)
+        run.accuracy_damage = ("not JSON",)
+        assert list(not_passed(judge(run.facts()))) == failures
+
+
+@pytest.mark.parametrize("submitted", [False, True])
+def test_a_sample_library_with_more_samples_than_accuracy_takes_is_answered_in_whole(
+    submitted: Any,
+) -> None:
+    """One library for all modes: LoadGen issues the first accuracy_sample_count_override of it."""
+    run = MadeRun(GPT_OSS_120B, GPT_OSS_120B.scenario("Offline"), "accuracy", submitted=submitted)
+    run.entries |= {
+        "qsl_reported_total_count": GPT_OSS_120B.samples,
+        "qsl_reported_performance_count": GPT_OSS_120B.samples,
+        "requested_accuracy_sample_count_override": GPT_OSS_120B.samples_of("accuracy"),
+    }
+    assert not_passed(judge(run.facts())) == {}
+    if submitted:
+        run.scores[GPT_OSS_120B.counted_as] -= 1
+    else:
+        run.answers.pop()
+    assert "accuracy_every_sample" in not_passed(judge(run.facts()))
+
+
+def test_where_loadgen_does_not_say_how_many_it_takes_it_takes_all() -> None:
+    run = MadeRun(GPT_OSS_120B, GPT_OSS_120B.scenario("Offline"), "accuracy")
+    del run.entries["effective_accuracy_sample_count"]
+    run.entries["qsl_reported_total_count"] = GPT_OSS_120B.samples
+    failures = set(not_passed(judge(run.facts())))
+    assert {"accuracy_every_sample", "accuracy_whole_dataset"} <= failures
 
 
 def gates(facts: Any) -> dict[str, Verdict]:
