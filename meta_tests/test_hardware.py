@@ -30,15 +30,13 @@ def test_every_gpu_is_told_of(monkeypatch: pytest.MonkeyPatch, count: int) -> No
     )
 
 
-def test_no_library_no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", None)
-    assert gpus() == ()
-    assert gpu_busy() is None
-
-
-@pytest.mark.parametrize("error", [NVMLError("no driver"), OSError("libnvidia-ml.so.1")])
-def test_no_driver_no_gpus(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+@pytest.mark.parametrize("error", [None, NVMLError("no driver"), OSError("libnvidia-ml.so.1")])
+def test_no_library_or_no_driver_no_gpus(
+    monkeypatch: pytest.MonkeyPatch, error: Exception | None
+) -> None:
     install(monkeypatch, gpu(0), fails_at_init=error)
+    if error is None:
+        monkeypatch.setitem(sys.modules, "pynvml", None)
     assert gpus() == ()
     assert gpu_busy() is None
 
@@ -73,20 +71,16 @@ def test_a_driver_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch
         answers.set()
 
 
-@pytest.mark.parametrize(("shares", "busy"), [((0, 0), False), ((0, 1), True), ((), None)])
-def test_one_gpu_that_computes_is_enough(
-    monkeypatch: pytest.MonkeyPatch, shares: tuple[int, ...], busy: bool | None
+@pytest.mark.parametrize(
+    ("shares", "busy"),
+    [((0, 0), False), ((0, 1), True), ((), None), ((0, NVMLError("Not Supported")), None)],
+)
+def test_one_gpu_that_computes_is_enough_and_one_that_does_not_tell_leaves_it_unknown(
+    monkeypatch: pytest.MonkeyPatch, shares: tuple[int | NVMLError, ...], busy: bool | None
 ) -> None:
-    devices = [
-        gpu(i, UtilizationRates=SimpleNamespace(gpu=share)) for i, share in enumerate(shares)
-    ]
-    install(monkeypatch, *devices)
+    rates = [s if isinstance(s, NVMLError) else SimpleNamespace(gpu=s) for s in shares]
+    install(monkeypatch, *(gpu(i, UtilizationRates=rate) for i, rate in enumerate(rates)))
     assert gpu_busy() is busy
-
-
-def test_work_that_a_driver_does_not_tell_of_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    install(monkeypatch, gpu(0), gpu(1, UtilizationRates=NVMLError("Not Supported")))
-    assert gpu_busy() is None
 
 
 _CPUINFO = "processor\t: 0\nmodel name\t: a CPU\nflags\t\t: fpu sse4_1 avx2 {}\n\n"

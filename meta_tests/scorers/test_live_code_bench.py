@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlperf_suite.datasets.samples import Sample
+from meta_tests.scorers.answers import answer
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.scorers.code_grading import CodeGrades
 from mlperf_suite.scorers.live_code_bench import (
@@ -33,7 +33,6 @@ from mlperf_suite.scorers.live_code_bench import (
 )
 from mlperf_suite.scorers.python_program import _plain
 from mlperf_suite.scorers.sandbox.box import NoSandbox, Sandbox
-from mlperf_suite.scorers.scorer import Answer
 
 # --- The problems ---------------------------------------------------------------------------------
 
@@ -319,17 +318,13 @@ def test_a_program_that_does_not_let_itself_be_interrupted(sandbox: Sandbox) -> 
     assert not passes(sandbox, code, SUM, 1)
 
 
-def answer(question_id: str, text: str) -> Answer:
-    return Answer(Sample("", question_id, kind="livecodebench"), (), text)
-
-
 def test_answers_are_graded_in_their_order(sandbox: Sandbox, problems: Path) -> None:
     right = STDIN["right"][0]
     answers = [
-        answer("sum", ""),
-        answer("sum", right),
-        answer("add", right),
-        answer("add", "def addUp(a, b): return a + b"),
+        answer("", "sum"),
+        answer(right, "sum"),
+        answer(right, "add"),
+        answer("def addUp(a, b): return a + b", "add"),
     ]
     assert LiveCodeBench(problems, test_s=5)(answers) == CodeGrades((False, True, False, True))
 
@@ -341,7 +336,7 @@ def unused_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("unused_sandbox")
 def test_without_problems_nothing_is_judged(tmp_path: Path) -> None:
-    answers = [answer("sum", "x")]
+    answers = [answer("x", "sum")]
     no_file = LiveCodeBench(None)(answers)
     assert no_file == CodeGrades((None,), "no LiveCodeBench problems: no file was named")
     absent = LiveCodeBench(tmp_path / "absent.jsonl")(answers)
@@ -354,7 +349,7 @@ def test_without_problems_nothing_is_judged(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("unused_sandbox")
 def test_a_release_that_lacks_a_problem_is_not_judged(problems: Path) -> None:
-    grades = LiveCodeBench(problems)([answer("sum", "x"), answer("other", "x")])
+    grades = LiveCodeBench(problems)([answer("x", "sum"), answer("x", "other")])
     assert grades.passed == (None, None)
     assert grades.not_judged.endswith("lacks 1 of those asked (other ...)")
 
@@ -362,13 +357,13 @@ def test_a_release_that_lacks_a_problem_is_not_judged(problems: Path) -> None:
 @pytest.mark.usefixtures("unused_sandbox")
 def test_a_problem_that_cannot_be_read_is_not_judged(tmp_path: Path) -> None:
     (tmp_path / "test.jsonl").write_text(row("sum", [], "?") + "\n")
-    grades = LiveCodeBench(tmp_path)([answer("sum", "x")])
+    grades = LiveCodeBench(tmp_path)([answer("x", "sum")])
     assert grades.passed == (None,)
     assert "problem sum" in grades.not_judged
 
 
 def test_without_a_sandbox_nothing_is_run(problems: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Sandbox, "find", lambda: NoSandbox("forbidden"))
-    assert LiveCodeBench(problems)([answer("sum", "x")]) == CodeGrades(
+    assert LiveCodeBench(problems)([answer("x", "sum")]) == CodeGrades(
         (None,), "no sandbox: forbidden"
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from mlperf_suite.datasets.samples import Sample
+from meta_tests.scorers.answers import answer as answer_of
 from mlperf_suite.scorers.code_grading import CodeGrades
 from mlperf_suite.scorers.mbxp import (
     LANGUAGES,
@@ -40,8 +40,7 @@ RIGHT = {
 
 
 def answer(language: str, text: str) -> Answer:
-    sample = Sample("the prompt", TESTS.get(language, ""), kind="MBXP", id=f"{language}_add")
-    return Answer(sample, (), text)
+    return answer_of(text, TESTS.get(language, ""), "MBXP", f"{language}_add")
 
 
 def python(*body: str) -> Answer:
@@ -58,9 +57,9 @@ def test_a_python_program_loses_its_indent_and_calls_its_check() -> None:
 
 
 def test_an_entry_point_may_have_underscores() -> None:
-    sample = Sample("", "T", id="python_add_two")
-    assert program_of(Answer(sample, (), "")).endswith("\ncheck(add_two)")
-    assert language_of(sample) == "python"
+    add_two = answer_of("", "T", id_="python_add_two")
+    assert program_of(add_two).endswith("\ncheck(add_two)")
+    assert language_of(add_two.sample) == "python"
 
 
 def test_a_block_that_begins_the_answer_leaves_no_program() -> None:

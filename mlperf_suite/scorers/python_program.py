@@ -41,16 +41,12 @@ from unittest.mock import mock_open, patch
 
 RECURSION_LIMIT = 50_000
 INTEGER_DIGITS = 50_000
-_STAR_IMPORTS = (
-    *("string", "re", "datetime", "collections", "heapq", "bisect", "copy", "math", "random"),
-    *("statistics", "itertools", "functools", "operator", "io", "sys", "json", "builtins"),
-    "typing",
-)
-"""In this order, since later names hide earlier ones."""
 _IMPORTS = (
     *("string", "re", "datetime", "collections", "heapq", "bisect", "copy", "math", "random"),
     *("statistics", "itertools", "functools", "operator", "io", "sys", "json"),
 )
+_STAR_IMPORTS = (*_IMPORTS, "builtins", "typing")
+"""In this order, since later names hide earlier ones."""
 _PREAMBLE = "\n".join(
     [
         *(f"from {name} import *" for name in _STAR_IMPORTS),

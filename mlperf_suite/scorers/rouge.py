@@ -85,13 +85,11 @@ def score_rouge(
     predictions: Sequence[str],
     references: Sequence[str],
     processes: int | None = None,
-    names: Sequence[str] = ROUGE_NAMES,
 ) -> Scores:
     """Score each prediction against the reference at the same index.
 
-    `processes`: how many score at once; by default as many cores as the texts keep busy. `names`:
-    which of ROUGE_NAMES. Raises ValueError if the two differ in length or are empty or a name is
-    unknown, LookupError if NLTK has no punkt.
+    `processes`: how many score at once; by default as many cores as the texts keep busy. Raises
+    ValueError if the two differ in length or are empty, LookupError if NLTK has no punkt.
     """
     if len(predictions) != len(references) or not predictions:
         raise ValueError(f"{len(predictions)} predictions for {len(references)} references")
@@ -100,8 +98,7 @@ def score_rouge(
         characters = sum(map(len, predictions)) + sum(map(len, references))
         worth = 1 + characters // _CHARACTERS_PER_PROCESS
         processes = min(len(os.sched_getaffinity(0)), worth)
-    score_chunk = functools.partial(score_pairs, names=names)
-    return mean_scores(in_processes(score_chunk, pairs, processes), names)
+    return mean_scores(in_processes(score_pairs, pairs, processes))
 
 
 def in_processes(
@@ -120,19 +117,18 @@ def in_processes(
     return [row for part in scored for row in part]
 
 
-def mean_scores(rows: Sequence[PairScore], names: Sequence[str] = ROUGE_NAMES) -> Scores:
-    """The scores of a data set from those of its pairs. `names`: of their measures, in their
-    order."""
+def mean_scores(rows: Sequence[PairScore]) -> Scores:
+    """The scores of a data set from those of its pairs, which have all measures."""
     import numpy as np
 
     measures = np.array([row.measures for row in rows])
     means = tuple(
         Score(name, round(float(np.mean(measures[:, column])) * 100, 4), "%")
-        for column, name in enumerate(names)
+        for column, name in enumerate(ROUGE_NAMES)
     )
     per_answer = {
         name: tuple(round(float(value) * 100, 4) for value in measures[:, column])
-        for column, name in enumerate(names)
+        for column, name in enumerate(ROUGE_NAMES)
     }
     characters = sum(row.characters for row in rows)
     lengths = Score(GEN_LEN, characters, "characters"), Score(GEN_NUM, len(rows), "answers")
@@ -185,11 +181,6 @@ def score_pairs(
         measures = _measures(_Words(sides[0]), _Words(sides[1]), names)
         rows.append(PairScore(measures, characters))
     return rows
-
-
-def rouge_l(prediction: str, reference: str) -> float:
-    """The F-measure of rougeL alone (0 to 1), without splitting texts into sentences."""
-    return _measures(_Words([prediction]), _Words([reference]), ("rougeL",))[0]
 
 
 _WORD = re.compile("[a-z0-9]+")
