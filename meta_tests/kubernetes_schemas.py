@@ -17,10 +17,7 @@ from jsonschema import Draft202012Validator
 
 OPENAPI = "swagger.json"
 """https://github.com/kubernetes/kubernetes, api/openapi-spec/swagger.json"""
-DEFINITIONS = {
-    "RayCluster": "ray.io_rayclusters.yaml",
-    "JobSet": "jobset.x-k8s.io_jobsets.yaml",
-}
+DEFINITIONS = {"RayCluster": "ray.io_rayclusters.yaml", "JobSet": "jobset.x-k8s.io_jobsets.yaml"}
 """https://github.com/ray-project/kuberay, ray-operator/config/crd/bases, and
 https://github.com/kubernetes-sigs/jobset, config/components/crd/bases."""
 OWN = {

@@ -236,10 +236,7 @@ def test_the_driver_starts_after_the_servers_and_ends_the_set() -> None:
     spec = manifest["spec"]
     server, driver = spec["replicatedJobs"]
     assert driver["dependsOn"] == [{"name": server["name"], "status": "Ready"}]
-    assert spec["successPolicy"] == {
-        "operator": "All",
-        "targetReplicatedJobs": [driver["name"]],
-    }
+    assert spec["successPolicy"] == {"operator": "All", "targetReplicatedJobs": [driver["name"]]}
     (serving,) = [pod["spec"]["containers"][0] for pod in pods(server)]
     (suite,) = [pod["spec"]["containers"][0] for pod in pods(driver)]
     (port,) = [item["containerPort"] for item in serving["ports"]]
@@ -259,8 +256,7 @@ def test_the_driver_starts_after_the_servers_and_ends_the_set() -> None:
 
 
 needs_schemas = pytest.mark.skipif(
-    not SCHEMAS,
-    reason="MLPERF_KUBERNETES_SCHEMAS names no folder of schemas (docs/kubernetes.md)",
+    not SCHEMAS, reason="MLPERF_KUBERNETES_SCHEMAS names no folder of schemas (docs/kubernetes.md)"
 )
 
 

@@ -71,8 +71,7 @@ def endpoint_options(file: Path, *, in_file: bool) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("end", "in_file"),
-    [("good", False), ("good", True), ("load_error", True), ("crash", False)],
+    ("end", "in_file"), [("good", False), ("good", True), ("load_error", True), ("crash", False)]
 )
 def test_what_an_endpoint_is_told_in_confidence_is_nowhere(
     tmp_path: Path, end: str, in_file: bool

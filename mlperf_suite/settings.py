@@ -31,12 +31,7 @@ from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
 from mlperf_suite.datasets.mmlu_questions import HUB_REPOSITORY, STANDARD_SHOTS
 from mlperf_suite.energy.energy_figures import Price
-from mlperf_suite.engines.endpoint.config import (
-    SERVER_KINDS,
-    ServerKind,
-    Target,
-    parse_endpoint,
-)
+from mlperf_suite.engines.endpoint.config import SERVER_KINDS, ServerKind, Target, parse_endpoint
 from mlperf_suite.engines.endpoint.config import SILENCE_S as ENDPOINT_SILENCE_S
 from mlperf_suite.engines.protocol import PROFILERS, SILENCE_S, Profiler
 from mlperf_suite.engines.replicas.placement import NodeShare, nodes_text, parse_nodes
@@ -59,10 +54,7 @@ TOKEN_VARIABLES = ("HF_TOKEN", "HUGGINGFACE_HUB_TOKEN")
 _Details = ParamSpec("_Details")
 _OPTION = "option"
 """The metadata key that holds a field's option."""
-_OF_A_MODEL = (
-    ("config.json",),
-    ("tokenizer.json", "tokenizer.model", "tokenizer_config.json"),
-)
+_OF_A_MODEL = (("config.json",), ("tokenizer.json", "tokenizer.model", "tokenizer_config.json"))
 """A model folder has one file of each group."""
 _GATED_OWNERS = ("meta-llama/",)
 _KEY_VARIABLE = "API_KEY"

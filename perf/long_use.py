@@ -105,10 +105,7 @@ def many_runs(runs: int, engine: str) -> list[str]:
         load = _stand_in
     else:
         options |= {"total_sample_count": "4", "max_new_tokens": "16"}
-    with (
-        tempfile.TemporaryDirectory() as results,
-        mock.patch.dict(SMOKE, short),
-    ):
+    with tempfile.TemporaryDirectory() as results, mock.patch.dict(SMOKE, short):
         _session(key, load, results, lambda: holdings.append(held_now()), **options)
     first, last = holdings[0], holdings[-1]
     grown = [f"process {holding.name}" for pid, holding in last.items() if pid not in first]

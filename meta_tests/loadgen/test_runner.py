@@ -20,8 +20,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mlperf_suite.assets import PROJECT_ROOT
+from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS, runnable
-from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.benchmarks.definition import Benchmark, Generation
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.engines.protocol import (
@@ -42,13 +43,7 @@ from mlperf_suite.loadgen.load_plan import (
     Shortened,
     plan_run,
 )
-from mlperf_suite.loadgen.runner import (
-    LoadRun,
-    Progress,
-    abandoned,
-    check_round,
-    run_loadgen,
-)
+from mlperf_suite.loadgen.runner import LoadRun, Progress, abandoned, check_round, run_loadgen
 from mlperf_suite.loadgen.sut import Requests, Sut
 
 SAMPLES = 20
@@ -69,20 +64,33 @@ def shipped_round() -> Round:
     raise AssertionError("the installed LoadGen is of no round that is known")
 
 
-def a_plan(
-    scenario: str = "Offline", mode: str = "accuracy", shortened: Shortened = SHORT
+def plan_of(
+    benchmark: Benchmark,
+    scenario: str = "Offline",
+    mode: str = "accuracy",
+    samples: int = SAMPLES,
+    shortened: Shortened | None = SHORT,
+    *,
+    target_qps: float = 200.0,
+    latency_ms: float = 2.0,
 ) -> LoadPlan:
-    benchmark = LLAMA3_1_8B_EDGE if scenario == "SingleStream" else LLAMA3_1_8B
     return plan_run(
         benchmark,
         benchmark.scenario(scenario),
         mode,  # type: ignore[arg-type]
         shipped_round(),
-        SAMPLES,
-        target_qps=200.0,
-        expected_latency_ms=2.0,
+        samples,
+        target_qps=target_qps,
+        expected_latency_ms=latency_ms,
         shortened=shortened,
     )
+
+
+def a_plan(
+    scenario: str = "Offline", mode: str = "accuracy", shortened: Shortened = SHORT
+) -> LoadPlan:
+    benchmark = LLAMA3_1_8B_EDGE if scenario == "SingleStream" else LLAMA3_1_8B
+    return plan_of(benchmark, scenario, mode, shortened=shortened)
 
 
 def answer(prompt: Sequence[int]) -> list[int]:
@@ -141,17 +149,7 @@ def every_run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LoadRun]:
     engine, folder = stand_in(), tmp_path_factory.mktemp("runs")
     runs = {}
     for name, (benchmark, scenario, mode) in _RUNS.items():
-        plan = plan_run(
-            benchmark,
-            scenario,
-            mode,  # type: ignore[arg-type]
-            shipped_round(),
-            SAMPLES,
-            target_qps=200.0,
-            expected_latency_ms=2.0,
-            shortened=SHORT,
-        )
-        runs[name] = run(plan, engine, folder / name)
+        runs[name] = run(plan_of(benchmark, scenario.name, mode), engine, folder / name)
     engine.close()
     return runs
 
@@ -167,13 +165,7 @@ def test_every_run_of_one_process_has_the_official_settings(
     assert detail["requested_use_token_latencies"] is True
     assert detail["effective_sample_concatenate_permutation"] is True
     assert detail["effective_scenario"] == scenario.loadgen_scenario
-    assert (
-        detail["effective_test_mode"]
-        == {
-            "accuracy": "AccuracyOnly",
-            "performance": "PerformanceOnly",
-        }[mode]
-    )
+    assert detail["effective_test_mode"] == f"{mode.title()}Only"
     assert detail["effective_min_duration_ms"] == SHORT.min_duration_ms
     assert detail["effective_performance_sample_count"] == SAMPLES
     assert (detail.errors, detail.damage) == ((), ())
@@ -224,15 +216,8 @@ def test_offline_performance_counts_tokens(every_run: dict[str, LoadRun]) -> Non
 @pytest.mark.parametrize("name", _RUNS)
 def test_user_conf_has_a_space_on_each_side_of_every_equals_sign(name: str) -> None:
     benchmark, scenario, mode = _RUNS[name]
-    plan = plan_run(
-        benchmark,
-        scenario,
-        mode,  # type: ignore[arg-type]
-        shipped_round(),
-        SAMPLES,
-        target_qps=2.5,
-        expected_latency_ms=7.0,
-        shortened=SMOKE[scenario.loadgen_scenario],
+    plan = plan_of(
+        benchmark, scenario.name, mode, shortened=SMOKE[scenario.loadgen_scenario], target_qps=2.5
     )
     key = rf"{re.escape(scenario.loadgen_model)}\.{scenario.loadgen_scenario}\.[a-z_]+"
     lines = plan.user_conf_text().splitlines()
@@ -243,15 +228,7 @@ def test_user_conf_has_a_space_on_each_side_of_every_equals_sign(name: str) -> N
 @pytest.mark.parametrize("name", _RUNS)
 def test_an_official_plan_sets_the_target_rate_only(name: str) -> None:
     benchmark, scenario, mode = _RUNS[name]
-    plan = plan_run(
-        benchmark,
-        scenario,
-        mode,  # type: ignore[arg-type]
-        shipped_round(),
-        benchmark.samples_of(mode),
-        target_qps=2.5,
-        expected_latency_ms=7.0,
-    )
+    plan = plan_of(benchmark, scenario.name, mode, benchmark.samples_of(mode), None)
     target = "target_latency" if scenario.name == "SingleStream" else "target_qps"
     # The accuracy data of gpt-oss-120b has another size than LoadGen's performance samples.
     sizes = {PERFORMANCE_SAMPLES_KEY} if benchmark.samples_of(mode) != benchmark.samples else set()
@@ -261,18 +238,12 @@ def test_an_official_plan_sets_the_target_rate_only(name: str) -> None:
     assert plan.log_values["effective_performance_sample_count"] == benchmark.samples_of(mode)
 
 
-@pytest.mark.parametrize(("name", "mode"), [("Offline", "performance"), ("Offline", "test09")])
-def test_what_mlperf_conf_leaves_out_is_set_for_performance_alone(name: str, mode: str) -> None:
+@pytest.mark.parametrize(("mode", "least"), [("performance", 6_396), ("test09", None)])
+def test_what_mlperf_conf_leaves_out_is_set_for_performance_alone(
+    mode: Mode, least: int | None
+) -> None:
     benchmark = BENCHMARKS["gpt-oss-120b"]
-    plan = plan_run(
-        benchmark,
-        benchmark.scenario(name),
-        mode,  # type: ignore[arg-type]
-        shipped_round(),
-        benchmark.samples_of(mode),
-        target_qps=2.5,
-    )
-    least = {"performance": 6_396, "test09": None}[mode]
+    plan = plan_of(benchmark, "Offline", mode, benchmark.samples_of(mode), None)
     assert plan.user_conf.get("min_query_count") == least
     assert plan.log_values["requested_min_query_count"] == 6_396
 
@@ -282,17 +253,9 @@ def test_what_mlperf_conf_leaves_out_is_set_for_performance_alone(name: str, mod
 )
 @given(qps=st.floats(1e-3, 1e6), latency_ms=st.floats(1e-2, 1e4), stream=st.booleans())
 def test_any_target_takes(tmp_path: Path, qps: float, latency_ms: float, stream: bool) -> None:
-    benchmark = LLAMA3_1_8B_EDGE
-    scenario = benchmark.scenario("SingleStream" if stream else "Offline")
-    plan = plan_run(
-        benchmark,
-        scenario,
-        "accuracy",
-        shipped_round(),
-        SAMPLES,
-        target_qps=round(qps, 3),
-        expected_latency_ms=round(latency_ms, 2),
-        shortened=SHORT,
+    scenario = "SingleStream" if stream else "Offline"
+    plan = plan_of(
+        LLAMA3_1_8B_EDGE, scenario, target_qps=round(qps, 3), latency_ms=round(latency_ms, 2)
     )
     engine = stand_in(rest_s=0)
     run(plan, engine, tmp_path)
@@ -640,7 +603,7 @@ def test_an_interrupt_before_the_first_token_does_not_kill_the_process(
 _LOST = """
 import sys, threading
 from pathlib import Path
-from meta_tests.loadgen.test_runner import GENERATION, plan_run, shipped_round
+from meta_tests.loadgen.test_runner import GENERATION, plan_of
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.engines.protocol import EngineDescription
 from mlperf_suite.errors import EngineDiedError, RunError
@@ -663,10 +626,8 @@ class Lost:
     def abort(self):
         pass
 
-plan = plan_run(
-    LLAMA3_1_8B, LLAMA3_1_8B.scenario(scenario), "performance", shipped_round(), count,
-    target_qps=float(count), shortened=Shortened(1, count, latency_percent=99),
-)
+shortened = Shortened(1, count, latency_percent=99)
+plan = plan_of(LLAMA3_1_8B, scenario, "performance", count, shortened, target_qps=float(count))
 for number in range(5):
     try:
         run_loadgen(plan, Lost(), [[1]] * count, GENERATION, Path(sys.argv[1]) / str(number))
@@ -726,17 +687,10 @@ def test_the_ids_that_end_an_answer_can_be_left_out(tmp_path: Path, scenario: st
     """Mixtral: LoadGen is not given the EOS, and an answer of nothing else keeps its first."""
     prompts = [[index] for index in range(SAMPLES - 1)] + [[-100]]
     ends = {101, 128_009}
-    plan = plan_run(
-        LLAMA3_1_8B,
-        LLAMA3_1_8B.scenario(scenario),
-        "accuracy",
-        shipped_round(),
-        SAMPLES,
-        target_qps=200.0,
-        shortened=SHORT,
-    )
     engine = StandInEngine(Delays(0.001, 0.001), lambda p: [p[0] + 100, 101, 128_009, 128_009])
-    load_run = run_loadgen(plan, engine, prompts, GENERATION, tmp_path, end_ids=sorted(ends))
+    load_run = run_loadgen(
+        a_plan(scenario), engine, prompts, GENERATION, tmp_path, end_ids=sorted(ends)
+    )
     engine.close()
     logged = load_run.logs.accuracy.first_of_each()
     assert [list(logged[i].token_ids) for i in (0, 2, SAMPLES - 1)] == [[100], [102], [0]]
@@ -753,15 +707,7 @@ def test_each_sample_is_asked_with_its_own_stop(tmp_path: Path) -> None:
             listener.finished([(request.tag, [1])])
 
     stops = ["" if index % 3 else "\n```\n" for index in range(SAMPLES)]
-    plan = plan_run(
-        LLAMA3_1_8B,
-        LLAMA3_1_8B.scenario("Offline"),
-        "accuracy",
-        shipped_round(),
-        SAMPLES,
-        shortened=SHORT,
-    )
-    run_loadgen(plan, ScriptedEngine(script), PROMPTS, GENERATION, tmp_path, stops=stops)
+    run_loadgen(a_plan(), ScriptedEngine(script), PROMPTS, GENERATION, tmp_path, stops=stops)
     assert [stop_of[index] for index in range(SAMPLES)] == stops
 
 

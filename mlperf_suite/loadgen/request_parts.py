@@ -182,10 +182,7 @@ def as_reported(latencies: Doubles) -> dict[str, float]:
 
 
 def issued_by_loadgen(
-    received_s: Doubles,
-    told_s: Doubles,
-    said_s: Mapping[str, float],
-    schedule_s: Doubles | None,
+    received_s: Doubles, told_s: Doubles, said_s: Mapping[str, float], schedule_s: Doubles | None
 ) -> Doubles | None:
     """When LoadGen started to count each request's latency, in s of time.monotonic.
 
