@@ -10,9 +10,10 @@ from typing import Any
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
-from meta_tests.proof.words import WORDS
 from mlperf_suite.benchmarks.prompts import SUMMARIZE
 
+WORDS = tuple((Path(__file__).parent / "words.txt").read_text().split())
+"""The words of made-up data. No two have the same stem, so that ROUGE distinguishes them."""
 FILLER = "="
 """One token in each of these tokenizers, but not a word: filler for unscored reasoning."""
 _TRAINED_VOCABULARY = 2_000
