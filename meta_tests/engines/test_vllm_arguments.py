@@ -77,20 +77,17 @@ def test_only_scoring_and_the_user_have_a_prefix_cache(
 
 
 @pytest.mark.usefixtures("six_gpus")
-def test_auto_splits_over_the_gpus_that_the_model_can_use(config: VllmConfig) -> None:
-    choice = choose_arguments(replace(config, tensor_parallel_size=None))
-    assert choice.arguments.tensor_parallel_size == 3
-    assert choice.tensor_parallel.why.endswith("idle GPUs: 3 (3, 4, 5)")
-    assert choice.gpus == 6
-
-
-@pytest.mark.usefixtures("six_gpus")
-@pytest.mark.parametrize(("extra", "expected_value"), [({"pipeline_parallel_size": 3}, 1), ({}, 3)])
-def test_other_ways_to_split_leave_fewer_gpus(
-    config: VllmConfig, extra: dict[str, object], expected_value: int
+@pytest.mark.parametrize(
+    ("extra", "size", "idle"),
+    [({}, 3, "idle GPUs: 3 (3, 4, 5)"), ({"pipeline_parallel_size": 3}, 1, "idle GPUs: 1 (1)")],
+)
+def test_auto_splits_over_the_gpus_that_the_model_can_use_and_other_ways_leave(
+    config: VllmConfig, extra: dict[str, object], size: int, idle: str
 ) -> None:
     choice = choose_arguments(replace(config, tensor_parallel_size=None, extra=extra))
-    assert choice.tensor_parallel.value == expected_value
+    assert choice.arguments.tensor_parallel_size == choice.tensor_parallel.value == size
+    assert choice.tensor_parallel.why.endswith(idle)
+    assert choice.gpus == 6
 
 
 @pytest.mark.usefixtures("six_gpus")
@@ -250,31 +247,21 @@ def can_split(gpus: int, heads: int, kv_heads: int) -> bool:
     return per_gpu > 0 and rest == kv == 0
 
 
-@given(gpus=st.integers(0, 16), model=MODELS)
-def test_auto_takes_the_most_that_the_model_can_be_split_over(
-    gpus: int, model: tuple[int, int]
-) -> None:
-    choice = choose_tensor_parallel(gpus, *model, request=None)
-    assert can_split(choice.value, *model)
-    assert not any(can_split(n, *model) for n in range(choice.value + 1, gpus + 1))
-
-
 @given(gpus=st.integers(0, 16), model=MODELS, request=st.none() | st.integers(1, 16))
-def test_an_idle_gpu_is_never_kept_quiet(
+def test_what_was_asked_is_kept_or_the_most_taken_and_every_idle_gpu_is_named(
     gpus: int, model: tuple[int, int], request: int | None
 ) -> None:
     choice = choose_tensor_parallel(gpus, *model, request=request)
+    if request is None:
+        assert can_split(choice.value, *model)
+        assert not any(can_split(n, *model) for n in range(choice.value + 1, gpus + 1))
+    else:
+        assert choice.value == request
+        assert choice.why.startswith("as asked")
     idle = max(0, gpus - choice.value)
     assert (f"idle GPUs: {idle} (" in choice.why) == bool(idle)
     if idle:
         assert choice.why.endswith(f"({', '.join(map(str, range(choice.value, gpus)))})")
-
-
-@given(gpus=st.integers(0, 16), model=MODELS, request=st.integers(1, 16))
-def test_what_was_asked_is_kept(gpus: int, model: tuple[int, int], request: int) -> None:
-    choice = choose_tensor_parallel(gpus, *model, request=request)
-    assert choice.value == request
-    assert choice.why.startswith("as asked")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -141,9 +142,10 @@ def choose_arguments(config: VllmConfig) -> ChosenArguments:
         kv_heads = model.get_total_num_kv_heads()
         if not fits_context and config.context_needed is not None:
             present["max_model_len"] = min(model.max_model_len, config.context_needed)
-    tensor_parallel = choose_tensor_parallel(
-        gpus // _gpus_per_rank(config), heads, kv_heads, tensor_parallel_size
-    )
+    # Pipeline and data parallelism need several sets of tensor-parallel GPUs.
+    ranks = [config.extra.get(f"{way}_parallel_size", 1) for way in ("pipeline", "data")]
+    gpus_per_set = gpus // math.prod(max(1, int(str(count))) for count in ranks)
+    tensor_parallel = choose_tensor_parallel(gpus_per_set, heads, kv_heads, tensor_parallel_size)
     present["tensor_parallel_size"] = tensor_parallel.value
     arguments_of_vllm = AsyncEngineArgs(**present)
     return ChosenArguments(arguments_of_vllm, precision, tensor_parallel, gpus, config.profiler)
@@ -170,14 +172,6 @@ def _profiler_config(config: VllmConfig, on_cpu: bool) -> Any:
     )
 
 
-def _gpus_per_rank(config: VllmConfig) -> int:
-    """How many sets of tensor-parallel GPUs pipeline and data parallelism need."""
-    ranks = 1
-    for name in ("pipeline_parallel_size", "data_parallel_size"):
-        ranks *= max(1, int(str(config.extra.get(name, 1))))
-    return ranks
-
-
 def settings_of(config: VllmConfig) -> dict[str, object]:
     """What vLLM chooses for a configuration, as in the description of a loaded engine.
 
@@ -187,6 +181,7 @@ def settings_of(config: VllmConfig) -> dict[str, object]:
 
 
 def engine_settings(config: Any) -> dict[str, object]:
+    speculation = getattr(config, "speculative_config", None)
     return {
         "dtype": str(config.model_config.dtype).removeprefix("torch."),
         "enable_prefix_caching": bool(config.cache_config.enable_prefix_caching),
@@ -194,14 +189,11 @@ def engine_settings(config: Any) -> dict[str, object]:
         "kv_cache_dtype": str(config.cache_config.cache_dtype),
         "max_num_seqs": config.scheduler_config.max_num_seqs,
         "max_num_batched_tokens": config.scheduler_config.max_num_batched_tokens,
-        "speculative": _speculation(config),
+        # What proposes tokens ahead of the model, in vLLM's terms; None if nothing does.
+        "speculative": (
+            None if speculation is None else str(getattr(speculation, "method", "") or "on")
+        ),
     }
-
-
-def _speculation(config: Any) -> str | None:
-    """What proposes tokens ahead of the model, in vLLM's terms; None if nothing does."""
-    speculative = getattr(config, "speculative_config", None)
-    return None if speculative is None else str(getattr(speculative, "method", "") or "on")
 
 
 def usage_context() -> Any:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -29,22 +29,13 @@ def nodes() -> Iterator[LocalNodes]:
         yield cluster
 
 
-class joining:  # noqa: N801 - used as a function
+@contextmanager
+def joining(nodes: LocalNodes) -> Iterator[None]:
     """This process with the environment of whoever joins the cluster."""
-
-    def __init__(self, nodes: LocalNodes) -> None:
-        self._variables = nodes.variables
-
-    def __enter__(self) -> None:
-        self._before = {name: os.environ.get(name) for name in self._variables}
-        os.environ.update(self._variables)
-
-    def __exit__(self, *error: object) -> None:
-        for name, value in self._before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in nodes.variables.items():
+            patched.setenv(name, value)
+        yield
 
 
 def replica_processes(nodes: LocalNodes, *names: str) -> list[psutil.Process]:

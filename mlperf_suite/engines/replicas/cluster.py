@@ -104,28 +104,26 @@ class Cluster:
         variables = {name: value for name, value in settings.items() if name not in os.environ}
         os.environ |= variables
         cluster = cls(folder, tuple(variables))
-        try:
+        with contextlib.ExitStack() as failure:
+            failure.callback(cluster.close)
             ray = _import_ray()
-            with handlers_kept():
-                ray.init(
-                    address="local",
-                    num_cpus=cpus or len(os.sched_getaffinity(0)),
-                    include_dashboard=False,
-                    object_store_memory=_OBJECTS,
-                    log_to_driver=False,
-                    logging_level="ERROR",
-                    _node_ip_address="127.0.0.1",
-                    _temp_dir=str(folder),
-                )
-        except EngineError:
-            cluster.close()
-            raise
-        except Exception as error:
-            cluster.close()
-            raise EngineError(f"--replicas: Ray does not start here: {one_line(error)}") from error
-        except BaseException:
-            cluster.close()
-            raise
+            try:
+                with handlers_kept():
+                    ray.init(
+                        address="local",
+                        num_cpus=cpus or len(os.sched_getaffinity(0)),
+                        include_dashboard=False,
+                        object_store_memory=_OBJECTS,
+                        log_to_driver=False,
+                        logging_level="ERROR",
+                        _node_ip_address="127.0.0.1",
+                        _temp_dir=str(folder),
+                    )
+            except Exception as error:
+                raise EngineError(
+                    f"--replicas: Ray does not start here: {one_line(error)}"
+                ) from error
+            failure.pop_all()
         _quiet()
         return cluster
 
