@@ -251,19 +251,18 @@ def test_accuracy_is_taken_from_the_same_benchmark_and_scenario(
     assert status() == "passed"
 
 
+def write_summary(folder: Path, scenario: str) -> None:
+    """That of a smoke result of this suite."""
+    meta = {"benchmark": "llama3.1-8b", "scenario": scenario, "profile": "smoke", "round": "v6.1"}
+    meta |= {"model": EMBEDDED.model, "dataset": EMBEDDED.dataset}
+    (folder / "summary.json").write_text(json.dumps({"meta": meta}))
+
+
 def test_a_smoke_result_of_this_suite_is_judged_as_smoke(tmp_path: Path) -> None:
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "performance", V6_1)
     run.entries["effective_min_duration_ms"] = 10_000
     write_run(tmp_path / "Performance", run)
-    meta = {
-        "benchmark": "llama3.1-8b",
-        "scenario": "Offline",
-        "profile": "smoke",
-        "round": "v6.1",
-        "model": EMBEDDED.model,
-        "dataset": EMBEDDED.dataset,
-    }
-    (tmp_path / "summary.json").write_text(json.dumps({"meta": meta}))
+    write_summary(tmp_path, "Offline")
     (judged,) = judge_folder(tmp_path)
     assert beside_agreement(judged) == []
     assert [v.rule for v in judged.verdicts if v.status == "shortened"] == ["min_duration"]
@@ -285,15 +284,7 @@ def write_own_result(root: Path) -> Path:
     scores = {score.name: score.value for score in EMBEDDED.reference.scores}
     scores["gen_num"] = EMBEDDED.reference.answers
     (folder / f"Accuracy/{EMBEDDED.scorer.name}.json").write_text(json.dumps(scores))
-    meta = {
-        "benchmark": "llama3.1-8b",
-        "scenario": "Server",
-        "profile": "smoke",
-        "round": "v6.1",
-        "model": EMBEDDED.model,
-        "dataset": EMBEDDED.dataset,
-    }
-    (folder / "summary.json").write_text(json.dumps({"meta": meta}))
+    write_summary(folder, "Server")
     return folder
 
 

@@ -172,16 +172,6 @@ def later(seconds: float) -> New:
     return new
 
 
-def lines(scenario: str, change_lines: Callable[[list[Entry]], list[Entry]]) -> Change:
-    """Change the lines of a performance run's detail log."""
-
-    def change(home: Home) -> None:
-        with DetailFile(_folder(home, scenario, _RUN)) as log:
-            log.entries = change_lines(log.entries)
-
-    return change
-
-
 def answers(
     scenario: str, change_rows: Callable[[list[Row]], list[Row]], audit: str = "TEST06"
 ) -> Change:
@@ -228,31 +218,15 @@ def _other_order(samples: list[int]) -> list[int]:
     return random.Random(7).sample(samples, len(samples))
 
 
-def _one_sample(samples: list[int]) -> list[int]:
-    return [samples[0]] * len(samples)
-
-
 def _part_again(samples: list[int]) -> list[int]:
     """The first tenth of the samples, ten times."""
     part = samples[: len(samples) // 10 + 1]
     return (part * 10)[: len(samples)]
 
 
-def _first_answer_again(rows: list[Row]) -> list[Row]:
-    return [rows[0] | {"seq_id": row["seq_id"]} for row in rows]
-
-
 def _other_samples(rows: list[Row]) -> list[Row]:
     """Answers of other, chosen samples, under the same numbers in the run."""
     return [row | {"qsl_idx": (row["qsl_idx"] + 1000) % 24576} for row in rows]
-
-
-def _short_answers(rows: list[Row]) -> list[Row]:
-    return [row | {"data": row["data"][:80], "token_count": 10} for row in rows]
-
-
-def _with_first_tokens(rows: list[Row]) -> list[Row]:
-    return [row | {"token_data": row["data"][:8]} for row in rows]
 
 
 def _spliced(home: Home) -> None:
@@ -281,15 +255,15 @@ def _second_system(home: Home) -> None:
     (home.path / "systems" / "Larger.json").write_text(json.dumps(described), encoding="utf-8")
 
 
-def _an_error_in_passing(entries: list[Entry]) -> list[Entry]:
+def _an_error_in_passing(home: Home) -> None:
     """A LoadGen error that is not marked as an error."""
-    last = entries[-1]
-    error = last.content | {
-        "key": "error_runtime",
-        "value": "Ending early: Ran out of generated queries to issue before the minimum query "
-        "count and test duration were reached.",
-    }
-    return [*entries[:-1], Entry("", error), last]
+    with DetailFile(_folder(home, "Server", _RUN)) as log:
+        error = log.entries[-1].content | {
+            "key": "error_runtime",
+            "value": "Ending early: Ran out of generated queries to issue before the minimum query "
+            "count and test duration were reached.",
+        }
+        log.entries.insert(-1, Entry("", error))
 
 
 def _other_hash(of: str) -> New:
@@ -524,7 +498,7 @@ FORGERIES: dict[str, Tampering] = {
     ),
     "one sample over and over (Server)": _forged(
         "all samples: one was loaded, again and again",
-        detail({"loaded_qsl_set": _one_sample}),
+        detail({"loaded_qsl_set": lambda samples: [samples[0]] * len(samples)}),
         "loaded_samples",
     ),
     "a tenth of the samples, ten times (Offline)": _forged(
@@ -630,13 +604,20 @@ FORGERIES: dict[str, Tampering] = {
     ),
     # TEST06
     "TEST06: one answer a hundred times (Server)": _forged(
-        "100 answers", answers("Server", _first_answer_again), "test06_issue_order"
+        "100 answers",
+        answers("Server", lambda rows: [rows[0] | {"seq_id": row["seq_id"]} for row in rows]),
+        "test06_issue_order",
     ),
     "TEST06: answers of other samples (Server)": _forged(
         "answers that LoadGen drew", answers("Server", _other_samples), "test06_issue_order"
     ),
     "TEST06: answers of ten tokens (Server)": _forged(
-        "answers as in the run", answers("Server", _short_answers), "test06_log_agrees"
+        "answers as in the run",
+        answers(
+            "Server",
+            lambda rows: [row | {"data": row["data"][:80], "token_count": 10} for row in rows],
+        ),
+        "test06_log_agrees",
     ),
     "TEST06: no answer (Server)": _forged(
         "100 answers: the official script passes an empty log",
@@ -655,7 +636,7 @@ FORGERIES: dict[str, Tampering] = {
                 ("Offline", "TEST06", "accuracy", ACCURACY),
                 ("Server", "TEST06", "accuracy", ACCURACY),
             ),
-            answers("Server", _with_first_tokens),
+            answers("Server", lambda rows: [row | {"token_data": row["data"][:8]} for row in rows]),
         ),
         "test06_issue_order",
     ),
@@ -693,7 +674,7 @@ FORGERIES: dict[str, Tampering] = {
         "loadgen_unmodified",
     ),
     "an error of LoadGen marked as none (Server)": _forged(
-        "a run without errors", lines("Server", _an_error_in_passing), "log_lines"
+        "a run without errors", _an_error_in_passing, "log_lines"
     ),
     "two runs in one log (Server)": _forged(
         "one run",
