@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from array import array
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -15,15 +16,8 @@ from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.prompts import load_tokenizer
 from mlperf_suite.engines.endpoint.adapters import ADAPTERS
-from mlperf_suite.engines.endpoint.connection import Connection, Pool
 from mlperf_suite.engines.endpoint.exchanges import Generating, Queue, Shared, TextCodec
-from mlperf_suite.engines.messages import (
-    Failure,
-    Hello,
-    Sampling,
-    ServerAnswer,
-    ServerFirstTokens,
-)
+from mlperf_suite.engines.messages import Failure, Hello, Sampling, ServerAnswer, ServerFirstTokens
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.settings import resolve_settings
 
@@ -38,12 +32,12 @@ STREAMED = Sampling(12, 1, 0.0, 1.0, 1, 42, wants_first=True)
 WHOLE = Sampling(12, 1, 0.0, 1.0, 1, 42, wants_first=False)
 
 
-def shared_of(form: str, model: str = "m", pool: object = None) -> tuple[Shared, list[Any]]:
+def shared_of(form: str, model: str = "m") -> tuple[Shared, list[Any]]:
     """What a client's requests share, and the messages that they send to the engine."""
     hello = Hello([], form, model, None, {}, None, None, 49_152, None, 1, SILENCE_S)
     messages: list[Any] = []
     text = TextCodec(str(embedded_model_dir())) if form == "text" else None
-    return Shared(hello, ADAPTERS[form], text, [cast(Pool, pool)], messages.append), messages
+    return Shared(hello, ADAPTERS[form], text, [Mock()], messages.append), messages
 
 
 def under_way(shared: Shared, number: int, sampling: Sampling = STREAMED) -> Generating:
@@ -143,17 +137,6 @@ def test_events_that_bring_nothing_are_as_good_as_silence() -> None:
     assert "sent nothing for 25 s in the middle of an answer" in failure.why
 
 
-class OnConnection:
-    """A connection that gives a whole answer, or a stream."""
-
-    def __init__(self, *, streams: bool) -> None:
-        self.streams = streams
-        self.closed = False
-
-    def close(self) -> None:
-        self.closed = True
-
-
 @pytest.mark.parametrize(
     ("sampling", "streams"), [(STREAMED, False), (STREAMED, True), (WHOLE, False)]
 )
@@ -162,14 +145,13 @@ def test_an_answer_in_one_piece_has_no_first_token_to_time(
 ) -> None:
     shared, messages = shared_of("vllm")
     request = under_way(shared, 7, sampling)
-    connection = OnConnection(streams=streams)
-    request.connection = cast(Connection, connection)
+    request.connection = connection = Mock(streams=streams)
     request.on_event(json.dumps(piece(token_ids=[5], finish_reason="stop")).encode(), 10.0)
     request.on_end(10.0)
     if sampling.wants_first and not streams:
         (failure,) = messages
         assert isinstance(failure, Failure) and failure.unfit and "in one piece" in failure.why
-        assert connection.closed
+        connection.close.assert_called_once_with()
     else:
         assert isinstance(messages[-1], ServerAnswer)
 
@@ -259,11 +241,7 @@ def test_what_waits_is_looked_at_and_given_up() -> None:
 
 
 def test_the_waits_of_an_earlier_run_are_forgotten() -> None:
-    class NoPool:
-        def acquire(self, request: Generating) -> None:
-            """Nothing is sent."""
-
-    shared, _ = shared_of("vllm", pool=NoPool())
+    shared, _ = shared_of("vllm")
     shared.queues[0].came(0.0, 300.0)
     first, second = (Generating(shared, number, 0, b"", STREAMED) for number in range(2))
     first.start()
