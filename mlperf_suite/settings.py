@@ -832,10 +832,7 @@ def _check_prices(kwh: str | None, hour: str | None) -> None:
 
 
 def _check_engine(places: Mapping[OptionSpec, str], targets: Sequence[Target]) -> None:
-    """Raise UsageError for an option of the other kind of engine, or an endpoint given twice.
-
-    `given`: for each option that was given, where.
-    """
+    """Raise UsageError for an option of the other kind of engine, or an endpoint given twice."""
     for spec, place in places.items():
         where = place.removesuffix(" =")
         if spec.engine == "vllm" and targets:

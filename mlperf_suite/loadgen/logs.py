@@ -346,28 +346,26 @@ class RunLogs:
 
 def read_logs(folder: Path) -> RunLogs:
     """Read the logs in a folder; their content or absence never raises."""
-    texts: dict[str, str] = {}
-    files: dict[str, Path] = {}
+    contents: dict[str, Any] = {}
     sizes: dict[str, int] = {}
     problems: dict[str, str] = {}
-    accuracy = AccuracyLog(())
-    for name in (DETAIL, SUMMARY, ACCURACY):
+    for name, read in ((DETAIL, _read_text), (SUMMARY, _read_text), (ACCURACY, _read_accuracy)):
         path = folder / name
         try:
-            if name == ACCURACY:
-                accuracy = _read_accuracy(path)
-            else:
-                texts[name] = path.read_bytes().decode("utf-8", errors="replace")
-            files[name], sizes[name] = path, path.stat().st_size
+            contents[name], sizes[name] = read(path), path.stat().st_size
         except OSError as error:
             problems[name] = f"{name} cannot be read: {error.strerror}"
     return RunLogs(
         folder,
-        DetailLog({}, damage=(problems[DETAIL],))
-        if DETAIL in problems
-        else parse_detail(texts[DETAIL]),
-        texts.get(SUMMARY, ""),
-        AccuracyLog((), (problems[ACCURACY],)) if ACCURACY in problems else accuracy,
-        files,
+        parse_detail(contents[DETAIL])
+        if DETAIL in contents
+        else DetailLog({}, damage=(problems[DETAIL],)),
+        contents.get(SUMMARY, ""),
+        contents.get(ACCURACY) or AccuracyLog((), (problems[ACCURACY],)),
+        {name: folder / name for name in sizes},
         sizes,
     )
+
+
+def _read_text(path: Path) -> str:
+    return path.read_bytes().decode("utf-8", errors="replace")

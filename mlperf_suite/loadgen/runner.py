@@ -213,7 +213,7 @@ def run_loadgen(
         start_s, clocks = time.monotonic(), ClockWatch()
         thread.start()
         try:
-            _wait(end, sut, engine, on_progress or _tell_nobody, silence_s, clocks)
+            _wait(end, sut, engine, on_progress, silence_s, clocks)
         except BaseException as error:
             sut.fail(f"interrupted ({type(error).__name__})")
             raise
@@ -282,10 +282,6 @@ def _timeline(
     return timeline, span_s
 
 
-def _tell_nobody(progress: Progress) -> None:
-    """The default callback, if progress is not reported."""
-
-
 def _answering_s(sut: Sut) -> float | None:
     """The time from the first query to the last answer; None if no times were kept."""
     import numpy as np
@@ -300,7 +296,7 @@ def _wait(
     end: threading.Event,
     sut: Sut,
     engine: Engine,
-    on_progress: OnProgress,
+    on_progress: OnProgress | None,
     silence_s: float,
     clocks: ClockWatch,
 ) -> None:
@@ -309,7 +305,8 @@ def _wait(
     while not end.wait(_TICK_S) and not sut.failure_event.is_set():
         clocks.read()
         elapsed = time.monotonic() - start_s
-        on_progress(Progress(sut.samples_issued, sut.samples_done, sut.tokens_done, elapsed))
+        if on_progress is not None:
+            on_progress(Progress(sut.samples_issued, sut.samples_done, sut.tokens_done, elapsed))
         hangs = watch.hangs(sut.progress, sut.samples_waiting, "samples")
         if hangs:
             sut.fail(hangs)

@@ -341,10 +341,5 @@ def first_samples(issue: Issue, count: int, *, old: bool = False) -> tuple[int, 
     elif issue.equal:
         places = equally
     else:
-        places = each_once or list(_draws(draw, size, count, old))
+        places = each_once or [draw_below(draw, size) for _ in range(count)]
     return tuple(loaded[place] for place in places[:count])
-
-
-def _draws(draw: Iterator[int], size: int, count: int, old: bool) -> Iterator[int]:
-    draw_below = below_old if old else below
-    return (draw_below(draw, size) for _ in range(count))
