@@ -47,10 +47,7 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--work",
-        type=Path,
-        default=WORK,
-        help="where data, runs and trees go (%(default)s)",
+        "--work", type=Path, default=WORK, help="where data, runs and trees go (%(default)s)"
     )
     parser.add_argument(
         "--round",

@@ -10,11 +10,7 @@ from typing import Any
 
 import pytest
 
-from mlperf_suite.results.node_files import (
-    NodeResult,
-    file_part,
-    write_node_files,
-)
+from mlperf_suite.results.node_files import NodeResult, file_part, write_node_files
 from mlperf_suite.results.performance_figures import answered_share
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import (

@@ -193,9 +193,7 @@ def test_one_run_alone_is_no_aggregate(tmp_path: Path) -> None:
 def test_every_node_ran_the_same_scenarios(tmp_path: Path) -> None:
     offline = replace(A, scenario="Offline")
     paths = make_nodes(tmp_path, A, B, offline)
-    assert refusals(*paths) == [
-        "node node-b: scenarios Server; node node-a: Offline, Server",
-    ]
+    assert refusals(*paths) == ["node node-b: scenarios Server; node node-a: Offline, Server"]
     whole = make_nodes(tmp_path / "b", A, B, offline, replace(B, scenario="Offline"))
     assert [first.scenario for first in aggregated(*whole).scenarios] == ["Server", "Offline"]
 

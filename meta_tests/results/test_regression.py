@@ -17,11 +17,7 @@ from meta_tests.conftest import run_suite
 from meta_tests.made_lives import made_marks, made_steps, made_timeline
 from mlperf_suite.errors import UsageError
 from mlperf_suite.hardware import describe_system
-from mlperf_suite.loadgen.timeline import (
-    TOKEN_BLOCKS,
-    read_timeline,
-    write_timeline,
-)
+from mlperf_suite.loadgen.timeline import TOKEN_BLOCKS, read_timeline, write_timeline
 from mlperf_suite.results.baseline import (
     MMLU_KIND,
     answer_scores,
@@ -409,10 +405,7 @@ def test_a_score_of_a_part_of_the_answers_is_kept_at_their_places(tmp_path: Path
     (tmp_path / "Accuracy").mkdir()
     scores = {"rouge1": (None, 20.0, None, 0.0), "gsm8k": (100.0, None, 0.0, None)}
     write_answer_scores(tmp_path / "Accuracy", "mixed", scores, "data")
-    assert answer_scores(tmp_path) == (
-        "data",
-        {"rouge1": {1: 20, 3: 0}, "gsm8k": {0: 100, 2: 0}},
-    )
+    assert answer_scores(tmp_path) == ("data", {"rouge1": {1: 20, 3: 0}, "gsm8k": {0: 100, 2: 0}})
 
 
 def test_an_mmlu_run_is_compared_question_by_question(tmp_path: Path) -> None:

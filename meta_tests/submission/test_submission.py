@@ -241,10 +241,9 @@ def test_what_only_a_person_knows_is_listed_and_not_invented(tmp_path: Path, sub
 
 
 def test_the_clients_machine_is_not_described_as_the_system(tmp_path: Path, submit: Any) -> None:
-    run = write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0])
-    content = json.loads((run / "summary.json").read_text())
-    summary = {"run": {"remote": {"performance": to_json(remote_run())}}}
-    (run / "summary.json").write_text(json.dumps(content | summary))
+    part = {"run": {"remote": {"performance": to_json(remote_run())}}}
+    kind = (LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0])
+    run = write_result(tmp_path / "results", *kind, summary=lambda summary: summary.update(part))
     status, output = submit([run], "--system", "auto", division="open")
     assert status == 2 and "--system auto: the runs measured servers" in output
 
@@ -344,11 +343,8 @@ def test_the_readme_of_a_run_on_servers_says_where_they_were_and_what_they_were_
 def test_a_file_of_layout_v5_is_named_after_the_server_that_was_measured(
     tmp_path: Path, submit: Any
 ) -> None:
-    round_ = ROUNDS["v5.1"]
-    runs = [
-        write_result(tmp_path / "results", LLAMA3_1_8B, scenario, round_, config=on_servers)
-        for scenario in LLAMA3_1_8B.scenarios
-    ]
+    v5_1 = ROUNDS["v5.1"]
+    runs = write_results(tmp_path / "results", LLAMA3_1_8B, round_=v5_1, config=on_servers)
     submit(runs, round_="v5.1")
     place = tmp_path / "tree/closed/Someone/measurements/1x_Made_Up/llama3.1-8b/Server"
     assert (place / "1x_Made_Up_sglang_Server.json").is_file()
@@ -429,25 +425,18 @@ def test_runs_that_are_no_results_are_refused(tmp_path: Path, submit: Any, name:
             {"run": {"remote": {"accuracy": to_json(remote_run(departures=("3 answers cut",)))}}},
             "accuracy: 3 answers cut",
         ),
+        ({"meta": {"profiler": "torch"}}, "profiled: not a result"),
     ],
 )
-def test_what_a_server_or_its_client_spoiled_is_refused(
+def test_what_a_server_its_client_or_a_profiler_spoiled_is_refused(
     tmp_path: Path, submit: Any, part: Any, reason: Any
 ) -> None:
-    run = write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0])
-    content = json.loads((run / "summary.json").read_text())
-    (run / "summary.json").write_text(json.dumps(content | part))
-    status, output = submit([run])
+    def change(summary: dict[str, Any]) -> None:
+        summary |= part | {"meta": summary["meta"] | part.get("meta", {})}
+
+    kind = (LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0])
+    status, output = submit([write_result(tmp_path / "results", *kind, summary=change)])
     assert status == 2 and f": {reason}\n" in output
-
-
-def test_a_profiled_run_is_refused(tmp_path: Path, submit: Any) -> None:
-    run = write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0])
-    content = json.loads((run / "summary.json").read_text())
-    content["meta"]["profiler"] = "torch"
-    (run / "summary.json").write_text(json.dumps(content))
-    status, output = submit([run])
-    assert status == 2 and ": profiled: not a result\n" in output
 
 
 @pytest.mark.parametrize("status", ["failed", "running", "unheard of", None])
@@ -481,17 +470,11 @@ def test_accuracy_of_another_system_is_refused(tmp_path: Path, submit: Any, name
     assert status == 2 and f"not the same in accuracy and performance: {name} " in output
 
 
-ENGINE = {
-    "tensor_parallel_size": 8,
-    "dtype": "bfloat16",
-    "max_num_seqs": 256,
-    "load_s": 60.1,
-}
+ENGINE = {"tensor_parallel_size": 8, "dtype": "bfloat16", "max_num_seqs": 256, "load_s": 60.1}
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [("tensor_parallel_size", 4), ("dtype", "float16"), ("max_num_seqs", 64)],
+    ("name", "value"), [("tensor_parallel_size", 4), ("dtype", "float16"), ("max_num_seqs", 64)]
 )
 def test_accuracy_of_an_engine_that_chose_otherwise_is_refused(
     tmp_path: Path, submit: Any, name: Any, value: Any

@@ -18,12 +18,7 @@ from pathlib import Path
 
 from mlperf_suite.errors import UsageError
 from mlperf_suite.results.comparability import Aspect, Identity, differences, identity_of
-from mlperf_suite.results.regression import (
-    Metric,
-    compare_summaries,
-    metrics_of,
-    samples_of,
-)
+from mlperf_suite.results.regression import Metric, compare_summaries, metrics_of, samples_of
 from mlperf_suite.results.run_folder import SUMMARY_JSON, read_config, write_json
 from mlperf_suite.results.schema import (
     MMLU,
@@ -197,10 +192,7 @@ def load_baselines(paths: Iterable[Path]) -> dict[tuple[str, str], BaselineRun]:
 
 
 def write_answer_scores(
-    folder: Path,
-    scorer: str,
-    per_answer: Mapping[str, Sequence[float | None]],
-    dataset_sha256: str,
+    folder: Path, scorer: str, per_answer: Mapping[str, Sequence[float | None]], dataset_sha256: str
 ) -> None:
     """Write each answer's scores, in the scores' units and in the data's order.
 

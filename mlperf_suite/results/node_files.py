@@ -18,11 +18,7 @@ from typing import Any
 
 from mlperf_suite.results.aggregate import Aggregate, AggregateNode, ScenarioFigures
 from mlperf_suite.results.node_runs import why_no_result
-from mlperf_suite.results.performance_figures import (
-    answered_share,
-    issued_samples,
-    read_detail,
-)
+from mlperf_suite.results.performance_figures import answered_share, issued_samples, read_detail
 from mlperf_suite.results.run_folder import read_config, write_json
 from mlperf_suite.results.schema import Config, PerformanceFigures, Summary
 

@@ -22,9 +22,7 @@ _ETHERNET, _INFINIBAND = "1", "32"
 
 
 def describe_machine(
-    made_on: Mapping[str, Any],
-    root: Path = Path("/"),
-    machines: Sequence[Mapping[str, Any]] = (),
+    made_on: Mapping[str, Any], root: Path = Path("/"), machines: Sequence[Mapping[str, Any]] = ()
 ) -> dict[str, Any]:
     """Fill in the checker's fields that this machine shows; the others stay empty.
 

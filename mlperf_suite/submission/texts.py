@@ -62,10 +62,7 @@ def cut_accuracy_log(content: bytes) -> bytes:
 
 
 def verified_text(
-    audit: Audit,
-    verdicts: Sequence[Mapping[str, Any]],
-    scores: Mapping[str, float],
-    notice: str,
+    audit: Audit, verdicts: Sequence[Mapping[str, Any]], scores: Mapping[str, float], notice: str
 ) -> str:
     """The output of an audit's official script, from the run's verdicts and scores.
 
