@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_tests.conftest import ROOT
+from meta_tests.plugin.pytest_output import pytest_output
 from mlperf_suite.benchmarks.llama3_1_8b import OFFICIAL
 from mlperf_suite.plugin.options import rewrite
 from mlperf_suite.plugin.terminal_report import header_lines
@@ -42,22 +39,14 @@ def flat(options: dict[str, str]) -> list[str]:
     return [text for pair in options.items() for text in pair]
 
 
-def pytest_says(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "--plan", *arguments],
-        cwd=ROOT,
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def pytest_says(*arguments: str, code: int = 0, python_path: str = "") -> str:
+    return pytest_output("--plan", *arguments, code=code, python_path=python_path)
 
 
 def test_run_pys_command_is_taken_as_it_is() -> None:
-    result = pytest_says(*flat(RUN_PY))
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert "llama3.1-8b Offline performance" in result.stdout
-    assert "Server" not in result.stdout and "edge" not in result.stdout.partition("plan:")[2]
+    output = pytest_says(*flat(RUN_PY))
+    assert "llama3.1-8b Offline performance" in output
+    assert "Server" not in output and "edge" not in output.partition("plan:")[2]
 
 
 def test_run_pys_options_mean_what_they_meant() -> None:
@@ -74,9 +63,7 @@ def test_run_pys_options_mean_what_they_meant() -> None:
 
 
 def test_mmlu_pys_command_is_taken_with_m_mmlu() -> None:
-    result = pytest_says("-m", "mmlu", *flat(MMLU_PY))
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert "MMLU through lm-eval" in result.stdout
+    assert "MMLU through lm-eval" in pytest_says("-m", "mmlu", *flat(MMLU_PY))
 
 
 @pytest.mark.parametrize(
@@ -115,15 +102,14 @@ def test_a_0_on_the_command_line_beats_the_file(tmp_path: Path) -> None:
     (tmp_path / "says_settings.py").write_text(SAYS)
     command = ["-p", "says_settings", "--suite-config", str(file), "-m", "offline"]
     for arguments, strict in (([], True), (["--high-accuracy", "0"], False)):
-        result = pytest_says(*command, *arguments, PYTHONPATH=str(tmp_path))
-        assert f"strict: {strict}" in result.stdout, result.stdout + result.stderr
+        assert f"strict: {strict}" in pytest_says(*command, *arguments, python_path=str(tmp_path))
 
 
 def test_an_option_that_has_nothing_to_set_is_dropped_with_a_line() -> None:
     result = rewrite(["--extra-metrics", "1", "--backend", "vLLM", "-m", "offline"])
     assert result.arguments == ["-m", "offline"]
     assert [line.partition(":")[0] for line in result.notes] == ["--extra-metrics", "--backend"]
-    assert "nothing to set: --backend" in pytest_says("--backend", "vllm").stdout
+    assert "nothing to set: --backend" in pytest_says("--backend", "vllm")
 
 
 @pytest.mark.parametrize(
@@ -172,16 +158,16 @@ def test_another_projects_session_keeps_its_command_line(tmp_path: Path) -> None
     (tmp_path / "other.ini").write_text("[pytest]\naddopts = -p others_options\n")
     (tmp_path / "others_options.py").write_text(OTHER)
     command = ["-c", str(tmp_path / "other.ini"), "--co", str(tmp_path)]
-    result = pytest_says(*command, "--backend", "triton", PYTHONPATH=str(tmp_path))
-    assert "backend: triton" in result.stdout, result.stdout + result.stderr
-    assert "backend: triton" not in pytest_says("--backend", "vllm").stdout
+    output = pytest_says(*command, "--backend", "triton", code=5, python_path=str(tmp_path))
+    assert "backend: triton" in output
+    assert "backend: triton" not in pytest_says("--backend", "vllm")
 
 
 # The first lines
 
 
 def test_the_first_lines_name_the_embedded_model_and_how_to_choose_another() -> None:
-    header = pytest_says("-m", "offline").stdout.partition("collected")[0]
+    header = pytest_says("-m", "offline").partition("collected")[0]
     assert "model: embedded" in header and "--model" in header
     assert "not an MLPerf result" in header
     assert max(map(len, header_lines(resolve_settings({}, {})))) <= 80
@@ -196,5 +182,5 @@ def test_the_first_lines_name_the_model_that_was_given_and_where_it_is() -> None
 
 
 def test_tests_of_the_suite_itself_have_no_such_lines() -> None:
-    header = pytest_says("meta_tests/test_layers.py", "--co").stdout
+    header = pytest_says("meta_tests/test_layers.py", "--co")
     assert "model:" not in header.partition("collected")[0]

@@ -435,11 +435,6 @@ _USAGE_ERRORS: dict[str, tuple[list[str], list[str]]] = {
         ["--model=TMP"],
         ["--model TMP: not a model's folder: it has no config.json"],
     ),
-    "nothing to search": (["--find-peak-qps"], ["--find-peak-qps: no search is among"]),
-    "nothing to repeat": (
-        ["--repeat=5", "--mode=accuracy"],
-        ["--repeat 5: no performance run is among"],
-    ),
     "no such model": (["--model=./nowhere"], ["--model ./nowhere: no such folder"]),
     "results under a file": (
         ["--results-dir=TMP/list.json/results"],
@@ -452,10 +447,6 @@ _USAGE_ERRORS: dict[str, tuple[list[str], list[str]]] = {
     "MMLU is of no category": (
         ["--category=edge", "-m", "mmlu"],
         ["--category edge: leaves nothing to run of 'mmlu'"],
-    ),
-    "nothing left to run": (
-        ["--scenario=Server"],
-        ["--scenario Server: leaves nothing to run of 'offline and datacenter'"],
     ),
 }
 
