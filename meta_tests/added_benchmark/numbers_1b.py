@@ -93,10 +93,10 @@ NUMBERS_1B = Benchmark(
     # LoadGen's own count under the name of the model that it knows.
     13_368,
     (offline("llama3_1-8b"),),
-    (("Offline",),),
     ALL_ROUNDS,
     (2,),
     REFERENCE,
+    required=(("Offline",),),
     workload=WORKLOAD,
     smoke=WORKLOAD,
 )

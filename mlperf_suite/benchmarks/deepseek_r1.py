@@ -12,9 +12,6 @@ from pathlib import Path
 from mlperf_suite.benchmarks.audits import TEST06
 from mlperf_suite.benchmarks.definition import (
     ALL_ROUNDS,
-    OFFICIAL_DATA,
-    OFFICIAL_SOURCE,
-    OFFLINE_AND_ONLINE,
     Benchmark,
     Generation,
     ReferenceAccuracy,
@@ -36,7 +33,6 @@ _SAMPLES = 4_388
 _REFERENCE = ReferenceAccuracy(
     (at_least("exact_match", 81.3582), within("tokens_per_sample", "tokens", 3886.2274)),
     _SAMPLES,
-    OFFICIAL_SOURCE,
 )
 
 
@@ -53,7 +49,6 @@ _OFFICIAL = Workload(
         "n_routed_experts": 256,
         "vocab_size": 129280,
     },
-    dataset=OFFICIAL_DATA,
     load=from_a_file(
         "mlperf_deepseek_r1_dataset_4388_fp8_eval.parquet", mlperf_frames.DEEPSEEK_R1.load
     ),
@@ -76,7 +71,6 @@ DEEPSEEK_R1 = Benchmark(
         server("deepseek-r1", 2000, 80),
         interactive("deepseek-r1-interactive", 1500, 15, ("v6.0", "v6.1")),
     ),
-    OFFLINE_AND_ONLINE,
     ALL_ROUNDS,
     (1,),
     _REFERENCE,

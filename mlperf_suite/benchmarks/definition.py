@@ -168,7 +168,7 @@ class ReferenceAccuracy:
 
     scores: tuple[ExpectedScore, ...]
     answers: int
-    source: str
+    source: str = OFFICIAL_SOURCE
 
     def of(self, name: str) -> ExpectedScore | None:
         """The expectation for the named metric, or None if there is none."""
@@ -235,7 +235,6 @@ class Workload:
     """
 
     model: str
-    dataset: str
     load: Load
     prompt: Prompt
     generation: Generation
@@ -243,6 +242,7 @@ class Workload:
     reference: ReferenceAccuracy
     mean_tokens: float
     prompt_tokens: float
+    dataset: str = OFFICIAL_DATA
     shape: Mapping[str, object] = field(default_factory=dict)
     context: int | None = None
     select: Callable[[Samples], Samples] = lambda samples: samples
@@ -300,7 +300,6 @@ class Benchmark:
     category: Category
     samples: int
     scenarios: tuple[Scenario, ...]
-    required: tuple[tuple[str, ...], ...]
     rounds: tuple[str, ...]
     eos_token_ids: tuple[int, ...]
     reference: ReferenceAccuracy
@@ -311,6 +310,7 @@ class Benchmark:
     by_default: bool = False
     accuracy_samples: int | None = None
     counted_as: str = GEN_NUM
+    required: tuple[tuple[str, ...], ...] = OFFLINE_AND_ONLINE
     speculation: tuple[str, ...] = ()
 
     def audit(self, mode: str) -> Audit | None:

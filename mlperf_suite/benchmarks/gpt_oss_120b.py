@@ -13,9 +13,6 @@ from pathlib import Path
 from mlperf_suite.benchmarks.audits import Audit
 from mlperf_suite.benchmarks.definition import (
     COUNTED_IN_A_SENTENCE,
-    OFFICIAL_DATA,
-    OFFICIAL_SOURCE,
-    OFFLINE_AND_ONLINE,
     Benchmark,
     Generation,
     Load,
@@ -42,7 +39,6 @@ _REFERENCE = ReferenceAccuracy(
     # The checker's upper limit on tokens, 1.1 times 9,999, is a placeholder, not a measurement.
     (at_least("exact_match", 83.13),),
     _ACCURACY_SAMPLES,
-    OFFICIAL_SOURCE,
 )
 # The reference sends no seed: with one, all repeats of a question would give the same answer.
 _PERFORMANCE = Generation(max_new_tokens=10_240, temperature=1.0, top_k=0, seed=None)
@@ -77,7 +73,6 @@ _OFFICIAL = Workload(
         "num_local_experts": 128,
         "vocab_size": 201088,
     },
-    dataset=OFFICIAL_DATA,
     load=_load("perf_eval_ref.parquet", mlperf_frames.GPT_OSS_120B.load),
     prompt=PublishedTokens(),
     generation=_PERFORMANCE,
@@ -129,7 +124,6 @@ GPT_OSS_120B = Benchmark(
         server("gpt-oss-120b", 3000, 80),
         interactive("gpt-oss-120b-interactive", 2000, 15),
     ),
-    OFFLINE_AND_ONLINE,
     _ROUNDS,
     # The ids of <|return|>, <|endoftext|> and <|call|>.
     (200002, 199999, 200012),

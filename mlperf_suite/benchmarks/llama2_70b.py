@@ -8,9 +8,6 @@ from __future__ import annotations
 from mlperf_suite.benchmarks.audits import TEST06
 from mlperf_suite.benchmarks.definition import (
     ALL_ROUNDS,
-    OFFICIAL_DATA,
-    OFFICIAL_SOURCE,
-    OFFLINE_AND_ONLINE,
     UNTIL_V6_0,
     Benchmark,
     Generation,
@@ -41,7 +38,6 @@ def _llama2_70b(id_: str, rounds: tuple[str, ...], share: float) -> Benchmark:
             within("tokens_per_sample", "tokens", 294.45),
         ),
         _SAMPLES,
-        OFFICIAL_SOURCE,
     )
     workload = Workload(
         model="meta-llama/Llama-2-70b-chat-hf",
@@ -53,7 +49,6 @@ def _llama2_70b(id_: str, rounds: tuple[str, ...], share: float) -> Benchmark:
             "intermediate_size": 28672,
             "vocab_size": 32000,
         },
-        dataset=OFFICIAL_DATA,
         load=from_a_file(_FILE, mlperf_frames.LLAMA2_70B.load),
         prompt=PublishedTokens(),
         generation=Generation(max_new_tokens=1024),
@@ -72,7 +67,6 @@ def _llama2_70b(id_: str, rounds: tuple[str, ...], share: float) -> Benchmark:
             server("llama2-70b", 2000, 200),
             interactive("llama2-70b-interactive", 450, 40),
         ),
-        OFFLINE_AND_ONLINE,
         rounds,
         (2,),
         reference,

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from mlperf_suite.benchmarks.audits import TEST06
 from mlperf_suite.benchmarks.definition import (
-    OFFICIAL_DATA,
-    OFFICIAL_SOURCE,
-    OFFLINE_AND_ONLINE,
     UNTIL_V6_0,
     Benchmark,
     Generation,
@@ -36,7 +33,6 @@ _REFERENCE = ReferenceAccuracy(
         within("tokens_per_sample", "tokens", 684.68),
     ),
     _SAMPLES,
-    OFFICIAL_SOURCE,
 )
 _OFFICIAL = Workload(
     model="meta-llama/Llama-3.1-405B-Instruct",
@@ -48,7 +44,6 @@ _OFFICIAL = Workload(
         "intermediate_size": 53248,
         "vocab_size": 128256,
     },
-    dataset=OFFICIAL_DATA,
     load=from_a_file(
         "mlperf_llama3.1_405b_dataset_8313_processed_fp16_eval.parquet",
         mlperf_frames.LLAMA3_1_405B.load,
@@ -71,7 +66,6 @@ LLAMA3_1_405B = Benchmark(
         server("llama3_1-405b", 6000, 175),
         interactive("llama3_1-405b-interactive", 4500, 80),
     ),
-    OFFLINE_AND_ONLINE,
     UNTIL_V6_0,
     (128001, 128008, 128009),
     _REFERENCE,

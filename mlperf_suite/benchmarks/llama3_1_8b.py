@@ -10,8 +10,6 @@ from dataclasses import replace
 from mlperf_suite.benchmarks.audits import TEST06
 from mlperf_suite.benchmarks.definition import (
     ALL_ROUNDS,
-    OFFICIAL_SOURCE,
-    OFFLINE_AND_ONLINE,
     Benchmark,
     Generation,
     ReferenceAccuracy,
@@ -38,7 +36,6 @@ _REFERENCE = ReferenceAccuracy(
         within("gen_len", "characters", 8_167_644),
     ),
     13_368,
-    OFFICIAL_SOURCE,
 )
 _EDGE_REFERENCE = ReferenceAccuracy(
     (
@@ -49,7 +46,6 @@ _EDGE_REFERENCE = ReferenceAccuracy(
         within("gen_len", "characters", 3_051_113),
     ),
     5_000,
-    OFFICIAL_SOURCE,
 )
 OFFICIAL = Workload(
     model="meta-llama/Llama-3.1-8B-Instruct",
@@ -85,7 +81,6 @@ LLAMA3_1_8B = Benchmark(
         server("llama3_1-8b", 2000, 100),
         interactive("llama3_1-8b-interactive", 500, 30),
     ),
-    OFFLINE_AND_ONLINE,
     ALL_ROUNDS,
     _EOS,
     _REFERENCE,
@@ -100,10 +95,10 @@ LLAMA3_1_8B_EDGE = Benchmark(
     "edge",
     5_000,
     (offline("llama3_1-8b-edge"), single_stream("llama3_1-8b-edge")),
-    (("SingleStream",), ("Offline",)),
     ALL_ROUNDS,
     _EOS,
     _EDGE_REFERENCE,
+    required=(("SingleStream",), ("Offline",)),
     workload=EDGE,
     smoke=EMBEDDED,
     aliases=("llama3_1-8b-edge",),

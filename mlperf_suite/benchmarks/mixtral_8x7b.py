@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from mlperf_suite.benchmarks.audits import TEST06
 from mlperf_suite.benchmarks.definition import (
-    OFFICIAL_DATA,
-    OFFICIAL_SOURCE,
     UNTIL_V6_0,
     Benchmark,
     ExpectedScore,
@@ -38,7 +36,6 @@ _REFERENCE = ReferenceAccuracy(
         ExpectedScore("tokens_per_sample", "tokens", 144.84, 0.9, 0.9, 145.9 * 1.1),
     ),
     _SAMPLES,
-    OFFICIAL_SOURCE,
 )
 _OFFICIAL = Workload(
     model="mistralai/Mixtral-8x7B-Instruct-v0.1",
@@ -51,7 +48,6 @@ _OFFICIAL = Workload(
         "num_local_experts": 8,
         "vocab_size": 32000,
     },
-    dataset=OFFICIAL_DATA,
     load=from_a_file("09292024_mixtral_15k_mintoken2_v1.parquet", mlperf_frames.MIXTRAL_8X7B.load),
     prompt=PublishedTokens(),
     generation=Generation(
@@ -72,11 +68,11 @@ MIXTRAL_8X7B = Benchmark(
     "datacenter",
     _SAMPLES,
     (offline("mixtral-8x7b"), server("mixtral-8x7b", 2000, 200)),
-    (("Offline",), ("Server",)),
     UNTIL_V6_0,
     (2,),
     _REFERENCE,
     (TEST06,),
+    required=(("Offline",), ("Server",)),
     workload=_OFFICIAL,
     smoke=smoke_form(_OFFICIAL, samples=9),
 )
