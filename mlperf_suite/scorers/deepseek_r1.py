@@ -13,11 +13,11 @@ from mlperf_suite.scorers.code_grading import CodeGrades
 from mlperf_suite.scorers.exams import (
     LIVE_CODE_BENCH,
     ExamScorer,
-    Results,
     aime_integer,
     boxed,
     by_program,
     by_text,
+    exam_scores,
     is_choice,
     is_integer,
     last_letter,
@@ -47,7 +47,7 @@ class DeepseekR1Scorer(ExamScorer):
             "aime": by_text(lambda text, right: is_integer(aime_integer(text), right)),
             LIVE_CODE_BENCH: by_program(self.code, lambda text: next(iter(programs(text)), None)),
         }
-        return Results(answers, graders).scores()
+        return exam_scores(answers, graders)
 
 
 def choice(text: str, last: str) -> str | None:

@@ -10,7 +10,7 @@ here find the same matches in linear time, because they take each run whole (the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mlperf_suite.datasets.samples import Sample
@@ -81,65 +81,59 @@ class ExamScorer:
         return obstacle_of(self.code, [s for s in samples if LIVE_CODE_BENCH in s.kind.lower()])
 
 
-class Results:
-    """Graded answers of several exams.
+def exam_scores(
+    answers: Sequence[Answer],
+    graders: Mapping[str, Grader],
+    exact_match: Callable[[Sequence[bool]], float] | None = None,
+) -> Scores:
+    """exact_match, which is not judged unless every exam is; the share of right answers of each
+    judged exam; and lengths. All shares are in percent.
 
     `graders`: by a part of the lower-case kind of an exam's samples; the first match is used.
-    `places` and `grades` cover each exam that has answers, in that order. Raises DatasetError for a
-    kind that matches none.
+    `exact_match` computes it from whether each answer is right, in the order given; by default it
+    is the mean over all answers. Raises DatasetError for a kind that matches no grader.
     """
-
-    def __init__(self, answers: Sequence[Answer], graders: Mapping[str, Grader]) -> None:
-        places_of: dict[str, list[int]] = {name: [] for name in graders}
-        for place, answer in enumerate(answers):
-            kind = answer.sample.kind.lower()
-            exam = next((name for name in graders if name in kind), None)
-            if exam is None:
-                raise DatasetError(
-                    f"sample {place}: kind {answer.sample.kind!r} is not known; "
-                    f"allowed is what contains one of: {', '.join(graders)}"
-                )
-            places_of[exam].append(place)
-        self._answers = answers
-        self.places = {name: places for name, places in places_of.items() if places}
-        self.grades = {
-            name: graders[name]([answers[place] for place in places])
-            for name, places in self.places.items()
-        }
-
-    def scores(self, exact_match: Callable[[Sequence[bool]], float] | None = None) -> Scores:
-        """exact_match, which is not judged unless every exam is; the share of right answers of each
-        judged exam; and lengths. All shares are in percent.
-
-        `exact_match` computes it from whether each answer is right, in the order given; by default
-        it is the mean over all answers.
-        """
-        count = len(self._answers)
-        scores: list[Score] = []
-        per_answer: dict[str, tuple[float | None, ...]] = {}
-        not_judged: dict[str, str] = {}
-        of_place: dict[int, bool] = {}
-        for name, grades in self.grades.items():
-            if grades.not_judged:
-                not_judged[name] = grades.not_judged
-                continue
-            right = list(map(bool, grades.passed))
-            scores.append(Score(name, sum(right) / len(right) * 100, "%"))
-            per_answer[name] = among_all(self.places[name], percentages(right), count)
-            of_place.update(zip(self.places[name], right, strict=True))
-        if not_judged:
-            exam, why = next(iter(not_judged.items()))
-            not_judged[EXACT_MATCH] = f"{exam}: {why}"
+    scores: list[Score] = []
+    per_answer: dict[str, tuple[float | None, ...]] = {}
+    not_judged: dict[str, str] = {}
+    of_place: dict[int, bool] = {}
+    for name, places in _places(answers, graders).items():
+        grades = graders[name]([answers[place] for place in places])
+        if grades.not_judged:
+            not_judged[name] = grades.not_judged
+            continue
+        right = list(map(bool, grades.passed))
+        scores.append(Score(name, sum(right) / len(right) * 100, "%"))
+        per_answer[name] = among_all(places, percentages(right), len(answers))
+        of_place.update(zip(places, right, strict=True))
+    if not_judged:
+        exam, why = next(iter(not_judged.items()))
+        not_judged[EXACT_MATCH] = f"{exam}: {why}"
+    else:
+        right = [of_place[place] for place in range(len(answers))]
+        if exact_match is None:
+            share = 100.0 * sum(right) / len(right)
+            per_answer = {EXACT_MATCH: percentages(right), **per_answer}
         else:
-            right = [of_place[place] for place in range(count)]
-            if exact_match is None:
-                share = 100.0 * sum(right) / count
-                per_answer = {EXACT_MATCH: percentages(right), **per_answer}
-            else:
-                share = exact_match(right)
-            scores.insert(0, Score(EXACT_MATCH, share, "%"))
-        lengths = (Score(GEN_NUM, count, "answers"), *token_figures(self._answers, None))
-        return Scores((*scores, *lengths), per_answer, not_judged)
+            share = exact_match(right)
+        scores.insert(0, Score(EXACT_MATCH, share, "%"))
+    lengths = (Score(GEN_NUM, len(answers), "answers"), *token_figures(answers, None))
+    return Scores((*scores, *lengths), per_answer, not_judged)
+
+
+def _places(answers: Sequence[Answer], exams: Iterable[str]) -> dict[str, list[int]]:
+    """The indices of each exam's answers, in the order of `exams`; without exams that have none."""
+    places: dict[str, list[int]] = {name: [] for name in exams}
+    for place, answer in enumerate(answers):
+        kind = answer.sample.kind.lower()
+        exam = next((name for name in places if name in kind), None)
+        if exam is None:
+            raise DatasetError(
+                f"sample {place}: kind {answer.sample.kind!r} is not known; "
+                f"allowed is what contains one of: {', '.join(places)}"
+            )
+        places[exam].append(place)
+    return {name: of_exam for name, of_exam in places.items() if of_exam}
 
 
 _LETTER_AFTER = {

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from mlperf_suite.scorers.exams import (
     LIVE_CODE_BENCH,
     ExamScorer,
-    Results,
     aime_integer,
     blocks,
     by_program,
     by_text,
+    exam_scores,
     is_choice,
     is_integer,
     letter_after_answer,
@@ -54,7 +54,7 @@ class GptOssScorer(ExamScorer):
             LIVE_CODE_BENCH: by_program(self.code, program),
         }
         kinds = [answer.sample.kind.lower() for answer in answers]
-        return Results(answers, graders).scores(lambda right: final_score(kinds, right))
+        return exam_scores(answers, graders, lambda right: final_score(kinds, right))
 
 
 def final_score(kinds: Sequence[str], right: Sequence[bool]) -> float:
