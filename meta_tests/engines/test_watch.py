@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import psutil
@@ -186,27 +187,25 @@ def watched(engine: StandInEngine, until_s: float) -> tuple[float, str] | None:
     return None
 
 
-def test_a_real_process_that_is_stopped_is_seen(child: psutil.Process) -> None:
-    stop(child)
+def kill(process: psutil.Process) -> None:
+    process.kill()
+    process.wait(30)
+
+
+@pytest.mark.parametrize(
+    ("end", "state"), [(stop, r" \(.*\) is stopped"), (kill, " has ended")], ids=["stopped", "gone"]
+)
+def test_a_real_process_that_cannot_answer_is_seen(
+    child: psutil.Process, end: Callable[[psutil.Process], None], state: str
+) -> None:
+    end(child)
     engine = _InAProcess(child)
     assert isinstance(engine, ProcessEngine)
     verdict = watched(engine, 60)
     assert verdict is not None
     assert verdict[0] <= 2.5
-    assert f"its process {child.pid} (" in verdict[1]
-    assert verdict[1].endswith(") is stopped while 14 samples waited")
-    engine.close()
-
-
-def test_a_real_process_that_is_gone_is_seen(child: psutil.Process) -> None:
-    engine = _InAProcess(child)
-    child.kill()
-    child.wait(30)
-    verdict = watched(engine, 60)
-    assert verdict is not None
-    assert verdict[1] == (
-        f"the engine hangs: its process {child.pid} has ended while 14 samples waited"
-    )
+    line = f"the engine hangs: its process {child.pid}{state} while 14 samples waited"
+    assert re.fullmatch(line, verdict[1])
     engine.close()
 
 

@@ -97,6 +97,13 @@ class Driver:
                 inbox.append(to_worker.decode(content))
         return inbox
 
+    def submit_three(self, listener: RecordingListener) -> list[int]:
+        """Submit requests 1, 2 and 3 to the first replica. Returns the driver's numbers of them."""
+        requests = [Request(tag, [5]) for tag in (1, 2, 3)]
+        self.engine.replicas[0].submit(requests, GENERATION, listener, stream=False)
+        numbers: list[int] = self.messages(0, Submit)[-1].numbers
+        return numbers
+
 
 @pytest.fixture
 def driver() -> Iterator[Driver]:
@@ -152,9 +159,7 @@ def test_what_came_in_a_frame_is_told_in_one_call_first_tokens_before_answers(
 
 def test_a_broken_answer_leaves_no_other_without_an_end(driver: Driver) -> None:
     listener = RecordingListener()
-    requests = [Request(tag, [5]) for tag in (1, 2, 3)]
-    driver.engine.replicas[0].submit(requests, GENERATION, listener, stream=False)
-    a, b, c = driver.messages(0, Submit)[-1].numbers
+    a, b, c = driver.submit_three(listener)
     # No whole number of tokens.
     driver.ends[0].send([answer_of(a, 7), Answer(b, b"123"), answer_of(c, 8)])
     listener.wait(3)
@@ -165,9 +170,7 @@ def test_a_broken_answer_leaves_no_other_without_an_end(driver: Driver) -> None:
 
 def test_what_came_before_a_replica_was_lost_is_told(driver: Driver) -> None:
     listener = RecordingListener()
-    requests = [Request(tag, [5]) for tag in (1, 2, 3)]
-    driver.engine.replicas[0].submit(requests, GENERATION, listener, stream=False)
-    a, b, c = driver.messages(0, Submit)[-1].numbers
+    a, b, c = driver.submit_three(listener)
     driver.ends[0].send([answer_of(b, 7), Failure(a, "the engine died", True), answer_of(c, 8)])
     listener.wait(3)
     assert listener.calls == [("answers", [(2, [7])])]
