@@ -33,7 +33,7 @@ from mlperf_suite.rules.power_measurement import (
     SPL,
     TESTING,
 )
-from mlperf_suite.rules.submission_rules import STATUSES, missing_system_fields
+from mlperf_suite.rules.submission_rules import MEASUREMENT_FIELDS, STATUSES, missing_system_fields
 from mlperf_suite.submission.evidence import (
     SuiteRun,
     find_sessions,
@@ -49,10 +49,8 @@ from mlperf_suite.submission.texts import (
     accuracy_txt,
     cut_accuracy_log,
     measurements,
-    missing_measurements,
     readme,
     source_readme,
-    user_conf,
     verified_text,
 )
 
@@ -346,9 +344,12 @@ class _Tree:
         name = "measurements.json"
         if self._layout == "v5":
             name = f"{self.system}_{run.implementation}_{run.scenario.name}.json"
-        self._write_json(folder / name, content, missing_measurements(content))
+        unfilled = [field for field in MEASUREMENT_FIELDS if not content.get(field)]
+        self._write_json(folder / name, content, unfilled)
         conf = (run.logs("performance") / "user.conf").read_text(encoding="utf-8")
-        _write_text(folder / "user.conf", user_conf(conf, self._notice))
+        # LoadGen treats a line that begins with # as a comment.
+        notice = f"# {self._notice}\n" if self._notice else ""
+        _write_text(folder / "user.conf", f"{notice}{conf}")
         _write_text(folder / "README.md", readme(run, self._notice))
 
 

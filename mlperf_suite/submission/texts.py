@@ -83,22 +83,18 @@ def _figures(
     audit: Audit, verdicts: Mapping[str, Mapping[str, Any]], scores: Mapping[str, float]
 ) -> list[str]:
     """The audit's figures and limits, named as in the official scripts."""
-    lines = []
+    lines, passed = [], [rule for rule, v in verdicts.items() if v["status"] == "passed"]
     if audit.least_score is not None:
         name, least = audit.least_score
         lines += [f"Accuracy score: {scores.get(name)}", f"Accuracy threshold: {least}"]
-        lines.append(f"Accuracy check pass: {_passed(verdicts, audit, 'score')}")
+        lines.append(f"Accuracy check pass: {f'{audit.mode}_score' in passed}")
     if audit.mean_tokens is not None:
         low, high = audit.mean_tokens
         mean = str(verdicts.get(f"{audit.mode}_mean_tokens", {}).get("found"))
         lines.append(f"Mean output tokens: {mean.removesuffix(' tokens').replace(',', '')}")
         lines += [f"Min threshold: {low}", f"Max threshold: {high}"]
-        lines.append(f"Length check pass: {_passed(verdicts, audit, 'mean_tokens')}")
+        lines.append(f"Length check pass: {f'{audit.mode}_mean_tokens' in passed}")
     return lines
-
-
-def _passed(verdicts: Mapping[str, Mapping[str, Any]], audit: Audit, rule: str) -> bool:
-    return bool(verdicts.get(f"{audit.mode}_{rule}", {}).get("status") == "passed")
 
 
 def _test06_txt(verdicts: Sequence[Mapping[str, Any]], notice: str) -> str:
@@ -114,11 +110,6 @@ def _test06_txt(verdicts: Sequence[Mapping[str, Any]], notice: str) -> str:
         *([notice] if notice else []),
     ]
     return "\n".join(lines) + "\n"
-
-
-def user_conf(content: str, notice: str) -> str:
-    """The run's user.conf; LoadGen treats a line that begins with # as a comment."""
-    return f"# {notice}\n{content}" if notice else content
 
 
 def measurements(run: SuiteRun, by_user: Mapping[str, Any], notice: str) -> dict[str, Any]:
@@ -140,11 +131,6 @@ def measurements(run: SuiteRun, by_user: Mapping[str, Any], notice: str) -> dict
         content["retraining"] = "no"
         content["weight_transformations"] = "none"
     return {**content, **by_user, **({"note": notice} if notice else {})}
-
-
-def missing_measurements(says: Mapping[str, Any]) -> list[str]:
-    """The measurement fields that a person must still fill in."""
-    return [name for name in MEASUREMENT_FIELDS if not says.get(name)]
 
 
 def readme(run: SuiteRun, notice: str) -> str:
