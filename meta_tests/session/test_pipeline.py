@@ -36,7 +36,14 @@ EVERY: list[StepKey] = [
     MMLU,
 ]
 """What all markers together select."""
-REVERSED: list[StepKey] = [MMLU, RunKey(LLAMA, "Server", "accuracy"), TEST06, PERFORMANCE, ACCURACY]
+UNORDERED: list[StepKey] = [
+    RunKey(LLAMA, "Server", "accuracy"),
+    MMLU,
+    TEST06,
+    PERFORMANCE,
+    ACCURACY,
+]
+"""Runs on both sides of MMLU, whose engine takes the place of theirs."""
 OPTIONS: dict[str, Any] = {"warmup": "1", "mmlu_limit": "4"}
 
 
@@ -85,9 +92,11 @@ def test_the_steps_made_are_those_planned(
 
 
 def test_whatever_the_order_of_the_tests_every_planned_step_is_made_once(make: Make) -> None:
-    suite = make(*REVERSED, **OPTIONS).suite
-    for key in REVERSED:
+    session = make(*UNORDERED, **OPTIONS)
+    suite = session.suite
+    for key in UNORDERED:
         assert suite.make(key).ok
+    assert session.loaded == ["runs", "scoring", "runs"]
     own = [step for step in suite.steps_made if step.key is not None]
     assert len(own) == len(set(own))
     assert set(suite.steps_made) == set(suite.plan.steps)
@@ -141,3 +150,11 @@ def test_an_offline_run_joins_the_plan_where_a_kept_rate_is_another_engines(
     assert suite.make(SERVER).ok
     assert suite.plan.unasked == {PERFORMANCE}
     assert sorted(map(str, suite.steps_made)) == sorted(map(str, suite.plan.steps))
+
+
+def test_where_the_run_that_joins_the_plan_fails_so_does_the_one_that_needs_it(
+    make: Make, tmp_path: Path
+) -> None:
+    keep_offline_run(tmp_path / "results", **OPTIONS)
+    suite = make(SERVER, dies_in=str(PERFORMANCE), **OPTIONS).suite
+    assert suite.make(SERVER).failure == f"{SERVER}: {PERFORMANCE}: died as told"
