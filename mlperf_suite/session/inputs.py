@@ -296,15 +296,13 @@ class Inputs:
         benchmark: Benchmark,
         scenario: Scenario,
         engine_settings: Mapping[str, object],
-        cached_tokens: int = 0,
         *,
         mode: str = "performance",
         max_model_len: int | None = None,
     ) -> tuple[str, ...]:
         """How the generation of answers differs from the benchmark's, a few words each.
 
-        `engine_settings`: the engine's own description of its settings. `cached_tokens`: the
-        run's prompt tokens that came from a cache, by the engine's count. `max_model_len`: the
+        `engine_settings`: the engine's own description of its settings. `max_model_len`: the
         engine's context, if known.
         """
         room = None
@@ -312,11 +310,8 @@ class Inputs:
             room = max_model_len - max(map(len, self.prompts(benchmark, mode)))
         longest = self.generation(benchmark, mode).max_new_tokens
         workload = self.workload(benchmark)
-        value = find_departures(workload, longest, engine_settings, mode, room=room)
-        value += find_speculation(benchmark, scenario, engine_settings)
-        if cached_tokens:
-            return *value, f"{cached_tokens:,} prompt tokens from a cache"
-        return value
+        departures = find_departures(workload, longest, engine_settings, mode, room=room)
+        return departures + find_speculation(benchmark, scenario, engine_settings)
 
     def data_json(self, benchmark: Benchmark) -> dict[str, object]:
         """config.json's `dataset`; `parts` holds the modes with separate data that was read."""

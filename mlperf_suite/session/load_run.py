@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mlperf_suite.benchmarks.definition import Benchmark, Generation
+from mlperf_suite.benchmarks.audits import Mode
+from mlperf_suite.benchmarks.definition import Benchmark, Generation, Scenario
 from mlperf_suite.engines.protocol import (
     CountsCachedTokens,
     Engine,
@@ -66,6 +67,15 @@ class StepMaker:
     @property
     def engine(self) -> Engine:
         return self.engines.loaded("runs")
+
+    def departures(
+        self, benchmark: Benchmark, scenario: Scenario, mode: Mode = "performance"
+    ) -> tuple[str, ...]:
+        """How the loaded engine generates answers otherwise than the benchmark says."""
+        engine = self.engine.description
+        return self.inputs.departures(
+            benchmark, scenario, engine.settings, mode=mode, max_model_len=engine.max_model_len
+        )
 
     def load_run(
         self, benchmark: Benchmark, plan: LoadPlan, folder: Path, prompts: Prompts | None = None

@@ -152,36 +152,31 @@ class MmluRun:
         return 0
 
     def _score(
-        self, engine: Engine, journal: Journal, questions: Mapping[str, Sequence[int]]
+        self, engine: Engine | None, journal: Journal, questions: Mapping[str, Sequence[int]]
     ) -> Scores:
+        """Score the questions; without an engine, those that the journal has."""
         from mlperf_suite.mmlu.engine_lm import EngineLM, evaluate, load_tasks
 
-        if not isinstance(engine, ScoringEngine):
+        if engine is not None and not isinstance(engine, ScoringEngine):
             raise RunError(_no_scores(engine))
         task = self.inputs.mmlu
         tasks = load_tasks(task.data, questions, task.shots)
-        room = engine.description.max_model_len
+        room = engine.description.max_model_len if engine else 0
 
         def tell(key: Key) -> None:
             self.on_progress(len(journal), task.planned, key.subject)
 
         lm = EngineLM(engine, self.inputs.tokenizer, room, journal, tell)
-        lm.check_room(tasks["tasks"].values(), task.shots)
+        if engine is not None:
+            lm.check_room(tasks["tasks"].values(), task.shots)
         return evaluate(lm, tasks, journal)
 
     def _score_so_far(self, journal: Journal) -> Scores | None:
         """The scores of the questions that a failed run has in its journal, None without any."""
-        if not len(journal):
-            return None
-        from mlperf_suite.mmlu.engine_lm import EngineLM, evaluate, load_tasks
-
-        scored: dict[str, list[int]] = {}
+        questions: dict[str, list[int]] = {}
         for key in sorted(journal, key=lambda key: (key.subject, key.id)):
-            scored.setdefault(key.subject, []).append(key.id)
-        task = self.inputs.mmlu
-        tasks = load_tasks(task.data, scored, task.shots)
-        lm = EngineLM(None, self.inputs.tokenizer, 0, journal, lambda key: None)
-        return evaluate(lm, tasks, journal)
+            questions.setdefault(key.subject, []).append(key.id)
+        return self._score(None, journal, questions) if questions else None
 
 
 def _no_scores(engine: Engine) -> str:

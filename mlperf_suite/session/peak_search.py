@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.load_plan import SEARCH, SEARCH_SAMPLES, SMOKE, Shortened, plan_run
 from mlperf_suite.loadgen.logs import DetailLog
@@ -160,27 +159,16 @@ class PeakSearches(StepMaker):
         self.watcher.begin(f"{scenario.name} at {rate:g} queries/s")
         run = self.load_run(result.benchmark, plan, folder)
         remote = observation.remote()
-        departures = self._departures(result, remote)
+        # A rate must obey the rules of a performance run too.
+        departures = list(self.departures(result.benchmark, scenario))
+        if settings.smoke:
+            departures = besides_length(departures)
+        departures += remote.departures if remote else ()
         if tokens := observation.cached_tokens(remote):
             departures.append(f"{tokens:,} prompt tokens from a cache")
         departures += run.logs.clock_faults
         limits = client_limits(remote.client, scenario) if remote else []
         return _trial_of(rate, full_length, run.logs.detail, limits, departures)
-
-    def _departures(self, result: Result, remote: RemoteRun | None) -> list[str]:
-        """How a trial differs from a performance run, whose rules a rate must obey too."""
-        description = self.engine.description
-        departures: list[str] = list(
-            self.inputs.departures(
-                result.benchmark,
-                result.scenario,
-                description.settings,
-                max_model_len=description.max_model_len,
-            )
-        )
-        if self.settings.smoke:
-            departures = besides_length(departures)
-        return [*departures, *(remote.departures if remote else ())]
 
 
 def _trial_of(

@@ -163,7 +163,10 @@ class ScenarioRuns(StepMaker):
         benchmark, mode = result.benchmark, key.mode
         reference, unreferenced = self.inputs.reference(benchmark, samples, mode)
         accuracy = result.runs.get("accuracy")
-        description = self.engines.descriptions["runs"]
+        departures = self.departures(benchmark, result.scenario, mode)
+        # For performance runs, a separate rule judges them.
+        if cached_tokens and mode != "performance":
+            departures = (*departures, f"{cached_tokens:,} prompt tokens from a cache")
         return RunFacts(
             benchmark,
             result.scenario,
@@ -180,17 +183,9 @@ class ScenarioRuns(StepMaker):
             if accuracy and mode == "performance"
             else None,
             eos_token_ids=self.inputs.eos_token_ids if benchmark.audit(mode) else None,
-            departures=self.inputs.departures(
-                benchmark,
-                result.scenario,
-                description.settings,
-                # For performance runs, a separate rule judges them.
-                (cached_tokens or 0) if mode != "performance" else 0,
-                mode=mode,
-                max_model_len=description.max_model_len,
-            ),
+            departures=departures,
             remote=record.remote,
-            text_alone=gives_text_alone(description.settings),
+            text_alone=gives_text_alone(self.engine.description.settings),
             cached_tokens=cached_tokens,
             accuracy_tokens=accuracy.answers if accuracy else None,
         )
@@ -238,12 +233,11 @@ class ScenarioRuns(StepMaker):
         """Make the same run again, for --repeat, and add its figures to those of the first."""
         run, observation = self._observed_run(key, result, record, number)
         remote = observation.remote()
-        settings = self.engines.descriptions["runs"].settings
         facts = dataclasses.replace(
             self._facts[key],
             logs=run.logs,
             remote=remote,
-            departures=self.inputs.departures(result.benchmark, result.scenario, settings),
+            departures=self.departures(result.benchmark, result.scenario),
             cached_tokens=observation.cached_tokens(remote),
         )
         for check in _RULES_OF_REPEATS:
