@@ -118,40 +118,50 @@ def run(start: float, end: float) -> LoadRun:
     return LoadRun(read_logs(Path("nowhere")), 1.0, 4, 12, None, (start, end))
 
 
-def metered(
-    folder: Path, find: Callable[..., Meters], monkeypatch: MonkeyPatch, **options: str
-) -> EnergyFigures | None:
-    """The energy of a block that takes a tenth of a second."""
+Metered = Callable[..., EnergyFigures | None]
+
+
+@pytest.fixture
+def metered(tmp_path: Path, monkeypatch: MonkeyPatch) -> Metered:
+    """The energy of a block that takes a tenth of a second, by what finds the meters."""
     monkeypatch.setattr(energy.Energy, "idle_s", 0.0)
-    meter = energy.Energy(resolve_settings(options, {}), find)
-    meter.open(engine())
-    meter.measure_idle()
-    with meter.read():
-        start = time.monotonic()
-        time.sleep(0.1)
-        end = time.monotonic()
-    try:
-        return meter.of_run(run(start, end), folder)
-    finally:
-        meter.close()
+
+    def measure(find: Callable[..., Meters], **options: str) -> EnergyFigures | None:
+        meter = energy.Energy(resolve_settings(options, {}), find)
+        meter.open(engine())
+        meter.measure_idle()
+        with meter.read():
+            start = time.monotonic()
+            time.sleep(0.1)
+            end = time.monotonic()
+        try:
+            return meter.of_run(run(start, end), tmp_path)
+        finally:
+            meter.close()
+
+    return measure
 
 
-def test_a_block_is_read(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
-    figures = metered(tmp_path, lambda *_: Meters((counter(),)), monkeypatch)
+def no_thread_is_left() -> bool:
+    return not [thread for thread in threading.enumerate() if thread.name == "energy"]
+
+
+def test_a_block_is_read(metered: Metered) -> None:
+    figures = metered(lambda *_: Meters((counter(),)))
     assert figures is not None and figures.tokens == 12
     assert figures.kinds[0].mean_watts == pytest.approx(WATTS, rel=1e-2)
 
 
-def test_off_opens_and_reads_nothing(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
+def test_off_opens_and_reads_nothing(metered: Metered) -> None:
     def never(*_: object) -> Meters:
         raise AssertionError("opened")
 
-    assert metered(tmp_path, never, monkeypatch, energy="off") is None
-    assert not [thread for thread in threading.enumerate() if thread.name == "energy"]
+    assert metered(never, energy="off") is None
+    assert no_thread_is_left()
 
 
 def test_a_meter_that_dies_or_hangs_is_no_more_than_a_reason(
-    tmp_path: Path, monkeypatch: MonkeyPatch
+    metered: Metered, monkeypatch: MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mlperf_suite.energy.recording.STOP_S", 0.05)
     answers, reads = threading.Event(), iter([1.0, 2.0, 3.0])
@@ -168,25 +178,17 @@ def test_a_meter_that_dies_or_hangs_is_no_more_than_a_reason(
     try:
         for read, why in ((dies, "GPU is lost"), (hangs, "does not answer")):
             meters = Meters((counter(read),))
-            figures = metered(tmp_path, lambda *_, m=meters: m, monkeypatch)
+            figures = metered(lambda *_, m=meters: m)
             assert figures is not None and figures.measured == ()
             assert why in figures.kinds[0].why
     finally:
         answers.set()
 
 
-def test_what_goes_wrong_in_the_block_is_not_hidden(monkeypatch: MonkeyPatch) -> None:
-    monkeypatch.setattr(energy.Energy, "idle_s", 0.0)
-    meter = energy.Energy(resolve_settings({}, {}), lambda *_: Meters((counter(),)))
-    meter.open(engine())
-    meter.measure_idle()
-    with pytest.raises(RuntimeError, match="the engine died"), meter.read():
-        raise RuntimeError("the engine died")
-    assert not [thread for thread in threading.enumerate() if thread.name == "energy"]
-
-
 @pytest.mark.parametrize("at", ["idle", "begun", "run"])
-def test_whatever_interrupts_it_no_counter_is_read_on(monkeypatch: MonkeyPatch, at: str) -> None:
+def test_whatever_interrupts_it_is_not_hidden_and_no_counter_is_read_on(
+    monkeypatch: MonkeyPatch, at: str
+) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -206,30 +208,30 @@ def test_whatever_interrupts_it_no_counter_is_read_on(monkeypatch: MonkeyPatch, 
             monkeypatch.setattr("mlperf_suite.energy.recording.MeterReader.start", begun)
         with meter.read():
             raise KeyboardInterrupt
-    assert not [thread for thread in threading.enumerate() if thread.name == "energy"]
+    assert no_thread_is_left()
 
 
 def test_a_thread_that_does_not_start_is_the_reason(
-    tmp_path: Path, monkeypatch: MonkeyPatch
+    metered: Metered, monkeypatch: MonkeyPatch
 ) -> None:
     def no_thread(self: object) -> None:
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr("mlperf_suite.energy.recording.MeterReader.start", no_thread)
-    figures = metered(tmp_path, lambda *_: Meters((counter(),)), monkeypatch)
+    figures = metered(lambda *_: Meters((counter(),)))
     assert figures is not None and "can't start new thread" in figures.kinds[0].why
 
 
-def test_meters_that_cannot_be_found_are_said(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
+def test_meters_that_cannot_be_found_are_said(metered: Metered, tmp_path: Path) -> None:
     def no_driver(*_: object) -> Meters:
         raise RuntimeError("no driver")
 
-    figures = metered(tmp_path, no_driver, monkeypatch)
+    figures = metered(no_driver)
     assert figures is not None and "RuntimeError: no driver" in figures.kinds[0].why
     absent = Meters(absent=(Absent("CPU", "label", "no RAPL"),))
-    figures = metered(tmp_path, lambda *_: absent, monkeypatch)
+    figures = metered(lambda *_: absent)
     assert figures is not None and figures.kinds[0].why == "no RAPL"
-    assert metered(tmp_path, lambda *_: Meters(), monkeypatch) is None
+    assert metered(lambda *_: Meters()) is None
     assert list(tmp_path.iterdir()) == []
 
 

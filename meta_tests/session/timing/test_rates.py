@@ -80,6 +80,7 @@ def test_an_endpoint_takes_the_rate_of_its_own_kept_run(tmp_path: Path) -> None:
     # Neither says anything of the system.
     same = settings_of(tmp_path, endpoint=[ONE], endpoint_clients="2", engine_silence="9")
     assert takes_a_kept_rate(same)
+    assert kept_rate(tmp_path, LLAMA3_1_8B.id, Config.read(config_of(same))) == 5.0
 
 
 def test_several_replicas_take_no_rate_of_others_or_of_one(tmp_path: Path) -> None:
@@ -91,8 +92,11 @@ def test_several_replicas_take_no_rate_of_others_or_of_one(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("options", OTHERS)
 def test_no_system_takes_the_rate_of_another(tmp_path: Path, options: dict[str, Any]) -> None:
+    """Neither before its engine is loaded nor with what is known afterwards."""
     keep_offline_run(tmp_path, endpoint=[ONE])
-    assert not takes_a_kept_rate(settings_of(tmp_path, **options))
+    settings = settings_of(tmp_path, **options)
+    assert not takes_a_kept_rate(settings)
+    assert kept_rate(tmp_path, LLAMA3_1_8B.id, Config.read(config_of(settings))) is None
 
 
 @pytest.mark.parametrize("options", OTHERS)
@@ -102,17 +106,6 @@ def test_an_endpoint_takes_no_rate_of_another_system(
     keep_offline_run(tmp_path, **options)
     assert not takes_a_kept_rate(settings_of(tmp_path, endpoint=[ONE]))
     assert takes_a_kept_rate(settings_of(tmp_path, **options))
-
-
-@pytest.mark.parametrize("options", OTHERS)
-def test_what_is_known_after_loading_tells_endpoints_apart_too(
-    tmp_path: Path, options: dict[str, Any]
-) -> None:
-    keep_offline_run(tmp_path, endpoint=[ONE])
-    same = config_of(settings_of(tmp_path, endpoint=[ONE], endpoint_clients="2"))
-    assert kept_rate(tmp_path, LLAMA3_1_8B.id, Config.read(same)) == 5.0
-    other_config = config_of(settings_of(tmp_path, **options))
-    assert kept_rate(tmp_path, LLAMA3_1_8B.id, Config.read(other_config)) is None
 
 
 @pytest.mark.parametrize(
