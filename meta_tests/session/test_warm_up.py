@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +10,8 @@ from hypothesis import strategies as st
 
 from mlperf_suite.benchmarks.definition import Generation, Scenario
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
-from mlperf_suite.engines.protocol import Listener, RequestList, Tokens
+from mlperf_suite.engines.batch import Answers
+from mlperf_suite.engines.protocol import Listener, RequestList
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import EngineError
 from mlperf_suite.session.preparation import warm_up, warm_up_prompts
@@ -33,7 +32,6 @@ class Recording(StandInEngine):
         self.stops: list[str] = []
         self.unanswered: list[int] = []
         """Of each time that it was asked: the requests that it had not answered by then."""
-        self._answered = 0
 
     def submit(
         self, requests: RequestList, generation: Generation, listener: Listener, *, stream: bool
@@ -41,21 +39,10 @@ class Recording(StandInEngine):
         self.batches.append([list(r.prompt_token_ids) for r in requests])
         self.streamed.append(stream)
         self.stops.extend(r.stop for r in requests)
-        self.unanswered.append(sum(map(len, self.batches[:-1])) - self._answered)
-        super().submit(requests, generation, self._counting(listener), stream=stream)
-
-    def _counting(self, listener: Listener) -> Listener:
-        finished = listener.finished
-
-        def count(answers: Sequence[Tokens]) -> None:
-            self._answered += len(answers)
-            finished(answers)
-
-        counting_listener = SimpleNamespace(
-            first_tokens=listener.first_tokens, failed=listener.failed
-        )
-        counting_listener.finished = count
-        return counting_listener
+        assert isinstance(listener, Answers)
+        before = sum(map(len, self.batches[:-1]))
+        self.unanswered.append(before - (len(listener.token_ids) - listener.waiting))
+        super().submit(requests, generation, listener, stream=stream)
 
 
 @given(
@@ -116,17 +103,16 @@ def test_an_engine_that_dies_is_noticed_in_the_pause_before_the_next_request() -
 
 
 def test_the_user_says_how_many_and_0_is_none() -> None:
-    assert warm_up_requests(OFFLINE, 0, smoke=True) == 0
-    assert warm_up_requests(OFFLINE, 7, smoke=False) == 7
-    assert warm_up_requests(OFFLINE, None, smoke=True) < warm_up_requests(
-        OFFLINE, None, smoke=False
-    )
+    for count in (0, 7):
+        for smoke, engines in ((True, 1), (False, 8)):
+            assert warm_up_requests(OFFLINE, count, smoke=smoke, engines=engines) == count
+    fewer, more = (warm_up_requests(OFFLINE, None, smoke=smoke) for smoke in (True, False))
+    assert fewer < more
     assert warm_up_requests(STREAM, None, smoke=False) == 2
 
 
-def test_each_of_several_engines_is_as_warm_as_one_alone() -> None:
+@pytest.mark.parametrize("smoke", [True, False])
+def test_each_of_several_engines_is_as_warm_as_one_alone(smoke: bool) -> None:
     for scenario in (OFFLINE, SERVER, STREAM):
-        for smoke in (True, False):
-            requests = warm_up_requests(scenario, None, smoke=smoke)
-            assert warm_up_requests(scenario, None, smoke=smoke, engines=8) == 8 * requests
-    assert warm_up_requests(OFFLINE, 7, smoke=False, engines=8) == 7
+        requests = warm_up_requests(scenario, None, smoke=smoke)
+        assert warm_up_requests(scenario, None, smoke=smoke, engines=8) == 8 * requests

@@ -22,11 +22,11 @@ from mlperf_suite.session.load_run import StepMaker
 from mlperf_suite.session.plan import MmluKey, Place, Step
 from mlperf_suite.session.timing.estimate import rate_probe_samples, warm_up_requests
 from mlperf_suite.session.timing.probe import (
+    SMOKE_PROMPTS,
     Speed,
     measure_scaling,
     probe,
     probe_replicas,
-    prompts_each,
 )
 
 _PROBE_PROMPTS = 32
@@ -132,7 +132,8 @@ class Preparation(StepMaker):
         self.watcher.begin("measuring one replica alone, and all")
         engine, benchmark = self.engine, self.inputs.benchmarks[0]
         batch = engine.description.settings.get("max_num_seqs")
-        count = prompts_each(batch, smoke=self.settings.smoke)
+        full_batches = 2 * (batch if isinstance(batch, int) else 128)
+        count = SMOKE_PROMPTS if self.settings.smoke else full_batches
         return measure_scaling(
             engine,
             warm_up_prompts(self.inputs.prompts(benchmark), count),

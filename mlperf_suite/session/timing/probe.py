@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from statistics import mean, median
+from statistics import harmonic_mean, mean, median
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import Answers, generate_all, requests_of
@@ -146,10 +146,11 @@ def probe_replicas(
         rates = [1.0] * len(rates)
     limits = [speed.at_once for speed in speeds]
     numbers = [limit for limit in limits if limit is not None]
+    # Work is shared by all, each of which takes as long for it as it would alone.
     together = Speed(
-        _together([speed.prefill_s for speed in speeds]),
-        sum(speed.step_s for speed in speeds) / len(speeds),
-        _together([speed.request_s for speed in speeds]),
+        harmonic_mean([speed.prefill_s for speed in speeds]) / len(speeds),
+        mean(speed.step_s for speed in speeds),
+        harmonic_mean([speed.request_s for speed in speeds]) / len(speeds),
         sum(numbers) if len(numbers) == len(limits) else None,
         max(speed.probe_s for speed in speeds),
     )
@@ -158,22 +159,17 @@ def probe_replicas(
     return together, rates, prompt_s / answer_s if answer_s else 0.0
 
 
-def _together(seconds: Sequence[float]) -> float:
-    """The time for work shared by all, if each alone would take the given time for all of it."""
-    return 1 / sum(1 / replica for replica in seconds) if all(seconds) else 0.0
-
-
 def fit_step(small: tuple[int, float], large: tuple[int, float]) -> tuple[float, float]:
     """a and b of a step that takes a + b x requests, neither below 0.
 
     `small`, `large`: the requests in a step and how long it took, in s.
     """
-    (few, few_s), (large_s, many_s) = small, large
-    slope = max(0.0, (many_s - few_s) / (large_s - few))
+    (few, few_s), (many, many_s) = small, large
+    slope = max(0.0, (many_s - few_s) / (many - few))
     if slope * few <= few_s:
         return (few_s - slope * few if slope else (few_s + many_s) / 2), slope
     # Noise can make the larger batch cost more than its share: fit a line through the origin.
-    return 0.0, (few * few_s + large_s * many_s) / (few**2 + large_s**2)
+    return 0.0, (few * few_s + many * many_s) / (few**2 + many**2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,13 +234,6 @@ def _usual_step_s(engine: Engine, requests: int) -> float | None:
 PAIRS = 5
 SMOKE_PROMPTS = 16
 """Prompts per replica in a smoke run, where a core generates about 200 tokens/s."""
-
-
-def prompts_each(max_num_seqs: object, *, smoke: bool) -> int:
-    """How many prompts a replica is given at a time: two full batches, or SMOKE_PROMPTS."""
-    if smoke:
-        return SMOKE_PROMPTS
-    return 2 * max_num_seqs if isinstance(max_num_seqs, int) else 2 * 128
 
 
 def measure_scaling(
