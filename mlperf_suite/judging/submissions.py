@@ -35,7 +35,7 @@ from mlperf_suite.rules.accuracy_files import (
     parse_accuracy_txt,
     parse_cut_log,
 )
-from mlperf_suite.rules.facts import AnswerTokens, Division, RunFacts, SubmittedTexts
+from mlperf_suite.rules.facts import AnswerTokens, RunFacts, SubmittedTexts
 from mlperf_suite.rules.submission_rules import BenchmarkFacts, JsonFile, ResultFacts, SystemFacts
 from mlperf_suite.rules.verdict import Verdict
 
@@ -177,7 +177,7 @@ def _judge_result(
         scores=None if accuracy_txt is None else parse_accuracy_txt(accuracy_txt).scores,
         reference=benchmark.reference,
         high_accuracy=high_accuracy,
-        division=_division(place.division),
+        division="open" if place.division == "open" else "closed",
         submitted=SubmittedTexts(accuracy_txt, accuracy_log=_cut_log(place)),
         eos_token_ids=benchmark.eos_token_ids,
     )
@@ -284,7 +284,3 @@ def _most_common(rounds: Iterable[Round | None]) -> Round:
     if not counts:
         return ROUNDS[DEFAULT_ROUND]
     return ROUNDS[max(counts, key=lambda name: (counts[name], list(ROUNDS).index(name)))]
-
-
-def _division(name: str) -> Division:
-    return "open" if name == "open" else "closed"

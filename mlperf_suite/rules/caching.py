@@ -6,7 +6,6 @@ MLPerf does not require of language models: their samples differ in length, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 
 from mlperf_suite.benchmarks.audits import MIX, SAME
@@ -16,7 +15,6 @@ from mlperf_suite.rules.caching_figures import (
     ANSWER_TOKENS,
     LOOKS,
     MOST_FASTER,
-    Block,
     Caching,
     interval_of,
 )
@@ -114,17 +112,13 @@ def settings(run: RunFacts) -> Verdict:
 @_caching_rule(fix="Repeat the audit without interrupting it.")
 def log_is_whole(run: RunFacts) -> Verdict:
     """The logs of every block can be read in whole."""
-    for number, damage in _damage(_of(run)):
-        return verdict(False, f"block {number}: {damage}", "whole")
+    for number, block in enumerate(_of(run).blocks, 1):
+        damage = [*block.logs.detail.damage, *block.logs.accuracy.damage]
+        if block.logs.detail["num_errors"] is None:
+            damage.append("the last entries are missing")
+        if damage:
+            return verdict(False, f"block {number}: {damage[0]}", "whole")
     return verdict(True, "whole", "whole")
-
-
-def _damage(audit: Caching) -> Iterator[tuple[int, str]]:
-    for number, block in enumerate(audit.blocks, 1):
-        detail, accuracy = block.logs.detail, block.logs.accuracy
-        yield from ((number, words) for words in (*detail.damage, *accuracy.damage))
-        if detail["num_errors"] is None:
-            yield number, "the last entries are missing"
 
 
 @_caching_rule(
@@ -135,15 +129,15 @@ def no_loadgen_errors(run: RunFacts) -> Verdict:
     """LoadGen logged no error in any block, apart from the audit.config that it wants."""
     allowed_texts = [AUDIT_CONF_IS_READ, *([_TOO_SHORT] if run.text_alone else [])]
     for number, block in enumerate(_of(run).blocks, 1):
-        errors = _errors(block, allowed_texts)
+        errors = [
+            error
+            for error in block.logs.detail.errors
+            if not any(text in error for text in allowed_texts)
+        ]
         if errors:
             words = f"block {number}: {len(errors)} errors"
             return verdict(False, words, "0 errors", errors[0])
     return verdict(True, "0 errors", "0 errors")
-
-
-def _errors(block: Block, texts: list[str]) -> list[str]:
-    return [e for e in block.logs.detail.errors if not any(words in e for words in texts)]
 
 
 def _of(run: RunFacts) -> Caching:

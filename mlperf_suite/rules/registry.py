@@ -6,7 +6,7 @@ To add a rule, write one function under `@rule` in the module of its subject; no
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -221,13 +221,9 @@ def rules_of(subject: Subject) -> list[Rule]:
 
 def judge(facts: Facts) -> list[Verdict]:
     """Apply every rule that applies to these facts."""
-    return [entry.judge(facts) for entry in _applicable(facts)]
-
-
-def _applicable(facts: Facts) -> Iterable[Rule]:
     if not isinstance(facts, RunFacts):
-        return rules_of(facts.subject)
-    return rules_for(
+        return [entry.judge(facts) for entry in rules_of(facts.subject)]
+    rules = rules_for(
         facts.benchmark,
         facts.scenario,
         facts.mode,
@@ -235,6 +231,7 @@ def _applicable(facts: Facts) -> Iterable[Rule]:
         submitted=facts.submitted is not None,
         in_session=facts.departures is not None,
     )
+    return [entry.judge(facts) for entry in rules]
 
 
 def accuracy_verdict(verdicts: Sequence[Verdict]) -> bool | None:

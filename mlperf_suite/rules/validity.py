@@ -212,7 +212,12 @@ def cached_tokens_verdict(count: int | None) -> Verdict:
 def seeds(run: RunFacts) -> Verdict:
     """The run's three random seeds are those of the round."""
     values = {name: run.detail[f"effective_{name}"] for name in run.round.seeds}
-    wrong = [name for name, seed in run.round.seeds.items() if not _is_seed(values[name], seed)]
+    wrong = [
+        name
+        for name, seed in run.round.seeds.items()
+        # A float may compare equal to a seed.
+        if type(values[name]) is not int or values[name] != seed
+    ]
     demand = f"the seeds of {run.round.name}"
     if not wrong:
         return verdict(True, demand, demand)
@@ -220,11 +225,6 @@ def seeds(run: RunFacts) -> Verdict:
     if their_round:
         return verdict(False, f"the seeds of {their_round.name}", demand)
     return verdict(False, ", ".join(f"{name} {values[name]}" for name in wrong), demand)
-
-
-def _is_seed(value: object, seed: int) -> bool:
-    """Whether it is exactly that seed: a float may compare equal to it."""
-    return type(value) is int and value == seed
 
 
 @rule(
