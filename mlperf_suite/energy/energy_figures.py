@@ -99,9 +99,9 @@ def idle_watts(recording: Recording) -> dict[str, float]:
     """
     idle: dict[str, float] = {}
     for label in dict.fromkeys(series.counter.label for series in recording.series):
-        series = [each for each in recording.series if each.counter.label == label]
+        rows = [row for row in recording.series if row.counter.label == label]
         try:
-            traces = [_settled_trace(each) for each in series]
+            traces = [_settled_trace(row) for row in rows]
         except UnmeasuredError:
             continue
         end = min(trace.times_s[-1] for trace in traces)

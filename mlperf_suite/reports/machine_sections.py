@@ -153,7 +153,7 @@ def profile_sections(profile: ProfileFigures | None) -> list[Section]:
             "processes, each without the time of those that it called: "
             f"{decimal(top.total_ms, 0)} ms in all."
         )
-        table = record_table([_operation(each) for each in top.operations], ["operation"])
+        table = record_table([_operation(operation) for operation in top.operations], ["operation"])
         first = top.operations[0]
         brief.append(f"longest on the {top.where}: {first.name}, {first.share * 100:.1f}%")
     return [Section("Profile", [*notes(lines), *table], brief=paragraphs(brief))]
