@@ -311,7 +311,10 @@ class Driver(ABC):
                 elif isinstance(message, Failure):
                     self._fail(worker, message)
                 elif isinstance(message, Reply):
-                    self._take_reply(message)
+                    with self._lock:
+                        _, on_reply = self._questions.pop(message.number, (-1, None))
+                    if on_reply is not None:
+                        on_reply(message)
                 else:
                     self._take_beat(worker, message)
         return bool(data)
@@ -377,12 +380,6 @@ class Driver(ABC):
             if not self._router.requests[pending.place]:
                 self._place_turns(pending.place, now, busy=False)
         return pending
-
-    def _take_reply(self, reply: Reply) -> None:
-        with self._lock:
-            _, on_reply = self._questions.pop(reply.number, (-1, None))
-        if on_reply is not None:
-            on_reply(reply)
 
     def _fail(self, worker: int, failure: Failure) -> None:
         # Pass on what came before it first.

@@ -157,15 +157,12 @@ class _Order:
 
     def _clean(self, heap: list[tuple[int, int, int]]) -> bool:
         """Drop invalid entries from the top; returns whether any entry is left."""
-        while heap and not self._is_true(heap[0]):
+        while heap and heap[0][1] != self._last_turns[heap[0][2]]:
             heapq.heappop(heap)
         return bool(heap)
 
     def _newest(self, place: int) -> tuple[int, int, int]:
         return self._router.tokens[place], self._last_turns[place], place
-
-    def _is_true(self, entry: tuple[int, int, int]) -> bool:
-        return entry[1] == self._last_turns[entry[2]]
 
     def _heap(self, place: int) -> list[tuple[int, int, int]] | None:
         if self._router.has_room(place, spared=False):

@@ -217,16 +217,13 @@ def choose_tensor_parallel(
         return Chosen(request, "as asked" + _idle(gpus, request))
     if gpus <= 1:
         return Chosen(1, "auto: the only GPU" if gpus else "auto: no GPU")
-    count = max(n for n in range(1, gpus + 1) if _fits(n, heads, kv_heads))
+    divisors = [n for n in range(1, gpus + 1) if heads % n == 0]
+    count = max(n for n in divisors if kv_heads % n == 0 or n % kv_heads == 0)
     if count == gpus:
         return Chosen(count, f"auto: all {gpus} GPUs")
     over = " or ".join(map(str, range(count + 1, gpus + 1)))
     why = f"auto: {heads} attention heads and {kv_heads} KV heads cannot be split over {over} GPUs"
     return Chosen(count, why + _idle(gpus, count))
-
-
-def _fits(gpus: int, heads: int, kv_heads: int) -> bool:
-    return heads % gpus == 0 and (kv_heads % gpus == 0 or gpus % kv_heads == 0)
 
 
 def _idle(gpus: int, count: int) -> str:

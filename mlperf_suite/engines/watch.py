@@ -88,7 +88,9 @@ class Judgement:
         self._seen_s = look.now_s
         if not look.outstanding:
             return None
-        return self._down_process(look) or self._idle(look) or self._silent(look)
+        silent = look.now_s - self._sign_s > self._silence_s
+        why = f"the engine showed no progress for {self._silence_s / 60:g} minutes"
+        return self._down_process(look) or self._idle(look) or (why if silent else None)
 
     def _begin_idle(self, look: Look) -> None:
         self._busy_s = look.now_s
@@ -116,11 +118,6 @@ class Judgement:
         if elapsed < IDLE_S:
             return None
         return f"the engine hangs: its processes have used neither CPU nor GPU for {IDLE_S:g} s"
-
-    def _silent(self, look: Look) -> str | None:
-        if look.now_s - self._sign_s <= self._silence_s:
-            return None
-        return f"the engine showed no progress for {self._silence_s / 60:g} minutes"
 
 
 class Watch:

@@ -91,13 +91,14 @@ def place(nodes: Sequence[Node], request: PlacementRequest) -> tuple[Seat, ...]:
     """
     on_gpus = any(node.gpus for node in nodes)
     node_counts = _node_counts(nodes, request.nodes)
-    rooms = [_room(node, request, on_gpus=on_gpus) for node, _ in node_counts]
+    gpus_each, cpus_each = request.tensor_parallel, request.cpus or 1
+    rooms = [n.gpus // gpus_each if on_gpus else n.cpus // cpus_each for n, _ in node_counts]
     counts = _counts(node_counts, rooms, request, on_gpus=on_gpus)
     numbers = itertools.count()
     seats = []
     for (node, _), count in zip(node_counts, counts, strict=True):
         cpus = 0 if on_gpus else (request.cpus or node.cpus // max(count, 1))
-        gpus = request.tensor_parallel if on_gpus else 0
+        gpus = gpus_each if on_gpus else 0
         seats += [Seat(next(numbers), node, gpus, cpus) for _ in range(count)]
     return tuple(seats)
 
@@ -123,12 +124,6 @@ def _node_counts(
             )
         node_counts.append((matches[0], share.replicas))
     return node_counts
-
-
-def _room(node: Node, request: PlacementRequest, *, on_gpus: bool) -> int:
-    if on_gpus:
-        return node.gpus // request.tensor_parallel
-    return node.cpus // (request.cpus or 1)
 
 
 def _counts(
