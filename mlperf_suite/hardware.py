@@ -354,7 +354,7 @@ def choose_precision(
     if not on_cpu:
         return Chosen("auto", "the model's own")
     able, reason = computes_bf16()
-    return Chosen("bf16", f"auto: {reason}") if able else Chosen("fp32", f"auto: {reason}")
+    return Chosen("bf16" if able else "fp32", f"auto: {reason}")
 
 
 @cache

@@ -69,20 +69,12 @@ class EngineLM(TemplateLM):  # type: ignore[misc]
             else:
                 fitting = -1
             if fitting < shots:
-                subject = subject_of(task.task_name)
-                raise UsageError(self._no_room(subject, shots, longest, fitting))
-
-    def _no_room(self, subject: str, shots: int, longest: int, fitting: int) -> str:
-        fits = (
-            "it does not fit without examples either"
-            if fitting < 0
-            else f"--mmlu-shots {fitting} fits"
-        )
-        return (
-            f"--mmlu-shots {shots}: the longest question of {subject} takes {longest:,} tokens, "
-            f"and the engine's context of {self._max_model_len:,} leaves room for "
-            f"{self._max_model_len - 1:,}: {fits}; or raise --max-model-len"
-        )
+                raise UsageError(
+                    f"--mmlu-shots {shots}: the longest question of {subject_of(task.task_name)} "
+                    f"takes {longest:,} tokens, and the engine's context of "
+                    f"{self._max_model_len:,} leaves room for {self._max_model_len - 1:,}: "
+                    f"{_advice(fitting)}; or raise --max-model-len"
+                )
 
     def loglikelihood(
         self, requests: list[Instance], disable_tqdm: bool = False
@@ -149,6 +141,12 @@ class EngineLM(TemplateLM):  # type: ignore[misc]
     def generate_until(self, requests: Any, disable_tqdm: bool = False) -> NoReturn:
         """Unused by MMLU."""
         raise NotImplementedError
+
+
+def _advice(fitting: int) -> str:
+    if fitting < 0:
+        return "it does not fit without examples either"
+    return f"--mmlu-shots {fitting} fits"
 
 
 def _key(request: Instance) -> Key:

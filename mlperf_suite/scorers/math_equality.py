@@ -258,12 +258,8 @@ def _elements(text: str) -> list[str]:
     """The elements of a tuple or interval, or else the text alone."""
     text = _without_thousands(text)
     inner = text[1:-1]
-    if (
-        inner
-        and text[0] in _BRACKETS
-        and text[-1] in _BRACKETS
-        and not any(bracket in inner for bracket in _BRACKETS)
-    ):
+    bracketed = inner and text[0] in _BRACKETS and text[-1] in _BRACKETS
+    if bracketed and not any(bracket in inner for bracket in _BRACKETS):
         return [element.strip() for element in inner.split(",")]
     return [text]
 

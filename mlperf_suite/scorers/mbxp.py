@@ -142,13 +142,11 @@ def program_of(answer: Answer) -> str:
     before underscores.
     """
     solution = answer.text.partition("```")[0]
-    if language_of(answer.sample) == _PYTHON:
-        solution = solution.lstrip()
-    solution = solution.replace("\\_", "_")
-    if language_of(answer.sample) == _PYTHON:
-        entry_point = answer.sample.id.partition("_")[2]
-        return f"{solution}\n{answer.sample.reference}\ncheck({entry_point})"
-    return solution + answer.sample.reference
+    if language_of(answer.sample) != _PYTHON:
+        return solution.replace("\\_", "_") + answer.sample.reference
+    solution = solution.lstrip().replace("\\_", "_")
+    entry_point = answer.sample.id.partition("_")[2]
+    return f"{solution}\n{answer.sample.reference}\ncheck({entry_point})"
 
 
 def _passes(
