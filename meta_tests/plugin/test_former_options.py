@@ -158,7 +158,7 @@ def test_another_projects_session_keeps_its_command_line(tmp_path: Path) -> None
     (tmp_path / "other.ini").write_text("[pytest]\naddopts = -p others_options\n")
     (tmp_path / "others_options.py").write_text(OTHER)
     command = ["-c", str(tmp_path / "other.ini"), "--co", str(tmp_path)]
-    output = pytest_says(*command, "--backend", "triton", code=5, python_path=str(tmp_path))
+    output = pytest_output(*command, "--backend", "triton", code=5, python_path=str(tmp_path))
     assert "backend: triton" in output
     assert "backend: triton" not in pytest_says("--backend", "vllm")
 
