@@ -184,18 +184,21 @@ class Connection(asyncio.Protocol):
 
     def _read_lines(self, data: bytes) -> None:
         """Report each complete event; an event of these servers is one line."""
-        self._buffer += data
-        if b"\n" not in data:
-            lines = []
-        else:
-            *lines, self._buffer = self._buffer.split(b"\n")
+        lines: list[bytes] = []
+        if b"\n" in data:
+            if self._buffer:
+                data = bytes(self._buffer) + data
+                self._buffer.clear()
+            *lines, data = data.split(b"\n")
+        if data:
+            self._buffer += data
         if len(self._buffer) > MOST_LINE:
             raise _TooMuchError(f"sent a line of more than {MOST_LINE:,} bytes")
         for line in lines:
             if line.startswith(b"data:") and self._exchange is not None:
                 event = line[5:].strip()
                 if event and event != b"[DONE]":
-                    self._exchange.on_event(bytes(event), self._arrived)
+                    self._exchange.on_event(event, self._arrived)
 
     def on_message_complete(self) -> None:
         if self._status >= _OK:

@@ -291,9 +291,10 @@ class Generating(Request):
         try:
             shared.adapter.read(data, answer)
             count = len(answer.token_ids)
-            _check_tokens(answer.token_ids[self._counted :], shared.hello.vocabulary)
-            shared.tokens += max(0, count - self._counted)
-            self._counted = max(count, self._counted)
+            if count > self._counted:
+                _check_tokens(answer.token_ids[self._counted :], shared.hello.vocabulary)
+                shared.tokens += count - self._counted
+                self._counted = count
         except AnswerError as error:
             self._refuse(str(error))
             return
@@ -395,8 +396,8 @@ class Posting(Request):
 
 def _signs(answer: PartialAnswer) -> tuple[int, int, str | None, int | None]:
     """Changes whenever the server sent any part of an answer: its tokens first, pieces of text."""
-    pieces = len(answer.token_ids), len(answer.text)
-    return *pieces, answer.finish_reason, answer.completion_tokens
+    ids, texts = len(answer.token_ids), len(answer.text)
+    return ids, texts, answer.finish_reason, answer.completion_tokens
 
 
 def _check_tokens(token_ids: list[int], vocabulary: int) -> None:
