@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,7 @@ def make_run(
     meta = {"benchmark": "llama3.1-8b", "scenario": scenario, "status": "complete"}
     meta |= {"dataset": "embedded", "model": "m", "label": "smoke"}
     performance = {
+        "target_qps": 10.0,
         "tokens_per_sec": tokens_per_sec,
         "ttft_ms": {"p50": ttft, "p99": 2 * ttft},
         "tpot_ms": {"p50": ttft / 10, "p99": ttft / 5},
@@ -213,6 +216,57 @@ def test_the_gate_is_an_exit_status(
     assert main(["compare", *runs, *plot, "--gate"]) == status
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("gate: ")]
     assert [line.split(":")[1:3] for line in lines] == [[" b", " rouge1"]] * status
+
+
+FAULTS: dict[str, tuple[dict[str, Any], str]] = {
+    "failed": ({"meta": {"status": "failed"}}, "its status is failed, not complete"),
+    "invalid": ({"meta": {"status": "invalid"}}, "its status is invalid, not complete"),
+    "nan": ({"run": {"performance": {"tokens_per_sec": math.nan}}}, "tokens/s is missing"),
+    "zero": ({"run": {"performance": {"tokens_per_sec": 0.0}}}, "tokens/s is 0 tokens/s"),
+    "rate": (
+        {"run": {"performance": {"target_qps": 9.6}}},
+        "not comparable: the baseline was sent",
+    ),
+    "other_figures": ({"run": {"performance": None, "accuracy": None}}, "no figure"),
+}
+
+
+def changed(content: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """A JSON object with other values in some places."""
+    return content | {
+        name: changed(content[name], value) if isinstance(value, dict) else value
+        for name, value in changes.items()
+    }
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("is_reference", [False, True])
+def test_the_gate_is_not_passed_where_no_loss_could_show(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], fault: str, is_reference: bool
+) -> None:
+    changes, words = FAULTS[fault]
+    runs = [make_run(tmp_path / "a"), make_run(tmp_path / "b")]
+    summary = json.loads((runs[1] / "summary.json").read_text())
+    (runs[1] / "summary.json").write_text(json.dumps(changed(summary, changes)))
+    command = ["compare", *map(str, runs[:: -1 if is_reference else 1]), "--gate"]
+    status = main([*command, "--plot", str(tmp_path / "plot.png")])
+    output = capsys.readouterr()
+    if fault == "other_figures" and is_reference:
+        assert status == 2 and "the run has no figures to compare" in output.err
+        return
+    assert status == 1
+    assert [line for line in output.out.splitlines() if line.startswith("gate: ") and words in line]
+
+
+def test_the_gate_is_not_passed_by_runs_whose_repeats_were_lost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [make_run(tmp_path / "a"), make_run(tmp_path / "b")]
+    config = json.loads((runs[1] / "config.json").read_text())
+    (runs[1] / "config.json").write_text(json.dumps(config | {"settings": {"repeat": 3}}))
+    command = ["compare", *map(str, runs), "--gate", "--plot", str(tmp_path / "plot.png")]
+    assert main(command) == 1
+    assert "gate: b: it has 1 of 3 repeats" in capsys.readouterr().out
 
 
 def test_the_gate_refuses_what_cannot_be_compared(

@@ -128,11 +128,14 @@ def losses(first: BaselineRun, run: BaselineRun, max_regression: float) -> list[
 
     `max_regression`: the relative loss that still passes; a loss within the noise passes too.
     """
+    faults = [f"{_name(side)}: {fault}" for side in (first, run) for fault in side.faults]
     folder = run.folder or Path(run.label)
     regression = first.judge(run.summary, folder, max_regression)
-    if regression.refused:
-        return [f"{_name(run)}: {regression.refused}"]
-    return [
+    if refusal := regression.refused or (regression.note and f"not comparable: {regression.note}"):
+        return [*faults, f"{_name(run)}: {refusal}"]
+    if not regression.metrics:
+        return [*faults, f"{_name(run)}: it has no figure that {_name(first)} has"]
+    return faults + [
         f"{_name(run)}: {change.metric}: {change.words}, {change.baseline:,.6g} then and "
         f"{change.current:,.6g} {change.unit} now"
         for change in regression.metrics

@@ -18,7 +18,13 @@ from pathlib import Path
 
 from mlperf_suite.errors import UsageError
 from mlperf_suite.results.comparability import Aspect, Identity, differences, identity_of
-from mlperf_suite.results.regression import Metric, compare_summaries, metrics_of, samples_of
+from mlperf_suite.results.regression import (
+    Metric,
+    compare_summaries,
+    metrics_of,
+    samples_of,
+    unusable_figures,
+)
 from mlperf_suite.results.run_folder import SUMMARY_JSON, read_config, write_json
 from mlperf_suite.results.schema import (
     MMLU,
@@ -121,6 +127,18 @@ class BaselineRun:
             note=_target_note(self.summary, current),
             metrics=tuple(changes),
         )
+
+    @property
+    def faults(self) -> list[str]:
+        """Why a comparison with this run could not show a loss, a few words each."""
+        meta, run = self.summary.meta, self.summary.run.performance
+        faults = [] if meta.status == "complete" else [f"its status is {meta.status}, not complete"]
+        faults += unusable_figures(self.summary)
+        planned = self.config.settings.get("repeat") if self.config else None
+        repeats = 1 + len(run.repeats) if run else 0
+        if run and isinstance(planned, int) and repeats < planned:
+            faults.append(f"it has {repeats} of {planned} repeats")
+        return faults
 
 
 def _target_note(baseline: Summary, current: Summary) -> str | None:

@@ -275,7 +275,22 @@ def samples_of(metric: Metric, summary: Summary) -> MetricSamples | None:
 
 
 def _positive(value: float | None) -> float | None:
-    return value if value is not None and value > 0 else None
+    return value if value is not None and 0 < value < math.inf else None
+
+
+def unusable_figures(summary: Summary) -> list[str]:
+    """The figures of performance runs that are no positive numbers, in words; every run has a rate
+    of tokens, and a figure that JSON does not know, such as NaN, is missing."""
+    run = summary.run.performance
+    faults = []
+    for repeat in (run, *run.repeats) if run else ():
+        if repeat.tokens_per_sec is None:
+            faults.append("tokens/s is missing")
+        for metric in METRICS:
+            value = metric.of_run(repeat) if metric.of_run else None
+            if value is not None and _positive(value) is None:
+                faults.append(f"{metric.label} is {value:g} {metric.unit}")
+    return faults
 
 
 def compare_summaries(
