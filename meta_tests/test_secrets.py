@@ -215,13 +215,16 @@ def test_what_others_wrote_is_swept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "secret"),
     [
-        ("OPENAI_KEY", "sk-abcdefgh", "sk-abcdefgh"),
-        ("GITHUB_PAT", "ghp_abcdefgh", "ghp_abcdefgh"),
+        ("OPENAI_KEY", "sk-abc4efgh", "sk-abc4efgh"),
+        ("GITHUB_PAT", "ghp_abc4efgh", "ghp_abc4efgh"),
         ("DB_PASS", "abc/def gh+", "abc/def gh+"),
         ("MYSQL_PWD", "abcdefgh", "abcdefgh"),
         ("https_proxy", "http://me:abcd%2Fefgh@proxy:3128", "abcd/efgh"),
         ("DATABASE_URL", "postgres://me:abcdefgh@db/x, redis://:ijklmnop@db", "ijklmnop"),
-        ("PIP_INDEX_URL", "https://ghp_abcdefgh@index/simple", "ghp_abcdefgh"),
+        ("PIP_INDEX_URL", "https://ghp_abcdefghijkl@index/simple", "ghp_abcdefghijkl"),
+        ("HTTPS_PROXY", "me:hunter2222@proxy:3128", "hunter2222"),
+        ("NO_SCHEME", "http://me:pa@ss-word@proxy", "pa@ss-word"),
+        ("DB", "postgres://me:se/cret99@db", "se/cret99"),
     ],
 )
 def test_a_secret_is_redacted_in_every_form(name: str, value: str, secret: str) -> None:
@@ -249,8 +252,25 @@ def test_base64_of_a_text_with_a_secret_does_not_give_it_back(
 
 
 @pytest.mark.parametrize(
-    "name", ["PWD", "OLDPWD", "MONKEY", "KEYBOARD", "BYPASS", "SPAT", "TOKENS"]
+    ("name", "value"),
+    [
+        *((name, "/home/somebody") for name in ("PWD", "OLDPWD", "INIT_PWD", "SSH_KEY")),
+        *((name, "A-1-value") for name in ("MONKEY", "KEYBOARD", "BYPASS", "SPAT", "TOKENS")),
+        ("CACHE_FALLBACK_KEY", "master"),
+        ("RESULT_KEY", "tokens_per_sec"),
+        ("DOCKER_HOST", "ssh://ubuntu@10.0.0.5"),
+        ("URL", "https://host:8000/v1?at=a@b"),
+    ],
 )
-def test_other_names_are_no_secrets(name: str) -> None:
-    secrets.remember_named({name: "/home/somebody", "URL": "https://host:8000/v1?at=a@b"})
-    assert secrets.scrub("/home/somebody https://host:8000/v1?at=a@b").count("***") == 0
+def test_other_values_are_no_secrets(name: str, value: str) -> None:
+    secrets.remember_named({name: value})
+    text = f"{value} ubuntu at=a@b"
+    assert secrets.scrub(text) == text
+
+
+def test_a_secret_that_is_no_utf8_is_redacted(tmp_path: Path) -> None:
+    """As the environment may hold any bytes."""
+    secrets.remember_named({"FOO_TOKEN": "abc\udcffdefg"})
+    (tmp_path / "engine.log").write_bytes(b"401 for abc\xffdefg")
+    secrets.sweep([tmp_path])
+    assert (tmp_path / "engine.log").read_bytes() == b"401 for ***"

@@ -1,8 +1,9 @@
 """Keeps tokens and keys out of everything that is written or printed.
 
 A secret is recognized by its name: a variable or an engine argument whose name ends in one of
-`_NAME`; and by its place: the password or the token in a URL, as of proxies and databases. It is
-redacted wherever it would appear, escaped or in base64 too.
+`_NAME`, or of `_LOOSE_NAME` if its value can be one; and by its place: the password or
+the token in a URL, as of proxies and databases. It is redacted wherever it would appear, escaped or
+in base64 too.
 """
 
 from __future__ import annotations
@@ -17,23 +18,33 @@ from urllib.parse import quote, quote_plus, unquote
 
 BLOT = "***"
 _NAME = re.compile(
-    r"(token|api_?key|secret|passwords?|passwd|passphrase|access_?key|credentials?"
-    r"|(^|_)(key|pat|pass|pwd))$",
-    re.IGNORECASE,
+    r"(token|api_?key|secret|passwords?|passwd|passphrase|access_?key|credentials?)$", re.IGNORECASE
 )
-_FOLDERS = ("PWD", "OLDPWD")
-"""The names of a shell's folders."""
-_IN_URL = re.compile(r"\w://(?:[^\s/:@]*:)?(?P<secret>[^\s/@]+)@")
+_LOOSE_NAME = re.compile(r"(^|_)(?:(key|pat)|pass|pwd)$", re.IGNORECASE)
+_WORDS = re.compile(r"[a-z]+([_.-][a-z]+)*")
+"""What keys of caches are, and no key or token of a service."""
+_PASSWORDS = (
+    r"://[^\s/:@]*:([^\s/@]+)@",
+    r"://[^\s/:@]*:(?!\d+[/?#])(\S+)@",
+    r"://([^\s/:@]{16,})@",
+)
+"""In a URL: a password up to the first @ and up to the last one, and a token, which is longer than
+the name of a user."""
 _SHORTEST = 6
 """Characters. Shorter values are not secrets, and redacting them would spoil other words."""
 
 _secrets: set[str] = set()
 
 
-def is_secret_name(name: str) -> bool:
+def is_secret(name: str, value: object) -> bool:
     """Whether a value with this name is a secret."""
     name = name.strip().replace("-", "_").replace(" ", "_")
-    return name not in _FOLDERS and bool(_NAME.search(name))
+    if _NAME.search(name):
+        return True
+    loose, text = _LOOSE_NAME.search(name), str(value)
+    if loose is None or text.startswith("/"):
+        return False
+    return loose[2] is None or not _WORDS.fullmatch(text)
 
 
 def remember(value: object) -> None:
@@ -49,14 +60,14 @@ def remember(value: object) -> None:
     text = str(value).strip()
     if len(text) >= _SHORTEST:
         escaped = {json.dumps(text, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)}
-        _secrets.update({text, html.escape(text), quote(text, safe=""), quote_plus(text), *escaped})
-        _secrets.update(_in_base64(text))
+        data = text.encode(errors="surrogateescape")
+        _secrets.update({text, html.escape(text), quote(data, safe=""), quote_plus(data), *escaped})
+        _secrets.update(_in_base64(data))
 
 
-def _in_base64(text: str) -> Iterator[str]:
-    """The characters that only the text decides, at each of its three places in a group of bytes,
-    in both alphabets."""
-    data = text.encode(errors="surrogateescape")
+def _in_base64(data: bytes) -> Iterator[str]:
+    """The characters that only these bytes decide, at each of their three places in a group of
+    bytes, in both alphabets. Too short pieces, of a secret of 6 bytes, are left."""
     for before in range(3):
         # What precedes and what follows the text shares a character with it.
         whole = data[: len(data) - (before + len(data)) % 3]
@@ -69,14 +80,18 @@ def _in_base64(text: str) -> Iterator[str]:
 def remember_named(values: Mapping[str, object]) -> None:
     """Remember each value whose name marks it as a secret, and what is secret in a URL."""
     for name, value in values.items():
-        if is_secret_name(name) and value:
+        if value and is_secret(name, value):
             remember(value)
         elif isinstance(value, Mapping):
             remember_named(value)
+        elif isinstance(value, list):
+            remember_named({str(place): item for place, item in enumerate(value)})
         elif isinstance(value, str):
-            for match in _IN_URL.finditer(value):
-                remember(match["secret"])
-                remember(unquote(match["secret"]))
+            # A proxy may be given without a scheme.
+            url = f"://{value}" if name.lower().endswith("_proxy") and "://" not in value else value
+            for password in (m for form in _PASSWORDS for m in re.findall(form, url)):
+                remember(password)
+                remember(unquote(password))
 
 
 def scrub(text: str) -> str:
@@ -130,7 +145,7 @@ def _sweep_file(file: Path) -> bool:
     if file.is_symlink() or not file.is_file():
         return False
     content = file.read_bytes()
-    if not any(secret.encode() in content for secret in _secrets):
+    if not any(secret.encode(errors="surrogateescape") in content for secret in _secrets):
         return False
     # An engine's log may hold any bytes.
     scrubbed = scrub(content.decode(errors="surrogateescape"))

@@ -240,7 +240,7 @@ def changed_since_run(folder: Path, place: str = "") -> list[str]:
     changed = []
     for name in sorted(name for name in names | set(checksums) if name.startswith(place)):
         path = folder / name
-        if ".." in path.parts or path.is_absolute() != folder.is_absolute():
+        if ".." in Path(name).parts or Path(name).is_absolute():
             changed.append(f"{CHECKSUMS_JSON} names {name}, which is elsewhere")
         elif name not in checksums:
             changed.append(f"{name} was added after the run")
