@@ -55,7 +55,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     from mlperf_suite.reports.comparison import (
         PLOT_FORMATS,
         comparison_sections,
-        losses,
+        gate_lines,
         plot_comparison,
     )
     from mlperf_suite.reports.html import html_page
@@ -82,7 +82,7 @@ def _compare(arguments: argparse.Namespace) -> int:
         print(f"page: {arguments.html}")
     if not arguments.gate:
         return 0
-    lines = [line for run in runs[1:] for line in losses(first, run, percent / 100)]
+    lines = gate_lines(runs, percent / 100)
     for line in lines:
         print(f"gate: {line}")
     return 1 if lines else 0

@@ -227,7 +227,8 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
         {"run": {"performance": {"target_qps": 9.6}}},
         "not comparable: the baseline was sent",
     ),
-    "other_figures": ({"run": {"performance": None, "accuracy": None}}, "no figure"),
+    "no_rate": ({"run": {"performance": {"target_qps": None}}}, "its rate of queries is not known"),
+    "other_figures": ({"run": {"performance": None, "accuracy": None}}, "no accuracy run"),
 }
 
 
@@ -258,15 +259,39 @@ def test_the_gate_is_not_passed_where_no_loss_could_show(
     assert [line for line in output.out.splitlines() if line.startswith("gate: ") and words in line]
 
 
+def test_the_gate_is_not_passed_by_what_the_baseline_lacks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """NaN hides any loss; a mode that only the baseline has hides that mode's."""
+    first, second = make_run(tmp_path / "a"), make_run(tmp_path / "b", ttft=200.0)
+    content = json.loads((first / "summary.json").read_text())
+    changes = {"run": {"performance": {"ttft_ms": {"p50": math.nan, "p99": math.nan}}}}
+    (first / "summary.json").write_text(json.dumps(changed(content, changes)))
+    third = make_run(tmp_path / "c")
+    content = json.loads((third / "summary.json").read_text())
+    (third / "summary.json").write_text(json.dumps(changed(content, {"run": {"accuracy": None}})))
+    plot = ("--plot", str(tmp_path / "plot.png"))
+    assert main(["compare", str(first), str(second), str(third), "--gate", *plot]) == 1
+    output = capsys.readouterr().out
+    for metric in ("TTFT p50", "TTFT p99"):
+        assert f"gate: b: {metric}: the baseline has no such figure" in output
+    assert "gate: c: no accuracy run, unlike the baseline" in output
+
+
 def test_the_gate_is_not_passed_by_runs_whose_repeats_were_lost(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs = [make_run(tmp_path / "a"), make_run(tmp_path / "b")]
     config = json.loads((runs[1] / "config.json").read_text())
     (runs[1] / "config.json").write_text(json.dumps(config | {"settings": {"repeat": 3}}))
+    content = json.loads((runs[1] / "summary.json").read_text())
+    changes = {"run": {"performance": {"repeats": [{"tokens_per_sec": 1000.0}]}}}
+    (runs[1] / "summary.json").write_text(json.dumps(changed(content, changes)))
     command = ["compare", *map(str, runs), "--gate", "--plot", str(tmp_path / "plot.png")]
     assert main(command) == 1
-    assert "gate: b: it has 1 of 3 repeats" in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert "gate: b: it has 2 of 3 repeats" in output
+    assert "gate: b: TTFT p99 is missing in a repeat" in output
 
 
 def test_the_gate_refuses_what_cannot_be_compared(

@@ -27,7 +27,7 @@ from mlperf_suite.reports.sections import (
 )
 from mlperf_suite.results.baseline import BaselineRun, answer_scores
 from mlperf_suite.results.comparability import SAMPLE_FACTS, differences
-from mlperf_suite.results.regression import Metric, metrics_of, samples_of
+from mlperf_suite.results.regression import Metric, figures_missing, metrics_of, samples_of
 from mlperf_suite.results.run_folder import read_object
 from mlperf_suite.results.schema import RegressionFigures
 from mlperf_suite.rules import rule_named
@@ -123,24 +123,27 @@ def _regression(first: BaselineRun, run: BaselineRun, max_regression: float) -> 
     return first.judge(run.summary, folder, max_regression, allow_different=True)
 
 
-def losses(first: BaselineRun, run: BaselineRun, max_regression: float) -> list[str]:
-    """The metrics in which a run lost against the first, or why it cannot be compared, a line each.
+def gate_lines(runs: Sequence[BaselineRun], max_regression: float) -> list[str]:
+    """The metrics in which a run lost against the first, or why no loss could show, a line each.
 
     `max_regression`: the relative loss that still passes; a loss within the noise passes too.
     """
-    faults = [f"{_name(side)}: {fault}" for side in (first, run) for fault in side.faults]
-    folder = run.folder or Path(run.label)
-    regression = first.judge(run.summary, folder, max_regression)
-    if refusal := regression.refused or (regression.note and f"not comparable: {regression.note}"):
-        return [*faults, f"{_name(run)}: {refusal}"]
-    if not regression.metrics:
-        return [*faults, f"{_name(run)}: it has no figure that {_name(first)} has"]
-    return faults + [
-        f"{_name(run)}: {change.metric}: {change.words}, {change.baseline:,.6g} then and "
-        f"{change.current:,.6g} {change.unit} now"
-        for change in regression.metrics
-        if change.outcome == "regressed"
-    ]
+    first, *rest = runs
+    lines = [f"{_name(run)}: {fault}" for run in runs for fault in run.faults]
+    for run in rest:
+        regression = first.judge(run.summary, run.folder or Path(run.label), max_regression)
+        note = regression.note and f"not comparable: {regression.note}"
+        if refusal := regression.refused or note:
+            lines.append(f"{_name(run)}: {refusal}")
+            continue
+        lines += [f"{_name(run)}: {words}" for words in figures_missing(first.summary, run.summary)]
+        lines += [
+            f"{_name(run)}: {change.metric}: {change.words}, {change.baseline:,.6g} then and "
+            f"{change.current:,.6g} {change.unit} now"
+            for change in regression.metrics
+            if change.outcome == "regressed"
+        ]
+    return lines
 
 
 # What is not alike

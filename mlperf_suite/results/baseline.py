@@ -134,6 +134,8 @@ class BaselineRun:
         meta, run = self.summary.meta, self.summary.run.performance
         faults = [] if meta.status == "complete" else [f"its status is {meta.status}, not complete"]
         faults += unusable_figures(self.summary)
+        if meta.scenario in _AT_A_RATE and run and run.target_qps is None:
+            faults.append("its rate of queries is not known")
         planned = self.config.settings.get("repeat") if self.config else None
         repeats = 1 + len(run.repeats) if run else 0
         if run and isinstance(planned, int) and repeats < planned:

@@ -279,18 +279,31 @@ def _positive(value: float | None) -> float | None:
 
 
 def unusable_figures(summary: Summary) -> list[str]:
-    """The figures of performance runs that are no positive numbers, in words; every run has a rate
-    of tokens, and a figure that JSON does not know, such as NaN, is missing."""
+    """The figures of performance runs that are no positive numbers, and those of the first that a
+    repeat lacks, in words. Every run has a rate of tokens."""
     run = summary.run.performance
-    faults = []
-    for repeat in (run, *run.repeats) if run else ():
-        if repeat.tokens_per_sec is None:
-            faults.append("tokens/s is missing")
-        for metric in METRICS:
-            value = metric.of_run(repeat) if metric.of_run else None
-            if value is not None and _positive(value) is None:
-                faults.append(f"{metric.label} is {value:g} {metric.unit}")
+    if run is None:
+        return []
+    faults = ["tokens/s is missing"] if run.tokens_per_sec is None else []
+    for of_run, metric in [(metric.of_run, metric) for metric in METRICS if metric.of_run]:
+        values = [of_run(repeat) for repeat in (run, *run.repeats)]
+        if values[0] is not None and None in values:
+            faults.append(f"{metric.label} is missing in a repeat")
+        unusable = [v for v in values if v is not None and _positive(v) is None]
+        faults += [f"{metric.label} is {value:g} {metric.unit}" for value in unusable]
     return faults
+
+
+def figures_missing(baseline: Summary, current: Summary) -> list[str]:
+    """What was not compared because one side lacks it, in words: a mode of the baseline, or, of a
+    mode that both have, a figure that the baseline lacks (JSON's reader drops NaN)."""
+    modes = [mode for mode in ("performance", "accuracy", "mmlu") if baseline.run.has(mode)]
+    missing = [f"no {mode} run, unlike the baseline" for mode in modes if not current.run.has(mode)]
+    for metric in metrics_of((baseline, current)):
+        has_figure = metric.mode in modes and samples_of(metric, current) is not None
+        if has_figure and samples_of(metric, baseline) is None:
+            missing.append(f"{metric.label}: the baseline has no such figure")
+    return missing
 
 
 def compare_summaries(
