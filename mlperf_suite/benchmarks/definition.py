@@ -337,10 +337,10 @@ class Benchmark:
 
     def scenario(self, name: str) -> Scenario:
         """The scenario of that name. Raises KeyError if the benchmark has none."""
-        scenarios = {scenario.name: scenario for scenario in self.scenarios}
-        if name not in scenarios:
-            raise KeyError(f"{self.id} has no scenario {name}")
-        return scenarios[name]
+        for scenario in self.scenarios:
+            if scenario.name == name:
+                return scenario
+        raise KeyError(f"{self.id} has no scenario {name}")
 
     @property
     def metrics(self) -> tuple[str, ...]:

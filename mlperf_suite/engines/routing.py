@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import heapq
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 from mlperf_suite.benchmarks.percentile import percentile
@@ -63,16 +63,11 @@ class Router:
         """
         spared = queue_length > self._spare
         if self._routing == "round-robin":
-            place = next(self._in_turn(spared=spared), None)
+            place = self._next_in_turn(spared=spared)
         elif self._alike:
             place = self._order.least(spared=spared)
         else:
-            # If places differ, check each: which would finish first also depends on the request.
-            place = min(
-                self._in_turn(spared=spared),
-                key=lambda place: (self.tokens[place] + tokens) * self._pace[place],
-                default=None,
-            )
+            place = self._soonest(tokens, spared=spared)
         if place is not None:
             self._turn = place + 1
             self.give(place, tokens)
@@ -89,14 +84,28 @@ class Router:
         room = self._batches[place] + (self._spares[place] if spared else 0)
         return self.requests[place] < room
 
-    def _in_turn(self, *, spared: bool) -> Iterator[int]:
-        """The places with room. They take turns, so that an idle system does not always begin with
-        the same one."""
+    def _next_in_turn(self, *, spared: bool) -> int | None:
         count = len(self._batches)
         for step in range(count):
             place = (self._turn + step) % count
             if self.has_room(place, spared=spared):
-                yield place
+                return place
+        return None
+
+    def _soonest(self, tokens: int, *, spared: bool) -> int | None:
+        # If places differ, check each: which would finish first also depends on the request. A
+        # loop, since a generator and a key function take half as long again.
+        soonest, least = None, 0.0
+        count = len(self._batches)
+        # Take turns among equals, so that an idle system does not always begin with the same one.
+        for step in range(count):
+            place = (self._turn + step) % count
+            if not self.has_room(place, spared=spared):
+                continue
+            work = (self.tokens[place] + tokens) * self._pace[place]
+            if soonest is None or work < least:
+                soonest, least = place, work
+        return soonest
 
     def give_back(self, place: int, tokens: int) -> None:
         """Count the end of a request."""

@@ -240,8 +240,10 @@ class SettingsSearch:
         plain = replace(config, log_file=None, profiler=None, profile_folder=None)
         self._deadline = time.monotonic() + _PATIENCE_S
         self._process: subprocess.Popen[str] | None = None
-        # Without a process, or if it ends before it reads, the settings are unknown.
-        with contextlib.suppress(OSError):
+        # Without a process, if it ends before it reads, or with an argument that JSON cannot hold,
+        # the settings are unknown.
+        with contextlib.suppress(OSError, TypeError):
+            question = json.dumps(asdict(plain))
             self._output = tempfile.TemporaryFile("w+")  # noqa: SIM115 - `end` closes it
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "mlperf_suite.engines.vllm_arguments"],
@@ -251,8 +253,8 @@ class SettingsSearch:
                 text=True,
             )
             assert self._process.stdin is not None
-            with self._process.stdin as question:
-                json.dump(asdict(plain), question)
+            with self._process.stdin as pipe:
+                pipe.write(question)
 
     def result(self, look: Callable[[], None]) -> Mapping[str, object] | None:
         """The settings; None if they cannot be determined, for example without a usable device.

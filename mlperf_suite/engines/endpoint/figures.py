@@ -100,7 +100,7 @@ class DepartureAccount:
 
     def _note(self, kind: str, example: str) -> None:
         self.counts[kind] += 1
-        if kind not in self.examples:
+        if not self.examples.get(kind):
             self.examples[kind] = words_of(example)
 
     def words(self) -> tuple[str, ...]:

@@ -106,8 +106,8 @@ class Cluster:
         cluster = cls(folder, tuple(variables))
         with contextlib.ExitStack() as failure:
             failure.callback(cluster.close)
-            ray = _import_ray()
             try:
+                ray = _import_ray()
                 with handlers_kept():
                     ray.init(
                         address="local",
@@ -119,6 +119,8 @@ class Cluster:
                         _node_ip_address="127.0.0.1",
                         _temp_dir=str(folder),
                     )
+            except SuiteError:
+                raise
             except Exception as error:
                 raise EngineError(
                     f"--replicas: Ray does not start here: {one_line(error)}"

@@ -127,8 +127,9 @@ class ReplicaEngine(Driver):
             if engine.lost is not None:
                 raise EngineError(engine.lost)
 
-        search = config.expected(prepared.placed[0].seat.gpus) if config.expected else None
+        search = None
         try:
+            search = config.expected(prepared.placed[0].seat.gpus) if config.expected else None
             loaded = load_engines(prepared, config, look)
             settings = search.result(look) if search else None
             engine.ready(loaded, settings)
