@@ -129,16 +129,19 @@ def _server_s(metrics: Any) -> tuple[float, ...]:
 
 
 def _openai_sampling(sampling: Sampling) -> dict[str, Any]:
-    return {
+    fields: dict[str, Any] = {
         "max_tokens": sampling.max_tokens,
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
-        **({} if sampling.seed is None else {"seed": sampling.seed}),
         "n": 1,
         "frequency_penalty": 0.0,
         "presence_penalty": 0.0,
-        **({"stop": [sampling.stop]} if sampling.stop else {}),
     }
+    if sampling.seed is not None:
+        fields["seed"] = sampling.seed
+    if sampling.stop:
+        fields["stop"] = [sampling.stop]
+    return fields
 
 
 def _more_sampling(sampling: Sampling) -> dict[str, Any]:
@@ -152,8 +155,12 @@ def _more_sampling(sampling: Sampling) -> dict[str, Any]:
 
 
 def _vllm_sampling(sampling: Sampling) -> dict[str, Any]:
-    content = _more_sampling(sampling) | _with_stop(sampling)
-    return content if sampling.wants_first else content | {"stream_interval": _SPARSE_PIECES}
+    fields = _more_sampling(sampling)
+    if sampling.stop:
+        fields |= _with_stop(sampling)
+    if not sampling.wants_first:
+        fields["stream_interval"] = _SPARSE_PIECES
+    return fields
 
 
 def _with_stop(sampling: Sampling) -> dict[str, Any]:

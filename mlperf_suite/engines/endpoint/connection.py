@@ -184,16 +184,15 @@ class Connection(asyncio.Protocol):
 
     def _read_lines(self, data: bytes) -> None:
         """Report each complete event; an event of these servers is one line."""
-        lines: list[bytes] = []
-        if b"\n" in data:
-            if self._buffer:
-                data = bytes(self._buffer) + data
-                self._buffer.clear()
-            *lines, data = data.split(b"\n")
-        if data:
-            self._buffer += data
-        if len(self._buffer) > MOST_LINE:
-            raise _TooMuchError(f"sent a line of more than {MOST_LINE:,} bytes")
+        lines = data.split(b"\n")
+        rest = lines.pop()
+        if lines and self._buffer:
+            lines[0] = bytes(self._buffer) + lines[0]
+            self._buffer.clear()
+        if rest:
+            self._buffer += rest
+            if len(self._buffer) > MOST_LINE:
+                raise _TooMuchError(f"sent a line of more than {MOST_LINE:,} bytes")
         for line in lines:
             if line.startswith(b"data:") and self._exchange is not None:
                 event = line[5:].strip()
@@ -266,12 +265,12 @@ class Pool:
             **({"Authorization": f"Bearer {hello.key}"} if hello.key else {}),
             **hello.headers,
         }
-        self._lines = "".join(f"{name}: {value}\r\n" for name, value in lines.items()).encode()
+        self._lines = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
 
     def head(self, path: str, length: int) -> bytes:
         """A request's head, for a body of `length` bytes."""
-        line = f"POST {self._place.prefix}{path} HTTP/1.1\r\n".encode()
-        return b"%s%sContent-Length: %d\r\n\r\n" % (line, self._lines, length)
+        line = f"POST {self._place.prefix}{path} HTTP/1.1\r\n"
+        return f"{line}{self._lines}Content-Length: {length}\r\n\r\n".encode()
 
     def take_most_open(self) -> int:
         """The most connections that were open at once since the last call."""
