@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -87,6 +89,13 @@ def test_hostile_answers_are_wrong_and_those_after_them_are_judged() -> None:
 def test_what_takes_too_long_is_not_equal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(math_equality, "TIME_LIMIT_S", 0)
     assert grade_math([("2x", "x+x"), ("7", "7"), ("3x", "x+2x")]) == [False, True, False]
+
+
+def test_the_kernel_ends_what_compares_before_the_engine() -> None:
+    with math_equality._Comparer() as comparer:
+        comparer._start()
+        own = Path(f"/proc/{comparer._process.pid}/oom_score_adj").read_text(encoding="ascii")
+    assert own == "1000\n"
 
 
 @pytest.mark.slow

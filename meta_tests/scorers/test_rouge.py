@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -275,3 +276,14 @@ def test_open_orcas_figures_are_the_official_ones() -> None:
 def test_tokens_per_sample_has_one_decimal() -> None:
     answers = [answer("abc", "x"), answer("ab", "x"), answer("ab", "x")]
     assert OpenOrcaScorer().score(answers).values["tokens_per_sample"] == 2.3
+
+
+def test_an_answer_without_end_takes_memory_linear_in_its_length() -> None:
+    text = " ".join(map(str, range(30_000)))
+    tracemalloc.start()
+    try:
+        (row,) = score_pairs([(text, "one boat of 7 sank, and 11 did not")], ["rougeL"])
+        assert tracemalloc.get_traced_memory()[1] < 200 * len(text)
+    finally:
+        tracemalloc.stop()
+    assert row.measures[0] > 0

@@ -24,7 +24,6 @@ import logging
 import math
 import multiprocessing
 import operator
-import os
 import re
 import resource
 import signal
@@ -37,6 +36,8 @@ from typing import Any
 import psutil
 
 from mlperf_suite.errors import SuiteError
+from mlperf_suite.scorers.code_grading import worker_count
+from mlperf_suite.scorers.sandbox.inside import be_first_to_go
 
 TIME_LIMIT_S = 20.0
 MEMORY_LIMIT = 4 * 2**30
@@ -110,7 +111,7 @@ def grade_math(pairs: Sequence[tuple[str, str]]) -> list[bool]:
     ]
     if not places:
         return equal
-    processes = min(len(os.sched_getaffinity(0)), math.ceil(len(places) / _PAIRS_PER_PROCESS))
+    processes = min(worker_count(MEMORY_LIMIT), math.ceil(len(places) / _PAIRS_PER_PROCESS))
 
     def compare(share: Sequence[int]) -> list[tuple[int, bool]]:
         with _Comparer() as comparer:
@@ -464,6 +465,7 @@ class _Comparer:
 def _serve(connection: Connection) -> None:
     """Compare pairs until the other end closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent handles Ctrl-C.
+    be_first_to_go()
     # On top of what the parent's main module, which spawn imports again, has already mapped.
     limit = psutil.Process().memory_info().vms + MEMORY_LIMIT
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

@@ -254,15 +254,16 @@ def _places(tokens: Sequence[str]) -> dict[str, int]:
 
 def _common_length(first: Sequence[str], second: Sequence[str]) -> int:
     """The length of the longest common subsequence."""
-    # One step per token of the shorter text, on numbers with a bit per token of the longer one.
+    # Numbers with a bit per token of the shorter text: an endless answer then takes time and memory
+    # linear in its length.
     short, long = sorted((first, second), key=len)
-    places, all_bits = _places(long), (1 << len(long)) - 1
+    places, all_bits = _places(short), (1 << len(short)) - 1
     level = all_bits
-    for token in short:
+    for token in long:
         if match := places.get(token):
             met = level & match
             level = (level + met | level ^ met) & all_bits
-    return len(long) - level.bit_count()
+    return len(short) - level.bit_count()
 
 
 def _union_length(reference: Sequence[Sequence[str]], prediction: Sequence[Sequence[str]]) -> int:

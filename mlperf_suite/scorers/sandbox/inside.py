@@ -133,6 +133,13 @@ def _is_mapped(number: int) -> bool:
     return True
 
 
+def be_first_to_go() -> None:
+    """Have the kernel, if it is short of memory, end this process and its children before any
+    other."""
+    with contextlib.suppress(OSError):
+        _write("/proc/self/oom_score_adj", "1000")
+
+
 def _write(path: str, text: str) -> None:
     with open(path, "w", encoding="ascii") as file:
         file.write(text)
@@ -378,9 +385,7 @@ def main() -> None:
             _run_first_process(order, status, None)
             return
         _control(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
-        with contextlib.suppress(OSError):
-            # If the kernel is short of memory, it ends a sandbox first.
-            _write("/proc/self/oom_score_adj", "1000")
+        be_first_to_go()
         root = _enter_namespaces()
         first = os.fork()
         if first == 0:
