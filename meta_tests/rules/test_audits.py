@@ -99,3 +99,48 @@ def test_submitted_answers_without_a_log_of_the_draw_decide_nothing_in_v6_0() ->
         bare = replace(facts, logs=replace(facts.logs, files={}))
         verdict = verdict_on(bare, "test07_every_sample")
         assert verdict.status == status
+
+
+@pytest.mark.parametrize(
+    ("mode", "line"),
+    [
+        ("test07", "Accuracy score: 71.2"),
+        ("test07", "Accuracy threshold: 60.698"),
+        ("test07", "Accuracy check pass: True"),
+        ("test09", "Mean output tokens: 1278.00"),
+        ("test09", "Total samples: 6396"),
+        ("test09", "Min threshold: 1150.38"),
+        ("test09", "TEST09 Verification Summary"),
+    ],
+)
+def test_a_verification_may_say_what_the_audit_shows(mode: Mode, line: str) -> None:
+    run = audit_run(mode, "Offline", "v6.1", submitted=True)
+    run.verify = [line, "TEST PASS"]
+    assert verdict_on(run.facts(), f"{mode}_verified").status == "passed"
+
+
+@pytest.mark.parametrize(
+    ("mode", "line"),
+    [
+        ("test07", "Accuracy score: 60.697"),
+        ("test07", "Accuracy score: nan"),
+        ("test07", "Accuracy score: None"),
+        ("test07", "Accuracy threshold: 6.0698"),
+        ("test07", "Accuracy check pass: False"),
+        ("test07", "TEST FAIL"),
+        ("test07", "TEST09: Verify Output Token Length in Performance Mode"),
+        ("test09", "Mean output tokens: 1278.02"),
+        ("test09", "Total samples: 6395"),
+        ("test09", "Min threshold: 11.50"),
+        ("test09", "Max threshold: 14060.2"),
+        ("test09", "Max check pass: False"),
+        ("test09", "TEST07 Verification Summary"),
+    ],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_a_verification_that_contradicts_the_audit_fails(
+    mode: Mode, line: str, first: bool
+) -> None:
+    run = audit_run(mode, "Offline", "v6.1", submitted=True)
+    run.verify = [line, "TEST PASS"] if first else ["TEST PASS", line]
+    assert verdict_on(run.facts(), f"{mode}_verified").status == "failed"

@@ -205,6 +205,11 @@ def accuracy_log(change_text: Callable[[str], str]) -> Change:
     return text_edited(lambda home: home.accuracy("Server") / ACCURACY, change_text)
 
 
+def verified(edit: Callable[[str], str], scenario: str = "Server") -> Change:
+    """Change the text of TEST06's verify_accuracy.txt."""
+    return text_edited(lambda home: home.test06(scenario) / "verify_accuracy.txt", edit)
+
+
 def _dataset_repeated(text: str) -> str:
     """Entries from number 10 on repeat the first entry's sample."""
     first = re.search(r'"seq_id" : 0, "qsl_idx" : (\d+)', text)
@@ -652,6 +657,36 @@ FORGERIES: dict[str, Tampering] = {
             "First token check pass: Skipped",
             lambda home: home.test06("Server") / "verify_accuracy.txt",
         ),
+        "test06_verified",
+    ),
+    "TEST06: a check that passed and failed (Server)": _forged(
+        "a passed check: a second line says that it failed",
+        verified(lambda text: text + "First token check pass: False\n"),
+        "test06_verified",
+    ),
+    "TEST06: skipped and passed at once (Offline)": _forged(
+        "a first token check, where Offline reports no first token",
+        verified(lambda text: text + "First token check pass: True\n", "Offline"),
+        "test06_verified",
+    ),
+    "TEST06: the verification failed (Server)": _forged(
+        "a passed audit: its last line says otherwise",
+        verified(lambda text: text.replace("verification complete", "verification failed")),
+        "test06_verified",
+    ),
+    "TEST06: TEST FAIL after its checks (Server)": _forged(
+        "a passed audit: its script's verdict was left in",
+        verified(lambda text: text + "TEST FAIL\n"),
+        "test06_verified",
+    ),
+    "TEST06: the words of another audit (Server)": _forged(
+        "one audit: the file is another one's, with three lines added",
+        verified(lambda text: f"TEST09: Verify Output Token Length\nTEST PASS\n{text}"),
+        "test06_verified",
+    ),
+    "TEST06: a failed verify_performance.txt beside it (Server)": _forged(
+        "a passed audit: the other file says that it failed",
+        lambda home: (home.test06("Server") / "verify_performance.txt").write_text("TEST FAIL\n"),
         "test06_verified",
     ),
     # LoadGen and the system

@@ -232,7 +232,11 @@ def _audit_facts(accuracy: RunFacts, place: Place, audit: Audit, mode: Mode) -> 
     performance = read_logs(folder / "performance" / "run_1")
     if DETAIL in performance.files:
         answers = replace(answers, detail=performance.detail, files=performance.files)
-    texts = SubmittedTexts(verify_txt=read_text(folder / audit.verified_in))
+    others = sorted(path for path in folder.glob("verify*.txt") if path.name != audit.verified_in)
+    texts = SubmittedTexts(
+        verify_txt=read_text(folder / audit.verified_in),
+        verify_others=tuple(text for path in others if (text := read_text(path))),
+    )
     return replace(accuracy, mode=mode, logs=answers, scores=None, submitted=texts)
 
 

@@ -6,6 +6,7 @@ Source: compliance/ of github.com/mlcommons/inference. test06.py has what TEST06
 from __future__ import annotations
 
 import math
+import re
 from functools import partial
 
 from mlperf_suite.benchmarks.audits import ISSUED_ONCE, TEST06, Audit, Mode
@@ -282,11 +283,72 @@ def mean_tokens(run: RunFacts) -> Verdict:
     submitted_only=True,
 )
 def verified(run: RunFacts) -> Verdict:
-    """The submission's file with the verdict of the audit's official script says TEST PASS."""
+    """The submission's file with the verdict of the audit's official script says TEST PASS.
+
+    It names no other audit and no failed check, and its figures are those of the log.
+    """
     file = audit_of(run).verified_in
     demand = f"TEST PASS in {file}"
     text = run.submitted.verify_txt if run.submitted else None
     if text is None:
         return verdict(False, f"no {file}", demand)
-    passed = "TEST PASS" in text and "TEST FAIL" not in text
-    return verdict(passed, "TEST PASS" if passed else "no TEST PASS", demand)
+    if "TEST PASS" not in text:
+        return verdict(False, "no TEST PASS", demand)
+    fault = verification_fault(run)
+    return verdict(not fault, fault or "TEST PASS", demand)
+
+
+_NO_PASS = re.compile(
+    r"^.*(?:check pass: (?!True\b|Skipped\b)|TEST FAIL|verification failed).*$", re.M
+)
+_AUDIT = re.compile(r"\bTEST\d\d\b")
+_FIGURE = re.compile(r"^\s*([A-Z][a-z ]+): (\S+)\s*$", re.M)
+
+
+def verification_fault(run: RunFacts) -> str:
+    """What the texts of an audit's verification say against a pass; "" if nothing.
+
+    Sources: what run_verification.py of compliance/TEST06, TEST07 and TEST09 writes, in one file;
+    an older audit's verify_performance.txt beside it may only fail.
+    """
+    submitted, audit = run.submitted, audit_of(run)
+    if submitted is None:
+        return ""
+    own_text = submitted.verify_txt or ""
+    for text in (own_text, *submitted.verify_others):
+        if failed := _NO_PASS.search(text):
+            return failed[0].strip()
+    if others := set(_AUDIT.findall(own_text)) - {audit.name}:
+        return f"the words of {min(others)}"
+    due = _figures_due(run)
+    figures = [(name, figure) for name, figure in _FIGURE.findall(own_text) if name in due]
+    return next((f"{name}: {figure}" for name, figure in figures if not _in(figure, due[name])), "")
+
+
+def _in(figure: str, bounds: tuple[float, float]) -> bool:
+    try:
+        return bounds[0] <= float(figure) <= bounds[1]
+    except ValueError:
+        return False
+
+
+def _figures_due(run: RunFacts) -> dict[str, tuple[float, float]]:
+    """The lowest and the highest value of each figure that a script prints of this run."""
+    audit, samples = audit_of(run), run.logs.accuracy.samples
+    due: dict[str, tuple[float, float]] = {}
+    if audit.least_score is not None:
+        least = audit.least_score[1]
+        due |= {"Accuracy threshold": (least, least), "Accuracy score": (least, math.inf)}
+    if audit.mean_tokens is not None:
+        low, high = audit.mean_tokens
+        due |= {"Min threshold": (low, low), "Max threshold": (high, high)}
+        due["Mean output tokens"] = (low, high)
+        if samples and not run.logs.accuracy.damage and not run.text_alone:
+            mean = sum(len(sample.token_ids) for sample in samples) / len(samples)
+            due["Mean output tokens"] = (mean - _HALF_A_CENT, mean + _HALF_A_CENT)
+            due["Total samples"] = (len(samples), len(samples))
+    return due
+
+
+_HALF_A_CENT = 0.00501
+"""For a figure of two decimals."""

@@ -89,13 +89,14 @@ class Facts:
 class SubmittedTexts:
     """The texts that a submission has beside its logs; None for a missing file.
 
-    `verify_txt`: the verdict of an audit's official script. `accuracy_log`: the accuracy log, if it
-    was truncated for submission.
+    `verify_txt`: the verdict of an audit's official script, `verify_others`: other files of
+    verdicts beside it. `accuracy_log`: the accuracy log, if it was truncated for submission.
     """
 
     accuracy_txt: str | None = None
     verify_txt: str | None = None
     accuracy_log: str | None = None
+    verify_others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

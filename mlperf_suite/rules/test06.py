@@ -11,7 +11,7 @@ from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.loadgen.logs import LoggedSample
 from mlperf_suite.loadgen.schedule import Issue, logging_draws
 from mlperf_suite.rules import seeded
-from mlperf_suite.rules.audit_rules import is_shortened, lacks_detail_log
+from mlperf_suite.rules.audit_rules import is_shortened, lacks_detail_log, verification_fault
 from mlperf_suite.rules.facts import TEXT_ALONE, RunFacts
 from mlperf_suite.rules.registry import CLOSED, ONE_BY_ONE, rule
 from mlperf_suite.rules.verdict import Verdict, failure, not_judged, verdict
@@ -229,9 +229,10 @@ def token_count(run: RunFacts) -> Verdict:
     submitted_only=True,
 )
 def verified(run: RunFacts) -> Verdict:
-    """The submission's verify_accuracy.txt says that TEST06's checks passed.
+    """The submission's verify_accuracy.txt says that TEST06's checks passed, and nothing else.
 
-    The official checker takes a skipped first token check for any scenario.
+    The official checker takes a skipped first token check for any scenario, and a check that passed
+    on one line and failed on another.
     """
     first = "Skipped" if run.scenario.name == "Offline" else "True"
     expectation = [
@@ -243,6 +244,8 @@ def verified(run: RunFacts) -> Verdict:
     if text is None:
         return verdict(False, "no verify_accuracy.txt", "; ".join(expectation))
     lines = {line.strip() for line in text.splitlines()}
-    absent = [line for line in expectation if line not in lines]
-    words = "these three lines" if not absent else f"no line '{absent[0]}'"
-    return verdict(not absent, words, "; ".join(expectation))
+    absent = [f"no line '{line}'" for line in expectation if line not in lines]
+    checks = [f"'{line}'" for line in sorted(lines - {*expectation}) if "check pass:" in line]
+    faults = [*absent, verification_fault(run), *checks]
+    fault = next(filter(None, faults), "")
+    return verdict(not fault, fault or "these three lines", "; ".join(expectation))
