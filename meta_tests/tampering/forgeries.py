@@ -271,6 +271,12 @@ def _an_error_in_passing(home: Home) -> None:
         log.entries.insert(-1, Entry("", error))
 
 
+def _without_counts(home: Home) -> None:
+    """A detail log that does not count LoadGen's retries."""
+    with DetailFile(_folder(home, "Server", _RUN)) as log:
+        log.entries = [entry for entry in log.entries if not entry.key.startswith("logger_")]
+
+
 def _other_hash(of: str) -> New:
     def new(hashes: dict[str, str]) -> object:
         (file,) = (name for name in hashes if name.endswith(of))
@@ -707,6 +713,46 @@ FORGERIES: dict[str, Tampering] = {
         "the released LoadGen: its git status says otherwise",
         detail({"loadgen_git_status_message": is_(" M results.cc")}),
         "loadgen_unmodified",
+    ),
+    "a LoadGen that does not exist (Server)": _forged(
+        "a LoadGen too new to be known, of which nothing can be judged",
+        detail({"loadgen_version": is_("9.9.9 @ 0123456789")}),
+        "loadgen_files log_lines",
+    ),
+    "a LoadGen that does not exist, with lines of its own (Server)": _forged(
+        "the same: the lines on the run's end are left out",
+        together(detail({"loadgen_version": is_("9.9.9 @ 0123456789")}), _without_counts),
+        "loadgen_files log_lines",
+    ),
+    "a LoadGen between two releases (Offline)": _forged(
+        "the released LoadGen, in a version that never was",
+        detail({"loadgen_version": is_("6.0.99 @ 0123456789")}, "Offline"),
+        "loadgen_files",
+    ),
+    "a LoadGen without a number (Server)": _forged(
+        "a build of one's own, of which nothing can be judged",
+        detail({"loadgen_version": is_("unreleased")}),
+        "loadgen_files log_lines",
+    ),
+    "accuracy with a LoadGen that does not exist (Server)": _forged(
+        "a LoadGen too new to be known",
+        detail({"loadgen_version": is_("9.9.9 @ 0123456789")}, run=_ACCURACY),
+        "accuracy_loadgen_files accuracy_log_lines",
+    ),
+    "TEST06 with a LoadGen that does not exist (Server)": _forged(
+        "a LoadGen too new to be known",
+        detail({"loadgen_version": is_("9.9.9 @ 0123456789")}, run=_TEST06),
+        "test06_log_agrees",
+    ),
+    "TEST06 with another logging.cc (Server)": _forged(
+        "the released LoadGen: the file that logs answers was changed",
+        detail({"loadgen_file_sha1": _other_hash("/logging.cc")}, run=_TEST06),
+        "test06_log_agrees",
+    ),
+    "TEST06 with a LoadGen without hashes (Offline)": _forged(
+        "the released LoadGen",
+        detail({"loadgen_file_sha1": is_({})}, "Offline", _TEST06),
+        "test06_log_agrees",
     ),
     "an error of LoadGen marked as none (Server)": _forged(
         "a run without errors", _an_error_in_passing, "log_lines"

@@ -12,7 +12,7 @@ from functools import partial
 from mlperf_suite.benchmarks.audits import ISSUED_ONCE, TEST06, Audit, Mode
 from mlperf_suite.loadgen.logs import DETAIL
 from mlperf_suite.rules.facts import TEXT_ALONE, RunFacts
-from mlperf_suite.rules.origin import log_lines, settings_took
+from mlperf_suite.rules.origin import loadgen_files, log_lines, settings_took
 from mlperf_suite.rules.registry import CLOSED, rule
 from mlperf_suite.rules.seeded import order_verdict
 from mlperf_suite.rules.validity import error_verdict, mode_verdict, whole_log_verdict
@@ -60,11 +60,12 @@ _ONE_RUN = "one run: its lines, settings, samples and tokens"
 def log_agrees(run: RunFacts) -> Verdict:
     """The audit's detail log agrees with itself and with the answers that the audit logged.
 
-    Its lines, its settings, the order of its samples and the number of its tokens.
+    The files of its LoadGen, its lines and settings, the order of its samples and the number of its
+    tokens.
     """
     need_detail_log(run)
     run.need_whole_log()
-    verdicts = [check(run) for check in (log_lines, settings_took, _order, _tokens)]
+    verdicts = [check(run) for check in (loadgen_files, log_lines, settings_took, _order, _tokens)]
     return next((v for v in verdicts if v.status == "failed"), verdict(True, _ONE_RUN))
 
 

@@ -42,7 +42,11 @@ _FEW = 2.0
     whole_log=True,
 )
 def loadgen_files(run: RunFacts) -> Verdict:
-    """The run's LoadGen was built from the sources of its version, by their SHA-1."""
+    """The run's LoadGen was built from the sources of its version, by their SHA-1.
+
+    A version that is not known fails in logs that exist already: it would leave lines, settings and
+    files without a judge. In a session it is the LoadGen installed, and is not judged.
+    """
     logged_version = str(run.detail["loadgen_version"])
     files = run.detail["loadgen_file_sha1"]
     if not isinstance(files, dict) or not all(
@@ -52,11 +56,20 @@ def loadgen_files(run: RunFacts) -> Verdict:
     version = logged_version.partition(" @ ")[0]
     prints = RELEASES.get(version)
     if prints is None:
-        why = "the files of this version are not known"
-        return not_judged(f"LoadGen {logged_version}", why=why)
+        return _of_no_release(run, logged_version)
     own_print = fingerprint(files)
     words = f"{len(files)} files of LoadGen {logged_version}, fingerprint {own_print}"
     return verdict(own_print in prints, words, f"{version}: {' or '.join(prints)}")
+
+
+def _of_no_release(run: RunFacts, version: str) -> Verdict:
+    first, last = next(iter(RELEASES)), list(RELEASES)[-1]
+    words, demand = f"LoadGen {version}", f"a LoadGen from {first} to {last}"
+    if run.departures is not None:
+        return not_judged(words, demand, "this version is not known")
+    return verdict(
+        False, words, demand, "this version is not known: only a newer suite may know it"
+    )
 
 
 @rule(
@@ -193,7 +206,7 @@ def log_lines(run: RunFacts) -> Verdict:
     if not isinstance(version, str):
         return verdict(False, f"loadgen_version {version}")
     if not is_known(version):
-        return not_judged(f"LoadGen {version}", why="the lines of this LoadGen are not known")
+        return _of_no_release(run, version)
     keys = [entry.key for entry in run.detail.entries]
     errors = [key for key in keys if key.startswith("error")]
     if len(errors) > len(run.detail.errors):
