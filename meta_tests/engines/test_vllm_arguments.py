@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -14,12 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlperf_suite.assets import embedded_model_dir
+from mlperf_suite.benchmarks.definition import OWN_HEAD
 from mlperf_suite.engines import vllm_arguments, vllm_environment
+from mlperf_suite.engines.protocol import SPECULATIVE
 from mlperf_suite.engines.vllm_arguments import (
     SettingsSearch,
     VllmConfig,
     choose_arguments,
     choose_tensor_parallel,
+    engine_settings,
+    settings_of,
 )
 from mlperf_suite.engines.vllm_engine import VllmEngine
 from mlperf_suite.errors import EngineError
@@ -185,6 +190,64 @@ def test_an_lscpu_that_tells_is_left_alone(
     monkeypatch.setenv("PATH", str(folder))
     with vllm_environment.cpu_list():
         assert os.environ["PATH"] == str(folder)
+
+
+@pytest.mark.parametrize(
+    ("extra", "setting"),
+    [
+        ({}, None),
+        (
+            {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 2},
+            {"method": "ngram", "steps": 4, "topk": 1, "quantization": "none"},
+        ),
+    ],
+)
+def test_vllm_says_how_it_decodes_speculatively(
+    config: VllmConfig, extra: dict[str, object], setting: dict[str, object] | None
+) -> None:
+    config = replace(config, extra={"speculative_config": extra} if extra else {})
+    value = settings_of(config)[SPECULATIVE]
+    if setting is None:
+        assert value is None
+    else:
+        assert isinstance(value, dict)
+        assert {**value, **setting} == value
+
+
+@pytest.mark.parametrize(
+    ("changes", "setting"),
+    [
+        ({}, {}),
+        (
+            {"draft_model_config": SimpleNamespace(model="m", quantization="fp8")},
+            {"head": OWN_HEAD, "quantization": "fp8"},
+        ),
+        ({"speculative_token_tree": "[(0,), (0, 0), (1,)]"}, {"topk": "a tree"}),
+        ({"speculative_token_tree": "[(0,), (0, 0)]"}, {}),
+        ({"parallel_drafting": True}, {"method": "eagle3, in parallel"}),
+        ({"num_speculative_tokens_per_batch_size": [(1, 8, 3)]}, {"steps": "by batch size"}),
+        ({"rejection_sample_method": "synthetic"}, {"acceptance": "synthetic acceptance"}),
+    ],
+)
+def test_what_changes_the_speculation_is_among_vllms_settings(
+    changes: dict[str, object], setting: dict[str, object]
+) -> None:
+    draft = SimpleNamespace(model="org/head", quantization=None)
+    base = {"method": "eagle3", "num_speculative_tokens": 3, "draft_model_config": draft}
+    speculation = SimpleNamespace(**base | changes)
+    model = SimpleNamespace(model="m", dtype="bfloat16", enforce_eager=True)
+    cache = SimpleNamespace(enable_prefix_caching=False, cache_dtype="auto")
+    scheduler = SimpleNamespace(max_num_seqs=1, max_num_batched_tokens=1)
+    config = SimpleNamespace(
+        model_config=model,
+        cache_config=cache,
+        scheduler_config=scheduler,
+        speculative_config=speculation,
+    )
+    assert engine_settings(config)[SPECULATIVE] == {
+        **{"method": "eagle3", "steps": 3, "topk": 1, "head": "org/head", "quantization": "none"},
+        **setting,
+    }
 
 
 def test_an_argument_that_vllm_does_not_have_is_named(config: VllmConfig) -> None:

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from mlperf_suite.benchmarks.deepseek_r1 import DEEPSEEK_R1
+from mlperf_suite.benchmarks.definition import OWN_HEAD, Benchmark
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.gpt_oss_120b import GPT_OSS_120B
 from mlperf_suite.benchmarks.llama3_1_8b import EDGE, LLAMA3_1_8B, OFFICIAL
+from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.loadgen.load_plan import MODES
 from mlperf_suite.rules.facts import find_departures, find_reference, find_speculation
 
@@ -116,14 +118,100 @@ def test_only_modes_of_other_data_than_accuracys_have_a_size_of_their_own() -> N
     assert {LLAMA3_1_8B.own_samples_of(mode) for mode in MODES} == {None}
 
 
-@pytest.mark.parametrize(("scenario", "is_allowed"), [("Interactive", True), ("Server", False)])
-def test_tokens_are_proposed_only_where_the_benchmark_allows_it(
-    scenario: Any, is_allowed: Any
+HEAD = "nvidia/gpt-oss-120b-Eagle3-long-context"
+EAGLE3: dict[str, object] = {
+    "method": "eagle3",
+    "steps": 3,
+    "topk": 1,
+    "head": HEAD,
+    "quantization": "none",
+}
+MTP = EAGLE3 | {"method": "mtp", "head": OWN_HEAD, "quantization": "fp8"}
+BY_EAGLE3 = "speculative decoding (eagle3)"
+WHETHER = "whether it decodes speculatively"
+
+
+def faults(
+    benchmark: Benchmark, place: str, setting: object, round_: str = "v6.1"
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    settings = {} if setting == {} else {"speculative": setting}
+    result = find_speculation(benchmark, benchmark.scenario(place), ROUNDS[round_], settings)
+    return result.departures, result.unsaid
+
+
+@pytest.mark.parametrize(
+    ("row", "place", "round_", "setting", "is_allowed"),
+    [
+        (GPT_OSS_120B, "Interactive", "v6.1", EAGLE3, True),
+        # The rules have it since after that round.
+        (GPT_OSS_120B, "Interactive", "v6.0", EAGLE3, False),
+        (GPT_OSS_120B, "Server", "v6.1", EAGLE3, False),
+        (GPT_OSS_120B, "Offline", "v6.1", EAGLE3, False),
+        (DEEPSEEK_R1, "Interactive", "v6.0", MTP, True),
+        (DEEPSEEK_R1, "Interactive", "v6.1", MTP | {"method": "nextn"}, True),
+        (DEEPSEEK_R1, "Server", "v6.1", MTP, False),
+        (LLAMA3_1_8B, "Interactive", "v6.1", EAGLE3, False),
+    ],
+)
+def test_tokens_are_proposed_only_where_the_round_allows_it(
+    row: Benchmark, place: str, round_: str, setting: dict[str, object], is_allowed: bool
 ) -> None:
-    place = GPT_OSS_120B.scenario(scenario)
-    assert find_speculation(GPT_OSS_120B, place, {}) == ()
-    departures = find_speculation(GPT_OSS_120B, place, {"speculative": "eagle3"})
-    assert departures == (() if is_allowed else ("speculative decoding (eagle3)",))
+    words = (f"speculative decoding ({setting['method']})",)
+    assert faults(row, place, setting, round_) == (() if is_allowed else words, ())
+    assert faults(row, place, None, round_) == ((), ())
+    assert faults(row, place, {}, round_) == ((), (WHETHER,))
+
+
+@pytest.mark.parametrize(
+    ("change", "departure"),
+    [
+        ({"method": "ngram"}, "speculative decoding (ngram) with method ngram, not eagle3"),
+        ({"method": "eagle3, in parallel"}, "method eagle3, in parallel, not eagle3"),
+        ({"steps": 5}, f"{BY_EAGLE3} with steps 5, not 3"),
+        ({"steps": "by batch size"}, f"{BY_EAGLE3} with steps by batch size, not 3"),
+        ({"topk": 4}, f"{BY_EAGLE3} with topk 4, not 1"),
+        ({"head": "nvidia/gpt-oss-120b-Eagle3"}, f"head nvidia/gpt-oss-120b-Eagle3, not {HEAD}"),
+        ({"acceptance": "synthetic acceptance"}, f"{BY_EAGLE3} with synthetic acceptance"),
+    ],
+)
+def test_speculation_other_than_the_rounds_departs(
+    change: dict[str, object], departure: str
+) -> None:
+    departures, unsaid = faults(GPT_OSS_120B, "Interactive", EAGLE3 | change)
+    assert (len(departures), unsaid) == (1, ())
+    assert departures[0].endswith(departure)
+
+
+@pytest.mark.parametrize("name", EAGLE3)
+def test_speculation_of_which_a_part_is_not_said_is_not_judged(name: str) -> None:
+    said = {key: value for key, value in EAGLE3.items() if key != name}
+    assert faults(GPT_OSS_120B, "Interactive", said) == (
+        (),
+        (f"the {name} of its speculative decoding",),
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "part"), [({"head": "/models/head"}, "head"), ({"quantization": "fp8"}, "quanti")]
+)
+def test_a_head_in_a_folder_or_a_quantization_that_may_leave_it_out_shows_nothing(
+    change: dict[str, object], part: str
+) -> None:
+    departures, (unsaid,) = faults(GPT_OSS_120B, "Interactive", EAGLE3 | change)
+    assert departures == ()
+    assert part in unsaid
+
+
+def test_servers_that_are_not_alike_are_judged_each() -> None:
+    each = [None, {}, EAGLE3]
+    assert faults(GPT_OSS_120B, "Interactive", each) == ((), (WHETHER,))
+    assert faults(GPT_OSS_120B, "Server", each) == ((BY_EAGLE3,), (WHETHER,))
+
+
+def test_the_method_alone_as_earlier_versions_kept_it() -> None:
+    assert faults(GPT_OSS_120B, "Server", "eagle3") == ((BY_EAGLE3,), ())
+    departures, unsaid = faults(GPT_OSS_120B, "Interactive", "eagle3")
+    assert (departures, len(unsaid)) == ((), 4)
 
 
 def test_a_round_offers_a_part_of_the_scenarios() -> None:

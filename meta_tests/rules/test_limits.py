@@ -134,6 +134,21 @@ def test_a_server_that_did_not_do_as_asked_fails_smoke_too(
     assert (verdict.status, verdict.found) == ("failed", f"at most 16 new tokens, not 128, {CUT}")
 
 
+@pytest.mark.parametrize("smoke", [False, True])
+def test_speculation_that_nobody_tells_of_is_not_judged_and_excuses_no_departure(
+    smoke: bool,
+) -> None:
+    facts = replace(facts_of("Server", remote_run()), smoke=smoke, unsaid=("the topk of it",))
+    verdict = verdict_on(facts, "generation")
+    assert (verdict.status, verdict.why) == (
+        "not judged",
+        "the engine does not say the topk of it",
+    )
+    assert verdict_on(replace(facts, departures=("a prefix cache",)), "generation").status == (
+        "failed"
+    )
+
+
 def test_of_text_alone_no_token_is_judged() -> None:
     facts = replace(facts_of("Server", remote_run(), "test06"), text_alone=True)
     assert {v.rule: (v.status, v.why) for v in judge(facts) if not v.passed} == dict.fromkeys(

@@ -74,6 +74,9 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     `tells_times`: `usage` has what vLLM adds with --enable-per-request-metrics: a quarter of the
     time until the first token was queue, half was prefill.
 
+    `speculates`: the tokens that it says it proposes at a time, with gpt-oss-120b's own head if its
+    dialect names one; 0: it says that it proposes none; None: it does not say.
+
     Requests from number `fault_from` on, counted from 0, are answered with the `fault`, at most
     `fault_for` of them. With `everywhere`, requests other than completions get the fault too, if
     it does not need an answer to spoil.
@@ -99,6 +102,7 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     fault_for: int | None = None
     everywhere: bool = False
     tells_times: bool = False
+    speculates: int | None = 0
 
     def faulty(self, number: int) -> bool:
         """Whether the completion request with this number, counted from 0, gets the fault."""

@@ -242,6 +242,8 @@ def page_reply(options: StandIn, path: str) -> Reply | None:
         return plain(200)
     if dialect == "vllm" and path == SCALE_OUT:
         return refusal_reply(Refusal(403, "Scale-out endpoints are disabled."))
+    if path == "/metrics" and dialect == "vllm" and options.speculates is not None:
+        return plain(200, _metrics(options.speculates))
     if path == "/version" and dialect in ("vllm", "tensorrt-llm"):
         return plain(200, _json({"version": "0+stand.in"}))
     return _told_by_sglang(options, path) if dialect == "sglang" else None
@@ -254,8 +256,28 @@ def _told_by_sglang(options: StandIn, path: str) -> Reply | None:
     if path in ("/get_server_info", "/server_info"):
         limits = {"context_length": options.max_model_len, "max_total_num_tokens": 10**6}
         names = {"model_path": options.model, "served_model_name": options.model}
-        return plain(200, _json({**names, **limits, "version": "0+stand.in"}))
+        told = {**names, **limits, **_speculative_arguments(options.speculates)}
+        return plain(200, _json({**told, "version": "0+stand.in"}))
     return None
+
+
+def _speculative_arguments(steps: int | None) -> dict[str, object]:
+    if not steps:
+        return {} if steps is None else {"speculative_algorithm": None}
+    return {
+        "speculative_algorithm": "EAGLE3",
+        "speculative_num_steps": steps,
+        "speculative_eagle_topk": 1,
+        "speculative_draft_model_path": "nvidia/gpt-oss-120b-Eagle3-long-context",
+        "speculative_draft_model_quantization": None,
+        "speculative_accept_threshold_single": 1.0,
+    }
+
+
+def _metrics(steps: int) -> bytes:
+    name = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
+    lines = [f'{name}{{engine="0",position="{place}"}} 0.0' for place in range(steps)]
+    return "\n".join(['vllm:num_requests_running{engine="0"} 0.0', *lines]).encode()
 
 
 def _card(options: StandIn) -> dict[str, object]:

@@ -20,6 +20,7 @@ from meta_tests.made_runs import remote_run
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.protocol import (
+    SPECULATIVE,
     EngineDescription,
     Likelihood,
     Listener,
@@ -69,7 +70,8 @@ class ScriptedEngine(StandInEngine):
 
     @property
     def description(self) -> EngineDescription:
-        return EngineDescription("stand-in engine", "1", "told", True, 8192, self._settings)
+        settings: dict[str, object] = {SPECULATIVE: None, **self._settings}
+        return EngineDescription("stand-in engine", "1", "told", True, 8192, settings)
 
     def run_begins(self, name: str, mode: str) -> None:
         self.runs.append(name)
@@ -537,7 +539,7 @@ def test_a_rate_whose_client_was_the_bottleneck_is_not_valid(
     [
         ({}, {}, ""),
         ({"enable_prefix_caching": True}, {}, "a prefix cache"),
-        ({"speculative": "ngram"}, {}, "speculative decoding (ngram)"),
+        ({"speculative": {"method": "ngram"}}, {}, "speculative decoding (ngram)"),
         # A smoke run may have shorter answers.
         ({}, {"max_new_tokens": "16"}, ""),
     ],

@@ -272,18 +272,22 @@ def test_an_official_run_of_another_model_is_refused(tmp_path: Path) -> None:
         checked(str(tmp_path / "none"))
 
 
-def test_speculation_departs_but_where_a_benchmark_allows_it() -> None:
-    engine = {"speculative": "eagle3"}
-    departure = ("speculative decoding (eagle3)",)
-
-    def departures(benchmark: Benchmark, scenario: str) -> tuple[str, ...]:
-        run_inputs = inputs(benchmark=[benchmark.id])
-        return run_inputs.departures(benchmark, benchmark.scenario(scenario), engine)
-
-    assert departures(LLAMA3_1_8B, "Interactive") == departure
-    assert departures(GPT_OSS, "Server") == departure
-    assert departures(GPT_OSS, "Interactive") == ()
-    assert departures(BENCHMARKS["deepseek-r1"], "Interactive") == ()
+@pytest.mark.parametrize(
+    ("row", "scenario", "round_", "departs"),
+    [
+        (LLAMA3_1_8B, "Interactive", "v6.1", True),
+        (GPT_OSS, "Server", "v6.1", True),
+        (GPT_OSS, "Interactive", "v6.0", True),
+        (GPT_OSS, "Interactive", "v6.1", False),
+    ],
+)
+def test_speculation_departs_but_where_the_round_allows_it(
+    row: Benchmark, scenario: str, round_: str, departs: bool
+) -> None:
+    run_inputs = inputs(benchmark=[row.id], round=round_)
+    engine = {"speculative": {"method": "eagle3"}}
+    departures = run_inputs.departures(row, row.scenario(scenario), engine)
+    assert departures == (("speculative decoding (eagle3)",) if departs else ())
 
 
 @pytest.mark.parametrize(("kind", "answers"), [("perf", True), ("gpqa", False)])

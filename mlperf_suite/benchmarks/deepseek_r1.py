@@ -12,9 +12,11 @@ from pathlib import Path
 from mlperf_suite.benchmarks.audits import TEST06
 from mlperf_suite.benchmarks.definition import (
     ALL_ROUNDS,
+    OWN_HEAD,
     Benchmark,
     Generation,
     ReferenceAccuracy,
+    Speculation,
     Workload,
     at_least,
     from_a_file,
@@ -81,6 +83,16 @@ DEEPSEEK_R1 = Benchmark(
         scorer=_scorer(mlperf_frames.EMBEDDED / "live_code_bench.jsonl"),
     ),
     counted_as="num-samples",
-    speculation=("Interactive",),
+    speculation=Speculation(
+        ("v6.0", "v6.1"),
+        # The model's MTP head: as vLLM and as SGLang call it.
+        ("mtp", "deepseek_mtp", "eagle", "nextn"),
+        # The last two are copies of that head alone, for SGLang.
+        (
+            *(OWN_HEAD, "deepseek-ai/DeepSeek-R1"),
+            *("lmsys/DeepSeek-R1-NextN", "SGLang/DeepSeek-R1-NextN"),
+        ),
+        ("fp8",),
+    ),
 )
 BENCHMARKS = (DEEPSEEK_R1,)

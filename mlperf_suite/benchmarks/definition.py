@@ -275,6 +275,28 @@ class Workload:
         return bool(self.shape) and self.shape.items() <= dict(config or {}).items()
 
 
+OWN_HEAD = "the model's own"
+
+
+@dataclass(frozen=True, slots=True)
+class Speculation:
+    """The only speculative decoding that a benchmark may use, in one of its scenarios.
+
+    Source: appendix "Speculative Decoding" of inference_rules.adoc (mlcommons/inference_policies).
+    `rounds`: those for which the rules have it. The other fields are the values of a description's
+    `speculative` (`SPECULATIVE` in engines/protocol.py) that count as the rules' one: `method` by
+    the names that engines give it, `head` by hub ids, `quantization` as the head is published.
+    """
+
+    rounds: tuple[str, ...]
+    method: tuple[str, ...]
+    head: tuple[str, ...]
+    quantization: tuple[str, ...]
+    steps: tuple[int, ...] = (3,)
+    topk: tuple[int, ...] = (1,)
+    scenario: str = "Interactive"
+
+
 GEN_NUM = "gen_num"
 COUNTED_IN_A_SENTENCE = "Total samples evaluated"
 """How official scripts name the number of scored answers: `gen_num` in most, and in one a sentence
@@ -292,8 +314,8 @@ class Benchmark:
     the smoke profile. `aliases`: other names in submissions. `by_default`: whether it runs if no
     benchmark is named. `accuracy_samples`: the size of its accuracy data set, if that is a
     different one. `counted_as`: the name of the number of scored answers in accuracy.txt. `audits`:
-    those required of a closed submission. `speculation`: the scenarios in which a draft model, or
-    the model's own heads, may propose tokens.
+    those required of a closed submission. `speculation`: where and how a draft model, or the
+    model's own heads, may propose tokens; None if nowhere.
     """
 
     id: str
@@ -311,7 +333,7 @@ class Benchmark:
     accuracy_samples: int | None = None
     counted_as: str = GEN_NUM
     required: tuple[tuple[str, ...], ...] = OFFLINE_AND_ONLINE
-    speculation: tuple[str, ...] = ()
+    speculation: Speculation | None = None
 
     def audit(self, mode: str) -> Audit | None:
         """The audit that a mode runs, or None if the benchmark has no such audit."""

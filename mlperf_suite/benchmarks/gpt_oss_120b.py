@@ -18,6 +18,7 @@ from mlperf_suite.benchmarks.definition import (
     Load,
     Part,
     ReferenceAccuracy,
+    Speculation,
     Workload,
     at_least,
     from_a_file,
@@ -136,6 +137,9 @@ GPT_OSS_120B = Benchmark(
     ),
     accuracy_samples=_ACCURACY_SAMPLES,
     counted_as=COUNTED_IN_A_SENTENCE,
-    speculation=("Interactive",),
+    # In the rules since July 2026, after v6.0.
+    speculation=Speculation(
+        ("v6.1",), ("eagle3",), ("nvidia/gpt-oss-120b-Eagle3-long-context",), ("none",)
+    ),
 )
 BENCHMARKS = (GPT_OSS_120B,)

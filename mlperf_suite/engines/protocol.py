@@ -29,6 +29,12 @@ class EngineDescription:
     settings: dict[str, object] = field(default_factory=dict)
 
 
+SPECULATIVE = "speculative"
+"""The setting that says what proposes tokens ahead of the model: None if nothing does; absent if
+the engine does not say; else an object with as much as it says of `method`, `steps` (tokens
+proposed at a time), `topk`, `head` (a hub id, or `OWN_HEAD`), `quantization` (of the head; "none")
+and `acceptance`, which is there only if tokens are not accepted by the model alone. A list: servers
+that are not alike, with an empty object for one that does not say."""
 INCIDENTAL_SETTINGS = frozenset(
     {
         *("load_s", "dtype_why", "tensor_parallel_why", "tokens_why", "profiler"),

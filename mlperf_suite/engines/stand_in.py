@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.protocol import EngineDescription, Listener, RequestList
+from mlperf_suite.engines.protocol import SPECULATIVE, EngineDescription, Listener, RequestList
 from mlperf_suite.errors import EngineDiedError, EngineError
 
 AnswerOf = Callable[[Sequence[int]], Sequence[int]]
@@ -66,7 +66,9 @@ class StandInEngine:
 
     @property
     def description(self) -> EngineDescription:
-        return EngineDescription("stand-in engine", "1", self._model, True, 131_072)
+        return EngineDescription(
+            "stand-in engine", "1", self._model, True, 131_072, {SPECULATIVE: None}
+        )
 
     @property
     def alive(self) -> bool:
@@ -166,7 +168,7 @@ class ReplayEngine(StandInEngine):
     @property
     def description(self) -> EngineDescription:
         room = super().description.max_model_len
-        return EngineDescription(REPLAY, "1", self._model, True, room)
+        return EngineDescription(REPLAY, "1", self._model, True, room, {SPECULATIVE: None})
 
     def run_begins(self, name: str, mode: str) -> None:
         """Play back at this mode's pace from now on. Raises EngineError if it has none."""

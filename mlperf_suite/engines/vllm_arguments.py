@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import re
 import shutil
 import subprocess
 import sys
@@ -21,7 +22,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from mlperf_suite.engines.protocol import SILENCE_S, Profiler
+from mlperf_suite.benchmarks.definition import OWN_HEAD
+from mlperf_suite.engines.protocol import SILENCE_S, SPECULATIVE, Profiler
 from mlperf_suite.engines.vllm_environment import (
     import_failure,
     runs_on_cpu,
@@ -181,7 +183,6 @@ def settings_of(config: VllmConfig) -> dict[str, object]:
 
 
 def engine_settings(config: Any) -> dict[str, object]:
-    speculation = getattr(config, "speculative_config", None)
     return {
         "dtype": str(config.model_config.dtype).removeprefix("torch."),
         "enable_prefix_caching": bool(config.cache_config.enable_prefix_caching),
@@ -189,11 +190,34 @@ def engine_settings(config: Any) -> dict[str, object]:
         "kv_cache_dtype": str(config.cache_config.cache_dtype),
         "max_num_seqs": config.scheduler_config.max_num_seqs,
         "max_num_batched_tokens": config.scheduler_config.max_num_batched_tokens,
-        # What proposes tokens ahead of the model, in vLLM's terms; None if nothing does.
-        "speculative": (
-            None if speculation is None else str(getattr(speculation, "method", "") or "on")
-        ),
+        SPECULATIVE: _speculation(config),
     }
+
+
+def _speculation(config: Any) -> dict[str, object] | None:
+    """vLLM's SpeculativeConfig as `SPECULATIVE` describes it."""
+    speculation = getattr(config, "speculative_config", None)
+    if speculation is None:
+        return None
+
+    def value(name: str) -> Any:
+        return getattr(speculation, name, None)
+
+    draft = value("draft_model_config")
+    head = getattr(draft, "model", None) or value("model")
+    by_batch = value("num_speculative_tokens_per_batch_size")
+    # Earlier versions could propose a tree; a chain's places are all 0.
+    is_chain = not re.search("[1-9]", str(value("speculative_token_tree") or ""))
+    facts: dict[str, object] = {
+        "method": str(value("method")) + (", in parallel" if value("parallel_drafting") else ""),
+        "steps": "by batch size" if by_batch else value("num_speculative_tokens"),
+        "topk": 1 if is_chain else "a tree",
+        "head": OWN_HEAD if head == config.model_config.model else head,
+        "quantization": getattr(draft, "quantization", None) or "none",
+    }
+    if value("rejection_sample_method") == "synthetic":
+        facts["acceptance"] = "synthetic acceptance"
+    return facts
 
 
 def usage_context() -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
@@ -10,7 +11,7 @@ from typing import ClassVar, Literal
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario, Workload
 from mlperf_suite.benchmarks.rounds import Round
-from mlperf_suite.engines.protocol import RemoteRun
+from mlperf_suite.engines.protocol import SPECULATIVE, RemoteRun
 from mlperf_suite.loadgen.load_plan import TEST_MODES
 from mlperf_suite.loadgen.logs import DetailLog, RunLogs
 from mlperf_suite.loadgen.releases import version_numbers
@@ -26,6 +27,7 @@ _LAST_RATE = {
     "Server": "result_completed_tokens_per_second",
     "SingleStream": "result_completed_tokens_per_second",
 }
+_HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 _NO_ERROR_COUNT = (5, 0, 15)
 """The last LoadGen that may end a log without num_errors (mlcommons/inference pull request 2164):
 it wrote 36 logs of 18 public v5.1 results."""
@@ -133,7 +135,8 @@ class RunFacts(Facts):
     run. `smoke`: rules may be shortened. `submitted`: the run is from a submission, whose accuracy
     log is truncated and whose TEST06 may lack a detail log. `eos_token_ids`: the model's own, None
     if unknown. `departures`: how the session's generation deviates from the benchmark's; None if
-    only logs are available, which do not show it. `remote`: what a remote server and its client
+    only logs are available, which do not show it. `unsaid`: what the engine does not say of its
+    generation, a few words each. `remote`: what a remote server and its client
     reported; None if the engine is in this process. `accuracy_tokens`: those of the accuracy run of
     the same system, None if unknown. `text_alone`: see `gives_text_alone`. `cached_tokens`: prompt
     tokens that the engine took from a cache in this run; None if it does not count them, or if only
@@ -158,6 +161,7 @@ class RunFacts(Facts):
     submitted: SubmittedTexts | None = None
     eos_token_ids: tuple[int, ...] | None = None
     departures: tuple[str, ...] | None = None
+    unsaid: tuple[str, ...] = ()
     remote: RemoteRun | None = None
     text_alone: bool = False
     accuracy_tokens: AnswerTokens | None = None
@@ -314,14 +318,52 @@ def besides_length(departures: Iterable[str]) -> list[str]:
     return [words for words in departures if not words.startswith("at most")]
 
 
+@dataclass(frozen=True, slots=True)
+class SpeculationFaults:
+    """`departures`: how an engine's speculative decoding differs from what the round allows.
+    `unsaid`: what it does not say of it. A few words each."""
+
+    departures: tuple[str, ...] = ()
+    unsaid: tuple[str, ...] = ()
+
+
 def find_speculation(
-    benchmark: Benchmark, scenario: Scenario, engine_settings: Mapping[str, object]
-) -> tuple[str, ...]:
-    """A deviation if a draft model proposed tokens in a scenario where the benchmark forbids it."""
-    method = engine_settings.get("speculative")
-    if not method or scenario.name in benchmark.speculation:
-        return ()
-    return (f"speculative decoding ({method})",)
+    benchmark: Benchmark, scenario: Scenario, round_: Round, engine_settings: Mapping[str, object]
+) -> SpeculationFaults:
+    """Compare an engine's `SPECULATIVE` setting with what the benchmark allows in a round."""
+    setting = engine_settings.get(SPECULATIVE, {})
+    allowed = benchmark.speculation
+    if allowed and (scenario.name != allowed.scenario or round_.name not in allowed.rounds):
+        allowed = None
+    departures, unsaid = [], []
+    for entry in setting if isinstance(setting, list) else [setting]:
+        if entry == {}:
+            unsaid.append("whether it decodes speculatively")
+        elif entry is not None:
+            # Runs of earlier versions of the suite kept the method alone.
+            facts = entry if isinstance(entry, Mapping) else {"method": entry}
+            words = f"speculative decoding ({facts.get('method', 'by a method not named')})"
+            if allowed is None or "acceptance" in facts:
+                how = f" with {facts['acceptance']}" if "acceptance" in facts else ""
+                departures.append(words + how)
+                continue
+            for name in ("method", "steps", "topk", "head", "quantization"):
+                value, values = facts.get(name), getattr(allowed, name)
+                if value is None or (value not in values and not _is_telling(name, value)):
+                    unsaid.append(f"the {name} of its speculative decoding")
+                elif value not in values:
+                    departures.append(f"{words} with {name} {value}, not {_either(values)}")
+    return SpeculationFaults(tuple(dict.fromkeys(departures)), tuple(dict.fromkeys(unsaid)))
+
+
+def _either(values: Iterable[object]) -> str:
+    return " or ".join(map(str, values))
+
+
+def _is_telling(name: str, value: object) -> bool:
+    """Whether a value that is not the rules' own shows a departure: a folder can hold any head, and
+    a model's quantization often leaves out its head."""
+    return name != "quantization" and (name != "head" or bool(_HUB_ID.fullmatch(str(value))))
 
 
 TEXT_ALONE = "the server returns text only: its tokens are counted with the model's tokenizer"

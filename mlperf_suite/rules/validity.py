@@ -166,18 +166,25 @@ def _departs_in_length_alone(run: RunFacts) -> bool:
     demand="as the benchmark specifies",
     source="the benchmark's reference implementation; Inference rules, LoadGen Operation "
     "(no caching of queries)",
-    fix="Leave --max-new-tokens at its default, and turn prefix caching off in the engine "
-    "or server.",
+    fix="Leave --max-new-tokens at its default, and turn prefix caching, and speculative decoding "
+    "other than the round's, off in the engine or server.",
     session_only=True,
     shortens=_departs_in_length_alone,
 )
 def generation(run: RunFacts) -> Verdict:
-    """Answers are generated as the benchmark says: no more tokens than its limit, no prefix cache.
+    """Answers are generated as the benchmark says: no more tokens than its limit, no prefix cache,
+    and speculative decoding only as the round allows it.
 
-    Neither LoadGen's log nor the official checker knows.
+    Neither LoadGen's log nor the official checker knows. It is not judged if the engine does not
+    say whether, or how, it decodes speculatively.
     """
     departures = (*(run.departures or ()), *(run.remote.departures if run.remote else ()))
-    return verdict(not departures, ", ".join(departures) or "as the benchmark specifies")
+    if departures:
+        return verdict(False, ", ".join(departures))
+    if run.unsaid:
+        words = "as the benchmark specifies, as far as it is known"
+        return not_judged(words, why=f"the engine does not say {', '.join(run.unsaid)}")
+    return verdict(True, "as the benchmark specifies")
 
 
 @rule(

@@ -27,7 +27,12 @@ from mlperf_suite.loadgen.runner import check_round
 from mlperf_suite.mmlu.score_files import MmluTask
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.run_folder import check_writable
-from mlperf_suite.rules.facts import find_departures, find_reference, find_speculation
+from mlperf_suite.rules.facts import (
+    SpeculationFaults,
+    find_departures,
+    find_reference,
+    find_speculation,
+)
 from mlperf_suite.scorers.scorer import Scorer, obstacle_of
 from mlperf_suite.session.plan import SearchKey
 from mlperf_suite.session.timing.estimate import Lengths
@@ -311,7 +316,13 @@ class Inputs:
         longest = self.generation(benchmark, mode).max_new_tokens
         workload = self.workload(benchmark)
         departures = find_departures(workload, longest, engine_settings, mode, room=room)
-        return departures + find_speculation(benchmark, scenario, engine_settings)
+        return departures + self.speculation(benchmark, scenario, engine_settings).departures
+
+    def speculation(
+        self, benchmark: Benchmark, scenario: Scenario, engine_settings: Mapping[str, object]
+    ) -> SpeculationFaults:
+        """What is wrong with, or not known of, an engine's speculative decoding."""
+        return find_speculation(benchmark, scenario, self.settings.round, engine_settings)
 
     def data_json(self, benchmark: Benchmark) -> dict[str, object]:
         """config.json's `dataset`; `parts` holds the modes with separate data that was read."""

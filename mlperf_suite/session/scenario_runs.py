@@ -160,7 +160,7 @@ class ScenarioRuns(StepMaker):
         samples: int,
         cached_tokens: int | None,
     ) -> RunFacts:
-        benchmark, mode = result.benchmark, key.mode
+        benchmark, mode, engine = result.benchmark, key.mode, self.engine.description.settings
         reference, unreferenced = self.inputs.reference(benchmark, samples, mode)
         accuracy = result.runs.get("accuracy")
         departures = self.departures(benchmark, result.scenario, mode)
@@ -184,8 +184,9 @@ class ScenarioRuns(StepMaker):
             else None,
             eos_token_ids=self.inputs.eos_token_ids if benchmark.audit(mode) else None,
             departures=departures,
+            unsaid=self.inputs.speculation(benchmark, result.scenario, engine).unsaid,
             remote=record.remote,
-            text_alone=gives_text_alone(self.engine.description.settings),
+            text_alone=gives_text_alone(engine),
             cached_tokens=cached_tokens,
             accuracy_tokens=accuracy.answers if accuracy else None,
         )

@@ -163,7 +163,8 @@ def refusals_of_run(
         elif not allow_replay:
             reasons.append("made with a replay of prepared answers (--allow-replay accepts it)")
     reasons += _departures(run)
-    reasons += find_speculation(run.benchmark, run.scenario, run.engine.settings)
+    speculation = find_speculation(run.benchmark, run.scenario, round_, run.engine.settings)
+    reasons += speculation.departures
     reasons += _not_judged(run) if division == "closed" else []
     for mode, remote in run.summary.run.remote.items():
         reasons += [f"{mode}: {departure}" for departure in remote.departures]

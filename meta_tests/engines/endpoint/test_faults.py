@@ -23,12 +23,13 @@ from meta_tests.servers.stand_in_server import (
 )
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.audits import Mode
-from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.benchmarks.definition import OWN_HEAD, Generation
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS
 from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
 from mlperf_suite.engines.endpoint.engine import RETRIES, EndpointEngine
-from mlperf_suite.engines.protocol import ScoreRequest, ScoringEngine
+from mlperf_suite.engines.endpoint.server_facts import _of_sglang
+from mlperf_suite.engines.protocol import SPECULATIVE, ScoreRequest, ScoringEngine
 from mlperf_suite.errors import EngineError, RunError
 from mlperf_suite.loadgen.load_plan import Shortened, plan_run
 from mlperf_suite.loadgen.runner import LoadRun, abandoned, run_loadgen
@@ -338,6 +339,65 @@ def test_one_of_two_that_dies_fails_the_run_with_its_name(tmp_path: Path) -> Non
         line = fails(engine, tmp_path)
         assert dying.url in line
         assert sound.url not in line
+
+
+BY_METRICS = {"steps": 3}
+BY_ARGUMENTS = {
+    **{"method": "eagle3", "steps": 3, "topk": 1, "quantization": "none"},
+    "head": "nvidia/gpt-oss-120b-Eagle3-long-context",
+}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "speculates", "setting"),
+    [
+        ("vllm", 0, {SPECULATIVE: None}),
+        ("vllm", 3, {SPECULATIVE: BY_METRICS}),
+        ("vllm", None, {}),
+        ("sglang", 0, {SPECULATIVE: None}),
+        ("sglang", 3, {SPECULATIVE: BY_ARGUMENTS}),
+        ("sglang", None, {}),
+        ("tensorrt-llm", 3, {}),
+    ],
+)
+def test_a_servers_speculation_is_what_it_says_of_itself(
+    dialect: Any, speculates: int | None, setting: dict[str, object]
+) -> None:
+    options = StandIn(dialect=dialect, speculates=speculates)
+    with stand_in_server(options) as server, engine_at(server) as engine:
+        settings = engine.description.settings
+    assert {name: settings[name] for name in (SPECULATIVE,) if name in settings} == setting
+
+
+def test_servers_that_speculate_otherwise_are_all_told_of() -> None:
+    with (
+        stand_in_server(StandIn(speculates=3)) as first,
+        stand_in_server(StandIn(speculates=None)) as second,
+        engine_at(first, second) as engine,
+    ):
+        assert engine.description.settings[SPECULATIVE] == [BY_METRICS, {}]
+
+
+HEAD, QUANTIZATION = (f"speculative_draft_model_{name}" for name in ("path", "quantization"))
+AT_THRESHOLD = {"speculative_accept_threshold_acc": 0.9}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "setting"),
+    [
+        ({}, {"head": OWN_HEAD}),
+        ({HEAD: "m", QUANTIZATION: None}, {"head": OWN_HEAD}),
+        ({HEAD: "org/head"}, {"head": "org/head"}),
+        ({HEAD: "org/head", QUANTIZATION: "fp8"}, {"head": "org/head", "quantization": "fp8"}),
+        ({"speculative_adaptive": True}, {"head": OWN_HEAD, "steps": "adaptive"}),
+        (AT_THRESHOLD, {"head": OWN_HEAD, "acceptance": "a lowered acceptance threshold"}),
+    ],
+)
+def test_sglangs_arguments_tell_its_speculation(
+    arguments: dict[str, object], setting: dict[str, object]
+) -> None:
+    said = {"model_path": "m", "speculative_algorithm": "NEXTN", "speculative_num_steps": 3}
+    assert _of_sglang(said | arguments) == {"method": "nextn", "steps": 3, **setting}
 
 
 @pytest.mark.parametrize("fault", ["dies", "no-answer", "closes"])

@@ -52,6 +52,7 @@ from mlperf_suite.engines.messages import (
     ServerFirstTokens,
 )
 from mlperf_suite.engines.protocol import (
+    SPECULATIVE,
     EngineDescription,
     EngineTrace,
     RemoteRun,
@@ -277,6 +278,7 @@ class EndpointEngine(Driver):
                 "requests_at_once": self._at_once,
                 "extra_headers": sorted(config.headers),
                 "key": "set" if config.key else "not set",
+                **_speculative(self._servers),
             },
         )
 
@@ -430,6 +432,14 @@ class ScoringEndpointEngine(EndpointEngine):
     def score(self, requests: Iterable[ScoreRequest]) -> Iterator[tuple[int, Score]]:
         """Yield each request's tag and score as they come; see `ScoringEngine`."""
         return score_all(requests, self._post, self._servers[0].model)
+
+
+def _speculative(servers: Sequence[ServerFacts]) -> dict[str, object]:
+    """`SPECULATIVE` of all servers together."""
+    entries = [server.speculative for server in servers]
+    if any(entry != entries[0] for entry in entries):
+        return {SPECULATIVE: [entry for n, entry in enumerate(entries) if entry not in entries[:n]]}
+    return {} if entries[0] == {} else {SPECULATIVE: entries[0]}
 
 
 def _forms(config: EndpointConfig, servers: Sequence[ServerFacts]) -> list[str]:

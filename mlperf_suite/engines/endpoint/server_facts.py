@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mlperf_suite.benchmarks.definition import OWN_HEAD
 from mlperf_suite.engines.endpoint.adapters import ADAPTERS, error_words, words_of
 from mlperf_suite.engines.endpoint.config import EndpointConfig, ServerKind, Target
 from mlperf_suite.engines.endpoint.connection import why_unreachable
@@ -41,14 +43,19 @@ _NOT_A_REQUEST = (400, 422)
 """The statuses with which a route answers an empty request; a missing or disabled route answers
 with another status."""
 _CACHE_HITS = "vllm:prefix_cache_hits_total"
+_SPECULATIVE_COUNTERS = "vllm:spec_decode_"
+_PLACE_COUNTER = re.compile(
+    r'vllm:spec_decode_num_accepted_tokens_per_pos_total\{.*\bposition="(\d+)"'
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
     """What a server says about itself. `kind` names the server, never its second route. `address`:
     the address of its host that answered. `max_model_len` is None and `version` empty if it does
-    not report them. `model`: the name it serves the model under. `generates`: it has vLLM's route
-    for token ids only, which is checked only if no kind was given."""
+    not report them. `model`: the name it serves the model under. `speculative`: as `SPECULATIVE`,
+    empty if it does not say. `generates`: it has vLLM's route for token ids only, which is checked
+    only if no kind was given."""
 
     kind: ServerKind
     version: str
@@ -56,6 +63,7 @@ class ServerFacts:
     max_model_len: int | None
     address: str
     stand_in: bool
+    speculative: Mapping[str, object] | None
     generates: bool = False
 
     @property
@@ -86,11 +94,15 @@ def find_out(config: EndpointConfig, target: Target) -> ServerFacts:
     form = config.kind
     kind = _kind(config, target, model) if form is None else _SECOND_ROUTES.get(form, form)
     version, length = "", model.get("max_model_len")
+    speculative: Mapping[str, object] | None = {}
     if kind == "sglang":
         info = _info(config, target, "/get_server_info", "/server_info")
         version, length = str(info.get("version") or ""), length or info.get("context_length")
+        speculative = _of_sglang(info)
     elif kind in ("vllm", "tensorrt-llm"):
         version = str(_info(config, target, "/version").get("version") or "")
+    if kind == "vllm":
+        speculative = _of_vllm(_metrics(config, target))
     return ServerFacts(
         kind,
         words_of(version),
@@ -98,6 +110,7 @@ def find_out(config: EndpointConfig, target: Target) -> ServerFacts:
         length if type(length) is int and length > 0 else None,
         response.address,
         response.headers.get("server", "").startswith(STAND_IN),
+        speculative,
         kind == "vllm" and form is None and _takes(config, target, ADAPTERS["vllm-generate"].path),
     )
 
@@ -105,13 +118,55 @@ def find_out(config: EndpointConfig, target: Target) -> ServerFacts:
 def cache_hits(config: EndpointConfig, target: Target) -> int | None:
     """The prompt tokens that vLLM's prefix cache answered since the server started, as counted in
     /metrics; None if it does not report them."""
-    with contextlib.suppress(UsageError, ValueError, OverflowError):
+    lines = _metrics(config, target)
+    with contextlib.suppress(ValueError, OverflowError):
+        counts = [line.rpartition(" ")[2] for line in lines if line.startswith(_CACHE_HITS)]
+        return round(sum(map(float, counts))) if counts else None
+    return None
+
+
+def _metrics(config: EndpointConfig, target: Target) -> list[str]:
+    """The lines of /metrics; empty if the server has none."""
+    with contextlib.suppress(UsageError):
         response = _ask(config, target, "/metrics")
         if response.status == _OK and isinstance(response.content, str):
-            lines = response.content.splitlines()
-            counts = [line.rpartition(" ")[2] for line in lines if line.startswith(_CACHE_HITS)]
-            return round(sum(map(float, counts))) if counts else None
-    return None
+            return response.content.splitlines()
+    return []
+
+
+def _of_vllm(metrics: Sequence[str]) -> dict[str, object] | None:
+    """A vLLM server's `SPECULATIVE`: only if it decodes so does it have the counters for it, one of
+    them for each proposed place (vllm/v1/spec_decode/metrics.py)."""
+    if any(line.startswith(_SPECULATIVE_COUNTERS) for line in metrics):
+        places = {match[1] for line in metrics if (match := _PLACE_COUNTER.match(line))}
+        return {"steps": len(places)}
+    return None if any(line.startswith("vllm:") for line in metrics) else {}
+
+
+def _of_sglang(info: Mapping[str, Any]) -> dict[str, object] | None:
+    """An SGLang server's `SPECULATIVE`, from its arguments (sglang/srt/server_args.py)."""
+    method = info.get("speculative_algorithm", "")
+    if not method:
+        return {} if method == "" else None
+    head, quantization = (
+        info.get(f"speculative_draft_model_{name}") for name in ("path", "quantization")
+    )
+    own = head in (None, info.get("model_path"))
+    # Where nothing is given, a head is loaded as its own files store it.
+    if quantization is None and not own and "speculative_draft_model_quantization" in info:
+        quantization = "none"
+    adaptive = info.get("speculative_adaptive")
+    facts = {
+        "method": words_of(str(method)).lower(),
+        "steps": "adaptive" if adaptive else info.get("speculative_num_steps"),
+        "topk": info.get("speculative_eagle_topk"),
+        "head": OWN_HEAD if own else words_of(str(head)),
+        "quantization": quantization,
+    }
+    thresholds = (info.get(f"speculative_accept_threshold_{name}", 1) for name in ("single", "acc"))
+    if any(threshold != 1 for threshold in thresholds):
+        facts["acceptance"] = "a lowered acceptance threshold"
+    return {name: value for name, value in facts.items() if value is not None}
 
 
 def _models(config: EndpointConfig, target: Target) -> tuple[list[dict[str, Any]], _Response]:
