@@ -190,6 +190,58 @@ for _ in range(200):
         " called('semget', 0, 1, 0o1600), called('msgget', 0, 0o1600))",
         fails_with("EPERM"),
     ),
+    # Pages of these stay when no process maps them any more, and no process shows them.
+    "shared memory without a name": Hostile(
+        "import mmap\nshared = lambda *flags: mmap.mmap(-1, 2**21, *flags)\n"
+        "tell(tried(shared), tried(shared, mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | 2),"
+        " tried(shared, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x40000))",
+        fails_with("EPERM"),
+    ),
+    "shared memory of a device": Hostile("tell(tried(open, '/dev/zero'))", meets("ENOENT")),
+    "pages kept in a pipe": Hostile(
+        "import fcntl\nends = os.pipe()\n"
+        "tell(called('vmsplice', ends[1], 0, 0, 0), tried(fcntl.fcntl, ends[1], 1031, 2**20))",
+        fails_with("EPERM"),
+    ),
+    "what the kernel keeps for a program": Hostile(
+        "context = ctypes.c_ulong(0)\n"
+        "tell(called('syscall', {io_setup}, 1, ctypes.byref(context)), called('inotify_init1', 0),"
+        " called('syscall', 444, 0, 0, 1), called('socketpair', 30, 1, 0, 0),"
+        " tried(socket.socket(socket.AF_UNIX).setsockopt, 1, socket.SO_SNDBUF, 2**22),"
+        " tried(resource.setrlimit, resource.RLIMIT_SIGPENDING, (2000, 2000)))",
+        fails_with("EPERM", "ValueError"),
+    ),
+    "page tables": Hostile(
+        "libc.mmap.restype = ctypes.c_size_t\nstep = 2**21\nwhile True:\n"
+        "    begin = libc.mmap(0, ctypes.c_size_t(2**40), 3, 0x4022, -1, 0)\n"
+        "    for at in range(begin, begin + 2**40, step): ctypes.string_at(at, 1)",
+        out_of_memory,
+    ),
+    "sockets' buffers": Hostile(
+        """
+for _ in range(15):
+    if not os.fork(): break
+pairs = [socket.socketpair() for _ in range(29)]
+for end in (end for pair in pairs for end in pair):
+    end.setblocking(False)
+    try:
+        while True: end.send(bytes(2**16))
+    except BlockingIOError: pass
+time.sleep(60)
+""",
+        out_of_memory,
+    ),
+    "memory of a process whose first thread has ended": Hostile(
+        """
+def hold():
+    time.sleep(0.2)
+    held = []
+    while True: held.append(bytearray(2**20))
+threading.Thread(target=hold).start()
+libc.pthread_exit(None)
+""",
+        out_of_memory,
+    ),
     "deep recursion": Hostile(
         "sys.setrecursionlimit(10**9)\nclass A:\n"
         "    def __getattr__(self, name): return getattr(self, name + 'x')\nA().x",

@@ -17,6 +17,7 @@ import pytest
 
 from meta_tests.conftest import ROOT
 from meta_tests.scorers.sandbox.test_hostile import remaining
+from mlperf_suite.scorers.sandbox import inside
 from mlperf_suite.scorers.sandbox.box import (
     Limits,
     NoSandbox,
@@ -267,3 +268,32 @@ def test_no_filter_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
     finally:
         monkeypatch.undo()
         Sandbox.find.__func__.__globals__["_find"].cache_clear()  # type: ignore[attr-defined]
+
+
+def test_every_kind_of_memory_of_a_process_counts(tmp_path: Path) -> None:
+    """Of what is resident, in swap and in page tables, and of what descriptors may hold."""
+    status = (
+        "Name:\tx 5\nFDSize:\t2\nVmSize:\t9000 kB\nVmRSS:\t100 kB\nVmPTE:\t8 kB\nVmSwap:\t16 kB\n"
+    )
+    (tmp_path / "task" / "1").mkdir(parents=True)
+    (tmp_path / "status").write_text(status)
+    held = (100 + 16 + 8 + 2 * 32) << 10
+    for once in (False, True):
+        assert inside._process_bytes(str(tmp_path), shared_once=once) == held
+    (tmp_path / "smaps_rollup").write_text("0-1 [rollup]\nRss: 100 kB\nPss: 50 kB\nSwapPss: 4 kB\n")
+    (tmp_path / "fd" / "1").mkdir(parents=True)
+    assert inside._process_bytes(str(tmp_path), shared_once=False) == held
+    assert inside._process_bytes(str(tmp_path), shared_once=True) == (50 + 4 + 8 + 32) << 10
+    # The first thread has ended.
+    (tmp_path / "status").write_text("Name:\tx\nFDSize:\t0\n")
+    (tmp_path / "task" / "1" / "status").write_text(status)
+    assert inside._process_bytes(str(tmp_path), shared_once=False) == held
+
+
+def test_files_without_content_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """bubblewrap does not limit their number."""
+    disk = os.statvfs_result((4096, 4096, 100, 90, 90, 5000, 1000, 1000, 0, 255))
+    monkeypatch.setattr(os, "statvfs", lambda _: disk)
+    monkeypatch.setattr(os, "listdir", lambda _: [])
+    monkeypatch.setattr(inside, "_read", lambda _: "sockets: used 3\n")
+    assert inside._used_bytes(1000, shared_once=False) == 10 * 4096 + 4000 * 5120 + 3000

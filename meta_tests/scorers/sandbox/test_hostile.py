@@ -20,8 +20,8 @@ from mlperf_suite.scorers.sandbox.box import Limits, ProgramOutcome, Sandbox
 MARK = f"hostile-{uuid.uuid4().hex}"
 TOKEN = "hf_abcdefghijklmnop"
 NUMBERS = {
-    "x86_64": {"clone": 56, "bpf": 321, "perf": 298, "keyctl": 250},
-    "aarch64": {"clone": 220, "bpf": 280, "perf": 241, "keyctl": 219},
+    "x86_64": {"clone": 56, "bpf": 321, "perf": 298, "keyctl": 250, "io_setup": 206},
+    "aarch64": {"clone": 220, "bpf": 280, "perf": 241, "keyctl": 219, "io_setup": 0},
 }
 
 

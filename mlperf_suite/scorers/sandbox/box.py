@@ -66,6 +66,9 @@ _GRACE_S = 20.0
 _LOOK_S = 0.25
 """How quickly a run reacts to a stop request."""
 _CHUNK = 65536
+_SIGNALS = 1024
+"""Queued signals and timers of all processes of the user; each takes some hundred bytes."""
+_USUAL_SEND_BUFFER = 212_992
 
 
 class SandboxError(SuiteError):
@@ -329,6 +332,7 @@ def _order(
         "NPROC": limits.processes,
         "MEMLOCK": 0,
         "MSGQUEUE": 0,
+        "SIGPENDING": _SIGNALS,
     }
     if limits.address_space_bytes is not None:
         rlimits["AS"] = limits.address_space_bytes
@@ -347,10 +351,21 @@ def _order(
         "rlimits": rlimits,
         "wall_s": limits.wall_s,
         "memory_bytes": limits.memory_bytes,
+        "socket_bytes": _socket_bytes(),
         "disk_bytes": limits.disk_bytes,
         "files": limits.files,
         "filter": base64.b64encode(filter_program(platform.machine())).decode(),
     }
+
+
+@functools.cache
+def _socket_bytes() -> int:
+    """The most that a socket holds: its buffer, and one datagram beyond it."""
+    try:
+        default = int(Path("/proc/sys/net/core/wmem_default").read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        default = _USUAL_SEND_BUFFER
+    return 2 * default
 
 
 @functools.cache

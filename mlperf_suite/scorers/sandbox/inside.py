@@ -50,7 +50,11 @@ _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _SET_PARENT_DEATH_SIGNAL, _SET_DUMPABLE, _SET_SECCOMP, _SET_NO_NEW_PRIVILEGES = 1, 4, 22, 38
 _DROP_FROM_BOUNDING_SET = 24
 _CAPABILITY_VERSION = 0x20080522
-DEVICES = ("null", "zero", "full", "random", "urandom")
+DEVICES = ("null", "full", "random", "urandom")
+"""Not zero: its shared mappings are memory that no process shows."""
+_FILE_BYTES, _DESCRIPTOR_BYTES = 5 << 10, 32 << 10
+"""At most what the kernel keeps for a file in a tmpfs besides its content (the inode and a link's
+target), and for a descriptor (half a pipe's buffer)."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -247,24 +251,44 @@ def _install_filter(code: ctypes.Array[ctypes.c_char], length: int) -> None:
     _check(_libc.prctl(_SET_SECCOMP, 2, program, 0, 0), "installing the filter")
 
 
-def _used_bytes(shared_once: bool) -> int:
-    """Memory of all processes within but this one, and the size of /tmp: an upper estimate, unless
-    memory shared between processes counts once, which takes longer."""
+def _used_bytes(socket_bytes: int, shared_once: bool) -> int:
+    """Memory of all processes within but this one, of /tmp, and of what the kernel keeps for them:
+    an upper estimate, unless memory shared between processes counts once, which takes longer."""
     disk = os.statvfs("/tmp")
     total = (disk.f_blocks - disk.f_bfree) * disk.f_frsize
+    total += (disk.f_files - disk.f_ffree) * _FILE_BYTES
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        # Those that no process has open any more, but that wait in another's buffer, too.
+        total += int(_read("/proc/net/sockstat").split()[2]) * socket_bytes
     for name in os.listdir("/proc"):
         if name.isdigit() and name != "1":
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                total += _process_bytes(name, shared_once)
+            with contextlib.suppress(OSError):
+                total += _process_bytes(f"/proc/{name}", shared_once)
     return total
 
 
-def _process_bytes(name: str, shared_once: bool) -> int:
+def _process_bytes(folder: str, shared_once: bool) -> int:
+    status = _numbers(f"{folder}/status")
+    for thread in os.listdir(f"{folder}/task"):
+        if "VmRSS:" in status:
+            break
+        # The first thread has ended, others have not.
+        status = _numbers(f"{folder}/task/{thread}/status")
+    memory = status.get("VmRSS:", 0) + status.get("VmSwap:", 0)
+    descriptors = status.get("FDSize:", 0)
     if shared_once:
         # If it has ended, or made itself unreadable, all of its memory counts.
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            return int(_read(f"/proc/{name}/smaps_rollup").partition("Pss:")[2].split()[0]) << 10
-    return int(_read(f"/proc/{name}/statm").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        with contextlib.suppress(OSError, KeyError):
+            shares = _numbers(f"{folder}/smaps_rollup")
+            memory = shares["Pss:"] + shares["SwapPss:"]
+            descriptors = len(os.listdir(f"{folder}/fd"))
+    return ((memory + status.get("VmPTE:", 0)) << 10) + descriptors * _DESCRIPTOR_BYTES
+
+
+def _numbers(path: str) -> dict[str, int]:
+    """The lines of a file in /proc that have a number, by their name; memory is in KiB."""
+    lines = (line.split() for line in _read(path).splitlines())
+    return {words[0]: int(words[1]) for words in lines if len(words) > 1 and words[1].isdigit()}
 
 
 def _read(path: str) -> str:
@@ -312,9 +336,9 @@ def _supervise(order: dict[str, Any], status: int) -> dict[str, Any]:
         if caller.poll(0):
             os._exit(1)  # the caller is gone, and the program goes with this process
         outcome["timed_out"] = time.monotonic() - begin > order["wall_s"]
-        too_much = _used_bytes(shared_once=False) > order["memory_bytes"]
-        outcome["out_of_memory"] = (
-            too_much and _used_bytes(shared_once=True) > order["memory_bytes"]
+        outcome["out_of_memory"] = all(
+            _used_bytes(order["socket_bytes"], once) > order["memory_bytes"]
+            for once in (False, True)
         )
         if outcome["timed_out"] or outcome["out_of_memory"]:
             break

@@ -2,8 +2,10 @@
 
 Namespaces and an unprivileged user already confine the program. The filter blocks what would reach
 around them: attacks on the sandbox's supervisor (ptrace), a new namespace in which the program
-would be root again, sockets that no network namespace confines (AF_VSOCK), and memory that no limit
-counts (memfd, System V shared memory, io_uring).
+would be root again, sockets that no network namespace confines (AF_VSOCK), and memory that
+`inside.py` cannot count: pages that belong to no process and to no tmpfs (memfd, System V, shared
+mappings without a file, pages given to a pipe), and objects that the kernel keeps (io_uring, AIO,
+inotify, Landlock).
 
 It is classic BPF for the kernel's struct seccomp_data (linux/seccomp.h), made here since it only
 needs a list of numbers: 64-bit Linux on x86 and Arm.
@@ -60,6 +62,11 @@ _REFUSED: dict[str, tuple[int | None, int | None]] = {
     "shmget": (29, 194),
     "msgget": (68, 186),
     "semget": (64, 190),
+    "vmsplice": (278, 75),
+    "io_setup": (206, 0),
+    "inotify_init": (253, None),
+    "inotify_init1": (294, 26),
+    "landlock_create_ruleset": (444, 444),
     # The machine itself.
     "kexec_load": (246, 104),
     "kexec_file_load": (320, 294),
@@ -84,16 +91,34 @@ _REFUSED: dict[str, tuple[int | None, int | None]] = {
 }
 """Refused with EPERM: the numbers on x86_64 (asm/unistd_64.h) and on aarch64 (asm-generic)."""
 
-_CLONE, _CLONE3, _SOCKET = (56, 220), (435, 435), (41, 198)
+_CLONE3 = (435, 435)
 _NEW_NAMESPACES = 0x7E020000
 """CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET of linux/sched.h."""
 _AF_UNIX = 1
+_SHARED_ANONYMOUS, _HUGE_PAGES = 0x21, 0x40000
+"""Of mmap's flags; the bit of MAP_SHARED is also MAP_SHARED_VALIDATE's and not MAP_PRIVATE's."""
+_SEND_BUFFER, _PIPE_SIZE = 7, 1031
+"""SO_SNDBUF and F_SETPIPE_SZ, which would hold more than is counted for each socket and pipe."""
+_ALL = 0xFFFFFFFF
+
+_REFUSED_ARGUMENTS: tuple[tuple[tuple[int, int], int, int, int, bool], ...] = (
+    ((9, 222), 3, _SHARED_ANONYMOUS, _SHARED_ANONYMOUS, True),  # mmap
+    ((9, 222), 3, _HUGE_PAGES, _HUGE_PAGES, True),
+    ((56, 220), 0, _NEW_NAMESPACES, 0, False),  # clone
+    ((41, 198), 0, _ALL, _AF_UNIX, False),  # socket
+    ((53, 199), 0, _ALL, _AF_UNIX, False),  # socketpair
+    ((54, 208), 2, _ALL, _SEND_BUFFER, True),  # setsockopt
+    ((72, 25), 1, _ALL, _PIPE_SIZE, True),  # fcntl
+)
+"""Refused with EPERM if these bits of that argument have this value, or with False unless they
+have."""
 _X32_BIT = 0x40000000
 
 _LOAD_WORD, _AND, _RETURN = 0x20, 0x54, 0x06
 _JUMP_EQUAL, _JUMP_AT_LEAST = 0x15, 0x35
-_NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENT_AT = 0, 4, 16
-"""Offsets in struct seccomp_data; an argument's lower half comes first on both architectures."""
+_NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT = 0, 4, 16
+"""Offsets in struct seccomp_data; an argument has 8 bytes, its lower half first on both
+architectures."""
 
 _KILL, _ERROR, _ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
 
@@ -129,13 +154,11 @@ def _steps(machine: str) -> Iterator[tuple[int, int, int, int]]:
     # Its flags are in memory, which no filter can read; the C library then uses clone.
     yield (_JUMP_EQUAL, 0, 1, _CLONE3[column])
     yield unknown
-    yield (_JUMP_EQUAL, 0, 4, _CLONE[column])
-    yield (_LOAD_WORD, 0, 0, _ARGUMENT_AT)
-    yield (_AND, 0, 0, _NEW_NAMESPACES)
-    yield (_JUMP_EQUAL, 5, 0, 0)
-    yield refuse
-    yield (_JUMP_EQUAL, 0, 3, _SOCKET[column])
-    yield (_LOAD_WORD, 0, 0, _ARGUMENT_AT)
-    yield (_JUMP_EQUAL, 1, 0, _AF_UNIX)
-    yield refuse
+    for pair, argument, bits, value, equal in _REFUSED_ARGUMENTS:
+        yield (_LOAD_WORD, 0, 0, _NUMBER_AT)
+        yield (_JUMP_EQUAL, 0, 4, pair[column])
+        yield (_LOAD_WORD, 0, 0, _ARGUMENTS_AT + 8 * argument)
+        yield (_AND, 0, 0, bits)
+        yield (_JUMP_EQUAL, *((0, 1) if equal else (1, 0)), value)
+        yield refuse
     yield (_RETURN, 0, 0, _ALLOW)
