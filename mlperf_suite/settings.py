@@ -411,7 +411,8 @@ class Settings:
         identifies=None,
     )
     logs: Path | None = option(
-        "judge the LoadGen logs or the submission tree in this folder instead of running anything",
+        "judge the LoadGen logs or the submission tree in this folder instead of running anything; "
+        "smoke results fail the official rules unless --profile smoke is given",
         _FOLDER,
         identifies=None,
     )
@@ -654,6 +655,8 @@ class Settings:
     """Whether the user set the answer length limit; otherwise each benchmark has its own."""
     round_given: bool = False
     """Whether the user chose the round; otherwise logs are judged by their own."""
+    profile_given: bool = False
+    """Whether the user chose the profile; otherwise logs are judged by the official rules."""
     token: str | None = field(default=None, repr=False)
     api_key: str | None = field(default=None, repr=False)
     """The bearer token sent to an endpoint."""
@@ -820,6 +823,7 @@ def resolve_settings(
         **value,
         max_new_tokens_given=bool(given_longest),
         round_given=options.get("round") is not None or "round" in in_file,
+        profile_given=options.get("profile") is not None or "profile" in in_file,
         token=next((str(token) for token in tokens if token), None),
         api_key=_api_key(environment) if targets else None,
     )

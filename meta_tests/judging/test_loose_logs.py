@@ -264,8 +264,72 @@ def test_a_smoke_result_of_this_suite_is_judged_as_smoke(tmp_path: Path) -> None
     write_run(tmp_path / "Performance", run)
     write_summary(tmp_path, "Offline")
     (judged,) = judge_folder(tmp_path)
+    assert beside_agreement(judged) == ["min_duration"]
+    assert "--profile smoke judges it" in verdict_lines(tmp_path, "min_duration")[0]
+    (judged,) = judge_folder(tmp_path, smoke=True)
     assert beside_agreement(judged) == []
     assert [v.rule for v in judged.verdicts if v.status == "shortened"] == ["min_duration"]
+
+
+EXCUSES: dict[str, dict[str, object]] = {
+    "profile": {"profile": "smoke"},
+    "model": {"model": "nobody/knows"},
+    "data": {"model": "meta-llama/Llama-3.1-8B-Instruct", "dataset": "nobody-knows"},
+    "embedded": {"model": EMBEDDED.model, "dataset": EMBEDDED.dataset, "profile": "smoke"},
+    "benchmark": {"benchmark": "llama3.1-8b-edge"},
+    "high gate": {"benchmark": "llama2-70b-99"},
+    "scenario": {"scenario": "SingleStream"},
+    "other limits": {"scenario": "Server"},
+    "round": {"round": "v5.1"},
+    "profiler": {"profiler": "torch"},
+}
+BREAKS: dict[str, tuple[str, object]] = {
+    "seed": ("effective_qsl_rng_seed", 1),
+    "invalid": ("result_validity", "INVALID"),
+    "short": ("effective_min_duration_ms", 1000),
+    "slow": ("result_time_to_first_token_99.00_percentile_latency_ns", 10**12),
+}
+
+
+@pytest.mark.parametrize("excuse", EXCUSES.values(), ids=EXCUSES)
+@pytest.mark.parametrize("scenario", ["Offline", "Interactive"])
+def test_no_word_in_a_summary_excuses_a_failure(
+    tmp_path: Path, scenario: str, excuse: dict[str, object]
+) -> None:
+    folder = write_loose(tmp_path, LLAMA3_1_8B, scenario)
+    txt = folder / "acc/accuracy.txt"
+    txt.write_text(txt.read_text().replace("38.7792", "30.0"))
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario(scenario), "performance", V6_1)
+    run.entries |= dict(BREAKS.values())
+    write_run(folder / "perf", run)
+    broken = failures_by_run(tmp_path)
+    (folder / "rouge.json").write_text(json.dumps({"gen_num": 10, "not_judged": {"rouge1": "x"}}))
+    (folder / "summary.json").write_text(json.dumps({"meta": excuse}))
+    failures = failures_by_run(tmp_path)
+    assert all(set(broken[name]) <= set(failures[name]) for name in broken)
+
+
+@pytest.mark.parametrize("figure", ["rouge1", "gen_len"])
+def test_a_reason_beside_the_log_excuses_no_figure_that_is_missing(
+    tmp_path: Path, figure: str
+) -> None:
+    write_loose(tmp_path, LLAMA3_1_8B, "Server")
+    (txt,) = tmp_path.rglob("accuracy.txt")
+    txt.write_text(txt.read_text().replace(f"'{figure}'", "'another'"))
+    (txt.parent / "rouge.json").write_text(json.dumps({"not_judged": {figure: "no time"}}))
+    assert f"accuracy_{figure}" in failures_by_run(tmp_path)["somewhere-acc"]
+
+
+@pytest.mark.parametrize(("rouge1", "status"), [("38.7792", "not judged"), ("30.0", "failed")])
+def test_figures_of_another_model_pass_no_gate(tmp_path: Path, rouge1: str, status: str) -> None:
+    folder = write_loose(tmp_path, LLAMA3_1_8B, "Offline")
+    txt = folder / "acc/accuracy.txt"
+    txt.write_text(txt.read_text().replace("38.7792", rouge1))
+    (folder / "summary.json").write_text(json.dumps({"meta": {"model": "nobody/knows"}}))
+    (verdict,) = [
+        v for j in judge_folder(tmp_path) for v in j.verdicts if v.rule == "accuracy_rouge1"
+    ]
+    assert verdict.status == status
 
 
 def write_own_result(root: Path) -> Path:
@@ -302,7 +366,7 @@ def test_every_run_of_an_own_result_is_judged_by_its_summary(
 ) -> None:
     write_own_result(tmp_path)
     (root,) = tmp_path.glob(folder_given) if folder_given != "." else (tmp_path,)
-    judged = judge_folder(root)
+    judged = judge_folder(root, smoke=True)
     assert [set(j.modes) for j in judged] == [{mode} for mode in modes]
     assert [(j.category, j.scenario) for j in judged] == [("datacenter", "Server")] * len(modes)
     assert [beside_agreement(j) for j in judged] == [[]] * len(modes)
@@ -318,7 +382,7 @@ def test_a_profiler_in_the_summary_excuses_no_failure(tmp_path: Path) -> None:
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance", V6_1)
     run.entries |= {"result_validity": "INVALID", "effective_qsl_rng_seed": 1}
     write_run(folder / "Performance", run)
-    (judged,) = [j for j in judge_folder(folder) if j.name == "Performance"]
+    (judged,) = [j for j in judge_folder(folder, smoke=True) if j.name == "Performance"]
     statuses = {v.rule: v.status for v in judged.verdicts}
     assert statuses["result_valid"] == statuses["seeds"] == "failed"
     assert set(statuses.values()) == {"failed", "not judged"}
@@ -375,7 +439,7 @@ def test_a_summary_far_above_says_nothing_of_a_run(tmp_path: Path) -> None:
 
 def test_trial_runs_of_a_search_are_judged_only_where_they_were_asked_for(tmp_path: Path) -> None:
     folder = write_own_result(tmp_path)
-    (judged,) = judge_folder(folder / "PeakQps")
+    (judged,) = judge_folder(folder / "PeakQps", smoke=True)
     assert (judged.scenario, beside_agreement(judged)) == ("Server", ["result_valid"])
     (folder / "summary.json").rename(tmp_path / "summary.json")
     assert any("PeakQps" in name for name in by_name(folder))

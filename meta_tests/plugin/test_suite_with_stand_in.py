@@ -143,7 +143,7 @@ def test_good_answers_pass_every_rule_that_smoke_keeps(whole: SuiteRun) -> None:
 
 
 def test_existing_results_are_judged_as_the_session_judged_them(whole: SuiteRun) -> None:
-    judged = judge_folder(whole.results_dir)
+    judged = judge_folder(whole.results_dir, smoke=True)
     assert [run.name.removeprefix(f"{whole.folder.name}-") for run in judged] == [
         "Accuracy",
         "Compliance-TEST06",
@@ -160,7 +160,10 @@ def test_existing_results_are_judged_as_the_session_judged_them(whole: SuiteRun)
 
 def test_logs_tell_of_what_is_selected_alone(whole: SuiteRun, tmp_path: Path) -> None:
     logs = ("-m", "performance", "-k", "not repeat_2", f"--logs={whole.results_dir}")
-    judged = run_suite(tmp_path, *logs)
+    strict = run_suite(tmp_path, *logs)
+    assert strict.exit_code == 1, strict.output
+    assert "--profile smoke judges it as that" in strict.output
+    judged = run_suite(tmp_path, *logs, "--profile=smoke")
     assert judged.exit_code == 0, judged.output
     assert "Performance" in judged.output
     assert [name for name in ("TEST06", "repeat_2", "rouge") if name in judged.output] == []

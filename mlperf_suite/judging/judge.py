@@ -3,9 +3,9 @@
 A folder is a submission tree (either layout, closed and open), loose LoadGen logs, or results of
 this suite. Missing or damaged files become verdicts; nothing here raises for them.
 
-Of loose logs, benchmark and scenario come from the suite's own summary beside the logs, or else
-from the logs, or else from the folder names; the mode from the log or a folder named after an
-audit.
+Of loose logs, benchmark and scenario come from the logs; where these fit several or none, from the
+suite's own summary beside them, or else from the folder names. The mode comes from the log or a
+folder named after an audit. What lies beside the logs can fail a result, and never excuses it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from mlperf_suite.rules.accuracy_files import parse_accuracy_txt
 from mlperf_suite.rules.facts import AnswerTokens, RunFacts, find_reference
 from mlperf_suite.rules.origin import KeptRunFacts
 from mlperf_suite.rules.submission_rules import BenchmarkFacts
-from mlperf_suite.rules.verdict import in_words, set_aside_passed
+from mlperf_suite.rules.verdict import Verdict, in_words, set_aside_passed
 
 __all__ = ["VerdictGroup", "judge_folder"]
 
@@ -51,13 +51,18 @@ _UNSCORED = "no accuracy.txt beside the log"
 
 
 def judge_folder(
-    root: Path, round_: Round | None = None, *, high_accuracy: bool = False
+    root: Path,
+    round_: Round | None = None,
+    *,
+    high_accuracy: bool = False,
+    smoke: bool = False,
 ) -> list[VerdictGroup]:
     """Judge every run under a folder, for `round_` or else for the round that its seeds belong to.
 
     A submission belongs to one round: the one whose seeds most of its results have.
     `high_accuracy`: gate accuracy at the reference's high target (99.9%); benchmarks that are
-    always gated there do not need it.
+    always gated there do not need it. `smoke`: smoke results of this suite are judged as such: by
+    shortened rules, and by the reference of the model and data that their summary names.
     """
     tree = find_runs(root)
     judged: list[VerdictGroup] = []
@@ -65,7 +70,16 @@ def judge_folder(
         benchmarks = [b for b in tree.benchmarks if b.submission == submission]
         judged += judge_submission(submission, benchmarks, round_, high_accuracy)
     judged += [judge_idle(path, round_ or ROUNDS[DEFAULT_ROUND]) for path in tree.idle_systems]
-    return judged + _judge_loose(tree, round_, high_accuracy)
+    return judged + _judge_loose(tree, _Review(round_, high_accuracy, smoke))
+
+
+@dataclass(frozen=True, slots=True)
+class _Review:
+    """What the user asks of loose logs; see `judge_folder`."""
+
+    round: Round | None
+    high_accuracy: bool
+    smoke: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,22 +101,21 @@ class _LooseRun:
     changed: tuple[str, ...] | None = None
 
 
-def _judge_loose(tree: Tree, round_: Round | None, high_accuracy: bool) -> list[VerdictGroup]:
+def _judge_loose(tree: Tree, review: _Review) -> list[VerdictGroup]:
     runs = [_loose_run(tree.root, folder) for folder in tree.log_folders]
     passed = [
         (run, accuracy_verdict(judge(facts)))
         for run in runs
-        if run.mode == "accuracy" and (facts := _loose_facts(run, round_, high_accuracy))
+        if run.mode == "accuracy" and (facts := _loose_facts(run, review))
     ]
-    return [_judge_loose_run(tree.root, run, passed, round_, high_accuracy) for run in runs]
+    return [_judge_loose_run(tree.root, run, passed, review) for run in runs]
 
 
 def _judge_loose_run(
     root: Path,
     run: _LooseRun,
     passed: Iterable[tuple[_LooseRun, bool | None]],
-    round_: Round | None,
-    high_accuracy: bool,
+    review: _Review,
 ) -> VerdictGroup:
     parts = run.folder.relative_to(root).parts or (root.name,)
     name = name_of("", *parts)
@@ -114,16 +127,24 @@ def _judge_loose_run(
         and (accuracy.benchmark, accuracy.scenario) == (run.benchmark, run.scenario)
     ]
     accuracy_passed, tokens = beside[0] if len(beside) == 1 else (None, None)
-    facts = _loose_facts(run, round_, high_accuracy, accuracy_passed)
+    facts = _loose_facts(run, review, accuracy_passed)
     if facts is None:
-        return _judge_unknown(name, run, round_)
+        return _judge_unknown(name, run, review.round)
     facts = replace(facts, accuracy_tokens=tokens)
     verdicts = judge(facts)
     if run.meta.profiler is not None:
         verdicts = set_aside_passed(verdicts, PROFILED)
     verdicts += judge(KeptRunFacts(run.changed)) if run.changed is not None else []
+    if run.meta.profile == "smoke" and not review.smoke:
+        verdicts = [_with_hint(v) if v.status == "failed" else v for v in verdicts]
     groups = [(run.mode, verdicts)]
     return verdict_group(name, facts.round, groups, facts.benchmark, facts.scenario)
+
+
+def _with_hint(verdict: Verdict) -> Verdict:
+    """A smoke result's failed verdict, with how to judge it by shortened rules."""
+    hint = "its summary says smoke: --profile smoke judges it as that"
+    return replace(verdict, why="; ".join(filter(None, (verdict.why, hint))))
 
 
 def _answer_tokens(log: AccuracyLog) -> AnswerTokens | None:
@@ -150,8 +171,8 @@ def _loose_run(root: Path, folder: Path) -> _LooseRun:
     names = tuple(reversed((root.name, *folder.relative_to(root).parts)))
     meta = _suites_meta(root, folder)
     changed = _changed(root, folder)
-    benchmark = _loose_benchmark(names, logs.detail, meta)
-    scenario = _loose_scenario(names, logs.detail, meta, benchmark)
+    benchmark = _loose_benchmark((meta.benchmark or "", *names), logs.detail)
+    scenario = _loose_scenario((meta.scenario or "", *names), logs.detail, benchmark)
     mode = _loose_mode(names, logs.detail)
     return _LooseRun(folder, names, logs, mode, benchmark, scenario, meta, changed)
 
@@ -202,13 +223,11 @@ def _has_settings_of(mode: Mode, detail: DetailLog) -> bool:
     return any(not audit.differences(detail.values, name) for audit in audits)
 
 
-def _loose_benchmark(names: tuple[str, ...], detail: DetailLog, meta: Meta) -> Benchmark | None:
-    """The benchmark in the summary, else the one with the log's number of samples.
+def _loose_benchmark(names: tuple[str, ...], detail: DetailLog) -> Benchmark | None:
+    """The benchmark with the log's number of samples.
 
-    A folder's name decides if several benchmarks have that number, or none.
+    The first fitting name decides if several benchmarks have that number, or none.
     """
-    if own_benchmark := find_benchmark(meta.benchmark or ""):
-        return own_benchmark
     samples = detail.number("qsl_reported_total_count")
     by_count = [b for b in BENCHMARKS.values() if samples in {b.samples_of(m) for m in MODES}]
     by_name = [b for name in names if (b := find_benchmark(name))]
@@ -217,17 +236,15 @@ def _loose_benchmark(names: tuple[str, ...], detail: DetailLog, meta: Meta) -> B
 
 
 def _loose_scenario(
-    names: tuple[str, ...], detail: DetailLog, meta: Meta, benchmark: Benchmark | None
+    names: tuple[str, ...], detail: DetailLog, benchmark: Benchmark | None
 ) -> Scenario | None:
-    """The scenario in the summary, else LoadGen's; a folder's name if the log has none.
+    """LoadGen's scenario; the first name of one if the log has none.
 
     LoadGen has one scenario for Server and Interactive: their limits tell them apart, or else a
-    folder's name.
+    name.
     """
     if benchmark is None:
         return None
-    if own_scenario := scenario_of(benchmark, meta.scenario or ""):
-        return own_scenario
     by_name = [s for name in names if (s := scenario_of(benchmark, name))]
     logged = detail["effective_scenario"]
     if logged is None:
@@ -240,48 +257,49 @@ def _loose_scenario(
 
 
 def _loose_facts(
-    run: _LooseRun, round_: Round | None, high_accuracy: bool, accuracy_passed: bool | None = None
+    run: _LooseRun, review: _Review, accuracy_passed: bool | None = None
 ) -> RunFacts | None:
     if run.benchmark is None or run.scenario is None:
         return None
-    scores = _loose_scores(run.folder, run.benchmark)
+    scores, figures_not_judged = _loose_scores(run.folder, run.benchmark)
     reference, unreferenced = _loose_reference(run, run.benchmark, scores or {})
-    smoke = run.meta.profile == "smoke"
+    smoke = review.smoke and run.meta.profile == "smoke"
     own_round = ROUNDS.get(run.meta.round or "")
     return RunFacts(
         run.benchmark,
         run.scenario,
         run.mode,
-        round_ or own_round or round_of(run.logs.detail) or ROUNDS[DEFAULT_ROUND],
+        review.round or own_round or round_of(run.logs.detail) or ROUNDS[DEFAULT_ROUND],
         run.logs,
         smoke=smoke,
         scores=scores,
-        figures_not_judged=_not_judged(run.folder, run.benchmark),
+        figures_not_judged=figures_not_judged,
         unscored="" if scores is not None else _UNSCORED,
-        reference=reference,
+        reference=reference if review.smoke else run.benchmark.reference,
         unreferenced=unreferenced,
-        high_accuracy=high_accuracy,
+        high_accuracy=review.high_accuracy,
         accuracy_passed=accuracy_passed,
         division="open" if "open" in run.names else "closed",
         eos_token_ids=None if smoke else run.benchmark.eos_token_ids,
     )
 
 
-def _loose_scores(folder: Path, benchmark: Benchmark) -> dict[str, float] | None:
-    """The figures in accuracy.txt, or in this suite's own file; None if neither exists."""
+def _loose_scores(
+    folder: Path, benchmark: Benchmark
+) -> tuple[dict[str, float] | None, dict[str, str]]:
+    """The figures in accuracy.txt, or in this suite's own file; None if neither exists.
+
+    With those of this suite's file, why it could not judge others, by figure.
+    """
     text = read_text(folder / ACCURACY_TXT)
     if text is not None:
-        return dict(parse_accuracy_txt(text).scores)
+        return dict(parse_accuracy_txt(text).scores), {}
     for workload in _workloads(benchmark):
-        if scores := read_scores(folder, workload.scorer):
-            return scores
-    return None
-
-
-def _not_judged(folder: Path, benchmark: Benchmark) -> dict[str, str]:
-    """The figures that this suite could not judge, and why; empty for logs of others."""
-    reasons = (read_not_judged(folder, workload.scorer) for workload in _workloads(benchmark))
-    return next(filter(None, reasons), {})
+        scores = read_scores(folder, workload.scorer)
+        reasons = read_not_judged(folder, workload.scorer)
+        if scores or reasons:
+            return scores or None, reasons
+    return None, {}
 
 
 def _workloads(benchmark: Benchmark) -> list[Workload]:

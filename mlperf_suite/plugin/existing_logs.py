@@ -46,6 +46,7 @@ def _judge(settings: Settings, folder: Path) -> list[VerdictGroup]:
         folder,
         settings.round if settings.round_given else None,
         high_accuracy=settings.high_accuracy,
+        smoke=settings.profile_given and settings.smoke,
     )
     if not judged:
         raise pytest.UsageError(

@@ -123,7 +123,7 @@ def _gate_of(metric: str) -> Callable[[RunFacts], Verdict]:
             return not_judged(figure, "a share of the reference", why)
         if score is None:
             return verdict(False, "no figure", metric, f"{metric} is not among the scores")
-        return _judge_score(score, gate, strict=run.high_accuracy)
+        return run.unless_unreferenced(_judge_score(score, gate, strict=run.high_accuracy))
 
     check.__name__ = metric.lower()
     check.__doc__ = f"{metric} reaches its share of the reference, and is no longer than it may be."

@@ -246,9 +246,7 @@ def score(run: RunFacts) -> Verdict:
     figure = (run.scores or {}).get(name)
     if figure is None:
         return verdict(False, "no figure", demand)
-    if run.reference is None and run.unreferenced:
-        return not_judged(f"{figure:.3f}", demand, run.unreferenced)
-    return verdict(figure >= limit, f"{figure:.3f}", demand)
+    return run.unless_unreferenced(verdict(figure >= limit, f"{figure:.3f}", demand))
 
 
 @rule(
@@ -273,9 +271,7 @@ def mean_tokens(run: RunFacts) -> Verdict:
     if not lengths:
         return verdict(False, "no answer", demand)
     mean = sum(lengths) / len(lengths)
-    if run.reference is None and run.unreferenced:
-        return not_judged(f"{mean:,.2f} tokens", demand, run.unreferenced)
-    return verdict(low <= mean <= high, f"{mean:,.2f} tokens", demand)
+    return run.unless_unreferenced(verdict(low <= mean <= high, f"{mean:,.2f} tokens", demand))
 
 
 @_complete_audit(

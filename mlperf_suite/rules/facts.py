@@ -16,7 +16,7 @@ from mlperf_suite.loadgen.load_plan import TEST_MODES
 from mlperf_suite.loadgen.logs import DetailLog, RunLogs
 from mlperf_suite.loadgen.releases import version_numbers
 from mlperf_suite.rules.caching_figures import Caching
-from mlperf_suite.rules.verdict import VerdictError, failure, not_judged
+from mlperf_suite.rules.verdict import Verdict, VerdictError, failure, not_judged
 
 Division = Literal["closed", "open"]
 Subject = Mode | Literal["kept_run", "result", "benchmark", "system", "power", "mmlu"]
@@ -130,18 +130,19 @@ class RunFacts(Facts):
 
     `scores`: an accuracy run's figures by the names of accuracy.txt, shares in percent; None if
     there are none, and `unscored` says why if that is not a failure. `reference`: what to compare
-    them with; None if unknown, and `unreferenced` says why. `figures_not_judged`: by figure, why it
-    could not be computed. `accuracy_passed`: for the same system, None if there was no accuracy
-    run. `smoke`: rules may be shortened. `submitted`: the run is from a submission, whose accuracy
-    log is truncated and whose TEST06 may lack a detail log. `eos_token_ids`: the model's own, None
-    if unknown. `departures`: how the session's generation deviates from the benchmark's; None if
-    only logs are available, which do not show it. `unsaid`: what the engine does not say of its
-    generation, a few words each. `remote`: what a remote server and its client
+    them with; None if unknown, and `unreferenced` says why. With both, the run's own words on its
+    model and data leave the reference open: see `unless_unreferenced`. `figures_not_judged`: by
+    figure, why it could not be computed. `accuracy_passed`: for the same system, None if there was
+    no accuracy run. `smoke`: rules may be shortened. `submitted`: the run is from a submission,
+    whose accuracy log is truncated and whose TEST06 may lack a detail log. `eos_token_ids`: the
+    model's own, None if unknown. `departures`: how the session's generation deviates from the
+    benchmark's; None if only logs are available, which do not show it. `unsaid`: what the engine
+    does not say of its generation, a few words each. `remote`: what a remote server and its client
     reported; None if the engine is in this process. `accuracy_tokens`: those of the accuracy run of
-    the same system, None if unknown. `text_alone`: see `gives_text_alone`. `cached_tokens`: prompt
-    tokens that the engine took from a cache in this run; None if it does not count them, or if only
-    logs are available. `caching`: the measurements of the caching audit; `logs` are then those of
-    its last block.
+    the same system, None if unknown. `text_alone`: see `gives_text_alone`.
+    `cached_tokens`: prompt tokens that the engine took from a cache in this run; None if it does
+    not count them, or if only logs are available. `caching`: the measurements of the caching audit;
+    `logs` are then those of its last block.
     """
 
     benchmark: Benchmark
@@ -175,6 +176,13 @@ class RunFacts(Facts):
     @property
     def detail(self) -> DetailLog:
         return self.logs.detail
+
+    def unless_unreferenced(self, judgement: Verdict) -> Verdict:
+        """A verdict by the reference of model and data; not judged if it passed and that is not
+        known to be theirs, or if there is no reference."""
+        if self.unreferenced and (judgement.passed or self.reference is None):
+            return not_judged(judgement.found, judgement.required, self.unreferenced)
+        return judgement
 
     @property
     def is_accuracy(self) -> bool:
