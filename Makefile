@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PYTEST := .venv/bin/python -m pytest
 
-.PHONY: help setup stacks offline server interactive singlestream edge compliance peak mmlu submission-check submission-proof public-results endpoint ray cluster test test-slow test-search lint locks options rules-page pictures perf clean
+.PHONY: help setup stacks offline server interactive singlestream edge compliance peak mmlu submission-check submission-proof public-results endpoint ray cluster test test-slow test-search lint locks options rules-page summary-page pictures perf clean
 
 help:             ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -85,7 +85,10 @@ options: setup    ## docs/options.md again, from the options as the code declare
 rules-page: setup ## docs/rules.md again, from the rules as the code declares them
 	.venv/bin/python -m scripts.make_rules_page
 
-pictures: setup   ## the README's pictures, of a real run (needs tmux and Chromium)
+summary-page: setup ## docs/summary.md and its JSON Schema again, from the types in the code
+	.venv/bin/python -m scripts.make_summary_page
+
+pictures: setup   ## the README's pictures, of the latest run's report (needs Chromium)
 	.venv/bin/python -m scripts.make_pictures
 
 clean:            ## remove what setup made

@@ -166,7 +166,7 @@ class MadeNode:
         folder.write(
             "summary.json",
             {
-                "schema_version": 5,
+                "schema_version": 6,
                 "meta": {
                     **OFFICIAL,
                     "scenario": self.scenario,

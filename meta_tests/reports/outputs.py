@@ -12,7 +12,7 @@ from rich.console import Console
 from mlperf_suite.reports.html import html_page
 from mlperf_suite.reports.markdown import markdown_text
 from mlperf_suite.reports.run_report import run_sections
-from mlperf_suite.reports.terminal import closing_table
+from mlperf_suite.reports.terminal import closing_view
 from mlperf_suite.results.schema import Config, Summary
 
 HOSTILE = '<script>alert(1)</script> & "quoted" | `code` </style><img src=x onerror=alert(1)>'
@@ -71,7 +71,7 @@ def reports_of(summary: Summary, config: Config | None = None) -> tuple[str, str
 
 
 def terminal_text(summary: Summary) -> str:
-    """The closing table on a terminal of 80 columns."""
+    """The closing summary on a terminal of 80 columns."""
     output = io.StringIO()
-    Console(file=output, width=80).print(closing_table(summary, Path("run")))
+    Console(file=output, width=80).print(closing_view(summary, Path("run")), soft_wrap=True)
     return output.getvalue()

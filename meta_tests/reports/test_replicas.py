@@ -75,7 +75,7 @@ def test_every_report_has_them() -> None:
         assert "replica 3 on node node-b (10.0.0.2)" in text
         assert "98.4% (97.0% to 99.0%)" in text
     assert "1 GPU &lt;H100&gt;" in html
-    assert "node node-b (10.0.0.2): 2 replicas, 2,000 samples, 2,560.00 tokens/s" in terminal
+    assert "node-b (10.0.0.2): 2 replicas, 2,000 samples, 2,560.00 tokens/s" in terminal
     assert "98.4%" in terminal
 
 

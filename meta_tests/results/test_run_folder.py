@@ -95,13 +95,13 @@ def test_a_file_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None:
     assert (summary.meta.model, summary_fault(tmp_path)) == ("m", "")
 
 
-@pytest.mark.parametrize("version", [4, 6, "5", None])
+@pytest.mark.parametrize("version", [5, 7, "6", None])
 def test_a_summary_of_another_version_is_one_clear_line(tmp_path: Path, version: object) -> None:
     folder = tmp_path / "20261120-101500-mmlu"
     folder.mkdir()
     content = {"schema_version": version, "meta": {"benchmark": "mmlu", "status": "complete"}}
     (folder / "summary.json").write_text(json.dumps(content))
-    fault = f"format version {version}, and this suite reads version 5"
+    fault = f"format version {version}, and this suite reads version 6"
     assert read_summary(folder) is None
     assert summary_fault(folder) == f"summary.json has {fault}"
     assert [entry.status for entry in read_entries(tmp_path)] == [fault]

@@ -15,7 +15,9 @@ from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hin
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
+from meta_tests.conftest import ROOT
 from mlperf_suite.results.schema import (
     SCHEMA_VERSION,
     AccuracyFigures,
@@ -24,9 +26,10 @@ from mlperf_suite.results.schema import (
     ScoreFigures,
     Summary,
 )
-from mlperf_suite.rules.verdict import Verdict
+from mlperf_suite.rules.verdict import Status, Verdict
 
 KEPT = json.loads((Path(__file__).parent.parent / "data/kept_run/summary.json").read_text())
+FORMAT = Draft202012Validator(json.loads((ROOT / "docs" / "summary.schema.json").read_text()))
 _LEAF = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
 JSON = st.recursive(
     _LEAF | st.floats(),
@@ -65,8 +68,10 @@ def _values(hint: Any) -> st.SearchStrategy[Any]:
 def test_every_field_that_is_written_is_read_again(summary: Summary) -> None:
     newest = replace(summary, schema_version=SCHEMA_VERSION)
     content = json.loads(json.dumps(newest.as_json()))
-    assert list(content) == [entry.name for entry in fields(Summary)]
+    names = ["schema_version", "verdict", "counts", *(entry.name for entry in fields(Summary))]
+    assert set(content) <= set(names) and content["counts"].keys() == set(get_args(Status))
     assert Summary.read(content) == newest
+    FORMAT.validate(content)
 
 
 def test_the_names_that_users_read_stay() -> None:

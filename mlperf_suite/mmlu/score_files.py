@@ -82,13 +82,14 @@ class MmluTask:
 
 @dataclass(slots=True)
 class MmluRecord:
-    """The MMLU score of a session. `elapsed_s`: the time of scoring, None if it did not end.
-    `resumed`: the questions whose scores another run left. `died`: why the run failed. `unwritten`:
-    why its files could not all be written."""
+    """The MMLU score of a session. `ended`: when it ended, `elapsed_s`: the time of scoring, None
+    until then. `resumed`: the questions whose scores another run left. `died`: why the run failed.
+    `unwritten`: why its files could not all be written."""
 
     task: MmluTask
     folder: RunFolder
     started: datetime
+    ended: str | None = None
     scores: Scores | None = None
     verdicts: list[Verdict] = field(default_factory=list)
     elapsed_s: float | None = None

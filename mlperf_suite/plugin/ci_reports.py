@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -194,9 +196,14 @@ def _attach(item: pytest.Item, folder: Path, names: list[str]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Set the columns of pytest-benchmark's table before it reads its options, unless given."""
+    """Set the columns of pytest-benchmark's table before it reads its options, unless given; show
+    no table unless one of them is given: its times are the inverse of a rate, no latencies."""
     if getattr(config.option, "benchmark_columns", ()) is None:
         config.option.benchmark_columns = list(_BENCHMARK_COLUMNS)
+        of_environment = shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))
+        arguments = (*config.invocation_params.args, *config.getini("addopts"), *of_environment)
+        if not any(str(argument).startswith("--benchmark-") for argument in arguments):
+            config.option.benchmark_quiet = True
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -86,7 +86,7 @@ def _marks(judged: VerdictGroup, mode: str) -> list[pytest.MarkDecorator]:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Drop verdicts deselected by -m and -k, so that the closing table shows the others only."""
+    """Drop verdicts deselected by -m and -k, so that the closing summary shows the others only."""
     judged = judged_of(session.config)
     if judged is None:
         return
@@ -114,7 +114,9 @@ def _is_nothing_judged(config: pytest.Config) -> bool:
     return bool(verdicts) and all(verdict.status == "not judged" for verdict in verdicts)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Generator[None]:
+    yield
     config = terminalreporter.config
     judged = config.stash.get(_JUDGED, None)
     if judged:

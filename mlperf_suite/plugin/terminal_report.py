@@ -1,7 +1,7 @@
-"""What a session shows and leaves: its first lines, the closing table of each result, and no token
-or key in the output and files of pytest and its plugins.
+"""What a session shows and leaves: its first lines, the closing summary of each result, and no
+token or key in the output and files of pytest and its plugins.
 
-The closing tables include MMLU's from pytest-xdist's workers.
+The closing summaries include MMLU's from pytest-xdist's workers.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def header_lines(settings: Settings) -> list[str]:
     return [rules, *model.splitlines(), f"data: {settings.dataset}; for MMLU: {settings.mmlu_data}"]
 
 
-# The closing tables
+# The closing summaries
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -85,24 +85,28 @@ def _records(suite: Suite) -> list[Result | MmluRecord]:
     return [*recorder.results, *([recorder.mmlu] if recorder.mmlu is not None else [])]
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Generator[None]:
+    """The results come last, after the tracebacks, lists and tables of pytest and its plugins."""
+    yield
     config = terminalreporter.config
     suite = config.stash.get(SUITE, None)
-    tables = []
+    results = []
     if suite is not None:
         summary_of = suite.recorder.summary
-        tables = [(summary_of(record), record.folder.path) for record in _records(suite)]
-    tables = [*tables, *config.stash.get(_OF_WORKERS, [])]
+        results = [(summary_of(record), record.folder.path) for record in _records(suite)]
+    results = [*results, *config.stash.get(_OF_WORKERS, [])]
     # Imported late, so that collection stays instant.
     from mlperf_suite.plugin.progress import terminal_console
-    from mlperf_suite.reports.terminal import closing_table
+    from mlperf_suite.reports.terminal import closing_view
 
     console = terminal_console(config)
-    for summary, path in tables:
-        terminalreporter.section("MMLU" if summary.meta.benchmark == "mmlu" else summary.meta.title)
-        console.print(closing_table(summary, path))
     for file in suite.recorder.node_files if suite is not None else ():
         console.print(f"node: {file}", soft_wrap=True, markup=False)
+    for summary, path in results:
+        terminalreporter.section("MMLU" if summary.meta.benchmark == "mmlu" else summary.meta.title)
+        every_rule = config.get_verbosity() > 0
+        console.print(closing_view(summary, path, every_rule=every_rule), soft_wrap=True)
     if suite is not None and suite.time_line:
         console.print(suite.time_line)
 

@@ -37,13 +37,8 @@ def accuracy_section(summary: Summary, samples: Sequence[Mapping[str, str]] = ()
     """
     accuracy = summary.run.accuracy
     blocks: list[Block] = [*notes(["No accuracy result."])]
-    brief: list[str] = []
     if accuracy is not None:
         blocks = _scores(accuracy, summary.verdicts)
-        figures = [(s, in_unit(s.value, s.unit)) for s in accuracy.scores]
-        scores = [f"{s.name} {value}" for s, value in figures if s.is_percentage]
-        rest = [f"{value} {s.unit}" for s, value in figures if not s.is_percentage]
-        brief = [", ".join(words) for words in (scores, rest) if words]
     if samples:
         names = ("The input begins", "The model's answer", "The reference")
         texts = [(s["input"], s["answer"], s["reference"]) for s in samples]
@@ -52,7 +47,7 @@ def accuracy_section(summary: Summary, samples: Sequence[Mapping[str, str]] = ()
             for sample, of_sample in zip(samples, texts, strict=True)
         ]
         blocks.append(Quotes(quotes, "Answers of the model, as it gave them", folded=True))
-    return Section("How accurate?", blocks, brief=paragraphs(brief))
+    return Section("How accurate?", blocks)
 
 
 def _scores(accuracy: AccuracyFigures, verdicts: Sequence[Verdict]) -> list[Block]:
@@ -116,7 +111,7 @@ def mmlu_blocks(mmlu: MmluFigures) -> list[Block]:
 
 
 def mmlu_lines(mmlu: MmluFigures) -> list[str]:
-    """What the closing table says of MMLU."""
+    """What the closing summary says of MMLU."""
     lines = [
         f"MMLU {decimal(mmlu.accuracy)}% of {decimal(mmlu.questions, 0)} questions, "
         f"{decimal(mmlu.shots, 0)} shots, through lm-eval {mmlu.lm_eval_version}",

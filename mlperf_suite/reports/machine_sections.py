@@ -54,7 +54,8 @@ def energy_sections(run: Run) -> list[Section]:
         blocks += record_table([_energy(kind) for kind in energy.measured], ["energy"])
         blocks += notes(_energy_notes(energy))
         brief += [line for kind in energy.measured for line in _energy_lines(kind)]
-        brief += _unmeasured(energy)
+        # Nobody who has no meter asked for one.
+        brief += _unmeasured(energy) if energy.measured or run.cost else []
     if costs := _costs(run.cost, simulated=energy is not None and energy.simulated):
         blocks.append(figure_table(costs, "Cost of a million output tokens"))
         brief += [f"a million tokens, {name}: {value}" for name, value in costs]
@@ -241,7 +242,7 @@ def _remote_lines(remote: Mapping[str, RemoteRun]) -> list[str]:
     client = run.client
     lines = [
         f"{in_words(endpoint.url)}: {endpoint.requests:,} requests, {endpoint.tokens:,} tokens"
-        for endpoint in run.endpoints
+        for endpoint in (run.endpoints if len(run.endpoints) > 1 else ())
     ]
     lines.append(
         f"client processes: {client.processes:,}, the busiest at {client.busy_share * 100:.3g}% of "
@@ -280,9 +281,10 @@ def replica_sections(
     blocks += record_table(replicas, ["run", "replica", "node", "devices"])
     blocks += record_table(nodes, ["run", "node"])
     of_nodes = [
-        f"node {node.node}: {count(node.replicas, 'replica')}, {node.samples:,} samples, "
-        f"{node.tokens_per_sec:,.2f} tokens/s ({node.share * 100:.1f}%)"
+        f"{node.node}: {count(node.replicas, 'replica')}, {node.samples:,} samples, "
+        f"{node.tokens_per_sec:,.2f} tokens/s"
         for node in runs[mode].nodes
+        if len(runs[mode].nodes) > 1
     ]
     brief = [*of_nodes, *first, _replicas_line(mode, runs[mode])]
     return [Section("Replicas and nodes", blocks, brief=paragraphs(brief))]

@@ -25,7 +25,6 @@ from mlperf_suite.reports.sections import (
     duration,
     figure_table,
     notes,
-    paragraphs,
     record_table,
 )
 from mlperf_suite.results.aggregate import ScenarioFigures
@@ -41,12 +40,12 @@ from mlperf_suite.results.schema import (
     Percentiles,
     PerformanceFigures,
     RegressionFigures,
+    Run,
     SlowRequest,
     Summary,
 )
 
 _TIMES = (("latency", "latency"), ("TTFT", "ttft"), ("TPOT", "tpot"))
-_BRIEF_CHANGE = ("verdict", "change (interval)", "noise from")
 _CURVES_NOTE = (
     "Curves are of every request; a percentile named beside one is LoadGen's, as in the table "
     "above."
@@ -67,14 +66,15 @@ def speed_sections(summary: Summary, plots: Sequence[Plot] = ()) -> list[Section
         return [Section("How fast?", [*_tiles(peak), *blocks, *drawings])]
     blocks = [
         figure_table([*peak, *_speed_rows(performance)]),
-        *times_table(reported_times(performance), *_early_estimates(performance)),
+        *times_table(reported_times(performance), *early_estimates(performance)),
         *notes(_speed_notes(performance)),
         *drawings,
     ]
-    brief = paragraphs(_speed_lines(performance))
     return [
-        Section("How fast?", _tiles([*peak, *_headline(summary.meta, performance)])),
-        Section("LoadGen's figures", blocks, 3, brief=brief),
+        Section(
+            "How fast?", _tiles([*peak, *_headline(summary.meta, performance), *_gate(summary.run)])
+        ),
+        Section("LoadGen's figures", blocks, 3),
     ]
 
 
@@ -87,12 +87,18 @@ def _headline(meta: Meta, performance: PerformanceFigures) -> list[Row]:
     tiles: list[tuple[str, float | None]] = []
     if meta.scenario == "SingleStream":
         tiles.append(("latency p90, ms", times.get("latency", {}).get("p90")))
-        name, estimates = _early_estimates(performance)
+        name, estimates = early_estimates(performance)
         tiles.append((f"{name}, ms", estimates.get("latency")))
     tiles.append(("tokens/s", performance.tokens_per_sec))
     tiles.append(("samples/s", performance.samples_per_sec))
     tiles += [(f"{name} p99, ms", times.get(name, {}).get("p99")) for name in ("TTFT", "TPOT")]
     return [(name, decimal(value)) for name, value in tiles if value is not None]
+
+
+def _gate(run: Run) -> list[Row]:
+    """The first score that has a minimum."""
+    gates = [s for s in run.accuracy.scores if s.low is not None] if run.accuracy else []
+    return [(f"{s.name} (min {decimal(s.low)})", decimal(s.value)) for s in gates[:1]]
 
 
 def _speed_rows(performance: PerformanceFigures) -> list[Row]:
@@ -115,9 +121,9 @@ def _speed_notes(performance: PerformanceFigures) -> list[str]:
         lines.append(f"LoadGen reports no {' and '.join(absent)} in this scenario.")
     if performance.invalid_reason:
         lines.append(f"LoadGen says INVALID: {performance.invalid_reason}")
-    lines += _early_lines(performance)
+    lines += early_lines(performance)
     early = performance.early_stopping
-    if early and "latency" in _early_estimates(performance)[1] and not early.says.get("latency"):
+    if early and "latency" in early_estimates(performance)[1] and not early.says.get("latency"):
         lines.append(
             "LoadGen reports early stopping's estimates of TTFT and TPOT; that of the latency "
             "follows the same rule, from the requests as the system under test saw them."
@@ -128,29 +134,11 @@ def _speed_notes(performance: PerformanceFigures) -> list[str]:
     return lines
 
 
-def _speed_lines(performance: PerformanceFigures) -> list[str]:
-    rates = (
-        (performance.tokens_per_sec, "tokens/s"),
-        (performance.samples_per_sec, "samples/s"),
-    )
-    words = ", ".join(f"{value:,.2f} {unit}" for value, unit in rates if value is not None)
-    valid = "VALID" if performance.valid else "INVALID"
-    reason = f": {performance.invalid_reason}" if performance.invalid_reason else ""
-    lines = [f"{words}; LoadGen: {valid}{reason}"]
-    lines += [times_line(name, times) for name, times in reported_times(performance)]
-    name, estimates = _early_estimates(performance)
-    if estimates:
-        lines.append(times_line(f"{name},", estimates))
-    return lines + _early_lines(performance)
-
-
-def times_line(name: str, values_ms: Mapping[str, float]) -> str:
-    """Times in one line, in ms, or in s if long; six percentiles fit 80 columns."""
-    most = max(values_ms.values())
-    unit, scale = ("s", 1000) if most >= 10_000 else ("ms", 1)
-    form = ",.4g" if most >= 10_000 else ",.0f" if most >= 1000 else ",.1f"
-    times = (f"{key} {value / scale:{form}}" for key, value in values_ms.items())
-    return f"{name} {unit}: {', '.join(times)}"
+def times_words(values_ms: Mapping[str, float]) -> str:
+    """Times in words: in ms, from ten seconds on in s."""
+    unit, scale = ("s", 1000) if max(values_ms.values()) >= 10_000 else ("ms", 1)
+    form = ",.2f" if unit == "s" else ",.0f" if max(values_ms.values()) >= 1000 else ",.1f"
+    return ", ".join(f"{key} {value / scale:{form}} {unit}" for key, value in values_ms.items())
 
 
 def reported_times(
@@ -178,7 +166,7 @@ def times_table(
     return [Table(header, rows, style="wide broad times")]
 
 
-def _early_estimates(performance: PerformanceFigures) -> tuple[str, dict[str, float]]:
+def early_estimates(performance: PerformanceFigures) -> tuple[str, dict[str, float]]:
     """The column name of early stopping's estimates, and the estimates in ms, by time."""
     early = performance.early_stopping or EarlyStopping()
     estimates = ((name, early.estimates_ms.get(key)) for name, key in _TIMES)
@@ -190,7 +178,7 @@ def _percentile(early: EarlyStopping) -> str:
     return "percentile" if early.percentile is None else f"p{early.percentile:g}"
 
 
-def _early_lines(performance: PerformanceFigures) -> list[str]:
+def early_lines(performance: PerformanceFigures) -> list[str]:
     """What LoadGen's early stopping says when it makes no estimate, a sentence each."""
     early = performance.early_stopping or EarlyStopping()
     return [
@@ -248,7 +236,13 @@ def _limits(figures: Sequence[Bottleneck]) -> list[Block]:
 
 def _life_blocks(life: LifeFigures) -> list[Block]:
     return [
-        *record_table([_part(part) for part in life.parts], ["part"], style="wide broad times"),
+        *record_table(
+            [_part(part) for part in life.parts],
+            ["part"],
+            style="wide broad times",
+            title="The parts of a request's time",
+            folded=True,
+        ),
         *notes([_life_note(life)]),
         *record_table(
             [_slow(request) for request in life.slowest],
@@ -319,18 +313,8 @@ def regression_sections(regression: RegressionFigures | None) -> list[Section]:
         return []
     lines = [*filter(None, (regression.refused, regression.note)), *regression.different]
     changes = [_change(change) for change in regression.metrics]
-    title = f"against {regression.baseline}"
-    brief: list[Block] = [Paragraph(f"{title}: {regression.refused}", style="bad")]
-    if not regression.refused:
-        of_terminal: list[dict[str, Cell]] = [
-            {"metric": change.label, **{name: cells[name] for name in _BRIEF_CHANGE}}
-            for change, cells in zip(regression.metrics, changes, strict=True)
-        ]
-        open_lines = filter(None, (*regression.different, regression.note))
-        brief = [Paragraph(lead=title), *_change_table(of_terminal)]
-        brief += [Paragraph(line, style="open") for line in open_lines]
     title = f"Against {regression.baseline or '?'}"
-    return [Section(title, [*_change_table(changes), *notes(lines)], 3, brief=brief)]
+    return [Section(title, [*_change_table(changes), *notes(lines)], 3)]
 
 
 def _change_table(records: Sequence[Mapping[str, Cell]]) -> list[Table]:

@@ -1,7 +1,7 @@
 """What a run's report says, in order: valid? how fast? how accurate? what was run? what is wrong?
 
-The sections are made once, for report.md and report.html; the closing table in the terminal is made
-of their `brief` parts. Figures are summary.json's; what an older or foreign summary.json lacks is
+The sections are made once, for report.md and report.html; closing.py is the terminal's summary.
+Figures are summary.json's; what an older or foreign summary.json lacks is
 left out.
 """
 
@@ -15,7 +15,6 @@ from mlperf_suite.reports.accuracy_sections import (
     accuracy_section,
     caching_sections,
     mmlu_blocks,
-    mmlu_lines,
 )
 from mlperf_suite.reports.machine_sections import (
     endpoint_sections,
@@ -26,7 +25,6 @@ from mlperf_suite.reports.machine_sections import (
     replica_sections,
 )
 from mlperf_suite.reports.performance_sections import (
-    peak_line,
     projection_sections,
     regression_sections,
     speed_sections,
@@ -58,7 +56,7 @@ from mlperf_suite.results.schema import (
 )
 from mlperf_suite.rules import rule_named
 from mlperf_suite.rules.registry import Rule
-from mlperf_suite.rules.verdict import Status, Verdict, in_words
+from mlperf_suite.rules.verdict import Status, Verdict
 
 
 def run_sections(
@@ -75,6 +73,7 @@ def run_sections(
     return [
         _head(summary),
         Section("Is it valid?", [_answer(summary)]),
+        *_problems(summary),
         *speed_sections(summary, plots),
         *time_sections(summary, config),
         *energy_sections(summary.run),
@@ -86,7 +85,6 @@ def run_sections(
         *endpoint_sections(summary.run, config),
         *replica_sections(summary.run.replicas, summary.run.scaling),
         *_run_sections(summary, config),
-        _problems(summary),
         _every_rule(summary.verdicts),
         Section("Files", [Points(files)]),
     ]
@@ -102,44 +100,12 @@ def mmlu_sections(summary: Summary, folder: Path, config: Config | None = None) 
     blocks += mmlu_blocks(mmlu) if mmlu else []
     if is_remote(summary.run, config):
         blocks.append(Paragraph(remote_note("summary.json and config.json")))
-    rules = [*_verdict_table(summary.verdicts), *_demands(summary.verdicts)]
+    rules = [*verdict_table(summary.verdicts), *_demands(summary.verdicts)]
     pictures = [Picture(folder, name, "score by subject") for name in summary.plots]
     return [
         Section("MMLU", blocks, 1, meta.status),
         Section("Rules", [*rules, *pictures]),
     ]
-
-
-def closing_blocks(summary: Summary, folder: Path) -> list[Block]:
-    """What the terminal says of a run at the end of a session."""
-    meta, run = summary.meta, summary.run
-    about = f"{meta.benchmark}, model {meta.model}, data {meta.dataset}, round {meta.round}"
-    blocks: list[Block] = [Paragraph(lead=meta.label or "", status=meta.status), Paragraph(about)]
-    if meta.node_name:
-        blocks.append(Paragraph(f"node {in_words(meta.node_name)}"))
-    if meta.reason:
-        blocks.append(Paragraph(f"failed: {meta.reason}", style="bad"))
-    blocks += _brief(
-        *(speed_sections(summary) if run.performance else ()),
-        *(energy_sections(run) if run.performance else ()),
-        accuracy_section(summary),
-    )
-    blocks += paragraphs(mmlu_lines(run.mmlu) if run.mmlu else ())
-    blocks += _brief(
-        *endpoint_sections(run, None),
-        *replica_sections(run.replicas, run.scaling),
-        *profile_sections(run.profile),
-    )
-    if summary.peak:
-        blocks.append(Paragraph(lead=peak_line(summary.peak)))
-    blocks += _brief(_every_rule(summary.verdicts), *regression_sections(summary.regression))
-    if shortened := _names(summary.verdicts, "shortened"):
-        blocks.append(Paragraph(f"MLPerf rules shortened in smoke: {shortened}", style="open"))
-    return [*blocks, Paragraph(f"report: {folder / 'report.md'}")]
-
-
-def _brief(*sections: Section) -> list[Block]:
-    return [block for section in sections for block in section.brief]
 
 
 # Is it valid?
@@ -149,9 +115,10 @@ def _head(summary: Summary) -> Section:
     meta = summary.meta
     title = " ".join(name or "?" for name in (meta.benchmark, meta.category, meta.scenario))
     # A green "complete" would look like a result.
-    status = f"{meta.status}, profiled" if meta.profiler else meta.status
+    mark = "profiled" if meta.profiler else "smoke run" if meta.profile == "smoke" else ""
+    status = ", ".join(filter(None, (meta.status, mark)))
     label = [Paragraph(lead=f"{meta.label}.")] if meta.label else []
-    return Section(title, label, 1, status)
+    return Section(title, [*label, Paragraph(f"Measured: {summary.measured}.")], 1, status)
 
 
 def _answer(summary: Summary) -> Paragraph:
@@ -200,20 +167,18 @@ def _run_sections(summary: Summary, config: Config | None) -> list[Section]:
             f"{warm_up.elapsed_s:,.1f} s, not timed"
         )
         run.append((f"warm-up of {mode}", words))
-    sections = [Section("What was run?", [fact_table(run)])]
+    blocks = [fact_table(run)]
     if engine := _engine_rows(config):
-        sections.append(Section("The engine", [fact_table(engine)], 3))
+        blocks.append(fact_table(engine, "The engine"))
     if system := _facts(summary.system):
         remote = is_remote(summary.run, config)
-        title = "The client's machine" if remote else "The system"
-        sections.append(Section(title, [fact_table(system)], 3))
+        blocks.append(fact_table(system, "The client's machine" if remote else "The system"))
     steps = [
         {"step": row.what, "estimated": _length(row.estimated_s), "took": _length(row.took_s)}
         for row in summary.plan
     ]
-    if plan := record_table(steps, ["step"], style="small"):
-        sections.append(Section("The plan", plan, 3))
-    return sections
+    plan = record_table(steps, ["step"], style="small", title="The plan", folded=True)
+    return [Section("What was run?", [*blocks, *plan])]
 
 
 def _run_rows(meta: Meta, config: Config) -> list[Row]:
@@ -268,8 +233,8 @@ def _facts(facts: Mapping[str, object], *, only_known: bool = False) -> list[Row
 # What is wrong?
 
 
-def _problems(summary: Summary) -> Section:
-    """What failed, and beside it what each rule that did not pass demands."""
+def _problems(summary: Summary) -> list[Section]:
+    """What failed, and beside it what each rule that did not pass demands; none if all is well."""
     verdicts, reason = summary.verdicts, summary.meta.reason
     lines = [f"The run failed: {reason}"] if reason else []
     for verdict in _with_status(verdicts, "failed"):
@@ -282,13 +247,12 @@ def _problems(summary: Summary) -> Section:
     for change in summary.regression.metrics if summary.regression else ():
         if change.outcome == "regressed":
             lines.append(f"{change.label} regressed against the baseline: {change.words}")
-    if not lines:
-        return Section("Problems", paragraphs(["No problems found."]))
-    return Section("Problems", [Points(lines), *_demands(verdicts)])
+    return [Section("Problems", [Points(lines), *_demands(verdicts)], 3)] if lines else []
 
 
 def _demands(verdicts: Sequence[Verdict]) -> list[Table]:
-    """A table of what each rule that did not pass demands, by which source, and the usual fix."""
+    """A table of what each rule that did not pass demands, by which source, and the usual fix;
+    folded if none failed."""
     records: list[dict[str, Cell]] = [
         {
             "rule": verdict.rule,
@@ -298,7 +262,9 @@ def _demands(verdicts: Sequence[Verdict]) -> list[Table]:
         }
         for verdict, rule in _rules_not_passed(verdicts)
     ]
-    return _rule_table(records, "wide whole-words", "The rules that did not pass")
+    folded = all(verdict.status != "failed" for verdict in verdicts)
+    title = "What the rules that did not pass demand"
+    return _rule_table(records, "wide whole-words", title, folded=folded)
 
 
 def _rules_not_passed(verdicts: Sequence[Verdict]) -> list[tuple[Verdict, Rule]]:
@@ -310,27 +276,25 @@ def _rules_not_passed(verdicts: Sequence[Verdict]) -> list[tuple[Verdict, Rule]]
 
 
 def _every_rule(verdicts: Sequence[Verdict]) -> Section:
-    if not verdicts:
-        return Section("Every rule", paragraphs(["No rule was judged."]))
-    brief = _verdict_table(verdicts, brief=True)
-    demands = [
-        Paragraph(f"{rule.sentence} ({rule.attribution})", lead=f"{verdict.rule}:")
-        for verdict, rule in _rules_not_passed(verdicts)
-    ]
-    return Section("Every rule", _verdict_table(verdicts), brief=[*brief, *demands])
+    table = verdict_table(verdicts, title=count(len(verdicts), "rule"), folded=True)
+    return Section("Every rule", table or paragraphs(["No rule was judged."]))
 
 
-def _verdict_table(verdicts: Sequence[Verdict], *, brief: bool = False) -> list[Table]:
+def verdict_table(
+    verdicts: Sequence[Verdict], *, brief: bool = False, title: str = "", folded: bool = False
+) -> list[Table]:
     """Each rule's verdict; `brief`: without why, for the terminal."""
     records: list[dict[str, Cell]] = []
     for verdict in verdicts:
         record: dict[str, Cell] = {"rule": verdict.rule, "status": verdict.status}
         record |= {"found": verdict.found, "required": verdict.required}
         records.append(record if brief else record | {"why": verdict.why})
-    return _rule_table(records, "wide rules")
+    return _rule_table(records, "wide rules", title, folded=folded)
 
 
-def _rule_table(records: Sequence[Mapping[str, Cell]], style: str, title: str = "") -> list[Table]:
+def _rule_table(
+    records: Sequence[Mapping[str, Cell]], style: str, title: str = "", *, folded: bool = False
+) -> list[Table]:
     texts = ("found", "required", "why", "demands", "source", "usual fix")
     kinds: dict[str, ColumnKind] = {"rule": "rule", "status": "badge"}
-    return record_table(records, texts, kinds=kinds, style=style, title=title)
+    return record_table(records, texts, kinds=kinds, style=style, title=title, folded=folded)

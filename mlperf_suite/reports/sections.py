@@ -183,8 +183,7 @@ Block = Paragraph | Points | Table | Tiles | Plots | Picture | Quotes
 @dataclass(frozen=True, slots=True)
 class Section:
     """A part of a report. `level`: of its heading, 1 for the report's own. `status`: a word after
-    the title that has a colour of its own. `brief`: what the closing table in the terminal says
-    of it."""
+    the title that has a colour of its own. `brief`: what the terminal says of it."""
 
     title: str
     blocks: Sequence[Block] = ()
@@ -226,9 +225,9 @@ def figure_table(rows: Sequence[Row], title: str = "", *, folded: bool = False) 
     return Table((Column(), Column(kind="number")), rows, title, "small", folded)
 
 
-def fact_table(rows: Sequence[Row]) -> Table:
-    """Named facts in words, without a header."""
-    return Table((Column(kind="soft"), Column()), rows)
+def fact_table(rows: Sequence[Row], title: str = "") -> Table:
+    """Named facts in words, without a header; under a title they are folded."""
+    return Table((Column(kind="soft"), Column()), rows, title, folded=bool(title))
 
 
 def notes(lines: Iterable[str]) -> list[Paragraph]:

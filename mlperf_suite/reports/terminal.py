@@ -1,4 +1,4 @@
-"""Renders sections' brief parts in the terminal; they fit 80 columns."""
+"""Renders the closing summary and sections' brief parts in the terminal, in 80 columns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from mlperf_suite.judging.judge import VerdictGroup
-from mlperf_suite.reports.run_report import closing_blocks
+from mlperf_suite.reports.closing import COLUMNS, LABEL, Line, closing_lines
+from mlperf_suite.reports.run_report import verdict_table
 from mlperf_suite.reports.sections import Block, Cell, Column, Paragraph, Section, Table
 from mlperf_suite.results.schema import Summary
 from mlperf_suite.rules import rule_named
@@ -25,6 +26,9 @@ _COLOURS = {
     "running": "yellow",
     "regressed": "bold red",
     "improved": "green",
+    "LoadGen: VALID": "green",
+    "LoadGen: INVALID": "bold red",
+    "not compared": "bold red",
     "cannot tell": "yellow",
     "ok": "green",
     "open": "yellow",
@@ -33,9 +37,22 @@ _COLOURS = {
 """The colour of each status and of each style of a paragraph."""
 
 
-def closing_table(summary: Summary, folder: Path) -> RenderableType:
-    """A run's summary as a terminal table."""
-    return terminal_view(closing_blocks(summary, folder))
+def closing_view(summary: Summary, folder: Path, *, every_rule: bool = False) -> RenderableType:
+    """A run's summary for the end of a session, after a table of `every_rule` if asked for."""
+    table = terminal_view(verdict_table(summary.verdicts, brief=True)) if every_rule else ""
+    lines = [_closing_line(line) for line in closing_lines(summary, folder)]
+    return Group(*([table] if table else []), *lines)
+
+
+def _closing_line(line: Line) -> Text:
+    label = "" if line.label is None else f"{line.label:{LABEL}}"
+    style = "bold" if line.style == "head" else _COLOURS.get(line.style, "")
+    text = Text.assemble((label, "bold"), (_printable(line.text), style))
+    if line.status:
+        text.pad_right(COLUMNS - text.cell_len - len(line.status))
+        text.append(line.status, _COLOURS.get(line.status, ""))
+    text.no_wrap, text.overflow = True, "ignore"
+    return text
 
 
 def brief_view(sections: Iterable[Section]) -> RenderableType:
@@ -94,9 +111,10 @@ def judged_table(judged_runs: Sequence[VerdictGroup]) -> RenderableType:
     lines: list[RenderableType] = []
     for run in judged_runs:
         failures = run.failed_rules
-        counts = f"{run.count('passed')} passed, {len(failures)} failed"
-        unjudged = run.count("not judged") + run.count("shortened")
-        counts += f", {unjudged} not judged" if unjudged else ""
+        others = {status: run.count(status) for status in ("shortened", "not judged")}
+        counts = f"{run.count('passed')} passed"
+        counts += "".join(f", {number} {status}" for status, number in others.items() if number)
+        counts += f", {len(failures)} FAILED" if failures else ""
         colour = _COLOURS["failed" if failures else "passed"]
         line = Text.assemble(f"{_printable(run.name)} {run.round.name}: ", (counts, colour))
         lines.append(line + Text(f": {', '.join(failures)}" if failures else ""))

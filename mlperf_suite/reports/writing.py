@@ -55,7 +55,7 @@ _SAMPLES = 3
 _INPUT_CHARACTERS = 400
 _FIGURES = ("tokens/s", "samples/s", "TTFT p99, ms", "accuracy")
 _ENERGY_NOTE = "J/token: GPU energy by NVML or CPU energy by RAPL, not MLPerf Power."
-_TEXT_COLUMNS = (Column("run"), Column("of"), Column("model"), Column("status"), Column("label"))
+_TEXT_COLUMNS = (Column("run"), Column("of"), Column("measured"), Column("status"), Column("label"))
 _PAGE_COLUMNS = (Column("run", "what"), Column("status", "badge"))
 _MOST_TRENDS = 12
 
@@ -170,7 +170,7 @@ def write_index(results_dir: Path) -> None:
 def index_markdown(entries: Sequence[KeptRun]) -> str:
     """A table of all kept runs."""
     names = [
-        (Words(e.name, link=f"{quote(e.name)}/report.md"), e.kind, e.model, e.status, e.label)
+        (Words(e.name, link=f"{quote(e.name)}/report.md"), e.kind, e.measured, e.status, e.label)
         for e in entries
     ]
     table = _table(entries, _TEXT_COLUMNS, names)
@@ -213,11 +213,10 @@ def _table(
 
 
 def _name(entry: KeptRun) -> Words:
-    short_model = entry.model.rstrip("/").rpartition("/")[2] or entry.model
     when = entry.name
     with contextlib.suppress(ValueError):
         when = datetime.fromisoformat(entry.summary.meta.started or "").strftime("%Y-%m-%d %H:%M")
-    asides = (f"{when}, {short_model}", entry.label)
+    asides = (f"{when}, {entry.measured}", entry.label)
     hint = f"{entry.name}, {entry.model}"
     return Words(entry.kind, asides, f"{quote(entry.name)}/report.html", hint)
 

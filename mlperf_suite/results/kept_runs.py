@@ -28,6 +28,11 @@ class KeptRun:
         return self.summary.meta.model or "?"
 
     @property
+    def measured(self) -> str:
+        """Model, samples, engine and machine."""
+        return self.summary.measured
+
+    @property
     def label(self) -> str:
         return self.summary.meta.label or ""
 
@@ -46,15 +51,8 @@ class KeptRun:
 
     @property
     def system(self) -> str:
-        """The hardware; for a remote server its URL, since its hardware is unknown."""
-        remote = self.summary.run.remote.values()
-        if urls := {endpoint.url for run in remote for endpoint in run.endpoints}:
-            return ", ".join(sorted(urls))
-        system = self.summary.system
-        gpus = system.get("gpus")
-        if isinstance(gpus, list) and gpus:
-            return ", ".join(map(str, gpus))
-        return f"{system.get('cpu', '?')}, {system.get('cpu_count') or '?'} cores"
+        """The hardware, or the remote servers."""
+        return ", ".join(self.summary.machines)
 
     @property
     def line(self) -> tuple[str, str]:

@@ -135,8 +135,8 @@ class Search:
 @dataclass(slots=True)
 class Result:
     """One benchmark's scenario: its folder, and its runs so far. `search`: None without a peak
-    search. `cut_short`: why its session ended before everything planned was done. `unwritten`: why
-    its files could not all be written."""
+    search. `ended`: when its latest run ended. `cut_short`: why its session ended before everything
+    planned was done. `unwritten`: why its files could not all be written."""
 
     benchmark: Benchmark
     scenario: Scenario
@@ -144,6 +144,7 @@ class Result:
     started: datetime
     runs: dict[Mode, RunRecord] = field(default_factory=dict)
     search: Search | None = None
+    ended: str | None = None
     cut_short: str | None = None
     unwritten: str | None = None
 
@@ -183,6 +184,7 @@ def summary_of(result: Result, session: Summary, selection: set[Mode]) -> Summar
             scenario=result.scenario.name,
             benchmark=result.benchmark.id,
             started=result.started.isoformat(timespec="seconds"),
+            ended=result.ended,
             status=_status(result, selection - finished),
             reason=result.failure,
         ),

@@ -11,19 +11,23 @@ changes its meaning, increase SCHEMA_VERSION.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, get_args
 
+from mlperf_suite.assets import EMBEDDED_MODEL
 from mlperf_suite.energy.energy_figures import CostFigures, EnergyFigures
 from mlperf_suite.engines.protocol import RemoteRun, ReplicasRun
 from mlperf_suite.loadgen.timeline import EngineLoad
 from mlperf_suite.profiling.trace import TopOperations
 from mlperf_suite.results.typed_json import read, written_fields
+from mlperf_suite.rules import rule_named
 from mlperf_suite.rules.caching_figures import Finding
 from mlperf_suite.rules.verdict import Status, Verdict, in_words
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 MMLU = "mmlu"
 """The meta.benchmark of an MMLU run, which has neither category nor scenario."""
 CLIENT_BOUND = "client-bound: not a result"
@@ -40,6 +44,8 @@ CONFIDENCE = 0.95
 """The confidence of a scaling efficiency's interval."""
 UNKNOWN = "unknown"
 """The status of a run that does not have one."""
+Answer = Literal["valid", "not valid", "not a result", "not finished", "failed"]
+"""Of a summary: "not a result" may have passed every rule that it was held to."""
 ChangeOutcome = Literal["regressed", "improved", "unchanged", "cannot tell"]
 Percentiles = dict[str, float]
 """Times in ms by percentile name (p50, p99.9)."""
@@ -49,15 +55,18 @@ Percentiles = dict[str, float]
 class Meta:
     """What was run. `status`: running, complete, invalid (a rule failed) or failed (it died).
 
-    `samples`: how many each run takes, with the reason in the sentence `samples_why`. `questions`
-    and `shots` are MMLU's. `profiler`: the one that the engine was loaded with, None without one.
-    `reason`: why a failed run failed.
+    `started`, `ended`: ISO 8601 with the time zone; not ended while it runs. `samples`: how many
+    each run takes, with the reason in the sentence `samples_why`. `questions`
+    and `shots` are MMLU's. `engine`: its name, version and precision, None before it is loaded.
+    `profiler`: the one that the engine was loaded with, None without one. `reason`: why a failed
+    run failed.
     """
 
     category: str | None = None
     scenario: str | None = None
     benchmark: str | None = None
     model: str | None = None
+    engine: str | None = None
     dataset: str | None = None
     samples: int | None = None
     samples_why: str | None = None
@@ -68,6 +77,7 @@ class Meta:
     profile: str | None = None
     label: str | None = None
     started: str | None = None
+    ended: str | None = None
     node_name: str | None = None
     profiler: str | None = None
     status: str = UNKNOWN
@@ -127,7 +137,6 @@ class AccuracyFigures:
         """The fields, and ROUGE also under the names that users parse."""
         rouge = {s.name: s.value for s in self.scores if s.name.startswith("rouge")}
         lengths = {f"run_{name}": self.score(name) for name in ("gen_len", "gen_num")}
-        errors = {s.name: s.standard_error for s in self.scores if s.standard_error is not None}
         return {
             **written_fields(self),
             **({"rouge": rouge} if rouge else {}),
@@ -136,7 +145,6 @@ class AccuracyFigures:
                 for name, score in lengths.items()
                 if score
             },
-            "standard_error": errors,
         }
 
 
@@ -494,14 +502,67 @@ class Summary:
         reasons = {CLIENT_BOUND: self.client_bound, PROFILED: self.meta.profiler is not None}
         return "; ".join(words for words, holds in reasons.items() if holds)
 
+    @property
+    def machines(self) -> list[str]:
+        """The GPUs, or else the CPU; of remote servers their URLs, as their hardware is unknown."""
+        remote = self.run.remote.values()
+        if urls := {endpoint.url for run in remote for endpoint in run.endpoints}:
+            return sorted(urls)
+        gpus = self.system.get("gpus")
+        if isinstance(gpus, list) and gpus:
+            return list(map(str, gpus))
+        return [f"{self.system.get('cpu', '?')}, {self.system.get('cpu_count') or '?'} cores"]
+
+    @property
+    def measured(self) -> str:
+        """Model, samples, engine and machine in words: what the figures are of."""
+        meta = self.meta
+        model = Path(meta.model or "an unknown model").name
+        parts = [f"{EMBEDDED_MODEL} (embedded)" if model == "embedded" else model]
+        parts += [f"{meta.samples:,} samples"] if meta.samples is not None else []
+        parts += [meta.engine] if meta.engine else []
+        machines = Counter(self.machines).items()
+        parts += [name if number == 1 else f"{number} x {name}" for name, number in machines]
+        return in_words(", ".join(parts))
+
     @classmethod
     def read(cls, content: object) -> Summary:
         """Parse the content of a summary.json; never raises. `version_fault` judges its version."""
         return read(cls, _with_whole_verdicts(content)) or cls()
 
+    @property
+    def counts(self) -> dict[Status, int]:
+        """How many rules ended with each status."""
+        return {s: sum(v.status == s for v in self.verdicts) for s in get_args(Status)}
+
+    @property
+    def verdict(self) -> Answer:
+        """The answer in a word."""
+        meta, counts = self.meta, self.counts
+        if meta.status not in ("complete", "invalid"):
+            return "failed" if meta.status == "failed" else "not finished"
+        if counts["failed"]:
+            return "not valid"
+        is_result = meta.profile != "smoke" and not self.no_result and meta.label != STAND_IN_LABEL
+        is_whole = counts["passed"] == len(self.verdicts) > 0
+        return "valid" if is_result and is_whole else "not a result"
+
     def as_json(self) -> dict[str, Any]:
-        """The content for summary.json."""
-        return written_fields(self)
+        """The content for summary.json; what is unknown or empty is left out."""
+        return {
+            "schema_version": self.schema_version,
+            "verdict": self.verdict,
+            "counts": self.counts,
+            **written_fields(self),
+            "verdicts": [_with_origin(verdict) for verdict in self.verdicts],
+        }
+
+
+def _with_origin(verdict: Verdict) -> dict[str, Any]:
+    """A verdict with the run that its rule judges, and the rule's source."""
+    rule = rule_named(verdict.rule)
+    origin = {} if rule is None else {"run": rule.subject, "source": rule.attribution}
+    return {name: value for name, value in (verdict.as_json() | origin).items() if value}
 
 
 def version_fault(content: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import types
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -18,8 +18,7 @@ _ABSENT: Any = object()
 
 
 def read(kind: type[T], content: object) -> T | None:
-    """A dataclass from a JSON value; None if it is not an object, is empty, or lacks required
-    fields.
+    """A dataclass from a JSON value; None if it is not an object or lacks required fields.
 
     Supported field types: str, bool, int, float (finite), Any, Literal, a dataclass, a tuple of any
     length or a dict from strings of these, or one of them or None.
@@ -41,8 +40,17 @@ def to_json(value: object) -> Any:
 
 
 def written_fields(value: Any) -> dict[str, Any]:
-    """The JSON of a dataclass's fields, by name."""
-    return {field.name: to_json(getattr(value, field.name)) for field in fields(value)}
+    """The JSON of a dataclass's fields, by name. One that is unknown (None) or empty by default is
+    left out then: reading gives it the default again."""
+    members = {part.name: (getattr(value, part.name), part) for part in fields(value)}
+    return {name: to_json(item) for name, (item, part) in members.items() if not _blank(item, part)}
+
+
+def _blank(value: object, part: Field[Any]) -> bool:
+    """Whether it is the empty value that its field has by default."""
+    made = part.default_factory is not MISSING and part.default_factory()
+    default = made if part.default is MISSING else part.default
+    return value in (None, "", (), {}) and value == default
 
 
 def _value(hint: Any, value: object) -> Any:
@@ -67,7 +75,7 @@ def _value(hint: Any, value: object) -> Any:
 
 
 def _object(kind: type, value: object) -> Any:
-    if not isinstance(value, dict) or not value:
+    if not isinstance(value, dict):
         return _ABSENT
     values = {}
     for name, (hint, is_required) in _fields(kind).items():

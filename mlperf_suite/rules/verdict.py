@@ -39,7 +39,6 @@ class Verdict:
         return {
             "rule": self.rule,
             "status": self.status,
-            "passed": self.passed,
             "found": self.found,
             "required": self.required,
             "why": self.why,

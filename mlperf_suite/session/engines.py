@@ -34,6 +34,8 @@ class EngineRequest:
 
 LoadEngine = Callable[[Inputs, EngineRequest], Engine]
 
+_SHORT = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
+
 
 class Engines:
     """Holds the engine of the current step.
@@ -92,6 +94,16 @@ class Engines:
         description = self.descriptions.get(role)
         stand_in = description is not None and description.stand_in
         return STAND_IN_LABEL if stand_in else self._inputs.settings.label
+
+    def name(self, role: Role) -> str | None:
+        """What is measured: replicas, engine, version and precision; None before it is loaded."""
+        description = self.descriptions.get(role)
+        if description is None:
+            return None
+        settings = description.settings
+        precision = _SHORT.get(str(settings.get("dtype", "")), "")
+        several = f"{settings['replicas']} x " if "replicas" in settings else ""
+        return f"{several}{description.name} {description.version} {precision}".rstrip()
 
     @property
     def can_go_on(self) -> bool:

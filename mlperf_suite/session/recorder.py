@@ -120,6 +120,7 @@ class Recorder:
 
     def end(self, key: StepKey, result: Result | MmluRecord, failure: str | None) -> None:
         """Write what became of a key. `failure`: why it failed. Raises OSError as `write` does."""
+        result.ended = datetime.now(UTC).astimezone().isoformat(timespec="seconds")
         if isinstance(result, MmluRecord):
             result.died = failure
         elif isinstance(key, RunKey):
@@ -197,6 +198,7 @@ class Recorder:
         settings = self._settings
         common = Meta(
             model=settings.model,
+            engine=self._engines.name(role),
             round=settings.round.name,
             profile=settings.profile,
             label=self._engines.label(role),
@@ -229,6 +231,7 @@ class Recorder:
                 questions=record.task.planned,
                 shots=record.task.shots,
                 started=record.started.isoformat(timespec="seconds"),
+                ended=record.ended,
                 status=record.status,
                 reason=record.failure,
             ),

@@ -1,0 +1,282 @@
+"""What the terminal says of a result at the end of a session: the answer, the figures and the rules
+that did not pass, on one screen of 24 lines and 80 columns."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING
+from mlperf_suite.reports.accuracy_sections import mmlu_lines
+from mlperf_suite.reports.machine_sections import (
+    endpoint_sections,
+    energy_sections,
+    profile_sections,
+    replica_sections,
+)
+from mlperf_suite.reports.performance_sections import (
+    early_estimates,
+    early_lines,
+    peak_line,
+    reported_times,
+    times_words,
+)
+from mlperf_suite.reports.sections import Paragraph, Section, count
+from mlperf_suite.results.schema import (
+    AccuracyFigures,
+    Percentiles,
+    PerformanceFigures,
+    RegressionFigures,
+    Run,
+    ScoreFigures,
+    Summary,
+)
+from mlperf_suite.rules import rule_named
+from mlperf_suite.rules.verdict import Status, Verdict, in_words
+
+COLUMNS = 80
+_LINES = 20
+"""A screen's lines without the heading, pytest's last lines and the prompt."""
+_SHOWN = ("p50", "p90", "p99")
+_LEAST_RULE_LINES = 4
+LABEL, _RULE, _FOUND = 10, 32, 20
+"""Widths of the labels and of the columns of the rules that did not pass."""
+_HEADS: dict[Status, tuple[str, str, str]] = {
+    "failed": ("rule FAILED", "required", "bad"),
+    "not judged": ("not judged", "required", "open"),
+    "shortened": ("shortened in smoke", "MLPerf requires", "open"),
+}
+"""By status, worst first: the heads of two columns, and the style of a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line: `label` in bold, `text`, and `status` in its colour at the end. `style`: of the text.
+
+    `label`: "" leaves its column empty, None takes the whole width.
+    """
+
+    label: str | None
+    text: str
+    status: str = ""
+    style: str = ""
+
+
+def closing_lines(summary: Summary, folder: Path) -> list[Line]:
+    """A result on one screen; it becomes longer only by its figures."""
+    figures = [*_answer(summary), *_folded(_figures(summary))]
+    # Not folded: a path is to be copied.
+    end = list(_end(summary, folder))
+    room = max(_LINES - len(figures) - len(end), _LEAST_RULE_LINES)
+    return [*figures, *_rules(summary.verdicts, room), *end]
+
+
+def rule_counts(verdicts: Sequence[Verdict]) -> str:
+    """How many rules passed, and how many ended otherwise, in words."""
+    numbers = {status: len(_with_status(verdicts, status)) for status in _HEADS}
+    passes = len(verdicts) - sum(numbers.values())
+    words = {"failed": "FAILED"}
+    rest = [f"{number} {words.get(s, s)}" for s, number in numbers.items() if number]
+    return ", ".join([f"{passes} of {count(len(verdicts), 'rule')} passed", *rest])
+
+
+def _with_status(verdicts: Iterable[Verdict], status: Status) -> list[Verdict]:
+    return [verdict for verdict in verdicts if verdict.status == status]
+
+
+def _answer(summary: Summary) -> Iterator[Line]:
+    meta, worst = summary.meta, _worst(summary.verdicts)
+    label = (meta.label or "").replace("smoke: ", "SMOKE RUN, ")
+    counts = rule_counts(summary.verdicts) if summary.verdicts else "no rule was judged"
+    counts += "" if worst == "failed" or not summary.verdicts else ", none failed"
+    style = {"failed": "bad", "passed": "ok"}.get(worst, "open")
+    style = "open" if style == "ok" and "not a" in label else style
+    yield from _folded([Line(None, ": ".join(filter(None, (label, counts))), "", style)])
+    if meta.status not in ("complete", "invalid"):
+        words = ": ".join(filter(None, (meta.status, meta.reason)))
+        yield from _folded([Line(None, words, style="bad")])
+
+
+def _worst(verdicts: Iterable[Verdict]) -> str:
+    statuses = {verdict.status for verdict in verdicts}
+    return next((s for s in (*_HEADS, "passed") if s in statuses), "not judged")
+
+
+# The figures
+
+
+def _figures(summary: Summary) -> Iterator[Line]:
+    run = summary.run
+    yield Line("measured", summary.measured)
+    if summary.meta.node_name:
+        yield Line("node", summary.meta.node_name)
+    if run.performance:
+        yield from _speed(run.performance, {v.rule: v for v in summary.verdicts})
+    if summary.peak:
+        yield Line("peak", peak_line(summary.peak))
+    if run.accuracy:
+        yield from _accuracy(run.accuracy)
+    for mode in (*AUDIT_MODES, CACHING):
+        if verdicts := [v for v in summary.verdicts if v.rule.startswith(f"{mode}_")]:
+            yield Line(mode.upper(), rule_counts(verdicts), _worst(verdicts))
+    if run.mmlu:
+        yield from _labelled("MMLU", mmlu_lines(run.mmlu))
+    yield from _machine(run)
+    if summary.regression:
+        yield from _changes(summary.regression)
+
+
+def _speed(performance: PerformanceFigures, verdicts: Mapping[str, Verdict]) -> Iterator[Line]:
+    rates = ((performance.tokens_per_sec, "tokens/s"), (performance.samples_per_sec, "samples/s"))
+    words = ", ".join(f"{value:,.2f} {unit}" for value, unit in rates if value is not None)
+    yield Line("speed", words, "LoadGen: VALID" if performance.valid else "LoadGen: INVALID")
+    if performance.invalid_reason:
+        yield Line("", performance.invalid_reason, style="bad")
+    estimate_name, estimates = early_estimates(performance)
+    for name, times in reported_times(performance):
+        shown_times: Percentiles = {
+            key: times[key] for key in ("p50", "p90", "p99") if key in times
+        } or times
+        if name in estimates:
+            shown_times |= {estimate_name: estimates[name]}
+        limit = verdicts.get(f"{name.lower()}_limit")
+        demand = f"; p99 {limit.required}" if limit else ""
+        yield Line(name, times_words(shown_times) + demand, limit.status if limit else "")
+    # What is said of a success is no news.
+    says = (line for line in early_lines(performance) if not line.endswith("Run successful."))
+    yield from _labelled("", says)
+
+
+def _accuracy(accuracy: AccuracyFigures) -> Iterator[Line]:
+    words = [_score(score) for score in accuracy.scores]
+    texts = [", ".join(words[i : i + 2]) for i in range(0, len(words), 2)]
+    *lines, last = _labelled("accuracy", texts or ["no score"])
+    yield from lines
+    status = {True: "passed", False: "failed", None: "not judged"}[accuracy.passed]
+    yield replace(last, status=status)
+
+
+def _score(score: ScoreFigures) -> str:
+    """A quality with two decimals, a length whole; a rule that failed has all digits."""
+    digits = 2 if score.is_percentage else 0
+    bounds = (("min", score.low), ("max", score.high))
+    limits = [f"{word} {value:,.{digits}f}" for word, value in bounds if value is not None]
+    value = f"{score.value:,.{digits}f}"
+    words = f"{score.name} {value}" if score.is_percentage else f"{value} {score.unit}"
+    return f"{words} ({', '.join(limits)})" if limits else words
+
+
+def _machine(run: Run) -> Iterator[Line]:
+    """Energy, servers, replicas and profile, if the run has them."""
+    of_performance = energy_sections(run) if run.performance else []
+    for label, sections in (
+        ("energy", of_performance),
+        ("endpoint", endpoint_sections(run, None)),
+        ("replicas", replica_sections(run.replicas, run.scaling)),
+        ("profile", profile_sections(run.profile)),
+    ):
+        yield from _labelled(label, _brief_texts(sections))
+
+
+def _brief_texts(sections: Iterable[Section]) -> list[str]:
+    blocks = [block for section in sections for block in section.brief]
+    return [block.text for block in blocks if isinstance(block, Paragraph)]
+
+
+def _changes(regression: RegressionFigures) -> Iterator[Line]:
+    """The gate: each metric's change since the baseline."""
+    name = regression.baseline or "?"
+    if regression.refused:
+        yield Line("against", f"{name}: {regression.refused}", "not compared")
+        return
+    yield Line("against", name)
+    for change in regression.metrics:
+        yield Line(
+            "", f"{change.label} {change.words}, noise from {change.noise_from}", change.outcome
+        )
+    notes = filter(None, (*regression.different, regression.note))
+    yield from (Line("", note, style="open") for note in notes)
+
+
+def _labelled(label: str, texts: Iterable[str]) -> Iterator[Line]:
+    for number, text in enumerate(texts):
+        yield Line("" if number else label, text)
+
+
+# The rules that did not pass
+
+
+def _rules(verdicts: Sequence[Verdict], room: int) -> list[Line]:
+    """The rules that did not pass in about `room` lines; those for which it is not enough are named
+    alone."""
+    lines: list[Line] = []
+    for status, (head, demand, style) in _HEADS.items():
+        waiting = _with_status(verdicts, status)
+        table = [Line(None, _row(head, "found", demand), style="head")]
+        while waiting:
+            block = _block(waiting[0], style)
+            rest = 2 if len(waiting) > 1 else 0
+            if len(lines) + len(table) + len(block) + rest > room:
+                break
+            table += block
+            waiting = waiting[1:]
+        lines += table if len(table) > 1 else []
+        if waiting:
+            more = "more " if len(table) > 1 else ""
+            names = ", ".join(verdict.rule for verdict in waiting)
+            lines += _folded([Line(None, f"{len(waiting)} {more}{head}: {names}", style=style)])
+    return lines
+
+
+def _block(verdict: Verdict, style: str) -> list[Line]:
+    """A row. Below it why a rule was not judged; or the sentence, the source and the usual fix of
+    one that failed."""
+    row = Line(None, _row(f"  {verdict.rule}", verdict.found, verdict.required), style=style)
+    rule = rule_named(verdict.rule)
+    parts = [] if verdict.status == "shortened" else [verdict.why]
+    if verdict.status == "failed" and rule:
+        parts += [f"{rule.sentence} ({rule.attribution})", f"Usual fix: {rule.fix}"]
+    margin = " " * 4
+    fold = textwrap.TextWrapper(COLUMNS, initial_indent=margin, subsequent_indent=margin)
+    return [row, *(Line(None, line) for part in parts for line in fold.wrap(in_words(part)))]
+
+
+def _row(rule: str, value: str, demand: str) -> str:
+    widths = (_RULE, _FOUND, COLUMNS - _RULE - _FOUND - 2)
+    cells = zip((rule, in_words(value), in_words(demand)), widths, strict=True)
+    return " ".join(f"{_cut(cell, width):{width}}" for cell, width in cells).rstrip()
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+# The end
+
+
+def _end(summary: Summary, folder: Path) -> Iterator[Line]:
+    path, meta = folder / "report.html", summary.meta
+    path = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    yield Line("report", str(path))
+    if meta.profile == "smoke":
+        own = "--model FOLDER measures yours; " if meta.model == "embedded" else ""
+        yield Line("next", f"{own}--profile official: MLPerf's own rules")
+
+
+# Lines
+
+
+def _folded(lines: Iterable[Line]) -> Iterator[Line]:
+    """Each line, in several if it is too long; its status ends the last."""
+    for line in lines:
+        width = COLUMNS - (0 if line.label is None else LABEL)
+        status = f"  {line.status}" if line.status else ""
+        parts = textwrap.wrap(in_words(line.text), width, break_on_hyphens=False) or [""]
+        if len(parts[-1]) + len(status) > width:
+            parts[-1:] = textwrap.wrap(parts[-1], width - len(status), break_on_hyphens=False)
+        for number, part in enumerate(parts, 1):
+            label = line.label if number == 1 or line.label is None else ""
+            is_last = number == len(parts)
+            yield replace(line, label=label, text=part, status=line.status if is_last else "")
