@@ -20,6 +20,12 @@ Fault = Literal[
     "closes",
     "ends-early",
     "error-in-stream",
+    "error-event",
+    "error-detail",
+    "error-whole",
+    "compressed",
+    "too-deep",
+    "two-answers",
     "no-json",
     "no-utf8",
     "endless-line",
@@ -34,6 +40,12 @@ Fault = Literal[
     "closes-idle",
     "comments",
     "torn",
+    "byte-order-mark",
+    "cr",
+    "two-lines",
+    "one-line-end",
+    "null-choices",
+    "early-hints",
 ]
 """What can be wrong with the answer to a completion request; from `no-first-token` on, with an
 answer that is streamed.
@@ -43,14 +55,20 @@ answer that is streamed.
 - `no-answer`: nothing, on a connection that stays open. `no-first-token`: only the headers.
 - `stops`: nothing after the first chunk, and the connection stays open. `closes`: the connection is
   closed there. `ends-early`: the answer ends there properly. `error-in-stream`: an error object
-  follows.
+  follows; `error-event`: as an event named error; `error-detail`: as FastAPI writes one.
+  `error-whole`: nothing but an error object, with status 200.
+- `compressed`: with gzip, although identity was asked for. `too-deep`: the last message has more
+  nested lists than any reader can follow. `two-answers`: a second choice in each message.
 - `no-json`, `no-utf8`: the last message is invalid. `endless-line`: a line of 4 MB without an end.
 - `id-...`: one token id is beyond the vocabulary, negative, 2**70, or 1.5.
 - `cut`: half of the tokens, with finish reason "length". `other-model`: another model's name.
   `cached`: `usage` reports cached tokens. `miscounted`: `usage` has 7 tokens too many.
 - `closes-idle`: correct, but the connection is closed afterwards without notice.
-- `comments`: correct, with comments between events and CRLF line ends. `torn`: correct, in HTTP
-  chunks of a few bytes.
+- Correct, but odd. `comments`: with comments between events and CRLF line ends; `cr`: with CR
+  alone. `torn`: in HTTP chunks of a few bytes. `byte-order-mark`: in front of the stream.
+  `two-lines`: each message over two data lines. `one-line-end`: without the empty lines.
+  `null-choices`: in messages without a choice, which also keep the connection alive.
+  `early-hints`: status 103 before the answer's own.
 """
 FAULTS: tuple[Fault, ...] = get_args(Fault)
 SGLangIds = Literal["cumulative", "delta", "shrinking"]

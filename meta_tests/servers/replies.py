@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -302,6 +303,8 @@ def without_answer(options: StandIn, fault: Fault | None) -> Reply | None:
             return Reply(
                 parts=(b"\x16\x03\x01\x00 this is no HTTP\r\n\r\n",), at_s=(0.0,), then="hang"
             )
+        case "error-whole":
+            return plain(200, _json({"error": _DEAD}))
         case "dies" | "no-answer":
             return Reply(then="die" if fault == "dies" else "hang")
         case _:
@@ -324,6 +327,8 @@ def _streamed(options: StandIn, answer: _Answer) -> Reply:
     fault = answer.fault
     head = _head(200, _EVENTS, "Transfer-Encoding: chunked\r\n")
     messages = answer.messages()
+    if fault == "two-answers":
+        messages = [_twice(message) for message in messages]
     parts = [_event(message) for message in messages]
     end = b"" if options.dialect == "transformers" else _DONE
     ending = b"".join(map(_event, answer.last_words())) + end
@@ -335,11 +340,10 @@ def _streamed(options: StandIn, answer: _Answer) -> Reply:
             parts, ending, then = parts[:1], b"", "hang" if fault == "stops" else "close"
         case "ends-early":
             parts, ending = parts[:1], b""
-        case "error-in-stream":
-            error = {"message": "EngineCore died", "type": "InternalServerError", "code": 500}
-            parts, ending = [parts[0], _event({"error": error})], _DONE
-        case "no-json":
-            parts[-1] = b'data: {"choices":[{"index":0,"te\n\n'
+        case "error-in-stream" | "error-event" | "error-detail":
+            parts, ending = [parts[0], _ERRORS[fault]], _DONE
+        case "no-json" | "too-deep":
+            parts[-1] = _INVALID[fault]
         case "no-utf8":
             parts[-1] = parts[-1].replace(b'"text":"', b'"text":"\xff\xfe')
         case "endless-line":
@@ -347,8 +351,7 @@ def _streamed(options: StandIn, answer: _Answer) -> Reply:
         case "comments":
             parts = [b": ping\n\n" + part for part in parts]
     parts[-1] += ending
-    if fault == "comments":
-        parts = [part.replace(b"\n", b"\r\n") for part in parts]
+    head, parts = _odd(fault, head, parts)
     pieces = [_chunks(part, _TORN_BYTES if fault == "torn" else len(part)) for part in parts]
     if then == "keep":
         pieces[-1] += _END_OF_CHUNKS
@@ -360,6 +363,46 @@ def _streamed(options: StandIn, answer: _Answer) -> Reply:
 
 def _event(message: object) -> bytes:
     return b"data: " + _json(message) + b"\n\n"
+
+
+_DEAD = {"message": "EngineCore died", "type": "InternalServerError", "code": 500}
+_ERRORS = {
+    "error-in-stream": _event({"error": _DEAD}),
+    "error-event": b"event: error\n" + _event(_DEAD),
+    "error-detail": _event({"detail": _DEAD["message"]}),
+}
+_INVALID = {
+    "no-json": b'data: {"choices":[{"index":0,"te\n\n',
+    "too-deep": b'data: {"metrics":' + b"[" * 5_000 + b"]" * 5_000 + b"}\n\n",
+}
+
+
+def _odd(fault: Fault | None, head: bytes, parts: list[bytes]) -> tuple[bytes, list[bytes]]:
+    """The same stream as some servers would send it."""
+    match fault:
+        case "comments":
+            parts = [part.replace(b"\n", b"\r\n") for part in parts]
+        case "cr":
+            parts = [part.replace(b"\n", b"\r") for part in parts]
+        case "byte-order-mark":
+            parts = [b"\xef\xbb\xbf" + parts[0], *parts[1:]]
+        case "two-lines":
+            parts = [part.replace(b",", b",\ndata:", 1) for part in parts]
+        case "one-line-end":
+            parts = [part.replace(b"\n\n", b"\n") for part in parts]
+        case "null-choices":
+            nothing = _event({"choices": None}) if b'"choices"' in parts[0] else b""
+            parts = [nothing + part.replace(b'"choices":[]', b'"choices":null') for part in parts]
+        case "early-hints":
+            head = b"HTTP/1.1 103 Early Hints\r\nLink: </style>\r\n\r\n" + head
+        case "compressed":
+            head = head.replace(b"\r\n\r\n", b"\r\nContent-Encoding: gzip\r\n\r\n")
+            parts = [gzip.compress(part) for part in parts]
+    return head, parts
+
+
+def _twice(message: dict[str, Any]) -> dict[str, Any]:
+    return {**message, "choices": [{**c, "index": i} for c in message["choices"] for i in (0, 1)]}
 
 
 def _chunks(data: bytes, size: int) -> bytes:

@@ -96,6 +96,8 @@ def test_each_request_is_scored_once_whatever_the_order_of_its_replies() -> None
         (EngineDiedError("http://a refused the connection"), "refused the connection"),
         (b"{}", "no log-probabilities that can be read"),
         (b"[]", "no log-probabilities that can be read"),
+        (b'{"error": {"message": "no such model"}}', "answered with an error: no such model"),
+        (b'{"detail": "not found"}', "answered with an error: not found"),
         (next_token(11, t10=-1.0), "no log-probabilities that can be read"),
     ],
 )

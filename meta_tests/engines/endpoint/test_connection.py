@@ -10,7 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meta_tests.servers.options import StandIn
+from meta_tests.servers.replies import CompletionRequest, reply
 from mlperf_suite.engines.endpoint import connection as http
+from mlperf_suite.engines.endpoint.adapters import ADAPTERS, PartialAnswer
 from mlperf_suite.engines.endpoint.connection import Connection
 
 
@@ -38,6 +41,9 @@ class Exchange:
 
     def on_event(self, data: bytes, arrived: float) -> None:
         self.events.append(data)
+
+    def on_error(self, data: bytes) -> None:
+        self.ends.append(("error", data))
 
     def on_end(self, arrived: float) -> None:
         self.ends.append("ended")
@@ -68,27 +74,93 @@ def chunked(*parts: bytes) -> bytes:
     )
 
 
+WHOLE = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 EVENTS = [b'{"a": 1}', b'{"b": "\xc3\xa9"}', b'{"c": 3}']
 
 
-@given(st.lists(st.integers(1, 400), max_size=12), st.sampled_from([b"\n\n", b"\r\n\r\n", b"\n"]))
-def test_a_stream_is_the_same_however_it_is_cut(cuts: list[int], end: bytes) -> None:
-    events = b"".join(b"data: " + event + end for event in EVENTS)
+@given(
+    st.lists(st.integers(1, 400), max_size=12),
+    st.sampled_from([b"\n", b"\r\n", b"\r"]),
+    st.booleans(),
+)
+def test_a_stream_is_the_same_however_it_is_cut(cuts: list[int], end: bytes, split: bool) -> None:
+    lines = [event.split(b" ") if split else [event] for event in EVENTS]
+    events = b"".join(b"".join(b"data: " + x + end for x in event) + end for event in lines)
     whole = chunked(b": a comment\n\n", events[:20], events[20:], b"data: [DONE]" + end)
     connection, wire, exchange, free = open_exchange()
     edges = sorted({0, *(cut for cut in cuts if cut < len(whole)), len(whole)})
     for start, stop in pairwise(edges):
         connection.data_received(whole[start:stop])
-    assert exchange.events == EVENTS
+    assert [event.replace(b"\n", b" ") for event in exchange.events] == EVENTS
     assert exchange.ends == ["ended"]
     assert free == [connection] and connection.usable and not wire.aborted
 
 
+ODD = (
+    "comments",
+    "cr",
+    "byte-order-mark",
+    "two-lines",
+    "one-line-end",
+    "null-choices",
+    "early-hints",
+)
+"""What a server may do, as the stand-in server does it (its `Fault`)."""
+REQUESTS = {
+    "vllm": CompletionRequest((1, 2), 3, 1, stream=True, ids=True, usage=True),
+    "sglang": CompletionRequest((1, 2), 3, 1, stream=True, ids=True, usage=True, native=True),
+    "text": CompletionRequest("a b", 3, 1, stream=True, ids=False, usage=True),
+}
+
+
+def answer_from(pieces: list[bytes], kind: str) -> tuple[PartialAnswer, Exchange]:
+    connection, _, exchange, _ = open_exchange()
+    for piece in filter(None, pieces):
+        connection.data_received(piece)
+    answer = PartialAnswer()
+    for event in exchange.events:
+        ADAPTERS[kind].read(event, answer)
+    return answer, exchange
+
+
+def sent_by(kind: Any, fault: Any) -> bytes:
+    """The bytes of the stand-in server's answer."""
+    options = StandIn(dialect=kind, chunk_tokens=1, tokens=2)
+    content = reply(options, REQUESTS[kind], fault)
+    return content.head + b"".join(content.parts)
+
+
+@pytest.mark.parametrize("kind", REQUESTS)
+@pytest.mark.parametrize("fault", ODD)
+def test_an_odd_but_legal_answer_is_the_same_split_at_every_byte(fault: str, kind: str) -> None:
+    usual, _ = answer_from([sent_by(kind, None)], kind)
+    odd = sent_by(kind, fault)
+    assert (odd == sent_by(kind, None)) is (kind == "sglang" and fault == "null-choices")
+    single = [odd[i : i + 1] for i in range(len(odd))]
+    for pieces in (single, *([odd[:i], odd[i:]] for i in range(len(odd)))):
+        answer, exchange = answer_from(pieces, kind)
+        assert answer == usual
+        assert exchange.ends == ["ended"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "end"),
+    [
+        ("error-event", ("error", b'{"message":"EngineCore died",')),
+        ("compressed", ("compressed an answer with gzip, although it was asked not to", b"")),
+    ],
+)
+def test_what_is_no_answer_is_seen_split_at_every_byte(fault: str, end: tuple[str, bytes]) -> None:
+    data = sent_by("vllm", fault)
+    for i in range(len(data)):
+        _, exchange = answer_from([data[:i], data[i:]], "vllm")
+        (why, detail), *_ = exchange.ends
+        assert why.startswith(end[0]) and (detail is True or detail.startswith(end[1]))
+
+
 def test_a_connection_is_used_again_and_an_answer_in_one_piece_is_one_event() -> None:
     connection, _, exchange, free = open_exchange()
-    answer = (
-        b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 8\r\n\r\n{"a": 1}'
-    )
+    answer = WHOLE % 11 + b'\xef\xbb\xbf{"a": 1}'
     connection.data_received(answer)
     again = Exchange()
     connection.send(b"POST / HTTP/1.1\r\n\r\n", again)
@@ -125,8 +197,10 @@ def test_another_status_is_told_with_the_beginning_of_its_body() -> None:
         (b"\x00\x01 garbage\r\n\r\n", "sent a response that is not HTTP"),
         (b"HTTP/1.1 200 OK\r\nX: " + b"a" * (http.MOST_HEAD + 1), "sent a head of more than"),
         (chunked(b"data: " + b"a" * (http.MOST_LINE + 1)), "sent a line of more than"),
+        (chunked(*[b"data: " + b"a" * 999 + b"\n"] * 1100), "sent an event of more than"),
+        (WHOLE % (http.MOST_WHOLE + 1) + b"a" * (http.MOST_WHOLE + 1), "sent an answer of more"),
     ],
-    ids=["garbage", "endless head", "endless line"],
+    ids=["garbage", "endless head", "endless line", "endless event", "endless whole"],
 )
 def test_what_no_server_should_send_ends_the_exchange_and_the_connection(
     data: bytes, why: str

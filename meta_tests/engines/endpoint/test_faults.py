@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from meta_tests.conftest import wait_until
+from meta_tests.engines.endpoint.test_connection import ODD
 from meta_tests.servers.options import FAULTS, StandIn
 from meta_tests.servers.stand_in_server import (
     RunningStandIn,
@@ -51,6 +52,12 @@ LOST = {
     "closes": "closed the connection in the middle of an answer",
     "ends-early": "ended an answer without a finish_reason",
     "error-in-stream": "answered with an error: EngineCore died",
+    "error-event": "answered with an error: EngineCore died",
+    "error-detail": "answered with an error: EngineCore died",
+    "error-whole": "answered with an error: EngineCore died",
+    "compressed": "compressed an answer with gzip, although it was asked not to",
+    "too-deep": "sent invalid JSON",
+    "two-answers": "sent several answers to a request for one",
     "no-json": "sent invalid JSON",
     "no-utf8": "sent (JSON that is not a completion|invalid JSON)",
     "endless-line": "sent a line of more than [0-9,]+ bytes",
@@ -66,7 +73,7 @@ DEPARTURES = {
     "miscounted": r"answers with another token count in usage \(19 tokens for 12\)",
 }
 """By fault, what is said of a run whose answers are not what was asked for."""
-HARMLESS = ("closes-idle", "comments", "torn")
+HARMLESS = ("closes-idle", "torn", *ODD)
 
 
 @contextmanager
@@ -282,6 +289,9 @@ UNUSABLE: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"fault": "redirect", "everywhere": True}, {}, "redirects to"),
     ({"fault": "status-503", "everywhere": True}, {}, "answered with status 503"),
     ({"fault": "garbage", "everywhere": True}, {}, "not HTTP"),
+    ({"fault": "error-whole", "everywhere": True}, {}, "but EngineCore died: is this an OpenAI"),
+    ({"fault": "error-whole"}, {}, "answered with an error: EngineCore died"),
+    ({"fault": "compressed"}, {}, "compressed an answer with gzip"),
     ({"fault": "dies", "everywhere": True}, {}, "cannot be reached|closed|not HTTP"),
     ({"fault": "no-answer", "everywhere": True}, {}, "did not answer within 10 s"),
 ]

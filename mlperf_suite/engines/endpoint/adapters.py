@@ -56,13 +56,14 @@ class _Usage(msgspec.Struct):
 
 
 class _Choice(msgspec.Struct):
+    index: int | None = None
     text: str | None = None
     token_ids: list[int] | None = None
     finish_reason: str | None = None
 
 
 class _Completion(msgspec.Struct):
-    choices: list[_Choice] = []
+    choices: list[_Choice] | None = None
     usage: _Usage | None = None
     model: str | None = None
     error: Any = None
@@ -103,7 +104,9 @@ class Adapter:
         """Add one event of a stream, or a whole answer. Raises AnswerError."""
         completion = _decoded(_completion, event)
         answer.model = completion.model or answer.model
-        for choice in completion.choices:
+        for choice in completion.choices or _no_choices(completion, event):
+            if choice.index:
+                raise AnswerError("sent several answers to a request for one")
             if choice.token_ids:
                 answer.token_ids += choice.token_ids
             if choice.text:
@@ -116,6 +119,14 @@ class Adapter:
             answer.cached_tokens = details.cached_tokens if details else None
         if completion.metrics is not None:
             answer.server_s = _server_s(completion.metrics)
+
+
+def _no_choices(completion: _Completion, event: bytes) -> Sequence[_Choice]:
+    """An event without choices has the usage, keeps the connection alive, or is an error that does
+    not say so: then AnswerError is raised."""
+    if completion.usage is None:
+        _check_error(event)
+    return ()
 
 
 def _server_s(metrics: Any) -> tuple[float, ...]:
@@ -272,7 +283,7 @@ class _MetaInfo(msgspec.Struct):
 
 
 class _Generated(msgspec.Struct):
-    output_ids: list[int] = []
+    output_ids: list[int] | None = None
     meta_info: _MetaInfo | None = None
     error: Any = None
 
@@ -318,12 +329,13 @@ class Sglang(Adapter):
         meta = generated.meta_info or _MetaInfo()
         count = meta.completion_tokens
         if count is None:
+            _check_error(event)
             raise AnswerError("sent an event without meta_info.completion_tokens")
-        new = count - (answer.completion_tokens or 0)
-        if len(generated.output_ids) >= count:
-            answer.token_ids = generated.output_ids[:count]
-        elif len(generated.output_ids) == new:
-            answer.token_ids = answer.token_ids + generated.output_ids
+        new, ids = count - (answer.completion_tokens or 0), generated.output_ids or []
+        if len(ids) >= count:
+            answer.token_ids = ids[:count]
+        elif len(ids) == new:
+            answer.token_ids = answer.token_ids + ids
         answer.prompt_tokens, answer.completion_tokens = meta.prompt_tokens, count
         answer.cached_tokens = meta.cached_tokens
         reason = meta.finish_reason
@@ -352,11 +364,30 @@ def _decoded(decoder: msgspec.json.Decoder[Any], event: bytes) -> Any:
         content = decoder.decode(event)
     except msgspec.ValidationError as error:
         raise AnswerError(f"sent JSON that is not a completion: {error}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise AnswerError(f"sent invalid JSON: {words_of(event)}") from error
-    if content.error is not None:
-        raise AnswerError(f"answered with an error: {words_of(content.error)}")
+    if content.error:
+        raise AnswerError(error_line(event))
     return content
+
+
+def _check_error(event: bytes) -> None:
+    """Raise AnswerError if the event is an error in another form than OpenAI's."""
+    content = _json_of(event)
+    if isinstance(content, dict) and (content.get("detail") or content.get("message")):
+        raise AnswerError(error_line(content))
+
+
+def _json_of(data: bytes) -> Any:
+    """What the data is as JSON; the data itself if it is none."""
+    with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return msgspec.json.decode(data)
+    return data
+
+
+def error_line(content: object) -> str:
+    """What a server did that answered with this error and status 200."""
+    return f"answered with an error: {error_words(content)}"
 
 
 def words_of(message: object) -> str:
@@ -374,8 +405,7 @@ def words_of(message: object) -> str:
 def error_words(content: object) -> str:
     """The message in an error's JSON, as these servers write it, or the whole content instead."""
     if isinstance(content, bytes):
-        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
-            content = msgspec.json.decode(content)
+        content = _json_of(content)
     if isinstance(content, dict):
         content = content.get("error") or content.get("message") or content.get("detail") or content
     return words_of(content) or "nothing more"

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from mlperf_suite.engines.endpoint.adapters import error_line
 from mlperf_suite.engines.protocol import Likelihood, Score, ScoreRequest
 from mlperf_suite.errors import EngineError
 
@@ -115,6 +116,9 @@ def score_of(request: ScoreRequest, replies: Sequence[bytes], latency_ms: float)
     """The score from the replies to `score_bodies`, in order. Raises ValueError, KeyError,
     TypeError or IndexError if a reply lacks something that was asked for."""
     answers = [msgspec.json.decode(reply) for reply in replies]
+    for answer in answers:
+        if "choices" not in answer:
+            raise ValueError(error_line(answer))
     if _one_token_each(request):
         likelihoods = _of_next_token(answers[0], request.continuations)
     else:

@@ -17,7 +17,9 @@ from collections.abc import Callable
 from typing import Protocol, cast
 
 import httptools
+import msgspec
 
+from mlperf_suite.engines.endpoint.adapters import words_of
 from mlperf_suite.engines.messages import Hello, Place
 
 MOST_HEAD = 64 * 1024
@@ -27,6 +29,10 @@ MOST_WHOLE = 32_000_000
 """The most bytes of an answer that comes in one piece."""
 _MOST_OF_AN_ERROR = 4096
 _OK = 200
+_DONE = b"[DONE]"
+_BOM = b"\xef\xbb\xbf"
+_PLAIN = (b"", b"identity", b"chunked")
+"""The codings that leave an answer's bytes as they are."""
 _RESTED_S = 0.001
 """A server may have closed a connection that was idle for this long, in s, before it is reused."""
 
@@ -41,6 +47,8 @@ one."""
 _OPENING = 64
 """Connections to a place that may be opening at once: a server's listen queue is finite."""
 
+_json = msgspec.json.Decoder(msgspec.Raw)
+
 
 class Exchange(Protocol):
     """A request that was sent; its connection calls these methods. Exactly one of the last three
@@ -48,6 +56,9 @@ class Exchange(Protocol):
 
     def on_event(self, data: bytes, arrived: float) -> None:
         """One event of a stream, or the whole answer if it is not a stream."""
+
+    def on_error(self, data: bytes) -> None:
+        """An event of a stream that the server itself calls an error."""
 
     def on_end(self, arrived: float) -> None:
         """The response is complete, with status 200."""
@@ -77,6 +88,12 @@ class Connection(asyncio.Protocol):
         self.streams = False
         """Whether the response is a stream of events rather than one whole answer."""
         self._closed = False
+        # Of the event that a stream is in the middle of; empty at the end of each.
+        self._between_events = True
+        self._data: list[bytes] = []
+        self._data_size = 0
+        self._event = b""
+        self._after_cr = False
 
     # The exchange
 
@@ -162,7 +179,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         if self._whole:
-            raise _TooMuchError("sent more than one answer")
+            raise _UnusableError("sent more than one answer")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._headers[name.lower()] = value
@@ -171,6 +188,18 @@ class Connection(asyncio.Protocol):
         self._status = self._parser.get_status_code()
         kind = self._headers.get(b"content-type", b"").lower()
         self.streams = self._status == _OK and kind.startswith(b"text/event-stream")
+        coded = b"content-encoding" in self._headers
+        coded = coded or self._headers.get(b"transfer-encoding", b"") not in _PLAIN
+        if coded and self._status == _OK and (coding := self._coding()):
+            raise _UnusableError(
+                f"compressed an answer with {coding}, although it was asked not to: turn that off"
+            )
+
+    def _coding(self) -> str:
+        """How the server compressed the answer; empty if it did not."""
+        names = [self._headers.get(n, b"") for n in (b"content-encoding", b"transfer-encoding")]
+        codings = [coding.strip().lower() for coding in b",".join(names).split(b",")]
+        return words_of(b", ".join(coding for coding in codings if coding not in _PLAIN))
 
     def on_body(self, data: bytes) -> None:
         if self._status != _OK:
@@ -178,12 +207,30 @@ class Connection(asyncio.Protocol):
         elif not self.streams:
             self._buffer += data
             if len(self._buffer) > MOST_WHOLE:
-                raise _TooMuchError(f"sent an answer of more than {MOST_WHOLE:,} bytes")
+                raise _UnusableError(f"sent an answer of more than {MOST_WHOLE:,} bytes")
+        elif (
+            self._between_events
+            and data.startswith(b"data: {")
+            and data.find(b"\n") == len(data) - 2
+            and data.endswith(b"}\n\n")
+            and b"\r" not in data
+        ):
+            # Nearly always a piece is one event of one line.
+            if self._exchange is not None:
+                self._exchange.on_event(data[6:-2], self._arrived)
         else:
             self._read_lines(data)
+            pending = self._buffer or self._data or self._event or self._after_cr
+            self._between_events = not pending
 
     def _read_lines(self, data: bytes) -> None:
-        """Report each complete event; an event of these servers is one line."""
+        """Report each complete event. Lines end with LF, CR or both; an empty line ends an event.
+
+        An event of one line is also complete if it is JSON already: some servers leave out the
+        empty line, and a token must not wait for the next one.
+        """
+        if b"\r" in data or self._after_cr:
+            data = self._with_lf(data)
         lines = data.split(b"\n")
         rest = lines.pop()
         if lines and self._buffer:
@@ -192,12 +239,50 @@ class Connection(asyncio.Protocol):
         if rest:
             self._buffer += rest
             if len(self._buffer) > MOST_LINE:
-                raise _TooMuchError(f"sent a line of more than {MOST_LINE:,} bytes")
+                raise _UnusableError(f"sent a line of more than {MOST_LINE:,} bytes")
         for line in lines:
-            if line.startswith(b"data:") and self._exchange is not None:
-                event = line[5:].strip()
-                if event and event != b"[DONE]":
-                    self._exchange.on_event(event, self._arrived)
+            if not line:
+                self._report_lines()
+            elif line.startswith(b"data:") and not self._data:
+                self._data.append(line[5:].strip())
+            else:
+                self._read_field(line)
+        if self._data:
+            self._report_json()
+
+    def _with_lf(self, data: bytes) -> bytes:
+        """The data with LF as the only line end; a CR before it may have ended the same line."""
+        rest = data.removeprefix(b"\n") if self._after_cr else data
+        self._after_cr = data.endswith(b"\r")
+        return rest.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+    def _read_field(self, line: bytes) -> None:
+        name, _, value = line.removeprefix(_BOM).partition(b":")
+        if name == b"event":
+            self._event = value.strip()
+        elif name == b"data":
+            self._report_json()
+            self._data.append(value.strip())
+            self._data_size += len(line)
+            if self._data_size > MOST_LINE:
+                raise _UnusableError(f"sent an event of more than {MOST_LINE:,} bytes")
+
+    def _report_json(self) -> None:
+        """Report an event of one line that is JSON already, or that ends the stream."""
+        if len(self._data) == 1 and (self._data[0] == _DONE or _is_json(self._data[0])):
+            self._report_lines()
+
+    def _report_lines(self) -> None:
+        """Report the event whose lines came."""
+        data, event = b"\n".join(self._data), self._event
+        self._data.clear()
+        self._data_size, self._event = 0, b""
+        if not data or data == _DONE or self._exchange is None:
+            return
+        if event == b"error":
+            self._exchange.on_error(data)
+        else:
+            self._exchange.on_event(data, self._arrived)
 
     def on_message_complete(self) -> None:
         if self._status >= _OK:
@@ -205,16 +290,20 @@ class Connection(asyncio.Protocol):
             self._keeps = self._parser.should_keep_alive()
 
     def _finish(self) -> None:
+        if not self._between_events:
+            try:
+                # The last line and the last event may have no end.
+                self._read_lines(b"\n\n")
+            except _UnusableError as error:
+                self._fail(str(error))
+                return
         exchange, self._exchange = self._exchange, None
         if exchange is not None and self._status != _OK:
-            exchange.on_refusal(self._status, self._headers, bytes(self._buffer))
+            body = b"" if self._coding() else bytes(self._buffer)
+            exchange.on_refusal(self._status, self._headers, body)
         elif exchange is not None:
-            rest = bytes(self._buffer)
             if not self.streams:
-                exchange.on_event(rest, self._arrived)
-            elif rest.startswith(b"data:") and rest[5:].strip() != b"[DONE]":
-                # A last line without a line break.
-                exchange.on_event(rest[5:].strip(), self._arrived)
+                exchange.on_event(bytes(self._buffer).removeprefix(_BOM), self._arrived)
             exchange.on_end(self._arrived)
         if not self._keeps or self._closed:
             self._close()
@@ -224,8 +313,16 @@ class Connection(asyncio.Protocol):
         self._on_free(self)
 
 
-class _TooMuchError(Exception):
-    """The server sent more than allowed."""
+class _UnusableError(Exception):
+    """The server sent more than allowed, or something that this client does not read."""
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        _json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
 
 
 class Seeker(Protocol):
@@ -261,6 +358,7 @@ class Pool:
             "Host": place.authority,
             "Content-Type": "application/json",
             "Accept": "text/event-stream, application/json",
+            "Accept-Encoding": "identity",
             "User-Agent": "mlperf-suite",
             **({"Authorization": f"Bearer {hello.key}"} if hello.key else {}),
             **hello.headers,

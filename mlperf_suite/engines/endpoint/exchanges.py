@@ -18,6 +18,7 @@ from mlperf_suite.engines.endpoint.adapters import (
     Adapter,
     AnswerError,
     PartialAnswer,
+    error_line,
     error_words,
     words_of,
 )
@@ -187,6 +188,9 @@ class Request(Exchange):
         self._began = time.monotonic()
         self.sent = self.sent or self._began
 
+    def on_error(self, data: bytes) -> None:
+        self._refuse(error_line(data))
+
     def on_refusal(self, status: int, headers: dict[bytes, bytes], body: bytes) -> None:
         self.shared.pieces[self.place] += 1
         if status in _REDIRECTS:
@@ -232,6 +236,13 @@ class Request(Exchange):
         if not self.is_over:
             self.over()
             self.shared.tell(Failure(self.number, why, died, unfit))
+
+    def _refuse(self, why: str, *, unfit: bool = False) -> None:
+        """Fail, and read no more of the answer."""
+        connection, self.connection = self.connection, None
+        self.fail(why, died=False, unfit=unfit)
+        if connection is not None:
+            connection.close()
 
     def look(self, now: float, silence_s: float, asleep_s: float) -> None:
         """Called regularly, to end a request whose server fell silent. `asleep_s`: how long this
@@ -286,9 +297,8 @@ class Generating(Request):
             return
         shared, answer = self.shared, self._answer
         connection = self.connection
-        if self._sampling.wants_first and connection is not None and not connection.streams:
-            self._refuse("answered in one piece although a stream was requested", unfit=True)
-            return
+        unstreamed = connection is not None and not connection.streams
+        unstreamed = unstreamed and self._sampling.wants_first
         try:
             shared.adapter.read(data, answer)
             count = len(answer.token_ids)
@@ -296,8 +306,11 @@ class Generating(Request):
                 _check_tokens(answer.token_ids[self._counted :], shared.hello.vocabulary)
                 shared.tokens += count - self._counted
                 self._counted = count
+            if unstreamed:
+                raise AnswerError("answered in one piece although a stream was requested")
         except AnswerError as error:
-            self._refuse(str(error))
+            # A server may refuse a form of request with status 200.
+            self._refuse(str(error), unfit=unstreamed)
             return
         signs = _signs(answer)
         if signs != self._signs:
@@ -337,12 +350,6 @@ class Generating(Request):
                 f"sent no first token for {waited_s:.0f} s while requests sent later got "
                 "theirs: raise --engine-silence for a slower server"
             )
-
-    def _refuse(self, why: str, *, unfit: bool = False) -> None:
-        connection, self.connection = self.connection, None
-        self.fail(why, died=False, unfit=unfit)
-        if connection is not None:
-            connection.close()
 
     def on_end(self, arrived: float) -> None:
         if self.is_over:

@@ -183,7 +183,7 @@ def _models(config: EndpointConfig, target: Target) -> tuple[list[dict[str, Any]
     models = content.get("data") if isinstance(content, dict) else None
     if not isinstance(models, list):
         raise UsageError(
-            f"{target.url}: /v1/models did not return a list of models: "
+            f"{target.url}: /v1/models did not return a list of models but {error_words(content)}: "
             "is this an OpenAI-compatible server?"
         )
     return [m for m in models if isinstance(m, dict) and isinstance(m.get("id"), str)], response
