@@ -239,6 +239,11 @@ def test_an_engine_argument_can_be_given_again(value: object) -> None:
     assert resolve(engine_arg=[text]).engine_args == {"some_name": value}
 
 
+def test_the_model_is_no_engine_argument() -> None:
+    with pytest.raises(UsageError, match="--engine-arg model: name the model with --model"):
+        resolve(engine_arg=["model=meta-llama/Meta-Llama-3-8B-Instruct"])
+
+
 def test_the_last_engine_argument_of_a_name_holds() -> None:
     settings = resolve(engine_arg=["a=1", "b=2", "a=3"])
     assert settings.engine_args == {"a": 3, "b": 2}

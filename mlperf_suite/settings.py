@@ -804,6 +804,8 @@ def resolve_settings(
         for benchmark in (first, *rest)
     ]
     engine_args = dict(value["engine_args"] or [])
+    if "model" in engine_args:
+        raise UsageError("--engine-arg model: name the model with --model")
     tokens = (engine_args.pop("hf_token", None), *map(environment.get, TOKEN_VARIABLES))
     given_longest = value["max_new_tokens"]
     value |= {

@@ -103,7 +103,7 @@ def test_each_mode_has_its_own_pace() -> None:
 
 def test_the_suite_runs_on_a_replay(tmp_path: Path) -> None:
     samples = make_samples(120)
-    write_model(tmp_path / MODEL, OFFICIAL.shape, LLAMA3_1_8B.eos_token_ids, TOKENS)
+    write_model(tmp_path / MODEL, OFFICIAL.marks.shape, LLAMA3_1_8B.eos_token_ids, TOKENS)
     rows = [{"input": s.item.input, "output": s.item.reference} for s in samples]
     (tmp_path / "news.json").write_text(json.dumps(rows))
     (tmp_path / ANSWERS).write_text(json.dumps({s.item.input: s.answer for s in samples}))

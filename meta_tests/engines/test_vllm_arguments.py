@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.definition import OWN_HEAD
 from mlperf_suite.engines import vllm_arguments, vllm_environment
-from mlperf_suite.engines.protocol import SPECULATIVE
+from mlperf_suite.engines.protocol import MODEL_CHANGES, SPECULATIVE
 from mlperf_suite.engines.vllm_arguments import (
     SettingsSearch,
     VllmConfig,
@@ -248,6 +248,20 @@ def test_what_changes_the_speculation_is_among_vllms_settings(
         **{"method": "eagle3", "steps": 3, "topk": 1, "head": "org/head", "quantization": "none"},
         **setting,
     }
+
+
+@pytest.mark.parametrize(
+    ("extra", "changes"),
+    [
+        ({}, None),
+        ({"load_format": "dummy"}, "load_format=dummy"),
+        ({"hf_overrides": {"num_hidden_layers": 2}}, "hf_overrides"),
+    ],
+)
+def test_arguments_that_make_another_model_of_the_files_are_told(
+    config: VllmConfig, extra: dict[str, object], changes: str | None
+) -> None:
+    assert settings_of(replace(config, extra=extra)).get(MODEL_CHANGES) == changes
 
 
 def test_an_argument_that_vllm_does_not_have_is_named(config: VllmConfig) -> None:

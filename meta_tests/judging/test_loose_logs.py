@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from meta_tests.benchmarks.test_model_marks import model_folder
 from meta_tests.judging.trees import (
     ACCURACY_TOO,
     ROOT,
@@ -330,6 +331,25 @@ def test_figures_of_another_model_pass_no_gate(tmp_path: Path, rouge1: str, stat
         v for j in judge_folder(tmp_path) for v in j.verdicts if v.rule == "accuracy_rouge1"
     ]
     assert verdict.status == status
+
+
+@pytest.mark.parametrize(("rope", "is_known"), [(True, True), (False, False)])
+def test_the_model_of_an_official_result_is_known_by_its_files_if_they_are_here(
+    tmp_path: Path, rope: bool, is_known: bool
+) -> None:
+    folder = model_folder(tmp_path / "model", LLAMA3_1_8B, None if rope else {"rope_scaling": None})
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "accuracy", V6_1)
+    write_run(tmp_path / "result" / "Accuracy", run)
+    scores = {score.name: score.value for score in LLAMA3_1_8B.reference.scores}
+    text = f"{scores | {'gen_num': 13_368}}"
+    (tmp_path / "result" / "Accuracy" / "accuracy.txt").write_text(text)
+    meta = {"benchmark": "llama3.1-8b", "scenario": "Offline", "profile": "official"}
+    meta |= {"model": str(folder), "dataset": "cnn_dailymail", "round": "v6.1"}
+    (tmp_path / "result" / "summary.json").write_text(json.dumps({"meta": meta}))
+    (judged,) = judge_folder(tmp_path / "result")
+    verdicts = [v for v in judged.verdicts if v.rule.startswith("accuracy_rouge")]
+    assert verdicts
+    assert {v.status for v in verdicts} == {"passed" if is_known else "not judged"}
 
 
 def write_own_result(root: Path) -> Path:

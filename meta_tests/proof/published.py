@@ -103,7 +103,7 @@ def write_published(folder: Path, published: Published) -> None:
     workload = published.benchmark.workload
     assert workload is not None
     eos = published.benchmark.eos_token_ids
-    write_model(own / "model", workload.shape, eos, published.tokens)
+    write_model(own / "model", workload.marks.shape, eos, published.tokens)
     if published.with_problems:
         problems = (json.dumps(problem) for problem in _problems())
         (own / PROBLEMS).write_text("".join(f"{line}\n" for line in problems))
@@ -330,8 +330,8 @@ PUBLISHED: Mapping[str, Published] = {
                 begin="<|begin|>",
                 end="<|end|>",
                 chat_template=(
-                    "{{ bos_token }}{% for message in messages %}<|User|>{{ message.content }}"
-                    "{% endfor %}<|Assistant|>"
+                    "{{ bos_token }}{% for message in messages %}<|User|>"
+                    "{{ message.content.split('</think>')[-1] }}{% endfor %}<|Assistant|>"
                 ),
             ),
             {

@@ -20,21 +20,17 @@ UNKNOWN = "no reference accuracy is known for the"
 
 
 def test_the_whole_data_set_has_the_benchmarks_own_reference() -> None:
-    assert find_reference(OFFICIAL, OFFICIAL.model, "cnn_dailymail", 13_368) == (
-        OFFICIAL.reference,
-        "",
+    reference, why = find_reference(
+        OFFICIAL, OFFICIAL.model, "cnn_dailymail", 13_368, is_model=True
     )
+    assert (reference, why) == (OFFICIAL.reference, "")
     # A local copy has another name and as many samples.
-    assert find_reference(EDGE, EDGE.model, "/data/eval.json", 5_000) == (EDGE.reference, "")
-    copy = dict(OFFICIAL.shape) | {"architectures": ["LlamaForCausalLM"]}
-    reference, _ = find_reference(
-        OFFICIAL, "/models/llama", "cnn_dailymail", 13_368, model_config=copy
-    )
-    assert reference is OFFICIAL.reference
+    reference, why = find_reference(EDGE, EDGE.model, "/data/eval.json", 5_000, is_model=True)
+    assert (reference, why) == (EDGE.reference, "")
 
 
 def test_the_embedded_samples_have_a_reference_of_any_number() -> None:
-    reference, why = find_reference(EMBEDDED, "embedded", "embedded", 22)
+    reference, why = find_reference(EMBEDDED, "embedded", "embedded", 22, is_model=True)
     assert why == "" and reference is not None and reference.answers == 22
 
 
@@ -50,9 +46,8 @@ def test_the_embedded_samples_have_a_reference_of_any_number() -> None:
 def test_where_there_is_no_reference_the_reason_is_said(
     workload: Any, model: Any, dataset: Any, samples: Any, why: Any
 ) -> None:
-    for model_config in (None, {"model_type": "x"}):
-        reference = find_reference(workload, model, dataset, samples, model_config=model_config)
-        assert reference == (None, why)
+    is_model = model == workload.model
+    assert find_reference(workload, model, dataset, samples, is_model=is_model) == (None, why)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +57,7 @@ def test_other_data_than_the_benchmarks_is_a_copy_only_where_it_is_as_large(
     available: Any, is_known: Any
 ) -> None:
     reference, why = find_reference(
-        OFFICIAL, OFFICIAL.model, "mine.json", 13_368, available=available
+        OFFICIAL, OFFICIAL.model, "mine.json", 13_368, is_model=True, available=available
     )
     assert (reference is not None) == is_known
     assert why == ("" if is_known else f"{UNKNOWN} data mine.json")
@@ -75,6 +70,14 @@ def test_other_data_than_the_benchmarks_is_a_copy_only_where_it_is_as_large(
         (128, {"enable_prefix_caching": False, "dtype": "bfloat16"}, ()),
         (128, {"enable_prefix_caching": True}, ("a prefix cache",)),
         (130, {}, ("at most 130 new tokens, not 128",)),
+        (128, {"model_changes": "hf_overrides"}, ("a model that is changed by hf_overrides",)),
+        (128, {"server_model": OFFICIAL.model}, ()),
+        (128, {"server_model": "RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8"}, ()),
+        (
+            128,
+            {"server_model": "meta-llama/meta-llama-3-8b-instruct"},
+            ("the server runs meta-llama/Meta-Llama-3-8B-Instruct",),
+        ),
     ],
 )
 def test_another_generation_is_told_by_the_engine_itself(
@@ -100,7 +103,7 @@ def test_a_mode_with_data_of_its_own_is_known_by_their_size(
     workload = GPT_OSS_120B.workload
     assert workload is not None
     result = find_reference(
-        workload, workload.model, "/data", answers, available=available, whole=whole
+        workload, workload.model, "/data", answers, is_model=True, available=available, whole=whole
     )
     assert result == ((workload.reference, "") if not why else (None, why))
 

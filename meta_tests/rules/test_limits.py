@@ -149,6 +149,17 @@ def test_speculation_that_nobody_tells_of_is_not_judged_and_excuses_no_departure
     )
 
 
+def test_what_else_the_model_may_be_stands_beside_the_verdict() -> None:
+    facts = replace(facts_of("Server", remote_run()), lookalikes="its files do not tell A from B")
+    verdict = verdict_on(facts, "generation")
+    assert (verdict.status, verdict.why) == ("passed", "its files do not tell A from B")
+    verdict = verdict_on(replace(facts, unsaid=("x",)), "generation")
+    assert (verdict.status, verdict.why) == (
+        "not judged",
+        "the engine does not say x; its files do not tell A from B",
+    )
+
+
 def test_of_text_alone_no_token_is_judged() -> None:
     facts = replace(facts_of("Server", remote_run(), "test06"), text_alone=True)
     assert {v.rule: (v.status, v.why) for v in judge(facts) if not v.passed} == dict.fromkeys(

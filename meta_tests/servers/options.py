@@ -92,6 +92,8 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     `tells_times`: `usage` has what vLLM adds with --enable-per-request-metrics: a quarter of the
     time until the first token was queue, half was prefill.
 
+    `root`: what it says it loaded the model from; None: the model's name.
+
     `speculates`: the tokens that it says it proposes at a time, with gpt-oss-120b's own head if its
     dialect names one; 0: it says that it proposes none; None: it does not say.
 
@@ -121,6 +123,7 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     everywhere: bool = False
     tells_times: bool = False
     speculates: int | None = 0
+    root: str | None = None
 
     def faulty(self, number: int) -> bool:
         """Whether the completion request with this number, counted from 0, gets the fault."""

@@ -256,7 +256,7 @@ def _told_by_sglang(options: StandIn, path: str) -> Reply | None:
         return plain(200, _json(info))
     if path in ("/get_server_info", "/server_info"):
         limits = {"context_length": options.max_model_len, "max_total_num_tokens": 10**6}
-        names = {"model_path": options.model, "served_model_name": options.model}
+        names = {"model_path": options.root or options.model, "served_model_name": options.model}
         told = {**names, **limits, **_speculative_arguments(options.speculates)}
         return plain(200, _json({**told, "version": "0+stand.in"}))
     return None
@@ -287,7 +287,12 @@ def _card(options: StandIn) -> dict[str, object]:
         return {**card, "owned_by": "me", "permissions": []}
     if options.dialect == "tensorrt-llm":
         return {**card, "owned_by": "tensorrt_llm"}
-    limits = {"root": options.model, "parent": None, "max_model_len": options.max_model_len}
+    limits = {
+        # SGLang's is what it serves.
+        "root": (options.root if options.dialect == "vllm" else None) or options.model,
+        "parent": None,
+        "max_model_len": options.max_model_len,
+    }
     return {**card, "owned_by": options.dialect, **limits}
 
 

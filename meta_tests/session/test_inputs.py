@@ -38,7 +38,7 @@ def own_data(folder: Path, samples: int) -> str:
 
 def own_model(folder: Path, **changed: object) -> str:
     folder.mkdir(exist_ok=True)
-    (folder / "config.json").write_text(json.dumps({**OFFICIAL.shape, **changed}))
+    (folder / "config.json").write_text(json.dumps({**OFFICIAL.marks.shape, **changed}))
     return str(folder)
 
 

@@ -26,6 +26,7 @@ from mlperf_suite.benchmarks.definition import (
     within,
 )
 from mlperf_suite.benchmarks.embedded import smoke_form
+from mlperf_suite.benchmarks.model_marks import TEMPLATE, ModelMarks, Sibling
 from mlperf_suite.benchmarks.prompts import TextPrompt
 from mlperf_suite.datasets import mlperf_frames
 from mlperf_suite.scorers.deepseek_r1 import DeepseekR1Scorer
@@ -44,13 +45,26 @@ def _scorer(problems: Path | None) -> DeepseekR1Scorer:
 
 _OFFICIAL = Workload(
     model="deepseek-ai/DeepSeek-R1",
-    shape={
-        "model_type": "deepseek_v3",
-        "hidden_size": 7168,
-        "num_hidden_layers": 61,
-        "n_routed_experts": 256,
-        "vocab_size": 129280,
-    },
+    marks=ModelMarks(
+        shape={
+            "model_type": "deepseek_v3",
+            "hidden_size": 7168,
+            "num_hidden_layers": 61,
+            "n_routed_experts": 256,
+            "vocab_size": 129280,
+            "num_experts_per_tok": 8,
+        },
+        # It drops earlier thoughts; V3 knows no thoughts, and V3.1 has a switch for them.
+        template=r"^(?!.*\bthinking\b).*</think>",
+        siblings=(
+            Sibling("deepseek-ai/DeepSeek-V3", TEMPLATE),
+            Sibling("deepseek-ai/DeepSeek-V3-0324", TEMPLATE),
+            Sibling("deepseek-ai/DeepSeek-V3.1", TEMPLATE),
+            Sibling("deepseek-ai/DeepSeek-R1-Zero"),
+            Sibling("deepseek-ai/DeepSeek-R1-0528"),
+            Sibling("deepseek-ai/DeepSeek-R1-Distill-Llama-70B", "model_type"),
+        ),
+    ),
     load=from_a_file(
         "mlperf_deepseek_r1_dataset_4388_fp8_eval.parquet", mlperf_frames.DEEPSEEK_R1.load
     ),

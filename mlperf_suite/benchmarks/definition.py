@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from mlperf_suite.benchmarks.audits import Audit
+from mlperf_suite.benchmarks.model_marks import ModelMarks
 from mlperf_suite.datasets.samples import Sample, Samples
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.scorers.scorer import Scorer
@@ -218,12 +219,15 @@ class Part:
     mean_tokens: float
 
 
+NO_MARKS = ModelMarks()
+
+
 @dataclass(frozen=True, slots=True)
 class Workload:
     """One model on one data set: prompts, generation and required scores.
 
-    `model`: a hub id, or "embedded". `shape`: entries of the model's config.json that identify a
-    copy under another name. `dataset`: the default of --dataset; `load` reads it, or another that
+    `model`: a hub id, or "embedded". `marks`: what identifies a copy of the model under another
+    name. `dataset`: the default of --dataset; `load` reads it, or another that
     the user names, and `select` takes the benchmark's samples from it. `context`: the longest
     sequence that the workload needs, in tokens; None for the model's own limit. `reference`: for
     the whole data set; `reference_of` gives that of the first n samples, if each sample's own is
@@ -243,7 +247,7 @@ class Workload:
     mean_tokens: float
     prompt_tokens: float
     dataset: str = OFFICIAL_DATA
-    shape: Mapping[str, object] = field(default_factory=dict)
+    marks: ModelMarks = NO_MARKS
     context: int | None = None
     select: Callable[[Samples], Samples] = lambda samples: samples
     reference_of: Callable[[int], ReferenceAccuracy] | None = None
@@ -264,15 +268,15 @@ class Workload:
             return None
         return self.reference_of(samples)
 
-    def is_model(self, name: str, config: Mapping[str, object] | None) -> bool:
-        """Whether a model is this workload's: by its name, or by the shape in its config.json.
+    def is_model(self, name: str, facts: Mapping[str, object] | None) -> bool:
+        """Whether a model is this workload's: by its hub id, or by what its files say of it.
 
-        `config`: the config.json of a model with another name or in a folder; None if it cannot be
-        read.
+        `facts`: the `model_facts` of a model with another name or in a folder; None if they cannot
+        be read.
         """
-        if name.casefold() == self.model.casefold():
-            return True
-        return bool(self.shape) and self.shape.items() <= dict(config or {}).items()
+        if facts is None or not self.marks.shape:
+            return name.casefold() == self.model.casefold()
+        return not self.marks.differences(facts)
 
 
 OWN_HEAD = "the model's own"

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mlperf_suite.benchmarks.definition import (
+    NO_MARKS,
     Generation,
     ReferenceAccuracy,
     Workload,
@@ -98,7 +99,7 @@ def smoke_form(official: Workload, samples: int) -> Workload:
     return replace(
         official,
         model="embedded",
-        shape={},
+        marks=NO_MARKS,
         dataset="embedded",
         prompt=TextPrompt("{input}", chat=True),
         generation=cut(official.generation),

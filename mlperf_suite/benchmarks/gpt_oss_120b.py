@@ -27,6 +27,7 @@ from mlperf_suite.benchmarks.definition import (
     server,
 )
 from mlperf_suite.benchmarks.embedded import smoke_form
+from mlperf_suite.benchmarks.model_marks import ModelMarks, Sibling
 from mlperf_suite.benchmarks.prompts import PublishedTokens
 from mlperf_suite.datasets import mlperf_frames
 from mlperf_suite.datasets.samples import Samples
@@ -67,13 +68,20 @@ def _scorer(problems: Path | None) -> GptOssScorer:
 
 _OFFICIAL = Workload(
     model="openai/gpt-oss-120b",
-    shape={
-        "model_type": "gpt_oss",
-        "hidden_size": 2880,
-        "num_hidden_layers": 36,
-        "num_local_experts": 128,
-        "vocab_size": 201088,
-    },
+    marks=ModelMarks(
+        shape={
+            "model_type": "gpt_oss",
+            "hidden_size": 2880,
+            "num_hidden_layers": 36,
+            "num_local_experts": 128,
+            "vocab_size": 201088,
+            "num_experts_per_tok": 4,
+        },
+        siblings=(
+            Sibling("openai/gpt-oss-20b", "num_hidden_layers"),
+            Sibling("openai/gpt-oss-safeguard-120b"),
+        ),
+    ),
     load=_load("perf_eval_ref.parquet", mlperf_frames.GPT_OSS_120B.load),
     prompt=PublishedTokens(),
     generation=_PERFORMANCE,

@@ -21,6 +21,7 @@ from mlperf_suite.benchmarks.definition import (
     within,
 )
 from mlperf_suite.benchmarks.embedded import smoke_form
+from mlperf_suite.benchmarks.model_marks import TEMPLATE, ModelMarks, Sibling
 from mlperf_suite.benchmarks.prompts import PublishedTokens
 from mlperf_suite.datasets import mlperf_frames
 from mlperf_suite.scorers.rouge import OpenOrcaScorer
@@ -41,14 +42,21 @@ def _llama2_70b(id_: str, rounds: tuple[str, ...], share: float) -> Benchmark:
     )
     workload = Workload(
         model="meta-llama/Llama-2-70b-chat-hf",
-        shape={
-            "model_type": "llama",
-            "hidden_size": 8192,
-            "num_hidden_layers": 80,
-            "num_attention_heads": 64,
-            "intermediate_size": 28672,
-            "vocab_size": 32000,
-        },
+        marks=ModelMarks(
+            shape={
+                "model_type": "llama",
+                "hidden_size": 8192,
+                "num_hidden_layers": 80,
+                "num_attention_heads": 64,
+                "intermediate_size": 28672,
+                "vocab_size": 32000,
+            },
+            template="<<SYS>>",
+            siblings=(
+                Sibling("meta-llama/Llama-2-70b-hf", TEMPLATE),
+                Sibling("codellama/CodeLlama-70b-Instruct-hf", "vocab_size"),
+            ),
+        ),
         load=from_a_file(_FILE, mlperf_frames.LLAMA2_70B.load),
         prompt=PublishedTokens(),
         generation=Generation(max_new_tokens=1024),

@@ -21,6 +21,7 @@ from mlperf_suite.benchmarks.definition import (
     within,
 )
 from mlperf_suite.benchmarks.embedded import smoke_form
+from mlperf_suite.benchmarks.model_marks import EOS, LLAMA_3_1_ROPE, ModelMarks, Sibling
 from mlperf_suite.benchmarks.prompts import PublishedTokens
 from mlperf_suite.datasets import mlperf_frames
 from mlperf_suite.scorers.llama3_1_405b import LongContextScorer
@@ -36,14 +37,22 @@ _REFERENCE = ReferenceAccuracy(
 )
 _OFFICIAL = Workload(
     model="meta-llama/Llama-3.1-405B-Instruct",
-    shape={
-        "model_type": "llama",
-        "hidden_size": 16384,
-        "num_hidden_layers": 126,
-        "num_attention_heads": 128,
-        "intermediate_size": 53248,
-        "vocab_size": 128256,
-    },
+    marks=ModelMarks(
+        shape={
+            "model_type": "llama",
+            "hidden_size": 16384,
+            "num_hidden_layers": 126,
+            "num_attention_heads": 128,
+            "intermediate_size": 53248,
+            "vocab_size": 128256,
+            "rope_scaling": LLAMA_3_1_ROPE,
+        },
+        eos=128009,
+        siblings=(
+            Sibling("meta-llama/Llama-3.1-405B", EOS),
+            Sibling("NousResearch/Hermes-3-Llama-3.1-405B", EOS),
+        ),
+    ),
     load=from_a_file(
         "mlperf_llama3.1_405b_dataset_8313_processed_fp16_eval.parquet",
         mlperf_frames.LLAMA3_1_405B.load,

@@ -22,6 +22,7 @@ from mlperf_suite.benchmarks.definition import (
     within,
 )
 from mlperf_suite.benchmarks.embedded import EMBEDDED
+from mlperf_suite.benchmarks.model_marks import EOS, LLAMA_3_1_ROPE, ModelMarks, Sibling
 from mlperf_suite.benchmarks.prompts import SUMMARIZE, TextPrompt
 from mlperf_suite.datasets.news import edge_draw, load_news
 from mlperf_suite.scorers.rouge import RougeScorer
@@ -49,14 +50,26 @@ _EDGE_REFERENCE = ReferenceAccuracy(
 )
 OFFICIAL = Workload(
     model="meta-llama/Llama-3.1-8B-Instruct",
-    shape={
-        "model_type": "llama",
-        "hidden_size": 4096,
-        "num_hidden_layers": 32,
-        "num_attention_heads": 32,
-        "intermediate_size": 14336,
-        "vocab_size": 128256,
-    },
+    marks=ModelMarks(
+        shape={
+            "model_type": "llama",
+            "hidden_size": 4096,
+            "num_hidden_layers": 32,
+            "num_attention_heads": 32,
+            "intermediate_size": 14336,
+            "vocab_size": 128256,
+            "rope_scaling": LLAMA_3_1_ROPE,
+        },
+        # <|eot_id|>, with which an instructed model ends its turn.
+        eos=128009,
+        siblings=(
+            Sibling("meta-llama/Llama-3.1-8B", EOS),
+            Sibling("meta-llama/Meta-Llama-3-8B", "rope_scaling"),
+            Sibling("meta-llama/Meta-Llama-3-8B-Instruct", "rope_scaling"),
+            Sibling("deepseek-ai/DeepSeek-R1-Distill-Llama-8B", EOS),
+            Sibling("NousResearch/Hermes-3-Llama-3.1-8B", EOS),
+        ),
+    ),
     dataset="cnn_dailymail",
     load=load_news,
     # Raw text with the tokenizer's BOS and no chat template, as in the official preparation.

@@ -19,6 +19,7 @@ from mlperf_suite.benchmarks.definition import (
     server,
 )
 from mlperf_suite.benchmarks.embedded import smoke_form
+from mlperf_suite.benchmarks.model_marks import TEMPLATE, ModelMarks, Sibling
 from mlperf_suite.benchmarks.prompts import PublishedTokens
 from mlperf_suite.datasets import mlperf_frames
 from mlperf_suite.scorers.mbxp import Mbxp
@@ -39,15 +40,23 @@ _REFERENCE = ReferenceAccuracy(
 )
 _OFFICIAL = Workload(
     model="mistralai/Mixtral-8x7B-Instruct-v0.1",
-    shape={
-        "model_type": "mixtral",
-        "hidden_size": 4096,
-        "num_hidden_layers": 32,
-        "num_attention_heads": 32,
-        "intermediate_size": 14336,
-        "num_local_experts": 8,
-        "vocab_size": 32000,
-    },
+    marks=ModelMarks(
+        shape={
+            "model_type": "mixtral",
+            "hidden_size": 4096,
+            "num_hidden_layers": 32,
+            "num_attention_heads": 32,
+            "intermediate_size": 14336,
+            "num_local_experts": 8,
+            "vocab_size": 32000,
+            "num_experts_per_tok": 2,
+        },
+        template=r"\[INST\]",
+        siblings=(
+            Sibling("mistralai/Mixtral-8x7B-v0.1", TEMPLATE),
+            Sibling("NousResearch/Nous-Hermes-2-Mixtral-8x7B-DPO", "vocab_size"),
+        ),
+    ),
     load=from_a_file("09292024_mixtral_15k_mintoken2_v1.parquet", mlperf_frames.MIXTRAL_8X7B.load),
     prompt=PublishedTokens(),
     generation=Generation(

@@ -35,6 +35,9 @@ the engine does not say; else an object with as much as it says of `method`, `st
 proposed at a time), `topk`, `head` (a hub id, or `OWN_HEAD`), `quantization` (of the head; "none")
 and `acceptance`, which is there only if tokens are not accepted by the model alone. A list: servers
 that are not alike, with an empty object for one that does not say."""
+MODEL_CHANGES, SERVER_MODEL = "model_changes", "server_model"
+"""Two settings that are there only if the engine says them: the arguments with which it makes
+another model of the model's files, and what a server loaded if it serves it under another name."""
 INCIDENTAL_SETTINGS = frozenset(
     {
         *("load_s", "dtype_why", "tensor_parallel_why", "tokens_why", "profiler"),

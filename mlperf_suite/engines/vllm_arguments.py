@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mlperf_suite.benchmarks.definition import OWN_HEAD
-from mlperf_suite.engines.protocol import SILENCE_S, SPECULATIVE, Profiler
+from mlperf_suite.engines.protocol import MODEL_CHANGES, SILENCE_S, SPECULATIVE, Profiler
 from mlperf_suite.engines.vllm_environment import (
     import_failure,
     runs_on_cpu,
@@ -191,7 +191,21 @@ def engine_settings(config: Any) -> dict[str, object]:
         "max_num_seqs": config.scheduler_config.max_num_seqs,
         "max_num_batched_tokens": config.scheduler_config.max_num_batched_tokens,
         SPECULATIVE: _speculation(config),
+        **_model_changes(config),
     }
+
+
+def _model_changes(config: Any) -> dict[str, str]:
+    """`MODEL_CHANGES`: other weights or another architecture than the model's files hold."""
+    model, weights = config.model_config, getattr(config, "load_config", None)
+    load_format = str(getattr(weights, "load_format", "auto"))
+    changes = {
+        "hf_overrides": bool(getattr(model, "hf_overrides", None)),
+        "hf_config_path": getattr(model, "hf_config_path", None) not in (None, model.model),
+        f"load_format={load_format}": "dummy" in load_format.casefold(),
+    }
+    names = ", ".join(name for name, is_used in changes.items() if is_used)
+    return {MODEL_CHANGES: names} if names else {}
 
 
 def _speculation(config: Any) -> dict[str, object] | None:

@@ -10,6 +10,7 @@ folder named after an audit. What lies beside the logs can fail a result, and ne
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,12 +18,12 @@ from pathlib import Path
 from mlperf_suite.benchmarks.audits import TEST06, Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS, find_benchmark
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario, Workload
+from mlperf_suite.benchmarks.model_marks import model_facts
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
 from mlperf_suite.judging.submissions import ACCURACY_TXT, judge_idle, judge_submission
 from mlperf_suite.judging.tree import (
     Tree,
     find_runs,
-    read_json,
     read_not_judged,
     read_scores,
     read_text,
@@ -306,6 +307,13 @@ def _workloads(benchmark: Benchmark) -> list[Workload]:
     return [workload for workload in (benchmark.workload, benchmark.smoke) if workload is not None]
 
 
+def _model_facts(folder: Path) -> dict[str, object] | None:
+    """What a model's files say of it; None if they are not on this machine, or are not JSON."""
+    with contextlib.suppress(ValueError, RecursionError):
+        return model_facts(lambda name: read_text(folder / name))
+    return None
+
+
 def _loose_reference(
     run: _LooseRun, benchmark: Benchmark, scores: Mapping[str, float]
 ) -> tuple[ReferenceAccuracy | None, str]:
@@ -314,16 +322,16 @@ def _loose_reference(
         return benchmark.reference, ""
     model, dataset = run.meta.model, run.meta.dataset or ""
     answers = scores.get("gen_num") or len(run.logs.accuracy.first_of_each())
-    config = read_json(Path(model) / "config.json").content
+    facts = _model_facts(Path(model))
     reference, why = None, f"no reference accuracy is known for the model {model}"
     for workload in _workloads(benchmark):
-        if workload.is_model(model, config):
+        if workload.is_model(model, facts):
             reference, why = find_reference(
                 workload,
                 model,
                 dataset,
                 int(answers),
-                model_config=config,
+                is_model=True,
                 whole=benchmark.own_samples_of(run.mode),
             )
     return reference, why

@@ -14,7 +14,11 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from mlperf_suite.engines.protocol import CAPACITY_SETTINGS, INCIDENTAL_SETTINGS
+from mlperf_suite.engines.protocol import (
+    CAPACITY_SETTINGS,
+    INCIDENTAL_SETTINGS,
+    SERVER_MODEL,
+)
 from mlperf_suite.results.schema import MMLU, Config, EngineFacts, Meta, Summary
 from mlperf_suite.rules.verdict import in_words
 from mlperf_suite.secrets import scrub
@@ -146,7 +150,9 @@ def _of_engine(engine: EngineFacts) -> dict[str, Fact]:
         "engine version": Fact("release", engine.version),
     }
     for name, value in _reports_of(engine).items():
-        facts[f"the engine's {name}"] = Fact(CAPACITY_SETTINGS.get(name, "engine"), value)
+        aspect: Aspect = CAPACITY_SETTINGS.get(name, "engine")
+        # Runs of earlier versions of the suite did not keep what a server loaded.
+        facts[f"the engine's {name}"] = Fact(aspect, value, if_known=name == SERVER_MODEL)
     return facts
 
 

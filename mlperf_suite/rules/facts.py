@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario, Workload
 from mlperf_suite.benchmarks.rounds import Round
-from mlperf_suite.engines.protocol import SPECULATIVE, RemoteRun
+from mlperf_suite.engines.protocol import MODEL_CHANGES, SERVER_MODEL, SPECULATIVE, RemoteRun
 from mlperf_suite.loadgen.load_plan import TEST_MODES
 from mlperf_suite.loadgen.logs import DetailLog, RunLogs
 from mlperf_suite.loadgen.releases import version_numbers
@@ -137,7 +137,8 @@ class RunFacts(Facts):
     whose accuracy log is truncated and whose TEST06 may lack a detail log. `eos_token_ids`: the
     model's own, None if unknown. `departures`: how the session's generation deviates from the
     benchmark's; None if only logs are available, which do not show it. `unsaid`: what the engine
-    does not say of its generation, a few words each. `remote`: what a remote server and its client
+    does not say of its generation, a few words each. `lookalikes`: what else the model may be,
+    empty if that is not a question. `remote`: what a remote server and its client
     reported; None if the engine is in this process. `accuracy_tokens`: those of the accuracy run of
     the same system, None if unknown. `text_alone`: see `gives_text_alone`.
     `cached_tokens`: prompt tokens that the engine took from a cache in this run; None if it does
@@ -163,6 +164,7 @@ class RunFacts(Facts):
     eos_token_ids: tuple[int, ...] | None = None
     departures: tuple[str, ...] | None = None
     unsaid: tuple[str, ...] = ()
+    lookalikes: str = ""
     remote: RemoteRun | None = None
     text_alone: bool = False
     accuracy_tokens: AnswerTokens | None = None
@@ -269,21 +271,21 @@ def find_reference(
     dataset: str,
     answers: int,
     *,
-    model_config: Mapping[str, object] | None = None,
+    is_model: bool,
     available: int | None = None,
     whole: int | None = None,
 ) -> tuple[ReferenceAccuracy | None, str]:
     """What a run over the first `answers` samples must score, or None and why that is unknown.
 
-    `model_config`: the model's config.json, which identifies a copy under another name; None if it
-    cannot be read. `available`: the total number of samples in the data, if known. `whole`: the
-    size of the official data of a mode that has other data than accuracy; the reference then only
-    confirms that model and data are the benchmark's.
+    `is_model`: whether the model is the workload's (`Workload.is_model`). `available`: the total
+    number of samples in the data, if known. `whole`: the size of the official data of a mode that
+    has other data than accuracy; the reference then only confirms that model and data are the
+    benchmark's.
     """
     whole = whole or workload.reference.answers
     if workload.ungated:
         return None, workload.ungated
-    if not workload.is_model(model, model_config):
+    if not is_model:
         return None, f"no reference accuracy is known for the model {model}"
     # A local copy of the official data is identified only by its size.
     a_copy = workload.reference_of is None and available in (None, whole)
@@ -318,6 +320,12 @@ def find_departures(
         departures.append(f"at most {room} new tokens fit the context, not {limit}")
     if engine_settings.get("enable_prefix_caching"):
         departures.append("a prefix cache")
+    if changes := engine_settings.get(MODEL_CHANGES):
+        departures.append(f"a model that is changed by {changes}")
+    server_model = str(engine_settings.get(SERVER_MODEL)).casefold()
+    for sibling in workload.marks.siblings:
+        if server_model == sibling.name.casefold():
+            departures.append(f"the server runs {sibling.name}")
     return tuple(departures)
 
 

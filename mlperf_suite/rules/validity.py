@@ -172,19 +172,21 @@ def _departs_in_length_alone(run: RunFacts) -> bool:
     shortens=_departs_in_length_alone,
 )
 def generation(run: RunFacts) -> Verdict:
-    """Answers are generated as the benchmark says: no more tokens than its limit, no prefix cache,
-    and speculative decoding only as the round allows it.
+    """Answers are generated as the benchmark says: by its model unchanged, no more tokens than its
+    limit, no prefix cache, and speculative decoding only as the round allows it.
 
     Neither LoadGen's log nor the official checker knows. It is not judged if the engine does not
-    say whether, or how, it decodes speculatively.
+    say whether, or how, it decodes speculatively. What else the model may be, if its files or the
+    server do not show it, stands beside the verdict.
     """
     departures = (*(run.departures or ()), *(run.remote.departures if run.remote else ()))
     if departures:
         return verdict(False, ", ".join(departures))
     if run.unsaid:
         words = "as the benchmark specifies, as far as it is known"
-        return not_judged(words, why=f"the engine does not say {', '.join(run.unsaid)}")
-    return verdict(True, "as the benchmark specifies")
+        why = f"the engine does not say {', '.join(run.unsaid)}"
+        return not_judged(words, why="; ".join(filter(None, [why, run.lookalikes])))
+    return verdict(True, "as the benchmark specifies", why=run.lookalikes)
 
 
 @rule(

@@ -19,6 +19,7 @@ from mlperf_suite.benchmarks.definition import (
     Workload,
 )
 from mlperf_suite.benchmarks.embedded import EMBEDDED
+from mlperf_suite.benchmarks.model_marks import model_facts
 from mlperf_suite.benchmarks.prompts import end_of_text_ids, load_tokenizer
 from mlperf_suite.datasets.mmlu_questions import load_mmlu
 from mlperf_suite.datasets.samples import Samples
@@ -96,20 +97,13 @@ class Inputs:
     def _check_model(self, benchmark: Benchmark) -> None:
         """Raise UsageError for an official run of a model that is not the benchmark's.
 
-        A model is recognized by its name, or by the entries of its config.json that define its
-        shape.
+        A model is recognized by its hub id, or by what its files say of it.
         """
         workload, settings = self.workload(benchmark), self.settings
-        if settings.smoke or settings.allow_other_model or workload.is_model(settings.model, None):
+        if settings.smoke or settings.allow_other_model or self._is_model(workload):
             return
-        config = self._model_config
-        if workload.is_model(settings.model, config):
-            return
-        differences = [
-            f"{name} {config.get(name)}, not {value}"
-            for name, value in workload.shape.items()
-            if config and config.get(name) != value
-        ]
+        facts = self._model_facts
+        differences = [] if facts is None else workload.marks.differences(facts)
         raise UsageError(
             f"--model {settings.model}: not {benchmark.id}'s model {workload.model} "
             f"({', '.join(differences) or 'its config.json cannot be read'}); --allow-other-model "
@@ -204,7 +198,7 @@ class Inputs:
 
         A model's embedding can have rows that no token of its tokenizer uses.
         """
-        config = self._model_config or {}
+        config = self._model_facts or {}
         of_text = config.get("text_config")
         for entry in (config, of_text if isinstance(of_text, Mapping) else {}):
             if isinstance(size := entry.get("vocab_size"), int) and size > 0:
@@ -262,22 +256,45 @@ class Inputs:
         return self.settings.context_needed(self.benchmarks)
 
     @cached_property
-    def _model_config(self) -> Mapping[str, object] | None:
-        """The model's config.json, None if it cannot be read."""
-        path = Path(self.model_path) / "config.json"
-        try:
-            if path.is_file():
-                value = json.loads(path.read_text(encoding="utf-8"))
-            else:
-                from transformers import PretrainedConfig
+    def _model_facts(self) -> Mapping[str, object] | None:
+        """What the model's files say of it, None if they cannot be read."""
+        from transformers.utils.hub import cached_file
 
-                value, _ = PretrainedConfig.get_config_dict(
-                    self.model_path, token=self.settings.token
-                )
+        def read(name: str) -> str | None:
+            path = cached_file(
+                self.model_path,
+                name,
+                token=self.settings.token,
+                _raise_exceptions_for_missing_entries=False,
+            )
+            return Path(path).read_text(encoding="utf-8") if path else None
+
+        try:
+            return model_facts(read)
         # The hub's client and transformers raise many kinds of errors; all mean the same here.
         except Exception:
             return None
-        return value if isinstance(value, dict) else None
+
+    def _is_model(self, workload: Workload) -> bool:
+        """Whether the model is the workload's; a folder's name says nothing."""
+        name = self.settings.model
+        by_files = bool(workload.marks.shape) and Path(self.model_path).is_dir()
+        if not by_files and workload.is_model(name, None):
+            return True
+        return workload.is_model(name, self._model_facts)
+
+    def lookalikes(self, benchmark: Benchmark) -> str:
+        """What else the model may be, though nothing shows it; empty if that is not a question."""
+        workload = self.workload(benchmark)
+        if not workload.marks.shape or not self._is_model(workload):
+            return ""
+        if self.settings.engine_kind == "endpoint":
+            return f"that it is {workload.model} is the server's word: its files are not seen here"
+        if not Path(self.model_path).is_dir():
+            return ""
+        names = workload.marks.lookalikes(self._model_facts or {})
+        others = " or ".join([*names, "a model trained further from it"])
+        return f"its files do not tell {workload.model} from {others}"
 
     def reference(
         self, benchmark: Benchmark, answers: int, mode: str = "accuracy"
@@ -285,13 +302,12 @@ class Inputs:
         """The reference accuracy of this model over the first `answers` samples; None, and why, if
         there is no measurement of it."""
         workload, settings = self.workload(benchmark), self.settings
-        same_name = settings.model == workload.model
         return find_reference(
             workload,
             settings.model,
             settings.dataset,
             answers,
-            model_config=None if same_name else self._model_config,
+            is_model=self._is_model(workload),
             available=len(self._all_samples(benchmark, mode).items),
             whole=benchmark.own_samples_of(mode),
         )

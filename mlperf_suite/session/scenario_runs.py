@@ -185,6 +185,7 @@ class ScenarioRuns(StepMaker):
             eos_token_ids=self.inputs.eos_token_ids if benchmark.audit(mode) else None,
             departures=departures,
             unsaid=self.inputs.speculation(benchmark, result.scenario, engine).unsaid,
+            lookalikes=self.inputs.lookalikes(benchmark),
             remote=record.remote,
             text_alone=gives_text_alone(engine),
             cached_tokens=cached_tokens,

@@ -30,7 +30,7 @@ from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS
 from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
 from mlperf_suite.engines.endpoint.engine import RETRIES, EndpointEngine
 from mlperf_suite.engines.endpoint.server_facts import _of_sglang
-from mlperf_suite.engines.protocol import SPECULATIVE, ScoreRequest, ScoringEngine
+from mlperf_suite.engines.protocol import SERVER_MODEL, SPECULATIVE, ScoreRequest, ScoringEngine
 from mlperf_suite.errors import EngineError, RunError
 from mlperf_suite.loadgen.load_plan import Shortened, plan_run
 from mlperf_suite.loadgen.runner import LoadRun, abandoned, run_loadgen
@@ -377,6 +377,16 @@ def test_a_servers_speculation_is_what_it_says_of_itself(
     with stand_in_server(options) as server, engine_at(server) as engine:
         settings = engine.description.settings
     assert {name: settings[name] for name in (SPECULATIVE,) if name in settings} == setting
+
+
+@pytest.mark.parametrize("dialect", ["vllm", "sglang"])
+@pytest.mark.parametrize("root", ["meta-llama/Meta-Llama-3-8B", None])
+def test_what_a_server_loaded_under_another_name_is_among_its_settings(
+    dialect: Any, root: str | None
+) -> None:
+    options = StandIn(dialect=dialect, root=root)
+    with stand_in_server(options) as server, engine_at(server) as engine:
+        assert engine.description.settings.get(SERVER_MODEL) == root
 
 
 def test_servers_that_speculate_otherwise_are_all_told_of() -> None:

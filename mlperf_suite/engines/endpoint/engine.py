@@ -52,6 +52,7 @@ from mlperf_suite.engines.messages import (
     ServerFirstTokens,
 )
 from mlperf_suite.engines.protocol import (
+    SERVER_MODEL,
     SPECULATIVE,
     EngineDescription,
     EngineTrace,
@@ -279,6 +280,7 @@ class EndpointEngine(Driver):
                 "extra_headers": sorted(config.headers),
                 "key": "set" if config.key else "not set",
                 **_speculative(self._servers),
+                **_server_model(self._servers),
             },
         )
 
@@ -440,6 +442,12 @@ def _speculative(servers: Sequence[ServerFacts]) -> dict[str, object]:
     if any(entry != entries[0] for entry in entries):
         return {SPECULATIVE: [entry for n, entry in enumerate(entries) if entry not in entries[:n]]}
     return {} if entries[0] == {} else {SPECULATIVE: entries[0]}
+
+
+def _server_model(servers: Sequence[ServerFacts]) -> dict[str, object]:
+    """`SERVER_MODEL`, of the first server where it says something else than it serves."""
+    roots = [s.root for s in servers if s.root is not None and s.root != s.model]
+    return {SERVER_MODEL: roots[0]} if roots else {}
 
 
 def _forms(config: EndpointConfig, servers: Sequence[ServerFacts]) -> list[str]:

@@ -54,8 +54,8 @@ class ServerFacts:
     """What a server says about itself. `kind` names the server, never its second route. `address`:
     the address of its host that answered. `max_model_len` is None and `version` empty if it does
     not report them. `model`: the name it serves the model under. `speculative`: as `SPECULATIVE`,
-    empty if it does not say. `generates`: it has vLLM's route for token ids only, which is checked
-    only if no kind was given."""
+    empty if it does not say. `root`: what it loaded the model from, if it says. `generates`: it has
+    vLLM's route for token ids only, which is checked only if no kind was given."""
 
     kind: ServerKind
     version: str
@@ -64,6 +64,7 @@ class ServerFacts:
     address: str
     stand_in: bool
     speculative: Mapping[str, object] | None
+    root: str | None
     generates: bool = False
 
     @property
@@ -95,10 +96,11 @@ def find_out(config: EndpointConfig, target: Target) -> ServerFacts:
     kind = _kind(config, target, model) if form is None else _SECOND_ROUTES.get(form, form)
     version, length = "", model.get("max_model_len")
     speculative: Mapping[str, object] | None = {}
+    root = model.get("root")
     if kind == "sglang":
         info = _info(config, target, "/get_server_info", "/server_info")
         version, length = str(info.get("version") or ""), length or info.get("context_length")
-        speculative = _of_sglang(info)
+        speculative, root = _of_sglang(info), info.get("model_path") or root
     elif kind in ("vllm", "tensorrt-llm"):
         version = str(_info(config, target, "/version").get("version") or "")
     if kind == "vllm":
@@ -111,6 +113,7 @@ def find_out(config: EndpointConfig, target: Target) -> ServerFacts:
         response.address,
         response.headers.get("server", "").startswith(STAND_IN),
         speculative,
+        words_of(root) if isinstance(root, str) and root else None,
         kind == "vllm" and form is None and _takes(config, target, ADAPTERS["vllm-generate"].path),
     )
 

@@ -1,0 +1,183 @@
+"""Whose model a folder's files are: each benchmark's, and those of its siblings, made up here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from meta_tests.session.test_inputs import inputs
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
+from mlperf_suite.benchmarks.definition import Benchmark, Workload
+from mlperf_suite.benchmarks.model_marks import EOS, TEMPLATE, model_facts
+from mlperf_suite.errors import UsageError
+
+ROWS = [row for row in BENCHMARKS.values() if row.workload is not None]
+LLAMA_TURN = "<|start_header_id|>user<|end_header_id|>{{ content }}<|eot_id|>"
+TEMPLATES = {
+    "llama2-70b-99": "[INST] <<SYS>>{{ system }}<</SYS>> {{ content }} [/INST]",
+    "llama2-70b-99.9": "[INST] <<SYS>>{{ system }}<</SYS>> {{ content }} [/INST]",
+    "mixtral-8x7b": "{{ '[INST] ' + content + ' [/INST]' }}",
+    "deepseek-r1": "{% set content = content.split('</think>')[-1] %}\n<Assistant><think>\n",
+}
+V3 = "<User>{{ content }}<Assistant>"
+V3_1 = "{% if thinking %}<think>{% else %}</think>{% endif %}"
+SIBLINGS: list[tuple[str, str, dict[str, Any]]] = [
+    ("llama3.1-8b", "meta-llama/Llama-3.1-8B", {EOS: 128001, TEMPLATE: None}),
+    ("llama3.1-8b", "meta-llama/Meta-Llama-3-8B", {"rope_scaling": None, EOS: 128001}),
+    ("llama3.1-8b", "meta-llama/Meta-Llama-3-8B-Instruct", {"rope_scaling": None, EOS: 128009}),
+    ("llama3.1-8b", "deepseek-ai/DeepSeek-R1-Distill-Llama-8B", {EOS: 128001, TEMPLATE: V3}),
+    ("llama3.1-8b", "NousResearch/Hermes-3-Llama-3.1-8B", {EOS: 128040}),
+    ("llama3.1-405b", "meta-llama/Llama-3.1-405B", {EOS: 128001}),
+    ("llama3.1-405b", "NousResearch/Hermes-3-Llama-3.1-405B", {EOS: 128039}),
+    ("llama2-70b-99", "codellama/CodeLlama-70b-Instruct-hf", {"vocab_size": 32016}),
+    ("mixtral-8x7b", "NousResearch/Nous-Hermes-2-Mixtral-8x7B-DPO", {"vocab_size": 32002}),
+    ("deepseek-r1", "deepseek-ai/DeepSeek-V3", {TEMPLATE: V3}),
+    ("deepseek-r1", "deepseek-ai/DeepSeek-V3-0324", {TEMPLATE: V3}),
+    ("deepseek-r1", "deepseek-ai/DeepSeek-V3.1", {TEMPLATE: V3_1}),
+    (
+        "deepseek-r1",
+        "deepseek-ai/DeepSeek-R1-Distill-Llama-70B",
+        {"model_type": "llama", "hidden_size": 8192},
+    ),
+    ("gpt-oss-120b", "openai/gpt-oss-20b", {"num_hidden_layers": 24, "num_local_experts": 32}),
+    # What makes the model itself faster.
+    ("mixtral-8x7b", "one expert for each token", {"num_experts_per_tok": 1}),
+    ("gpt-oss-120b", "two experts for each token", {"num_experts_per_tok": 2}),
+    ("llama3.1-8b", "half of the layers", {"num_hidden_layers": 16}),
+]
+
+
+def workload_of(row: Benchmark) -> Workload:
+    assert row.workload is not None
+    return row.workload
+
+
+def model_folder(folder: Path, row: Benchmark, changes: dict[str, Any] | None = None) -> Path:
+    """The files of a benchmark's model, with the changes that make them a sibling's."""
+    folder.mkdir(parents=True, exist_ok=True)
+    ids = [int(token_id) for token_id in row.eos_token_ids]
+    facts = {**workload_of(row).marks.shape, EOS: ids, TEMPLATE: TEMPLATES.get(row.id, LLAMA_TURN)}
+    facts |= changes or {}
+    template = facts.pop(TEMPLATE)
+    (folder / "config.json").write_text(json.dumps(facts))
+    (folder / "generation_config.json").write_text(json.dumps({EOS: facts[EOS]}))
+    entries = {} if template is None else {TEMPLATE: template}
+    (folder / "tokenizer_config.json").write_text(json.dumps(entries))
+    return folder
+
+
+def facts_in(folder: Path) -> dict[str, Any]:
+    def read(name: str) -> str | None:
+        return (folder / name).read_text() if (folder / name).is_file() else None
+
+    facts = model_facts(read)
+    assert facts is not None
+    return facts
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+def test_a_copy_is_the_benchmarks_model_and_only_its_lookalikes_are_named(
+    tmp_path: Path, row: Benchmark
+) -> None:
+    workload = workload_of(row)
+    facts = facts_in(model_folder(tmp_path, row))
+    assert workload.marks.differences(facts) == []
+    assert workload.is_model("/models/copy", facts)
+    names = [s.name for s in workload.marks.siblings if not s.told_by]
+    assert workload.marks.lookalikes(facts) == names
+    # A sibling is not one of its own.
+    assert workload.model not in {s.name for s in workload.marks.siblings}
+
+
+@pytest.mark.parametrize(("id_", "name", "changes"), SIBLINGS, ids=[s[1] for s in SIBLINGS])
+def test_a_sibling_is_not_the_benchmarks_model(
+    tmp_path: Path, id_: str, name: str, changes: dict[str, Any]
+) -> None:
+    row = BENCHMARKS[id_]
+    facts = facts_in(model_folder(tmp_path, row, changes))
+    assert workload_of(row).marks.differences(facts)
+    assert not workload_of(row).is_model("/models/other", facts)
+    # Nor by a name that says so.
+    assert not workload_of(row).is_model(workload_of(row).model, facts)
+
+
+def test_each_sibling_that_a_fact_tells_is_among_those_tried() -> None:
+    told = {s.name for row in ROWS for s in workload_of(row).marks.siblings if s.told_by}
+    # A base model without a chat template has the files of a copy that lost it.
+    without_template = {"meta-llama/Llama-2-70b-hf", "mistralai/Mixtral-8x7B-v0.1"}
+    assert told - without_template <= {name for _, name, _ in SIBLINGS}
+
+
+@pytest.mark.parametrize("id_", ["llama2-70b-99.9", "mixtral-8x7b", "deepseek-r1"])
+def test_where_a_chat_template_would_tell_and_there_is_none_the_siblings_are_named(
+    tmp_path: Path, id_: str
+) -> None:
+    row = BENCHMARKS[id_]
+    marks = workload_of(row).marks
+    facts = facts_in(model_folder(tmp_path, row, {TEMPLATE: None}))
+    assert marks.differences(facts) == []
+    by_template = [s.name for s in marks.siblings if s.told_by in ("", TEMPLATE)]
+    assert marks.lookalikes(facts) == by_template
+
+
+@pytest.mark.parametrize("form", ["rope_parameters", "type", "jinja", "named", "list of one"])
+def test_the_ways_to_write_the_same_facts_are_one(tmp_path: Path, form: str) -> None:
+    row = BENCHMARKS["llama3.1-8b" if form in ("rope_parameters", "type") else "deepseek-r1"]
+    folder = model_folder(tmp_path, row)
+    config = json.loads((folder / "config.json").read_text())
+    tokenizer = {TEMPLATE: TEMPLATES["deepseek-r1"]}
+    match form:
+        case "rope_parameters":
+            config["rope_parameters"] = {**config.pop("rope_scaling"), "rope_theta": 500000.0}
+        case "type":
+            config["rope_scaling"]["type"] = config["rope_scaling"].pop("rope_type")
+        case "jinja":
+            (folder / "chat_template.jinja").write_text(tokenizer.pop(TEMPLATE))
+        case "named":
+            entries = [{"name": "tools", "template": V3}, {"name": "default", "template": V3}]
+            entries[1]["template"] = tokenizer[TEMPLATE]
+            tokenizer = {TEMPLATE: entries}  # type: ignore[dict-item]
+        case _:
+            config[EOS] = 1
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer))
+    assert workload_of(row).marks.differences(facts_in(folder)) == []
+
+
+def test_a_folder_with_the_models_hub_id_for_a_name_is_judged_by_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = BENCHMARKS["llama3.1-8b"]
+    model = workload_of(row).model
+    monkeypatch.chdir(tmp_path)
+    official = inputs(profile="official", model=model)
+    official._check_model(row)
+    model_folder(tmp_path / model, row, {"rope_scaling": None})
+    with pytest.raises(UsageError, match=r"not llama3\.1-8b's model .*rope_scaling\.factor None"):
+        inputs(profile="official", model=model)._check_model(row)
+    model_folder(tmp_path / model, row)
+    inputs(profile="official", model=model)._check_model(row)
+
+
+def test_what_the_files_do_not_show_is_said(tmp_path: Path) -> None:
+    row, oss = BENCHMARKS["llama3.1-8b"], BENCHMARKS["gpt-oss-120b"]
+
+    def words(row: Benchmark, model: str, **options: Any) -> str:
+        run_inputs = inputs(profile="official", benchmark=[row.id], model=model, **options)
+        return run_inputs.lookalikes(row)
+
+    folder = str(model_folder(tmp_path / "copy", row))
+    tail = "a model trained further from it"
+    assert words(row, folder) == f"its files do not tell {workload_of(row).model} from {tail}"
+    assert words(oss, str(model_folder(tmp_path / "oss", oss))) == (
+        f"its files do not tell openai/gpt-oss-120b from openai/gpt-oss-safeguard-120b or {tail}"
+    )
+    # A hub id names one model, and another model has no reference.
+    assert words(row, workload_of(row).model) == ""
+    assert words(row, str(model_folder(tmp_path / "other", row, {EOS: 128001}))) == ""
+    at_a_server = words(row, folder, endpoint=["http://localhost:8000"])
+    assert at_a_server.endswith("is the server's word: its files are not seen here")
+    assert inputs(profile="smoke").lookalikes(row) == ""
