@@ -52,12 +52,14 @@ def remote_run(
     back_ms: float | None = 0.3,
     departures: tuple[str, ...] = (),
     cached: int | None = 0,
+    waited: int = 0,
+    full: bool | None = None,
 ) -> RemoteRun:
     """What an engine behind a network tells of a run on two servers, the second of which says that
-    so many tokens came from a cache."""
+    so many tokens came from a cache. `waited`: requests that waited in the client."""
     times = {"p50": 40.0, "p90": 80.5, "p99": 120.25}
     return RemoteRun(
-        ClientFigures(2, busy_share, out_ms, back_ms, connections=64, resent=3),
+        ClientFigures(2, busy_share, out_ms, back_ms, 64, 3, waited, full),
         (
             EndpointFigures("http://one:8000", 60, 6000, times, {"p50": 900.0, "p99": 1800.0}, 0),
             EndpointFigures(

@@ -88,6 +88,7 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     ),
     "endpoint-routing": ("round-robin", "round-robin", ["auto"], ["fewest-tokens", "round-robin"]),
     "endpoint-ca": (__file__, Path(__file__), ["/nowhere/ca.pem", "/", " "], ["file that exists"]),
+    "endpoint-requests": ("30", 30, ["0", "-1", "many"], ["whole number from 1", "auto"]),
     "endpoint-clients": ("3", 3, ["0", "-1", "many"], ["whole number from 1", "auto"]),
     "served-model-name": ("owner/name", "owner/name", [" "], ["a name"]),
     "endpoint-header": ("X-Team=blue", {"X-Team": "blue"}, [], []),
@@ -596,7 +597,7 @@ def test_the_options_of_each_kind_of_engine_are_those_that_are_documented() -> N
     } == OF_VLLM
     assert {
         *("endpoint-server", "endpoint-routing", "endpoint-ca", "endpoint-clients"),
-        *("served-model-name", "endpoint-header"),
+        *("endpoint-requests", "served-model-name", "endpoint-header"),
     } == OF_ENDPOINT
 
 

@@ -567,6 +567,15 @@ class Settings:
         "auto",
         identifies=None,
     )
+    endpoint_requests: int | None = _of_endpoint(
+        "most requests that a server gets at once; the rest wait in the client, which "
+        "client_bound judges; auto is 2,048 (256 for text), or twice what the server says it "
+        "works on at once if that is more",
+        _COUNT_OR_AUTO,
+        "auto",
+        identifies="system",
+        reported_as="requests_at_once",
+    )
     served_model_name: str | None = _of_endpoint(
         "the model's name on the servers; by default the servers are asked",
         _checked(str, str.strip, "allowed is a name"),

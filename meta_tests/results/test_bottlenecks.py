@@ -175,3 +175,9 @@ def test_a_client_limits_by_its_processor_or_its_delay() -> None:
         finding = of("client-bound", run, dataclasses.replace(remote, client=client))
         assert finding is not None
         assert finding.limits is limits
+    for scenario, full, limits in (("Server", True, True), ("Offline", None, False)):
+        run = PerformanceFigures(scenario=scenario)
+        finding = of("client-bound", run, remote_run(waited=3, full=full))
+        assert finding is not None
+        assert finding.limits is limits
+        assert "3 requests waited in the client" in finding.sentence

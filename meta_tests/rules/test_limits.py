@@ -113,6 +113,22 @@ def test_where_queries_come_one_by_one_a_delay_fails_and_in_offline_none_does() 
     assert verdict.status == "shortened"
 
 
+def test_a_request_that_waited_in_the_client_makes_a_run_client_bound() -> None:
+    why = "2 requests waited in the client"
+    for full in (None, True, False):
+        verdict = client_bound("Server", remote_run(waited=2, full=full))
+        assert (verdict.status, verdict.why) == ("failed", why)
+    verdict = client_bound("Offline", remote_run(waited=2, full=False))
+    assert (verdict.status, verdict.why) == ("failed", why)
+    assert client_bound("Offline", remote_run(waited=2, full=True)).passed
+    verdict = client_bound("Offline", remote_run(waited=2))
+    assert (verdict.status, verdict.why) == (
+        "not judged",
+        f"{why}, and the servers do not tell whether they had room: --endpoint-requests",
+    )
+    assert client_bound("Offline", remote_run(1.0, waited=2)).status == "failed"
+
+
 # What a server did otherwise than asked
 
 

@@ -89,6 +89,9 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     `key`: requests under /v1, /inference and /generate without it are refused with status 401.
     `redirect_to`: the target of redirects. `certificate` and `certificate_key`: PEM files for TLS.
 
+    `batch`: the most requests it says it works on at once, as vLLM in its development mode and
+    SGLang do. `queue_s`: the time that /metrics says each completion request spent in vLLM's queue.
+
     `tells_times`: `usage` has what vLLM adds with --enable-per-request-metrics: a quarter of the
     time until the first token was queue, half was prefill.
 
@@ -124,6 +127,8 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     tells_times: bool = False
     speculates: int | None = 0
     root: str | None = None
+    batch: int | None = None
+    queue_s: float | None = None
 
     def faulty(self, number: int) -> bool:
         """Whether the completion request with this number, counted from 0, gets the fault."""

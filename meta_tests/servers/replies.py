@@ -241,13 +241,22 @@ def page_reply(options: StandIn, path: str) -> Reply | None:
         return plain(200, _json({"object": "list", "data": [_card(options)]}))
     if path == "/health" and dialect != "text":
         return plain(200)
-    if dialect == "vllm" and path == SCALE_OUT:
-        return refusal_reply(Refusal(403, "Scale-out endpoints are disabled."))
-    if path == "/metrics" and dialect == "vllm" and options.speculates is not None:
-        return plain(200, _metrics(options.speculates))
     if path == "/version" and dialect in ("vllm", "tensorrt-llm"):
         return plain(200, _json({"version": "0+stand.in"}))
+    if dialect == "vllm":
+        return _told_by_vllm(options, path)
     return _told_by_sglang(options, path) if dialect == "sglang" else None
+
+
+def _told_by_vllm(options: StandIn, path: str) -> Reply | None:
+    if path == SCALE_OUT:
+        return refusal_reply(Refusal(403, "Scale-out endpoints are disabled."))
+    if path == "/metrics" and options.speculates is not None:
+        return plain(200, _metrics(options.speculates))
+    if path == "/server_info" and options.batch:
+        limits = {"parallel_config": {}, "scheduler_config": {"max_num_seqs": options.batch}}
+        return plain(200, _json({"vllm_config": limits}))
+    return None
 
 
 def _told_by_sglang(options: StandIn, path: str) -> Reply | None:
@@ -257,8 +266,9 @@ def _told_by_sglang(options: StandIn, path: str) -> Reply | None:
     if path in ("/get_server_info", "/server_info"):
         limits = {"context_length": options.max_model_len, "max_total_num_tokens": 10**6}
         names = {"model_path": options.root or options.model, "served_model_name": options.model}
+        states = [{"effective_max_running_requests_per_dp": options.batch}] if options.batch else []
         told = {**names, **limits, **_speculative_arguments(options.speculates)}
-        return plain(200, _json({**told, "version": "0+stand.in"}))
+        return plain(200, _json({**told, "version": "0+stand.in", "internal_states": states}))
     return None
 
 

@@ -58,6 +58,7 @@ def test_an_endpoint_is_reached_as_the_settings_say() -> None:
         endpoint_routing="round-robin",
         endpoint_ca=__file__,
         endpoint_clients="3",
+        endpoint_requests="30",
         served_model_name="small",
         endpoint_header=["X-Team=blue"],
         engine_silence="7",
@@ -74,6 +75,7 @@ def test_an_endpoint_is_reached_as_the_settings_say() -> None:
         headers={"X-Team": "blue"},
         ca_file=Path(__file__),
         clients=3,
+        requests=30,
         context_needed=8192,
         silence_s=7.0,
     )
@@ -82,7 +84,7 @@ def test_an_endpoint_is_reached_as_the_settings_say() -> None:
 def test_what_was_not_said_is_left_to_the_engine() -> None:
     config = endpoint_config(inputs_of(settings_of(endpoint=[URL])))
     defaults = (config.served_model, config.kind, config.key, config.ca_file, config.clients)
-    assert defaults == (None,) * 5
+    assert (*defaults, config.requests) == (None,) * 6
     assert (config.routing, config.headers, config.silence_s) == ("fewest-tokens", {}, 22.0)
 
 

@@ -326,7 +326,9 @@ TOO_LATE = st.floats(MOST_DELAY_MS, exclude_min=True) | st.sampled_from([None, f
 def busy_client(run: MadeRun, data: st.DataObject) -> None:
     full = st.floats(FULL_SHARE) | st.just(float("nan"))
     late = st.sampled_from(["out_ms", "back_ms"])
-    if run.scenario.name == "Offline" or data.draw(st.booleans()):
+    if data.draw(st.booleans()):
+        run.remote = remote_run(waited=data.draw(st.integers(1)), full=False)
+    elif run.scenario.name == "Offline" or data.draw(st.booleans()):
         run.remote = remote_run(busy_share=data.draw(full))
     else:
         delays: dict[str, Any] = {data.draw(late): data.draw(TOO_LATE)}

@@ -311,6 +311,9 @@ class ClientFigures:
     same for the time from the arrival of an answer's bytes until LoadGen was told; both None if
     nothing was answered. `connections`: the most that were open at once. `resent`: requests that
     were sent again because the server closed an idle connection or, in accuracy runs, refused them.
+    `waited_for_room`: requests kept back while every server had as many as --endpoint-requests
+    allows. `servers_full`: whether these were more than the servers work on at once, so that none
+    of them ran short of requests; None if a server does not tell.
     """
 
     processes: int
@@ -319,6 +322,8 @@ class ClientFigures:
     back_ms: float | None = None
     connections: int = 0
     resent: int = 0
+    waited_for_room: int = 0
+    servers_full: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

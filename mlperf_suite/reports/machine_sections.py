@@ -230,6 +230,7 @@ def _client(remote: RemoteRun) -> dict[str, Cell]:
         "delay out p99, ms": decimal(client.out_ms),
         "delay back p99, ms": decimal(client.back_ms),
         "connections": decimal(client.connections, 0),
+        "waited for room": decimal(client.waited_for_room, 0),
         "resent": decimal(client.resent, 0),
     }
 

@@ -219,16 +219,20 @@ def _of_remote(remote: RemoteRun, scenario: str, duration_s: float | None) -> It
     client = remote.client
     late = "" if client.out_ms is None else f", with {client.out_ms:,.2f} ms of delay out"
     late += "" if client.back_ms is None else f" and {client.back_ms:,.2f} back at p99"
+    if client.waited_for_room:
+        late += f"; {client.waited_for_room:,} requests waited in the client for room at a server"
     delays = [ms for ms in (client.out_ms, client.back_ms) if ms is not None]
     slow = scenario != _OFFLINE and any(ms > MOST_DELAY_MS for ms in delays)
+    had_room = scenario != _OFFLINE or client.servers_full is False
+    kept_back = client.waited_for_room > 0 and had_room
     yield Bottleneck(
         "client-bound",
         client.busy_share,
         "of a core",
-        client.busy_share >= FULL_SHARE or slow,
+        client.busy_share >= FULL_SHARE or slow or kept_back,
         f"The busiest of {client.processes} client processes used {percent(client.busy_share)} of "
         f"a core{late}.",
-        "--endpoint-clients, or a separate machine for the client",
+        "--endpoint-clients, --endpoint-requests, or a separate machine for the client",
     )
     yield from _of_endpoints(remote.endpoints, duration_s)
 

@@ -8,7 +8,7 @@ from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Scenario
 from mlperf_suite.engines.protocol import ClientFigures
 from mlperf_suite.rules.facts import RunFacts
 from mlperf_suite.rules.registry import CLOSED, ONE_BY_ONE, SERVER, rule
-from mlperf_suite.rules.verdict import Verdict, verdict
+from mlperf_suite.rules.verdict import Verdict, not_judged, verdict
 
 _performance_rule = partial(rule, "performance")
 
@@ -186,13 +186,16 @@ def client_limits(client: ClientFigures, scenario: Scenario) -> list[str]:
     """How the client limited a run in this scenario, a few words each; empty if it did not.
 
     Offline's single query hands over every sample at once: samples that wait to be sent are not the
-    client's delay there, and only its CPU counts. A missing or non-numeric figure proves nothing,
-    so it counts as a limit.
+    client's delay there, unless a server had room for them. A missing or non-numeric figure proves
+    nothing, so it counts as a limit.
     """
     limits = []
+    is_offline = scenario.loadgen_scenario == "Offline"
+    if client.waited_for_room and not (is_offline and client.servers_full is not False):
+        limits.append(f"{client.waited_for_room:,} requests waited in the client")
     if not client.busy_share < FULL_SHARE:
         limits.append(f"a client process used {_percent(client.busy_share)} of a core")
-    if scenario.loadgen_scenario != "Offline":
+    if not is_offline:
         for way, delay_ms in (("out", client.out_ms), ("back", client.back_ms)):
             if delay_ms is None or not delay_ms <= MOST_DELAY_MS:
                 limits.append(f"{way} {_ms(delay_ms)} at p99")
@@ -208,15 +211,17 @@ def _only_delayed(run: RunFacts) -> bool:
 @_performance_rule(
     official=False,
     source="docs/endpoints.md: limits on the client's CPU and delay",
-    fix="Raise --endpoint-clients, or give the client more or idle cores.",
+    fix="Raise --endpoint-clients or --endpoint-requests, or give the client more or idle cores.",
     session_only=True,
     shortens=_only_delayed,
 )
 def client_bound(run: RunFacts) -> Verdict:
-    """The client did not limit the run: its processor had room, and its own delay was short.
+    """The client did not limit the run: its processor had room, its own delay was short, and no
+    request waited in it.
 
     The delay is that from LoadGen's issue until the request's bytes leave, and from the arrival of
-    the answer's until LoadGen is told; Offline has no limit on it.
+    the answer's until LoadGen is told; Offline has no limit on it. There, requests may wait while
+    the servers have more than they work on at once; not judged if that is not known.
     """
     demand = f"below {_percent(FULL_SHARE)} of a core"
     if run.scenario.loadgen_scenario != "Offline":
@@ -227,6 +232,10 @@ def client_bound(run: RunFacts) -> Verdict:
     limits = client_limits(client, run.scenario)
     figures = f"{_percent(client.busy_share)} of a core, out {_ms(client.out_ms)}, back "
     figures += f"{_ms(client.back_ms)} at p99"
+    if client.waited_for_room and client.servers_full is None and not limits:
+        waited = f"{client.waited_for_room:,} requests waited in the client"
+        why = f"{waited}, and the servers do not tell whether they had room: --endpoint-requests"
+        return not_judged(figures, demand, why)
     return verdict(not limits, figures, demand, "; ".join(limits))
 
 

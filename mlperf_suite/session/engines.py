@@ -163,6 +163,7 @@ def endpoint_config(inputs: Inputs, log_file: Path | None = None) -> EndpointCon
         headers=dict(settings.endpoint_headers),
         ca_file=settings.endpoint_ca,
         clients=settings.endpoint_clients,
+        requests=settings.endpoint_requests,
         context_needed=inputs.context_needed,
         silence_s=settings.engine_silence,
         log_file=log_file,

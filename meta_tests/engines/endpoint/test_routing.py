@@ -6,15 +6,17 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from meta_tests.servers.options import StandIn
 from meta_tests.servers.stand_in_server import engine_on, stand_in_server
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import Answers, generate_all, requests_of
 from mlperf_suite.engines.endpoint.engine import EndpointEngine
-from mlperf_suite.engines.protocol import EndpointFigures, Tokens
+from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, Tokens
 from mlperf_suite.engines.routing import EndpointRouting
 
 GENERATION = Generation(max_new_tokens=8)
@@ -24,11 +26,13 @@ what it sent, or of the first piece, comes late."""
 
 
 @contextmanager
-def engine_of(*servers: StandIn, routing: EndpointRouting) -> Iterator[EndpointEngine]:
-    """An engine of as many servers."""
+def engine_of(
+    *servers: StandIn, routing: EndpointRouting = "fewest-tokens", **config: Any
+) -> Iterator[EndpointEngine]:
+    """An engine of as many servers. `config`: as of `engine_on`."""
     with ExitStack() as stack:
         running = [stack.enter_context(stand_in_server(server)) for server in servers]
-        engine = stack.enter_context(engine_on(*running, routing=routing, clients=2))
+        engine = stack.enter_context(engine_on(*running, routing=routing, clients=2, **config))
         engine.take_remote_run()
         yield engine
 
@@ -71,26 +75,76 @@ def test_tokens_are_what_is_shared_and_not_requests() -> None:
 
 @pytest.mark.parametrize("routing", ["round-robin", "fewest-tokens"])
 def test_more_than_the_servers_may_have_at_once_is_held_and_answered(
-    routing: EndpointRouting, monkeypatch: pytest.MonkeyPatch
+    routing: EndpointRouting,
 ) -> None:
-    monkeypatch.setattr("mlperf_suite.engines.endpoint.engine.AT_ONCE", 4)
     server = StandIn(first_token_s=0.02)
-    with engine_of(server, server, routing=routing) as engine:
+    with engine_of(server, server, routing=routing, requests=4) as engine:
         result = generate_all(engine, [[n] for n in range(50)], GENERATION)
         assert [len(ids) for ids in result.token_ids] == [8] * 50
         assert sum(endpoint.requests for endpoint in figures_of(engine)) == 50
 
 
-def test_waiting_for_a_server_that_is_full_is_no_delay_of_the_client(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("mlperf_suite.engines.endpoint.engine.AT_ONCE", 2)
-    with engine_of(StandIn(first_token_s=1.0), routing="fewest-tokens") as engine:
-        generate_all(engine, [[1, 2, 3]] * 6, GENERATION)
+def client_of(*servers: StandIn, requests: int = 2) -> ClientFigures:
+    """The client's figures of twice as many requests as all servers get at once, and two."""
+    with engine_of(*servers, requests=requests) as engine:
+        assert engine.description.settings["requests_at_once"] == requests
+        prompts = [[1, 2, 3]] * (2 * requests * len(servers) + 2)
+        generate_all(engine, prompts, GENERATION)
         run = engine.take_remote_run()
-        # The last two waited two seconds for room.
-        assert run.endpoints[0].latency_ms["p99"] >= 3000
-        assert run.client.out_ms is not None and run.client.out_ms < 1000
+        # The last two waited two turns for room, from LoadGen's issue on.
+        assert max(e.latency_ms["p99"] for e in run.endpoints) >= 3000 * servers[0].first_token_s
+        assert run.client.out_ms is not None
+        assert run.client.out_ms >= 2000 * servers[0].first_token_s
+        return run.client
+
+
+SLOW = StandIn(first_token_s=0.4)
+
+
+def test_waiting_in_the_client_counts_from_loadgens_issue() -> None:
+    client = client_of(SLOW)
+    assert (client.waited_for_room, client.servers_full) == (4, None)
+
+
+@pytest.mark.parametrize(
+    ("servers", "full"),
+    [
+        ((replace(SLOW, batch=2),), True),
+        ((replace(SLOW, batch=3),), False),
+        ((replace(SLOW, batch=1, dialect="sglang"),), True),
+        ((replace(SLOW, batch=9, dialect="sglang"),), False),
+        ((replace(SLOW, queue_s=0.2),), True),
+        ((replace(SLOW, queue_s=0.001),), False),
+        ((replace(SLOW, batch=2), SLOW), None),
+        ((replace(SLOW, batch=3), SLOW), False),
+    ],
+)
+def test_a_servers_batch_or_queue_shows_whether_it_had_room(
+    servers: tuple[StandIn, ...], full: bool | None
+) -> None:
+    assert client_of(*servers).servers_full is full
+
+
+def test_without_waiting_nobody_asks_whether_a_server_had_room() -> None:
+    with engine_of(replace(SLOW, batch=9)) as engine:
+        generate_all(engine, [[1, 2, 3]] * 6, GENERATION)
+        client = engine.take_remote_run().client
+    assert (client.waited_for_room, client.servers_full) == (0, None)
+
+
+@pytest.mark.parametrize(("batch", "most"), [(None, 2048), (1000, 2048), (5000, 10_000)])
+@pytest.mark.parametrize("dialect", ["vllm", "sglang"])
+def test_a_server_gets_twice_what_it_says_it_works_on(
+    batch: int | None, most: int, dialect: Any
+) -> None:
+    with engine_of(StandIn(dialect=dialect, batch=batch)) as engine:
+        assert engine.description.settings["requests_at_once"] == most
+
+
+def test_no_more_requests_than_files_may_be_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mlperf_suite.engines.endpoint.connection._MOST_FILES", 64 + 25)
+    with engine_of(StandIn(), StandIn()) as engine:
+        assert engine.description.settings["requests_at_once"] == 12
 
 
 # The parts of a request's time

@@ -7,10 +7,8 @@ process ends when the other end of the socket closes, for whatever reason.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import os
-import resource
 import signal
 import socket
 import ssl
@@ -22,7 +20,7 @@ import msgspec
 import uvloop
 
 from mlperf_suite.engines.endpoint.adapters import ADAPTERS
-from mlperf_suite.engines.endpoint.connection import Pool
+from mlperf_suite.engines.endpoint.connection import Pool, raise_file_limit
 from mlperf_suite.engines.endpoint.exchanges import Generating, Posting, Shared, TextCodec
 from mlperf_suite.engines.link import Frames, frame
 from mlperf_suite.engines.messages import (
@@ -39,8 +37,6 @@ from mlperf_suite.secrets import remember
 _BEAT_S = 0.25
 _ASLEEP_S = 4.0
 """Beats further apart mean that this process was stopped: Ctrl-Z, or the machine slept."""
-_FILES_LEFT = 64
-"""Open files that the process needs in addition to its connections."""
 
 
 class Client(asyncio.Protocol):
@@ -85,8 +81,7 @@ class Client(asyncio.Protocol):
         context = None
         if any(place.tls for place in hello.places):
             context = ssl.create_default_context(cafile=hello.ca_file)
-        limit = min(hello.connections, _file_limit() // len(hello.places))
-        pools = [Pool(place, hello, context, limit) for place in hello.places]
+        pools = [Pool(place, hello, context) for place in hello.places]
         self._shared = Shared(hello, adapter, text, pools, self.tell)
         self._last_pieces: list[int] = list(self._shared.pieces)
         self._looked = time.monotonic()
@@ -141,16 +136,6 @@ class Client(asyncio.Protocol):
             pool.waiting.clear()
 
 
-def _file_limit() -> int:
-    """How many connections the process may have open, after raising its limit as far as allowed."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = min(hard, 65_536) if hard != resource.RLIM_INFINITY else 65_536
-    with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return max(1, soft - _FILES_LEFT)
-
-
 async def _serve(descriptor: int) -> None:
     closed = asyncio.Event()
     link = socket.socket(fileno=descriptor)
@@ -172,6 +157,7 @@ def main() -> None:
     """Serve the engine at the other end until it closes the socket."""
     # The engine handles Ctrl-C; this process ends when the socket closes.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise_file_limit()
     uvloop.run(_serve(int(sys.argv[1])))
 
 

@@ -85,7 +85,8 @@ class EndpointConfig:
     `served_model`: its name on the servers; None asks the server, as does `kind` None. `key` is
     sent as a bearer token and never written anywhere, nor are the values of `headers`. `ca_file`:
     certificates used in place of the system's. `clients`: the number of processes; None chooses by
-    the machine's cores. `context_needed`: the longest sequence needed, in tokens. `vocabulary`: all
+    the machine's cores. `requests`: the most that a server gets at once; None chooses by what it
+    works on at once. `context_needed`: the longest sequence needed, in tokens. `vocabulary`: all
     token ids are below it. `end_ids`: the ids that end the model's answers, for servers that must
     be told.
     """
@@ -102,6 +103,7 @@ class EndpointConfig:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     ca_file: Path | None = None
     clients: int | None = None
+    requests: int | None = None
     context_needed: int | None = None
     silence_s: float = SILENCE_S
     log_file: Path | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import resource
 import socket
 import ssl
 import time
@@ -48,6 +49,10 @@ _OPENING = 64
 """Connections to a place that may be opening at once: a server's listen queue is finite."""
 
 _json = msgspec.json.Decoder(msgspec.Raw)
+
+
+_MOST_FILES, _FILES_LEFT = 65_536, 64
+"""The most open files of a process, and how many of them it needs for something else."""
 
 
 class Exchange(Protocol):
@@ -342,12 +347,10 @@ class Seeker(Protocol):
 class Pool:
     """The connections to one place."""
 
-    def __init__(
-        self, place: Place, hello: Hello, context: ssl.SSLContext | None, limit: int
-    ) -> None:
+    def __init__(self, place: Place, hello: Hello, context: ssl.SSLContext | None) -> None:
         self._place = place
         self._context = context if place.tls else None
-        self._limit = limit
+        self._limit = hello.connections
         self._idle: list[Connection] = []
         self._open: set[Connection] = set()
         self._opening = 0
@@ -453,6 +456,23 @@ class Pool:
             self._idle.remove(connection)
         if self.waiting:
             self._open_more()
+
+
+def most_connections(places: int) -> int:
+    """How many connections to each of so many places a client process can open at once, by the
+    system's limit on open files."""
+    return max(1, (_file_limits()[0] - _FILES_LEFT) // places)
+
+
+def raise_file_limit() -> None:
+    """Let this process open as many files as `most_connections` counts on."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, _file_limits())
+
+
+def _file_limits() -> tuple[int, int]:
+    """The soft limit that a client process sets itself, and the hard one."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return (_MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)), hard
 
 
 def why_unreachable(error: BaseException, patience_s: float) -> str:

@@ -30,13 +30,20 @@ from mlperf_suite.engines.endpoint.adapters import (
 )
 from mlperf_suite.engines.endpoint.completion_scores import OnBody, score_all
 from mlperf_suite.engines.endpoint.config import EndpointConfig
+from mlperf_suite.engines.endpoint.connection import most_connections
 from mlperf_suite.engines.endpoint.figures import (
     AnswerMarks,
     ClientAccount,
     DepartureAccount,
     EndpointAccount,
 )
-from mlperf_suite.engines.endpoint.server_facts import ServerFacts, cache_hits, find_out
+from mlperf_suite.engines.endpoint.server_facts import (
+    CACHE_HITS,
+    QUEUE_S,
+    ServerFacts,
+    counters,
+    find_out,
+)
 from mlperf_suite.engines.link import Link
 from mlperf_suite.engines.messages import (
     Answer,
@@ -67,9 +74,12 @@ from mlperf_suite.engines.routing import Router
 from mlperf_suite.errors import EngineDiedError, EngineError, UsageError
 
 AT_ONCE, TEXT_AT_ONCE = 2048, 256
-"""The most requests one endpoint holds at once: more than a server batches, so that it never waits
-for the client, but limited, as its connections are. Servers without token ids expect fewer: most
-run under the usual limit of 1,024 open files."""
+"""The most requests one endpoint holds at once, unless the user or the server's own limit says
+otherwise: more than most servers batch, but limited, as connections are. Servers without token ids
+expect fewer: most run under the usual limit of 1,024 open files."""
+_QUEUED_SHARE = 0.05
+"""A server whose requests spent this share of their time in its queue had more than it works on at
+once; without a queue it is the wait for the next step, about a thousandth."""
 RETRIES = 3
 """For accuracy runs, whose score does not depend on when an answer comes."""
 _UNKNOWN_CONTEXT = 131_072
@@ -95,14 +105,15 @@ class EndpointEngine(Driver):
         self._form = form
         self._why = why
         self._adapter = ADAPTERS[form]
-        self._at_once = AT_ONCE if self._adapter.token_ids else TEXT_AT_ONCE
+        usual = AT_ONCE if self._adapter.token_ids else TEXT_AT_ONCE
+        most = config.requests or max(usual, *[2 * (server.batch or 0) for server in servers])
+        self._at_once = min(most, most_connections(len(servers)))
         lengths = [s.max_model_len for s in servers if s.max_model_len is not None]
         self._context = min(lengths, default=None)
         self._clients: list[subprocess.Popen[bytes]] = []
         links = self._start_clients()
-        batches = [self._at_once] * len(servers)
         # What a server has no room for is held here: its connections are limited.
-        router = Router(batches, config.routing, spare=False)
+        router = Router([self._at_once] * len(servers), config.routing, spare=False)
         super().__init__(links, router, config.silence_s, any_worker=True)
         self._retries = RETRIES
         self._end_ids = config.end_ids
@@ -178,7 +189,7 @@ class EndpointEngine(Driver):
             str(config.tokenizer) if config.tokenizer else None,
             config.vocabulary,
             self._context,
-            -(-self._at_once // count),
+            self._at_once,
             config.silence_s,
         )
         links: list[Link] = []
@@ -342,7 +353,7 @@ class EndpointEngine(Driver):
         assert isinstance(answer, ServerAnswer)
         sampling = pending.job.sampling
         self._marks.add(pending.request.tag, answer)
-        self._client_account.add(answer, pending.handed)
+        self._client_account.add(answer, pending.job.submitted, pending.handed)
         self._endpoint_accounts[pending.place].add(
             answer, pending.job.submitted, tokens, streamed=sampling.wants_first
         )
@@ -378,38 +389,50 @@ class EndpointEngine(Driver):
         self._endpoint_accounts = [EndpointAccount(t.url) for t in self._config.targets]
         self._departures = DepartureAccount()
         self._client_account = ClientAccount()
-        self._hits = [self._cache_hits(place) for place in range(len(self._servers))]
+        self._counters = [self._counters_of(place) for place in range(len(self._servers))]
         self._disturbed = False
         # Last: the requests to the servers above do not belong to the next run.
         self._began = self._ended = time.monotonic()
 
-    def _cache_hits(self, place: int) -> int | None:
-        """The server's own counter of cache hits, for servers whose answers do not report them."""
+    def _counters_of(self, place: int) -> dict[str, float]:
         # A failed server may not answer this either, and reporting the failure would wait for it.
         if self._servers[place].kind != "vllm" or self._disturbed or not self.alive:
-            return None
-        return cache_hits(self._config, self._config.targets[place])
+            return {}
+        return counters(self._config, self._config.targets[place])
 
     def take_remote_run(self) -> RemoteRun:
         """What happened since the last call."""
         run_began = self._began
         with self._telling:
             accounts, client = self._endpoint_accounts, self._client_account
-            departures, hits = self._departures, self._hits
+            departures, counters_before = self._departures, self._counters
             elapsed_s, cpu_s = max(self._ended, run_began) - run_began, self._cpu_s()
         began = self._began_cpu
         used_s = {n: max(0.0, cpu - began[n]) for n, cpu in cpu_s.items() if n in began}
         self._begin_accounts()
         self._began_cpu = self._cpu_s()
-        for account, before, now in zip(accounts, hits, self._hits, strict=True):
-            if account.cached_tokens is None and before is not None and now is not None:
-                account.cached_tokens = max(0, now - before)
+        full: list[bool | None] = []
+        for server, account, before, after in zip(
+            self._servers, accounts, counters_before, self._counters, strict=True
+        ):
+            growth = {n: max(0.0, after[n] - before[n]) for n in after.keys() & before.keys()}
+            if account.cached_tokens is None and CACHE_HITS in growth:
+                account.cached_tokens = round(growth[CACHE_HITS])
                 self.cached_prompt_tokens += account.cached_tokens
+            full.append(self._was_full(server, account.served_s, growth.get(QUEUE_S)))
+        # A server with room outweighs one that does not tell.
+        servers_full = None if None in full and False not in full else all(full)
         return RemoteRun(
-            client.figures(used_s, elapsed_s),
+            client.figures(used_s, elapsed_s, servers_full),
             tuple(account.figures(run_began) for account in accounts),
             departures.words(),
         )
+
+    def _was_full(self, server: ServerFacts, served_s: float, queue_s: float | None) -> bool | None:
+        """Whether the most requests that it gets here are more than it works on at once."""
+        if server.batch is not None:
+            return self._at_once >= server.batch
+        return None if queue_s is None else queue_s >= _QUEUED_SHARE * served_s
 
     def _post(self, body: bytes, on_body: OnBody) -> None:
         turn = next(self._turns)

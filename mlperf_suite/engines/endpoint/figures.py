@@ -38,10 +38,13 @@ class EndpointAccount(AnswerAccount):
         super().__init__()
         self._url = url
         self.cached_tokens: int | None = None
+        self.served_s = 0.0
+        """The sum of the times from sending a request until its answer's end."""
 
     def add(self, answer: ServerAnswer, submitted: float, tokens: int, *, streamed: bool) -> None:
         """Count an answer of so many tokens."""
         self._add(submitted, answer.first if streamed else None, answer.arrived, tokens)
+        self.served_s += answer.arrived - answer.sent
         if answer.cached_tokens is not None:
             self.cached_tokens = (self.cached_tokens or 0) + answer.cached_tokens
 
@@ -121,28 +124,33 @@ class ClientAccount:
     def __init__(self) -> None:
         self._out = array("d")
         self._back = array("d")
-        self._resent = 0
+        self._resent = self._waited = 0
         self._connections: dict[int, int] = {}
 
     def add_connections(self, client: int, connections: int) -> None:
         """Note how many connections a client process had open at once."""
         self._connections[client] = max(connections, self._connections.get(client, 0))
 
-    def add(self, answer: ServerAnswer, handed: float) -> None:
-        """Count a request. `handed`: when the client process got it, in s of time.monotonic.
+    def add(self, answer: ServerAnswer, submitted: float, handed: float) -> None:
+        """Count a request. `submitted`: when LoadGen issued it; `handed`: when it was given to the
+        client process, later if no server had room; in s of time.monotonic.
 
         The time to open a connection belongs to the network, not to the client.
         """
-        self._out.append(max(0.0, answer.sent - handed - answer.connecting))
+        self._out.append(max(0.0, answer.sent - submitted - answer.connecting))
+        self._waited += handed > submitted
         self._resent += answer.resent
 
     def add_told(self, now: float, arrivals: Iterable[float]) -> None:
         """Count the time from these arrivals until LoadGen was told of them, in one call."""
         self._back.extend([now - at for at in arrivals])
 
-    def figures(self, cpu_s: Mapping[int, float], elapsed_s: float) -> ClientFigures:
+    def figures(
+        self, cpu_s: Mapping[int, float], elapsed_s: float, servers_full: bool | None = None
+    ) -> ClientFigures:
         """`cpu_s`: the CPU time each process used in these `elapsed_s`; a negative key stands for
-        the thread of the suite's own process that receives answers."""
+        the thread of the suite's own process that receives answers. `servers_full`: as in
+        `ClientFigures`."""
         return ClientFigures(
             sum(number >= 0 for number in cpu_s),
             round(max(cpu_s.values(), default=0.0) / elapsed_s, 4) if elapsed_s > 0 else 0.0,
@@ -150,6 +158,8 @@ class ClientAccount:
             _p99_ms(self._back),
             sum(self._connections.values()),
             self._resent,
+            self._waited,
+            servers_full if self._waited else None,
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import math
 import re
 import ssl
 from collections.abc import Mapping, Sequence
@@ -42,11 +43,13 @@ _SECOND_ROUTES: dict[ServerKind, ServerKind] = {
 _NOT_A_REQUEST = (400, 422)
 """The statuses with which a route answers an empty request; a missing or disabled route answers
 with another status."""
-_CACHE_HITS = "vllm:prefix_cache_hits_total"
 _SPECULATIVE_COUNTERS = "vllm:spec_decode_"
 _PLACE_COUNTER = re.compile(
     r'vllm:spec_decode_num_accepted_tokens_per_pos_total\{.*\bposition="(\d+)"'
 )
+CACHE_HITS, QUEUE_S = "vllm:prefix_cache_hits_total", "vllm:request_queue_time_seconds_sum"
+"""vLLM's counters of the prompt tokens that its prefix cache answered, and of the time that
+requests waited in its queue, in s, each since the server started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,8 @@ class ServerFacts:
     the address of its host that answered. `max_model_len` is None and `version` empty if it does
     not report them. `model`: the name it serves the model under. `speculative`: as `SPECULATIVE`,
     empty if it does not say. `root`: what it loaded the model from, if it says. `generates`: it has
-    vLLM's route for token ids only, which is checked only if no kind was given."""
+    vLLM's route for token ids only, which is checked only if no kind was given. `batch`: the most
+    requests it works on at once, None if it does not report them."""
 
     kind: ServerKind
     version: str
@@ -66,6 +70,7 @@ class ServerFacts:
     speculative: Mapping[str, object] | None
     root: str | None
     generates: bool = False
+    batch: int | None = None
 
     @property
     def name(self) -> str:
@@ -95,16 +100,19 @@ def find_out(config: EndpointConfig, target: Target) -> ServerFacts:
     form = config.kind
     kind = _kind(config, target, model) if form is None else _SECOND_ROUTES.get(form, form)
     version, length = "", model.get("max_model_len")
+    batch: int | None = None
     speculative: Mapping[str, object] | None = {}
     root = model.get("root")
     if kind == "sglang":
         info = _info(config, target, "/get_server_info", "/server_info")
         version, length = str(info.get("version") or ""), length or info.get("context_length")
         speculative, root = _of_sglang(info), info.get("model_path") or root
+        batch = _sglang_batch(info)
     elif kind in ("vllm", "tensorrt-llm"):
         version = str(_info(config, target, "/version").get("version") or "")
     if kind == "vllm":
         speculative = _of_vllm(_metrics(config, target))
+        batch = _vllm_batch(_info(config, target, "/server_info?config_format=json"))
     return ServerFacts(
         kind,
         words_of(version),
@@ -115,17 +123,20 @@ def find_out(config: EndpointConfig, target: Target) -> ServerFacts:
         speculative,
         words_of(root) if isinstance(root, str) and root else None,
         kind == "vllm" and form is None and _takes(config, target, ADAPTERS["vllm-generate"].path),
+        batch,
     )
 
 
-def cache_hits(config: EndpointConfig, target: Target) -> int | None:
-    """The prompt tokens that vLLM's prefix cache answered since the server started, as counted in
-    /metrics; None if it does not report them."""
-    lines = _metrics(config, target)
-    with contextlib.suppress(ValueError, OverflowError):
-        counts = [line.rpartition(" ")[2] for line in lines if line.startswith(_CACHE_HITS)]
-        return round(sum(map(float, counts))) if counts else None
-    return None
+def counters(config: EndpointConfig, target: Target) -> dict[str, float]:
+    """`CACHE_HITS` and `QUEUE_S`, as vLLM counts them in /metrics, summed over its engines; without
+    those that it does not report."""
+    sums: dict[str, float] = {}
+    for line in _metrics(config, target):
+        name = next((name for name in (CACHE_HITS, QUEUE_S) if line.startswith(name)), None)
+        with contextlib.suppress(ValueError):
+            if name is not None and math.isfinite(value := float(line.rpartition(" ")[2])):
+                sums[name] = sums.get(name, 0.0) + value
+    return sums
 
 
 def _metrics(config: EndpointConfig, target: Target) -> list[str]:
@@ -170,6 +181,23 @@ def _of_sglang(info: Mapping[str, Any]) -> dict[str, object] | None:
     if any(threshold != 1 for threshold in thresholds):
         facts["acceptance"] = "a lowered acceptance threshold"
     return {name: value for name, value in facts.items() if value is not None}
+
+
+def _sglang_batch(info: dict[str, Any]) -> int | None:
+    """The sum over SGLang's data-parallel engines, each of which has an internal state."""
+    with contextlib.suppress(KeyError, TypeError, ValueError):
+        states = info["internal_states"]
+        return sum(int(state["effective_max_running_requests_per_dp"]) for state in states) or None
+    return None
+
+
+def _vllm_batch(info: dict[str, Any]) -> int | None:
+    """From the configuration that vLLM reports with VLLM_SERVER_DEV_MODE=1."""
+    with contextlib.suppress(KeyError, TypeError, ValueError):
+        vllm = info["vllm_config"]
+        engines = int(vllm["parallel_config"].get("data_parallel_size", 1))
+        return int(vllm["scheduler_config"]["max_num_seqs"]) * engines or None
+    return None
 
 
 def _models(config: EndpointConfig, target: Target) -> tuple[list[dict[str, Any]], _Response]:
