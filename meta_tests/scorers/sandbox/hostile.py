@@ -169,6 +169,11 @@ for _ in range(200):
         " tried(os.sched_setscheduler, 0, os.SCHED_FIFO, os.sched_param(1)))",
         fails_with("EPERM", "EACCES"),
     ),
+    "lets the kernel choose another": Hostile(
+        "tell(tried(open, '/proc/self/oom_score_adj', 'w'),"
+        " tried(open, '/proc/thread-self/oom_adj', 'w'))",
+        meets("EROFS", "EROFS"),
+    ),
     # Memory.
     "all memory": Hostile("x = []\nwhile True: x.append(bytearray(2**20))", out_of_memory),
     "all memory, by many": Hostile(

@@ -12,8 +12,9 @@ within that it isolates. If none does, nothing is run at all.
 
 Limits on all processes of a program together: wall time, their number, output, data written to
 /tmp, and memory, which is checked 50 times a second and so can be exceeded for a moment. Limits on
-each process: CPU time, address space, file size, open files. The kernel itself limits the memory of
-several processes only in a control group, which is rarely available without root.
+each process: CPU time, address space, file size, open files. Where a control group can be made
+(`memory_group.py`), the kernel limits memory too, at once. If the machine itself is short of
+memory, the kernel ends sandboxes first.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from typing import Any
 from mlperf_suite.errors import SuiteError
 from mlperf_suite.scorers.sandbox import inside
 from mlperf_suite.scorers.sandbox.inside import INSIDE_ID, WORK_FOLDER
+from mlperf_suite.scorers.sandbox.memory_group import MemoryGroup
 from mlperf_suite.scorers.sandbox.system_calls import filter_program, known_machine
 
 MEBIBYTE = 2**20
@@ -63,8 +65,8 @@ _ENVIRONMENT = {
 }
 _GRACE_S = 20.0
 """Beyond the program's own time, to set up and tear down the sandbox on a busy machine."""
-_LOOK_S = 0.25
-"""How quickly a run reacts to a stop request."""
+_LOOK_S = 0.05
+"""How quickly a run reacts to a stop request, and to its control group's limit."""
 _CHUNK = 65536
 _SIGNALS = 1024
 """Queued signals and timers of all processes of the user; each takes some hundred bytes."""
@@ -179,14 +181,14 @@ class Sandbox:
         return _Run(self._supervisor(order), order, limits, watch, stop).outcome()
 
     def _supervisor(self, order: Mapping[str, Any]) -> list[str]:
-        """The command that sets up the sandbox, without the status pipe's descriptor at its end."""
+        """The command that sets up the sandbox, without the two descriptors at its end."""
         script = inside.__file__
         python = [self.python, "-I", "-S"]
         if self.kind == "namespaces":
             return [*python, script, "namespaces"]
         within = "/inside.py"
         arguments = _bubblewrap_arguments(self.bubblewrap, order, script, within)
-        return [*arguments, *python, within, "within"]
+        return [*python, script, "bubblewrap", *arguments, *python, within, "within"]
 
 
 class _Run:
@@ -207,24 +209,32 @@ class _Run:
         self._content = {name: bytearray() for name in ("status", "stdout", "stderr")}
         self._truncated = False
         self._stopped = False
-        status, write_status = os.pipe()
-        try:
-            self._process = subprocess.Popen(
-                [*supervisor, str(write_status)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                pass_fds=[write_status],
-                env={},
-                cwd="/",
-                start_new_session=True,
-            )
-        except OSError as error:
-            os.close(status)
-            raise SandboxError(f"no sandbox: {error}") from None
-        finally:
-            os.close(write_status)
+        self._group_exceeded = False
+        self._group = MemoryGroup.make(limits.memory_bytes)
+        with contextlib.ExitStack() as ours:
+            status, write_status = os.pipe()
+            ours.callback(os.close, write_status)
+            descriptors = [write_status, -1]
+            try:
+                if self._group:
+                    descriptors[1] = self._group.door()
+                    ours.callback(os.close, descriptors[1])
+                self._process = subprocess.Popen(
+                    [*supervisor, *map(str, descriptors)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    bufsize=0,
+                    pass_fds=[number for number in descriptors if number >= 0],
+                    env={},
+                    cwd="/",
+                    start_new_session=True,
+                )
+            except OSError as error:
+                os.close(status)
+                if self._group:
+                    self._group.remove()
+                raise SandboxError(f"no sandbox: {error}") from None
         self._status = open(status, "rb", buffering=0)  # noqa: SIM115, PTH123  # closed in outcome
 
     def outcome(self) -> ProgramOutcome:
@@ -244,6 +254,9 @@ class _Run:
             # run it is already gone.
             process.kill()
             process.wait()
+            if self._group:
+                self._group_exceeded = self._group.exceeded()
+                self._group.remove()
             for pipe in (*pipes.values(), process.stdin):
                 with contextlib.suppress(OSError):
                     pipe.close()
@@ -254,7 +267,8 @@ class _Run:
         deadline = time.monotonic() + self._limits.wall_s + _GRACE_S
         while selector.get_map() and not self._stopped:
             remaining_s = deadline - time.monotonic()
-            if remaining_s <= 0 or (self._stop and self._stop.is_set()):
+            self._group_exceeded = bool(self._group and self._group.exceeded())
+            if remaining_s <= 0 or self._group_exceeded or (self._stop and self._stop.is_set()):
                 self._stopped = True
                 return
             for key, _ in selector.select(min(remaining_s, _LOOK_S)):
@@ -296,6 +310,8 @@ class _Run:
         if "error" in status or not (status.get("started") or self._stopped):
             why = status.get("error") or _last_line(self._content["stderr"]) or "it did not start"
             raise SandboxError(f"no sandbox: {why}")
+        if self._group_exceeded:
+            status |= {"exit_code": None, "signal": None, "out_of_memory": True}
         return ProgramOutcome(
             exit_code=status.get("exit_code"),
             signal=status.get("signal"),
@@ -425,7 +441,18 @@ def _bubblewrap_arguments(
         arguments += ["--dev-bind", f"/dev/{name}", f"/dev/{name}"]
     for path, target in order["device_links"].items():
         arguments += ["--symlink", target, path]
-    arguments += ["--ro-bind", script, within, "--remount-ro", "/", "--chdir", "/", "--"]
+    arguments += [
+        "--ro-bind",
+        script,
+        within,
+        "--remount-ro",
+        "/",
+        "--remount-ro",
+        "/proc",
+        "--chdir",
+        "/",
+        "--",
+    ]
     return arguments
 
 
@@ -457,6 +484,7 @@ seen = {
     "visible": [path for path in json.loads(sys.argv[1]) if os.path.exists(path)],
     "written": [path for path in json.loads(sys.argv[2]) if not fails(open, path + "/x", "w")],
     "socket": fails(socket.socket, socket.AF_INET),
+    "first to go": [read(sys.argv[3]), fails(open, sys.argv[3], "w")],
 }
 children = []
 try:
@@ -506,7 +534,7 @@ def fault(sandbox: Sandbox) -> str:
     limits = Limits(wall_s=15, processes=_TRIED_PROCESSES, disk_bytes=MEBIBYTE)
     command = [sandbox.python, "-I", "-S", "-c", _LOOK_AROUND, json.dumps(hidden)]
     try:
-        outcome = sandbox.run([*command, json.dumps(outside)], limits=limits)
+        outcome = sandbox.run([*command, json.dumps(outside), inside.FIRST_TO_GO], limits=limits)
         view = json.loads(outcome.stdout)
     except SandboxError as error:
         return str(error).removeprefix("no sandbox: ")
@@ -523,6 +551,7 @@ def fault(sandbox: Sandbox) -> str:
         "visible": [],
         "written": [],
         "socket": True,
+        "first to go": ["1000\n", True],
     }
     for name, value in isolated.items():
         if view[name] != value:

@@ -1,13 +1,15 @@
 """Makes a sandbox around itself, runs one program in it and supervises it.
 
-`box.py` starts this file as a separate program: `python -I -S inside.py MODE FD`. It reads one JSON
-object, the order, from standard input and writes JSON lines to the file descriptor FD: first
-{"started": true}, then how the program ended, or {"error": ...} if there is no sandbox. Standard
-output and standard error are those of the sandboxed program.
+`box.py` starts this file as a separate program: `python -I -S inside.py MODE STATUS GROUP`. It
+reads one JSON object, the order, from standard input and writes JSON lines to the file descriptor
+STATUS: first {"started": true}, then how the program ended, or {"error": ...} if there is no
+sandbox. Standard output and standard error are those of the sandboxed program. GROUP is the
+descriptor through which the program enters its control group, -1 if it has none.
 
 MODE is `namespaces`, which makes the namespaces and the root folder itself, or `within`, if
-bubblewrap has made them. Either way this process is the first one of a new PID namespace: when it
-ends, by itself or by SIGKILL, the kernel kills every process that the program left.
+bubblewrap has made them; `bubblewrap COMMAND...` becomes bubblewrap. Either way this process is the
+first one of a new PID namespace: when it ends, by itself or by SIGKILL, the kernel kills every
+process that the program left.
 
 The supervisor has the program's own user id, since an ordinary user can have no other. The program
 still cannot reach it: it is not dumpable, so its memory and its files cannot be opened through
@@ -36,6 +38,8 @@ INSIDE_ID = 1000
 UNPRIVILEGED_ID = 65534
 """The outside owner of root's sandboxes ("nobody"): process limits do not apply to root."""
 WORK_FOLDER = "/tmp/work"
+FIRST_TO_GO = "/proc/self/oom_score_adj"
+"""What the kernel, if it is short of memory, adds to a process's share in thousandths."""
 TICK_S = 0.02
 """The interval between memory checks."""
 
@@ -141,7 +145,7 @@ def be_first_to_go() -> None:
     """Have the kernel, if it is short of memory, end this process and its children before any
     other."""
     with contextlib.suppress(OSError):
-        _write("/proc/self/oom_score_adj", "1000")
+        _write(FIRST_TO_GO, "1000")
 
 
 def _write(path: str, text: str) -> None:
@@ -221,9 +225,11 @@ def _drop_privileges(root: bool) -> None:
 # --- The program ----------------------------------------------------------------------------------
 
 
-def _execute(order: dict[str, Any], stdin: int) -> NoReturn:
+def _execute(order: dict[str, Any], stdin: int, group: int) -> NoReturn:
     """Become the program, in the child that was forked for it."""
     try:
+        with contextlib.suppress(OSError):
+            os.write(group, b"0")
         os.setsid()
         os.dup2(stdin, 0)
         for name, limit in order["rlimits"].items():
@@ -305,7 +311,7 @@ def _kill_all() -> None:
             os.waitpid(-1, 0)
 
 
-def _supervise(order: dict[str, Any], status: int) -> dict[str, Any]:
+def _supervise(order: dict[str, Any], status: int, group: int) -> dict[str, Any]:
     """Run the program, end it if it exceeds a limit, and report how it ended."""
     os.makedirs(WORK_FOLDER, mode=0o755, exist_ok=True)
     os.chdir(WORK_FOLDER)
@@ -323,7 +329,7 @@ def _supervise(order: dict[str, Any], status: int) -> dict[str, Any]:
     begin = time.monotonic()
     program = os.fork()
     if program == 0:
-        _execute(order, stdin)
+        _execute(order, stdin, group)
     for number in (0, 1, 2, stdin):
         os.close(number)
     outcome: dict[str, Any] = {"timed_out": False, "out_of_memory": False}
@@ -386,7 +392,7 @@ def _file_content(name: str, order: dict[str, Any]) -> str | None:
         os.close(descriptor)
 
 
-def _run_first_process(order: dict[str, Any], status: int, root: bool | None) -> None:
+def _run_first_process(order: dict[str, Any], status: int, group: int, root: bool | None) -> None:
     """Run as the first process of the PID namespace; `root` is None if bubblewrap made it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if root is not None:
@@ -397,23 +403,26 @@ def _run_first_process(order: dict[str, Any], status: int, root: bool | None) ->
         _control(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
     _control(_SET_DUMPABLE, 0)
     _control(_SET_NO_NEW_PRIVILEGES, 1)
-    outcome = _supervise(order, status)
+    outcome = _supervise(order, status, group)
     _write_all(status, json.dumps(outcome).encode() + b"\n")
 
 
 def main() -> None:
-    mode, status = sys.argv[1], int(sys.argv[2])
+    mode, (status, group) = sys.argv[1], map(int, sys.argv[-2:])
     try:
+        if mode == "bubblewrap":
+            be_first_to_go()
+            os.execv(sys.argv[2], sys.argv[2:])
         order = json.load(sys.stdin.buffer)
         if mode == "within":
-            _run_first_process(order, status, None)
+            _run_first_process(order, status, group, None)
             return
         _control(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
         be_first_to_go()
         root = _enter_namespaces()
         first = os.fork()
         if first == 0:
-            _run_first_process(order, status, root)
+            _run_first_process(order, status, group, root)
             os._exit(0)
         os.waitpid(first, 0)
     except BaseException as error:
