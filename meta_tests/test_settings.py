@@ -77,7 +77,7 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     "endpoint": (
         f"{URL}/v1/",
         [TARGET],
-        ["host:8000", "ftp://host", "http://", "http://host:port", " "],
+        ["host:8000", "ftp://host", "http://", "http://host:port", "http://host:0", " "],
         ["URL like http://host:8000"],
     ),
     "endpoint-server": (

@@ -23,8 +23,8 @@ from meta_tests.servers.local_nodes import local_nodes
 from meta_tests.servers.local_servers import vllm_server
 from mlperf_suite.errors import SuiteError
 
-_CANNOT_START = 3
-"""pytest's exit status for an internal error."""
+_CANNOT_START, _USAGE = 3, 4
+"""pytest's exit status for an internal error and for a wrong command."""
 
 
 @contextlib.contextmanager
@@ -54,6 +54,9 @@ _DEMOS = {"endpoint": _endpoint, "cluster": _cluster}
 
 def main(name: str, options: Sequence[str]) -> int:
     """Run a demonstration; return pytest's exit status, or 128 + N if signal N ended it."""
+    if name not in _DEMOS:
+        print(f"usage: demos {'|'.join(_DEMOS)} [PYTEST OPTIONS]", file=sys.stderr)
+        return _USAGE
     signal.signal(signal.SIGTERM, _end)
     try:
         with _DEMOS[name]() as measuring:
@@ -91,4 +94,4 @@ def _end(number: int, frame: FrameType | None) -> NoReturn:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2:]))
+    sys.exit(main(sys.argv[1] if sys.argv[1:] else "", sys.argv[2:]))

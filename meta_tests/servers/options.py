@@ -86,6 +86,8 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     `scale_out`: whether vLLM's /inference/v1/generate is mounted; `native`: whether SGLang's
     /generate is.
 
+    `base`: what the paths of OpenAI's routes begin with, in place of /v1.
+
     `key`: requests under /v1, /inference and /generate without it are refused with status 401.
     `redirect_to`: the target of redirects. `certificate` and `certificate_key`: PEM files for TLS.
 
@@ -116,6 +118,7 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     sglang_ids: SGLangIds = "cumulative"
     scale_out: bool = False
     native: bool = True
+    base: str = "/v1"
     key: str | None = None
     redirect_to: str = ""
     certificate: str | None = None

@@ -158,6 +158,8 @@ class _Server:
         if path == ACCOUNT:
             return plain(200, account.as_json())
         account.requests[path] += 1
+        if self.options.base != "/v1":
+            path = _as_usual(path, self.options.base)
         if self.options.key and path not in _OPEN_PATHS and authorization != self._authorization:
             return plain(401, b'{"error":"Unauthorized"}')
         if path in self._paths:
@@ -177,6 +179,11 @@ class _Server:
         except Refusal as refusal:
             return refusal_reply(refusal)
         return (self._wrong if self.options.faulty(number) else self._right)(request)
+
+
+def _as_usual(path: str, base: str) -> str:
+    """The path of this route on a server with /v1; one that no server has for any other path."""
+    return f"/v1{path.removeprefix(base)}" if path.startswith(f"{base}/") else f"/not{path}"
 
 
 class _Connection(asyncio.Protocol):

@@ -203,3 +203,11 @@ def test_the_demonstration_leaves_nothing_running(number: signal.Signals, tmp_pa
     while still_running(family) and time.monotonic() < deadline:
         time.sleep(0.2)
     assert still_running(family) == []
+
+
+@pytest.mark.parametrize("name", ["", "endpoints"])
+def test_an_unknown_demonstration_is_a_line_that_names_the_others(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert demos.main(name, []) == 4
+    assert "endpoint|cluster" in capsys.readouterr().err

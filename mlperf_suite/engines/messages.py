@@ -94,14 +94,16 @@ class Reply(msgspec.Struct, array_like=True, tag=True):
 
 class Place(msgspec.Struct, array_like=True, frozen=True):
     """A server's address. `address`: the address of its `host` that answered the first request.
-    `authority`: the Host header; `prefix`: its path before /v1."""
+    `authority`: the Host header; `path`: where requests for an answer go; `posts`: where a `Post`
+    goes."""
 
     host: str
     address: str
     port: int
     tls: bool
     authority: str
-    prefix: str
+    path: str
+    posts: str
 
 
 class Hello(msgspec.Struct, array_like=True, tag=True):
@@ -126,7 +128,6 @@ class Post(msgspec.Struct, array_like=True, tag=True):
 
     number: int
     place: int
-    path: str
     body: bytes
 
 

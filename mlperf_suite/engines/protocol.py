@@ -41,6 +41,7 @@ another model of the model's files, and what a server loaded if it serves it und
 INCIDENTAL_SETTINGS = frozenset(
     {
         *("load_s", "dtype_why", "tensor_parallel_why", "tokens_why", "profiler"),
+        "addresses_why",
         # An endpoint's client processes run on this side.
         "clients",
         # Ray chooses among nodes and GPUs that are alike, with the cores near them.
@@ -52,7 +53,7 @@ CAPACITY_SETTINGS: Mapping[str, Literal["capacity", "surroundings"]] = {
     **dict.fromkeys(("tensor_parallel_size", "max_num_seqs", "max_num_batched_tokens"), "capacity"),
     **dict.fromkeys(("max_model_len", "requests_at_once", "idle_gpus"), "capacity"),
     **dict.fromkeys(("replicas", "replica_devices", "machines"), "capacity"),
-    **dict.fromkeys(("omp_threads_bind", "endpoints"), "surroundings"),
+    **dict.fromkeys(("omp_threads_bind", "endpoints", "addresses"), "surroundings"),
 }
 """Settings in a description that the machine determines: what the engine took from the hardware
 ("capacity"), or where the engine happens to be ("surroundings")."""

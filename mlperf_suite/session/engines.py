@@ -124,6 +124,7 @@ def engine_lines(description: EngineDescription) -> list[str]:
         ("precision", "dtype", "dtype_why"),
         ("tensor parallel size", "tensor_parallel_size", "tensor_parallel_why"),
         ("tokens as", "tokens", "tokens_why"),
+        ("requests go to", "addresses", "addresses_why"),
     )
     return [
         f"{description.name} {description.version}: {words} {settings[name]} ({settings[why]})"

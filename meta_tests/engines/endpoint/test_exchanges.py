@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from array import array
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,8 +18,18 @@ from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.prompts import load_tokenizer
 from mlperf_suite.engines.endpoint.adapters import ADAPTERS
+from mlperf_suite.engines.endpoint.client import Client
 from mlperf_suite.engines.endpoint.exchanges import Generating, Queue, Shared, TextCodec
-from mlperf_suite.engines.messages import Failure, Hello, Sampling, ServerAnswer, ServerFirstTokens
+from mlperf_suite.engines.link import frame
+from mlperf_suite.engines.messages import (
+    Drop,
+    Failure,
+    Hello,
+    Place,
+    Sampling,
+    ServerAnswer,
+    ServerFirstTokens,
+)
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.settings import resolve_settings
 
@@ -32,9 +44,15 @@ STREAMED = Sampling(12, 1, 0.0, 1.0, 1, 42, wants_first=True)
 WHOLE = Sampling(12, 1, 0.0, 1.0, 1, 42, wants_first=False)
 
 
+HELLO = Hello(
+    [Place("h", "h", 1, False, "h:1", "/p", "/p")],
+    *("vllm", "m", None, {}, None, None, 49_152, None, 1, SILENCE_S),
+)
+
+
 def shared_of(form: str, model: str = "m") -> tuple[Shared, list[Any]]:
     """What a client's requests share, and the messages that they send to the engine."""
-    hello = Hello([], form, model, None, {}, None, None, 49_152, None, 1, SILENCE_S)
+    hello = msgspec.structs.replace(HELLO, kind=form, model=model)
     messages: list[Any] = []
     text = TextCodec(str(embedded_model_dir())) if form == "text" else None
     return Shared(hello, ADAPTERS[form], text, [Mock()], messages.append), messages
@@ -249,6 +267,16 @@ def test_the_waits_of_an_earlier_run_are_forgotten() -> None:
     shared.queues[0].came(0.0, 2.0)
     second.start()
     assert shared.queues == [Queue(0.0, 2.0)]
+
+
+@pytest.mark.parametrize("messages", [[Drop()], [HELLO, HELLO]])
+def test_a_client_is_greeted_first_and_once(messages: list[object]) -> None:
+    async def hear() -> None:
+        client = Client(asyncio.Event())
+        with pytest.raises(ValueError, match="a Hello comes first and once; this is"):
+            client.data_received(b"".join(map(frame, messages)))
+
+    asyncio.run(hear())
 
 
 # Text in place of tokens

@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -273,6 +274,66 @@ def test_a_refused_connection_is_found_before_anything_is_loaded() -> None:
             EndpointEngine.load(
                 EndpointConfig((parse_endpoint(url),), "stand-in", None, VOCABULARY)
             )
+
+
+def test_a_base_path_need_not_end_in_v1(tmp_path: Path) -> None:
+    with stand_in_server(StandIn(base="/v3/openai")) as server:
+        at_base = replace(server, url=f"{server.url}/v3/openai")
+        with engine_at(at_base) as engine:
+            loadgen_run = run(engine, tmp_path)
+        assert loadgen_run.tokens == ANSWER * loadgen_run.samples
+        assert server.account()["requests"]["/v3/openai/completions"] > loadgen_run.samples
+
+
+def test_a_host_of_several_addresses_is_asked_at_the_first_that_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def addresses(host: str, port: int, *args: Any, **options: Any) -> list[Any]:
+        asked.append(host)
+        hosts = ["127.0.0.2", "127.0.0.1"] if host == "two.example" else [host]
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (at, port)) for at in hosts]
+
+    asked: list[str] = []
+    with stand_in_server() as server:
+        monkeypatch.setattr(socket, "getaddrinfo", addresses)
+        named = replace(server, url=f"http://two.example:{server.port}")
+        with engine_at(named) as engine:
+            settings = engine.description.settings
+            loadgen_run = run(engine, tmp_path)
+    assert loadgen_run.tokens == ANSWER * loadgen_run.samples
+    assert settings["addresses"] == "127.0.0.1 of two.example"
+    assert "the first that answered of 2" in str(settings["addresses_why"])
+    # Once to connect, once to count: nothing else meets a dead address again.
+    assert asked.count("two.example") == 2
+
+
+@pytest.mark.parametrize(
+    ("variables", "name"),
+    [
+        ({"HTTP_PROXY": "http://u:p@proxy:3128"}, "HTTP_PROXY"),
+        ({"http_proxy": "http://u:p@proxy:3128"}, "HTTP_PROXY"),
+        ({"all_proxy": "http://u:p@proxy:3128"}, "ALL_PROXY"),
+        ({"HTTP_PROXY": "http://proxy", "NO_PROXY": "other.example,.example"}, None),
+        ({"HTTPS_PROXY": "http://proxy"}, None),
+    ],
+)
+def test_a_proxy_that_the_environment_asks_for_is_refused_by_name(
+    variables: dict[str, str], name: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(variable, raising=False)
+        monkeypatch.delenv(variable.upper(), raising=False)
+    for variable, value in variables.items():
+        monkeypatch.setenv(variable, value)
+    refused = f"{name} is set, but no proxy is used.*add the.example to NO_PROXY"
+    config = EndpointConfig((parse_endpoint("http://the.example:1"),), "m", None, VOCABULARY)
+    words = "its name cannot be found|cannot be reached|refused" if name is None else refused
+    with pytest.raises(EngineError, match=words) as caught:
+        EndpointEngine.load(config)
+    assert "u:p" not in str(caught.value)
+    # This machine is never behind one.
+    with stand_in_server() as server, engine_at(server):
+        pass
 
 
 def test_the_right_key_is_sent_with_every_request(tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ class Client(asyncio.Protocol):
     def __init__(self, closed: asyncio.Event) -> None:
         self._closed = closed
         self._frames = Frames()
+        self._greeted = False
         self._out: list[FromWorker] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -59,7 +60,10 @@ class Client(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         for content in self._frames.feed(data):
-            match to_worker.decode(content):
+            message = to_worker.decode(content)
+            if isinstance(message, Hello) is self._greeted:
+                raise ValueError(f"a Hello comes first and once; this is {type(message).__name__}")
+            match message:
                 case Hello() as hello:
                     self._begin(hello)
                 case Submit() as submit:
@@ -70,6 +74,7 @@ class Client(asyncio.Protocol):
                     self._drop()
 
     def _begin(self, hello: Hello) -> None:
+        self._greeted = True
         # A server may echo what it was sent.
         remember(hello.key or "")
         remember(hello.headers)

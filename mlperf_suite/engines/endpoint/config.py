@@ -28,13 +28,23 @@ more to finish.
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One server. `prefix`: the path before /v1, without a trailing slash."""
+    """One server. `prefix`: the path before /v1, without a trailing slash. `base`: what its OpenAI
+    routes begin with after that, where others have /v1; "" if their paths follow at once.
+    `address`: the address of its host to connect to; "" for the first that answers."""
 
     url: str
     tls: bool
     host: str
     port: int
     prefix: str
+    base: str = "/v1"
+    address: str = ""
+
+    def path(self, route: str) -> str:
+        """The path of a route, which is given as most servers have it: /v1/models, /version."""
+        if route.startswith("/v1/"):
+            return self.prefix + self.base + route.removeprefix("/v1")
+        return self.prefix + route
 
     @property
     def authority(self) -> str:
@@ -59,7 +69,8 @@ def parse_endpoint(text: str) -> Target:
         port = parts.port
     except ValueError as error:
         raise UsageError(f"--endpoint {text}: {hint}") from error
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    # "or" below would take port 0 for the scheme's own.
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
         raise UsageError(f"--endpoint {text}: {hint}")
     if not _is_host(parts.hostname) or any(not 0x20 < ord(c) < 0x7F for c in parts.path):
         raise UsageError(f"--endpoint {text}: {hint}")

@@ -370,7 +370,7 @@ class Pool:
 
     def head(self, path: str, length: int) -> bytes:
         """A request's head, for a body of `length` bytes."""
-        line = f"POST {self._place.prefix}{path} HTTP/1.1\r\n"
+        line = f"POST {path} HTTP/1.1\r\n"
         return f"{line}{self._lines}Content-Length: {length}\r\n\r\n".encode()
 
     def take_most_open(self) -> int:

@@ -178,8 +178,16 @@ class EndpointEngine(Driver):
         count = config.clients or max(1, min(_MOST_CLIENTS, cores // _CORES_PER_CLIENT))
         hello = Hello(
             [
-                Place(t.host, s.address, t.port, t.tls, t.authority, t.prefix)
-                for t, s in zip(config.targets, self._servers, strict=True)
+                Place(
+                    t.host,
+                    t.address,
+                    t.port,
+                    t.tls,
+                    t.authority,
+                    t.path(self._adapter.path),
+                    t.path(COMPLETIONS),
+                )
+                for t in (server.target for server in self._servers)
             ],
             self._form,
             self._servers[0].model,
@@ -290,6 +298,7 @@ class EndpointEngine(Driver):
                 "requests_at_once": self._at_once,
                 "extra_headers": sorted(config.headers),
                 "key": "set" if config.key else "not set",
+                **_address_words(self._servers),
                 **_speculative(self._servers),
                 **_server_model(self._servers),
             },
@@ -398,7 +407,7 @@ class EndpointEngine(Driver):
         # A failed server may not answer this either, and reporting the failure would wait for it.
         if self._servers[place].kind != "vllm" or self._disturbed or not self.alive:
             return {}
-        return counters(self._config, self._config.targets[place])
+        return counters(self._config, self._servers[place].target)
 
     def take_remote_run(self) -> RemoteRun:
         """What happened since the last call."""
@@ -448,7 +457,7 @@ class EndpointEngine(Driver):
         if not self._outstanding(place):
             self._signs[place] = time.monotonic()
         worker = turn % len(self._links)
-        self._ask(worker, place, lambda number: Post(number, place, COMPLETIONS, body), pass_on)
+        self._ask(worker, place, lambda number: Post(number, place, body), pass_on)
 
 
 class ScoringEndpointEngine(EndpointEngine):
@@ -471,6 +480,15 @@ def _server_model(servers: Sequence[ServerFacts]) -> dict[str, object]:
     """`SERVER_MODEL`, of the first server where it says something else than it serves."""
     roots = [s.root for s in servers if s.root is not None and s.root != s.model]
     return {SERVER_MODEL: roots[0]} if roots else {}
+
+
+def _address_words(servers: Sequence[ServerFacts]) -> dict[str, str]:
+    """Which addresses are measured, of hosts that have several."""
+    several = [server for server in servers if server.addresses > 1]
+    chosen = ", ".join(f"{s.target.address} of {s.target.host}" for s in several)
+    counts = ", ".join(str(server.addresses) for server in several)
+    why = f"the first that answered of {counts}: name the others as endpoints to measure them too"
+    return {"addresses": chosen, "addresses_why": why} if several else {}
 
 
 def _forms(config: EndpointConfig, servers: Sequence[ServerFacts]) -> list[str]:

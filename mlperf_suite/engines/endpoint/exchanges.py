@@ -290,7 +290,7 @@ class Generating(Request):
         prompt = shared.text.prompt(ids) if shared.text else ids
         salt = f"{random.getrandbits(64):016x}"
         body = _json.encode(adapter.body(prompt, sampling, hello.model, salt))
-        return self.pool.head(adapter.path, len(body)) + body
+        return self.pool.head(hello.places[self.place].path, len(body)) + body
 
     def on_event(self, data: bytes, arrived: float) -> None:
         if self.is_over:
@@ -392,7 +392,8 @@ class Posting(Request):
 
     def request(self) -> bytes:
         body = self._message.body
-        return self.pool.head(self._message.path, len(body)) + body
+        path = self.shared.hello.places[self.place].posts
+        return self.pool.head(path, len(body)) + body
 
     def on_event(self, data: bytes, arrived: float) -> None:
         self.shared.pieces[self.place] += 1

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import ipaddress
 import json
 import math
 import re
+import socket
 import ssl
+import urllib.request
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +24,7 @@ from mlperf_suite.errors import UsageError
 
 _ASK_S = 10.0
 _MOST = 4_000_000
-_OK = 200
+_OK, _NOT_FOUND = 200, 404
 STAND_IN = "mlperf-suite-stand-in"
 """The Server header of this suite's own stand-in."""
 _OWNERS: dict[str, ServerKind] = {
@@ -54,8 +57,9 @@ requests waited in its queue, in s, each since the server started."""
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """What a server says about itself. `kind` names the server, never its second route. `address`:
-    the address of its host that answered. `max_model_len` is None and `version` empty if it does
+    """What a server says about itself. `kind` names the server, never its second route. `target`:
+    where it answered, with its base and its address, one of the `addresses` of its host.
+    `max_model_len` is None and `version` empty if it does
     not report them. `model`: the name it serves the model under. `speculative`: as `SPECULATIVE`,
     empty if it does not say. `root`: what it loaded the model from, if it says. `generates`: it has
     vLLM's route for token ids only, which is checked only if no kind was given. `batch`: the most
@@ -65,7 +69,8 @@ class ServerFacts:
     version: str
     model: str
     max_model_len: int | None
-    address: str
+    target: Target
+    addresses: int
     stand_in: bool
     speculative: Mapping[str, object] | None
     root: str | None
@@ -82,7 +87,7 @@ class _Response:
     status: int
     headers: Mapping[str, str]
     content: Any
-    address: str
+    target: Target
 
 
 def check_reachable(config: EndpointConfig) -> None:
@@ -96,6 +101,7 @@ def find_out(config: EndpointConfig, target: Target) -> ServerFacts:
     """Find out what the server is and serves. Raises UsageError as `check_reachable` does, and if
     the server does not serve the model."""
     models, response = _models(config, target)
+    target = response.target
     model = _model_of(config, target, models)
     form = config.kind
     kind = _kind(config, target, model) if form is None else _SECOND_ROUTES.get(form, form)
@@ -118,13 +124,37 @@ def find_out(config: EndpointConfig, target: Target) -> ServerFacts:
         words_of(version),
         str(model["id"]),
         length if type(length) is int and length > 0 else None,
-        response.address,
+        target,
+        _count_addresses(target),
         response.headers.get("server", "").startswith(STAND_IN),
         speculative,
         words_of(root) if isinstance(root, str) and root else None,
         kind == "vllm" and form is None and _takes(config, target, ADAPTERS["vllm-generate"].path),
         batch,
     )
+
+
+def _count_addresses(target: Target) -> int:
+    """How many addresses the name of its host has."""
+    with contextlib.suppress(OSError):
+        found = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
+        return len({address[0] for *_, address in found})
+    return 1
+
+
+def _check_proxies(target: Target) -> None:
+    """Raise UsageError if the environment wants a proxy for this host: the client uses none, since
+    its time would be measured too. This machine is never behind one."""
+    proxies = urllib.request.getproxies()
+    name = next((n for n in ("https" if target.tls else "http", "all") if proxies.get(n)), None)
+    with contextlib.suppress(ValueError):
+        if target.host == "localhost" or ipaddress.ip_address(target.host).is_loopback:
+            return
+    if name and not urllib.request.proxy_bypass(target.host):
+        raise UsageError(
+            f"{target.url}: {name.upper()}_PROXY is set, but no proxy is used, which would be "
+            f"measured too: unset it, or add {target.host} to NO_PROXY"
+        )
 
 
 def counters(config: EndpointConfig, target: Target) -> dict[str, float]:
@@ -201,7 +231,13 @@ def _vllm_batch(info: dict[str, Any]) -> int | None:
 
 
 def _models(config: EndpointConfig, target: Target) -> tuple[list[dict[str, Any]], _Response]:
+    _check_proxies(target)
     response = _ask(config, target, "/v1/models")
+    if response.status == _NOT_FOUND:
+        with contextlib.suppress(UsageError):
+            # A base path need not end in /v1.
+            at_base = _ask(config, replace(response.target, base=""), "/v1/models")
+            response = at_base if at_base.status == _OK else response
     if response.status != _OK and config.served_model is not None:
         # transformers' server fails if there is no hub cache to list.
         return [], response
@@ -277,22 +313,21 @@ def _takes(config: EndpointConfig, target: Target, path: str) -> bool:
 def _ask(config: EndpointConfig, target: Target, path: str, body: bytes | None = None) -> _Response:
     """GET a path of the server, or POST this JSON to it. Raises UsageError if there is no answer,
     or if it redirects or refuses the key."""
-    headers = {"Accept": "application/json", "User-Agent": "mlperf-suite", **config.headers}
+    headers = {
+        "Host": target.authority,
+        "Accept": "application/json",
+        "User-Agent": "mlperf-suite",
+        **config.headers,
+    }
     if body is not None:
         headers["Content-Type"] = "application/json"
     if config.key:
         headers["Authorization"] = f"Bearer {config.key}"
-    connection: http.client.HTTPConnection
-    if target.tls:
-        context = ssl.create_default_context(cafile=config.ca_file)
-        connection = http.client.HTTPSConnection(
-            target.host, target.port, timeout=_ASK_S, context=context
-        )
-    else:
-        connection = http.client.HTTPConnection(target.host, target.port, timeout=_ASK_S)
+    connection = http.client.HTTPConnection(target.host, target.port)
     try:
+        connection.sock = _connect(config, target)
         method = "GET" if body is None else "POST"
-        connection.request(method, target.prefix + path, body, headers)
+        connection.request(method, target.path(path), body, headers)
         address = connection.sock.getpeername()[0]
         response = connection.getresponse()
         content = response.read(_MOST)
@@ -307,7 +342,21 @@ def _ask(config: EndpointConfig, target: Target, path: str, body: bytes | None =
     if response.status in (401, 403):
         fault = "refused the key" if config.key else "requires a key"
         raise UsageError(f"{target.url} {fault} (status {response.status}): set API_KEY")
-    return _Response(response.status, values, _content(content), address)
+    at = replace(target, address=address)
+    return _Response(response.status, values, _content(content), at)
+
+
+def _connect(config: EndpointConfig, target: Target) -> socket.socket:
+    # To the address of the answer before: a dead one in front of it would cost its time-out again.
+    peer = socket.create_connection((target.address or target.host, target.port), _ASK_S)
+    if not target.tls:
+        return peer
+    try:
+        context = ssl.create_default_context(cafile=config.ca_file)
+        return context.wrap_socket(peer, server_hostname=target.host)
+    except (OSError, ValueError):
+        peer.close()
+        raise
 
 
 def _content(body: bytes) -> Any:
