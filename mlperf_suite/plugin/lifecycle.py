@@ -118,13 +118,17 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     if plan is None:
         return []
     estimate = forecast(settings_of(config), plan)
-    alone = config.getoption("collectonly") or settings_of(config).plan
-    if alone:
-        return plan.lines(*estimate)
+    seconds, source = estimate.seconds, estimate.source
+    if config.getoption("collectonly") or settings_of(config).plan:
+        return plan.lines(seconds, source, sum(seconds.values()) if seconds else None)
     suite = config.stash.get(SUITE, None)
     notes = suite.inputs.not_judged(plan.runs) if suite else []
     wrapped = [part for line in notes for part in textwrap.wrap(f"note: {line}", 78)]
-    return [*wrapped, *plan.summary_lines(*estimate)]
+    if suite is None or (seconds and not estimate.kept):
+        # Of another machine: this one's time is measured once the engine is loaded.
+        return [*wrapped, *plan.summary_lines()]
+    total_s = suite.announce(seconds) if estimate.kept else None
+    return [*wrapped, *plan.summary_lines(total_s, source)]
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -135,10 +135,16 @@ class Plan:
         keys: Sequence[StepKey | None] = self.keys
         return keys.index(key) if key in keys else len(keys)
 
-    def lines(self, seconds: Mapping[Step, float] | None = None, source: str = "") -> list[str]:
+    def lines(
+        self,
+        seconds: Mapping[Step, float] | None = None,
+        source: str = "",
+        total_s: float | None = None,
+    ) -> list[str]:
         """The plan as text, at most 80 columns wide.
 
         `seconds`: how long each step is expected to take. `source`: that of the estimate.
+        `total_s`: of the session, None if it was said before.
         """
         estimates = seconds or {}
         lines = []
@@ -146,15 +152,13 @@ class Plan:
             estimate = clock(estimates[step]) if step in estimates else ""
             words = step.what if len(step.what) <= 62 else f"{step.what[:61]}…"
             lines.append(f"  {number:>3}. {words:<62} {estimate:>8}".rstrip())
-        head, *rest = self.summary_lines(seconds, source)
+        head, *rest = self.summary_lines(total_s, source)
         return [head, *lines, *rest]
 
-    def summary_lines(
-        self, seconds: Mapping[Step, float] | None = None, source: str = ""
-    ) -> list[str]:
-        """The number of steps and their total time, without the steps; see `lines`."""
+    def summary_lines(self, total_s: float | None = None, source: str = "") -> list[str]:
+        """The number of steps and the session's time, without the steps; see `lines`."""
         count = len(self.steps)
-        total = f", about {clock(sum(seconds.values()))}" if seconds else ""
+        total = "" if total_s is None else f", about {clock(total_s)}"
         head = f"plan: {count} step{'' if count == 1 else 's'}{total}"
         words = textwrap.wrap(f"({source})", 78) if source else []
         return [head, *(f"  {line}" for line in words)]

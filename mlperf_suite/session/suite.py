@@ -155,6 +155,10 @@ class Suite:
         """Whether an abandoned LoadGen run still goes on in this process."""
         return abandoned()
 
+    def announce(self, seconds: Mapping[Step, float]) -> float:
+        """The session's time in s, from how long its steps are expected to take."""
+        return self._pace.announce(seconds)
+
     @property
     def time_line(self) -> str:
         """The planned and actual time of the session; empty without an estimate."""

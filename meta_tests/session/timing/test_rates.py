@@ -11,7 +11,14 @@ import pytest
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.run_folder import CONFIG_JSON, SUMMARY_JSON, read_summary, write_json
-from mlperf_suite.results.schema import Config, Meta, PerformanceFigures, Run, Summary
+from mlperf_suite.results.schema import (
+    Config,
+    Meta,
+    PerformanceFigures,
+    PlanRow,
+    Run,
+    Summary,
+)
 from mlperf_suite.session.timing.estimate import offline_qps
 from mlperf_suite.session.timing.forecast import forecast, kept_rate, planned
 from mlperf_suite.session.timing.probe import Speed
@@ -143,21 +150,45 @@ def test_a_kept_run_whose_settings_are_lost_gives_no_rate(tmp_path: Path) -> Non
 
 def test_the_speed_of_the_embedded_model_is_not_that_of_an_endpoint(tmp_path: Path) -> None:
     settings = settings_of(tmp_path, endpoint=[ONE])
-    seconds, note = forecast(settings, planned(settings, [SERVER], [], mmlu=True))
-    assert not seconds
-    assert note == "the time is estimated once the endpoint answered and was probed"
+    unknown = forecast(settings, planned(settings, [SERVER], [], mmlu=True))
+    assert not unknown.seconds
+    assert unknown.source == "the time is estimated once the endpoint answered and was probed"
     settings = settings_of(tmp_path)
-    assert forecast(settings, planned(settings, [SERVER], [], mmlu=True))[0]
+    typical = forecast(settings, planned(settings, [SERVER], [], mmlu=True))
+    assert typical.seconds and not typical.kept
 
 
 def test_an_endpoint_that_was_measured_is_expected_to_take_as_long(tmp_path: Path) -> None:
     keep_offline_run(tmp_path, endpoint=[ONE])
     settings = settings_of(tmp_path, endpoint=[ONE])
     plan = planned(settings, [SERVER], [], mmlu=True)
-    seconds, note = forecast(settings, plan)
-    assert note == "estimated from the run 20261121-101500-llama3.1-8b-offline"
-    loads = {step.what: seconds[step] for step in plan.steps if step.kind == "load"}
+    kept = forecast(settings, plan)
+    assert kept.kept
+    assert kept.source == "estimated from the run 20261121-101500-llama3.1-8b-offline"
+    loads = {step.what: kept.seconds[step] for step in plan.steps if step.kind == "load"}
     assert loads == {"connect to the endpoint": 2.0, "connect to the endpoint for MMLU": 2.0}
+
+
+def test_a_kept_run_teaches_how_long_loading_and_the_runs_take(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path)
+    plan = planned(settings, [RunKey(LLAMA3_1_8B.id, "Offline", "performance")], [], mmlu=False)
+    keep_offline_run(tmp_path)
+    before = forecast(settings, plan).seconds
+    file = next(tmp_path.glob(f"*/{SUMMARY_JSON}"))
+    summary = read_summary(file.parent)
+    assert summary is not None
+    rows = (
+        PlanRow("load the engine", None, 41.5),
+        PlanRow("llama3.1-8b Offline accuracy", 20.0, 31.0),
+        PlanRow("llama3.1-8b Offline performance", 10.0, 14.0),
+        PlanRow("llama3.1-8b Offline test06", 10.0, None),
+    )
+    write_json(file, replace(summary, plan=rows).as_json())
+    after = forecast(settings, plan).seconds
+    by_kind = {step.kind: (before[step], after[step]) for step in plan.steps if step in after}
+    assert by_kind["load"] == (30.0, 41.5)
+    assert by_kind["probe"][0] == by_kind["probe"][1]
+    assert by_kind["run"][1] == pytest.approx(1.5 * by_kind["run"][0])
 
 
 def test_answers_with_a_long_tail_are_planned_for_with_more_headroom() -> None:

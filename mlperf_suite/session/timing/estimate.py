@@ -367,18 +367,20 @@ class Estimator:
 
 # How many samples a smoke run takes
 #
-# The rungs are tried in order: the first with time for its least number of samples decides, so that
-# a slow machine takes longer instead of using too few samples to be meaningful. Sizes come from a
+# As many as fit the time of a run; if that is too few to be meaningful, time is added up to a least
+# number, so that a slower machine never takes more samples than a faster one. Sizes come from a
 # fixed list, so that two sessions on one machine mostly take the same number and can be compared;
 # near an edge, the probe may decide either way.
 
 
 Rungs = tuple[tuple[float, int], ...]
-"""Seconds that a run may last, and the fewest samples for which it gets no more time."""
+"""Seconds that a run may last, and the fewest samples for which it gets no more time; with the time
+of the next rung, it takes no more than these."""
 SIZES = (84, 64, 48, 32, 24, 16, 12, 8)
 """Numbers of samples, or of an audit's queries if its own 100 do not fit."""
-RUNGS: Rungs = ((17.0, 48), (45.0, 24), (75.0, 8))
-AUDIT_RUNGS: Rungs = ((26.0, 100), (45.0, 24), (75.0, 8))
+RUNGS: Rungs = ((15.0, 24), (30.0, 16), (75.0, 8))
+"""24 samples are the fewest with which the gate sees each broken engine of docs/smoke-gate.md."""
+AUDIT_RUNGS: Rungs = ((13.0, 16), (75.0, 8))
 _NO_GAIN = 1.1
 """Fewer samples are not worth it if they save less than this factor: SingleStream's least number
 of queries takes its time however few samples they are drawn from."""
@@ -401,12 +403,14 @@ def size_that_fits(
     """
     sizes = [available, *(size for size in SIZES if size < available)]
     seconds_by_size = {size: seconds_of(size) for size in sizes}
-    least = min(seconds_by_size.values())
+    least, most = min(seconds_by_size.values()), available
     for seconds, floor in rungs:
         limit = max(seconds, _NO_GAIN * least)
-        largest = next(size for size in sizes if seconds_by_size[size] <= limit)
-        if largest >= min(floor, available):
+        fitting = (size for size in sizes if size <= most and seconds_by_size[size] <= limit)
+        largest = next(fitting, sizes[-1])
+        if largest >= min(floor, most):
             break
+        most = min(floor, available)
     if largest == available:
         return Size(available)
     run_s = seconds_by_size[largest]

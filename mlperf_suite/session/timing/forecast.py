@@ -7,7 +7,7 @@ Imports nothing heavy and reads no data, so that collection stays instant.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mlperf_suite.benchmarks.audits import Mode
@@ -18,7 +18,7 @@ from mlperf_suite.hardware import cpu_computes_bf16, describe_system
 from mlperf_suite.results.comparability import Aspect, differences, identity_of
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.run_folder import read_config, read_summary, run_folders
-from mlperf_suite.results.schema import Config
+from mlperf_suite.results.schema import Config, Summary
 from mlperf_suite.session.plan import Plan, SearchKey, Selection, Step, is_at_a_rate, plan_session
 from mlperf_suite.session.timing.estimate import Estimator, Lengths
 from mlperf_suite.session.timing.probe import Speed
@@ -96,18 +96,34 @@ def kept_rate(results_dir: Path, benchmark: str, config: Config) -> float | None
     return None
 
 
-def forecast(settings: Settings, plan: Plan) -> tuple[dict[Step, float], str]:
-    """Seconds of each step and their source; empty, with the reason, if nothing is known."""
-    speed, source = _earlier_speed(settings)
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """`seconds` of each step, and their `source` in words: without any, when they will be known.
+
+    `kept`: whether they are from an earlier run on this machine, and so hold for the session.
+    """
+
+    seconds: dict[Step, float]
+    source: str
+    kept: bool = False
+
+
+def forecast(settings: Settings, plan: Plan) -> Forecast:
+    """How long each step of a plan takes, as far as it is known before an engine is loaded."""
+    kept = _earlier_run(settings)
+    speed, source = (kept.speed, f"estimated from the run {kept.name}") if kept else (None, "")
     remote = settings.engine_kind == "endpoint"
     if speed is None and settings.model == EMBEDDED.model and not remote:
         words, speed = _TYPICAL[cpu_computes_bf16()[0] and settings.precision != "fp32"]
         source = f"estimated from the embedded model {words}; measured once it is loaded"
     if speed is None:
         ready = "endpoint answered and was" if remote else "engine is loaded and"
-        return {}, f"the time is estimated once the {ready} probed"
+        return Forecast({}, f"the time is estimated once the {ready} probed")
     estimator = _estimator(settings, speed)
-    return {s: t for s in plan.steps if (t := estimator.seconds(s)) is not None}, source
+    seconds = {s: t for s in plan.steps if (t := estimator.seconds(s)) is not None}
+    if kept:
+        seconds = {step: kept.seconds(step, estimate) for step, estimate in seconds.items()}
+    return Forecast(seconds, source, kept is not None)
 
 
 def _estimator(settings: Settings, speed: Speed) -> Estimator:
@@ -135,8 +151,25 @@ def _estimator(settings: Settings, speed: Speed) -> Estimator:
     )
 
 
-def _earlier_speed(settings: Settings) -> tuple[Speed | None, str]:
-    """The speed of the newest kept run of this system."""
+@dataclass(frozen=True, slots=True)
+class _KeptRun:
+    """A run of this system. `took_s`: its steps, by what they are. `share`: how long those took
+    that were estimated, relative to their estimates."""
+
+    name: str
+    speed: Speed
+    took_s: dict[str, float]
+    share: float
+
+    def seconds(self, step: Step, estimate_s: float) -> float:
+        """How long a step takes that was estimated from the run's speed."""
+        if step.kind in ("load", "probe"):
+            return self.took_s.get(step.what, estimate_s)
+        return estimate_s * self.share
+
+
+def _earlier_run(settings: Settings) -> _KeptRun | None:
+    """The newest kept run of this system."""
     identity = identity_of(Config(settings=settings.as_json(), system=describe_system()))
     for folder in run_folders(settings.results_dir):
         content = read_config(folder) or {}
@@ -145,7 +178,13 @@ def _earlier_speed(settings: Settings) -> tuple[Speed | None, str]:
         if made_up or differences(identity_of(config), identity, _OF_SPEED, known_to_both=True):
             continue
         try:
-            return Speed(**content["speed"]), f"estimated from the run {folder.name}"
+            speed = Speed(**content["speed"])
         except (KeyError, TypeError):
             continue
-    return None, ""
+        rows = (read_summary(folder) or Summary()).plan
+        took_s = {row.what: row.took_s for row in rows if row.took_s is not None}
+        estimates = {r.what: r.estimated_s for r in rows if r.estimated_s and r.what in took_s}
+        together_s = sum(estimates.values())
+        share = sum(took_s[what] for what in estimates) / together_s if together_s else 1.0
+        return _KeptRun(folder.name, speed, took_s, share)
+    return None

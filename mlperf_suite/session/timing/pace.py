@@ -6,6 +6,7 @@ What a step measured is handed to `Pace.learn`; everything else is computed from
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,8 @@ from mlperf_suite.session.plan import MMLU, Place, Plan, Step, clock, plan_sessi
 from mlperf_suite.session.timing.estimate import Estimator, offline_qps, server_qps
 from mlperf_suite.session.timing.probe import Speed
 
+_END_S = 3.0
+"""Time to stop the engine and to write the last reports."""
 _LONG_TAIL = 2.0
 """Answers that can be longer than this many times their mean have a tail."""
 
@@ -51,6 +54,8 @@ class Pace:
         """The samples/s that a rate step measured."""
         self._estimates: dict[Step, float] = {}
         self._durations: dict[Step, float] = {}
+        self._began_s = time.monotonic()
+        self._total_s: float | None = None
 
     def _estimator_of(self, speed: Speed | None) -> Estimator:
         samples = {kind: run.summary.meta.samples for kind, run in self._baselines.items()}
@@ -136,11 +141,20 @@ class Pace:
         seconds = {step: self.estimator.seconds(step) for step in ahead}
         self._estimates |= {step: s for step, s in seconds.items() if s is not None}
 
+    def announce(self, seconds: Mapping[Step, float]) -> float:
+        """The session's time in s from its steps', said once: the last line compares with it."""
+        elapsed_s = time.monotonic() - self._began_s
+        ahead_s = sum(s for step, s in seconds.items() if step not in self._durations)
+        self._total_s = elapsed_s + ahead_s + _END_S
+        return self._total_s
+
     def lines(self) -> list[str]:
         """The plan with its times, and the sizes of the runs, once the speed was measured."""
         remote = self._settings.engine_kind == "endpoint"
         source = f"measured by a probe of the {'endpoint' if remote else 'loaded engine'}"
-        return [*self.plan.lines(self._durations | self._estimates, source), *self._size_lines()]
+        total_s = self.announce(self._estimates) if self._total_s is None else None
+        seconds = self._durations | self._estimates
+        return [*self.plan.lines(seconds, source, total_s), *self._size_lines()]
 
     def _size_lines(self) -> list[str]:
         lines = []
@@ -156,13 +170,10 @@ class Pace:
         return lines
 
     def time_line(self) -> str:
-        """The planned and actual time of the session; empty without an estimate."""
-        steps = [step for step in self._estimates if step in self._durations]
-        if not steps:
+        """The planned and actual time of the session; empty if it was not planned."""
+        if self._total_s is None:
             return ""
-        planned_s = sum(self._estimates[step] for step in steps)
-        actual = sum(self._durations[step] for step in steps)
-        return f"planned {clock(planned_s)}, took {clock(actual)} for {len(steps)} steps"
+        return f"planned {clock(self._total_s)}, took {clock(time.monotonic() - self._began_s)}"
 
     def rows(self, benchmark: Benchmark, scenario: str) -> list[PlanRow]:
         """The steps of a result with their expected and actual times, for its summary."""
