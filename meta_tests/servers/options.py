@@ -26,6 +26,10 @@ Fault = Literal[
     "compressed",
     "too-deep",
     "two-answers",
+    "in-message",
+    "in-delta",
+    "in-reasoning_content",
+    "in-tool_calls",
     "no-json",
     "no-utf8",
     "endless-line",
@@ -59,6 +63,7 @@ answer that is streamed.
   `error-whole`: nothing but an error object, with status 200.
 - `compressed`: with gzip, although identity was asked for. `too-deep`: the last message has more
   nested lists than any reader can follow. `two-answers`: a second choice in each message.
+  `in-NAME`: what should be text or token ids is in the choice's member of this name.
 - `no-json`, `no-utf8`: the last message is invalid. `endless-line`: a line of 4 MB without an end.
 - `id-...`: one token id is beyond the vocabulary, negative, 2**70, or 1.5.
 - `cut`: half of the tokens, with finish reason "length". `other-model`: another model's name.
@@ -93,6 +98,8 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     `batch`: the most requests it says it works on at once, as vLLM in its development mode and
     SGLang do. `queue_s`: the time that /metrics says each completion request spent in vLLM's queue.
+
+    `usage_tokens`: the tokens of each answer by its `usage`, in place of the true number.
 
     `tells_times`: `usage` has what vLLM adds with --enable-per-request-metrics: a quarter of the
     time until the first token was queue, half was prefill.
@@ -132,6 +139,7 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     root: str | None = None
     batch: int | None = None
     queue_s: float | None = None
+    usage_tokens: int | None = None
 
     def faulty(self, number: int) -> bool:
         """Whether the completion request with this number, counted from 0, gets the fault."""

@@ -344,6 +344,8 @@ def _streamed(options: StandIn, answer: _Answer) -> Reply:
     messages = answer.messages()
     if fault == "two-answers":
         messages = [_twice(message) for message in messages]
+    if fault is not None and fault.startswith("in-"):
+        messages = [_misplaced(message, fault.removeprefix("in-")) for message in messages]
     parts = [_event(message) for message in messages]
     end = b"" if options.dialect == "transformers" else _DONE
     ending = b"".join(map(_event, answer.last_words())) + end
@@ -414,6 +416,15 @@ def _odd(fault: Fault | None, head: bytes, parts: list[bytes]) -> tuple[bytes, l
             head = head.replace(b"\r\n\r\n", b"\r\nContent-Encoding: gzip\r\n\r\n")
             parts = [gzip.compress(part) for part in parts]
     return head, parts
+
+
+def _misplaced(message: dict[str, Any], name: str) -> dict[str, Any]:
+    """The message with each choice's answer in its member `name`."""
+    choices = [
+        {**choice, "text": "", "token_ids": None, name: {"content": choice["text"]}}
+        for choice in message["choices"]
+    ]
+    return {**message, "choices": choices}
 
 
 def _twice(message: dict[str, Any]) -> dict[str, Any]:
@@ -530,6 +541,7 @@ class _Answer:
 
     def _usage(self, tokens: int | None = None) -> dict[str, Any]:
         count = self._tokens if tokens is None else tokens
+        count = self._options.usage_tokens or count
         if self.fault == "miscounted":
             count += 7
         prompt = self._request.prompt_tokens

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from meta_tests.conftest import wait_until
 from meta_tests.engines.endpoint.test_connection import ODD
@@ -28,6 +29,7 @@ from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import OWN_HEAD, Generation
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS
+from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
 from mlperf_suite.engines.endpoint.engine import RETRIES, EndpointEngine
 from mlperf_suite.engines.endpoint.server_facts import _of_sglang
@@ -59,6 +61,10 @@ LOST = {
     "compressed": "compressed an answer with gzip, although it was asked not to",
     "too-deep": "sent invalid JSON",
     "two-answers": "sent several answers to a request for one",
+    "in-message": "answered in `message`, as chat completions do",
+    "in-delta": "answered in `delta`, as chat completions do",
+    "in-reasoning_content": "answered in `reasoning_content`, as chat completions do",
+    "in-tool_calls": "answered in `tool_calls`, as chat completions do",
     "no-json": "sent invalid JSON",
     "no-utf8": "sent (JSON that is not a completion|invalid JSON)",
     "endless-line": "sent a line of more than [0-9,]+ bytes",
@@ -163,6 +169,38 @@ def test_answers_that_are_not_as_asked_are_told(fault: str, tmp_path: Path) -> N
         assert loadgen_run.samples > 10
         assert len(departures) == 1
         assert re.search(DEPARTURES[fault], departures[0]), departures
+
+
+MISPLACED = [fault for fault in FAULTS if fault.startswith("in-")]
+
+
+@pytest.mark.parametrize("dialect", ["vllm", "text", "transformers"])
+@pytest.mark.parametrize("fault", MISPLACED)
+def test_an_answer_where_chat_completions_have_it_is_refused_at_the_trial(
+    fault: Any, dialect: Any
+) -> None:
+    with (
+        stand_in_server(StandIn(fault=fault, dialect=dialect)) as server,
+        pytest.raises(EngineError, match=LOST[fault]),
+        engine_at(server, tokenizer=embedded_model_dir()),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(("tokens", "usage"), [(500, 128), (1, 128), (60, 1), (128, 500)])
+def test_text_whose_tokens_are_others_than_its_usage_says_departs(tokens: int, usage: int) -> None:
+    text = StandIn(dialect="text", tokens=tokens)
+    for counted in (None, usage):
+        with (
+            stand_in_server(replace(text, usage_tokens=counted)) as server,
+            engine_at(server, tokenizer=embedded_model_dir()) as engine,
+        ):
+            answers = generate_all(engine, [[1, 2, 3]] * 3, Generation(max_new_tokens=500))
+            departures = engine.take_remote_run().departures
+            counts = {len(ids) for ids in answers.token_ids}
+            kind = f"with another token count in usage ({usage} tokens for {min(counts)})"
+            expected = [] if counted is None else [f"3 of 3 answers {kind}"]
+            assert [line for line in departures if "token count" in line] == expected
 
 
 def test_tokens_from_a_cache_are_told(tmp_path: Path) -> None:

@@ -76,6 +76,15 @@ def test_text_is_counted_by_another_tokenizer_and_not_compared() -> None:
     assert words((answer, 8, 1, False)) == ()
 
 
+def test_text_departs_where_usage_and_tokenizer_differ_by_more_than_a_tenth() -> None:
+    departure = "with another token count in usage"
+    for tokens, usage in ((500, 128), (1, 128), (100, 0), (128, 150), (9, 0)):
+        (line,) = words((answer_of(tokens, completion_tokens=usage), 500, 1, False))
+        assert line == f"1 of 1 answers {departure} ({usage} tokens for {tokens})"
+    for tokens, near in ((128, 116), (128, 142), (1, 9), (8, 0), (2000, 2199), (100, None)):
+        assert words((answer_of(tokens, completion_tokens=near), 2200, 1, False)) == ()
+
+
 def test_text_that_was_cut_is_noticed_to_within_a_tenth() -> None:
     cut = answer_of(2, completion_tokens=2, finish_reason="length")
     assert words((cut, 128, 1, False)) == (

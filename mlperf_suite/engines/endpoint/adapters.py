@@ -60,6 +60,15 @@ class _Choice(msgspec.Struct):
     text: str | None = None
     token_ids: list[int] | None = None
     finish_reason: str | None = None
+    message: Any = None
+    delta: Any = None
+    reasoning: Any = None
+    reasoning_content: Any = None
+    tool_calls: Any = None
+
+
+_MISPLACED = ("message", "delta", "reasoning", "reasoning_content", "tool_calls")
+"""Where chat completions have an answer, or parts of one, whose tokens nobody would count."""
 
 
 class _Completion(msgspec.Struct):
@@ -107,6 +116,9 @@ class Adapter:
         for choice in completion.choices or _no_choices(completion, event):
             if choice.index:
                 raise AnswerError("sent several answers to a request for one")
+            if choice.finish_reason or not (choice.token_ids or choice.text):
+                # A piece of text is in the right place; an answer in one piece has its reason too.
+                _check_place(choice)
             if choice.token_ids:
                 answer.token_ids += choice.token_ids
             if choice.text:
@@ -119,6 +131,16 @@ class Adapter:
             answer.cached_tokens = details.cached_tokens if details else None
         if completion.metrics is not None:
             answer.server_s = _server_s(completion.metrics)
+
+
+def _check_place(choice: _Choice) -> None:
+    """Raises AnswerError if any of the answer is where it is not counted."""
+    for name in _MISPLACED:
+        if getattr(choice, name):
+            raise AnswerError(
+                f"answered in `{name}`, as chat completions do: it must answer {COMPLETIONS} in "
+                "`text` or token ids alone"
+            )
 
 
 def _no_choices(completion: _Completion, event: bytes) -> Sequence[_Choice]:

@@ -62,6 +62,8 @@ class EndpointAccount(AnswerAccount):
 
 
 _TOKEN_BYTES = 4
+_LEAST_SLACK = 8
+"""How many tokens two counts of a text may differ by, however short it is."""
 
 
 @dataclass(slots=True)
@@ -80,10 +82,11 @@ class DepartureAccount:
         requested. `ids`: the server gives token ids, so that counts can be compared exactly."""
         self.answers += 1
         tokens = len(answer.tokens) // _TOKEN_BYTES
-        # Text is counted with another tokenizer than the server's: use the server's own count if it
-        # reports one, and allow a tenth more or less.
-        count = tokens if ids else (answer.completion_tokens or tokens)
-        slack = 0 if ids else max(8, most // 10)
+        # Text is counted again with the model's tokenizer: use the server's own count if it reports
+        # one, and allow a tenth more or less.
+        reported = tokens if answer.completion_tokens is None else answer.completion_tokens
+        count = tokens if ids else reported
+        slack = 0 if ids else max(_LEAST_SLACK, most // 10)
         if answer.finish_reason == "length" and count < most - slack:
             self._note("truncated by the server's own limit", f"{count} tokens of {most}")
         elif answer.finish_reason not in ("stop", "length"):
@@ -97,8 +100,8 @@ class DepartureAccount:
         if answer.prompt_tokens not in (None, prompt_tokens):
             lengths = f"{answer.prompt_tokens} tokens for {prompt_tokens}"
             self._note("with another prompt length in usage", lengths)
-        if ids and answer.completion_tokens not in (None, tokens):
-            counts = f"{answer.completion_tokens} tokens for {tokens}"
+        if abs(reported - tokens) > (0 if ids else max(_LEAST_SLACK, reported // 10, tokens // 10)):
+            counts = f"{reported} tokens for {tokens}"
             self._note("with another token count in usage", counts)
 
     def _note(self, kind: str, example: str) -> None:
