@@ -65,6 +65,8 @@ def test_folders_of_runs_are_runs_and_others_are_not(tmp_path: Path) -> None:
 def test_only_runs_of_exactly_this_kind_are_dropped(tmp_path: Path, own_kind: str) -> None:
     for kind in KINDS:
         (tmp_path / f"20261119-101500-{kind}").mkdir()
+        summary = tmp_path / f"20261119-101500-{kind}" / "summary.json"
+        write_json(summary, {"schema_version": 6, "meta": {"status": "complete"}})
     benchmark, _, scenario = own_kind.rpartition("-")
     folder = RunFolder(tmp_path, benchmark or own_kind, scenario if benchmark else None, NOW)
     assert folder.kind == own_kind
@@ -77,8 +79,9 @@ def test_only_runs_of_exactly_this_kind_are_dropped(tmp_path: Path, own_kind: st
 
 def test_a_baseline_and_a_run_that_goes_on_are_not_dropped(tmp_path: Path) -> None:
     old = [RunFolder(tmp_path, "mmlu", None, NOW) for _ in range(4)]
-    old[1].write("summary.json", {"meta": {"status": "running"}})
-    old[2].write("summary.json", {"meta": {"status": "complete"}})
+    for run, status in zip(old, ("complete", "running", "complete", "failed"), strict=True):
+        run.write("summary.json", {"meta": {"status": status}})
+        run.give_up_room()
     newest = RunFolder(tmp_path, "mmlu", None, NOW.replace(hour=11))
     newest.drop_older([old[0].path])
     assert set(run_folders(tmp_path)) == {old[0].path, old[1].path, newest.path}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -42,12 +42,15 @@ from mlperf_suite.results.kept_runs import KeptRun, Trend, read_entries, trends_
 from mlperf_suite.results.performance_figures import performance_figures
 from mlperf_suite.results.run_folder import (
     SUMMARY_JSON,
+    RunFolder,
     read_config,
     read_object,
     read_summary,
+    results_lock,
     summary_fault,
     write_json,
     write_json_list,
+    write_whole,
 )
 from mlperf_suite.results.schema import Config, Summary
 
@@ -159,12 +162,21 @@ def _samples(folder: Path) -> list[dict[str, str]]:
 # The index
 
 
+def publish(folder: RunFolder, keep: Iterable[Path] | None) -> None:
+    """Make a run known in its results folder: `latest` and the index. `keep`: None keeps all older
+    runs of its kind, else these. Raises OSError if the folder cannot be written."""
+    with results_lock(folder.path.parent):
+        folder.publish()
+        if keep is not None:
+            folder.drop_older(keep)
+        write_index(folder.path.parent)
+
+
 def write_index(results_dir: Path) -> None:
     """Write index.md and index.html. Raises OSError if the folder cannot be written."""
     entries = read_entries(results_dir)
-    (results_dir / "index.md").write_text(index_markdown(entries), encoding="utf-8")
-    page = index_html(entries, trends_of(entries))
-    (results_dir / "index.html").write_text(page, encoding="utf-8")
+    write_whole(results_dir / "index.md", index_markdown(entries))
+    write_whole(results_dir / "index.html", index_html(entries, trends_of(entries)))
 
 
 def index_markdown(entries: Sequence[KeptRun]) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -57,12 +59,15 @@ _LAST_WORD_BYTES = 16 * 1024
 """The summary of a failed run without verdicts and figures takes about 1 kB, a file system block 4
 kB.
 """
+LOCK_S, _LOCK_LOOK_S = 10.0, 0.01
+"""How long a session waits for another one that changes what they share, and how often it looks, in
+s. To write the index of a thousand runs takes about a second."""
 ENDED = ("complete", "invalid")
 """The statuses of a run that ended normally: whatever it shows, it is a result."""
 _RUN_NAME = re.compile(
     r"\d{8}-\d{6}-"
     rf"(?P<kind>{MMLU}|[A-Za-z0-9][\w.-]*-(?:{'|'.join(name.lower() for name in SCENARIOS)}))"
-    r"(?:-\d+)?"
+    r"(?:-(?P<number>\d+))?"
 )
 
 
@@ -78,17 +83,48 @@ def check_writable(results_dir: Path) -> None:
         ) from error
 
 
-def write_json(path: Path, content: object) -> None:
-    """Write a JSON file atomically, so that a reader never sees half of it."""
-    partial = path.with_name(path.name + ".part")
+@contextlib.contextmanager
+def results_lock(results_dir: Path) -> Iterator[None]:
+    """Let no other session change what all sessions of a results folder share.
+
+    Goes on without the lock after LOCK_S, since a session that was stopped may hold it, and on a
+    file system without locks.
+    """
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            descriptor = os.open(results_dir, os.O_RDONLY)
+            stack.callback(os.close, descriptor)
+            _lock(descriptor)
+        yield
+
+
+def _lock(descriptor: int) -> None:
+    """Raises OSError if the file system has no locks."""
+    deadline = time.monotonic() + LOCK_S
+    while time.monotonic() < deadline:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        time.sleep(_LOCK_LOOK_S)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text file atomically, so that a reader never sees half of it."""
+    # Several processes may write the same file.
+    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        partial.write_text(_json_text(content), encoding="utf-8")
+        partial.write_text(text, encoding="utf-8")
         partial.replace(path)
     except OSError:
         # A partial file is useless, and the disk may be full.
         with contextlib.suppress(OSError):
             partial.unlink()
         raise
+
+
+def write_json(path: Path, content: object) -> None:
+    """Write a JSON file as `write_whole` does."""
+    write_whole(path, _json_text(content))
 
 
 def _json_text(content: object) -> str:
@@ -188,24 +224,29 @@ class RunFolder:
         self.write(CHECKSUMS_JSON, {"algorithm": "sha256", "files": checksums})
 
     def drop_older(self, keep: Iterable[Path] = ()) -> None:
-        """Remove the older runs of this kind, except those to `keep` and those still running."""
+        """Remove the older runs of this kind that ended, except those to `keep`.
+
+        A run whose summary cannot be read may be another session's that goes on. What cannot be
+        removed stays: that is no fault of this run.
+        """
         kept_paths = {Path(os.path.realpath(path)) for path in keep}
-        for older in run_folders(self.path.parent):
-            other_kind = _kind(older) != self.kind
-            if other_kind or older.name >= self.path.name or older.resolve() in kept_paths:
+        for folder in run_folders(self.path.parent):
+            if _kind(folder) != self.kind or _age(folder) >= _age(self.path):
                 continue
-            summary = read_summary(older)
-            if summary is None or summary.meta.status != "running":
-                shutil.rmtree(older)
+            summary = read_summary(folder)
+            goes_on = summary is None or summary.meta.status == "running"
+            in_use = goes_on or (folder / LAST_WORD).exists() or folder.resolve() in kept_paths
+            if not in_use:
+                with contextlib.suppress(OSError):
+                    shutil.rmtree(folder)
 
     def publish(self) -> None:
         """Point `latest` to this folder."""
-        results_dir = self.path.parent
-        link = results_dir / ".latest"
+        link = self.path.with_name(f".latest-{self.path.name}")
         with contextlib.suppress(FileNotFoundError):
             link.unlink()
         link.symlink_to(self.path.name)
-        link.replace(results_dir / "latest")
+        link.replace(link.with_name("latest"))
 
 
 def file_sha256(path: Path) -> str:
@@ -255,7 +296,14 @@ def run_folders(results_dir: Path) -> list[Path]:
     """The folders of kept runs, newest first; none if there is no such folder."""
     entries = results_dir.iterdir() if results_dir.is_dir() else ()
     folders = (p for p in entries if p.is_dir() and not p.is_symlink())
-    return sorted((p for p in folders if _RUN_NAME.fullmatch(p.name)), reverse=True)
+    return sorted((p for p in folders if _RUN_NAME.fullmatch(p.name)), key=_age, reverse=True)
+
+
+def _age(folder: Path) -> tuple[str, int]:
+    """Where its name stands in time: of those of one second, the tenth comes after the second."""
+    name = _RUN_NAME.fullmatch(folder.name)
+    assert name is not None
+    return folder.name[: name.end("kind")], int(name["number"] or 1)
 
 
 def _kind(folder: Path) -> str | None:

@@ -153,7 +153,7 @@ class Recorder:
             raise
 
     def _write(self, result: Result | MmluRecord) -> None:
-        from mlperf_suite.reports.writing import write_index, write_reports
+        from mlperf_suite.reports.writing import publish, write_reports
 
         folder, settings = result.folder, self._settings
         if isinstance(result, MmluRecord):
@@ -168,13 +168,12 @@ class Recorder:
         summary = self.summary(result)
         folder.write(SUMMARY_JSON, summary.as_json())
         write_reports(folder.path)
-        folder.publish()
         # If nothing was scored, or a run is not a result, nothing is replaced.
         unscored = isinstance(result, MmluRecord) and result.scores is None
         is_result = not (unscored or summary.no_result)
-        if summary.meta.status in ENDED and is_result and not settings.keep_all:
-            folder.drop_older(b.folder for b in self._baselines.values() if b.folder)
-        write_index(folder.path.parent)
+        replaces = summary.meta.status in ENDED and is_result and not settings.keep_all
+        baselines = [b.folder for b in self._baselines.values() if b.folder]
+        publish(folder, baselines if replaces else None)
 
     def summary(self, result: Result | MmluRecord) -> Summary:
         """The summary of a result so far, with the regression gate's verdict."""
