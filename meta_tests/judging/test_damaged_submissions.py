@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,9 @@ from meta_tests.made_runs import MadeRun, write_run, write_submission
 from meta_tests.tampering.damages import DAMAGES
 from meta_tests.tampering.edits import Home, Tampering, replaced, seen_by, system_field
 from meta_tests.tampering.verdicts import broken_rules
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
+from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
 
@@ -177,6 +180,53 @@ def test_an_unknown_benchmark_is_named_and_fails(tmp_path: Path) -> None:
     assert judged.failed_rules == ["benchmark_known"]
     assert not any(v.passed for v in judged.verdicts if v.rule != "division_known")
     assert "resnet50, an unknown benchmark" in verdict_lines(tmp_path, "benchmark_known")[0]
+
+
+def write_other_benchmark(submission: Path, name: str) -> None:
+    (submission / "results/box" / name / "Offline").mkdir(parents=True)
+
+
+def test_other_benchmarks_of_mlperf_are_named_and_not_judged(
+    submission: Path, tmp_path: Path
+) -> None:
+    write_other_benchmark(submission, "bert-99")
+    assert failures_by_run(tmp_path) == {}
+    verdicts = by_name(tmp_path)["Someone-box-bert-99"].verdicts
+    assert {v.status for v in verdicts} == {"not judged"}
+
+
+def test_another_rounds_benchmark_fails(submission: Path, tmp_path: Path) -> None:
+    write_other_benchmark(submission, "retinanet")
+    assert failures_by_run(tmp_path) == {"Someone-box-retinanet": ["benchmark_of_round"]}
+
+
+def test_a_linked_benchmark_is_judged(submission: Path, tmp_path: Path) -> None:
+    """Of a submission with another benchmark, the only one that no link leads to."""
+    write_submission(tmp_path, LLAMA3_1_8B_EDGE, V6_1, submitter="Another")
+    folder = submission / "results/box/llama3.1-8b"
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere/Server/accuracy/accuracy.txt").unlink()
+    assert "required_files" in failures_by_run(tmp_path)["Someone-box-llama3.1-8b-Server"]
+
+
+@pytest.mark.parametrize(("name", "broken"), [("offline", []), ("OFFLINE", ["scenarios_known"])])
+def test_a_scenarios_case_is_the_official_one_or_lower(
+    submission: Path, tmp_path: Path, name: str, broken: list[str]
+) -> None:
+    folder = submission / "results/box/llama3.1-8b"
+    (folder / "Offline").rename(folder / name)
+    assert failures_by_run(tmp_path).get("Someone-box-llama3.1-8b", []) == broken
+
+
+def test_a_system_of_both_types_needs_the_scenarios_of_both(tmp_path: Path) -> None:
+    row = BENCHMARKS["deepseek-r1"]
+    described = write_submission(tmp_path, row, ROUNDS["v5.1"]) / "systems/box.json"
+    both = json.loads(described.read_text()) | {"system_type": "datacenter,edge"}
+    described.write_text(json.dumps(both))
+    assert {tuple(rules) for rules in failures_by_run(tmp_path).values()} == {
+        ("system_description",)
+    }
 
 
 def test_an_unknown_scenario_is_named_and_fails(submission: Path, tmp_path: Path) -> None:

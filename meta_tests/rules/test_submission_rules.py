@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from meta_tests.made_runs import system_fields
 from mlperf_suite.rules.submission_rules import SYSTEM_FIELDS_OF_A_NETWORK, missing_system_fields
+
+
+@pytest.mark.parametrize("name", ["number_of_nodes", "accelerators_per_node"])
+@pytest.mark.parametrize("value", ["8", " 8 ", 8, 8.0])
+def test_counts_are_whole_numbers(name: str, value: object) -> None:
+    assert missing_system_fields(system_fields() | {name: value}) == []
+
+
+@pytest.mark.parametrize("name", ["number_of_nodes", "accelerators_per_node"])
+@pytest.mark.parametrize("value", ["8 GPUs", "1 node", "8, 4", "-1", 1.5, True, [8], math.inf])
+def test_counts_in_words_are_wrong(name: str, value: object) -> None:
+    (wrong,) = missing_system_fields(system_fields() | {name: value})
+    assert wrong.startswith(f"{name} ") and "not a whole number of " in wrong
 
 
 @pytest.mark.parametrize("value", [None, ""])

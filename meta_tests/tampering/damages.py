@@ -43,6 +43,11 @@ from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
 from mlperf_suite.rules.accuracy_rules import gate_name
 
 
+def folder_added(path: Callable[[Home], Path]) -> Change:
+    """Make an empty folder."""
+    return lambda home: path(home).mkdir()
+
+
 def log_value(key: str, value: object, scenario: str, *, accuracy: bool = False) -> Change:
     """Change the value of a key in a detail log."""
 
@@ -245,6 +250,34 @@ DAMAGES: dict[str, Tampering] = {
     ),
     'system: is_network "false"': seen_by(system_field("is_network", "false"), "system_fields"),
     "system: is_network false": seen_by(system_field("is_network", False), "system_fields"),
+    "system: 8 GPUs a node": seen_by(
+        system_field("accelerators_per_node", "8 GPUs"), "system_fields"
+    ),
+    "system: 8, 4 accelerators a node": seen_by(
+        system_field("accelerators_per_node", "8, 4"), "system_fields"
+    ),
+    "system: 1 node": seen_by(system_field("number_of_nodes", "1 node"), "system_fields"),
+    "system: sw_notes are a number": seen_by(system_field("sw_notes", 8), "system_fields"),
+    "system: half a character in its name": seen_by(
+        system_field("system_name", "\ud800"), "system_description system_fields"
+    ),
+    "a hidden folder beside the submitter": seen_by(
+        folder_added(lambda home: home.path.parent / ".git"), "system_has_results"
+    ),
+    "a hidden folder beside the system": seen_by(
+        folder_added(lambda home: home.path / "results" / ".git"), "system_has_results"
+    ),
+    "a hidden folder beside the benchmark": seen_by(
+        folder_added(lambda home: home.path / "results" / home.system / ".git"), "benchmark_known"
+    ),
+    "a hidden folder beside the scenario": seen_by(
+        folder_added(lambda home: home.place("results", "Offline").parent / ".git"),
+        "scenarios_known",
+    ),
+    "accuracy.txt is no UTF-8 (Server)": seen_by(
+        bytes_edited(lambda home: home.accuracy_txt("Server"), lambda raw: raw + b"\xff\n"),
+        "required_files",
+    ),
     "no system description": seen_by(
         removed(lambda home: home.system_json), "required_files system_description system_fields"
     ),

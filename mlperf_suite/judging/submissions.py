@@ -15,6 +15,7 @@ from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
 from mlperf_suite.judging.tree import (
     BenchmarkPlace,
     Place,
+    is_utf8,
     read_json,
     read_power,
     read_text,
@@ -37,7 +38,7 @@ from mlperf_suite.rules.accuracy_files import (
 )
 from mlperf_suite.rules.facts import AnswerTokens, RunFacts, SubmittedTexts
 from mlperf_suite.rules.submission_rules import BenchmarkFacts, JsonFile, ResultFacts, SystemFacts
-from mlperf_suite.rules.verdict import Verdict
+from mlperf_suite.rules.verdict import Verdict, set_aside_passed
 
 ACCURACY_TXT = "accuracy.txt"
 
@@ -72,7 +73,8 @@ def judge_submission(
     judged = []
     for place in benchmarks:
         benchmark = _benchmark_named(place.benchmark, names)
-        judged.append(_judge_benchmark(place, benchmark, of_tree))
+        name = place.benchmark if benchmark else names.get(place.benchmark, place.benchmark)
+        judged.append(_judge_benchmark(place, name, benchmark, of_tree))
         of_place = results[place.folder]
         judged += [
             _judge_result(result, of_tree, high_accuracy, copies[result.place.folder])
@@ -82,10 +84,10 @@ def judge_submission(
 
 
 def judge_idle(system: Path, round_: Round) -> VerdictGroup:
-    """Judge a system that has a description and no result."""
-    submission = system.parents[1]
-    name = name_of(submission.parent.name, submission.name, system.stem)
-    return verdict_group(name, round_, [("", judge(SystemFacts(system.stem, has_results=False)))])
+    """Judge a system that has a description or a folder and no result."""
+    submission, system_name = system.parents[1], system.name.removesuffix(".json")
+    name = name_of(submission.parent.name, submission.name, system_name)
+    return verdict_group(name, round_, [("", judge(SystemFacts(system_name, has_results=False)))])
 
 
 def _model_mapping(submission: Path) -> dict[str, str]:
@@ -153,14 +155,15 @@ def _results(place: BenchmarkPlace, names: dict[str, str]) -> list[_Result]:
 
 
 def _judge_benchmark(
-    place: BenchmarkPlace, benchmark: Benchmark | None, round_: Round
+    place: BenchmarkPlace, official_name: str, benchmark: Benchmark | None, round_: Round
 ) -> VerdictGroup:
     scenarios = tuple(p.scenario for p in place.scenarios)
-    facts = BenchmarkFacts(
-        place.benchmark, benchmark, place.division, round_, scenarios, place.whole
-    )
+    facts = BenchmarkFacts(official_name, benchmark, place.division, round_, scenarios, place.whole)
+    verdicts = judge(facts)
+    if benchmark is None:
+        verdicts = set_aside_passed(verdicts, "no benchmark of this suite")
     name = name_of(place.division, place.submitter, place.system, place.benchmark)
-    return verdict_group(name, round_, [("", judge(facts))], benchmark)
+    return verdict_group(name, round_, [("", verdicts)], benchmark)
 
 
 def _judge_result(
@@ -271,6 +274,8 @@ def _missing_files(result: _Result, measurements: Path) -> list[str]:
         folder = place.audit(audit.name)
         paths += [folder / audit.verified_in, folder / "accuracy" / ACCURACY]
     absent = [_from(place, path) for path in paths if size_of(path) == 0]
+    texts = {ACCURACY_TXT, *(audit.verified_in for audit in result.benchmark.audits)}
+    absent += [f"{_from(place, p)} in UTF-8" for p in paths if p.name in texts and not is_utf8(p)]
     # Layout v5 uses code/, v6 src/; this rule accepts either.
     code = any((place.submission / name).is_dir() for name in ("src", "code"))
     return absent if code else [*absent, "src/"]

@@ -145,7 +145,7 @@ class Tree:
 
     `log_folders`: those of LoadGen logs outside any submission. Trial runs of a peak search and
     blocks of a caching audit are included only if their own folder was requested. `idle_systems`:
-    system descriptions without any result.
+    descriptions and folders of systems without any result; results/* of a submitter without any.
     """
 
     root: Path
@@ -179,6 +179,13 @@ def find_runs(root: Path) -> Tree:
             systems += [folder / name for name in sorted(files) if name.endswith(".json")]
         if LOG_NAMES & set(files) and not _is_trial(root, folder):
             with_logs.append(folder)
+    empty_folders: list[Path] = []
+    for division in {folder.parents[3] for folder in benchmark_folders}:
+        for submitter in _submitters(root, division):
+            for system in _folders(submitter / "results") or [submitter / "results" / "*"]:
+                benchmark_folders |= (inside := set(_folders(system)))
+                if not inside and not (submitter / "systems" / f"{system.name}.json").is_file():
+                    empty_folders.append(system)
     benchmarks = []
     for folder in sorted(benchmark_folders | {path.parent for path in scenario_folders}):
         whole = folder in benchmark_folders
@@ -188,6 +195,7 @@ def find_runs(root: Path) -> Tree:
     log_folders = [path for path in with_logs if not roots & {path, *path.parents}]
     with_results = {(b.submission, b.system) for b in benchmarks}
     idle = [path for path in systems if (path.parents[1], path.stem) not in with_results]
+    idle += sorted(empty_folders)
     return Tree(root, tuple(benchmarks), tuple(sorted(log_folders)), tuple(idle))
 
 
@@ -195,6 +203,13 @@ def _is_benchmark(folder: Path) -> bool:
     """Whether it is <division>/<submitter>/results/<system>/<benchmark>."""
     parts = folder.parts
     return len(parts) > 5 and parts[-3] == "results" and parts[-5] in DIVISIONS
+
+
+def _submitters(root: Path, division: Path) -> list[Path]:
+    """The folders that the official checker takes for a submitter's, hidden and linked ones too, in
+    each division beside this one; only those that are wholly below the root."""
+    folders = [path for name in DIVISIONS for path in _folders(division.parent / name)]
+    return [path for path in folders if path.is_relative_to(root)]
 
 
 def _is_trial(root: Path, folder: Path) -> bool:
@@ -210,9 +225,9 @@ def _walk(root: Path) -> Iterator[tuple[Path, list[str]]]:
 
 
 def _folders(folder: Path) -> list[Path]:
-    """The visible folders in a folder; empty if it cannot be read."""
+    """The folders in a folder; empty if it cannot be read."""
     try:
-        return [p for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")]
+        return [path for path in folder.iterdir() if path.is_dir()]
     except OSError:
         return []
 
@@ -233,14 +248,22 @@ def read_text(path: Path) -> str | None:
     return None if raw is None else raw.decode("utf-8", errors="replace")
 
 
+def is_utf8(path: Path) -> bool:
+    """Whether the file, if it can be read, is UTF-8; the official checker ends at any other."""
+    raw = read_bytes(path)
+    return raw is None or _text(raw) is not None
+
+
 def read_json(path: Path) -> JsonFile:
-    text = read_text(path)
-    if text is None:
+    raw = read_bytes(path)
+    if raw is None:
         return JsonFile({}, f"no {path.name}")
     try:
-        content = json.loads(text)
+        content = json.loads(raw.decode("utf-8"))
+        # A lone surrogate, which an escape can name, ends the checker where it writes.
+        json.dumps(content, ensure_ascii=False).encode("utf-8")
     except (ValueError, RecursionError):
-        return JsonFile({}, f"{path.name} is not JSON")
+        return JsonFile({}, f"{path.name} is not JSON in UTF-8")
     if not isinstance(content, dict):
         return JsonFile({}, f"{path.name} is no object")
     return JsonFile(content)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.benchmarks.definition import Benchmark, Category
+from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.rounds import Layout, Round
 from mlperf_suite.loadgen.logs import RunLogs
 from mlperf_suite.rules.facts import Facts, Subject
@@ -85,8 +85,27 @@ SYSTEM_FIELDS_OF_A_NETWORK = (
 )
 """The fields that must also be present if is_network has any value, even "false"
 (SYSTEM_DESC_REQUIRED_FIELDS_NETWORK_MODE of the checker, which treats any text as true)."""
+COUNTS = {"number_of_nodes": 1, "accelerators_per_node": 0}
+"""The fields that the checker multiplies to count accelerators, with the least that each may be."""
+NOTES = ("hw_notes", "sw_notes")
+"""The fields that the checker joins as texts."""
 STATUSES = ("available", "preview", "rdi")
 _NETWORK = "is_network"
+_OF_BOTH_TYPES = {("deepseek-r1", "v5.1"): "SingleStream"}
+"""What a benchmark needs in a round, beside its scenarios here, on a system of both types
+(required-scenarios-datacenter-edge): no other one differs."""
+_EVERY_ROUND = ("v5.1", "v6.0", "v6.1")
+OTHER_BENCHMARKS = {
+    **dict.fromkeys(("resnet", "bert-99", "bert-99.9", "3d-unet-99", "3d-unet-99.9"), _EVERY_ROUND),
+    **dict.fromkeys(("stable-diffusion-xl", "rgat", "whisper"), _EVERY_ROUND),
+    **dict.fromkeys(("dlrm-v2-99", "dlrm-v2-99.9"), ("v5.1",)),
+    **dict.fromkeys(("retinanet", "pointpainting"), ("v5.1", "v6.0")),
+    **dict.fromkeys(("dlrm-v3", "yolo-95", "yolo-99", "wan-2.2-t2v-a14b"), ("v6.0", "v6.1")),
+    "qwen3-vl-235b-a22b": ("v6.0", "v6.1"),
+    **dict.fromkeys(("qwen3.6-27b", "e2e-rag-qna", "e2e-rag-db"), ("v6.1",)),
+}
+"""MLPerf's benchmarks that this suite does not judge, with the rounds that offer them
+(MODEL_CONFIG: models)."""
 SYSTEM_TYPES = ("datacenter", "edge", "datacenter,edge", "edge,datacenter")
 
 
@@ -206,7 +225,7 @@ def system_description(result: ResultFacts) -> Verdict:
             ("submitter", _same(says.get("submitter"), result.submitter)),
             ("division", _same(says.get("division"), result.division)),
             ("status", str(says.get("status")).lower() in STATUSES),
-            ("system_type", _covers(says.get("system_type"), result.benchmark.category)),
+            ("system_type", _covers(says.get("system_type"), result)),
             ("is_network", result.division != "closed" or not _same(says.get(_NETWORK), "true")),
         )
         if not fits
@@ -237,7 +256,24 @@ def missing_system_fields(says: Mapping[str, Any]) -> list[str]:
     absent = [name for name in SYSTEM_FIELDS_PRESENT if name not in says]
     empty = [name for name in SYSTEM_FIELDS_FILLED if not says.get(name)]
     wrong = [f"{name} empty" for name in empty] + [f"{name} missing" for name in absent]
-    return [*wrong, *_wrong_network(says)]
+    wrong += [
+        f"{name} {in_words(says[name])}, not a whole number of {least} or more"
+        for name, least in COUNTS.items()
+        if says.get(name) and not _counts(says[name], least)
+    ]
+    notes = [name for name in NOTES if says.get(name) and not isinstance(says[name], str)]
+    return [*wrong, *(f"{name} is no text" for name in notes), *_wrong_network(says)]
+
+
+def _counts(value: object, least: int) -> bool:
+    """Whether it is a whole number, as such or as text, of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return False
+    try:
+        number = int(value)
+    except (ValueError, OverflowError):
+        return False
+    return number >= least and (isinstance(value, str) or number == value)
 
 
 def _wrong_network(says: Mapping[str, Any]) -> list[str]:
@@ -259,8 +295,10 @@ def _same(value: object, name: str) -> bool:
     return str(value).lower() == name.lower()
 
 
-def _covers(system_type: object, category: Category) -> bool:
-    return system_type in SYSTEM_TYPES and category in str(system_type).split(",")
+def _covers(system_type: object, result: ResultFacts) -> bool:
+    types = str(system_type).split(",") if system_type in SYSTEM_TYPES else []
+    has_more = len(types) > 1 and (result.benchmark.id, result.round.name) in _OF_BOTH_TYPES
+    return result.benchmark.category in types and not has_more
 
 
 @rule(
@@ -321,7 +359,14 @@ def logs_of_its_own(result: ResultFacts) -> Verdict:
     fix="Use the benchmark's official name, or map yours in model_mapping.json (open division).",
 )
 def benchmark_known(facts: BenchmarkFacts) -> Verdict:
-    """The suite knows the benchmark; an unknown one is reported and never passes."""
+    """The suite knows the benchmark; an unknown one is reported and never passes.
+
+    MLPerf's others are not judged.
+    """
+    if facts.name in OTHER_BENCHMARKS:
+        return not_judged(
+            facts.name, "a benchmark of this suite", "no language benchmark of MLPerf"
+        )
     is_known = facts.benchmark is not None
     return verdict(
         is_known,
@@ -338,9 +383,9 @@ def benchmark_known(facts: BenchmarkFacts) -> Verdict:
 def benchmark_of_round(facts: BenchmarkFacts) -> Verdict:
     """The round offers the benchmark."""
     demand = f"a benchmark of {facts.round.name}"
-    if facts.benchmark is None:
+    rounds = facts.benchmark.rounds if facts.benchmark else OTHER_BENCHMARKS.get(facts.name)
+    if rounds is None:
         return not_judged(facts.name, demand, "the benchmark is not known")
-    rounds = facts.benchmark.rounds
     return verdict(facts.round.name in rounds, f"{facts.name}, of {', '.join(rounds)}", demand)
 
 
@@ -365,9 +410,9 @@ def scenarios_known(facts: BenchmarkFacts) -> Verdict:
         return not_judged(facts.name, "known scenarios", "the benchmark is not known")
     round_ = facts.round.name
     names = [s.name for s in facts.benchmark.scenarios if not s.rounds or round_ in s.rounds]
-    lower = {name.lower() for name in names}
-    unknown = [name for name in facts.scenarios if name.lower() not in lower]
-    scenarios = ", ".join(unknown or facts.scenarios) or "none"
+    # The checker ends at any other case.
+    unknown = set(facts.scenarios).difference(names, map(str.lower, names))
+    scenarios = ", ".join(sorted(unknown) or facts.scenarios) or "none"
     return verdict(not unknown, scenarios, f"of {', '.join(names)}")
 
 
@@ -401,9 +446,9 @@ def required_scenarios(facts: BenchmarkFacts) -> Verdict:
     demand="results of every system described",
     official=False,
     source="Inference rules, Replicability is mandatory",
-    fix="Add the system's results, or remove its JSON file from systems/.",
+    fix="Add the results, or remove the folder, or the system's JSON file from systems/.",
 )
 def has_results(system: SystemFacts) -> Verdict:
-    """Every system that is described in systems/ has results."""
+    """Every submitter, and every system in systems/ or results/, has results."""
     folder = f"results/{system.name}"
     return verdict(system.has_results, folder if system.has_results else f"no {folder}")

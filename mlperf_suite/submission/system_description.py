@@ -57,7 +57,8 @@ def _of_machines(
     changed: dict[str, Any] = {"number_of_nodes": str(len(machines))}
     if kinds:
         changed |= {
-            "accelerators_per_node": ", ".join(map(str, counts)),
+            # The checker multiplies it: for uneven nodes a person must decide.
+            "accelerators_per_node": str(counts[0]) if len(counts) == 1 else "",
             "accelerator_model_name": ", ".join(kinds),
         }
     if all(machine.get("here") for machine in machines):
