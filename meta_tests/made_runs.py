@@ -418,15 +418,17 @@ def _results(
 @lru_cache(maxsize=32)
 def _answers(issue: Issue, count: int, tokens: int = TOKENS) -> tuple[LoggedSample, ...]:
     """The answers of a log, in the order in which LoadGen issued their samples."""
-    ids, order = tuple(range(11, 11 + tokens)), first_samples(issue, count)
+    order = first_samples(issue, count)
     assert order is not None and len(order) == count
+    rest = tuple(range(13, 11 + tokens))
     return tuple(
-        LoggedSample(index, ids, (11,), tokens, place) for place, index in enumerate(order)
+        LoggedSample(index, (11, 1000 + index, *rest), (11,), tokens, place)
+        for place, index in enumerate(order)
     )
 
 
 @lru_cache(maxsize=32)
-def _cut_log(answers: tuple[LoggedSample, ...], streams: bool) -> str:
+def cut_log(answers: tuple[LoggedSample, ...], streams: bool) -> str:
     """A cut accuracy log, which has the first answers and the last."""
     first = ', "token_data" : "0B000000"' if streams else ""
     rows = [
@@ -525,7 +527,7 @@ class MadeRun:
         self.answers: list[LoggedSample] = list(logged)
         self.accuracy_damage: tuple[str, ...] = ()
         self.accuracy_bytes = 8199
-        self.cut_log = _cut_log(logged, self.scenario.streams)
+        self.cut_log = cut_log(logged, self.scenario.streams)
         self.scores = self.good_scores()
         mean = self.scores.get("tokens_per_sample", float(TOKENS))
         self.accuracy_tokens: AnswerTokens | None = AnswerTokens(mean, self.benchmark.samples)
@@ -639,6 +641,7 @@ class MadeRun:
             division=self.division,
             submitted=texts if self.submitted else None,
             eos_token_ids=self.benchmark.eos_token_ids,
+            vocabulary=self.benchmark.vocabulary,
             departures=self.departures,
             cached_tokens=self.cached_tokens,
             caching=self._caching_facts() if self.mode == CACHING else None,

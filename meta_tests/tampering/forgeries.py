@@ -200,9 +200,29 @@ def _accuracy_txt(home: Home) -> Path:
     return home.accuracy_txt("Server")
 
 
-def accuracy_log(change_text: Callable[[str], str]) -> Change:
-    """Change the text of Server's cut accuracy log."""
-    return text_edited(lambda home: home.accuracy("Server") / ACCURACY, change_text)
+def accuracy_log(change_text: Callable[[str], str], scenario: str = "Server") -> Change:
+    """Change the text of a cut accuracy log."""
+    return text_edited(lambda home: home.accuracy(scenario) / ACCURACY, change_text)
+
+
+def _first_answer_again(text: str) -> str:
+    first = re.search(r'"data" : "([0-9A-F]+)"', text)
+    assert first is not None
+    return re.sub(
+        r'"data" : "([0-9A-F]{64})[0-9A-F]*',
+        lambda m: f'"data" : "{first[1][: len(m[0]) - 10]}',
+        text,
+    )
+
+
+def _first_sample_again(text: str) -> str:
+    first, *_, last = re.findall(r'"qsl_idx" : (\d+)', text)
+    return text.replace(f'"qsl_idx" : {last}', f'"qsl_idx" : {first}')
+
+
+def _number_of(row: Row) -> Row:
+    """Which sample an answer is of, and its place in the run."""
+    return {key: row[key] for key in ("seq_id", "qsl_idx")}
 
 
 def verified(edit: Callable[[str], str], scenario: str = "Server") -> Change:
@@ -572,6 +592,48 @@ FORGERIES: dict[str, Tampering] = {
         accuracy_log(lambda text: text.replace('"qsl_idx" : 22372', '"qsl_idx" : 17')),
         "accuracy_issue_order",
     ),
+    "a token that the model has not (Server)": _forged(
+        "answers of the model: one token is beyond its vocabulary",
+        accuracy_log(lambda text: text.replace("2F0000005B03", "2F0000005BFF", 1)),
+        "accuracy_answers",
+    ),
+    "the tokens of a model with more of them (Server)": _forged(
+        "answers of llama2: they are another model's",
+        accuracy_log(lambda text: text.replace("1E000000", "1EF40100")),
+        "accuracy_answers",
+    ),
+    "negative tokens (Server)": _forged(
+        "answers of the model: they are padded with -1",
+        accuracy_log(lambda text: text.replace("1E000000", "FFFFFFFF")),
+        "accuracy_answers",
+    ),
+    "one answer for all samples (Offline)": _forged(
+        "answers: each sample has the first one's",
+        accuracy_log(_first_answer_again, "Offline"),
+        "accuracy_answers",
+    ),
+    "answers without tokens (Offline)": _forged(
+        "answers: they are empty",
+        accuracy_log(
+            lambda text: re.sub(
+                r'"data" : "[0-9A-F]*", "token_count" : \d+', '"data" : "", "token_count" : 0', text
+            ),
+            "Offline",
+        ),
+        "accuracy_answers",
+    ),
+    "answers cut to ten tokens (Offline)": _forged(
+        "whole answers: the rest of each was cut off",
+        accuracy_log(
+            lambda text: re.sub(r'("data" : "[0-9A-F]{80})[0-9A-F]*"', r'\1"', text), "Offline"
+        ),
+        "accuracy_log_tokens",
+    ),
+    "a sample answered twice (Server)": _forged(
+        "each sample once: the last entry is the first one's again",
+        accuracy_log(_first_sample_again),
+        "accuracy_issue_order accuracy_log_ends",
+    ),
     "only a thousand queries in the accuracy run (Server)": _forged(
         "every sample",
         detail({"generated_query_count": is_(1000)}, run=_ACCURACY),
@@ -617,7 +679,7 @@ FORGERIES: dict[str, Tampering] = {
     "TEST06: one answer a hundred times (Server)": _forged(
         "100 answers",
         answers("Server", lambda rows: [rows[0] | {"seq_id": row["seq_id"]} for row in rows]),
-        "test06_issue_order",
+        "test06_answers test06_issue_order",
     ),
     "TEST06: answers of other samples (Server)": _forged(
         "answers that LoadGen drew", answers("Server", _other_samples), "test06_issue_order"
@@ -694,6 +756,31 @@ FORGERIES: dict[str, Tampering] = {
         "a passed audit: the other file says that it failed",
         lambda home: (home.test06("Server") / "verify_performance.txt").write_text("TEST FAIL\n"),
         "test06_verified",
+    ),
+    "TEST06: one answer under the right numbers (Server)": _forged(
+        "100 answers: each sample has the same tokens",
+        answers("Server", lambda rows: [rows[0] | _number_of(row) for row in rows]),
+        "test06_answers",
+    ),
+    "TEST06: one answer for most samples (Offline)": _forged(
+        "100 answers: 60 samples have the same tokens",
+        answers("Offline", lambda rows: [rows[0] | _number_of(r) for r in rows[:60]] + rows[60:]),
+        "test06_answers",
+    ),
+    "TEST06: a token that the model has not (Server)": _forged(
+        "answers of the model: the last token is beyond its vocabulary",
+        answers("Server", lambda rows: [r | {"data": r["data"][:-8] + "FFFF0000"} for r in rows]),
+        "test06_answers",
+    ),
+    "TEST06: negative tokens (Offline)": _forged(
+        "answers of the model: the last token is -1",
+        answers("Offline", lambda rows: [r | {"data": r["data"][:-8] + "FFFFFFFF"} for r in rows]),
+        "test06_answers",
+    ),
+    "TEST06: answers without tokens (Offline)": _forged(
+        "answers: they are empty, and of the reported number of tokens",
+        answers("Offline", lambda rows: [r | {"data": "", "token_count": 0} for r in rows]),
+        "test06_answers test06_log_agrees",
     ),
     # LoadGen and the system
     "a LoadGen with another results.cc (Server)": _forged(

@@ -17,6 +17,7 @@ from meta_tests.made_runs import (
     MadeRun,
     as_printed,
     audit_values,
+    cut_log,
     every_scenario,
     line,
     remote_run,
@@ -55,7 +56,10 @@ AGREEMENT = frozenset(r.name for r in RULES if r.whole_log) | {
 
 What breaks another rule may be seen by one of them as well: a figure does not change alone.
 """
-FOLLOWING = {"accuracy_whole_dataset": {"accuracy_every_sample"}}
+FOLLOWING = {
+    "accuracy_whole_dataset": {"accuracy_every_sample"},
+    "accuracy_log_ends": {"accuracy_answers"},
+}
 """Rules that a break of another one breaks as well: they judge by the same entry of the log."""
 NOT_TRUE: st.SearchStrategy[Any] = st.sampled_from([False, None, 1, "true", []])
 
@@ -271,6 +275,16 @@ def change_answer(change: Callable[[MadeRun, LoggedSample, st.DataObject], Logge
     return apply
 
 
+def other_text(run: MadeRun, data: st.DataObject) -> None:
+    """A token that the model has not, or one answer for all samples."""
+    assert run.benchmark.vocabulary is not None
+    token = data.draw(st.sampled_from([12, -1, run.benchmark.vocabulary, 2**31 - 1]))
+    for row in range(len(run.answers)) if token == 12 else [0]:
+        first, _, *rest = run.answers[row].token_ids
+        run.answers[row] = replace(run.answers[row], token_ids=(first, token, *rest))
+    run.cut_log = cut_log(tuple(run.answers), run.scenario.streams)
+
+
 def other_first(run: MadeRun, answer: LoggedSample, data: st.DataObject) -> LoggedSample:
     return replace(answer, first_token_ids=data.draw(st.sampled_from([None, (), (99,), (11, 13)])))
 
@@ -307,8 +321,12 @@ def low_score(run: MadeRun, data: st.DataObject) -> None:
 
 
 def other_length(run: MadeRun, data: st.DataObject) -> None:
-    ids = (7,) * data.draw(st.integers(1, 1150) | st.integers(1407, 3000))
-    run.answers = [LoggedSample(a.index, ids, (7,), len(ids)) for a in run.answers]
+    length = data.draw(st.integers(1, 1150) | st.integers(1407, 3000))
+    rest = (7,) * (length - 1)
+    run.answers = [
+        LoggedSample(a.index, (1000 + a.index, *rest), (1000 + a.index,), length)
+        for a in run.answers
+    ]
 
 
 def other_generation(run: MadeRun, data: st.DataObject) -> None:
@@ -622,6 +640,7 @@ _OF_BOTH_RUNS: dict[str, Break] = {
 """Of rules of a performance run that an accuracy run has as well."""
 _OF_EVERY_AUDIT: dict[str, Break] = {
     "log_agrees": other_audit_log,
+    "answers": other_text,
     "log_is_whole": drawn_fact("accuracy_damage", ("entry 7: no hex string",)),
     "settings": audit,
     "loadgen_clock": set_clock,
@@ -652,6 +671,7 @@ BREAKS: dict[str, Break] = {
     **in_modes(_OF_EVERY_AUDIT, "test06_", "test07_", "test09_"),
     **in_modes(_OF_COMPLETE_AUDITS, "test07_", "test09_"),
     "accuracy_issue_order": other_places,
+    "accuracy_answers": other_text,
     "test06_issue_order": other_places,
     "scheduled_rate": other_number("result_scheduled_samples_per_sec"),
     "queries_issued": more_queries,

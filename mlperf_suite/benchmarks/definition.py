@@ -339,6 +339,12 @@ class Benchmark:
     required: tuple[tuple[str, ...], ...] = OFFLINE_AND_ONLINE
     speculation: Speculation | None = None
 
+    @property
+    def vocabulary(self) -> int | None:
+        """The size of the model's vocabulary: vocab_size of its config.json; None if unknown."""
+        size = self.workload.marks.shape.get("vocab_size") if self.workload else None
+        return size if isinstance(size, int) else None
+
     def audit(self, mode: str) -> Audit | None:
         """The audit that a mode runs, or None if the benchmark has no such audit."""
         return next((audit for audit in self.audits if audit.mode == mode), None)

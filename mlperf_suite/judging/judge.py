@@ -282,6 +282,7 @@ def _loose_facts(
         accuracy_passed=accuracy_passed,
         division="open" if "open" in run.names else "closed",
         eos_token_ids=None if smoke else run.benchmark.eos_token_ids,
+        vocabulary=None if smoke or unreferenced else run.benchmark.vocabulary,
     )
 
 

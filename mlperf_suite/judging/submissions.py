@@ -183,6 +183,8 @@ def _judge_result(
         division="open" if place.division == "open" else "closed",
         submitted=SubmittedTexts(accuracy_txt, accuracy_log=_cut_log(place)),
         eos_token_ids=benchmark.eos_token_ids,
+        # An open submission may use a model of its own.
+        vocabulary=None if place.division == "open" else benchmark.vocabulary,
     )
     groups: list[tuple[str, list[Verdict]]] = [("", judge(_result_facts(result, round_, copies)))]
     of_accuracy = judge(accuracy)

@@ -236,7 +236,7 @@ def parse_accuracy(text: str) -> AccuracyLog:
         return AccuracyLog((), (f"not JSON: {str(error)[:100]}",))
     if not isinstance(entries, list):
         return AccuracyLog((), ("not a list",))
-    return _logged(entries)
+    return logged_answers(entries)
 
 
 def _read_accuracy(path: Path) -> AccuracyLog:
@@ -244,7 +244,7 @@ def _read_accuracy(path: Path) -> AccuracyLog:
     of long answers takes hundreds of megabytes. Raises OSError."""
     with path.open("rb") as file:
         with contextlib.suppress(ValueError, RecursionError):
-            return _logged(_by_line(line.decode("utf-8", errors="replace") for line in file))
+            return logged_answers(_by_line(line.decode("utf-8", errors="replace") for line in file))
         # In another format or damaged: parsing the whole text shows what is wrong.
         file.seek(0)
         return parse_accuracy(file.read().decode("utf-8", errors="replace"))
@@ -276,7 +276,8 @@ def _by_line(lines: Iterable[str]) -> Iterator[object]:
         raise ValueError("does not end")
 
 
-def _logged(entries: Iterable[Any]) -> AccuracyLog:
+def logged_answers(entries: Iterable[Any]) -> AccuracyLog:
+    """The answers of an accuracy log's entries; what is no entry becomes damage."""
     samples: list[LoggedSample] = []
     damage: list[str] = []
     for number, entry in enumerate(entries, 1):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mlperf_suite.benchmarks.definition import COUNTED_IN_A_SENTENCE
+from mlperf_suite.loadgen.logs import LoggedSample, logged_answers
 
 MAX_ACCURACY_LOG_BYTES = 10 * 1024
 """A submission's accuracy log is truncated to less (MAX_ACCURACY_LOG_SIZE of the official
@@ -32,6 +33,9 @@ _END = re.compile(
 )
 """The remaining tail of a long answer may begin with its closing quote."""
 _ENTRY_BEGINNING = re.compile(r'\{ "seq_id" : (\d{1,19}), "qsl_idx" : (\d{1,19}), "data"')
+_ANSWER = re.compile(r'\{ "seq_id" : \d{1,19}, "qsl_idx" : (\d{1,19}), "data" : "([0-9A-F]*)("?)')
+_OF_INT64 = 16
+"""The hex digits of the widest token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,17 @@ class CutLog:
     whole: bool
     entries: tuple[CutEntry, ...]
     places: tuple[tuple[int, int], ...]
+
+
+def answers_in(text: str) -> tuple[LoggedSample, ...]:
+    """The answers whose beginning is in a truncated accuracy log, the last one of an end as far as
+    it goes; those that are no whole tokens are left out."""
+    answers = [
+        {"qsl_idx": int(i), "data": data if closed else data[: len(data) - len(data) % _OF_INT64]}
+        for i, data, closed in _ANSWER.findall(text)
+        if closed or len(data) >= _OF_INT64
+    ]
+    return logged_answers(answers).samples
 
 
 @lru_cache(maxsize=8)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import ExpectedScore
-from mlperf_suite.rules.accuracy_files import CutEntry, CutLog, parse_cut_log
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES
+from mlperf_suite.loadgen.logs import LoggedSample
+from mlperf_suite.rules.accuracy_files import CutEntry, CutLog, answers_in, parse_cut_log
 from mlperf_suite.rules.facts import RunFacts
 from mlperf_suite.rules.registry import CLOSED, rule
 from mlperf_suite.rules.verdict import Verdict, VerdictError, not_judged, verdict
@@ -69,6 +71,51 @@ def log_tokens(run: RunFacts) -> Verdict:
     wrong = [entry.index for entry in cut.entries if not _as_reported(entry, run)]
     right = f"{len(cut.entries) - len(wrong)} of {len(cut.entries)} answers"
     return verdict(not wrong, right, why=f"not sample {wrong[0]}" if wrong else "")
+
+
+_ALIKE, _FEWEST = 32, 3
+"""Answers are compared by so many tokens, if there are so many answers. In 398 public results at
+most 3 of 100 answers of an audit begin alike, and of a cut log none that are as long."""
+
+
+@rule(
+    "accuracy",
+    *AUDIT_MODES,
+    demand="tokens of the model's vocabulary, for each sample its own",
+    official=False,
+    source="LoadGen's logging.cc: data of an answer; vocab_size in the model's config.json",
+    fix="Report to LoadGen the tokens that the model generated for each sample.",
+)
+def answers(run: RunFacts) -> Verdict:
+    """Each logged answer has tokens, all of them the model's, and answers are not one and the same.
+
+    Of a submission's cut log, the answers at its two ends.
+    """
+    if run.submitted is not None and run.mode == "accuracy":
+        samples = answers_in(run.submitted.accuracy_log or "")
+    else:
+        samples = run.logs.accuracy.samples
+    if not samples:
+        return not_judged("no answer", why="the log has no answer that can be read")
+    faults = (_foreign_token(sample, run.vocabulary) for sample in samples)
+    fault = next(filter(None, faults), "") or _one_for_all(samples)
+    return verdict(not fault, fault or f"{len(samples):,} answers")
+
+
+def _foreign_token(sample: LoggedSample, vocabulary: int | None) -> str:
+    ids = sample.token_ids
+    if not ids:
+        return f"sample {sample.index}: no token"
+    wrong = [t for t in (min(ids), max(ids)) if not 0 <= t < (vocabulary or math.inf)]
+    of = f" of a vocabulary of {vocabulary:,}" if vocabulary else ""
+    return f"sample {sample.index}: token {wrong[0]}{of}" if wrong else ""
+
+
+def _one_for_all(samples: Sequence[LoggedSample]) -> str:
+    beginnings = Counter(tuple(sample.token_ids[:_ALIKE]) for sample in samples)
+    most = max(beginnings.values(), default=0)
+    alike = most >= _FEWEST and 2 * most > len(samples)
+    return f"{most:,} of {len(samples):,} answers have the same first {_ALIKE} tokens" * alike
 
 
 def _cut_log(run: RunFacts) -> CutLog:

@@ -135,9 +135,10 @@ class RunFacts(Facts):
     figure, why it could not be computed. `accuracy_passed`: for the same system, None if there was
     no accuracy run. `smoke`: rules may be shortened. `submitted`: the run is from a submission,
     whose accuracy log is truncated and whose TEST06 may lack a detail log. `eos_token_ids`: the
-    model's own, None if unknown. `departures`: how the session's generation deviates from the
-    benchmark's; None if only logs are available, which do not show it. `unsaid`: what the engine
-    does not say of its generation, a few words each. `lookalikes`: what else the model may be,
+    model's own, None if unknown. `vocabulary`: the number of the model's tokens, None if unknown.
+    `departures`: how the session's generation deviates from the benchmark's; None if only logs are
+    available, which do not show it. `unsaid`: what the engine does not say of its generation, a few
+    words each. `lookalikes`: what else the model may be,
     empty if that is not a question. `remote`: what a remote server and its client
     reported; None if the engine is in this process. `accuracy_tokens`: those of the accuracy run of
     the same system, None if unknown. `text_alone`: see `gives_text_alone`.
@@ -162,6 +163,7 @@ class RunFacts(Facts):
     division: Division = "closed"
     submitted: SubmittedTexts | None = None
     eos_token_ids: tuple[int, ...] | None = None
+    vocabulary: int | None = None
     departures: tuple[str, ...] | None = None
     unsaid: tuple[str, ...] = ()
     lookalikes: str = ""

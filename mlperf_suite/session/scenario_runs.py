@@ -183,6 +183,7 @@ class ScenarioRuns(StepMaker):
             if accuracy and mode == "performance"
             else None,
             eos_token_ids=self.inputs.eos_token_ids if benchmark.audit(mode) else None,
+            vocabulary=self.inputs.vocabulary,
             departures=departures,
             unsaid=self.inputs.speculation(benchmark, result.scenario, engine).unsaid,
             lookalikes=self.inputs.lookalikes(benchmark),

@@ -18,6 +18,11 @@ def test_accuracy_generation(accuracy_run):
     accuracy_run.obeys(validity.generation)
 
 
+def test_accuracy_answers(accuracy_run):
+    """Each answer has tokens, all of them the model's, and they are not one answer for all."""
+    accuracy_run.obeys(accuracy_rules.answers)
+
+
 def test_score(accuracy_run, metric):
     """Each accuracy metric of the benchmark reaches its share of the reference accuracy."""
     accuracy_run.obeys(accuracy_rules.gate_name(metric))
