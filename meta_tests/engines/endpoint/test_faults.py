@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
+from msgspec import structs
 
 from meta_tests.conftest import wait_until
 from meta_tests.engines.endpoint.test_connection import ODD
@@ -192,7 +192,7 @@ def test_text_whose_tokens_are_others_than_its_usage_says_departs(tokens: int, u
     text = StandIn(dialect="text", tokens=tokens)
     for counted in (None, usage):
         with (
-            stand_in_server(replace(text, usage_tokens=counted)) as server,
+            stand_in_server(structs.replace(text, usage_tokens=counted)) as server,
             engine_at(server, tokenizer=embedded_model_dir()) as engine,
         ):
             answers = generate_all(engine, [[1, 2, 3]] * 3, Generation(max_new_tokens=500))
