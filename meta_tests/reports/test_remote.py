@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from meta_tests.made_runs import remote_run
@@ -47,13 +48,13 @@ def test_each_endpoint_and_the_client_stand_in_both_reports() -> None:
     text, page = reports_of(summary)
     times = ("40.00", "120.25", "900.00", "1,800.00")
     for rows in (page_rows(page), markdown_rows(text)):
-        row = ["performance", "http://one:8000", "60", "6,000", "600.00", *times, "0"]
+        row = ["performance", "http://one:8000", "60", "6,000", "600.00", *times, "0", "0"]
         assert row in rows
         # Nothing keeps how long an accuracy run took, and the second server counts no cache.
         assert ["accuracy", *row[1:4], "not reported", *row[5:]] in rows
         times_of_two = ("40.00", "120.25", "950.00", "1,900.00")
         two = ["performance", "http://two:8000", "24", "2,400", "240.00", *times_of_two]
-        assert [*two, "not reported"] in rows
+        assert [*two, "not reported", "0"] in rows
         assert ["performance", "2", "30.0", "0.20", "0.30", "64", "0", "3"] in rows
     for words in ("Endpoints", "The client's machine"):
         assert words in page.replace("&#39;", "'") and words in text
@@ -86,6 +87,16 @@ def test_the_terminal_tells_the_performance_runs_servers_and_client() -> None:
         in words
     )
     assert "the server's hardware is not known" in words
+    assert "turned requests away" not in words
+
+
+def test_the_terminal_tells_which_server_turned_requests_away() -> None:
+    remote = remote_run(cached=None)
+    full = replace(remote.endpoints[0], turned_away=1200)
+    remote = replace(remote, endpoints=(full, *remote.endpoints[1:]))
+    words = " ".join(terminal_text(summary_of("performance", remote=remote)).split())
+    assert words.count("turned requests away") == 1
+    assert "http://one:8000 turned requests away 1,200 times: the wait is part of" in words
 
 
 def test_a_client_bound_run_is_marked_everywhere(tmp_path: Path) -> None:

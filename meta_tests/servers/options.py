@@ -11,6 +11,7 @@ Fault = Literal[
     "status-429",
     "status-500",
     "status-503",
+    "turned-away",
     "redirect",
     "garbage",
     "dies",
@@ -54,7 +55,8 @@ Fault = Literal[
 """What can be wrong with the answer to a completion request; from `no-first-token` on, with an
 answer that is streamed.
 
-- `status-N`: refused with this status. `redirect`: 302 to `StandIn.redirect_to`.
+- `status-N`: refused with this status. `turned-away`: 429 with Retry-After, 1 s.
+  `redirect`: 302 to `StandIn.redirect_to`.
 - `garbage`: bytes that are not HTTP. `dies`: the process ends at once, without an answer.
 - `no-answer`: nothing, on a connection that stays open. `no-first-token`: only the headers.
 - `stops`: nothing after the first chunk, and the connection stays open. `closes`: the connection is

@@ -213,11 +213,11 @@ def plain(
     return Reply(parts=(_whole(status, body, content, headers),), at_s=(0.0,))
 
 
-def refusal_reply(refusal: Refusal) -> Reply:
+def refusal_reply(refusal: Refusal, headers: str = "") -> Reply:
     """The answer to a refused request, in vLLM's format."""
     kind = HTTPStatus(refusal.status).phrase.replace(" ", "") + "Error"
     error = {"message": str(refusal), "type": kind, "param": None, "code": refusal.status}
-    return plain(refusal.status, _json({"error": error}))
+    return plain(refusal.status, _json({"error": error}), headers=headers)
 
 
 def _whole(status: int, body: bytes, content: str, headers: str = "") -> bytes:
@@ -309,9 +309,11 @@ def _card(options: StandIn) -> dict[str, object]:
 def without_answer(options: StandIn, fault: Fault | None) -> Reply | None:
     """What a fault sends instead of an answer; None if it spoils an answer or does nothing."""
     match fault:
-        case "status-429" | "status-500" | "status-503":
-            status = int(fault.removeprefix("status-"))
-            return refusal_reply(Refusal(status, "the stand-in server refuses, as it was told to"))
+        case "status-429" | "status-500" | "status-503" | "turned-away":
+            when = "Retry-After: 1\r\n" if fault == "turned-away" else ""
+            status = int(fault.removeprefix("status-")) if not when else 429
+            refusal = Refusal(status, "the stand-in server refuses, as it was told to")
+            return refusal_reply(refusal, when)
         case "redirect":
             return plain(302, headers=f"Location: {options.redirect_to}\r\n")
         case "garbage":

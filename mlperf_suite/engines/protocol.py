@@ -335,7 +335,8 @@ class EndpointFigures:
     count from handing a request to the client, keyed by percentile (p50, p90, p99); both are empty
     if nothing was answered, TTFT also if nothing was streamed. `cached_tokens`: prompt tokens from
     the server's cache, None if it does not report them. `ended_s`: when its last answer came, in s
-    since the run began.
+    since the run began. `turned_away`: how often it had no room for a request and said when to send
+    it again; that wait is part of the request's time.
     """
 
     url: str
@@ -345,6 +346,7 @@ class EndpointFigures:
     latency_ms: dict[str, float] = field(default_factory=dict)
     cached_tokens: int | None = None
     ended_s: float | None = None
+    turned_away: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -219,6 +219,7 @@ def _endpoint(endpoint: EndpointFigures, duration_s: float | None) -> dict[str, 
         "latency p50, ms": decimal(endpoint.latency_ms.get("p50")),
         "latency p99, ms": decimal(endpoint.latency_ms.get("p99")),
         "cached tokens": decimal(endpoint.cached_tokens, 0),
+        "turned away": decimal(endpoint.turned_away, 0),
     }
 
 
@@ -244,6 +245,12 @@ def _remote_lines(remote: Mapping[str, RemoteRun]) -> list[str]:
     lines = [
         f"{in_words(endpoint.url)}: {endpoint.requests:,} requests, {endpoint.tokens:,} tokens"
         for endpoint in (run.endpoints if len(run.endpoints) > 1 else ())
+    ]
+    lines += [
+        f"{in_words(endpoint.url)} turned requests away {endpoint.turned_away:,} times: the "
+        "wait is part of their time"
+        for endpoint in run.endpoints
+        if endpoint.turned_away
     ]
     lines.append(
         f"client processes: {client.processes:,}, the busiest at {client.busy_share * 100:.3g}% of "

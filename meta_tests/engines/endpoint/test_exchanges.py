@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from array import array
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -19,7 +21,13 @@ from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.prompts import load_tokenizer
 from mlperf_suite.engines.endpoint.adapters import ADAPTERS
 from mlperf_suite.engines.endpoint.client import Client
-from mlperf_suite.engines.endpoint.exchanges import Generating, Queue, Shared, TextCodec
+from mlperf_suite.engines.endpoint.exchanges import (
+    Generating,
+    Queue,
+    Shared,
+    TextCodec,
+    _wait_s,
+)
 from mlperf_suite.engines.link import frame
 from mlperf_suite.engines.messages import (
     Drop,
@@ -277,6 +285,20 @@ def test_a_client_is_greeted_first_and_once(messages: list[object]) -> None:
             client.data_received(b"".join(map(frame, messages)))
 
     asyncio.run(hear())
+
+
+@pytest.mark.parametrize(
+    ("value", "wait_s"),
+    [
+        (b"7", 7.0),
+        (b" 0 ", 0.0),
+        (format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True).encode(), 3600.0),
+        (b"Thu, 01 Jan 1970 00:00:00 GMT", 0.0),
+        *((value, None) for value in (b"", b"soon", b"-1", b"1.5", b"\xb2", b"9" * 400 + b"s")),
+    ],
+)
+def test_retry_after_is_a_number_or_a_date(value: bytes, wait_s: float | None) -> None:
+    assert _wait_s({b"retry-after": value}) == pytest.approx(wait_s, abs=60)
 
 
 # Text in place of tokens

@@ -46,6 +46,7 @@ LOST = {
     "status-429": "answered with status 429: the stand-in server refuses, as it was told to",
     "status-500": "answered with status 500: the stand-in server refuses, as it was told to",
     "status-503": "answered with status 503: the stand-in server refuses, as it was told to",
+    "turned-away": r"turned requests away and answered none of \d+ for 2 s",
     "redirect": "redirects to http://elsewhere: give that URL",
     "garbage": "sent a response that is not HTTP",
     "dies": "(closed the connection|refused the connection|cannot be reached)",
@@ -151,6 +152,31 @@ def test_an_accuracy_run_is_sent_again_what_was_refused_for_now(fault: str, tmp_
     with stand_in_server(faulty(fault, fault_for=2)) as server, engine_at(server) as engine:
         assert run(engine, tmp_path, "accuracy").samples == SAMPLES
         assert engine.take_remote_run().client.resent == 2
+
+
+@pytest.mark.parametrize("mode", ["performance", "accuracy"])
+def test_a_request_that_is_turned_away_is_sent_when_the_server_says(
+    mode: Mode, tmp_path: Path
+) -> None:
+    """Its time counts from LoadGen's issue, so that the figures show the wait."""
+    options = faulty("turned-away", fault_for=7)
+    with stand_in_server(options) as server, engine_at(server, silence_s=4.0) as engine:
+        loadgen_run = run(engine, tmp_path, mode)
+        assert loadgen_run.tokens == ANSWER * loadgen_run.samples
+        remote = engine.take_remote_run()
+        assert (remote.endpoints[0].turned_away, remote.client.resent) == (7, 0)
+        assert remote.endpoints[0].latency_ms["p99"] >= 1000
+        if mode == "performance":
+            slowest_ms = loadgen_run.logs.detail.milliseconds("result_max_latency_ns")
+            assert slowest_ms is not None and slowest_ms >= 1000
+        run(engine, tmp_path / "next", mode)
+        assert engine.take_remote_run().endpoints[0].turned_away == 0
+
+
+def test_a_server_that_asks_for_a_long_wait_fails_the_run_at_once(tmp_path: Path) -> None:
+    options = faulty("turned-away")
+    with stand_in_server(options) as server, engine_at(server, silence_s=1.9) as engine:
+        assert "turned a request away for 1 s (status 429), too long" in fails(engine, tmp_path)
 
 
 def test_an_accuracy_run_is_not_sent_again_for_ever(tmp_path: Path) -> None:

@@ -119,6 +119,7 @@ class EndpointEngine(Driver):
         self._end_ids = config.end_ids
         self._turns = itertools.count()
         self._pieces = [[0] * len(servers) for _ in links]
+        self._turned_away = [[0] * len(servers) for _ in links]
         self._steps, self._marks = Steps(), AnswerMarks()
         self.steps_made = 0
         self.cached_prompt_tokens = 0
@@ -322,6 +323,11 @@ class EndpointEngine(Driver):
         count = self._outstanding(place)
         if not count:
             return None
+        if self._endpoint_accounts[place].turned_away:
+            return self._line(
+                place,
+                f"turned requests away and answered none of {count:,} for {self._silence_s:.0f} s",
+            )
         return self._line(
             place,
             f"sent nothing for {self._silence_s:.0f} s while {count:,} requests waited: "
@@ -349,6 +355,11 @@ class EndpointEngine(Driver):
             steps = self._steps
             steps.ended_s.append(beat.at)
             steps.tokens.append(beat.tokens)
+        turned_away, self._turned_away[worker] = self._turned_away[worker], beat.turned_away
+        for account, earlier, count in zip(
+            self._endpoint_accounts, turned_away, beat.turned_away, strict=True
+        ):
+            account.turned_away += count - earlier
         self._client_account.add_connections(worker, beat.connections)
 
     def _note_told(self, messages: Sequence[FirstTokens] | Sequence[Answer]) -> None:

@@ -10,6 +10,7 @@ import time
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 
 import msgspec
@@ -37,6 +38,10 @@ from mlperf_suite.engines.messages import (
 _BACKOFF_S = (0.5, 1.0, 2.0)
 _PASSING = (429, 500, 502, 503, 504)
 """Statuses of a server that may answer the same request a moment later."""
+_TURNING_AWAY = (429, 503)
+"""Statuses with which a server may say in Retry-After when it has room for a request."""
+_LEAST_WAIT_S = 0.1
+"""How long a request waits, in s, that may be sent again at once."""
 _UNFIT = (400, 404, 405, 415, 422, 501)
 """Statuses of a server that does not know this form of request."""
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -126,7 +131,8 @@ class Shared:
     """What the requests of a client process share.
 
     `tell` sends a message to the engine. `text` is None if the servers give token ids. By place:
-    `pools` of connections, the number of `pieces` of answers that came, and `queues`. `tokens`:
+    `pools` of connections, the number of `pieces` of answers that came, how often requests were
+    `turned_away`, and `queues`. `tokens`:
     those that came since the last beat. `under_way`: the requests that are not over.
     """
 
@@ -136,12 +142,14 @@ class Shared:
     pools: Sequence[Pool]
     tell: Callable[[FromWorker], None]
     pieces: list[int] = field(init=False)
+    turned_away: list[int] = field(init=False)
     tokens: int = 0
     under_way: set[Request] = field(default_factory=set)
     queues: list[Queue] = field(init=False)
 
     def __post_init__(self) -> None:
         self.pieces = [0] * len(self.pools)
+        self.turned_away = [0] * len(self.pools)
         self.queues = [Queue() for _ in self.pools]
 
 
@@ -192,8 +200,17 @@ class Request(Exchange):
         self._refuse(error_line(data))
 
     def on_refusal(self, status: int, headers: dict[bytes, bytes], body: bytes) -> None:
+        wait_s = _wait_s(headers) if status in _TURNING_AWAY else None
+        if wait_s is not None and wait_s <= self.shared.hello.silence_s / 2:
+            # No sign of life: a server that turns everything away is lost after the silence limit.
+            self.shared.turned_away[self.place] += 1
+            self._send_again(max(wait_s, _LEAST_WAIT_S))
+            return
         self.shared.pieces[self.place] += 1
-        if status in _REDIRECTS:
+        if wait_s is not None:
+            why = f"turned a request away for {wait_s:,.0f} s (status {status}), too long to wait: "
+            self.fail(why + "raise --engine-silence to twice that", died=False)
+        elif status in _REDIRECTS:
             where = words_of(headers.get(b"location", b"elsewhere"))
             self.fail(f"redirects to {where}: give that URL", died=True)
         elif status in (401, 403):
@@ -223,10 +240,13 @@ class Request(Exchange):
         after_s = _BACKOFF_S[min(self._refusals, len(_BACKOFF_S) - 1)]
         self._refusals += 1
         self.resent += 1
+        self._send_again(after_s)
+        return True
+
+    def _send_again(self, after_s: float) -> None:
         self.restart()
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(after_s, self.pool.acquire, self)
-        return True
 
     def restart(self) -> None:
         """Forget what came so far."""
@@ -403,6 +423,17 @@ class Posting(Request):
         if not self.is_over:
             self.over()
             self.shared.tell(PostReply(self.number, self._body))
+
+
+def _wait_s(headers: dict[bytes, bytes]) -> float | None:
+    """How long Retry-After asks to wait, in s, from a number or a date (RFC 9110, 10.2.3); None if
+    it is missing or neither."""
+    text = headers.get(b"retry-after", b"").decode("latin-1").strip()
+    if text.isascii() and text.isdigit():
+        return float(text)
+    with contextlib.suppress(ValueError, OverflowError):
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+    return None
 
 
 def _signs(answer: PartialAnswer) -> tuple[int, int, str | None, int | None]:

@@ -38,6 +38,7 @@ class EndpointAccount(AnswerAccount):
         super().__init__()
         self._url = url
         self.cached_tokens: int | None = None
+        self.turned_away = 0
         self.served_s = 0.0
         """The sum of the times from sending a request until its answer's end."""
 
@@ -58,6 +59,7 @@ class EndpointAccount(AnswerAccount):
             percentiles_ms(self._latency, 50, 90, 99),
             self.cached_tokens,
             self._ended_s(began),
+            self.turned_away,
         )
 
 
