@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -480,6 +482,44 @@ def test_logs_are_found_and_hidden_folders_are_not(tmp_path: Path) -> None:
     (tmp_path / ".git" / DETAIL).write_text(line("a", 1))
     assert not holds_logs(tmp_path)
     assert find_runs(tmp_path).log_folders == ()
+
+
+UNREADABLE: dict[str, Callable[[Path], object]] = {
+    "FIFO": os.mkfifo,
+    "device": lambda path: path.symlink_to("/dev/zero"),
+    "sparse file": lambda path: (path.touch(), os.truncate(path, 10 << 30)),
+}
+BESIDE = (f"perf/{DETAIL}", "perf/mlperf_log_summary.txt", f"acc/{ACCURACY}", "acc/accuracy.txt")
+
+
+@pytest.mark.parametrize("make", UNREADABLE.values(), ids=UNREADABLE)
+@pytest.mark.parametrize("name", [*BESIDE, "summary.json", "checksums.json", "config.json"])
+def test_what_never_ends_is_never_read(
+    tmp_path: Path, name: str, make: Callable[[Path], object]
+) -> None:
+    folder = write_loose(tmp_path, LLAMA3_1_8B, "Offline")
+    (folder / "summary.json").write_text(json.dumps({"meta": {"model": str(folder)}}))
+    (folder / name).unlink(missing_ok=True)
+    make(folder / name)
+    code = (
+        "import pathlib, resource\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))\n"
+        "from mlperf_suite.judging.judge import judge_folder\n"
+        f"assert len(judge_folder(pathlib.Path({str(tmp_path)!r}))) == 2\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=120)
+
+
+def test_folders_may_be_nested_to_any_depth(tmp_path: Path) -> None:
+    folder = tmp_path.joinpath(*["d"] * 1100)
+    for deeper in (*reversed(folder.parents), folder):
+        deeper.mkdir(exist_ok=True)
+    write_run(folder, MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "performance", V6_1))
+    try:
+        assert holds_logs(tmp_path)
+        assert len(judge_folder(tmp_path)) == 1
+    finally:
+        subprocess.run(["rm", "-rf", str(tmp_path / "d")], check=True, timeout=60)
 
 
 def test_judging_loads_no_engine(submission: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.rounds import Layout
-from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY, DetailLog
+from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY, DetailLog, read_regular
 from mlperf_suite.results.run_folder import SUMMARY_JSON, TRIAL_FOLDERS
 from mlperf_suite.rules.power_measurement import (
     CLIENT_JSON,
@@ -219,9 +219,20 @@ def _is_trial(root: Path, folder: Path) -> bool:
 
 
 def _walk(root: Path) -> Iterator[tuple[Path, list[str]]]:
-    for folder, folders, files in os.walk(root):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        yield Path(folder), files
+    """The visible folders, each before those in it, with the names in them that are no folders.
+
+    os.walk calls itself for each level, and ends at the thousandth.
+    """
+    waiting = [root]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError:
+            continue
+        inside = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
+        yield folder, [e.name for e in entries if not e.is_dir(follow_symlinks=False)]
+        waiting += [folder / e.name for e in reversed(inside) if not e.name.startswith(".")]
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -237,7 +248,7 @@ def _folders(folder: Path) -> list[Path]:
 
 def read_bytes(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
+        return read_regular(path)
     # ValueError: not a valid file name, since the name may itself come from a file.
     except (OSError, ValueError):
         return None

@@ -6,12 +6,15 @@ The content of a log never raises: a damaged line is recorded as damage, and an 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import os
+import stat
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import Any, BinaryIO, NamedTuple, overload
 
 from mlperf_suite.loadgen.clock_watch import ClockFigures, clock_faults
 
@@ -239,10 +242,36 @@ def parse_accuracy(text: str) -> AccuracyLog:
     return logged_answers(entries)
 
 
+MOST_TEXT_BYTES = 2**28
+"""What a text or a file of JSON may hold: many times the largest that was published."""
+_MOST_ACCURACY_BYTES = 2**32
+
+
+def open_regular(path: Path, most: int = MOST_TEXT_BYTES) -> BinaryIO:
+    """Open a stranger's file to read it.
+
+    Raises OSError for what would block or never end (a FIFO, a device) and for more than `most`
+    bytes.
+    """
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")
+    status = os.fstat(file.fileno())
+    if stat.S_ISREG(status.st_mode) and status.st_size <= most:
+        return file
+    file.close()
+    too_large = f"larger than {most:,} bytes"
+    raise OSError(errno.EINVAL, too_large if stat.S_ISREG(status.st_mode) else "no regular file")
+
+
+def read_regular(path: Path) -> bytes:
+    """The content of a stranger's file. Raises OSError, see `open_regular`."""
+    with open_regular(path) as file:
+        return file.read()
+
+
 def _read_accuracy(path: Path) -> AccuracyLog:
     """Read an accuracy log, entry by entry if each has its own line, as LoadGen writes them: a log
     of long answers takes hundreds of megabytes. Raises OSError."""
-    with path.open("rb") as file:
+    with open_regular(path, _MOST_ACCURACY_BYTES) as file:
         with contextlib.suppress(ValueError, RecursionError):
             return logged_answers(_by_line(line.decode("utf-8", errors="replace") for line in file))
         # In another format or damaged: parsing the whole text shows what is wrong.
@@ -369,4 +398,4 @@ def read_logs(folder: Path) -> RunLogs:
 
 
 def _read_text(path: Path) -> str:
-    return path.read_bytes().decode("utf-8", errors="replace")
+    return read_regular(path).decode("utf-8", errors="replace")

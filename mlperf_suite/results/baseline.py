@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlperf_suite.errors import UsageError
+from mlperf_suite.loadgen.logs import read_regular
 from mlperf_suite.results.comparability import Aspect, Identity, differences, identity_of
 from mlperf_suite.results.regression import (
     Metric,
@@ -171,7 +172,7 @@ def load_baseline(
         path = beside if beside.exists() and beside.samefile(path) else Path(os.path.realpath(path))
     file = path / SUMMARY_JSON if path.is_dir() else path
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = json.loads(read_regular(file).decode("utf-8"))
     except OSError as error:
         raise UsageError(f"{option}{path}: {file.name}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
@@ -250,7 +251,7 @@ def answer_scores(folder: Path) -> tuple[object, _AnswerScores]:
     fingerprint: object = None
     for file in sorted((folder / "Accuracy").glob(f"*{_ANSWER_SCORES}")):
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
-            content = json.loads(file.read_text(encoding="utf-8"))
+            content = json.loads(read_regular(file).decode("utf-8"))
             fingerprint = content["dataset_sha256"]
             for name, scores in content["scores"].items():
                 by_metric[name.lower()] = {

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.engines.protocol import DECODE, LATER_TOKENS, PREFILL, QUEUE
-from mlperf_suite.loadgen.logs import DETAIL, DetailLog, parse_detail
+from mlperf_suite.loadgen.logs import DETAIL, DetailLog, parse_detail, read_regular
 from mlperf_suite.loadgen.request_parts import as_reported, reported_s
 from mlperf_suite.loadgen.timeline import Timeline
 from mlperf_suite.results.schema import (
@@ -117,7 +117,9 @@ def repeated_figures(figures: PerformanceFigures) -> RepeatFigures:
 def read_detail(folder: Path) -> DetailLog:
     """The detail log of a run's performance run; empty if there is none."""
     try:
-        return parse_detail((folder / "Performance" / DETAIL).read_text("utf-8", "replace"))
+        return parse_detail(
+            read_regular(folder / "Performance" / DETAIL).decode("utf-8", "replace")
+        )
     except OSError:
         return DetailLog({})
 

@@ -20,6 +20,7 @@ from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import SCENARIOS
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.load_plan import CACHING
+from mlperf_suite.loadgen.logs import open_regular, read_regular
 from mlperf_suite.results.schema import MMLU, Summary, version_fault
 from mlperf_suite.secrets import scrub
 
@@ -251,7 +252,7 @@ class RunFolder:
 
 def file_sha256(path: Path) -> str:
     """The SHA-256 of a file, in hex."""
-    with path.open("rb") as file:
+    with open_regular(path, most=2**40) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -335,7 +336,7 @@ def read_config(folder: Path) -> dict[str, Any] | None:
 def read_object(path: Path) -> dict[str, Any] | None:
     """The raw object in a JSON file, or None if there is no readable one."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_regular(path).decode("utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
     return content if isinstance(content, dict) else None
