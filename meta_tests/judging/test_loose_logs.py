@@ -487,7 +487,7 @@ def test_logs_are_found_and_hidden_folders_are_not(tmp_path: Path) -> None:
 UNREADABLE: dict[str, Callable[[Path], object]] = {
     "FIFO": os.mkfifo,
     "device": lambda path: path.symlink_to("/dev/zero"),
-    "sparse file": lambda path: (path.touch(), os.truncate(path, 10 << 30)),
+    "sparse file": lambda path: subprocess.run(["truncate", "-s10G", str(path)], check=True),
 }
 BESIDE = (f"perf/{DETAIL}", "perf/mlperf_log_summary.txt", f"acc/{ACCURACY}", "acc/accuracy.txt")
 

@@ -414,6 +414,17 @@ def test_no_figure_breaks_a_report(performance: dict[str, Any]) -> None:
     assert "## How fast?" in text and "## How accurate?" in text
 
 
+def test_a_report_is_not_written_through_a_link(run: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere.txt"
+    elsewhere.write_text("mine")
+    for name in ("report.md", "report.html"):
+        (run / name).unlink(missing_ok=True)
+        (run / name).symlink_to(elsewhere)
+    write_reports(run)
+    assert elsewhere.read_text() == "mine"
+    assert not (run / "report.md").is_symlink()
+
+
 def test_a_folder_without_a_summary_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no summary\.json that can be read"):
         write_reports(tmp_path)

@@ -13,8 +13,9 @@ import stat
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 from mlperf_suite.loadgen.clock_watch import ClockFigures, clock_faults
 
@@ -247,7 +248,7 @@ MOST_TEXT_BYTES = 2**28
 _MOST_ACCURACY_BYTES = 2**32
 
 
-def open_regular(path: Path, most: int = MOST_TEXT_BYTES) -> BinaryIO:
+def open_regular(path: Path, most: int = MOST_TEXT_BYTES) -> BufferedReader:
     """Open a stranger's file to read it.
 
     Raises OSError for what would block or never end (a FIFO, a device) and for more than `most`

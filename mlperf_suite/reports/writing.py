@@ -130,8 +130,9 @@ def write_reports(folder: Path) -> None:
         sections = mmlu_sections(summary, folder, config)
     else:
         sections = _sections_with_plots(folder, summary, config)
-    (folder / "report.md").write_text(markdown_text(sections), encoding="utf-8")
-    (folder / "report.html").write_text(html_page(sections), encoding="utf-8")
+    # A link in a stranger's folder is replaced, not written through.
+    write_whole(folder / "report.md", markdown_text(sections))
+    write_whole(folder / "report.html", html_page(sections))
 
 
 def _sections_with_plots(folder: Path, summary: Summary, config: Config) -> list[Section]:
