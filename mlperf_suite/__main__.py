@@ -45,8 +45,8 @@ def _add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--gate",
         action="store_true",
-        help="exit status 1 where a run lost more than that and more than the noise, or cannot "
-        "be compared with the first",
+        help="exit status 1 where a run lost more than that and more than the noise, cannot be "
+        "compared with the first, or is so noisy that the loss of half of the speed would not show",
     )
     parser.set_defaults(do=_compare)
 

@@ -2,26 +2,25 @@
 
     python -m perf.regression_gate [--histories 2000] [--seed 1]
 
-A history is a baseline and a run of a Server scenario: tokens/s, QPS, TTFT and TPOT, each
-with its own noise, judged together. "within" is noise from block to block of a run; "between" is
-noise that also differs from run to run. The first table shows how often the gate says regressed
-although nothing changed, and how often it finds a true loss of 10%; it also shows the usual method,
-a bootstrap of the blocks' mean, to explain why the gate does not use it. The second table is for a
-machine whose other load slows the run down while it lasts.
+A history is a CI job: Offline and Server, each compared with the last good run and with the pinned
+one, all metrics together. "within" is noise from block to block of a run; "between" is noise that
+also differs from run to run. The table shows how often a job fails although nothing changed, if
+each metric has noise of its own, and how often it fails after a loss of 10%, if all metrics of a
+run have the noise between runs in common: of each the case that is harder for the gate. The last
+columns are a bound: what a test finds that knows the noise and judges each comparison by itself.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from mlperf_suite.loadgen.timeline import TOKEN_BLOCKS
-from mlperf_suite.results.regression import DEFAULT_MAX_REGRESSION, compare_summaries, confidence
+from mlperf_suite.results.regression import compare_summaries
 from mlperf_suite.results.schema import Summary
 
 _TRUE = {
@@ -48,42 +47,45 @@ class Load:
 class Case:
     """`repeats`: runs on each side. `between`: noise between runs, relative to that of the blocks.
 
-    `drifts`: the blocks' noise changes slowly, so that neighbours are similar. `only_speed`: there
-    are only tokens/s and QPS, as in Offline.
+    `drifts`: the blocks' noise changes slowly, so that neighbours are similar. `common`: all
+    metrics of a run share the noise between runs.
     """
 
     name: str
     repeats: int
     between: float = 0.0
     drifts: bool = False
-    only_speed: bool = False
+    common: bool = False
     load: Load | None = None
 
 
+REPEATS = (1, 2, 3, 5)
 CASES = (
-    Case("one run each, noise within", 1),
-    Case("one run each, noise within, tokens/s only", 1, only_speed=True),
-    Case("one run each, noise within that drifts", 1, drifts=True),
-    Case("one run each, noise between", 1, 1.0),
-    Case("--repeat 3 each, noise between", 3, 1.0),
-    Case("--repeat 5 each, noise between", 5, 1.0),
+    *(Case(f"--repeat {n}, between as large as within", n, 1.0) for n in REPEATS),
+    *(Case(f"--repeat {n}, within only", n) for n in REPEATS),
+    Case("--repeat 1, within only, drifts", 1, drifts=True),
 )
-BEYOND = Case("one run each, between twice as large as within", 1, 2.0)
-"""What one run on each side cannot detect: blocks differ less than runs do."""
+BEYOND = tuple(Case(f"--repeat {n}, between twice as large", n, 2.0) for n in REPEATS)
+"""Runs that differ more than their blocks do, which only repeats show."""
 LOADED = tuple(
-    Case(f"{name}, {load.slowdown:g} times slower {length}", repeats, load=load)
+    Case(f"--repeat {n}, 3 times slower {length}", n, load=load)
     for load, length in ((Load(3, 0.3), "in short bursts"), (Load(3, 0.9), "for long"))
-    for repeats, name in ((1, "one run each"), (5, "--repeat 5 each"))
+    for n in (1, 5)
 )
+_Side = tuple[Summary, Summary]
+"""The summaries of a job's two scenarios, Offline and Server."""
 
 
-def _log_noise(rng: np.random.Generator, case: Case, noise: float) -> np.ndarray:
-    """The noise on the logarithm of each block's speed in one run."""
+def _log_noise(
+    rng: np.random.Generator, case: Case, noise: float, common: float | None
+) -> np.ndarray:
+    """The noise on the logarithm of each block's speed in one run. `common`: that of the run."""
     blocks = rng.normal(0, noise, TOKEN_BLOCKS)
     if case.drifts:
         for i in range(1, TOKEN_BLOCKS):
             blocks[i] = _DRIFT * blocks[i - 1] + math.sqrt(1 - _DRIFT**2) * blocks[i]
-    return blocks + rng.normal(0, case.between * noise)
+    own = rng.normal() if common is None else common
+    return blocks + own * case.between * noise
 
 
 def _load(rng: np.random.Generator, case: Case) -> np.ndarray:
@@ -98,109 +100,110 @@ def _load(rng: np.random.Generator, case: Case) -> np.ndarray:
     return np.array(slower)
 
 
-def summary(rng: np.random.Generator, case: Case, noise: float, loss: float = 0.0) -> Summary:
+def _summary(
+    rng: np.random.Generator, case: Case, noise: float, scenario: str, loss: float
+) -> Summary:
     """One side's summary. `noise`: relative standard deviation; `loss`: 0.1 is 10% slower."""
     runs: list[dict[str, Any]] = []
     for _ in range(case.repeats):
-        slower = _load(rng, case) / (1 - loss)
+        common = rng.normal() if case.common else None
+        slower = _load(rng, case)
         blocks: dict[str, list[float]] = {}
         for name, true in _TRUE.items():
-            level = true / slower if name == "tokens_per_sec" else true * slower
-            blocks[name] = list(level * np.exp(_log_noise(rng, case, noise)))
+            factor = np.exp(_log_noise(rng, case, noise, common))
+            if name == "tokens_per_sec":
+                # At Server's rate tokens/s cannot fall.
+                loss_of_rate = loss if scenario == "Offline" else 0.0
+                blocks[name] = list(true / slower * (1 - loss_of_rate) * factor)
+            elif scenario == "Server":
+                blocks[name] = list(true * slower / (1 - loss) / factor)
         # Blocks have equal numbers of tokens, so a run's rate is their harmonic mean.
         rate = TOKEN_BLOCKS / sum(1 / block for block in blocks["tokens_per_sec"])
         run = {"tokens_per_sec": rate, "qps": rate / 128, "blocks": blocks}
-        if not case.only_speed:
-            for time in ("ttft", "tpot"):
-                p50, p99 = (np.mean(blocks[f"{time}{name}_ms"]) for name in ("_p50", ""))
-                run[f"{time}_ms"] = {"p50": float(p50), "p99": float(p99)}
+        for time in ("ttft", "tpot") if scenario == "Server" else ():
+            p50, p99 = (np.mean(blocks[f"{time}{name}_ms"]) for name in ("_p50", ""))
+            run[f"{time}_ms"] = {"p50": float(p50), "p99": float(p99)}
         runs.append(run)
-    return Summary.read({"run": {"performance": {**runs[0], "repeats": runs[1:]}}})
+    score = {"name": "rouge1", "value": 39.0, "unit": "%", "standard_error": 0.3}
+    performance = {**runs[0], "repeats": runs[1:]}
+    return Summary.read({"run": {"performance": performance, "accuracy": {"scores": [score]}}})
 
 
-Share = Callable[[Case, float, float, int, np.random.Generator], tuple[float, float]]
+def _side(
+    rng: np.random.Generator, case: Case, noise: float, losses: tuple[float, float] = (0.0, 0.0)
+) -> _Side:
+    offline, server = losses
+    return (
+        _summary(rng, case, noise, "Offline", offline),
+        _summary(rng, case, noise, "Server", server),
+    )
 
 
-def share_regressed(
-    case: Case, noise: float, loss: float, histories: int, rng: np.random.Generator
-) -> tuple[float, float]:
-    """How often any metric regressed, and how often tokens/s did."""
-    any_metric = speed = 0
-    for _ in range(histories):
-        changes = compare_summaries(summary(rng, case, noise), summary(rng, case, noise, loss))
-        regressed = {c.metric for c in changes if c.outcome == "regressed"}
-        any_metric += bool(regressed)
-        speed += "tokens_per_sec" in regressed
-    return any_metric / histories, speed / histories
+def share_of_jobs(
+    case: Case,
+    noise: float,
+    losses: tuple[float, float],
+    histories: int,
+    rng: np.random.Generator,
+) -> float:
+    """How often a job fails. `losses`: of Offline and of Server, which can lose only latency."""
+    return sum(_fails(case, noise, losses, rng) for _ in range(histories)) / histories
 
 
-def share_regressed_by_bootstrap(
-    case: Case, noise: float, loss: float, histories: int, rng: np.random.Generator
-) -> tuple[float, float]:
-    """The same with intervals from a bootstrap of the mean of one run's blocks."""
-    any_metric = speed = 0
-    for _ in range(histories):
-        sides = [summary(rng, case, noise), summary(rng, case, noise, loss)]
-        regressed = set()
-        for name in _TRUE:
-            means = []
-            for side in sides:
-                assert side.run.performance is not None
-                blocks = np.array(side.run.performance.blocks[name])
-                draws = rng.integers(0, len(blocks), (400, len(blocks)))
-                means.append((blocks.mean(), blocks[draws].mean(axis=1)))
-            sign = 1 if name == "tokens_per_sec" else -1
-            gains = sign * np.log(means[1][1] / means[0][1])
-            gain = sign * np.log(means[1][0] / means[0][0])
-            high = np.quantile(gains, 0.5 + confidence(len(_TRUE)) / 2)
-            if gain < np.log1p(-DEFAULT_MAX_REGRESSION) and high < 0:
-                regressed.add(name)
-        any_metric += bool(regressed)
-        speed += "tokens_per_sec" in regressed
-    return any_metric / histories, speed / histories
+def _fails(case: Case, noise: float, losses: tuple[float, float], rng: np.random.Generator) -> bool:
+    current = _side(rng, case, noise, losses)
+    baselines = [_side(rng, case, noise) for _ in ("last-good", "pinned")]
+    return any(
+        change.outcome == "regressed"
+        for baseline in baselines
+        for then, now in zip(baseline, current, strict=True)
+        for change in compare_summaries(then, now)
+    )
+
+
+def bound(
+    repeats: int, noise: float, losses: tuple[float, float], histories: int = 100_000
+) -> float:
+    """What a test finds that knows the noise, looks at one metric of each scenario, judges each
+    comparison by itself and raises false alarms in 5% of the jobs."""
+    rng = np.random.default_rng(1)
+    run = noise * math.sqrt((1 + 1 / TOKEN_BLOCKS) / repeats)
+    now, then = rng.normal(0, run, (histories, 2, 1)), rng.normal(0, run, (histories, 2, 2))
+    limit = float(np.quantile((then - now).max(axis=(1, 2)), 0.95))
+    lost = -np.log1p(-np.array(losses)).reshape(2, 1)
+    return float(((then - now + lost).max(axis=(1, 2)) > limit).mean())
+
+
+_EVERYWHERE, _OFFLINE = (0.1, 0.1), (0.1, 0.0)
 
 
 def table(histories: int, seed: int) -> str:
-    """The table of known noise, as Markdown."""
-    columns = ((0.01, 0.0), (0.03, 0.0), (0.08, 0.0), (0.03, 0.1))
+    """How often a job fails, as Markdown. Each row has its own random numbers, so that it does not
+    change when others are added."""
     header = ["each side has", "false alarms at 1%", "at 3%", "at 8% noise"]
-    header += ["10% loss at 3% noise found", "found in tokens/s alone"]
-    rows: list[tuple[str, Case, Share]] = [(c.name, c, share_regressed) for c in (*CASES, BEYOND)]
-    bootstrap = "not the gate: bootstrap of the blocks' mean, "
-    rows += [
-        (bootstrap + case.name.split(", ")[1], case, share_regressed_by_bootstrap)
-        for case in CASES
-        if case.name in ("one run each, noise within", "one run each, noise between")
-    ]
-    return _markdown(header, rows, columns, histories, seed)
+    header += ["10% loss at 3% noise found", "in Offline alone", "bound", "in Offline alone"]
+    lines = [f"| {' | '.join(header)} |", "|---|" + "---:|" * (len(header) - 1)]
+    for case in (*CASES, *BEYOND):
+        rng = np.random.default_rng([seed, *case.name.encode()])
+        alone, shared = case, replace(case, common=True)
+        shares = [share_of_jobs(alone, n, (0.0, 0.0), histories, rng) for n in (0.01, 0.03, 0.08)]
+        both = _EVERYWHERE, _OFFLINE
+        shares += [share_of_jobs(shared, 0.03, losses, histories, rng) for losses in both]
+        cells = [f"{share:.1%}" for share in shares]
+        bounds = [f"{bound(case.repeats, 0.03, losses):.1%}" for losses in both]
+        cells += bounds if case.between == 1 else ["", ""]
+        lines.append(f"| {case.name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def loaded_table(histories: int, seed: int) -> str:
-    """The table for a loaded machine, as Markdown, with noise of 3% besides the load."""
-    columns = ((0.03, 0.0), (0.03, 0.3), (0.03, 0.64))
+    """The table for a machine with other load, as Markdown, with noise of 3% besides."""
     header = ["each side has", "false alarms", "30% loss found", "64% loss found"]
-    header.append("found in tokens/s alone")
-    rows: list[tuple[str, Case, Share]] = [(case.name, case, share_regressed) for case in LOADED]
-    return _markdown(header, rows, columns, histories, seed)
-
-
-def _markdown(
-    header: list[str],
-    rows: list[tuple[str, Case, Share]],
-    columns: tuple[tuple[float, float], ...],
-    histories: int,
-    seed: int,
-) -> str:
-    """A row for each case; `columns`: noise and loss of each. The last cell is for tokens/s alone.
-
-    Each row has its own random numbers, so that it does not change when others are added.
-    """
     lines = [f"| {' | '.join(header)} |", "|---|" + "---:|" * (len(header) - 1)]
-    for name, case, share in rows:
-        rng = np.random.default_rng([seed, *name.encode()])
-        shares = [share(case, noise, loss, histories, rng) for noise, loss in columns]
-        cells = [f"{any_metric:.1%}" for any_metric, _ in shares] + [f"{shares[-1][1]:.1%}"]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+    for case in LOADED:
+        rng = np.random.default_rng([seed, *case.name.encode()])
+        shares = [share_of_jobs(case, 0.03, (x, x), histories, rng) for x in (0.0, 0.3, 0.64)]
+        lines.append(f"| {case.name} | {' | '.join(f'{share:.1%}' for share in shares)} |")
     return "\n".join(lines)
 
 

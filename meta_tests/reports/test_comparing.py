@@ -46,6 +46,7 @@ def make_run(
         "tokens_per_sec": tokens_per_sec,
         "ttft_ms": {"p50": ttft, "p99": 2 * ttft},
         "tpot_ms": {"p50": ttft / 10, "p99": ttft / 5},
+        "blocks": {"tokens_per_sec": [tokens_per_sec] * 20, "ttft_p50_ms": [ttft] * 20},
     }
     mean = sum(scores.values()) / max(len(scores), 1)
     rouge = {"scores": [{"name": "rouge1", "value": mean, "unit": "%"}]}
@@ -235,7 +236,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
 def changed(content: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """A JSON object with other values in some places."""
     return content | {
-        name: changed(content[name], value) if isinstance(value, dict) else value
+        name: changed(content.get(name, {}), value) if isinstance(value, dict) else value
         for name, value in changes.items()
     }
 
@@ -292,6 +293,65 @@ def test_the_gate_is_not_passed_by_runs_whose_repeats_were_lost(
     output = capsys.readouterr().out
     assert "gate: b: it has 2 of 3 repeats" in output
     assert "gate: b: TTFT p99 is missing in a repeat" in output
+
+
+NOISY = {"tokens_per_sec": [1000.0, 40.0] * 10, "ttft_p50_ms": [50.0, 2.0] * 10}
+BLIND: dict[str, tuple[str, dict[str, Any], str]] = {
+    "no_noise_offline": ("Offline", {"blocks": {}}, "tokens/s: the noise (not measured)"),
+    "no_noise_server": ("Server", {"blocks": {}}, "TTFT p50, TTFT p99, TPOT p50, TPOT p99: the"),
+    "noise_offline": ("Offline", {"blocks": NOISY}, "tokens/s: the noise (20 blocks of each run)"),
+    "noise_server": ("Server", {"blocks": NOISY}, "TTFT p50, TTFT p99, TPOT p50, TPOT p99: the"),
+    "repeat_of_nearly_0": (
+        "Offline",
+        {"repeats": [{"tokens_per_sec": rate} for rate in (1000.0, 1000.0, 1000.0, 0.01)]},
+        "tokens/s: the noise (",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BLIND)
+@pytest.mark.parametrize("is_reference", [False, True])
+def test_the_gate_is_not_passed_where_the_noise_hides_half_of_the_speed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], case: str, is_reference: bool
+) -> None:
+    scenario, performance, words = BLIND[case]
+    runs = [make_run(tmp_path / name, scenario=scenario) for name in "ab"]
+    command = ["compare", *map(str, runs), "--gate", "--plot", str(tmp_path / "plot.png")]
+    # Blocks of one side would do.
+    for run in runs if "no_noise" in case else [runs[0 if is_reference else 1]]:
+        content = json.loads((run / "summary.json").read_text())
+        content["run"]["performance"] |= performance
+        (run / "summary.json").write_text(json.dumps(content))
+    assert main(command) == 1
+    assert f"gate: b: {words}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("change", ["length", "engine"])
+def test_the_gate_is_not_passed_by_another_length_or_an_unknown_engine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: str
+) -> None:
+    """A system that is half as fast is still compared: it takes longer or generates less."""
+    runs = [make_run(tmp_path / name) for name in "ab"]
+    content = json.loads((runs[0] / "summary.json").read_text())
+    command = ["compare", *map(str, runs), "--gate", "--plot", str(tmp_path / "plot.png")]
+    if change == "engine":
+        (runs[1] / "config.json").unlink()
+        assert main(command) == 1
+        assert "gate: b: its engine is not known" in capsys.readouterr().out
+        return
+    for run, tokens, seconds, status in (
+        (runs[0], 60_000, 60.0, 0),
+        (runs[1], 29_000, 60.0, 0),
+        (runs[1], 60_000, 125.0, 0),
+        (runs[1], 6_000, 6.0, 1),
+        (runs[1], 600_000, 600.0, 1),
+    ):
+        lengths = {"total_new_tokens": tokens, "duration_s": seconds}
+        changes = changed(content, {"run": {"performance": lengths}})
+        (run / "summary.json").write_text(json.dumps(changes))
+        assert main(command) == status
+    words = "length of the run: baseline 60,000 tokens in 60 s, this run 600,000 tokens in 600 s"
+    assert words in capsys.readouterr().out
 
 
 def test_the_gate_refuses_what_cannot_be_compared(

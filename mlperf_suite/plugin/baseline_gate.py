@@ -57,7 +57,8 @@ def check_baselines(suite: Suite, plan: Plan, baselines: Baselines) -> None:
                 max_new_tokens=settings.max_new_tokens,
             )
         if not settings.baseline_allow_different:
-            baseline.check(Summary(meta=meta, system=describe_system()))
+            about = Summary(meta=meta, system=describe_system())
+            baseline.check(about, settings.server_target_qps)
 
 
 def regression_verdict(regression: RegressionFigures | None, metric: str) -> Verdict:

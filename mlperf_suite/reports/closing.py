@@ -196,8 +196,7 @@ def _changes(regression: RegressionFigures) -> Iterator[Line]:
         yield Line(
             "", f"{change.label} {change.words}, noise from {change.noise_from}", change.outcome
         )
-    notes = filter(None, (*regression.different, regression.note))
-    yield from (Line("", note, style="open") for note in notes)
+    yield from (Line("", note, style="open") for note in regression.different)
 
 
 def _labelled(label: str, texts: Iterable[str]) -> Iterator[Line]:

@@ -25,9 +25,20 @@ from mlperf_suite.reports.sections import (
     decimal,
     notes,
 )
-from mlperf_suite.results.baseline import BaselineRun, answer_scores
+from mlperf_suite.results.baseline import (
+    AT_A_RATE,
+    BaselineRun,
+    answer_scores,
+    load_differences,
+)
 from mlperf_suite.results.comparability import SAMPLE_FACTS, differences
-from mlperf_suite.results.regression import Metric, figures_missing, metrics_of, samples_of
+from mlperf_suite.results.regression import (
+    Metric,
+    blind_figures,
+    figures_missing,
+    metrics_of,
+    samples_of,
+)
 from mlperf_suite.results.run_folder import read_object
 from mlperf_suite.results.schema import RegressionFigures
 from mlperf_suite.rules import rule_named
@@ -131,19 +142,26 @@ def gate_lines(runs: Sequence[BaselineRun], max_regression: float) -> list[str]:
     first, *rest = runs
     lines = [f"{_name(run)}: {fault}" for run in runs for fault in run.faults]
     for run in rest:
-        regression = first.judge(run.summary, run.folder or Path(run.label), max_regression)
-        note = regression.note and f"not comparable: {regression.note}"
-        if refusal := regression.refused or note:
-            lines.append(f"{_name(run)}: {refusal}")
-            continue
-        lines += [f"{_name(run)}: {words}" for words in figures_missing(first.summary, run.summary)]
-        lines += [
-            f"{_name(run)}: {change.metric}: {change.words}, {change.baseline:,.6g} then and "
-            f"{change.current:,.6g} {change.unit} now"
-            for change in regression.metrics
-            if change.outcome == "regressed"
-        ]
+        folder = run.folder or Path(run.label)
+        regression = first.judge(run.summary, folder, max_regression, comparisons=len(rest))
+        reasons = [regression.refused] if regression.refused else _losses(first, run, regression)
+        lines += [f"{_name(run)}: {reason}" for reason in reasons]
     return lines
+
+
+def _losses(first: BaselineRun, run: BaselineRun, regression: RegressionFigures) -> list[str]:
+    """What a comparison that was made did not let pass."""
+    at_a_rate = run.summary.meta.scenario in AT_A_RATE
+    lines = figures_missing(first.summary, run.summary)
+    if first.has_engine_facts and not run.has_engine_facts:
+        lines.append("its engine is not known, unlike the baseline's: config.json does not say")
+    lines += blind_figures(regression.metrics, at_a_rate)
+    return lines + [
+        f"{change.metric}: {change.words}, {change.baseline:,.6g} then and "
+        f"{change.current:,.6g} {change.unit} now"
+        for change in regression.metrics
+        if change.outcome == "regressed"
+    ]
 
 
 # What is not alike
@@ -160,8 +178,8 @@ def _sample_differences(first: BaselineRun, run: BaselineRun) -> list[str]:
 
 def _differences(first: BaselineRun, run: BaselineRun, max_regression: float) -> list[str]:
     lines = first.differences(run.identity, (_name(first), _name(run)))
-    if run is not first and (note := _regression(first, run, max_regression).note):
-        lines.append(note)
+    if run is not first and first.kind == run.kind:
+        lines += load_differences(first.summary, run.summary)
     if urls := _urls(run):
         lines.append(
             f"hardware: not known for the servers of {_name(run)} ({urls}); the machine in its "

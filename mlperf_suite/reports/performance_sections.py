@@ -311,7 +311,7 @@ def regression_sections(regression: RegressionFigures | None) -> list[Section]:
     """Each metric's change since the baseline, with its interval."""
     if regression is None:
         return []
-    lines = [*filter(None, (regression.refused, regression.note)), *regression.different]
+    lines = [*filter(None, [regression.refused]), *regression.different]
     changes = [_change(change) for change in regression.metrics]
     title = f"Against {regression.baseline or '?'}"
     return [Section(title, [*_change_table(changes), *notes(lines)], 3)]

@@ -20,6 +20,7 @@ from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.logs import read_regular
 from mlperf_suite.results.comparability import Aspect, Identity, differences, identity_of
 from mlperf_suite.results.regression import (
+    COMPARISONS,
     Metric,
     compare_summaries,
     metrics_of,
@@ -39,7 +40,10 @@ from mlperf_suite.results.schema import (
 MMLU_KIND = (MMLU, "")
 """The kind of an MMLU run, which has no scenario."""
 _ANSWER_SCORES = "_samples.json"
-_AT_A_RATE = ("Server", "Interactive")
+AT_A_RATE = ("Server", "Interactive")
+"""The scenarios whose queries come at a rate."""
+_SAME_RATE, _SAME_LENGTH = 1.01, 2.0
+"""The factors by which the rates and the lengths of two runs may differ."""
 _ASPECTS: tuple[Aspect, ...] = ("measurement", "engine", "capacity")
 """What a run and its baseline must have in common. The versions need not be the same: the gate is
 there to judge new ones."""
@@ -63,6 +67,11 @@ class BaselineRun:
         """The run's config.json, None if the baseline is only a summary."""
         return Config.read(read_config(self.folder)) if self.folder else None
 
+    @property
+    def has_engine_facts(self) -> bool:
+        """Whether its engine described itself, so that another one would show."""
+        return self.config is not None and self.config.engine is not None
+
     def metrics(self, mode: str) -> tuple[Metric, ...]:
         """The metrics of one mode (performance, accuracy or mmlu) that the baseline has figures
         for."""
@@ -73,12 +82,20 @@ class BaselineRun:
     def identity(self) -> Identity:
         return identity_of(self.config, self.summary)
 
-    def check(self, current: Summary) -> None:
+    def check(self, current: Summary, rate: float | None = None) -> None:
         """Raise UsageError that names the differences between this baseline and a run.
 
-        `current`: the run's summary, as far as it is known before the run is made.
+        `current`: the run's summary, as far as it is known before the run is made. `rate`: that of
+        Server's queries in queries/s, None if the run is to choose its own.
         """
-        if different := self.differences(identity_of(None, current)):
+        different = self.differences(identity_of(None, current))
+        run = self.summary.run.performance
+        sent = run.target_qps if run and self.summary.meta.scenario in AT_A_RATE else None
+        if sent and (rate is None or _factor(rate, sent) > _SAME_RATE):
+            different.append(
+                f"rate of queries: only --server-target-qps {sent:g} is the baseline's"
+            )
+        if different:
             raise UsageError(self._refusal(different))
 
     def differences(
@@ -105,12 +122,15 @@ class BaselineRun:
         max_regression: float,
         *,
         allow_different: bool = False,
+        comparisons: int = COMPARISONS,
     ) -> RegressionFigures:
         """Compare each metric, or say why nothing was compared.
 
-        `folder`: the run's own, with its config.json and its answers' scores.
+        `folder`: the run's own, with its config.json and its answers' scores. `comparisons`: how
+        many the job makes.
         """
         different = self.differences(identity_of(Config.read(read_config(folder)), current))
+        different += load_differences(self.summary, current)
         refusal = self._refusal(different) if different and not allow_different else None
         if self.summary.no_result or current.no_result:
             name = self.label if self.summary.no_result else "this run"
@@ -118,14 +138,13 @@ class BaselineRun:
         changes: list[ChangeFigures] = []
         if refusal is None:
             paired = _paired_errors(self.folder, folder) if self.folder else {}
-            changes = compare_summaries(self.summary, current, max_regression, paired)
+            changes = compare_summaries(self.summary, current, max_regression, paired, comparisons)
         return RegressionFigures(
             baseline=self.label,
             baseline_started=self.summary.meta.started,
             max_regression=max_regression,
             refused=refusal,
             different=tuple(different) if allow_different else (),
-            note=_target_note(self.summary, current),
             metrics=tuple(changes),
         )
 
@@ -135,7 +154,7 @@ class BaselineRun:
         meta, run = self.summary.meta, self.summary.run.performance
         faults = [] if meta.status == "complete" else [f"its status is {meta.status}, not complete"]
         faults += unusable_figures(self.summary)
-        if meta.scenario in _AT_A_RATE and run and run.target_qps is None:
+        if meta.scenario in AT_A_RATE and run and run.target_qps is None:
             faults.append("its rate of queries is not known")
         planned = self.config.settings.get("repeat") if self.config else None
         repeats = 1 + len(run.repeats) if run else 0
@@ -144,18 +163,33 @@ class BaselineRun:
         return faults
 
 
-def _target_note(baseline: Summary, current: Summary) -> str | None:
-    """If queries come at a rate, the rate bounds tokens/s and determines latency."""
-    if current.meta.scenario not in _AT_A_RATE:
-        return None
-    runs = (baseline.run.performance, current.run.performance)
-    then, now = (run.target_qps if run else None for run in runs)
-    if then is None or now is None or math.isclose(then, now, rel_tol=0.01):
-        return None
-    return (
-        f"the baseline was sent {then:g} queries/s and this run {now:g}: "
-        f"only --server-target-qps {then:g} makes them comparable"
-    )
+def load_differences(baseline: Summary, current: Summary) -> list[str]:
+    """How the load of two performance runs differs: the rate at which queries come bounds tokens/s
+    and determines latency, and much of a short run is its start and its end."""
+    before, now = baseline.run.performance, current.run.performance
+    if before is None or now is None:
+        return []
+    lines = []
+    rates = before.target_qps, now.target_qps
+    if current.meta.scenario in AT_A_RATE and _factor(*rates) > _SAME_RATE:
+        lines.append(
+            f"the baseline was sent {rates[0]:g} queries/s and this run {rates[1]:g}: "
+            f"only --server-target-qps {rates[0]:g} makes them comparable"
+        )
+    durations = before.duration_s, now.duration_s
+    tokens = before.total_new_tokens, now.total_new_tokens
+    # A slower system takes longer or, where it sizes its own query, generates less: not both less.
+    if min(_factor(*durations), _factor(*tokens)) > _SAME_LENGTH:
+        lengths = [f"{t:,} tokens in {s:,.6g} s" for t, s in zip(tokens, durations, strict=True)]
+        lines.append(f"length of the run: baseline {lengths[0]}, this run {lengths[1]}")
+    return lines
+
+
+def _factor(first: float | None, second: float | None) -> float:
+    """By what factor two figures differ, 1 if one is not known."""
+    if not first or not second or min(first, second) <= 0:
+        return 1.0
+    return max(first, second) / min(first, second)
 
 
 def load_baseline(

@@ -1,23 +1,26 @@
 """Decides whether a run is worse than a baseline: by more than is allowed, and more than noise.
 
-Noise is measured, in this order of preference:
+Noise is how far two runs of the same system differ, estimated for each metric:
 
-- repeats: runs repeated in the same session, on either side or both; the spread between them;
 - blocks: a run is cut into blocks of equal work, and two runs of the same seeds do the same work in
-  the same block. The spread of the blocks' ratios is used as the spread of the runs' ratio. It is
-  not divided by the root of the number of blocks, as a bootstrap of the blocks' mean would do:
-  that misses what differs from one run to the next, and on a machine whose runs vary by 8% it
-  raises a false alarm every third time (perf/regression_gate.py prints it).
+  the same block. Runs are taken to vary as the blocks' ratios do. The spread is not divided by the
+  root of the number of blocks, as a bootstrap of the blocks' mean would do: that misses what
+  differs from one run to the next. The block that differs most is left out, so that one stall
+  hides no loss.
+- repeats: runs repeated in the same session, on either side or both. From five on each side they
+  count alone. Fewer show too little of the noise: they are pooled with the blocks, or count alone
+  where that says more; where they vary more than both together, their own spread is used.
 
 So a run that was disturbed for half of its time is not called regressed however much it lost: its
 other half shows that nothing changed. The verdict is then "cannot tell" and says how many blocks
 lost no more than is allowed.
 
 Everything is computed on logarithms, so that a loss of 10% and the gain that undoes it are equally
-far from 0. Speed, TTFT, TPOT and scores are judged together, so that a comparison in which nothing
-changed is called regressed at most once in twenty times: by Hochberg's procedure (Biometrika 75,
-1988), which requires less of each if several are worse at once. The interval of a regressed metric
-has the confidence at which it was judged; those of the others hold simultaneously with 91.5%.
+far from 0. A comparison in which nothing changed is called regressed so seldom that the
+COMPARISONS of a job keep to 5% together. Within a comparison, speed, TTFT, TPOT and scores are
+judged by Hochberg's procedure (Biometrika 75, 1988), which requires less of each if several are
+worse at once. The interval of a regressed metric has the confidence at which it was judged; those
+of the others hold simultaneously with 97.7%.
 """
 
 from __future__ import annotations
@@ -36,9 +39,17 @@ from mlperf_suite.results.schema import (
     Summary,
 )
 
-FALSE_ALARMS = 0.0425
-"""How often a comparison in which nothing changed may be called regressed: the promise is 5%, and
-no machine's noise is exactly what the intervals assume."""
+COMPARISONS = 4
+"""What a CI job compares: Offline and Server, each with the last good and with the pinned run."""
+FALSE_ALARMS = 0.0115
+"""How often a comparison in which nothing changed may be called regressed. In simulation
+(perf/regression_gate.py) four of them then stay below 5% together, with two repeats too, where the
+two estimates of the noise have a chance each."""
+_ENOUGH_REPEATS = 8
+"""Degrees of freedom from which the repeats count alone: those of five repeats on each side."""
+_FEWEST_TO_DROP = 10
+"""The number of blocks from which the one that differs most is left out."""
+_HALF = math.log(2)
 _MANY = 1e6
 """Degrees of freedom of an error that is practically known."""
 _FAR = 50.0
@@ -122,13 +133,29 @@ class MetricSamples:
         return math.exp(statistics.fmean(map(math.log, self.values)))
 
 
-def confidence(groups: int) -> float:
-    """The confidence of each interval, such that all groups together keep to FALSE_ALARMS."""
-    return 1 - 2 * FALSE_ALARMS / max(groups, 1)
+def confidence(groups: int, comparisons: int = COMPARISONS) -> float:
+    """The confidence of each interval, such that all groups together keep to FALSE_ALARMS.
+
+    `comparisons`: how many share the false alarms of a job, if they are more than COMPARISONS.
+    """
+    share = COMPARISONS / max(comparisons, COMPARISONS)
+    return 1 - 2 * FALSE_ALARMS * share / max(groups, 1)
 
 
-Noise = tuple[float | None, float, str]
-"""The standard error of the difference of logarithms, its degrees of freedom, its source."""
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """`estimates`: each a standard error of the difference of logarithms and its degrees of
+    freedom; the one that gives the narrowest interval counts. `source`: where it is from."""
+
+    estimates: tuple[tuple[float, float], ...]
+    source: str
+
+    def reach(self, level: float) -> float | None:
+        """Half the width of the interval at a confidence; None if the noise is not known."""
+        from scipy.special import stdtrit
+
+        reaches = (float(stdtrit(degrees, 0.5 + level / 2)) * e for e, degrees in self.estimates)
+        return min(reaches, default=None)
 
 
 def compare(
@@ -136,22 +163,21 @@ def compare(
     baseline: MetricSamples,
     current: MetricSamples,
     max_regression: float = DEFAULT_MAX_REGRESSION,
-    groups: int = 1,
+    level: float | None = None,
     noise: Noise | None = None,
 ) -> ChangeFigures:
     """Judge one metric.
 
-    `max_regression`: the allowed loss, relative. `groups`: the number of metric groups that share
-    the allowed false alarms. `noise`: that of these figures if it is not to be found in them.
+    `max_regression`: the allowed loss, relative. `level`: the confidence of the interval, by
+    default that of a metric alone. `noise`: that of these figures if it is not to be found in them.
     """
     sign = 1 if metric.higher_is_better else -1
     gain = sign * (math.log(current.value) - math.log(baseline.value))
-    error, degrees, noise_from = noise or _noise(baseline, current, None)
+    noise = noise or _noise(baseline, current, None)
+    noise_from = noise.source
+    reach = noise.reach(confidence(1) if level is None else level)
     low = high = None
-    if error is not None:
-        from scipy.special import stdtrit
-
-        reach = float(stdtrit(degrees, 0.5 + confidence(groups) / 2)) * error
+    if reach is not None:
         low, high = max(gain - reach, -_FAR), min(gain + reach, _FAR)
     outcome = _outcome(gain, low, high, max_regression)
     if outcome == "cannot tell" and gain < math.log1p(-max_regression):
@@ -200,26 +226,55 @@ def _outcome(
 
 def _noise(baseline: MetricSamples, current: MetricSamples, paired_error: float | None) -> Noise:
     if paired_error is not None:
-        return paired_error / baseline.value, _MANY, "the same samples"
-    repeated = [side.values for side in (baseline, current) if len(side.values) > 1]
-    if repeated:
-        logs = [[math.log(value) for value in values] for values in repeated]
-        degrees = sum(len(values) - 1 for values in logs)
-        squares = sum(statistics.variance(values) * (len(values) - 1) for values in logs)
-        inverse = 1 / len(baseline.values) + 1 / len(current.values)
-        runs = " and ".join(str(len(side.values)) for side in (baseline, current))
-        return math.sqrt(squares / degrees * inverse), degrees, f"{runs} runs"
+        return Noise(((paired_error / baseline.value, _MANY),), "the same samples")
     if baseline.standard_error is not None and current.standard_error is not None:
         errors = (s.standard_error or 0.0 for s in (baseline, current))
         relative = [e / s.value for e, s in zip(errors, (baseline, current), strict=True)]
-        return math.hypot(*relative), _MANY, "the spread of the samples"
+        return Noise(((math.hypot(*relative), _MANY),), "the spread of the samples")
+    sides = baseline, current
+    logs = [[math.log(value) for value in side.values] for side in sides]
+    squares = sum(statistics.variance(of) * (len(of) - 1) for of in logs if len(of) > 1)
+    degrees = sum(len(of) - 1 for of in logs)
+    variances = [(squares / degrees, degrees)] if degrees else []
+    sources = [" and ".join(str(len(of)) for of in logs) + " runs"] if degrees else []
+    blocks = _of_blocks(baseline, current)
+    if blocks and degrees < _ENOUGH_REPEATS and not (degrees and blocks[2] == "one run"):
+        variance, count, runs = blocks
+        # Without its farthest block a mean is taken of the others: two degrees of freedom.
+        freedom = count - (2 if count >= _FEWEST_TO_DROP else 1)
+        pooled = (freedom * variance + squares) / (freedom + degrees)
+        variances.append((max(pooled, *(v for v, _ in variances), 0.0), freedom + degrees))
+        sources.append(f"{count} blocks of {runs}")
+    inverse = 1 / len(baseline.values) + 1 / len(current.values)
+    estimates = tuple((math.sqrt(variance * inverse), d) for variance, d in variances)
+    return Noise(estimates, " and ".join(sources) or "not measured")
+
+
+def _of_blocks(baseline: MetricSamples, current: MetricSamples) -> tuple[float, int, str] | None:
+    """The variance of one run's logarithm as the blocks show it, their number and whose they are.
+
+    That of the blocks, and that of their mean on top.
+    """
     if ratios := _block_ratios(baseline, current):
-        return _of_blocks(ratios), len(ratios) - 1, f"{len(ratios)} blocks of each run"
-    blocks = next((s.blocks for s in (current, baseline) if len(s.blocks) >= 2), None)
-    if blocks is not None:
-        spread = _of_blocks([math.log(value) for value in blocks]) * math.sqrt(2)
-        return spread, len(blocks) - 1, f"{len(blocks)} blocks of one run"
-    return None, _MANY, "not measured"
+        return _spread(ratios) ** 2 / 2 * (1 + 1 / len(ratios)), len(ratios), "each run"
+    for side in (current, baseline):
+        if len(side.blocks) >= 2:
+            variance = _spread([math.log(value) for value in side.blocks]) ** 2
+            return variance * (1 + 1 / len(side.blocks)), len(side.blocks), "one run"
+    return None
+
+
+def _spread(values: Sequence[float]) -> float:
+    """The standard deviation without the value that is farthest from the median.
+
+    The factor makes up for the value that is left out, to within 2% in normal noise.
+    """
+    count = len(values)
+    if count < _FEWEST_TO_DROP:
+        return statistics.stdev(values)
+    middle = statistics.median(values)
+    rest = sorted(values, key=lambda value: abs(value - middle))[:-1]
+    return statistics.stdev(rest) * math.sqrt((count + 4) / (count - 1))
 
 
 def _block_ratios(baseline: MetricSamples, current: MetricSamples) -> list[float]:
@@ -238,11 +293,6 @@ def _undisturbed(
     unaffected = sum(sign * ratio >= math.log1p(-max_regression) for ratio in ratios)
     words = f"; {unaffected} of {len(ratios)} blocks lost no more than {max_regression * 100:g}%"
     return words if unaffected else ""
-
-
-def _of_blocks(values: Sequence[float]) -> float:
-    """The spread between runs: that of the blocks, and that of their mean on top."""
-    return statistics.stdev(values) * math.sqrt(1 + 1 / len(values))
 
 
 # From summaries
@@ -311,14 +361,15 @@ def compare_summaries(
     current: Summary,
     max_regression: float = DEFAULT_MAX_REGRESSION,
     paired_errors: Mapping[str, float] | None = None,
+    comparisons: int = COMPARISONS,
 ) -> list[ChangeFigures]:
     """Judge every metric that both summaries have, together.
 
     Hochberg's procedure: if all but `n` groups of metrics are worse at a confidence that shares the
     false alarms among `n + 1`, they are regressed. This keeps the false alarm rate for metrics that
     are independent or rise and fall together. If the baseline has a figure that is missing or 0
-    although the run was made, the metric is regressed. `paired_errors`: by metric name, as
-    `compare` takes them.
+    although the run was made, the metric is regressed. `paired_errors`: by metric name, the
+    standard error of the difference of scores. `comparisons`: as in `confidence`.
     """
     pairs, vanished = [], []
     for metric in metrics_of((baseline, current)):
@@ -334,8 +385,9 @@ def compare_summaries(
     groups = len({metric.group for metric, *_ in pairs})
 
     def judge(shared_among: int) -> list[ChangeFigures]:
+        level = confidence(shared_among, comparisons)
         return [
-            compare(metric, then, now, max_regression, shared_among, noise)
+            compare(metric, then, now, max_regression, level, noise)
             for metric, then, now, noise in pairs
         ]
 
@@ -351,3 +403,31 @@ def compare_summaries(
             ]
             break
     return changes + vanished
+
+
+def blind_figures(changes: Sequence[ChangeFigures], at_a_rate: bool) -> list[str]:
+    """Why the comparison could not show that half of the speed is lost; empty if it could.
+
+    `at_a_rate`: queries come at a rate, at which speed shows in the latencies: one of them is
+    enough.
+    """
+    performance = {metric.name for metric in METRICS if metric.of_run}
+    times = [c for c in changes if c.metric in performance and not c.higher_is_better]
+    speed = [c for c in changes if c.metric == "tokens_per_sec"]
+    deciding = times if at_a_rate and times else speed
+    blind = [(change.label, change.noise_from) for change in deciding if _is_blind(change)]
+    if not blind or len(blind) < len(deciding):
+        return []
+    labels, sources = (", ".join(dict.fromkeys(of)) for of in zip(*blind, strict=True))
+    return [
+        f"{labels}: the noise ({sources}) would hide that half of the speed is lost: measure both "
+        "again on a quiet machine with --repeat 5"
+    ]
+
+
+def _is_blind(change: ChangeFigures) -> bool:
+    if change.outcome == "regressed":
+        return False
+    if change.change is None or change.low is None:
+        return True
+    return change.low <= -1 or math.log1p(change.change) - math.log1p(change.low) > _HALF

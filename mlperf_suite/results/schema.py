@@ -462,7 +462,6 @@ class RegressionFigures:
     max_regression: float | None = None
     refused: str | None = None
     different: tuple[str, ...] = ()
-    note: str | None = None
     metrics: tuple[ChangeFigures, ...] = ()
 
     def of(self, metric: str) -> ChangeFigures | None:
