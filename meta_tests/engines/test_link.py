@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,6 +52,30 @@ def test_what_a_client_is_told_is_known_by_its_kind() -> None:
     for message in (submit, Drop()):
         (content,) = Frames().feed(frame(message))
         assert to_worker.decode(content) == message
+
+
+def test_an_end_that_takes_nothing_holds_up_nobody_who_does_not_wait() -> None:
+    own_end, peer_end = socket.socketpair()
+    link, peer = Link(own_end), Link(peer_end)
+    failures = [Failure(number, "x" * 100_000, False) for number in range(40)]
+    for failure in failures[:20]:
+        link.put(failure)
+    link.flush(wait=False)
+    for failure in failures[20:]:
+        link.put(failure)
+    sender = threading.Thread(target=link.flush, daemon=True)
+    sender.start()
+    while not link._sending.locked():
+        """The thread waits for the other end soon."""
+    link.flush(wait=False)
+    taken: list[Failure] = []
+    while len(taken) < len(failures):
+        for content in peer.frames.feed(peer.socket.recv(1 << 20)):
+            taken.append(msgspec.msgpack.decode(content, type=Failure))
+    sender.join(60)
+    assert taken == failures and not sender.is_alive()
+    link.close()
+    peer.close()
 
 
 def test_messages_are_sent_in_the_order_in_which_they_were_queued() -> None:

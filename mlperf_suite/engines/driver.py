@@ -101,6 +101,8 @@ class Driver(ABC):
         self._looked = time.monotonic()
         self._signs = [self._looked] * len(router.requests)
         """When each place last gave a sign of life."""
+        self._beats: dict[int, float] = {}
+        """By worker: when its last beat came."""
         self._firsts: list[FirstTokens] = []
         self._answers: list[Answer] = []
         self._prompt_set = -1
@@ -136,6 +138,11 @@ class Driver(ABC):
     @abstractmethod
     def _silence(self, place: int) -> str | None:
         """What a place that gave no sign for `silence_s` means for the engine; None: nothing."""
+
+    def _mute_worker(self, before: float) -> str | None:
+        """What to say of a worker whose last beat came before this time; None if there is none, or
+        if a silent place says the same."""
+        return None
 
     @abstractmethod
     def _end_workers(self) -> None:
@@ -255,13 +262,13 @@ class Driver(ABC):
             self._links[worker].put(batch)
         return {self._links[worker] for worker, _ in batches}
 
-    def _send(self, links: Iterable[Link]) -> None:
-        # Not under the lock: sending to a lost machine blocks, and the thread that notices the
-        # loss needs the lock.
+    def _send(self, links: Iterable[Link], *, wait: bool = True) -> None:
+        # Not under the lock: sending to a lost machine or a stopped process blocks, and the thread
+        # that notices it needs the lock.
         for link in links:
             # If the worker is gone, the thread that reads its end of file fails its requests.
             with contextlib.suppress(OSError):
-                link.flush()
+                link.flush(wait=wait)
 
     def _ask(
         self, worker: int, place: int, question: Callable[[int], object], on_reply: OnReply
@@ -316,6 +323,11 @@ class Driver(ABC):
                     if on_reply is not None:
                         on_reply(message)
                 else:
+                    now = time.monotonic()
+                    if worker not in self._beats:
+                        # It has only now started.
+                        self._signs = [now] * len(self._signs)
+                    self._beats[worker] = now
                     self._take_beat(worker, message)
         return bool(data)
 
@@ -325,7 +337,8 @@ class Driver(ABC):
         if self._held:
             with self._lock:
                 links = self._hand_out(time.monotonic())
-            self._send(links)
+            # This thread never waits for a worker, since it has to notice that one is stopped.
+            self._send(links, wait=False)
         self._look_for_silence()
 
     def _tell(self) -> None:
@@ -417,8 +430,14 @@ class Driver(ABC):
             # Frames come far more often, and there may be hundreds of places.
             return
         self._looked = now
+        # What a worker did not take at once.
+        self._send(self._links, wait=False)
         if gap > _ASLEEP_S:
             self._signs = [now] * len(self._signs)
+            self._beats = dict.fromkeys(self._beats, now)
+        why = self._mute_worker(now - self._silence_s)
+        if why is not None and (self._waiting or self._questions):
+            self._lose_all(why)
         for place, sign in enumerate(self._signs):
             if now - sign > self._silence_s and self._gone is None:
                 why = self._silence(place)
@@ -464,7 +483,7 @@ class Driver(ABC):
             self._forget_all()
             for link in self._links:
                 link.put(Drop())
-        self._send(self._links)
+        self._send(self._links, wait=False)
 
     def close(self) -> None:
         with self._lock:

@@ -62,22 +62,41 @@ class Link:
         self.socket = peer
         self.frames = Frames()
         self._queue: deque[object] = deque()
+        self._unsent = b""
         self._sending = threading.Lock()
 
     def put(self, message: object) -> None:
         """Queue a message, or a list of messages, for `flush`; returns at once."""
         self._queue.append(message)
 
-    def flush(self) -> None:
-        """Send what is queued, in order. Raises OSError if the other end is gone."""
-        with self._sending:
-            try:
-                while self._queue:
-                    self.socket.sendall(frame(self._queue.popleft()))
-            except OSError:
-                # Part of a frame may have been sent: nothing after it could be read.
-                self.end()
-                raise
+    def flush(self, *, wait: bool = True) -> None:
+        """Send what is queued, in order. Without `wait`, only what the other end takes at once, and
+        nothing if another thread is sending. Raises OSError if the other end is gone."""
+        if not self._sending.acquire(blocking=wait):
+            return
+        try:
+            while self._unsent or self._queue:
+                self._unsent = self._unsent or frame(self._queue.popleft())
+                if not wait and not self._send_some():
+                    return
+                if wait:
+                    self.socket.sendall(self._unsent)
+                    self._unsent = b""
+        except OSError:
+            # Part of a frame may have been sent: nothing after it could be read.
+            self.end()
+            raise
+        finally:
+            self._sending.release()
+
+    def _send_some(self) -> bool:
+        """Send as much as the other end takes at once; whether that was anything."""
+        try:
+            size = self.socket.send(self._unsent, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        self._unsent = self._unsent[size:]
+        return True
 
     def send(self, message: object) -> None:
         """Send a message or a list of messages. Raises OSError if the other end is gone."""

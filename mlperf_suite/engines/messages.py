@@ -166,9 +166,9 @@ class PostReply(Reply):
 
 
 class ClientBeat(msgspec.Struct, array_like=True, tag=True):
-    """Sent four times a second if something came. `pieces`: the pieces of answers that came, per
-    place; `tokens`: the answer tokens in total; `connections`: the most that were open at once;
-    `turned_away`: how often requests were turned away for now, per place."""
+    """Sent four times a second. `pieces`: the pieces of answers that came, per place; `tokens`: the
+    answer tokens in total; `connections`: the most that were open at once; `turned_away`: how often
+    requests were turned away for now, per place."""
 
     at: float
     pieces: list[int]

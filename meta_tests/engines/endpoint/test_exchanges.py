@@ -246,6 +246,60 @@ def test_short_prompts_may_be_taken_before_a_long_one_that_came_first() -> None:
         queue.came(0.001 * number, 2.0 * number)
 
 
+def unstreamed(began: float) -> tuple[Shared, list[Any], Generating]:
+    """An answer that nobody streams, sent at this time, whose only piece came a second later."""
+    shared, messages = shared_of("vllm")
+    request = under_way(shared, 7, WHOLE)
+    request._began = began
+    request.on_event(json.dumps(piece(token_ids=[5])).encode(), began + 1)
+    return shared, messages, request
+
+
+def answered_in_full(shared: Shared, number: int, began: float) -> None:
+    request = under_way(shared, number, WHOLE)
+    request._began = began
+    request.on_event(json.dumps(piece(token_ids=[5], finish_reason="stop")).encode(), began + 1)
+    request.on_end(began + 1)
+
+
+def is_given_up(request: Generating, messages: list[Any], now: float) -> bool:
+    request.look(now, SILENCE_S, 0.0)
+    failures = [message.why for message in messages if isinstance(message, Failure)]
+    assert failures in ([], ["sent nothing for 25 s in the middle of an answer"])
+    return bool(failures)
+
+
+def test_an_unstreamed_answer_may_stop_for_long_as_it_may_be_preempted() -> None:
+    shared, messages, request = unstreamed(100.0)
+    others = [under_way(shared, number, WHOLE) for number in range(8, 12)]
+    for number in range(20, 24):
+        answered_in_full(shared, number, 100.5)
+    assert not is_given_up(request, messages, 500.0)
+    assert len(shared.under_way) == 1 + len(others)
+
+
+def test_an_unstreamed_answer_that_a_later_request_overtook_has_stopped() -> None:
+    shared, messages, request = unstreamed(100.0)
+    others = [under_way(shared, number, WHOLE) for number in range(8, 12)]
+    answered_in_full(shared, 20, 100.9)
+    assert not is_given_up(request, messages, 127.0)
+    answered_in_full(shared, 20, 101.1)
+    assert not is_given_up(request, messages, 126.0)
+    assert is_given_up(request, messages, 126.1)
+    assert others
+
+
+def test_an_unstreamed_answer_for_which_there_is_room_has_stopped() -> None:
+    shared, messages, request = unstreamed(100.0)
+    under_way(shared, 8, WHOLE)
+    for number in range(20, 22):
+        answered_in_full(shared, number, 100.5)
+        assert not is_given_up(request, messages, 127.0)
+    answered_in_full(shared, 22, 100.5)
+    assert not is_given_up(request, messages, 126.0)
+    assert is_given_up(request, messages, 126.1)
+
+
 def test_what_waits_is_looked_at_and_given_up() -> None:
     shared, messages = shared_of("vllm")
     requests = [under_way(shared, number) for number in range(3)]

@@ -12,11 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
-from msgspec import structs
 
 from meta_tests.conftest import wait_until
 from meta_tests.engines.endpoint.test_connection import ODD
+from meta_tests.engines.recording import RecordingListener
 from meta_tests.servers.options import FAULTS, StandIn
 from meta_tests.servers.stand_in_server import (
     RunningStandIn,
@@ -33,7 +34,13 @@ from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
 from mlperf_suite.engines.endpoint.engine import RETRIES, EndpointEngine
 from mlperf_suite.engines.endpoint.server_facts import _of_sglang
-from mlperf_suite.engines.protocol import SERVER_MODEL, SPECULATIVE, ScoreRequest, ScoringEngine
+from mlperf_suite.engines.protocol import (
+    SERVER_MODEL,
+    SPECULATIVE,
+    Request,
+    ScoreRequest,
+    ScoringEngine,
+)
 from mlperf_suite.errors import EngineError, RunError
 from mlperf_suite.loadgen.load_plan import Shortened, plan_run
 from mlperf_suite.loadgen.runner import LoadRun, abandoned, run_loadgen
@@ -42,6 +49,7 @@ VOCABULARY = 32_000
 SAMPLES = 20
 ANSWER = 12
 WITHIN_S = 30.0
+GENERATION = Generation(max_new_tokens=ANSWER)
 LOST = {
     "status-429": "answered with status 429: the stand-in server refuses, as it was told to",
     "status-500": "answered with status 500: the stand-in server refuses, as it was told to",
@@ -215,10 +223,9 @@ def test_an_answer_where_chat_completions_have_it_is_refused_at_the_trial(
 
 @pytest.mark.parametrize(("tokens", "usage"), [(500, 128), (1, 128), (60, 1), (128, 500)])
 def test_text_whose_tokens_are_others_than_its_usage_says_departs(tokens: int, usage: int) -> None:
-    text = StandIn(dialect="text", tokens=tokens)
     for counted in (None, usage):
         with (
-            stand_in_server(structs.replace(text, usage_tokens=counted)) as server,
+            stand_in_server(StandIn(dialect="text", tokens=tokens, usage_tokens=counted)) as server,
             engine_at(server, tokenizer=embedded_model_dir()) as engine,
         ):
             answers = generate_all(engine, [[1, 2, 3]] * 3, Generation(max_new_tokens=500))
@@ -557,6 +564,33 @@ def test_a_run_that_failed_tells_what_was_answered_until_then(fault: Any, tmp_pa
     # One of the ten was the trial's.
     assert (remote.endpoints[0].requests, remote.endpoints[0].tokens) == (9, 9 * ANSWER)
     assert remote.client.busy_share >= 0
+
+
+@pytest.mark.parametrize("clients", [1, 2])
+@pytest.mark.parametrize("prompt", [3, 100_000])
+def test_a_client_that_is_stopped_ends_the_run_and_blocks_nobody(clients: int, prompt: int) -> None:
+    """With short prompts, all of which its socket takes, and with long ones, which block it."""
+    listener, long_prompt = RecordingListener(), [5] * prompt
+    server = StandIn(first_token_s=0.5, max_model_len=200_000)
+    with (
+        stand_in_server(server) as running,
+        engine_at(running, clients=clients, silence_s=6.0) as engine,
+    ):
+        process = psutil.Process(engine._clients[0].pid)
+        wait_until(lambda: len(engine._beats) == clients, running.process)
+        process.suspend()
+        began, requests = time.monotonic(), 0
+        while engine.alive and time.monotonic() - began < WITHIN_S:
+            # Another client goes on, so that its server is never silent.
+            engine.submit([Request(requests, long_prompt)], GENERATION, listener, stream=True)
+            requests += 1
+            time.sleep(0.01)
+        listener.wait(requests)
+        assert time.monotonic() - began < WITHIN_S
+        line = f"a client process of the suite gave no sign of life: process {process.pid}"
+        assert engine.lost == line
+        assert {str(error) for error in listener.errors.values()} == {line}
+        engine.abort()
 
 
 def test_nothing_is_left_of_an_engine_that_was_closed(tmp_path: Path) -> None:

@@ -88,8 +88,6 @@ class Client(asyncio.Protocol):
             context = ssl.create_default_context(cafile=hello.ca_file)
         pools = [Pool(place, hello, context) for place in hello.places]
         self._shared = Shared(hello, adapter, text, pools, self.tell)
-        self._last_pieces: list[int] = list(self._shared.pieces)
-        self._last_turned_away: list[int] = list(self._shared.turned_away)
         self._looked = time.monotonic()
         asyncio.get_running_loop().call_later(_BEAT_S, self._beat)
 
@@ -108,8 +106,7 @@ class Client(asyncio.Protocol):
 
     def _beat(self) -> None:
         shared = self._shared
-        if shared.pieces != self._last_pieces or shared.turned_away != self._last_turned_away:
-            self.tell(self._new_beat())
+        self.tell(self._new_beat())
         now, silence_s = time.monotonic(), shared.hello.silence_s
         gap, self._looked = now - self._looked, now
         asleep_s = gap if gap > _ASLEEP_S else 0.0
@@ -119,11 +116,10 @@ class Client(asyncio.Protocol):
 
     def _new_beat(self) -> ClientBeat:
         shared = self._shared
-        self._last_pieces = list(shared.pieces)
-        self._last_turned_away = list(shared.turned_away)
         most = sum(pool.take_most_open() for pool in shared.pools)
         tokens, shared.tokens = shared.tokens, 0
-        return ClientBeat(time.monotonic(), self._last_pieces, tokens, most, self._last_turned_away)
+        pieces, turned_away = list(shared.pieces), list(shared.turned_away)
+        return ClientBeat(time.monotonic(), pieces, tokens, most, turned_away)
 
     def _submit(self, message: Submit) -> None:
         stops = message.stops or itertools.repeat("", len(message.numbers))

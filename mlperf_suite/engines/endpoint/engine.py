@@ -319,10 +319,22 @@ class EndpointEngine(Driver):
     def _cause_of_loss(self, worker: int) -> str:
         return "a client process of the suite ended"
 
+    def _mute_worker(self, before: float) -> str | None:
+        for worker, beat in self._beats.items():
+            if beat < before:
+                process = self._clients[worker].pid
+                return f"a client process of the suite gave no sign of life: process {process}"
+        return None
+
     def _silence(self, place: int) -> str | None:
         count = self._outstanding(place)
-        if not count:
+        if not count or len(self._beats) < len(self._links):
+            # A client that has not started yet asked nobody.
             return None
+        # A client that beats four times a second is silent a little shorter than its servers.
+        mute = self._mute_worker(time.monotonic() - self._silence_s / 2)
+        if mute is not None:
+            return mute
         if self._endpoint_accounts[place].turned_away:
             return self._line(
                 place,

@@ -108,12 +108,18 @@ class Queue:
     `silence_s` if first tokens otherwise come within a third of that. Everything missed here is
     found by silence once the others are answered.
 
+    An answer that nobody streams may stop, since a server may preempt it until it has room. It
+    counts as stopped for good after `silence_s` if it is forgotten as a request that was sent at
+    its last piece would be, or if more answers ended since than are still under way: then there is
+    room for every one of them.
+
     `newest`: the latest sending time among the requests with a first token; `longest_s`: the
-    longest wait; both in s.
+    longest wait; both in s. `ended`: the answers that ended.
     """
 
     newest: float = 0.0
     longest_s: float = 0.0
+    ended: int = 0
 
     def came(self, sent_s: float, arrived: float) -> None:
         """Note the first token of a request that was sent at `sent_s`."""
@@ -296,7 +302,7 @@ class Generating(Request):
         self._answer = PartialAnswer()
         self._signs = _signs(self._answer)
         self._began = self._first = self._last = self._asleep_s = 0.0
-        self._counted = 0
+        self._counted = self._ended_before = 0
 
     def request(self) -> bytes:
         shared, hello = self.shared, self.shared.hello
@@ -338,6 +344,7 @@ class Generating(Request):
             # An event that brings nothing new counts as silence.
             shared.pieces[self.place] += 1
             self._last = arrived
+            self._ended_before = shared.queues[self.place].ended
         pieces, most = max(signs[:2]), self._sampling.max_tokens
         if pieces > _MOST_PIECES * most + _FEW_PIECES:
             self._refuse(f"sent {pieces:,} pieces of an answer of at most {most:,} tokens")
@@ -354,18 +361,23 @@ class Generating(Request):
     def look(self, now: float, silence_s: float, asleep_s: float) -> None:
         """Give up an answer that stopped, or that never began although others did: see `Queue`.
 
-        An answer counts as stopped only if each token is wanted at once: otherwise a server may
-        preempt a request for as long as it likes.
+        An answer whose tokens are wanted at once counts as stopped after `silence_s`.
         """
         if self.is_over or not self._began:
             return
         self._last += asleep_s
         self._asleep_s += asleep_s
         waited_s = now - self._began - self._asleep_s
+        queue = self.shared.queues[self.place]
         if self._first:
-            if now - self._last > silence_s and self._sampling.wants_first:
+            pause_s = now - self._last
+            if pause_s > silence_s and (
+                self._sampling.wants_first
+                or queue.ended - self._ended_before > len(self.shared.under_way)
+                or queue.has_forgotten(self._last, pause_s, silence_s)
+            ):
                 self._refuse(f"sent nothing for {silence_s:.0f} s in the middle of an answer")
-        elif self.shared.queues[self.place].has_forgotten(self._began, waited_s, silence_s):
+        elif queue.has_forgotten(self._began, waited_s, silence_s):
             self._refuse(
                 f"sent no first token for {waited_s:.0f} s while requests sent later got "
                 "theirs: raise --engine-silence for a slower server"
@@ -389,6 +401,7 @@ class Generating(Request):
             # LoadGen must be told the first token of every answer.
             self._first = arrived
             shared.tell(ServerFirstTokens(self.number, list(token_ids[:1]), arrived))
+        shared.queues[self.place].ended += 1
         self.over()
         own = shared.hello.model
         # Some servers append a revision.
