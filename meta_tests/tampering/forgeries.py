@@ -230,6 +230,21 @@ def verified(edit: Callable[[str], str], scenario: str = "Server") -> Change:
     return text_edited(lambda home: home.test06(scenario) / "verify_accuracy.txt", edit)
 
 
+def shortened_accuracy(scenario: str) -> Change:
+    """An accuracy run that is done 10 ms after it began."""
+
+    def change(home: Home) -> None:
+        with DetailFile(_folder(home, scenario, _ACCURACY)) as log:
+            begin = log.entries[log.before("generated_query_count")].content["time_ms"]
+            for entry in log.entries:
+                stamp = entry.content["time_ms"]
+                entry.content["time_ms"] = min(stamp, round(begin + 10 + stamp / 1e6, 6))
+            (start,) = (e.content["value"] for e in log.entries if e.key == "power_begin")
+            log.change("power_end", is_(later(0.01)(start)))
+
+    return change
+
+
 def _dataset_repeated(text: str) -> str:
     """Entries from number 10 on repeat the first entry's sample."""
     first = re.search(r'"seq_id" : 0, "qsl_idx" : (\d+)', text)
@@ -634,6 +649,56 @@ FORGERIES: dict[str, Tampering] = {
         accuracy_log(_first_sample_again),
         "accuracy_issue_order accuracy_log_ends",
     ),
+    "rougeL above rouge1 (Server)": _forged(
+        "better answers: no longest sequence has more words than the answer",
+        replaced(r"'rougeL': [\d.]+", "'rougeL': 78.1", _accuracy_txt),
+        "accuracy_score_figures",
+    ),
+    "rouge2 above rouge1 (Server)": _forged(
+        "better answers: pairs of words cannot fit better than the words",
+        replaced(r"'rouge2': [\d.]+", "'rouge2': 78.1", _accuracy_txt),
+        "accuracy_score_figures",
+    ),
+    "rougeLsum above rouge1 (Server)": _forged(
+        "better answers, in a figure that no limit is on",
+        replaced(r"'gen_num'", "'rougeLsum': 79.9, 'gen_num'", _accuracy_txt),
+        "accuracy_score_figures",
+    ),
+    "fewer tokens in all than the mean says (Server)": _forged(
+        "answers as long as they should be: their sum says otherwise",
+        replaced(
+            r"'gen_num'", "'gen_len': 9000000, 'gen_tok_len': 2457600, 'gen_num'", _accuracy_txt
+        ),
+        "accuracy_score_figures",
+    ),
+    "fewer characters than tokens (Server)": _forged(
+        "answers of words: most tokens have no character",
+        replaced(
+            r"'gen_num'", "'gen_len': 24576, 'gen_tok_len': 7225344, 'gen_num'", _accuracy_txt
+        ),
+        "accuracy_score_figures",
+    ),
+    "an accuracy run of no time (Server)": _forged(
+        "an accuracy run: it ended before its queries were due",
+        shortened_accuracy("Server"),
+        "accuracy_time_span same_system",
+    ),
+    "an accuracy run of no time (Offline)": _forged(
+        "an accuracy run: it answered far more samples/s than the system does",
+        shortened_accuracy("Offline"),
+        "same_system",
+    ),
+    "an accuracy run of a day to come (Server)": _forged(
+        "an accuracy run of this round",
+        detail(
+            {
+                "power_(begin|end)": later(86_400 * 365 * 20),
+                "test_datetime": lambda value: str(int(value[:4]) + 20) + value[4:],
+            },
+            run=_ACCURACY,
+        ),
+        "accuracy_clock_dates",
+    ),
     "only a thousand queries in the accuracy run (Server)": _forged(
         "every sample",
         detail({"generated_query_count": is_(1000)}, run=_ACCURACY),
@@ -853,6 +918,18 @@ FORGERIES: dict[str, Tampering] = {
         "ten minutes: the results are of four seconds",
         _spliced,
         "clock_dates generated_queries log_lines scheduled_rate summary_agrees time_span",
+    ),
+    "the same logs with other last digits as a second system's": _forged(
+        "that a larger system was measured, a nanosecond off",
+        together(
+            _second_system,
+            in_both({_LATENCY: lambda ns: ns + 1, _TTFT: lambda ns: ns + 1}),
+            in_both({_LATENCY: lambda ns: ns + 1}, "Offline"),
+        ),
+        "logs_of_its_own",
+    ),
+    "a negative number of accelerators": _forged(
+        "a system", system_field("accelerators_per_node", "-8"), "system_fields"
     ),
     "the same logs as the results of a second system": _forged(
         "that a larger system was measured", _second_system, "logs_of_its_own"

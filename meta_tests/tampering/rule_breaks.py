@@ -275,6 +275,12 @@ def change_answer(change: Callable[[MadeRun, LoggedSample, st.DataObject], Logge
     return apply
 
 
+def other_figures(run: MadeRun, data: st.DataObject) -> None:
+    """Figures of accuracy.txt that no answers have, beside those that are judged."""
+    count = run.scores.get("gen_num") or run.scores.setdefault("gen_num", 100.0)
+    run.scores |= {"gen_tok_len": 1e9 * count}
+
+
 def other_text(run: MadeRun, data: st.DataObject) -> None:
     """A token that the model has not, or one answer for all samples."""
     assert run.benchmark.vocabulary is not None
@@ -672,6 +678,7 @@ BREAKS: dict[str, Break] = {
     **in_modes(_OF_COMPLETE_AUDITS, "test07_", "test09_"),
     "accuracy_issue_order": other_places,
     "accuracy_answers": other_text,
+    "accuracy_score_figures": other_figures,
     "test06_issue_order": other_places,
     "scheduled_rate": other_number("result_scheduled_samples_per_sec"),
     "queries_issued": more_queries,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -29,7 +31,7 @@ from mlperf_suite.judging.verdict_group import (
     verdict_group,
 )
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
-from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY, RunLogs, read_logs
+from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY, DetailLog, RunLogs, read_logs
 from mlperf_suite.rules import accuracy_verdict, judge
 from mlperf_suite.rules.accuracy_files import (
     MAX_ACCURACY_LOG_BYTES,
@@ -103,9 +105,13 @@ _OF_A_RUN = {
     "performance": tuple(f"result_{place}_latency_ns" for place in ("min", "max", "mean")),
 }
 """Detail log values, to the ms and the ns, that identify a run."""
+_LATENCY = re.compile(r"result_.+latency_ns|result_time_.+")
+_NEAR = 1e-6
+"""Of 4,383 pairs of public results of one submitter at most 1 of 28 latencies is as near; of two
+runs of one log with a changed digit here and there, most are."""
 
 
-def _copies(results: Iterable[_Result]) -> dict[Path, tuple[str, ...]]:
+def _copies(results: Sequence[_Result]) -> dict[Path, tuple[str, ...]]:
     """By a result's folder, the other results that share a run's logs with it.
 
     A result of the same scenario, system and model at its other accuracy target does not count.
@@ -119,6 +125,9 @@ def _copies(results: Iterable[_Result]) -> dict[Path, tuple[str, ...]]:
             values = tuple(str(logs.detail[key]) for key in _OF_A_RUN[mode])
             if "None" not in values:
                 runs[mode, *values].append(result.place)
+    for one, two in itertools.combinations(results, 2):
+        if _is_same_run(one.performance[0].detail, two.performance[0].detail):
+            runs[one.place.folder, two.place.folder] = [one.place, two.place]
     for places in runs.values():
         for place in places:
             copies[place.folder] |= {
@@ -127,6 +136,16 @@ def _copies(results: Iterable[_Result]) -> dict[Path, tuple[str, ...]]:
                 if _run_of(copy) != _run_of(place)
             }
     return {folder: tuple(sorted(names)) for folder, names in copies.items()}
+
+
+def _is_same_run(one: DetailLog, two: DetailLog) -> bool:
+    """Whether most latencies of two logs are the same but for a last digit."""
+    pairs = [
+        (first, second)
+        for key in one.values.keys() & two.values.keys()
+        if _LATENCY.fullmatch(key) and (first := one.number(key)) and (second := two.number(key))
+    ]
+    return 2 * sum(math.isclose(*pair, rel_tol=_NEAR) for pair in pairs) > len(pairs)
 
 
 _AT_ACCURACY = re.compile(r"-99(?:\.9)?$")

@@ -73,6 +73,38 @@ def log_tokens(run: RunFacts) -> Verdict:
     return verdict(not wrong, right, why=f"not sample {wrong[0]}" if wrong else "")
 
 
+_NO_MORE = (("rougeL", "rouge1"), ("rougeLsum", "rouge1"), ("rouge2", "rouge1"))
+_ROUNDED = 0.051
+"""tokens_per_sample has one decimal, at most 0.05 off in 259 public results."""
+
+
+@rule(
+    "accuracy",
+    demand="figures that one set of answers can have",
+    official=False,
+    source="the definition of ROUGE; evaluate-accuracy.py of the benchmarks: tokens_per_sample",
+    fix="Submit accuracy.txt as the official script wrote it.",
+    submitted_only=True,
+)
+def score_figures(run: RunFacts) -> Verdict:
+    """The figures of accuracy.txt agree: no longest sequence or pair exceeds the single words.
+
+    tokens_per_sample is the mean of gen_tok_len, whose tokens have 1 to 20 characters on average.
+    """
+    scores, faults = run.scores or {}, []
+    for part, whole in _NO_MORE:
+        if scores.get(part, 0.0) > scores.get(whole, math.inf):
+            faults.append(f"{part} {scores[part]:,} above {whole} {scores[whole]:,}")
+    tokens, answers_scored = scores.get("gen_tok_len"), scores.get("gen_num")
+    if tokens and answers_scored:
+        mean = tokens / answers_scored
+        if abs(scores.get("tokens_per_sample", mean) - mean) > _ROUNDED:
+            faults.append(f"tokens_per_sample {scores['tokens_per_sample']:,}, not {mean:,.1f}")
+        if not tokens <= scores.get("gen_len", tokens) <= 20 * tokens:
+            faults.append(f"gen_len {scores['gen_len']:,.0f} of {tokens:,.0f} tokens")
+    return verdict(not faults, "; ".join(faults) or f"{len(scores)} figures")
+
+
 _ALIKE, _FEWEST = 32, 3
 """Answers are compared by so many tokens, if there are so many answers. In 398 public results at
 most 3 of 100 answers of an audit begin alike, and of a cut log none that are as long."""

@@ -9,12 +9,13 @@ Tolerances: docs/log-consistency.md.
 from __future__ import annotations
 
 import itertools
-from datetime import datetime
+import math
+from datetime import datetime, timedelta
 from functools import partial
 
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING
 from mlperf_suite.rules.facts import RunFacts
-from mlperf_suite.rules.registry import agreement_rule, rule
+from mlperf_suite.rules.registry import SERVER, agreement_rule, rule
 from mlperf_suite.rules.verdict import Verdict, VerdictError, failure, not_judged, verdict
 
 POWER_FORMAT = "%m-%d-%Y %H:%M:%S.%f"
@@ -27,6 +28,8 @@ _ZONE_S = 900
 """Time zones differ by multiples of 15 minutes: test_datetime is local time, power_begin UTC."""
 _MOST_ZONE_S = 14 * 3600
 _DATES = ("loadgen_git_commit_date", "loadgen_build_date_utc", "test_datetime")
+_MOST_GAPS = 20
+"""A query comes later than so many mean gaps after the one before in 2 of 10**9 cases."""
 _NO_DATE = "NA"
 """Replaces a commit's date if LoadGen was built outside of its repository."""
 _clock_rule = partial(
@@ -80,13 +83,18 @@ def time_span(run: RunFacts) -> Verdict:
     """The time stamps span the run's duration by its clock, which is as long as was asked for.
 
     From query generation to the end of the run they span power_begin to power_end. A run that
-    claims to have met its minimum duration must have lasted that long.
+    claims to have met its minimum duration must have lasted that long, and one at a rate until its
+    last query was due.
     """
     seconds = duration_s(run)
     begin, end = run.stamp("generated_query_count") / 1e3, run.stamp("power_end") / 1e3
     least = run.amount("effective_min_duration_ms") / 1e3
     if run.detail["result_min_duration_met"] is not True:
         least = 0.0
+    if run.scenario.name in SERVER:
+        # It ends with the time between the last query and the next.
+        due = run.amount("generated_query_duration") / 1e9
+        least = max(least, due - _MOST_GAPS / (run.amount("effective_target_qps") or math.inf))
     span = end - begin
     ok = -ROUNDING_S <= span - seconds <= LATEST_S and seconds >= least - ROUNDING_S
     figures = (
@@ -103,11 +111,14 @@ def clock_dates(run: RunFacts) -> Verdict:
     """The run began when its date and its time stamps say, after LoadGen was built.
 
     power_begin equals test_datetime plus the elapsed time stamps, except for the time zone.
-    LoadGen's commit, its build and the run come in this order, as far as they are logged.
+    LoadGen's commit, its build and the run come in this order, as far as they are logged, and no
+    run is of a day to come.
     """
     detail = run.detail
     begin, date = _moment(run, "power_begin"), _moment(run, "test_datetime", DATE_FORMAT)
     elapsed = run.stamp("generated_query_count") / 1e3
+    if begin > datetime.now() + timedelta(seconds=_MOST_ZONE_S):
+        raise failure(f"power_begin {detail['power_begin']}", why="the day has not come yet")
     # test_datetime is truncated to whole seconds.
     late = ((begin - date).total_seconds() - elapsed + 1) % _ZONE_S - 1
     figures = (
