@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from meta_tests.servers.options import StandIn
@@ -83,6 +83,7 @@ EVENTS = [b'{"a": 1}', b'{"b": "\xc3\xa9"}', b'{"c": 3}']
     st.sampled_from([b"\n", b"\r\n", b"\r"]),
     st.booleans(),
 )
+@example(cuts=list(range(1, 400)), end=b"\r\n", split=True)
 def test_a_stream_is_the_same_however_it_is_cut(cuts: list[int], end: bytes, split: bool) -> None:
     lines = [event.split(b" ") if split else [event] for event in EVENTS]
     events = b"".join(b"".join(b"data: " + x + end for x in event) + end for event in lines)
@@ -156,6 +157,12 @@ def test_what_is_no_answer_is_seen_split_at_every_byte(fault: str, end: tuple[st
         _, exchange = answer_from([data[:i], data[i:]], "vllm")
         (why, detail), *_ = exchange.ends
         assert why.startswith(end[0]) and (detail is True or detail.startswith(end[1]))
+
+
+def test_an_event_without_its_empty_line_does_not_wait_for_the_next() -> None:
+    connection, _, exchange, _ = open_exchange()
+    connection.data_received(chunked(b"data: {}\n")[:-5])
+    assert exchange.events == [b"{}"] and not exchange.ends
 
 
 def test_a_connection_is_used_again_and_an_answer_in_one_piece_is_one_event() -> None:
