@@ -98,9 +98,10 @@ def test_another_projects_tests_run_without_the_suite_from_its_folder_too(
     (tmp_path / "test_theirs.py").write_text(
         "def test_theirs(pytestconfig):\n"
         f"    assert str(pytestconfig.rootpath) == {str(tmp_path)!r}\n"
-        "    assert not hasattr(pytestconfig.option, 'scenario')\n"
+        "    assert not pytestconfig.pluginmanager.has_plugin('mlperf_suite.plugin.options')\n"
     )
-    for arguments in ([str(tmp_path)], [f"{tmp_path}/test_theirs.py::test_theirs", "-q"]):
+    one = f"{tmp_path}/test_theirs.py::test_theirs"
+    for arguments in ([str(tmp_path)], [one, "-q"], [one, "-p", "xdist", "-n1"]):
         assert "1 passed" in pytest_in(ROOT, installed, *arguments)
 
 

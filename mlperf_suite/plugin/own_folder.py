@@ -16,9 +16,12 @@ from pathlib import Path
 import pytest
 
 OWN_FOLDER = Path(__file__).resolve().parents[2]
-_WITHOUT_SUITE = "MLPERF_SUITE_NOT_HERE"
-"""Set for the one session that is restarted without the suite, and for nothing that it starts."""
-_STARTED_THERE = os.environ.pop(_WITHOUT_SUITE, None) is None and Path.cwd() == OWN_FOLDER
+_WITHOUT_SUITE = "MLPERF_SUITE_NOT_IN"
+"""Set to the process of a session that is restarted without the suite. It holds for that session
+and its workers, which pytest-xdist starts by `python -c`, and for nothing else that it starts."""
+_IS_WORKER = "-c" in sys.orig_argv
+_SESSION = str(os.getppid() if _IS_WORKER else os.getpid())
+_STARTED_THERE = os.environ.get(_WITHOUT_SUITE) != _SESSION and Path.cwd() == OWN_FOLDER
 pytest_plugins = ("mlperf_suite.plugin",) if _STARTED_THERE else ()
 
 
@@ -31,7 +34,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
     is_own = any(path.is_relative_to(OWN_FOLDER) for path in paths)
     if Path(sys.argv[0]).name in ("pytest", "py.test", "__main__.py"):
         if _STARTED_THERE and paths and not is_own:
-            os.environ[_WITHOUT_SUITE] = "1"
+            os.environ[_WITHOUT_SUITE] = _SESSION
             _restart()
         ini, options = OWN_FOLDER / "pytest.ini", ("-c", "--config-file", "--rootdir")
         has_ini = any(argument.startswith(options) for argument in sys.argv[1:])
