@@ -36,7 +36,9 @@ from mlperf_suite.rules.accuracy_files import parse_accuracy_txt
 from mlperf_suite.rules.caching_figures import ANSWER_TOKENS, LOOKS, Block, Caching, Kind
 from mlperf_suite.rules.clock import POWER_FORMAT
 from mlperf_suite.rules.facts import AnswerTokens, Division, RunFacts, SubmittedTexts
-from mlperf_suite.rules.figures import PERCENTILES
+from mlperf_suite.rules.figures import PERCENTILES, TPOT, TTFT
+from mlperf_suite.rules.loadgen_verdict import discarded_queries
+from mlperf_suite.rules.origin import LABELS
 from mlperf_suite.rules.submission_rules import SYSTEM_FIELDS_FILLED, SYSTEM_FIELDS_PRESENT
 
 HASH = "0123456789abcdef" * 4
@@ -304,18 +306,33 @@ def _tokens_logged(audit: Audit) -> int:
 
 def summary_of(entries: Mapping[str, Any]) -> str:
     """A summary file with the figures of a detail log."""
-    labels = {
-        "SUT name": "sut_name",
-        "Scenario": "effective_scenario",
-        "Mode    ": "effective_test_mode",
-        "Result is": "result_validity",
-        "Min latency (ns)               ": "result_min_latency_ns",
-        "99.00 percentile latency (ns)  ": "result_99.00_percentile_latency_ns",
-        "target_qps": "effective_target_qps",
-        "min_duration (ms)": "effective_min_duration_ms",
-    }
-    lines = [f"{label} : {entries[key]}" for label, key in labels.items() if key in entries]
-    return "\n".join(["MLPerf Results Summary", *lines, "No errors encountered during test.", ""])
+    streams = entries["effective_scenario"] != "Offline"
+    lines = ["=" * 48, "MLPerf Results Summary", "=" * 48]
+    for label, key in LABELS.items():
+        if entries.get(key) is not None:
+            value = entries[key]
+            met = key.endswith("_met")
+            words = (
+                ("Yes" if value else "NO")
+                if met
+                else int(value)
+                if value in (True, False)
+                else value
+            )
+            lines.append(f"{label} : {words}")
+    if streams and "result_validity" in entries:
+        texts = (str(entries[f"early_stopping_{n}_result"]) for n in ("ttft", "tpot"))
+        ttft, tpot = (text.replace("  ", "\n ") for text in texts)
+        lines += [
+            "TTFT Early Stopping Result:",
+            ttft,
+            "TPOT Early Stopping Result:",
+            tpot,
+            "",
+            "=" * 48,
+        ]
+    lines += ["No warnings encountered during test.", "No errors encountered during test.", ""]
+    return "\n".join(lines)
 
 
 def as_printed(figure: float) -> float:
@@ -342,11 +359,19 @@ class _Answers:
     ttft_ns: float
     tpot_ns: float
 
+    def first(self, place: int) -> int:
+        """Its TTFT: no two are the same."""
+        return int(self.ttft_ns) + place
+
+    def further(self, place: int) -> int:
+        """Its TPOT: no ten are the same."""
+        return int(self.tpot_ns) + place // 8 * bool(self.tpot_ns)
+
     def of(self, place: int) -> int:
         """The latency of the answer at a place in their order, shortest first."""
         longer = self.tokens % self.count
         tokens = self.tokens // self.count + (place >= self.count - longer)
-        return int(self.ttft_ns) + (tokens - 1) * int(self.tpot_ns)
+        return self.first(place) + (tokens - 1) * self.further(place)
 
     @property
     def most_ns(self) -> int:
@@ -354,7 +379,31 @@ class _Answers:
 
     @property
     def sum_ns(self) -> int:
-        return int(self.ttft_ns) * self.count + (self.tokens - self.count) * int(self.tpot_ns)
+        return sum(map(self.of, range(self.count)))
+
+
+def _estimated(answers: _Answers, percentile: float) -> int:
+    """Early stopping's estimate of a percentile of TTFT; 0 with too few answers."""
+    discarded = discarded_queries(answers.count, percentile)
+    return answers.first(answers.count - discarded) if discarded else 0
+
+
+def _stopped(scenario: Scenario, answers: _Answers) -> dict[str, str]:
+    """LoadGen's words on early stopping: of a SingleStream run with estimates."""
+    texts = dict.fromkeys(("ttft", "tpot"), " * Run successful.")
+    if scenario.name == "Offline":
+        texts = dict.fromkeys(texts, "")
+    elif scenario.name == "SingleStream":
+        count = answers.count
+        over, over_all = (discarded_queries(count, p) for p in (0.9, 0.99))
+        for name, of in (("ttft", answers.first), ("tpot", answers.further)):
+            texts[name] = (
+                f" * Processed at least 64 queries ({count}).  * Would discard {over - 1} highest "
+                "latency queries.  * Early stopping 90.0th percentile estimate: "
+                f"{of(count - over)}  * Early stopping 99.0th percentile estimate: "
+                f"{of(count - over_all)}"
+            )
+    return {f"early_stopping_{name}_result": text for name, text in texts.items()}
 
 
 def _results(
@@ -369,8 +418,7 @@ def _results(
         "result_min_duration_met": True,
         "result_min_queries_met": True,
         "early_stopping_met": True,
-        "early_stopping_ttft_result": " * Run successful.",
-        "early_stopping_tpot_result": " * Run successful.",
+        **_stopped(scenario, answers),
         "result_query_count": 1 if offline else answers.count,
     }
     if offline:
@@ -380,12 +428,13 @@ def _results(
         entries |= {
             "result_qps_with_loadgen_overhead": as_printed((answers.count - 1) / issued_s),
             "result_qps_without_loadgen_overhead": as_printed(1e9 / mean_ns),
-            "early_stopping_latency_ss": answers.most_ns,
-            "early_stopping_latency_ms": answers.most_ns,
+            "early_stopping_latency_ss": _estimated(answers, 0.9),
+            "early_stopping_latency_ms": _estimated(answers, 0.99),
         }
     else:
         due_s = load.last_ns / 1e9
         entries |= {
+            "result_overlatency_query_count": answers.count,
             "result_scheduled_samples_per_sec": as_printed((answers.count - 1) / due_s),
             "result_completed_samples_per_sec": as_printed((answers.count - 1) / took_s),
         }
@@ -399,17 +448,16 @@ def _results(
     if offline:
         entries["result_tokens_per_second"] = as_printed(answers.tokens / took_s)
     else:
-        ttft, tpot = int(answers.ttft_ns), int(answers.tpot_ns)
         total = answers.tokens
+        for family, of in ((TTFT, answers.first), (TPOT, answers.further)):
+            values = [0, *(place for _, place in shares), answers.count - 1]
+            entries |= dict(zip(family.places, map(of, values), strict=True))
+            entries[family.mean] = sum(map(of, range(answers.count))) // answers.count
         entries |= {
-            **{f"result_first_token_{name}_latency_ns": ttft for name in ("min", "max", "mean")},
-            **{f"result_first_token_{p}_percentile_latency_ns": ttft for p in PERCENTILES},
             "result_token_throughput_with_loadgen_overhead": as_printed(
                 total / (issued_s if single else due_s)
             ),
             "result_token_throughput": as_printed(total / (mean_ns * answers.count)),
-            **{f"result_time_per_output_token_{p}_percentile_ns": tpot for p in PERCENTILES},
-            **{f"result_time_to_output_token_{name}": tpot for name in ("min", "max", "mean")},
             "result_completed_tokens_per_second": as_printed(total / took_s),
         }
     return {**entries, "num_errors": 0}

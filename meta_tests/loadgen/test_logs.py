@@ -256,3 +256,19 @@ def test_token_ids_are_a_sequence_like_a_tuple(ids: Any, second: Any, cut: Any) 
     assert hash(token_ids) == hash(tuple(ids))
     assert pickle.loads(pickle.dumps(token_ids)) == token_ids
     assert token_ids != str(ids)
+
+
+@pytest.mark.parametrize(
+    "again", ['"value": 2', '"key": "x"', '"metadata": {"is_error": false, "is_error": true}']
+)
+def test_a_line_with_a_member_twice_is_damage(again: str) -> None:
+    text = line("result_x", 1)
+    log = parse_detail(f"{text.removesuffix('}')}, {again}}}")
+    assert log["result_x"] is None
+    assert log.damage[0].endswith("twice in one object")
+
+
+def test_an_answer_with_a_member_twice_is_damage(tmp_path: Path) -> None:
+    (tmp_path / ACCURACY).write_text('[\n{"qsl_idx": 1, "qsl_idx": 2, "data": ""}\n]\n')
+    (damage,) = read_logs(tmp_path).accuracy.damage
+    assert damage == "not JSON: 'qsl_idx' twice in one object"

@@ -15,6 +15,7 @@ from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.rules import judge
 from mlperf_suite.rules.facts import Range
 from mlperf_suite.rules.figures import LATENCY, PERCENTILES, TPOT, TTFT, _unwrapped, mean_bounds
+from mlperf_suite.rules.loadgen_verdict import discarded_queries, queries_needed
 
 NANOSECONDS = st.integers(1, 10**12)
 
@@ -107,3 +108,20 @@ def test_no_query_is_issued_before_its_time_or_after_its_answer(name: Any) -> No
 def six(value: float) -> float:
     assert math.isfinite(value)
     return float(f"{value:.6g}")
+
+
+@pytest.mark.parametrize(
+    ("over", "percentile", "queries"), [(0, 0.99, 459), (1, 0.99, 662), (1, 0.9, 64)]
+)
+def test_early_stopping_needs_as_many_queries_as_loadgen_says(
+    over: int, percentile: float, queries: int
+) -> None:
+    """The numbers that LoadGen 5.0 to 6.0 writes into its logs."""
+    assert queries_needed(over, percentile) == queries
+
+
+@pytest.mark.parametrize(("queries", "discarded"), [(100, 3), (5000, 450), (10000, 930)])
+def test_early_stopping_discards_as_many_queries_as_in_public_logs(
+    queries: int, discarded: int
+) -> None:
+    assert discarded_queries(queries, 0.9) == discarded

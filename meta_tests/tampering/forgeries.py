@@ -37,7 +37,7 @@ from meta_tests.tampering.edits import (
 )
 from meta_tests.tampering.verdicts import copies, official_verdict, own_verdict, tamper
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
-from mlperf_suite.loadgen.logs import ACCURACY, SUMMARY
+from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
 
 BENCHMARK = "llama2-70b-99.9"
 _POWER_TIME = "%m-%d-%Y %H:%M:%S.%f"
@@ -72,9 +72,12 @@ _LABELS = (
     (r"result_completed_tokens_per_second", "Completed tokens per second"),
     (r"result_scheduled_samples_per_sec", "Scheduled samples per second"),
     (r"result_validity", "Result is"),
+    (r"result_perf_constraints_met", "  Performance constraints satisfied"),
     (r"result_min_duration_met", "  Min duration satisfied"),
+    (r"result_min_queries_met", "  Min queries satisfied"),
+    (r"early_stopping_met", "  Early stopping satisfied"),
     (r"sut_name", "SUT name"),
-    (r"effective_min_duration_ms", "min_duration (ms)"),
+    (r"effective_(m\w+_duration)_ms", "{} (ms)"),
     (r"requested_server_(\w+)_latency", "{}_latency (ns)"),
     (r"effective_(\w+)", "{}"),
 )
@@ -101,7 +104,7 @@ _WORDS = ("min", "max", "mean")
 
 def _figure_text(key: str, value: object) -> str:
     if isinstance(value, bool):
-        yes = "Yes" if value else "No"
+        yes = "Yes" if value else "NO"
         return yes if key.endswith("_met") else f"{value:d}"
     return f"{value:.2f}" if _TWO_DECIMALS.fullmatch(key) else f"{value}"
 
@@ -178,6 +181,20 @@ def answers(
     """Change the answers in an audit's accuracy log."""
     return answers_edited(
         lambda home: home.audit(audit, scenario) / "accuracy" / ACCURACY, change_rows
+    )
+
+
+def words(pattern: str, new: str, scenario: str = "Server") -> Change:
+    """Replace text in the summary of the performance run."""
+    return replaced(pattern, new, lambda home: _folder(home, scenario, _RUN) / SUMMARY)
+
+
+def line_twice(key: str, again: str) -> Change:
+    """Put more members behind those of a line of the performance run's detail log."""
+    return replaced(
+        rf'^(:::MLLOG {{"key": "{key}".*"event_type": "POINT_IN_TIME")',
+        rf"\g<1>, {again}",
+        lambda home: _folder(home, "Server", _RUN) / DETAIL,
     )
 
 
@@ -320,9 +337,45 @@ def _other_hash(of: str) -> New:
     return new
 
 
+def _longer_answers(scenario: str, share: float) -> Change:
+    """A longer mean of the accuracy run's answers, and no other words about their length."""
+    return replaced(
+        r"'tokens_per_sample': 294.0",
+        f"'tokens_per_sample': {294 * (1 + share):.1f}",
+        lambda home: home.accuracy_txt(scenario),
+    )
+
+
+def _warned(home: Home) -> None:
+    """A warning of LoadGen that the summary does not count."""
+    with DetailFile(_folder(home, "Server", _RUN)) as log:
+        last = log.entries[-1].content
+        warning = last | {
+            "key": "warning_generic_message",
+            "value": "PerfClock and system_clock differ by more than 0.1%!  pc_sc_ratio: 1.008",
+            "metadata": last["metadata"] | {"is_warning": True},
+        }
+        log.entries.insert(-1, Entry("", warning))
+
+
+def _percentiles(
+    name: str, places: tuple[str, ...], value: int, scenario: str = "Server"
+) -> Change:
+    """Give some places of a kind of latency one value; `name` has {} for the place."""
+    return in_both({re.escape(name.format(place)): is_(value) for place in places}, scenario)
+
+
 _TTFT = r"result_first_token_\S+_latency_ns"
 _TPOT = r"result_time_(per|to)_output_token_\S+"
 _LATENCY = r"result_(min|max|mean|\d\S+percentile)_latency_ns"
+_TOKEN_RATES = (
+    r"result_completed_tokens_per_second|result_token_throughput(_with_loadgen_overhead)?"
+)
+_SHARES = (0.04, 0.08, 0.15)
+_ALL = (
+    *("min", "max", "mean"),
+    *(f"{share}_percentile" for share in ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")),
+)
 _SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
 
 FORGERIES: dict[str, Tampering] = {
@@ -345,7 +398,7 @@ FORGERIES: dict[str, Tampering] = {
                 "result_token_throughput_with_loadgen_overhead": times(1.5),
             }
         ),
-        "query_rate scheduled_rate",
+        "query_rate scheduled_rate validity_agrees",
     ),
     "tokens/s times 1.2 (Offline)": _forged(
         "a fifth more tokens in the same time",
@@ -373,7 +426,7 @@ FORGERIES: dict[str, Tampering] = {
         in_both(
             {r"result_(tokens|samples)_per_second": times(1.2), _LATENCY: times(1 / 1.2)}, "Offline"
         ),
-        "query_rate",
+        "query_rate validity_agrees",
     ),
     # One file and not the other
     "tokens/s in the summary alone (Server)": _forged(
@@ -392,7 +445,7 @@ FORGERIES: dict[str, Tampering] = {
     "TTFT halved in the detail log alone (Server)": _forged(
         "half the time to first token, where it is checked",
         detail({_TTFT: times(0.5)}),
-        "summary_agrees",
+        "summary_agrees token_times",
     ),
     "the summary says INVALID (Server)": _forged(
         "a valid result: the detail log was edited, the summary forgotten",
@@ -413,7 +466,7 @@ FORGERIES: dict[str, Tampering] = {
     "p99 TPOT below p50 (Server)": _forged(
         "one percentile that meets the limit",
         in_both({"result_time_per_output_token_99.00_percentile_ns": times(0.5)}),
-        "mean_in_percentiles percentile_order",
+        "mean_in_percentiles percentile_order token_times",
     ),
     "latencies in falling order (Server)": _forged(
         "percentiles of a log that was put together by hand",
@@ -453,7 +506,7 @@ FORGERIES: dict[str, Tampering] = {
     "the latencies of a run of a minute (Offline)": _forged(
         "each answer ten times as early",
         in_both({_LATENCY: times(0.1)}, "Offline"),
-        "query_rate tokens_as_in_accuracy",
+        "query_rate tokens_as_in_accuracy validity_agrees",
     ),
     # Time
     "every time stamp a tenth (Server)": _forged(
@@ -519,7 +572,8 @@ FORGERIES: dict[str, Tampering] = {
     "more queries than were issued (Server)": _forged(
         "a longer run at the same rate",
         in_both({"result_query_count": times(2)}),
-        "issued_token_rate queries_issued query_rate token_rate token_times tokens_as_in_accuracy",
+        "issued_token_rate queries_issued query_rate token_rate token_times "
+        "tokens_as_in_accuracy validity_agrees",
     ),
     "more queries generated and answered (Server)": _forged(
         "a longer run at the same rate",
@@ -535,7 +589,7 @@ FORGERIES: dict[str, Tampering] = {
     "a higher scheduled rate (Server)": _forged(
         "more load than there was",
         in_both({"result_scheduled_samples_per_sec": times(1.1)}),
-        "query_rate scheduled_rate",
+        "query_rate scheduled_rate validity_agrees",
     ),
     "queries of other seeds (Server)": _forged(
         "the round's seeds: the samples came in another order",
@@ -917,7 +971,319 @@ FORGERIES: dict[str, Tampering] = {
     "the settings of one run, the results of another (Server)": _forged(
         "ten minutes: the results are of four seconds",
         _spliced,
-        "clock_dates generated_queries log_lines scheduled_rate summary_agrees time_span",
+        "clock_dates generated_queries log_lines scheduled_rate summary_agrees "
+        "time_span validity_agrees",
+    ),
+    # The figure that a result is compared by, by a little
+    **{
+        f"tokens/s up by {share:.0%} (Offline)": _forged(
+            "longer answers in the same time",
+            in_both({"result_tokens_per_second": times(1 + share)}, "Offline"),
+            "tokens_as_in_accuracy",
+        )
+        for share in _SHARES
+    },
+    **{
+        f"tokens/s and samples/s up by {share:.0%} (Offline)": _forged(
+            "a faster system",
+            in_both({r"result_(tokens|samples)_per_second": times(1 + share)}, "Offline"),
+            "query_rate tokens_as_in_accuracy",
+        )
+        for share in _SHARES
+    },
+    **{
+        f"tokens/s up by {share:.0%} (Server)": _forged(
+            "longer answers in the same time",
+            in_both({"result_completed_tokens_per_second": times(1 + share)}),
+            "issued_token_rate token_rate token_times tokens_as_in_accuracy",
+        )
+        for share in _SHARES
+    },
+    **{
+        f"tokens/s and samples/s up by {share:.0%} (Server)": _forged(
+            "a faster system",
+            in_both({r"result_completed_(tokens|samples)_per_\w+": times(1 + share)}),
+            "issued_token_rate query_rate",
+        )
+        for share in _SHARES
+    },
+    **{
+        f"each figure of tokens up by {share:.0%} (Server)": _forged(
+            "longer answers in the same time: the rates agree with each other",
+            in_both({_TOKEN_RATES: times(1 + share)}),
+            "token_times tokens_as_in_accuracy",
+        )
+        for share in _SHARES
+    },
+    **{
+        f"each figure of tokens and accuracy.txt's mean up by {share:.0%} (Server)": _forged(
+            "longer answers in both runs: the times between tokens were forgotten",
+            together(in_both({_TOKEN_RATES: times(1 + share)}), _longer_answers("Server", share)),
+            # The longest are also longer than the reference allows.
+            "token_times" + " accuracy_tokens_per_sample" * (share > 0.1),
+        )
+        for share in _SHARES
+    },
+    "tokens/s up by 4%, accuracy.txt's mean but not its sum (Offline)": _forged(
+        "longer answers in both runs",
+        together(
+            replaced(
+                r"'tokens_per_sample': 294.0",
+                "'tokens_per_sample': 305.8, 'gen_tok_len': 7225344",
+                lambda home: home.accuracy_txt("Offline"),
+            ),
+            in_both({"result_tokens_per_second": times(1.04)}, "Offline"),
+        ),
+        "accuracy_score_figures",
+    ),
+    # Latencies that no run has
+    "every TTFT a thousandth (Server)": _forged(
+        "answers that begin at once", in_both({_TTFT: times(0.001)}), "percentile_order token_times"
+    ),
+    "every TTFT a hundredth (Server)": _forged(
+        "answers that begin at once", in_both({_TTFT: times(0.01)}), "token_times"
+    ),
+    "every TTFT but the mean a thousandth (Server)": _forged(
+        "answers that begin at once",
+        in_both({r"result_first_token_(min|max|\d\S+)_latency_ns": times(0.001)}),
+        "mean_in_percentiles percentile_order",
+    ),
+    "a least TTFT of 0 (Server)": _forged(
+        "an answer that began before it was asked for",
+        in_both({"result_first_token_min_latency_ns": is_(0)}),
+        "percentile_order",
+    ),
+    "a least latency of 0 (Server)": _forged(
+        "an answer in no time",
+        in_both({"result_min_latency_ns": is_(0)}),
+        "percentile_order validity_agrees",
+    ),
+    "a least latency of 0 (Offline)": _forged(
+        "an answer in no time",
+        in_both({"result_min_latency_ns": is_(0)}, "Offline"),
+        "percentile_order",
+    ),
+    "every latency the same (Server)": _forged(
+        "a system without any spread",
+        _percentiles("result_{}_latency_ns", _ALL, 1_517_879_938),
+        "percentile_order query_rate",
+    ),
+    "every TTFT the same (Server)": _forged(
+        "a system without any spread",
+        _percentiles("result_first_token_{}_latency_ns", _ALL, 52_024_833),
+        "percentile_order",
+    ),
+    "every TPOT the same (Server)": _forged(
+        "a system without any spread",
+        together(
+            _percentiles("result_time_per_output_token_{}_ns", _ALL[3:], 5_002_917),
+            _percentiles("result_time_to_output_token_{}", _ALL[:3], 5_002_917),
+        ),
+        "percentile_order",
+    ),
+    "TTFT of p50 and p90 the same (Server)": _forged(
+        "less time to first token for most answers",
+        _percentiles("result_first_token_{}_latency_ns", ("90.00_percentile",), 50_416_095),
+        "percentile_order",
+    ),
+    "TTFT of p99 and p99.9 the same (Server)": _forged(
+        "no stall in the run",
+        _percentiles("result_first_token_{}_latency_ns", ("99.90_percentile",), 72_551_193),
+        "percentile_order",
+    ),
+    "the longest TTFT is p99.9's (Server)": _forged(
+        "no stall in the run",
+        _percentiles("result_first_token_{}_latency_ns", ("max",), 121_461_883),
+        "percentile_order",
+    ),
+    "the longest TPOT is p99.9's (Server)": _forged(
+        "no stall in the run",
+        _percentiles("result_time_to_output_token_{}", ("max",), 5_186_128),
+        "percentile_order",
+    ),
+    # LoadGen's own sentences
+    **{
+        f"the summary says {sentence}: NO (Server)": _forged(
+            "a valid result: one sentence of LoadGen was left in",
+            words(f"^(  {sentence}) ?: Yes", r"\g<1> : NO"),
+            "summary_agrees",
+        )
+        for sentence in (
+            "Performance constraints satisfied",
+            "Min duration satisfied",
+            "Min queries satisfied",
+            "Early stopping satisfied",
+        )
+    },
+    "the summary says Min duration satisfied: NO (Offline)": _forged(
+        "a valid result: one sentence of LoadGen was left in",
+        words("Min duration satisfied : Yes", "Min duration satisfied : NO", "Offline"),
+        "summary_agrees",
+    ),
+    "the summary recommends a lower rate (Server)": _forged(
+        "a valid result: LoadGen's advice was left in",
+        words(
+            "^TTFT Early Stopping Result:",
+            "Recommendations:\n * TTFT constrain not met: Reduce target QPS to improve latency.\n"
+            "TTFT Early Stopping Result:",
+        ),
+        "summary_agrees",
+    ),
+    "the summary says that early stopping was unsuccessful (Server)": _forged(
+        "a valid result: LoadGen's words were left in",
+        words(
+            r"^(TTFT Early Stopping Result:\n) \* Run successful\.",
+            r"\g<1> * Run unsuccessful.\n * Processed 24576 queries.\n * Would need to run at "
+            "least 359 more queries,\n with the run being successful if every additional\n query "
+            "were under latency.",
+        ),
+        "summary_agrees",
+    ),
+    "early stopping's words say that it was unsuccessful (Server)": _forged(
+        "early stopping was met: LoadGen's words were left in",
+        together(
+            words(
+                r"^(TPOT Early Stopping Result:\n) \* Run successful\.",
+                r"\g<1> * Run unsuccessful.",
+            ),
+            detail({"early_stopping_tpot_result": is_(" * Run unsuccessful.")}),
+        ),
+        "validity_agrees",
+    ),
+    "early stopping's words are of no run (Server)": _forged(
+        "early stopping was met: the words are not LoadGen's",
+        together(
+            words(r"^(TTFT Early Stopping Result:\n) \* Run successful\.", r"\g<1> * Not needed."),
+            detail({"early_stopping_ttft_result": is_(" * Not needed.")}),
+        ),
+        "validity_agrees",
+    ),
+    "the summary counts errors (Server)": _forged(
+        "a run without errors: the detail log was edited, the summary forgotten",
+        words("^No errors encountered during test.", "2 ERRORS encountered. See detailed log."),
+        "summary_agrees",
+    ),
+    "the summary does not say whether there were errors (Server)": _forged(
+        "a run without errors: LoadGen's sentence was cut off",
+        words("^No errors encountered during test.", ""),
+        "summary_agrees",
+    ),
+    "the summary counts warnings (Server)": _forged(
+        "a run without warnings: the detail log was edited, the summary forgotten",
+        words("^No warnings encountered during test.", "3 warnings encountered. See detailed log."),
+        "summary_agrees",
+    ),
+    "the detail log has a warning that the summary does not count (Server)": _forged(
+        "a run without warnings: the summary was edited", _warned, "summary_agrees"
+    ),
+    "the summary has no percentiles (Server)": _forged(
+        "latencies that nobody reads", words(r"^\d\d\.\d\d percentile.*\n", ""), "summary_agrees"
+    ),
+    "the summary has no limits (Server)": _forged(
+        "limits that nobody reads", words(r"^t[tp].t_latency \(ns\): .*\n", ""), "summary_agrees"
+    ),
+    "the summary has a figure of its own (Server)": _forged(
+        "a better figure, in a line that LoadGen does not write",
+        words("^(Completed tokens per second: .*)", r"\g<1>\nSustained tokens per second: 18000"),
+        "summary_agrees",
+    ),
+    # Settings that the run contradicts
+    "at most ten queries at once (Server)": _forged(
+        "a light load: 60 were answered at once on average",
+        in_both({"(requested_server|effective)_max_async_queries": is_(10)}),
+        "queries_issued",
+    ),
+    "at most a thousand queries (Server)": _forged(
+        "a run that LoadGen would have ended after a thousand queries",
+        in_both({"(requested|effective)_max_query_count": is_(1000)}),
+        "queries_issued",
+    ),
+    "at most five minutes (Server)": _forged(
+        "a run that LoadGen would have ended after five minutes",
+        in_both({"(requested|effective)_max_duration_ms": is_(300_000)}),
+        "queries_issued",
+    ),
+    "no query over its latency (Server)": _forged(
+        "that every query was within a limit: of 0 ns",
+        detail({"result_overlatency_query_count": is_(0)}),
+        "validity_agrees",
+    ),
+    "twelve queries over their latency (Server)": _forged(
+        "that all but twelve queries were within a limit: of 0 ns",
+        detail({"result_overlatency_query_count": is_(12)}),
+        "validity_agrees",
+    ),
+    "a latency limit that every query kept (Server)": _forged(
+        "a limit of two seconds: every query is counted as over it",
+        detail({"(requested_server|effective)_target_latency_ns": is_(2_000_000_000)}),
+        "validity_agrees",
+    ),
+    "more queries asked for than were made (Server)": _forged(
+        "a run of a million queries",
+        in_both({"(requested|effective)_min_query_count|effective_min_sample_count": is_(10**6)}),
+        "generated_queries scheduled_rate validity_agrees",
+    ),
+    "a longer minimum duration (Server)": _forged(
+        "a run of 20 minutes",
+        in_both(
+            {"(requested|effective)_min_duration_ms|effective_target_duration_ms": is_(1_200_000)}
+        ),
+        "generated_queries scheduled_rate time_span validity_agrees",
+    ),
+    # A member twice: which is meant depends on the reader
+    **{
+        f"{key} twice in one line (Server)": _forged(
+            "what the reader's JSON library takes of two values",
+            line_twice(key, again),
+            f"log_is_whole {more}",
+        )
+        for key, again, more in (
+            ("result_validity", '"value": "VALID"', "result_valid"),
+            ("result_completed_tokens_per_second", '"value": 18000.0', "result_reported"),
+            ("result_first_token_99.00_percentile_latency_ns", '"value": 1000000', "ttft_limit"),
+            ("num_errors", '"key": "num_errors"', ""),
+            ("power_end", '"time_ms": 621706.874592', ""),
+        )
+    },
+    "an answer's sample twice in the accuracy log (Server)": _forged(
+        "what the reader's JSON library takes of two samples",
+        accuracy_log(lambda text: re.sub(r'("qsl_idx" : \d+),', r"\g<1>, \g<1>,", text)),
+        "accuracy_log_ends",
+    ),
+    "TEST06: each answer's tokens twice (Server)": _forged(
+        "what the reader's JSON library takes of two answers",
+        replaced(
+            r'("token_count": \d+|"token_count" : \d+)',
+            r"\g<1>, \g<1>",
+            lambda home: home.test06("Server") / "accuracy" / ACCURACY,
+        ),
+        "test06_eos test06_first_token test06_log_is_whole test06_sample_count test06_token_count",
+    ),
+    "accelerators twice in the system's description": _forged(
+        "as many accelerators as the reader's JSON library takes",
+        replaced(r"^\{", '{"accelerators_per_node": "1", ', lambda home: home.system_json, 1),
+        "system_description system_fields",
+    ),
+    "the type of weights twice in measurements.json (Server)": _forged(
+        "what the reader's JSON library takes of two types",
+        replaced(
+            r"^\{",
+            '{"weight_data_types": "fp4", ',
+            lambda home: home.measurements("Server") / "measurements.json",
+            1,
+        ),
+        "measurements",
+    ),
+    # LoadGen's commit
+    "the log of another commit of LoadGen (Server)": _forged(
+        "the commit beside LoadGen's version",
+        detail({"loadgen_git_log_message": is_("4c52c8e3b1 Increment version to 6.0.14")}),
+        "loadgen_files",
+    ),
+    "another commit beside LoadGen's version (Server)": _forged(
+        "the commit of a release",
+        detail({"loadgen_version": is_("6.0.17 @ 0123456789")}),
+        "loadgen_files",
     ),
     "the same logs with other last digits as a second system's": _forged(
         "that a larger system was measured, a nanosecond off",
@@ -937,6 +1303,25 @@ FORGERIES: dict[str, Tampering] = {
 }
 """By name, which says what was done and in which scenario."""
 NOT_SEEN: dict[str, Tampering] = {
+    "tokens/s and accuracy.txt's mean up by 4% (Offline)": _forged(
+        "longer answers in both runs: the accuracy log that shows their lengths is cut to 8 kB",
+        together(
+            in_both({"result_tokens_per_second": times(1.04)}, "Offline"),
+            _longer_answers("Offline", 0.04),
+        ),
+    ),
+    "every latency the same (Offline)": _forged(
+        "no spread: a system may return the answers of its one query all at once",
+        _percentiles("result_{}_latency_ns", _ALL, 605_275_472_380, "Offline"),
+    ),
+    "the target rate of another run in user.conf (Server)": _forged(
+        "another setting: the log says what LoadGen ran with, and honest files differ from it",
+        replaced("= 39.322", "= 52", lambda home: home.measurements("Server") / "user.conf"),
+    ),
+    "other counters of LoadGen's own work (Server)": _forged(
+        "a log that was written without waiting: nothing else in it depends on that",
+        detail({r"logger_\w+|get_sut_name_duration_ns": is_(0)}),
+    ),
     "better scores in accuracy.txt (Server)": _forged(
         "better answers: the log that they follow from is not submitted",
         replaced(r"'rouge1': [\d.]+", "'rouge1': 79.9", _accuracy_txt),

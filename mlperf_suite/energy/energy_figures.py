@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from mlperf_suite import strict_json
 from mlperf_suite.energy.meters import SIMULATED_LABEL, Meters, UnmeasuredError
 from mlperf_suite.energy.recording import (
     INTERVAL_S,
@@ -233,7 +234,7 @@ def write_curve(folder: Path, curve: Curve) -> None:
 def read_curve(folder: Path) -> Curve | None:
     """The curve of a folder of logs; None if there is none, or it cannot be read."""
     try:
-        content: Any = json.loads((folder / ENERGY_JSON).read_text())
+        content: Any = strict_json.loads((folder / ENERGY_JSON).read_text())
         ms = tuple(float(value) for value in content["ms"])
         watts = {str(n): tuple(map(float, column)) for n, column in content["watts"].items()}
         whole = len(ms) > 1 and all(len(column) + 1 == len(ms) for column in watts.values())

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mlperf_suite import strict_json
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.rounds import Layout
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY, DetailLog, read_regular
@@ -270,9 +271,11 @@ def read_json(path: Path) -> JsonFile:
     if raw is None:
         return JsonFile({}, f"no {path.name}")
     try:
-        content = json.loads(raw.decode("utf-8"))
+        content = strict_json.loads(raw.decode("utf-8"))
         # A lone surrogate, which an escape can name, ends the checker where it writes.
         json.dumps(content, ensure_ascii=False).encode("utf-8")
+    except strict_json.RepeatedMemberError as error:
+        return JsonFile({}, f"{path.name} has {error}")
     except (ValueError, RecursionError):
         return JsonFile({}, f"{path.name} is not JSON in UTF-8")
     if not isinstance(content, dict):
@@ -348,7 +351,7 @@ def _text(content: bytes | None) -> str | None:
 
 def _json(text: str | None) -> Any:
     try:
-        return None if text is None else json.loads(text)
+        return None if text is None else strict_json.loads(text)
     except (ValueError, RecursionError):
         return None
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import stat
 from array import array
@@ -17,6 +16,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, NamedTuple, overload
 
+from mlperf_suite import strict_json
 from mlperf_suite.loadgen.clock_watch import ClockFigures, clock_faults
 
 DETAIL, SUMMARY, ACCURACY = (
@@ -116,7 +116,10 @@ def parse_detail(text: str) -> DetailLog:
         if not line.strip():
             continue
         try:
-            entry = json.loads(line[len(_PREFIX) :]) if line.startswith(_PREFIX) else None
+            entry = strict_json.loads(line[len(_PREFIX) :]) if line.startswith(_PREFIX) else None
+        except strict_json.RepeatedMemberError as error:
+            damage.append(f"line {number} has {error}")
+            continue
         except (ValueError, RecursionError):
             entry = None
         if not isinstance(entry, dict) or not isinstance(entry.get("key"), str):
@@ -235,7 +238,7 @@ def _tokens(value: object) -> TokenIds:
 def parse_accuracy(text: str) -> AccuracyLog:
     """Parse the text of an accuracy log."""
     try:
-        entries = json.loads(text)
+        entries = strict_json.loads(text)
     except (ValueError, RecursionError) as error:
         return AccuracyLog((), (f"not JSON: {str(error)[:100]}",))
     if not isinstance(entries, list):
@@ -299,7 +302,7 @@ def _by_line(lines: Iterable[str]) -> Iterator[object]:
             closed = True
         elif after:
             after = "," if text.endswith(",") else ""
-            yield json.loads(text.removesuffix(","))
+            yield strict_json.loads(text.removesuffix(","))
         else:
             raise ValueError("no comma between entries")
     if not closed:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 
+from mlperf_suite import strict_json
 from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.engines.protocol import EngineTrace, Marks, Steps
 from mlperf_suite.loadgen.request_parts import RequestParts
@@ -260,7 +261,7 @@ def _write(file: TextIO, name: str, values: Sequence[float] | None) -> None:
 def read_timeline(folder: Path) -> Timeline | None:
     """The timeline of a folder of logs; None if there is none, or it cannot be read."""
     try:
-        content: Any = json.loads((folder / TIMELINE_JSON).read_text())
+        content: Any = strict_json.loads((folder / TIMELINE_JSON).read_text())
         columns: dict[str, Any] = {
             name: array(code, content.get(name) or ()) for name, code in _TYPECODES.items()
         }

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import json
 import math
 import os
 import statistics
@@ -16,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlperf_suite import strict_json
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.logs import read_regular
 from mlperf_suite.results.comparability import Aspect, Identity, differences, identity_of
@@ -206,7 +206,7 @@ def load_baseline(
         path = beside if beside.exists() and beside.samefile(path) else Path(os.path.realpath(path))
     file = path / SUMMARY_JSON if path.is_dir() else path
     try:
-        content = json.loads(read_regular(file).decode("utf-8"))
+        content = strict_json.loads(read_regular(file).decode("utf-8"))
     except OSError as error:
         raise UsageError(f"{option}{path}: {file.name}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
@@ -285,7 +285,7 @@ def answer_scores(folder: Path) -> tuple[object, _AnswerScores]:
     fingerprint: object = None
     for file in sorted((folder / "Accuracy").glob(f"*{_ANSWER_SCORES}")):
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
-            content = json.loads(read_regular(file).decode("utf-8"))
+            content = strict_json.loads(read_regular(file).decode("utf-8"))
             fingerprint = content["dataset_sha256"]
             for name, scores in content["scores"].items():
                 by_metric[name.lower()] = {

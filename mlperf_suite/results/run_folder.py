@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from mlperf_suite import strict_json
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import SCENARIOS
 from mlperf_suite.errors import UsageError
@@ -336,7 +337,7 @@ def read_config(folder: Path) -> dict[str, Any] | None:
 def read_object(path: Path) -> dict[str, Any] | None:
     """The raw object in a JSON file, or None if there is no readable one."""
     try:
-        content = json.loads(read_regular(path).decode("utf-8"))
+        content = strict_json.loads(read_regular(path).decode("utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
     return content if isinstance(content, dict) else None

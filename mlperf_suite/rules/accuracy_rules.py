@@ -46,6 +46,12 @@ def log_ends(run: RunFacts) -> Verdict:
             if cut.whole and len(cut.places) < total < math.inf
             else ""
         )
+        or (
+            f"{len(cut.places) - len(cut.entries)} entries are not LoadGen's"
+            # The end of the first part may cut one off.
+            if len(cut.places) - len(cut.entries) > (0 if cut.whole else 1)
+            else ""
+        )
         or _twice("place", (place for place, _ in cut.places))
         or _twice("sample", (index for _, index in cut.places))
         or _beyond(cut, total)

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from mlperf_suite.loadgen.logs import DetailLog
 from mlperf_suite.loadgen.releases import (
+    CHOICE,
     RELEASES,
     fingerprint,
     is_known,
@@ -27,8 +29,10 @@ from mlperf_suite.rules.verdict import Verdict, failure, not_judged, verdict
 
 _SHA1 = re.compile(r"[0-9a-f]{40}")
 TOKENS_APART = 0.05
-"""The share by which answers may be longer or shorter than in the accuracy run: at most 0.023 in
-362 public results, whose systems batch differently or sample tokens."""
+"""The share by which answers may be shorter than in the accuracy run: at most 0.023 in 362 public
+results, whose systems batch differently or sample tokens."""
+TOKENS_LONGER = 0.03
+"""The share by which they may be longer, which makes a system look faster: at most 0.013 there."""
 _FEW = 2.0
 """For few answers, the share is this divided by the root of their number, if that is more."""
 
@@ -53,7 +57,10 @@ def loadgen_files(run: RunFacts) -> Verdict:
         isinstance(sha, str) and _SHA1.fullmatch(sha) for sha in files.values()
     ):
         raise failure("no hashes of LoadGen's files")
-    version = logged_version.partition(" @ ")[0]
+    version, _, commit = logged_version.partition(" @ ")
+    log_message = str(run.detail["loadgen_git_log_message"])
+    if not log_message.startswith(commit):
+        raise failure(f"LoadGen {logged_version}, its git log begins with {log_message[:40]}")
     prints = RELEASES.get(version)
     if prints is None:
         return _of_no_release(run, logged_version)
@@ -89,11 +96,13 @@ def tokens_as_in_accuracy(run: RunFacts) -> Verdict:
     words = f"{tokens:,.0f} tokens / {count:,} answers = {mean:,.3f} tokens an answer"
     if accuracy is None or accuracy.answers < 1 or accuracy.mean <= 0:
         return not_judged(words, why="no accuracy run says how long its answers are")
-    apart = max(TOKENS_APART, _FEW / min(accuracy.answers, count) ** 0.5)
+    few = _FEW / min(accuracy.answers, count) ** 0.5
+    less, more = max(TOKENS_APART, few), max(TOKENS_LONGER, few)
     return verdict(
-        abs(mean / accuracy.mean - 1) <= apart,
+        -less <= mean / accuracy.mean - 1 <= more,
         words,
-        f"{accuracy.mean:,.3f} tokens, within {apart:.1%}, as in {accuracy.answers:,} answers",
+        f"{accuracy.mean:,.3f} tokens, {less:.1%} less to {more:.1%} more, as in "
+        f"{accuracy.answers:,} answers",
     )
 
 
@@ -106,33 +115,103 @@ def tokens_as_in_accuracy(run: RunFacts) -> Verdict:
     whole_log=True,
 )
 def summary_agrees(run: RunFacts) -> Verdict:
-    """The performance run's summary file says what its detail log says."""
-    lines = _summary(run.logs.summary)
-    agreements = 0
-    for label, words in lines:
-        key = _LABELS.get(label)
-        if key is None or (value := run.detail[key]) is None:
+    """The performance run's summary file says what its detail log says, in LoadGen's lines."""
+    detail = run.detail
+    text = "\n".join(line.rstrip() for line in run.logs.summary.splitlines())
+    sentences, keys, figures = _sentences(detail), set(), 0
+    for line in _STOPPING.sub("=", text).split("\n"):
+        label, _, words = (part.strip() for part in line.partition(":"))
+        if label not in LABELS:
+            if line not in sentences and not _is_advice(line, detail):
+                raise failure(f"'{line}' in the summary", why="LoadGen writes no such line there")
             continue
-        agreements += 1
-        if not _same(words, value):
+        key, figures = LABELS[label], figures + 1
+        keys.add(key)
+        if (value := detail[key]) is not None and not _same(words, value):
             return verdict(False, f"{label}: {words}", f"{key} {value}")
-    labels = {label for label, _ in lines}
-    absent = [label for label in _ALWAYS if label not in labels]
+    absent = [s for s in sentences[:2] if s not in text.split("\n")]
+    single = run.scenario.name == "SingleStream"
+    rare = _RARE | {"Completed tokens per second"} if single else _RARE
+    absent += [
+        label
+        for label, key in LABELS.items()
+        if label not in rare and detail[key] is not None and key not in keys
+    ]
     if absent:
         raise failure(f"no line '{absent[0]}' in the summary")
-    return verdict(True, f"{agreements} lines, as in the detail log")
+    if problem := _other_stopping(text, detail):
+        raise failure(problem)
+    return verdict(True, f"{figures} lines, as in the detail log")
+
+
+_STOPPING = re.compile(
+    r"^TTFT Early Stopping Result:\n(.*?)\nTPOT Early Stopping Result:\n(.*?)\n\n=", re.S | re.M
+)
+
+
+def _sentences(detail: DetailLog) -> list[str]:
+    """The lines of a summary that have no figure of the detail log; first those that count its
+    warnings and errors."""
+    lines = []
+    for texts, one, more in (
+        (detail.warnings, "warning", "warnings"),
+        (detail.errors, "ERROR", "ERRORS"),
+    ):
+        number = f"{len(texts)} {one if len(texts) == 1 else more} encountered. See detailed log."
+        lines.append(number if texts else f"No {more.lower()} encountered during test.")
+    lines += ["", "=" * 48, "MLPerf Results Summary", "Additional Stats", "Test Parameters Used"]
+    if detail["effective_sample_concatenate_permutation"] is True:
+        lines += [
+            "WARNING: sample_concatenate_permutation was set to true.",
+            "Generated samples per query might be different as the one in the setting.",
+            "Check the generated_samples_per_query line in the detailed log for the real",
+            "samples_per_query value",
+        ]
+    return lines
+
+
+def _is_advice(line: str, detail: DetailLog) -> bool:
+    """Whether it is one of LoadGen's lines on why a run is not valid."""
+    advice = line.startswith((" * ", "   See")) or line == "Recommendations:"
+    return advice and detail["result_validity"] == "INVALID"
+
+
+def _other_stopping(text: str, detail: DetailLog) -> str:
+    """How the summary's words on early stopping differ from the detail log's; "" if not."""
+    words = _STOPPING.search(text)
+    for place, name in enumerate(("ttft", "tpot"), 1):
+        key = f"early_stopping_{name}_result"
+        logged = " ".join(str(detail[key] or "").split())
+        written = " ".join(words[place].split()) if words else ""
+        if written != logged:
+            return f"'{written}' in the summary, {key} '{logged}'"
+    return ""
 
 
 def _labels(label: str, key: str, names: Iterable[str] = PERCENTILES) -> dict[str, str]:
     return {label.format(name): key.format(name.lower()) for name in names}
 
 
+_IN_SINGLE_STREAM = {
+    "TPS w/ loadgen overhead": "result_token_throughput_with_loadgen_overhead",
+    # Of tokens per s, where the detail log has tokens per ns.
+    "TPS w/o loadgen overhead": "",
+    **{
+        f"{float(p)}th {first}percentile latency (ns)": family.percentile.format(p)
+        for p in PERCENTILES
+        for first, family in (("", LATENCY), ("first token ", TTFT))
+    },
+}
 _EXTREMES = ("Min", "Max", "Mean")
-_LABELS = {
+LABELS = {
     "SUT name": "sut_name",
     "Scenario": "effective_scenario",
     "Mode": "effective_test_mode",
     "Result is": "result_validity",
+    "Performance constraints satisfied": "result_perf_constraints_met",
+    "Min duration satisfied": "result_min_duration_met",
+    "Min queries satisfied": "result_min_queries_met",
+    "Early stopping satisfied": "early_stopping_met",
     "Samples per second": "result_samples_per_second",
     "Tokens per second": "result_tokens_per_second",
     "Completed samples per second": "result_completed_samples_per_sec",
@@ -140,6 +219,7 @@ _LABELS = {
     "Scheduled samples per second": "result_scheduled_samples_per_sec",
     "QPS w/ loadgen overhead": "result_qps_with_loadgen_overhead",
     "QPS w/o loadgen overhead": "result_qps_without_loadgen_overhead",
+    **_IN_SINGLE_STREAM,
     **_labels("{} latency (ns)", LATENCY.extreme, _EXTREMES),
     **_labels("{} percentile latency (ns)", LATENCY.percentile),
     **_labels("{} First Token latency (ns)", TTFT.extreme, _EXTREMES),
@@ -149,6 +229,7 @@ _LABELS = {
     **_labels("{} percentile time to output token (ns)", TPOT.percentile),
     "samples_per_query": "effective_samples_per_query",
     "target_qps": "effective_target_qps",
+    "target_latency (ns)": "effective_target_latency_ns",
     "ttft_latency (ns)": "requested_server_ttft_latency",
     "tpot_latency (ns)": "requested_server_tpot_latency",
     "max_async_queries": "effective_max_async_queries",
@@ -156,27 +237,22 @@ _LABELS = {
     "max_duration (ms)": "effective_max_duration_ms",
     "min_query_count": "effective_min_query_count",
     "max_query_count": "effective_max_query_count",
-    "qsl_rng_seed": "effective_qsl_rng_seed",
-    "sample_index_rng_seed": "effective_sample_index_rng_seed",
-    "schedule_rng_seed": "effective_schedule_rng_seed",
-    "accuracy_log_rng_seed": "effective_accuracy_log_rng_seed",
+    **{name: f"effective_{name}" for name in CHOICE},
     "performance_sample_count": "effective_performance_sample_count",
+    "accuracy_sample_count": "effective_accuracy_sample_count",
 }
 """The summary's labels, with the detail log key of the same figure."""
-_ALWAYS = ("SUT name", "Scenario", "Mode", "Result is", "Min latency (ns)", "target_qps")
+_RARE = frozenset({"target_latency (ns)", *_IN_SINGLE_STREAM})
+"""Labels that not every summary has whose detail log has the key."""
 _MOST = 2**64
 _CENT = 0.005
 """The summary has two decimals where the detail log has six digits."""
 
 
-def _summary(text: str) -> list[tuple[str, str]]:
-    """The lines of a summary with a name and a value."""
-    parts = (line.partition(":") for line in text.splitlines())
-    return [(name.strip(), words.strip()) for name, colon, words in parts if colon]
-
-
 def _same(words: str, value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool):
+        return words in (("Yes", "1") if value else ("NO", "0"))
+    if not isinstance(value, int | float):
         return words == str(value).strip()
     try:
         number = int(words) if isinstance(value, int) and words.isdigit() else float(words)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from mlperf_suite import strict_json
 from mlperf_suite.benchmarks.audits import Audit, Mode
 from mlperf_suite.benchmarks.definition import GEN_NUM
 from mlperf_suite.benchmarks.rounds import Round
@@ -243,7 +244,7 @@ def _system(
 def _read_option(option: str, path: Path) -> dict[str, Any]:
     """The JSON object in the file that an option names. Raises UsageError if there is none."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = strict_json.loads(path.read_text(encoding="utf-8"))
         # JSON can contain half of a surrogate pair, a file cannot.
         json.dumps(content, ensure_ascii=False).encode()
     except OSError as error:
@@ -378,6 +379,6 @@ def _write_text(path: Path, text: str) -> None:
 def _read_json(path: Path) -> Any:
     """A file that the run wrote and that its checksum covers. Raises RefusedError."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return strict_json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise RefusedError([f"{path}: {error}"]) from error
