@@ -1,6 +1,6 @@
 """What the log of every run must fulfil, whatever its mode: whole, and consistent with itself."""
 
-from mlperf_suite.rules import clock, figures, origin, seeded, validity
+from mlperf_suite.rules import clock, figures, loadgen_verdict, origin, seeded, validity
 
 # The log
 
@@ -139,7 +139,7 @@ def test_token_times(any_run):
 
 def test_validity_agrees(any_run):
     """LoadGen's verdict follows from its constraints and their figures."""
-    any_run.obeys(figures.validity_agrees)
+    any_run.obeys(loadgen_verdict.validity_agrees)
 
 
 def test_tokens_as_in_accuracy(any_run):
