@@ -304,6 +304,17 @@ def _two_runs(home: Home) -> None:
         log.entries += DetailFile(audit).entries
 
 
+def _accuracy_days_later(days: int, scenario: str) -> Change:
+    """Move every date of an accuracy run."""
+    form = "%Y-%m-%dT%H:%M:%SZ"
+
+    def new(value: Any) -> object:
+        return (datetime.strptime(value, form) + timedelta(days=days)).strftime(form)
+
+    changes = {"power_(begin|end)": later(86_400 * days), "test_datetime": new}
+    return detail(changes, scenario, _ACCURACY)
+
+
 def _second_system(home: Home) -> None:
     """The same logs again, as the results of a larger system."""
     results, described = home.path / "results", json.loads(home.system_json.read_text())
@@ -744,13 +755,7 @@ FORGERIES: dict[str, Tampering] = {
     ),
     "an accuracy run of a day to come (Server)": _forged(
         "an accuracy run of this round",
-        detail(
-            {
-                "power_(begin|end)": later(86_400 * 365 * 20),
-                "test_datetime": lambda value: str(int(value[:4]) + 20) + value[4:],
-            },
-            run=_ACCURACY,
-        ),
+        _accuracy_days_later(7300, "Server"),
         "accuracy_clock_dates",
     ),
     "only a thousand queries in the accuracy run (Server)": _forged(
@@ -1291,6 +1296,8 @@ FORGERIES: dict[str, Tampering] = {
             _second_system,
             in_both({_LATENCY: lambda ns: ns + 1, _TTFT: lambda ns: ns + 1}),
             in_both({_LATENCY: lambda ns: ns + 1}, "Offline"),
+            _accuracy_days_later(1, "Server"),
+            _accuracy_days_later(1, "Offline"),
         ),
         "logs_of_its_own",
     ),
