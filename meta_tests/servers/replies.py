@@ -39,6 +39,8 @@ class CompletionRequest:
 
     `limit` and `least`: tokens. `ids`: token ids instead of or besides text. `usage`: token counts
     at the end of a stream. `native`: SGLang's /generate. `ids_alone`: vLLM's route for token ids.
+    `logprobs_from`: the first position of the prompt whose log-probability SGLang reports, -1 for
+    those of the answer alone, None for none; `choices`: the tokens to report in the answer.
     """
 
     prompt: tuple[int, ...] | str
@@ -49,6 +51,8 @@ class CompletionRequest:
     usage: bool
     native: bool = False
     ids_alone: bool = False
+    logprobs_from: int | None = None
+    choices: tuple[int, ...] = ()
 
     @property
     def prompt_tokens(self) -> int:
@@ -127,6 +131,9 @@ class _Generate(msgspec.Struct):
     input_ids: tuple[int, ...]
     sampling_params: _Sampling = msgspec.field(default_factory=_Sampling)
     stream: bool = False
+    return_logprob: bool = False
+    logprob_start_len: int = -1
+    token_ids_logprob: tuple[int, ...] = ()
 
 
 def read_request(options: StandIn, path: str, body: bytes) -> CompletionRequest:
@@ -162,7 +169,15 @@ def _check_fields(body: dict[str, Any], allowed: Collection[str], status: int) -
 def _of_generate(body: _Generate) -> CompletionRequest:
     limit, least = body.sampling_params.max_new_tokens, body.sampling_params.min_new_tokens
     return CompletionRequest(
-        body.input_ids, limit, least, body.stream, ids=True, usage=True, native=True
+        body.input_ids,
+        limit,
+        least,
+        body.stream,
+        ids=True,
+        usage=True,
+        native=True,
+        logprobs_from=body.logprob_start_len if body.return_logprob else None,
+        choices=body.token_ids_logprob,
     )
 
 
@@ -336,8 +351,34 @@ def reply(options: StandIn, request: CompletionRequest, fault: Fault | None) -> 
     answer = _Answer(options, request, fault)
     if request.stream:
         return _streamed(options, answer)
-    content = _whole(200, _json(answer.whole()), "application/json")
+    message = _scores(request) if request.logprobs_from is not None else answer.whole()
+    content = _whole(200, _json(message), "application/json")
     return Reply(parts=(content,), at_s=(options.first_token_s + options.rest_s,))
+
+
+def logprob(token: int) -> float:
+    """What this server says of every token, wherever it stands."""
+    return -token / 1000
+
+
+def _scores(request: CompletionRequest) -> dict[str, Any]:
+    """SGLang's answer of one token with log-probabilities; the likeliest token is always the
+    same."""
+
+    def report(token: int) -> list[Any]:
+        return [logprob(token), token, None]
+
+    likeliest = report(_FIRST_ID)
+    meta: dict[str, Any] = {"prompt_tokens": request.prompt_tokens, "completion_tokens": 1}
+    meta |= {"cached_tokens": request.prompt_tokens - 1, "output_token_logprobs": [likeliest]}
+    if request.choices:
+        meta["output_token_ids_logprobs"] = [[report(token) for token in request.choices]]
+    if request.logprobs_from != -1:
+        assert isinstance(request.prompt, tuple)
+        first, *later = request.prompt[request.logprobs_from :]
+        meta["input_token_logprobs"] = [[None, first, None], *map(report, later)]
+        meta["input_top_logprobs"] = [None, *([likeliest] for _ in later)]
+    return {"text": "", "output_ids": [_FIRST_ID], "meta_info": meta}
 
 
 def _streamed(options: StandIn, answer: _Answer) -> Reply:

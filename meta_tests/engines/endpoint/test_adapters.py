@@ -159,6 +159,15 @@ def test_sglangs_tokens_are_found_however_it_streams(
         assert (answer.token_ids, answer.finish_reason) == (tokens, "stop")
 
 
+@pytest.mark.parametrize("reason", [{"type": "abort", "message": "out of memory"}, "abort"])
+def test_an_answer_that_sglang_aborted_is_an_error_in_its_words(reason: object) -> None:
+    event = generated([1, 2], 2)
+    event["meta_info"]["finish_reason"] = reason
+    words = "out of memory" if isinstance(reason, dict) else "abort"
+    with pytest.raises(AnswerError, match=f"^answered with an error: {words}$"):
+        read(ADAPTERS["sglang"], event)
+
+
 def test_sglangs_count_is_believed_and_not_its_list() -> None:
     longer = read(ADAPTERS["sglang"], generated([1, 2, 3], 2, "stop"))
     assert longer.token_ids == [1, 2]

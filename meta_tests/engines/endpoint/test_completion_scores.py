@@ -1,4 +1,5 @@
-"""Log-probabilities as vLLM's server gives them: what is asked for, and what is made of it."""
+"""Log-probabilities as vLLM's server and SGLang's give them: what is asked for, and what is made of
+it."""
 
 from __future__ import annotations
 
@@ -8,15 +9,20 @@ from typing import Any
 
 import pytest
 
+from meta_tests.servers.options import StandIn
+from meta_tests.servers.replies import logprob
+from meta_tests.servers.stand_in_server import engine_on, stand_in_server
 from mlperf_suite.engines.endpoint.completion_scores import (
+    SCORE_FORMS,
     OnBody,
     score_all,
     score_bodies,
     score_of,
 )
-from mlperf_suite.engines.protocol import Likelihood, ScoreRequest
+from mlperf_suite.engines.protocol import Likelihood, ScoreRequest, ScoringEngine
 from mlperf_suite.errors import EngineDiedError, EngineError
 
+VLLM, SGLANG = SCORE_FORMS["vllm"], SCORE_FORMS["sglang"]
 CHOICES = ScoreRequest(7, [1, 2, 3], [[10], [11], [12]])
 LONGER = ScoreRequest(8, [1, 2], [[10, 11], [12]])
 USAGE = {"prompt_tokens": 3, "prompt_tokens_details": {"cached_tokens": 2}}
@@ -46,34 +52,34 @@ REPLIES = [
 
 
 def test_one_request_asks_for_all_continuations_of_one_token() -> None:
-    (body,) = map(json.loads, score_bodies(CHOICES, "served"))
+    (body,) = map(json.loads, score_bodies(CHOICES, "served", VLLM))
     assert (body["model"], body["prompt"], body["max_tokens"]) == ("served", [1, 2, 3], 1)
     assert body["logprob_token_ids"] == [10, 11, 12] and body["logprobs"] == 20
     assert "stream" not in body
 
 
 def test_longer_continuations_are_asked_for_one_by_one() -> None:
-    bodies = [json.loads(body) for body in score_bodies(LONGER, "served")]
+    bodies = [json.loads(body) for body in score_bodies(LONGER, "served", VLLM)]
     assert [body["prompt"] for body in bodies] == [[1, 2, 10, 11], [1, 2, 12]]
     assert all(body["prompt_logprobs"] == 1 for body in bodies)
 
 
 def test_the_next_tokens_likelihoods_are_those_of_the_choices() -> None:
-    score = score_of(CHOICES, [next_token(11, t10=-2.0, t11=-0.5, t12=-3.0, t99=-0.4)], 1.5)
+    score = score_of(CHOICES, [next_token(11, t10=-2.0, t11=-0.5, t12=-3.0, t99=-0.4)], 1.5, VLLM)
     logprobs = [(likelihood.logprob, likelihood.greedy) for likelihood in score.likelihoods]
     assert logprobs == [(-2.0, False), (-0.5, True), (-3.0, False)]
     assert (score.latency_ms, score.tokens, score.cached_tokens) == (1.5, 3, 2)
 
 
 def test_a_longer_continuation_is_the_sum_of_its_tokens() -> None:
-    score = score_of(LONGER, REPLIES, 1.0)
+    score = score_of(LONGER, REPLIES, 1.0, VLLM)
     assert score.likelihoods == (Likelihood(-1.5, True), Likelihood(-2.0, False))
     assert score.tokens == 4 + 3
 
 
 def test_a_choice_that_the_server_left_out_is_no_score() -> None:
     with pytest.raises(ValueError, match="token 12 is not among the 2 most likely ones"):
-        score_of(CHOICES, [next_token(11, t10=-2.0, t11=-0.5)], 1.0)
+        score_of(CHOICES, [next_token(11, t10=-2.0, t11=-0.5)], 1.0, VLLM)
 
 
 def test_each_request_is_scored_once_whatever_the_order_of_its_replies() -> None:
@@ -85,7 +91,7 @@ def test_each_request_is_scored_once_whatever_the_order_of_its_replies() -> None
             for hear, reply in zip(reversed(posted), reversed(REPLIES), strict=True):
                 hear(reply)
 
-    ((tag, score),) = score_all([LONGER], post, "served")
+    ((tag, score),) = score_all([LONGER], post, "served", VLLM)
     assert tag == 8
     assert [reply_body.logprob for reply_body in score.likelihoods] == [-1.5, -2.0]
 
@@ -104,4 +110,93 @@ def test_each_request_is_scored_once_whatever_the_order_of_its_replies() -> None
 def test_what_is_no_score_ends_the_scoring(reply: bytes | EngineError, words: str) -> None:
     post: Callable[[bytes, OnBody], None] = lambda body, on_body: on_body(reply)  # noqa: E731
     with pytest.raises(EngineError, match=words):
-        list(score_all([CHOICES], post, "served"))
+        list(score_all([CHOICES], post, "served", VLLM))
+
+
+# SGLang's
+
+
+def generated(**meta: Any) -> bytes:
+    counts = {"prompt_tokens": 3, "cached_tokens": 2, "completion_tokens": 1}
+    return json.dumps({"output_ids": [11], "meta_info": counts | meta}).encode()
+
+
+def next_tokens(*choices: tuple[float, int]) -> bytes:
+    rows = [[value, token, None] for value, token in choices]
+    return generated(output_token_ids_logprobs=[rows], output_token_logprobs=[[-0.5, 11, None]])
+
+
+def of_input(*tokens: tuple[int, float, int]) -> bytes:
+    """For each: the token, its log-probability, and the likeliest token there."""
+    rows = [[value, token, None] for token, value, _ in tokens]
+    tops = [[[-0.1, likeliest, None]] for *_, likeliest in tokens]
+    return generated(
+        input_token_logprobs=[[None, 2, None], *rows],
+        input_top_logprobs=[None, *tops],
+        output_token_logprobs=[[-0.5, 11, None]],
+    )
+
+
+def test_sglang_is_asked_for_the_choices_by_their_ids_and_for_longer_ones_as_prompts() -> None:
+    (body,) = map(json.loads, score_bodies(CHOICES, "served", SGLANG))
+    assert (body["input_ids"], body["token_ids_logprob"]) == ([1, 2, 3], [10, 11, 12])
+    assert body["return_logprob"] is True and "stream" not in body
+    sampling = body["sampling_params"]
+    assert (sampling["max_new_tokens"], sampling["temperature"]) == (1, 0.0)
+    assert (sampling["top_k"], sampling["repetition_penalty"]) == (-1, 1.0)
+    bodies = [json.loads(body) for body in score_bodies(LONGER, "served", SGLANG)]
+    assert [body["input_ids"] for body in bodies] == [[1, 2, 10, 11], [1, 2, 12]]
+    # The first position that is reported has no log-probability.
+    assert [(body["logprob_start_len"], body["top_logprobs_num"]) for body in bodies] == [
+        (1, 1)
+    ] * 2
+
+
+def test_sglangs_likelihoods_are_those_of_the_choices() -> None:
+    reply = next_tokens((-2.0, 10), (-0.5, 11), (-3.0, 12))
+    score = score_of(CHOICES, [reply], 1.5, SGLANG)
+    logprobs = [(likelihood.logprob, likelihood.greedy) for likelihood in score.likelihoods]
+    assert logprobs == [(-2.0, False), (-0.5, True), (-3.0, False)]
+    assert (score.tokens, score.cached_tokens) == (3, 2)
+    replies = [of_input((10, -1.0, 10), (11, -0.5, 11)), of_input((12, -2.0, 9))]
+    score = score_of(LONGER, replies, 1.0, SGLANG)
+    assert score.likelihoods == (Likelihood(-1.5, True), Likelihood(-2.0, False))
+    assert score.tokens == 3 + 3
+
+
+@pytest.mark.parametrize(
+    ("request_", "reply"),
+    [
+        (CHOICES, next_tokens((-2.0, 10), (-0.5, 11))),
+        (CHOICES, generated(output_token_logprobs=[[-0.5, 11, None]])),
+        (LONGER, of_input((10, -1.0, 10), (12, -0.5, 11))),
+        (LONGER, of_input((11, -0.5, 11))),
+        (CHOICES, b'{"choices": []}'),
+        (CHOICES, b'{"error": {"message": "no such model"}}'),
+    ],
+    ids=["left out", "not reported", "another token", "too few", "another form", "an error"],
+)
+def test_what_is_no_score_of_sglang_ends_the_scoring(request_: ScoreRequest, reply: bytes) -> None:
+    post: Callable[[bytes, OnBody], None] = lambda body, on_body: on_body(reply)  # noqa: E731
+    with pytest.raises(EngineError, match="no log-probabilities that can be read"):
+        list(score_all([request_], post, "served", SGLANG))
+
+
+def test_a_server_of_sglangs_kind_scores_and_its_completions_do_not() -> None:
+    requests = [ScoreRequest(0, [1, 2, 3], [[10], [100]]), ScoreRequest(1, [1], [[10, 100], [7]])]
+    with stand_in_server(StandIn(dialect="sglang")) as server, engine_on(server) as engine:
+        assert isinstance(engine, ScoringEngine)
+        scores = dict(engine.score(requests))
+        assert server.account()["requests"]["/generate"] == 1 + 3
+    assert scores[0].likelihoods == (
+        Likelihood(logprob(10), False),
+        Likelihood(logprob(100), True),
+    )
+    assert scores[1].likelihoods == (
+        Likelihood(logprob(10) + logprob(100), False),
+        Likelihood(logprob(7), False),
+    )
+    assert (scores[0].tokens, scores[0].cached_tokens) == (3, 2)
+    without = StandIn(dialect="sglang", native=False)
+    with stand_in_server(without) as server, engine_on(server) as engine:
+        assert not isinstance(engine, ScoringEngine)

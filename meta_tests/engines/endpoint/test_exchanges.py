@@ -7,6 +7,8 @@ import json
 from array import array
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -16,11 +18,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meta_tests.engines.endpoint.test_connection import Wire, sent_by
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.prompts import load_tokenizer
 from mlperf_suite.engines.endpoint.adapters import ADAPTERS
 from mlperf_suite.engines.endpoint.client import Client
+from mlperf_suite.engines.endpoint.connection import Connection
 from mlperf_suite.engines.endpoint.exchanges import (
     Generating,
     Queue,
@@ -58,11 +62,16 @@ HELLO = Hello(
 )
 
 
+@cache
+def text_codec() -> TextCodec:
+    return TextCodec(str(embedded_model_dir()))
+
+
 def shared_of(form: str, model: str = "m") -> tuple[Shared, list[Any]]:
     """What a client's requests share, and the messages that they send to the engine."""
     hello = msgspec.structs.replace(HELLO, kind=form, model=model)
     messages: list[Any] = []
-    text = TextCodec(str(embedded_model_dir())) if form == "text" else None
+    text = text_codec() if form == "text" else None
     return Shared(hello, ADAPTERS[form], text, [Mock()], messages.append), messages
 
 
@@ -359,12 +368,65 @@ def test_retry_after_a_date_to_come_waits_until_then() -> None:
     assert _wait_s({b"retry-after": date}) == pytest.approx(3600.0, abs=60)
 
 
+# What is no answer, split anywhere
+
+
+WORDS = {
+    "error-in-stream": "answered with an error: EngineCore died",
+    "error-event": "answered with an error: EngineCore died",
+    "error-detail": "answered with an error: EngineCore died",
+    "error-whole": "answered with an error: EngineCore died",
+    "compressed": "compressed an answer with gzip, although it was asked not to: turn that off",
+    "status-500": "answered with status 500: the stand-in server refuses, as it was told to",
+    "two-answers": "sent several answers to a request for one",
+    "ends-early": "ended an answer without a finish_reason",
+}
+
+
+def sent_in(pieces: list[bytes], kind: str) -> tuple[Shared, list[Any]]:
+    """What is told of a request that is answered with these pieces."""
+    shared, messages = shared_of(kind)
+    shared.pools[0].head.return_value = b""  # type: ignore[attr-defined]
+    connection = Connection(lambda freed: None, lambda lost: None)
+    connection.connection_made(Wire())
+    under_way(shared, 7).begin(connection)
+    for piece in filter(None, pieces):
+        connection.data_received(piece)
+    return shared, messages
+
+
+KINDS = ("vllm", "sglang", "text")
+
+
+# SGLang's /generate has no choices.
+@pytest.mark.parametrize(
+    ("fault", "kind"), sorted({*product(WORDS, KINDS)} - {("two-answers", "sglang")})
+)
+def test_a_fault_is_told_in_the_same_words_split_at_every_byte(fault: str, kind: str) -> None:
+    data = sent_by(kind, fault)
+    for i in range(len(data)):
+        _, messages = sent_in([data[:i], data[i:]], kind)
+        (failure,) = (m for m in messages if isinstance(m, Failure))
+        assert failure.why == WORDS[fault]
+
+
+def test_a_request_that_is_turned_away_is_sent_again_split_at_every_byte() -> None:
+    async def all_splits() -> None:
+        data = sent_by("vllm", "turned-away")
+        for i in range(len(data)):
+            shared, messages = sent_in([data[:i], data[i:]], "vllm")
+            assert (shared.turned_away, messages) == ([1], [])
+            assert len(shared.under_way) == 1
+
+    asyncio.run(all_splits())
+
+
 # Text in place of tokens
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def codec() -> TextCodec:
-    return TextCodec(str(embedded_model_dir()))
+    return text_codec()
 
 
 def test_a_prompts_text_is_the_same_tokens_again(codec: TextCodec) -> None:

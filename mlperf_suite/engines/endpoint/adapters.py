@@ -295,6 +295,7 @@ class Transformers(StrictText):
 
 class _FinishReason(msgspec.Struct):
     type: str | None = None
+    message: str | None = None
 
 
 class _MetaInfo(msgspec.Struct):
@@ -362,6 +363,8 @@ class Sglang(Adapter):
         answer.cached_tokens = meta.cached_tokens
         reason = meta.finish_reason
         answer.finish_reason = reason.type if isinstance(reason, _FinishReason) else reason
+        if answer.finish_reason == "abort":
+            raise AnswerError(error_line(msgspec.to_builtins(reason)))
         if answer.finish_reason is not None and len(answer.token_ids) != count:
             raise AnswerError(f"sent {len(answer.token_ids)} tokens where it counts {count}")
 

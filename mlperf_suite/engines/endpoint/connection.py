@@ -8,13 +8,12 @@ limited.
 from __future__ import annotations
 
 import asyncio
-import http.client
 import resource
 import socket
 import ssl
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol, cast
 
 import httptools
@@ -113,7 +112,7 @@ class Connection(asyncio.Protocol):
         self._exchange = exchange
         self.rested = self._used or time.monotonic() - self.idle_since > _RESTED_S
         self._parser = httptools.HttpResponseParser(self)
-        self._headers: dict[bytes, bytes] = {}
+        self.headers: dict[bytes, bytes] = {}
         self._head_size = 0
         self._status = 0
         self.streams = False
@@ -170,8 +169,8 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._closed = True
         if self._exchange is not None:
-            chunked = b"chunked" in self._headers.get(b"transfer-encoding", b"").lower()
-            framed = chunked or b"content-length" in self._headers
+            chunked = b"chunked" in self.headers.get(b"transfer-encoding", b"").lower()
+            framed = chunked or b"content-length" in self.headers
             if self._heard and self._status and not framed:
                 # Without a length, the end of the connection ends the answer.
                 self._finish()
@@ -187,14 +186,14 @@ class Connection(asyncio.Protocol):
             raise _UnusableError("sent more than one answer")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers[name.lower()] = value
+        self.headers[name.lower()] = value
 
     def on_headers_complete(self) -> None:
         self._status = self._parser.get_status_code()
-        kind = self._headers.get(b"content-type", b"").lower()
+        kind = self.headers.get(b"content-type", b"").lower()
         self.streams = self._status == _OK and kind.startswith(b"text/event-stream")
-        coded = b"content-encoding" in self._headers
-        coded = coded or self._headers.get(b"transfer-encoding", b"") not in _PLAIN
+        coded = b"content-encoding" in self.headers
+        coded = coded or self.headers.get(b"transfer-encoding", b"") not in _PLAIN
         if coded and self._status == _OK and (coding := self._coding()):
             raise _UnusableError(
                 f"compressed an answer with {coding}, although it was asked not to: turn that off"
@@ -202,7 +201,7 @@ class Connection(asyncio.Protocol):
 
     def _coding(self) -> str:
         """How the server compressed the answer; empty if it did not."""
-        names = [self._headers.get(n, b"") for n in (b"content-encoding", b"transfer-encoding")]
+        names = [self.headers.get(n, b"") for n in (b"content-encoding", b"transfer-encoding")]
         codings = [coding.strip().lower() for coding in b",".join(names).split(b",")]
         return words_of(b", ".join(coding for coding in codings if coding not in _PLAIN))
 
@@ -224,9 +223,21 @@ class Connection(asyncio.Protocol):
             if self._exchange is not None:
                 self._exchange.on_event(data[6:-2], self._arrived)
         else:
+            self._read_events(data)
+
+    def _read_events(self, data: bytes) -> None:
+        """Report the events that a piece of a stream completes."""
+        whole = self._between_events and data.startswith(b"data: ") and data.endswith(b"\n\n")
+        events = data[6:-2].split(b"\n\ndata: ") if whole and b"\r" not in data else []
+        if not events or data.count(b"\n") != 2 * len(events):
             self._read_lines(data)
             pending = self._buffer or self._data or self._event or self._after_cr
             self._between_events = not pending
+            return
+        for event in events:
+            # Each is one line.
+            if event.strip() not in (b"", _DONE) and self._exchange is not None:
+                self._exchange.on_event(event, self._arrived)
 
     def _read_lines(self, data: bytes) -> None:
         """Report each complete event. Lines end with LF, CR or both; an empty line ends an event.
@@ -305,7 +316,7 @@ class Connection(asyncio.Protocol):
         exchange, self._exchange = self._exchange, None
         if exchange is not None and self._status != _OK:
             body = b"" if self._coding() else bytes(self._buffer)
-            exchange.on_refusal(self._status, self._headers, body)
+            exchange.on_refusal(self._status, self.headers, body)
         elif exchange is not None:
             if not self.streams:
                 exchange.on_event(bytes(self._buffer).removeprefix(_BOM), self._arrived)
@@ -328,6 +339,20 @@ def _is_json(data: bytes) -> bool:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     return True
+
+
+def header_lines(authority: str, key: str | None, headers: Mapping[str, str]) -> bytes:
+    """The header lines of every request to a server; `authority` is the value of Host."""
+    lines = {
+        "Host": authority,
+        "Content-Type": "application/json",
+        "Accept": "text/event-stream, application/json",
+        "Accept-Encoding": "identity",
+        "User-Agent": "mlperf-suite",
+        **({"Authorization": f"Bearer {key}"} if key else {}),
+        **headers,
+    }
+    return "".join(f"{name}: {value}\r\n" for name, value in lines.items()).encode()
 
 
 class Seeker(Protocol):
@@ -357,21 +382,12 @@ class Pool:
         self._most_open = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self.waiting: deque[Seeker] = deque()
-        lines = {
-            "Host": place.authority,
-            "Content-Type": "application/json",
-            "Accept": "text/event-stream, application/json",
-            "Accept-Encoding": "identity",
-            "User-Agent": "mlperf-suite",
-            **({"Authorization": f"Bearer {hello.key}"} if hello.key else {}),
-            **hello.headers,
-        }
-        self._lines = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+        self._lines = header_lines(place.authority, hello.key, hello.headers)
 
     def head(self, path: str, length: int) -> bytes:
         """A request's head, for a body of `length` bytes."""
-        line = f"POST {path} HTTP/1.1\r\n"
-        return f"{line}{self._lines}Content-Length: {length}\r\n\r\n".encode()
+        end = b"Content-Length: %d\r\n\r\n" % length
+        return b"POST %b HTTP/1.1\r\n%b%b" % (path.encode(), self._lines, end)
 
     def take_most_open(self) -> int:
         """The most connections that were open at once since the last call."""
@@ -491,10 +507,6 @@ def why_unreachable(error: BaseException, patience_s: float) -> str:
             words = f"did not answer within {patience_s:.0f} s"
         case socket.gaierror():
             words = f"its name cannot be found: {error.strerror}"
-        case http.client.RemoteDisconnected():
-            words = "closed the connection without an answer"
-        case http.client.HTTPException():
-            words = f"the answer is not HTTP ({type(error).__name__})"
         case _:
             words = f"cannot be reached: {getattr(error, 'strerror', None) or error}"
     return words

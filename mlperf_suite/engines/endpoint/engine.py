@@ -28,7 +28,7 @@ from mlperf_suite.engines.endpoint.adapters import (
     TRANSFORMERS,
     words_of,
 )
-from mlperf_suite.engines.endpoint.completion_scores import OnBody, score_all
+from mlperf_suite.engines.endpoint.completion_scores import SCORE_FORMS, OnBody, score_all
 from mlperf_suite.engines.endpoint.config import EndpointConfig
 from mlperf_suite.engines.endpoint.connection import most_connections
 from mlperf_suite.engines.endpoint.figures import (
@@ -87,8 +87,6 @@ _UNKNOWN_CONTEXT = 131_072
 _CORES_PER_CLIENT = 4
 _MOST_CLIENTS = 8
 _TRIAL_TOKENS, _TRIAL_S = 2, 60.0
-_SCORING = ("vllm", "vllm-generate")
-"""The forms of servers whose completions return log-probabilities of chosen tokens."""
 
 
 class EndpointEngine(Driver):
@@ -154,7 +152,7 @@ class EndpointEngine(Driver):
         forms = _forms(config, servers)
         first_error: EngineError | None = None
         for form in forms:
-            kind_of_engine = ScoringEndpointEngine if form in _SCORING else cls
+            kind_of_engine = ScoringEndpointEngine if form in SCORE_FORMS else cls
             why = f"{form}, as the server says" if config.kind is None else f"{form}, as given"
             if first_error is not None:
                 why = f"{form}, since as {forms[0]} it is: {first_error}"
@@ -177,6 +175,8 @@ class EndpointEngine(Driver):
         config = self._config
         cores = len(psutil.Process().cpu_affinity() or [0])
         count = config.clients or max(1, min(_MOST_CLIENTS, cores // _CORES_PER_CLIENT))
+        scores = SCORE_FORMS.get(self._form)
+        posts = COMPLETIONS if scores is None else scores.path
         hello = Hello(
             [
                 Place(
@@ -186,7 +186,7 @@ class EndpointEngine(Driver):
                     t.tls,
                     t.authority,
                     t.path(self._adapter.path),
-                    t.path(COMPLETIONS),
+                    t.path(posts),
                 )
                 for t in (server.target for server in self._servers)
             ],
@@ -484,11 +484,12 @@ class EndpointEngine(Driver):
 
 
 class ScoringEndpointEngine(EndpointEngine):
-    """Servers that return log-probabilities of chosen tokens: vLLM's."""
+    """Servers that return log-probabilities of chosen tokens: vLLM's and SGLang's."""
 
     def score(self, requests: Iterable[ScoreRequest]) -> Iterator[tuple[int, Score]]:
         """Yield each request's tag and score as they come; see `ScoringEngine`."""
-        return score_all(requests, self._post, self._servers[0].model)
+        form = SCORE_FORMS[self._form]
+        return score_all(requests, self._post, self._servers[0].model, form)
 
 
 def _speculative(servers: Sequence[ServerFacts]) -> dict[str, object]:

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import http.client
 import ipaddress
 import json
 import math
 import re
 import socket
 import ssl
+import time
 import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 from mlperf_suite.benchmarks.definition import OWN_HEAD
 from mlperf_suite.engines.endpoint.adapters import ADAPTERS, error_words, words_of
 from mlperf_suite.engines.endpoint.config import EndpointConfig, ServerKind, Target
-from mlperf_suite.engines.endpoint.connection import why_unreachable
+from mlperf_suite.engines.endpoint.connection import (
+    Connection,
+    Exchange,
+    header_lines,
+    why_unreachable,
+)
 from mlperf_suite.errors import UsageError
 
 _ASK_S = 10.0
-_MOST = 4_000_000
+"""How long connecting to a server, and one answer of it, may take, in s."""
+_PIECE = 65_536
 _OK, _NOT_FOUND = 200, 404
 STAND_IN = "mlperf-suite-stand-in"
 """The Server header of this suite's own stand-in."""
@@ -82,17 +90,50 @@ class ServerFacts:
         return _NAMES[self.kind]
 
 
-@dataclass(frozen=True, slots=True)
-class _Response:
-    status: int
-    headers: Mapping[str, str]
-    content: Any
-    target: Target
+class _UnansweredError(UsageError):
+    """The server did not answer a question about itself."""
+
+
+class _Page(Exchange):
+    """A server's answer to a question about itself, which was sent to `target`. `status`: 0 until
+    it is complete. `why`: the reason if it cannot be read; `any_data`: whether any of it came."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.status = 0
+        self.headers: dict[bytes, bytes] = {}
+        self.why = ""
+        self.any_data = False
+        self._body = b""
+
+    def on_event(self, data: bytes, arrived: float) -> None:
+        self._body += data
+
+    def on_error(self, data: bytes) -> None:
+        self._body += data
+
+    def on_end(self, arrived: float) -> None:
+        self.status = _OK
+
+    def on_refusal(self, status: int, headers: dict[bytes, bytes], body: bytes) -> None:
+        self.status, self._body = status, body
+
+    def on_loss(self, why: str, any_data: bool) -> None:
+        self.why, self.any_data = why, any_data
+
+    @property
+    def content(self) -> Any:
+        """What it is as JSON; its text if it is none."""
+        try:
+            return json.loads(self._body)
+        except (ValueError, RecursionError):
+            return self._body.decode(errors="replace")
 
 
 def check_reachable(config: EndpointConfig) -> None:
     """Ask each server for its models. Raises UsageError, in one line, if one refuses the connection
-    or the key, redirects, or has a TLS certificate that does not verify."""
+    or the key, redirects, answers what cannot be read (compressed, for example), or has a TLS
+    certificate that does not verify."""
     for target in config.targets:
         _models(config, target)
 
@@ -126,7 +167,7 @@ def find_out(config: EndpointConfig, target: Target) -> ServerFacts:
         length if type(length) is int and length > 0 else None,
         target,
         _count_addresses(target),
-        response.headers.get("server", "").startswith(STAND_IN),
+        response.headers.get(b"server", b"").startswith(STAND_IN.encode()),
         speculative,
         words_of(root) if isinstance(root, str) and root else None,
         kind == "vllm" and form is None and _takes(config, target, ADAPTERS["vllm-generate"].path),
@@ -161,7 +202,10 @@ def counters(config: EndpointConfig, target: Target) -> dict[str, float]:
     """`CACHE_HITS` and `QUEUE_S`, as vLLM counts them in /metrics, summed over its engines; without
     those that it does not report."""
     sums: dict[str, float] = {}
-    for line in _metrics(config, target):
+    lines: list[str] = []
+    with contextlib.suppress(UsageError):
+        lines = _metrics(config, target)
+    for line in lines:
         name = next((name for name in (CACHE_HITS, QUEUE_S) if line.startswith(name)), None)
         with contextlib.suppress(ValueError):
             if name is not None and math.isfinite(value := float(line.rpartition(" ")[2])):
@@ -171,7 +215,7 @@ def counters(config: EndpointConfig, target: Target) -> dict[str, float]:
 
 def _metrics(config: EndpointConfig, target: Target) -> list[str]:
     """The lines of /metrics; empty if the server has none."""
-    with contextlib.suppress(UsageError):
+    with contextlib.suppress(_UnansweredError):
         response = _ask(config, target, "/metrics")
         if response.status == _OK and isinstance(response.content, str):
             return response.content.splitlines()
@@ -230,11 +274,11 @@ def _vllm_batch(info: dict[str, Any]) -> int | None:
     return None
 
 
-def _models(config: EndpointConfig, target: Target) -> tuple[list[dict[str, Any]], _Response]:
+def _models(config: EndpointConfig, target: Target) -> tuple[list[dict[str, Any]], _Page]:
     _check_proxies(target)
     response = _ask(config, target, "/v1/models")
     if response.status == _NOT_FOUND:
-        with contextlib.suppress(UsageError):
+        with contextlib.suppress(_UnansweredError):
             # A base path need not end in /v1.
             at_base = _ask(config, replace(response.target, base=""), "/v1/models")
             response = at_base if at_base.status == _OK else response
@@ -296,7 +340,7 @@ def _kind(config: EndpointConfig, target: Target, model: Mapping[str, Any]) -> S
 def _info(config: EndpointConfig, target: Target, *paths: str) -> dict[str, Any]:
     """The first JSON object that one of these paths returns; an empty one if none does."""
     for path in paths:
-        with contextlib.suppress(UsageError):
+        with contextlib.suppress(_UnansweredError):
             response = _ask(config, target, path)
             if response.status == _OK and isinstance(response.content, dict):
                 return response.content
@@ -305,45 +349,54 @@ def _info(config: EndpointConfig, target: Target, *paths: str) -> dict[str, Any]
 
 def _takes(config: EndpointConfig, target: Target, path: str) -> bool:
     """Whether the server has a route at this path that takes requests."""
-    with contextlib.suppress(UsageError):
+    with contextlib.suppress(_UnansweredError):
         return _ask(config, target, path, b"{}").status in _NOT_A_REQUEST
     return False
 
 
-def _ask(config: EndpointConfig, target: Target, path: str, body: bytes | None = None) -> _Response:
-    """GET a path of the server, or POST this JSON to it. Raises UsageError if there is no answer,
-    or if it redirects or refuses the key."""
-    headers = {
-        "Host": target.authority,
-        "Accept": "application/json",
-        "User-Agent": "mlperf-suite",
-        **config.headers,
-    }
-    if body is not None:
-        headers["Content-Type"] = "application/json"
-    if config.key:
-        headers["Authorization"] = f"Bearer {config.key}"
-    connection = http.client.HTTPConnection(target.host, target.port)
+def _ask(config: EndpointConfig, target: Target, path: str, body: bytes | None = None) -> _Page:
+    """GET a path of the server, or POST this JSON to it, and read the answer as those of runs.
+
+    Raises _UnansweredError if there is no answer, or if the server redirects or refuses the key,
+    and UsageError if the answer cannot be read.
+    """
+    lines = header_lines(target.authority, config.key, config.headers).decode()
+    length = "" if body is None else f"Content-Length: {len(body)}\r\n"
+    method = "GET" if body is None else "POST"
+    head = f"{method} {target.path(path)} HTTP/1.1\r\n{lines}{length}\r\n".encode()
     try:
-        connection.sock = _connect(config, target)
-        method = "GET" if body is None else "POST"
-        connection.request(method, target.path(path), body, headers)
-        address = connection.sock.getpeername()[0]
-        response = connection.getresponse()
-        content = response.read(_MOST)
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        raise UsageError(f"{target.url}: {why_unreachable(error, _ASK_S)}") from error
-    finally:
-        connection.close()
-    values = {name.lower(): value for name, value in response.getheaders()}
-    if 300 <= response.status < 400:
-        where = words_of(values.get("location", "elsewhere"))
-        raise UsageError(f"{target.url} redirects to {where}: give --endpoint that URL")
-    if response.status in (401, 403):
+        with _connect(config, target) as peer:
+            page = _Page(replace(target, address=peer.getpeername()[0]))
+            _exchange(peer, head + (body or b""), page)
+    except (OSError, ValueError) as error:
+        raise _UnansweredError(f"{target.url}: {why_unreachable(error, _ASK_S)}") from error
+    if page.why:
+        kind = UsageError if page.any_data else _UnansweredError
+        raise kind(f"{target.url} {page.why}")
+    if 300 <= page.status < 400:
+        where = words_of(page.headers.get(b"location", b"elsewhere"))
+        raise _UnansweredError(f"{target.url} redirects to {where}: give --endpoint that URL")
+    if page.status in (401, 403):
         fault = "refused the key" if config.key else "requires a key"
-        raise UsageError(f"{target.url} {fault} (status {response.status}): set API_KEY")
-    at = replace(target, address=address)
-    return _Response(response.status, values, _content(content), at)
+        raise _UnansweredError(f"{target.url} {fault} (status {page.status}): set API_KEY")
+    return page
+
+
+def _exchange(peer: socket.socket, request: bytes, page: _Page) -> None:
+    """Send a request and read its answer. Raises OSError."""
+    connection = Connection(lambda freed: None, lambda lost: None)
+    transport = SimpleNamespace(write=peer.sendall, abort=peer.close)
+    connection.connection_made(cast(asyncio.BaseTransport, transport))
+    connection.send(request, page)
+    deadline = time.monotonic() + _ASK_S
+    while not (page.status or page.why):
+        # A server that sends a byte now and then would never meet a limit on the pause.
+        peer.settimeout(max(0.001, deadline - time.monotonic()))
+        if data := peer.recv(_PIECE):
+            connection.data_received(data)
+        else:
+            connection.connection_lost(None)
+    page.headers = connection.headers
 
 
 def _connect(config: EndpointConfig, target: Target) -> socket.socket:
@@ -357,10 +410,3 @@ def _connect(config: EndpointConfig, target: Target) -> socket.socket:
     except (OSError, ValueError):
         peer.close()
         raise
-
-
-def _content(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        return body.decode(errors="replace")

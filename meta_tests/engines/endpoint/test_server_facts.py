@@ -1,0 +1,174 @@
+"""A server's answers about itself: read as the answers of runs are, or refused in one line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socketserver
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from mlperf_suite.engines.endpoint import server_facts
+from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
+from mlperf_suite.engines.endpoint.server_facts import (
+    CACHE_HITS,
+    check_reachable,
+    counters,
+    find_out,
+)
+from mlperf_suite.errors import UsageError
+
+CODINGS = {"Content-Encoding": "gzip", "Transfer-Encoding": "gzip, chunked"}
+
+
+def answer(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers, "", ""]
+    return "\r\n".join(lines).encode() + body
+
+
+def models(owner: str) -> bytes:
+    return json.dumps({"data": [{"id": "m", "owned_by": owner}]}).encode()
+
+
+def pages_of(owner: str) -> dict[str, bytes]:
+    """What a server of this kind says of itself, by path."""
+    info = b'{"version": "1", "model_path": "m", "speculative_algorithm": null}'
+    names = {
+        "vllm": ("/version", "/metrics", "/server_info"),
+        "sglang": ("/get_server_info",),
+        "me": ("/get_model_info",),
+    }
+    metrics = b"vllm:num_requests_running 0\n" + CACHE_HITS.encode() + b" 7\n"
+    pages = {name: metrics if name == "/metrics" else info for name in names[owner]}
+    return {"/v1/models": models(owner), **pages}
+
+
+@contextmanager
+def server_of(
+    pages: dict[str, bytes], pause_s: float = 0.0
+) -> Iterator[tuple[EndpointConfig, list[bytes]]]:
+    """A server of these answers, which it sends byte by byte, and the requests that it gets."""
+    heads: list[bytes] = []
+
+    class Handler(socketserver.StreamRequestHandler):
+        disable_nagle_algorithm = True
+
+        def handle(self) -> None:
+            lines = list(iter(self.rfile.readline, b"\r\n"))
+            heads.append(b"".join(lines))
+            path = lines[0].split()[1].decode().partition("?")[0]
+            missing = answer(b"{}", status="404 Not Found")
+            for byte in pages.get(path, missing):
+                try:
+                    self.wfile.write(bytes([byte]))
+                except OSError:
+                    return
+                time.sleep(pause_s)
+
+    class Server(socketserver.ThreadingTCPServer):
+        daemon_threads = True
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=[0.05], daemon=True).start()
+        target = parse_endpoint(f"http://127.0.0.1:{server.server_address[1]}")
+        yield EndpointConfig((target,), "m", None, 32_000), heads
+        server.shutdown()
+
+
+@pytest.mark.parametrize("owner", ["vllm", "sglang", "me"])
+def test_every_question_asks_for_an_answer_that_is_not_compressed(owner: str) -> None:
+    pages = {path: answer(body) for path, body in pages_of(owner).items()}
+    with server_of(pages) as (config, heads):
+        facts = find_out(config, config.targets[0])
+    assert facts.model == "m" and len(heads) >= len(pages)
+    assert all(b"Accept-Encoding: identity\r\n" in head for head in heads)
+
+
+@pytest.mark.parametrize("name", CODINGS)
+@pytest.mark.parametrize(
+    ("owner", "path"),
+    [(owner, path) for owner in ("vllm", "sglang", "me") for path in pages_of(owner)],
+)
+def test_an_answer_that_is_compressed_all_the_same_is_refused_in_a_line(
+    owner: str, path: str, name: str
+) -> None:
+    pages = {page: answer(body) for page, body in pages_of(owner).items()}
+    packed = gzip.compress(pages_of(owner)[path])
+    pages[path] = answer(packed, f"{name}: {CODINGS[name]}")
+    if name == "Transfer-Encoding":
+        pages[path] = pages[path].replace(b"Content-Length", b"X-Length")
+    with (
+        server_of(pages) as (config, _),
+        pytest.raises(UsageError, match="compressed an answer with gzip") as caught,
+    ):
+        find_out(config, config.targets[0])
+    assert str(caught.value).startswith(config.targets[0].url) and "\n" not in str(caught.value)
+
+
+BODY = models("vllm")
+CHUNKS = b"".join(b"1\r\n%c\r\n" % byte for byte in BODY) + b"0\r\n\r\n"
+ODD: dict[str, bytes] = {
+    "byte-order mark": answer(b"\xef\xbb\xbf" + BODY),
+    "status 103 first": b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + answer(BODY),
+    "chunks": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + CHUNKS,
+    "without a length": b"HTTP/1.1 200 OK\r\n\r\n" + BODY,
+    "a coding that is none": answer(BODY, "Content-Encoding: identity"),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_an_odd_but_legal_answer_is_read(name: str) -> None:
+    pages = {path: answer(body) for path, body in pages_of("vllm").items()}
+    with server_of(pages | {"/v1/models": ODD[name]}) as (config, _):
+        facts = find_out(config, config.targets[0])
+    assert (facts.model, facts.kind, facts.speculative) == ("m", "vllm", None)
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_metrics_may_have_any_line_ends(end: bytes) -> None:
+    pages = {path: answer(body.replace(b"\n", end)) for path, body in pages_of("vllm").items()}
+    with server_of(pages) as (config, _):
+        assert counters(config, config.targets[0]) == {CACHE_HITS: 7.0}
+
+
+UNREADABLE: dict[str, tuple[bytes, str]] = {
+    "garbage": (b"\x16\x03\x01 this is no HTTP\r\n\r\n", "sent a response that is not HTTP"),
+    "cut": (answer(BODY)[:-3], "closed the connection in the middle of an answer"),
+    "endless head": (b"HTTP/1.1 200 OK\r\nX: " + b"a" * 70_000, "sent a head of more than"),
+}
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/version"])
+@pytest.mark.parametrize("fault", UNREADABLE)
+def test_what_cannot_be_read_is_refused_in_a_line(fault: str, path: str) -> None:
+    data, words = UNREADABLE[fault]
+    pages: dict[str, Any] = {page: answer(body) for page, body in pages_of("vllm").items()}
+    with server_of(pages | {path: data}) as (config, _):
+        with pytest.raises(UsageError, match=words):
+            find_out(config, config.targets[0])
+        if path == "/version":
+            check_reachable(config)
+
+
+def test_counters_that_cannot_be_read_after_a_run_are_none() -> None:
+    packed = answer(gzip.compress(b"{}"), "Content-Encoding: gzip")
+    with server_of({"/metrics": packed}) as (config, _):
+        assert counters(config, config.targets[0]) == {}
+
+
+def test_a_server_that_sends_a_byte_now_and_then_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server_facts, "_ASK_S", 1.0)
+    began = time.monotonic()
+    with (
+        server_of({"/v1/models": answer(models("vllm") + b" " * 5000)}, pause_s=0.1) as (config, _),
+        pytest.raises(UsageError, match="did not answer within 1 s"),
+    ):
+        check_reachable(config)
+    assert time.monotonic() - began < 30
