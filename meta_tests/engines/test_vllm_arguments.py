@@ -369,23 +369,46 @@ CONFIG = VllmConfig("model")
 _SEARCH = "mlperf_suite.engines.vllm_arguments"
 
 
-def test_a_search_ends_with_whoever_asked() -> None:
-    def look() -> None:
-        raise EngineError("a replica is lost")
-
+def test_a_search_ends_when_it_is_no_longer_needed() -> None:
     search = SettingsSearch(CONFIG)
-    with pytest.raises(EngineError, match="a replica is lost"):
-        search.result(look)
     (process,) = (p for p in psutil.Process().children() if _SEARCH in p.cmdline())
     search.end()
     assert not process.is_running()
 
 
-@pytest.mark.parametrize("program", ["/bin/false", "/no/such/program"])
-def test_a_search_that_cannot_tell_says_nothing(
-    monkeypatch: pytest.MonkeyPatch, program: str
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A shell script in the place of Python."""
+    path = tmp_path / "python"
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(path))
+    return path
+
+
+def test_a_search_that_cannot_tell_names_the_cause(
+    program: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sys.executable", program)
+    program.write_text("#!/bin/sh\necho 'no device' >&2\nexit 1\n")
     search = SettingsSearch(CONFIG)
-    assert search.result(lambda: None) is None
+    with pytest.raises(EngineError, match=r"could not be compared .*: no device"):
+        search.result()
+    search.end()
+    program.write_text("#!/bin/sh\necho 'a warning' >&2\nexec sleep 60\n")
+    monkeypatch.setattr("mlperf_suite.engines.vllm_arguments._PATIENCE_S", 1)
+    search = SettingsSearch(CONFIG)
+    with pytest.raises(EngineError, match=r"could not be compared .*: no answer within 1 s"):
+        search.result()
+    search.end()
+    program.unlink()
+    with pytest.raises(OSError, match="python"):
+        SettingsSearch(CONFIG)
+
+
+def test_a_search_has_nothing_of_ray(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program.write_text("""#!/bin/sh\nprintf '{"ray": "%s", "x": "%s"}' "$RAY_ADDRESS" "$X"\n""")
+    for name, value in {"RAY_ADDRESS": "ray", "X": "x"}.items():
+        monkeypatch.setenv(name, value)
+    search = SettingsSearch(CONFIG)
+    assert search.result() == {"ray": "", "x": "x"}
     search.end()

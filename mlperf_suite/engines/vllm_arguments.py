@@ -11,13 +11,13 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -35,7 +35,6 @@ from mlperf_suite.hardware import Chosen, Precision, choose_precision
 
 _PATIENCE_S = 300.0
 """How long another process may take to find the settings, in s."""
-_LOOK_S = 0.1
 VLLM_DTYPES: dict[Precision, str] = {
     "bf16": "bfloat16",
     "fp16": "float16",
@@ -271,54 +270,55 @@ def _idle(gpus: int, count: int) -> str:
 
 
 class SettingsSearch:
-    """Finds, in another process, the settings that an engine of this configuration has if it is
-    loaded in the suite's own process."""
+    """Finds the settings that an engine of this configuration has in a process of its own on this
+    machine, which vLLM chooses for what it finds there. Raises OSError, and TypeError for an
+    argument that JSON cannot hold."""
 
     def __init__(self, config: VllmConfig) -> None:
         plain = replace(config, log_file=None, profiler=None, profile_folder=None)
-        self._deadline = time.monotonic() + _PATIENCE_S
-        self._process: subprocess.Popen[str] | None = None
-        # Without a process, if it ends before it reads, or with an argument that JSON cannot hold,
-        # the settings are unknown.
-        with contextlib.suppress(OSError, TypeError):
-            question = json.dumps(asdict(plain))
-            self._output = tempfile.TemporaryFile("w+")  # noqa: SIM115 - `end` closes it
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "mlperf_suite.engines.vllm_arguments"],
-                stdin=subprocess.PIPE,
-                stdout=self._output,
-                stderr=subprocess.DEVNULL,
-                text=True,
-            )
-            assert self._process.stdin is not None
-            with self._process.stdin as pipe:
-                pipe.write(question)
+        question = json.dumps(asdict(plain))
+        # What Ray sets for its processes is no part of a plain one.
+        variables = {name: v for name, v in os.environ.items() if not name.startswith("RAY_")}
+        variables["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+        self._output = tempfile.TemporaryFile("w+")  # noqa: SIM115 - `end` closes it
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "mlperf_suite.engines.vllm_arguments"],
+            stdin=subprocess.PIPE,
+            stdout=self._output,
+            stderr=self._errors,
+            env=variables,
+            text=True,
+        )
+        assert self._process.stdin is not None
+        # If it ends before it reads, `result` says so.
+        with contextlib.suppress(BrokenPipeError), self._process.stdin as pipe:
+            pipe.write(question)
 
-    def result(self, look: Callable[[], None]) -> Mapping[str, object] | None:
-        """The settings; None if they cannot be determined, for example without a usable device.
-
-        `look` is called regularly; an exception in it ends the wait.
-        """
-        while self._process is not None and self._process.poll() is None:
-            look()
-            if time.monotonic() > self._deadline:
-                return None
-            time.sleep(_LOOK_S)
-        if self._process is None or self._process.returncode:
-            return None
+    def result(self) -> Mapping[str, object]:
+        """The settings. Raises EngineError if they are not found within some minutes."""
         try:
+            self._process.wait(_PATIENCE_S)
             self._output.seek(0)
-            settings = json.loads(self._output.read().splitlines()[-1])
+            settings: dict[str, object] = json.loads(self._output.read().splitlines()[-1])
+        except subprocess.TimeoutExpired:
+            why = f"no answer within {_PATIENCE_S:.0f} s"
         except (OSError, ValueError, IndexError):
-            return None
-        return settings if isinstance(settings, dict) else None
+            self._errors.seek(0)
+            why = (self._errors.read().strip().splitlines() or ["nothing was said"])[-1]
+        else:
+            return settings
+        raise EngineError(
+            f"its engine's settings could not be compared with those of an engine in a process "
+            f"of its own: {why}"
+        )
 
     def end(self) -> None:
         """Stop the search, if it still goes on."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._output.close()
+        self._process.kill()
+        self._process.wait()
+        self._output.close()
+        self._errors.close()
 
 
 def main() -> None:

@@ -229,8 +229,8 @@ def load_replicas(inputs: Inputs, request: EngineRequest) -> Engine:
     def make(number: int, gpus: int) -> Make:
         return partial(load_replica, of_gpus(gpus), number)
 
-    def search_on(gpus: int) -> SettingsSearch:
-        return SettingsSearch(of_gpus(gpus))
+    def search_on(gpus: int) -> Callable[[], SettingsSearch]:
+        return partial(SettingsSearch, of_gpus(gpus))
 
     return ReplicaEngine.load(
         ReplicasConfig(
@@ -245,8 +245,7 @@ def load_replicas(inputs: Inputs, request: EngineRequest) -> Engine:
             # vLLM finds the NUMA node by the cores that it may use, so it must see all of them.
             near_gpus=not config.extra.get("numa_bind"),
             scores=True,
-            # On other machines, this machine's devices say nothing.
-            expected=search_on if settings.ray is None else None,
+            expected=search_on,
             log_folder=request.log_file.parent,
             load_timeout_s=config.load_timeout_s,
             silence_s=settings.engine_silence,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -164,3 +164,34 @@ def test_gpus_are_given_out_where_ray_counts_fewer_cores() -> None:
             assert engine.description.settings["replica_gpus"] == ["0", "1"]
         finally:
             engine.close()
+
+
+@dataclass(frozen=True)
+class StandInSearch:
+    """Finds these settings, or fails."""
+
+    settings: dict[str, object] | None
+
+    def result(self) -> dict[str, object]:
+        if self.settings is None:
+            raise EngineError("its engine's settings could not be compared: no device")
+        return self.settings
+
+    def end(self) -> None:
+        """Nothing goes on."""
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"max_num_seqs": 7}, "max_num_seqs is None, and 7 for an engine in a process of its own"),
+        (None, "could not be compared: no device"),
+    ],
+)
+def test_settings_are_compared_on_the_replicas_own_node(
+    nodes: LocalNodes, load: Load, settings: dict[str, object] | None, why: str
+) -> None:
+    """`load` joins a cluster, as `--ray` does."""
+    with pytest.raises(EngineError, match=rf"replica 0 .*{why}"):
+        load(expected=lambda gpus: partial(StandInSearch, settings))
+    assert not psutil.wait_procs(replica_processes(nodes), 20)[1]

@@ -207,11 +207,11 @@ def described(**settings: object) -> EngineDescription:
 def test_a_setting_in_which_a_replica_differs_is_named() -> None:
     seats = place([ONE, OTHER], PlacementRequest())
     same = [described(load_s=1.0), described(load_s=2.0, omp_threads_bind="1")]
-    assert check_descriptions(seats, same).settings["max_num_seqs"] == 1024
+    assert check_descriptions(seats, same, {}).settings["max_num_seqs"] == 1024
     with pytest.raises(
         EngineError, match=r"replica 1 on node node-b .*: its engine's dtype is x, "
     ):
-        check_descriptions(seats, [described(dtype="bfloat16"), described(dtype="x")])
+        check_descriptions(seats, [described(dtype="bfloat16"), described(dtype="x")], {})
     with pytest.raises(
         EngineError, match=r"replica 0 on node node-a .*max_num_seqs is 1024, and 128"
     ):

@@ -18,9 +18,9 @@ import threading
 import time
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.link import Link, accept, listen
@@ -72,14 +72,25 @@ Make = Callable[[Path], Engine]
 and called there."""
 
 
+class ReferenceSearch(Protocol):
+    """Finds the settings that a replica's engine has in a process of its own on the same node."""
+
+    def result(self) -> Mapping[str, object]:
+        """The settings. Raises EngineError."""
+
+    def end(self) -> None:
+        """Stop the search, if it still goes on."""
+
+
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """A loaded replica. `gpus`: Ray's ids of its GPUs. `cores`: the cores it is bound to; empty
-    means any."""
+    means any. `reference`: the settings that its engine must have."""
 
     description: EngineDescription
     gpus: tuple[str, ...] = ()
     cores: tuple[int, ...] = ()
+    reference: Mapping[str, object] = field(default_factory=dict)
 
 
 class Server:
@@ -245,7 +256,7 @@ class Server:
         reply = TraceReply(number, {}, numbers.tobytes(), received.tobytes())
         if isinstance(engine, TracingEngine):
             trace = engine.take_trace()
-            names = [field.name for field in fields(Steps)]
+            names = [column.name for column in fields(Steps)]
             reply.steps = {name: getattr(trace.steps, name).tobytes() for name in names}
             if (marks := trace.marks) is not None:
                 reply.parts, reply.tags = [*marks.parts], marks.tags.tobytes()
@@ -325,12 +336,14 @@ class Replica:
         log_folder: str | None,
         *,
         near_gpus: bool,
+        search: Callable[[], ReferenceSearch] | None = None,
     ) -> Loaded:
         """Load the engine. Raises SuiteError.
 
         `variables`: environment variables to set; None unsets one. `cores`: the cores to which this
         process and all that it starts are bound; empty means any, or with `near_gpus` those of its
-        GPUs' NUMA nodes. `log_folder`: None means a new folder on this node.
+        GPUs' NUMA nodes. `log_folder`: None means a new folder on this node. `search`: starts the
+        search for the settings that the engine must have, here and while it loads.
         """
         for name, value in variables.items():
             if value is None:
@@ -345,10 +358,17 @@ class Replica:
             keep_to(own_cores)
             # The system may not allow all of them.
             own_cores = tuple(sorted(os.sched_getaffinity(0)))
+        reference: Mapping[str, object] = {}
         try:
             folder = Path(log_folder or tempfile.mkdtemp(prefix="mlperf-replica-"))
             folder.mkdir(parents=True, exist_ok=True)
-            self._engine = make(folder)
+            with contextlib.ExitStack() as searching:
+                if search:
+                    settings = search()
+                    searching.callback(settings.end)
+                self._engine = make(folder)
+                if search:
+                    reference = settings.result()
         except SuiteError:
             raise
         except OSError as error:
@@ -359,7 +379,7 @@ class Replica:
         if self._server is None:
             raise EngineError("the driver did not connect")
         self._server.serve(self._engine)
-        return Loaded(self._engine.description, _gpus(), own_cores)
+        return Loaded(self._engine.description, _gpus(), own_cores, reference)
 
     def take_prompts(self, number: int, tokens: Any, begins: Any) -> None:
         """Keep prompts; see `Server.take_prompts`. Ray maps the arrays from the node's copy."""

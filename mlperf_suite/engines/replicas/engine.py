@@ -12,7 +12,7 @@ import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -127,27 +127,18 @@ class ReplicaEngine(Driver):
             if engine.lost is not None:
                 raise EngineError(engine.lost)
 
-        search = None
         try:
-            search = config.expected(prepared.placed[0].seat.gpus) if config.expected else None
-            loaded = load_engines(prepared, config, look)
-            settings = search.result(look) if search else None
-            engine.ready(loaded, settings)
+            engine.ready(load_engines(prepared, config, look))
         except BaseException:
             engine.close()
             raise
-        finally:
-            if search:
-                search.end()
-        if config.expected is not None and settings is None:
-            say("the replicas' settings were not compared with those of an engine in this process")
         return engine
 
-    def ready(self, loaded: Sequence[Loaded], expected: Mapping[str, object] | None = None) -> None:
+    def ready(self, loaded: Sequence[Loaded]) -> None:
         """Accept requests, as all replicas are loaded. Raises EngineError if one differs from the
-        others, or from `expected`."""
+        others, or from the settings that the first must have."""
         descriptions = [replica.description for replica in loaded]
-        description = check_descriptions(self._seats, descriptions, expected)
+        description = check_descriptions(self._seats, descriptions, loaded[0].reference)
         batches = [
             batch_of(description.settings.get("max_num_seqs")) for description in descriptions
         ]

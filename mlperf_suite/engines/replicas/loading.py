@@ -7,10 +7,11 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from mlperf_suite.engines.link import Link, connect, new_key
 from mlperf_suite.engines.protocol import SILENCE_S, EngineDescription
-from mlperf_suite.engines.replicas.actor import Loaded, Make
+from mlperf_suite.engines.replicas.actor import Loaded, Make, ReferenceSearch
 from mlperf_suite.engines.replicas.cluster import Cluster, Placed
 from mlperf_suite.engines.replicas.node_facts import NodeFacts, look_around
 from mlperf_suite.engines.replicas.placement import (
@@ -23,7 +24,6 @@ from mlperf_suite.engines.replicas.placement import (
     table,
 )
 from mlperf_suite.engines.routing import ReplicaRouting
-from mlperf_suite.engines.vllm_arguments import SettingsSearch
 from mlperf_suite.errors import EngineError
 
 _OPEN_S = 60.0
@@ -48,9 +48,9 @@ class ReplicasConfig:
     `core_variables`: environment variables set to the cores of a replica without a GPU.
     `keep_to_cores`: False lets such replicas share cores. `near_gpus`: whether a replica with GPUs
     is bound to the cores of their NUMA nodes. `scores`: whether the engines can score. `expected`:
-    starts the search for the settings that an engine with a replica's GPUs has in this process;
-    None skips the comparison. `log_folder`: for the output of engines on this machine.
-    `silence_s`: see `engines.watch.Watch`.
+    returns how to start, on the first replica's node, the search for the settings that an engine
+    with that many GPUs has in a process of its own; None skips the comparison. `log_folder`: for
+    the output of engines on this machine. `silence_s`: see `engines.watch.Watch`.
     """
 
     make: Callable[[int, int], Make]
@@ -67,7 +67,7 @@ class ReplicasConfig:
     keep_to_cores: bool = True
     near_gpus: bool = True
     scores: bool = False
-    expected: Callable[[int], SettingsSearch] | None = None
+    expected: Callable[[int], Callable[[], ReferenceSearch]] | None = None
     log_folder: Path | None = None
     load_timeout_s: float = 600.0
     silence_s: float = SILENCE_S
@@ -268,15 +268,18 @@ def load_engines(
     cluster, folder = prepared.cluster, None
     if cluster.is_own and config.log_folder is not None:
         folder = str(config.log_folder.absolute())
-    calls = []
+    calls: list[Any] = []
     for replica, cores in zip(prepared.placed, prepared.cores, strict=True):
         # Ray sets it for what it starts; an engine in this process would have this process's value.
         variables: dict[str, str | None] = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS")}
         if cores:
             variables |= dict.fromkeys(config.core_variables, ",".join(map(str, cores)))
         make = config.make(replica.seat.number, replica.seat.gpus)
+        # The others are compared with the first.
+        search = config.expected(replica.seat.gpus) if config.expected and not calls else None
         load = replica.actor.load.remote
-        calls.append(load(make, variables, cores, folder, near_gpus=config.near_gpus))
+        near = config.near_gpus
+        calls.append(load(make, variables, cores, folder, near_gpus=near, search=search))
     names = [str(replica.seat) for replica in prepared.placed]
     patience_s = config.load_timeout_s + _LATE_S
     return cluster.wait(calls, names, patience_s, look)
@@ -285,19 +288,19 @@ def load_engines(
 def check_descriptions(
     seats: Sequence[Seat],
     descriptions: Sequence[EngineDescription],
-    reference: Mapping[str, object] | None = None,
+    reference: Mapping[str, object],
 ) -> EngineDescription:
     """The description of all replicas. Raises EngineError naming a setting in which one differs.
 
-    `reference`: the settings of such an engine in this process, None if they are not known.
+    `reference`: the settings of such an engine in a process of its own, as far as it has any.
     """
     first = descriptions[0]
     for seat, description in zip(seats, descriptions, strict=True):
-        for name, value in (reference or {}).items():
+        for name, value in reference.items():
             if description.settings.get(name) != value:
                 raise EngineError(
                     f"{seat}: its engine's {name} is {description.settings.get(name)}, and {value} "
-                    f"for an engine in the suite's own process: --engine-arg {name}=VALUE sets it"
+                    f"for an engine in a process of its own: --engine-arg {name}=VALUE sets it"
                 )
     for seat, description in zip(seats, descriptions, strict=True):
         settings = _comparable(description)
