@@ -432,7 +432,9 @@ class Settings:
         former=("--node",),
     )
     plan: bool = _switch(
-        "print the steps of the session with an estimate of their time, then exit", identifies=None
+        "print the steps of the session with an estimate of their time, and the placement of "
+        "replicas, then exit",
+        identifies=None,
     )
     baselines: list[str] = option(
         "compare with this earlier run; may be repeated, once per scenario",

@@ -15,7 +15,7 @@ import pytest
 
 from mlperf_suite.energy.meters import Meters
 from mlperf_suite.engines.protocol import Engine, EngineDescription
-from mlperf_suite.errors import UsageError
+from mlperf_suite.errors import SuiteError, UsageError
 from mlperf_suite.mmlu.journal import Shares
 from mlperf_suite.plugin import hooks
 from mlperf_suite.plugin.baseline_gate import baselines_of, check_baselines
@@ -24,7 +24,7 @@ from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.workers import shares_of
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.session.energy import find_meters
-from mlperf_suite.session.engines import EngineRequest, load_engine
+from mlperf_suite.session.engines import EngineRequest, load_engine, placement_lines
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import MMLU, Plan, SearchKey
 from mlperf_suite.session.suite import Suite
@@ -33,6 +33,7 @@ from mlperf_suite.settings import Settings
 
 SUITE = pytest.StashKey[Suite]()
 _PLAN = pytest.StashKey[Plan]()
+_PLACEMENT = pytest.StashKey[list[str]]()
 _EXIT_STATUS = pytest.StashKey[int]()
 
 
@@ -75,6 +76,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if not any("suite" in getattr(item, "fixturenames", ()) for item in session.items):
         return
     plan = config.stash[_PLAN] = plan_of(config, session.items)
+    if settings.plan and settings.replicated:
+        try:
+            config.stash[_PLACEMENT] = placement_lines(Inputs(settings, settings.benchmarks))
+        except SuiteError as error:
+            raise pytest.UsageError(str(error)) from None
     if config.getoption("collectonly") or settings.plan:
         return
     from mlperf_suite.plugin.progress import TerminalWatcher
@@ -120,7 +126,8 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     estimate = forecast(settings_of(config), plan)
     seconds, source = estimate.seconds, estimate.source
     if config.getoption("collectonly") or settings_of(config).plan:
-        return plan.lines(seconds, source, sum(seconds.values()) if seconds else None)
+        total_s = sum(seconds.values()) if seconds else None
+        return [*config.stash.get(_PLACEMENT, []), *plan.lines(seconds, source, total_s)]
     suite = config.stash.get(SUITE, None)
     notes = suite.inputs.not_judged(plan.runs) if suite else []
     wrapped = [part for line in notes for part in textwrap.wrap(f"note: {line}", 78)]

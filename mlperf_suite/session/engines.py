@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mlperf_suite.engines.endpoint.config import EndpointConfig
 from mlperf_suite.engines.protocol import Engine, EngineDescription
 from mlperf_suite.errors import SuiteError
-from mlperf_suite.results.run_folder import PROFILE_FOLDER
+from mlperf_suite.results.run_folder import ENGINE_LOG, PROFILE_FOLDER
 from mlperf_suite.results.schema import STAND_IN_LABEL
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import Role
@@ -19,6 +19,7 @@ from mlperf_suite.session.watcher import Watcher
 
 if TYPE_CHECKING:
     from mlperf_suite.engines.replicas.actor import Make
+    from mlperf_suite.engines.replicas.loading import ReplicasConfig
     from mlperf_suite.engines.vllm_arguments import VllmConfig
 
 
@@ -207,6 +208,22 @@ def vllm_config(inputs: Inputs, request: EngineRequest) -> VllmConfig:
 def load_replicas(inputs: Inputs, request: EngineRequest) -> Engine:
     """Load several vLLM engines as the settings ask for them."""
     from mlperf_suite.engines.replicas.engine import ReplicaEngine
+
+    return ReplicaEngine.load(replicas_config(inputs, request), request.say)
+
+
+def placement_lines(inputs: Inputs) -> list[str]:
+    """Where the replicas would be, of which none is started. Raises EngineError."""
+    from mlperf_suite.engines.replicas.loading import show_placement
+
+    lines: list[str] = []
+    request = EngineRequest("runs", inputs.settings.results_dir / ENGINE_LOG)
+    show_placement(replicas_config(inputs, request), lines.append)
+    return lines
+
+
+def replicas_config(inputs: Inputs, request: EngineRequest) -> ReplicasConfig:
+    """How to load several vLLM engines, from the settings."""
     from mlperf_suite.engines.replicas.loading import ReplicasConfig
     from mlperf_suite.engines.vllm_arguments import SettingsSearch
     from mlperf_suite.engines.vllm_engine import load_replica
@@ -232,23 +249,20 @@ def load_replicas(inputs: Inputs, request: EngineRequest) -> Engine:
     def search_on(gpus: int) -> Callable[[], SettingsSearch]:
         return partial(SettingsSearch, of_gpus(gpus))
 
-    return ReplicaEngine.load(
-        ReplicasConfig(
-            make,
-            inputs.model_path,
-            address=settings.ray,
-            replicas=None if settings.replicas == "auto" else settings.replicas,  # type: ignore[arg-type]
-            tensor_parallel=settings.tensor_parallel_size,
-            cpus=settings.replica_cpus,
-            nodes=settings.replica_nodes,
-            routing=settings.replica_routing,
-            # vLLM finds the NUMA node by the cores that it may use, so it must see all of them.
-            near_gpus=not config.extra.get("numa_bind"),
-            scores=True,
-            expected=search_on,
-            log_folder=request.log_file.parent,
-            load_timeout_s=config.load_timeout_s,
-            silence_s=settings.engine_silence,
-        ),
-        request.say,
+    return ReplicasConfig(
+        make,
+        inputs.model_path,
+        address=settings.ray,
+        replicas=None if settings.replicas == "auto" else settings.replicas,  # type: ignore[arg-type]
+        tensor_parallel=settings.tensor_parallel_size,
+        cpus=settings.replica_cpus,
+        nodes=settings.replica_nodes,
+        routing=settings.replica_routing,
+        # vLLM finds the NUMA node by the cores that it may use, so it must see all of them.
+        near_gpus=not config.extra.get("numa_bind"),
+        scores=True,
+        expected=search_on,
+        log_folder=request.log_file.parent,
+        load_timeout_s=config.load_timeout_s,
+        silence_s=settings.engine_silence,
     )

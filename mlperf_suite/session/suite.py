@@ -112,6 +112,10 @@ class Suite:
 
         Whether endpoints answer is checked after everything else.
         """
+        if self.settings.replicated:
+            from mlperf_suite.engines.replicas.cluster import check_ray
+
+            check_ray()
         self.inputs.check(
             self.plan.runs, [key for key in self.plan.keys if isinstance(key, SearchKey)]
         )

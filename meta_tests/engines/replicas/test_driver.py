@@ -42,7 +42,7 @@ from mlperf_suite.engines.replicas import actor
 from mlperf_suite.engines.replicas.actor import Loaded, Server
 from mlperf_suite.engines.replicas.cluster import Placed
 from mlperf_suite.engines.replicas.engine import ReplicaEngine
-from mlperf_suite.engines.replicas.loading import Prepared, ReplicasConfig
+from mlperf_suite.engines.replicas.loading import Layout, Prepared, ReplicasConfig
 from mlperf_suite.engines.replicas.placement import Node, Seat
 from mlperf_suite.errors import EngineDiedError
 
@@ -76,11 +76,9 @@ class Driver:
         machine = {"host": "here", "here": True, "replicas": 2, "gpus": 0, "idle_gpus": 0}
         prepared = Prepared(
             self.cluster,  # type: ignore[arg-type]
+            Layout([placed.seat for placed in self.placed], [(), ()], [True, True], [machine]),
             self.placed,
             [Link(own) for own, _ in pairs],
-            [(), ()],
-            [True, True],
-            [machine],
         )
         self.engine = ReplicaEngine(prepared, ReplicasConfig(lambda number, gpus: None))  # type: ignore[arg-type,return-value]
         described = EngineDescription("vLLM", "1", "model", True, 2048, {"max_num_seqs": 8})

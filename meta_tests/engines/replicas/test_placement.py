@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meta_tests.conftest import run_suite
+from meta_tests.engines.replicas.conftest import replica_processes
+from meta_tests.plugin.pytest_output import pytest_output
+from meta_tests.servers.local_nodes import LocalNodes
 from mlperf_suite.engines.protocol import EngineDescription
 from mlperf_suite.engines.replicas.loading import (
     ReplicasConfig,
@@ -232,3 +238,42 @@ def test_gpus_that_no_replica_has_are_idle() -> None:
     facts = {EIGHT.id: replace(FACTS, gpus=("NVIDIA H100",) * 8, gpu_memory=80 * 2**30)}
     (machine,) = machines_of(seats, [EIGHT], facts, "elsewhere")
     assert (machine["gpus"], machine["idle_gpus"], machine["gpu"]) == (6, 2, "NVIDIA H100")
+
+
+PLAN = ("--plan", "-m", "offline and datacenter")
+
+
+def test_a_plan_shows_the_placement_and_starts_no_replica(
+    nodes: LocalNodes, tmp_path: Path
+) -> None:
+    run = run_suite(tmp_path, *PLAN, "--ray", nodes.address, "--replicas", "1", **nodes.variables)
+    assert run.exit_code == 0, run.output
+    lines = [line.split() for line in run.output.splitlines()]
+    start = lines.index(["placement:", "1", "replica", "on", "1", "node"])
+    assert lines[start + 1 : start + 4] == [
+        ["replica", "node", "devices"],
+        ["0", "node-a", "(127.0.0.1)", "1", "core"],
+        ["idle:", "1", "core", "of", "node-b", "(127.0.0.1)"],
+    ]
+    assert lines[start + 4][0] == "plan:"
+    assert not replica_processes(nodes)
+
+
+def test_a_plan_without_room_says_so(nodes: LocalNodes, tmp_path: Path) -> None:
+    run = run_suite(tmp_path, *PLAN, "--ray", nodes.address, "--replicas", "3", **nodes.variables)
+    assert run.exit_code == pytest.ExitCode.USAGE_ERROR
+    assert "3 replicas of 1 core each: the Ray cluster has no room" in run.output
+
+
+@pytest.mark.parametrize("arguments", [PLAN, PLAN[1:]])
+def test_that_ray_is_missing_is_said_before_anything_loads(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    (tmp_path / "no_ray.py").write_text("import sys\nsys.modules['ray'] = None\n")
+    output = pytest_output(
+        *(*arguments, "--replicas=8", "-p", "no_ray", f"--results-dir={tmp_path}/results"),
+        code=pytest.ExitCode.USAGE_ERROR,
+        python_path=str(tmp_path),
+    )
+    assert re.search(r"--replicas: Ray .*install it with `make ray`", output)
+    assert not (tmp_path / "results").exists()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
+import importlib.util
 import os
 import secrets
 import shutil
@@ -21,7 +21,7 @@ from mlperf_suite.engines.replicas.actor import Replica
 from mlperf_suite.engines.replicas.node_facts import NodeFacts, look_around
 from mlperf_suite.engines.replicas.placement import Node, Seat
 from mlperf_suite.engines.watch import handlers_kept
-from mlperf_suite.errors import EngineError, SuiteError, one_line
+from mlperf_suite.errors import EngineError, SuiteError, UsageError, one_line
 
 _LOOK_S = 0.5
 _REACH_S = 5.0
@@ -354,6 +354,18 @@ class Cluster:
             remove_placement_group(replica.group)
 
 
+_INSTALL = (
+    "install it with `make ray`, or "
+    "`pip install --no-deps --require-hashes -r requirements/ray.lock`"
+)
+
+
+def check_ray() -> None:
+    """Raise UsageError if Ray is not installed."""
+    if importlib.util.find_spec("ray") is None:
+        raise UsageError(f"--replicas: Ray is missing: {_INSTALL}")
+
+
 def _import_ray() -> Any:
     """Import Ray, which has then read the current environment."""
     was_here = "ray" in sys.modules
@@ -362,10 +374,7 @@ def _import_ray() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise EngineError(
-            f"--replicas: Ray cannot be imported ({error}): install it with `make ray`, or "
-            "`pip install --no-deps --require-hashes -r requirements/ray.lock`"
-        ) from error
+        raise EngineError(f"--replicas: Ray cannot be imported ({error}): {_INSTALL}") from error
     finally:
         for name in set_here:
             os.environ.pop(name)

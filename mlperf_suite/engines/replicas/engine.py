@@ -89,7 +89,7 @@ class ReplicaEngine(Driver):
         )
         self._cluster = prepared.cluster
         self._placed = prepared.placed
-        self._machines = list(prepared.machines)
+        self._machines = list(prepared.layout.machines)
         self._config = config
         self._seats: list[Seat] = [placed.seat for placed in prepared.placed]
         self._description: EngineDescription | None = None
@@ -97,7 +97,7 @@ class ReplicaEngine(Driver):
         self._prompt_cost = _PROMPT_COST
         self._steps_made = [0] * count
         self._cached_tokens = [0] * count
-        self._offsets = ClockOffsets(prepared.same_clock)
+        self._offsets = ClockOffsets(prepared.layout.same_clock)
         self._answer_times = AnswerTimes()
         self._begun: float | None = None
         """When the run's first request was handed over."""

@@ -74,19 +74,27 @@ class ReplicasConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """Replicas whose processes run and are connected, in order, but have no engine yet.
+class Layout:
+    """Where the replicas are to be, in order.
 
     `cores`: the cores that each is bound to; empty means any. `same_clock`: whether each is on this
     machine. `machines`: the machines they are on, as a submission describes them.
     """
 
-    cluster: Cluster
-    placed: Sequence[Placed]
-    links: Sequence[Link]
+    seats: Sequence[Seat]
     cores: Sequence[tuple[int, ...]]
     same_clock: Sequence[bool]
     machines: Sequence[Mapping[str, object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Replicas whose processes run and are connected, in order, but have no engine yet."""
+
+    cluster: Cluster
+    layout: Layout
+    placed: Sequence[Placed]
+    links: Sequence[Link]
 
 
 def prepare(config: ReplicasConfig, say: Callable[[str], None]) -> Prepared:
@@ -95,30 +103,49 @@ def prepare(config: ReplicasConfig, say: Callable[[str], None]) -> Prepared:
     `say`: called with the placement, line by line. Raises EngineError naming the node, after ending
     everything that was started.
     """
-    cluster = (
-        Cluster.start(config.own_cpus)
-        if config.address is None
-        else Cluster.connect(config.address)
-    )
+    cluster = _join(config)
     try:
-        nodes = _candidates(cluster.nodes(), config)
-        all_facts = cluster.look_around(nodes, config.model or "")
-        facts = {node.id: node_facts for node, node_facts in zip(nodes, all_facts, strict=True)}
-        nodes = [replace(node, gpu=next(iter(facts[node.id].gpus), "")) for node in nodes]
-        here = look_around("")
-        check_alike(nodes, facts, config, here.suite)
-        seats, why = _seats(nodes, facts, config)
-        cores = cores_of(seats, facts) if config.keep_to_cores else [()] * len(seats)
-        for line in table(seats, nodes, why):
-            say(line)
-        placed = [cluster.place(seat, config.silence_s) for seat in seats]
+        layout = _lay_out(cluster, config, say)
+        placed = [cluster.place(seat, config.silence_s) for seat in layout.seats]
         links = _open(cluster, placed)
     except BaseException:
         cluster.close()
         raise
+    return Prepared(cluster, layout, placed, links)
+
+
+def show_placement(config: ReplicasConfig, say: Callable[[str], None]) -> None:
+    """Call `say` with where the replicas would be, line by line, and start none of them.
+
+    Raises EngineError as `prepare` does.
+    """
+    cluster = _join(config)
+    try:
+        _lay_out(cluster, config, say)
+    finally:
+        cluster.close()
+
+
+def _join(config: ReplicasConfig) -> Cluster:
+    if config.address is None:
+        return Cluster.start(config.own_cpus)
+    return Cluster.connect(config.address)
+
+
+def _lay_out(cluster: Cluster, config: ReplicasConfig, say: Callable[[str], None]) -> Layout:
+    """Inspect the nodes and place the replicas; `say` is called with the placement."""
+    nodes = _candidates(cluster.nodes(), config)
+    all_facts = cluster.look_around(nodes, config.model or "")
+    facts = {node.id: node_facts for node, node_facts in zip(nodes, all_facts, strict=True)}
+    nodes = [replace(node, gpu=next(iter(facts[node.id].gpus), "")) for node in nodes]
+    here = look_around("")
+    check_alike(nodes, facts, config, here.suite)
+    seats, why = _seats(nodes, facts, config)
+    cores = cores_of(seats, facts) if config.keep_to_cores else [()] * len(seats)
+    for line in table(seats, nodes, why):
+        say(line)
     same_clock = [facts[seat.node.id].boot == here.boot for seat in seats]
-    machines = machines_of(seats, nodes, facts, here.boot)
-    return Prepared(cluster, placed, links, cores, same_clock, machines)
+    return Layout(seats, cores, same_clock, machines_of(seats, nodes, facts, here.boot))
 
 
 def machines_of(
@@ -269,7 +296,7 @@ def load_engines(
     if cluster.is_own and config.log_folder is not None:
         folder = str(config.log_folder.absolute())
     calls: list[Any] = []
-    for replica, cores in zip(prepared.placed, prepared.cores, strict=True):
+    for replica, cores in zip(prepared.placed, prepared.layout.cores, strict=True):
         # Ray sets it for what it starts; an engine in this process would have this process's value.
         variables: dict[str, str | None] = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS")}
         if cores:
