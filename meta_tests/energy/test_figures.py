@@ -30,8 +30,9 @@ from mlperf_suite.energy.meters import (
     Absent,
     Counter,
     Meters,
+    Recording,
+    Series,
 )
-from mlperf_suite.energy.recording import Recording, Series
 
 SPAN = (100.0, 110.0)
 GPU = [Counter(f"GPU {i}", "GPU", NVML_LABEL, lambda: 0.0) for i in range(2)]

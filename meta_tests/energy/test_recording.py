@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlperf_suite.energy import recording
-from mlperf_suite.energy.meters import Counter, UnmeasuredError
-from mlperf_suite.energy.recording import MeterReader, Recording, Series, joules_by, trace_of
+from mlperf_suite.energy.meters import Counter, Recording, Series, UnmeasuredError
+from mlperf_suite.energy.recording import MeterReader, joules_by, trace_of
 
 
 def counter(read: Callable[[], float], name: str = "GPU 0") -> Counter:

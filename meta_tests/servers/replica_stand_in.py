@@ -1,10 +1,13 @@
-"""Stand-in engines for replicas, created by name in the processes of a Ray cluster."""
+"""Stand-in engines and meters for replicas, created by name in the processes of a Ray cluster."""
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from mlperf_suite.energy.meters import CPU, GPU, NVML_LABEL, RAPL_LABEL, Counter, Meters
 from mlperf_suite.engines.protocol import Likelihood, Score, ScoreRequest
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import EngineError
@@ -58,3 +61,24 @@ def failing(folder: Path) -> StandInEngine:
 def dying(requests: int, folder: Path) -> StandInEngine:
     """An engine that dies after this many requests."""
     return StandInEngine(Delays(), echo, fail_after=requests)
+
+
+GPU_WATTS, CPU_WATTS = 100.0, 50.0
+
+
+def simulated_meters(gpus: int, uuid: str = "") -> Meters:
+    """A GPU of the replica's own, or the one with this UUID, and the machine's CPU."""
+    return Meters(
+        (
+            Counter(
+                *("GPU 0 H100", GPU, NVML_LABEL),
+                lambda: GPU_WATTS * time.monotonic(),
+                uuid=uuid or f"GPU-{os.getpid()}",
+            ),
+            Counter(
+                *("CPU package-0", CPU, RAPL_LABEL),
+                lambda: CPU_WATTS * time.monotonic(),
+            ),
+        ),
+        simulated=True,
+    )

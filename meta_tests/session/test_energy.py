@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -62,7 +63,7 @@ class Session:
             plan,
             lambda inputs, request: cast(Engine, self.engine),
             Watcher(),
-            meters=lambda settings, description: meters,
+            meters=lambda settings, engine: meters,
         )
 
     def run_energy(self, key: RunKey = PERFORMANCE) -> EnergyFigures | None:
@@ -238,8 +239,11 @@ def test_meters_that_cannot_be_found_are_said(metered: Metered, tmp_path: Path) 
 # What can be metered
 
 
-def engine(stand_in: bool = False, **settings: object) -> EngineDescription:
-    return EngineDescription("vLLM", "1", "model", stand_in, 2048, dict(settings))
+def engine(stand_in: bool = False, **members: Any) -> Engine:
+    description = EngineDescription(
+        "vLLM", "1", "model", stand_in, 2048, members.pop("settings", {})
+    )
+    return cast(Engine, SimpleNamespace(description=description, **members))
 
 
 @pytest.fixture
@@ -266,27 +270,20 @@ def test_the_gpus_that_the_engine_uses_and_the_cpus(
 ) -> None:
     system = {**describe_system(), "vllm_distribution": distribution}
     monkeypatch.setattr(energy, "describe_system", lambda: system)
-    meters = find_meters(resolve_settings({}, {}), engine(idle_gpus=6, tensor_parallel_size=2))
+    sizes = {"idle_gpus": 6, "tensor_parallel_size": 2}
+    meters = find_meters(resolve_settings({}, {}), engine(settings=sizes))
     on_gpus = distribution == "vllm"
     assert names(meters) == (["GPU 0", "CPU"] if on_gpus else ["CPU"])
     assert [arguments[:2] for arguments in openings] == ([(6, 2)] if on_gpus else [])
 
 
-def test_of_replicas_the_gpus_that_ray_gave_them_are_metered(
-    openings: list[Any], monkeypatch: MonkeyPatch
-) -> None:
-    """A GPU that is idle here may be at work for somebody else."""
-    system = {**describe_system(), "vllm_distribution": "vllm"}
-    monkeypatch.setattr(energy, "describe_system", lambda: system)
-    machines = [{"host": "a", "here": True, "gpus": 2, "idle_gpus": 6}]
-    description = engine(
-        machines=machines, replica_gpus=["2", "3"], idle_gpus=6, tensor_parallel_size=1
-    )
-    find_meters(resolve_settings({}, {}), description)
-    ((idle, least, environment),) = openings
-    assert (idle, least, environment["CUDA_VISIBLE_DEVICES"]) == (0, 1, "2,3")
-    machines[0]["here"] = False
-    assert find_meters(resolve_settings({}, {}), description).counters == ()
+def test_an_engine_elsewhere_has_its_own_meters(openings: list[Any]) -> None:
+    """What this machine has says nothing of it."""
+    own = Meters((counter(name="node-b GPU 0"),))
+    assert find_meters(resolve_settings({}, {}), engine(meters=lambda: own)) is own
+    stand_in = engine(stand_in=True, meters=lambda: own)
+    assert find_meters(resolve_settings({}, {}), stand_in) == Meters()
+    assert openings == []
 
 
 def test_a_stand_in_has_no_energy(openings: list[Any]) -> None:

@@ -13,15 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite import strict_json
-from mlperf_suite.energy.meters import SIMULATED_LABEL, Meters, UnmeasuredError
-from mlperf_suite.energy.recording import (
-    INTERVAL_S,
-    JouleTrace,
+from mlperf_suite.energy.meters import (
+    SIMULATED_LABEL,
+    Meters,
     Recording,
     Series,
-    joules_by,
-    trace_of,
+    UnmeasuredError,
 )
+from mlperf_suite.energy.recording import INTERVAL_S, JouleTrace, joules_by, trace_of
 
 ENERGY_JSON = "energy.json"
 SCHEMA_VERSION = 1

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 import re
+import time
+from array import array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from mlperf_suite.hardware import (
     GpuMeter,
@@ -48,7 +50,8 @@ class Counter:
     `kind`: the kind of device, in one word for a table (GPU, CPU). `label`: shown beside every
     figure; counters with the same label are summed. `range_j`: the joules at which the counter
     wraps around to 0, None if it never does. `most_watts`: more than the device ever draws. `note`:
-    why it is read differently from most, in a few words.
+    why it is read differently from most, in a few words. `uuid`: the device's own, which no other
+    has on any machine; "" if there is none.
     """
 
     name: str
@@ -59,6 +62,58 @@ class Counter:
     range_j: float | None = None
     most_watts: float = 2000.0
     note: str = ""
+    uuid: str = ""
+
+
+@dataclass(slots=True)
+class Series:
+    """One counter's readings: `times_s` of time.monotonic, `values` in J or W.
+
+    `failure`: what the counter raised at its last reading; empty if it answered.
+    """
+
+    counter: Counter
+    times_s: array[float] = field(default_factory=lambda: array("d"))
+    values: array[float] = field(default_factory=lambda: array("d"))
+    failure: str = ""
+
+    def read(self) -> None:
+        """Add a reading; if the counter fails, try again next time."""
+        start_s = time.monotonic()
+        try:
+            value = float(self.counter.read())
+        except Exception as error:
+            self.failure = f"{type(error).__name__}: {error}"
+            return
+        self.failure = ""
+        # The middle of the call: a slow counter was read at some time within it.
+        self.times_s.append((start_s + time.monotonic()) / 2)
+        self.values.append(value)
+
+    def copy(self) -> Series:
+        """The readings that are complete by now."""
+        whole = min(len(self.times_s), len(self.values))
+        return Series(self.counter, self.times_s[:whole], self.values[:whole], self.failure)
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """The readings. `busy_s`: CPU time of the reading thread, in s. `hangs`: whether a counter did
+    not answer at the end, so that its thread was left behind."""
+
+    series: tuple[Series, ...]
+    busy_s: float = 0.0
+    hangs: bool = False
+
+
+class Reader(Protocol):
+    """Reads counters."""
+
+    def start(self) -> None:
+        """Begin, and return once each counter was read, or did not answer in time."""
+
+    def stop(self) -> Recording:
+        """Read a last time and end; do nothing if it never began. Raises nothing."""
 
 
 class UnmeasuredError(Exception):
@@ -79,7 +134,8 @@ class Meters:
     """What can be metered, and what cannot; call `close` when the run is over.
 
     `simulated`: whether the counters are simulated, to try the suite with. `note`: a sentence on
-    what they measure, empty if that is obvious.
+    what they measure, empty if that is obvious. `reader`: how to read them; None means a
+    `recording.MeterReader` in this process.
     """
 
     counters: tuple[Counter, ...] = ()
@@ -87,6 +143,18 @@ class Meters:
     simulated: bool = False
     note: str = ""
     close: Callable[[], None] = lambda: None
+    reader: Callable[[], Reader] | None = None
+
+
+def together(gpus: Meters, cpus: Meters, note: str = "") -> Meters:
+    """The meters of a machine's GPUs and CPUs."""
+    return Meters(
+        (*gpus.counters, *cpus.counters),
+        (*gpus.absent, *cpus.absent),
+        gpus.simulated or cpus.simulated,
+        note,
+        gpus.close,
+    )
 
 
 # GPUs
@@ -154,7 +222,7 @@ def _gpu_counter(gpu: GpuMeter) -> Counter:
     except Exception as error:
         no_counter = str(error)
     else:
-        return Counter(name, GPU, NVML_LABEL, lambda: gpu.energy_mj() / 1e3)
+        return Counter(name, GPU, NVML_LABEL, lambda: gpu.energy_mj() / 1e3, uuid=gpu.uuid)
     try:
         gpu.power_mw()
     except Exception as error:
@@ -162,7 +230,9 @@ def _gpu_counter(gpu: GpuMeter) -> Counter:
             f"{name}: neither an energy counter ({no_counter}) nor a power draw ({error})"
         ) from error
     note = f"{name} by its power draw, summed up: it has no energy counter ({no_counter})"
-    return Counter(name, GPU, NVML_LABEL, lambda: gpu.power_mw() / 1e3, "power", note=note)
+    return Counter(
+        name, GPU, NVML_LABEL, lambda: gpu.power_mw() / 1e3, "power", note=note, uuid=gpu.uuid
+    )
 
 
 # CPUs

@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 import threading
 import time
-from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from mlperf_suite.energy.meters import Counter, UnmeasuredError
+from mlperf_suite.energy.meters import Counter, Recording, Series, UnmeasuredError
 
 INTERVAL_S = 0.25
 """Time between readings: NVML updates its counter about ten times a second, RAPL a thousand."""
@@ -25,47 +24,6 @@ GAP_S = 5.0
 """Across a longer gap between readings, the power draw is not known."""
 STOP_S = 2.0
 """How long to wait for a counter at the end; a driver in trouble may never answer."""
-
-
-@dataclass(slots=True)
-class Series:
-    """One counter's readings: `times_s` of time.monotonic, `values` in J or W.
-
-    `failure`: what the counter raised at its last reading; empty if it answered.
-    """
-
-    counter: Counter
-    times_s: array[float] = field(default_factory=lambda: array("d"))
-    values: array[float] = field(default_factory=lambda: array("d"))
-    failure: str = ""
-
-    def read(self) -> None:
-        """Add a reading; if the counter fails, try again next time."""
-        start_s = time.monotonic()
-        try:
-            value = float(self.counter.read())
-        except Exception as error:
-            self.failure = f"{type(error).__name__}: {error}"
-            return
-        self.failure = ""
-        # The middle of the call: a slow counter was read at some time within it.
-        self.times_s.append((start_s + time.monotonic()) / 2)
-        self.values.append(value)
-
-    def copy(self) -> Series:
-        """The readings that are complete by now."""
-        whole = min(len(self.times_s), len(self.values))
-        return Series(self.counter, self.times_s[:whole], self.values[:whole], self.failure)
-
-
-@dataclass(frozen=True, slots=True)
-class Recording:
-    """The readings. `busy_s`: CPU time of the reading thread, in s. `hangs`: whether a counter did
-    not answer at the end, so that its thread was left behind."""
-
-    series: tuple[Series, ...]
-    busy_s: float = 0.0
-    hangs: bool = False
 
 
 class MeterReader:

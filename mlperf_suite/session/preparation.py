@@ -87,14 +87,15 @@ class Preparation(StepMaker):
 
         Raises UsageError if a prompt does not fit its context, SuiteError if it does not load.
         """
-        description = self.engines.get("runs", folder / ENGINE_LOG).description
+        engine = self.engines.get("runs", folder / ENGINE_LOG)
+        description = engine.description
         for key in self.pace.plan.keys:
             if not isinstance(key, MmluKey):
                 # A search makes performance runs.
                 mode = key.mode if isinstance(key, RunKey) else "performance"
                 benchmark = BENCHMARKS[key.benchmark]
                 self.inputs.check_prompts(benchmark, description.max_model_len, mode)
-        self.energy.open(description)
+        self.energy.open(engine)
         return description
 
     def idle_power(self) -> Mapping[str, float]:

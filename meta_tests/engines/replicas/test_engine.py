@@ -18,6 +18,7 @@ from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import (
     CountsCachedTokens,
+    MeteredEngine,
     ReplicatedEngine,
     Request,
     ScoringEngine,
@@ -58,6 +59,7 @@ def test_it_is_all_that_the_suite_asks_of_an_engine(engine: ReplicaEngine) -> No
     assert isinstance(engine, CountsCachedTokens)
     assert isinstance(engine, ReplicatedEngine)
     assert isinstance(engine, TakesPrompts)
+    assert isinstance(engine, MeteredEngine)
     assert not isinstance(engine, ScoringEngine)
     assert engine.alive
     assert engine.cached_prompt_tokens == 0

@@ -23,7 +23,7 @@ from mlperf_suite.engines.protocol import (
     QUEUE,
     Steps,
 )
-from mlperf_suite.engines.replicas.traces import HELD, AnswerTimes, merged
+from mlperf_suite.engines.replicas.traces import HELD, AnswerTimes, ClockOffsets, merged
 
 PARTS = [FRONT_END, QUEUE, PREFILL, DECODE]
 
@@ -135,3 +135,17 @@ def test_parts_follow_each_other_and_none_is_negative(
         assert ends[-1] == answers.last[row]
         assert not any(map(math.isnan, ends))
         assert all(after >= before - 1e-6 for before, after in pairwise(ends))
+
+
+def test_the_most_exact_offset_counts_until_clocks_have_drifted_apart() -> None:
+    offsets = ClockOffsets([False, True])
+    offsets.learn(0, 10.0, 3.0, 10.002)
+    assert offsets.of(0) == pytest.approx(7.001)
+    # A slower answer is less exact.
+    offsets.learn(0, 11.0, 4.1, 11.1)
+    assert offsets.of(0) == pytest.approx(7.001)
+    # After an hour it is more exact than what was known then.
+    offsets.learn(0, 3611.0, 3604.1, 3611.1)
+    assert offsets.of(0) == pytest.approx(6.95)
+    offsets.learn(1, 10.0, 3.0, 10.002)
+    assert offsets.of(1) == 0.0

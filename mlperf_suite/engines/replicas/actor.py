@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.energy.meters import Recording
 from mlperf_suite.engines.link import Link, accept, listen
 from mlperf_suite.engines.messages import (
     NOT_SENT,
@@ -55,6 +56,7 @@ from mlperf_suite.engines.protocol import (
     Tokens,
     TracingEngine,
 )
+from mlperf_suite.engines.replicas.node_energy import FindOwn, Metered, OwnMeters
 from mlperf_suite.engines.watch import Watch
 from mlperf_suite.errors import EngineDiedError, EngineError, SuiteError, of_the_system, one_line
 from mlperf_suite.hardware import cores_near
@@ -303,6 +305,7 @@ class Replica:
         self._listening: socket.socket | None = None
         self._connected = threading.Event()
         self._engine: Engine | None = None
+        self._meters: OwnMeters | None = None
         self._closing = threading.Lock()
         self._closed = threading.Event()
         self._guard = start_guard()
@@ -385,6 +388,21 @@ class Replica:
         """Keep prompts; see `Server.take_prompts`. Ray maps the arrays from the node's copy."""
         if self._server is not None:
             self._server.take_prompts(number, tokens, begins)
+
+    def open_meters(self, find: FindOwn, gpus: int) -> Metered:
+        """What this process can meter; `find` finds it."""
+        self._meters = OwnMeters(find(gpus))
+        return self._meters.metered()
+
+    def start_meters(self, numbers: Sequence[int]) -> None:
+        """See `OwnMeters.start`."""
+        assert self._meters is not None
+        self._meters.start(numbers)
+
+    def stop_meters(self) -> Recording:
+        """See `OwnMeters.stop`."""
+        assert self._meters is not None
+        return self._meters.stop()
 
     def stay(self) -> None:
         """Return when the replica is closed; the call fails if its process or node is lost."""

@@ -12,11 +12,13 @@ import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.energy.meters import Meters
 from mlperf_suite.engines.driver import Driver, Pending
 from mlperf_suite.engines.messages import (
     Answer,
@@ -52,6 +54,7 @@ from mlperf_suite.engines.replicas.loading import (
     load_engines,
     prepare,
 )
+from mlperf_suite.engines.replicas.node_energy import FindOwn, meters_of, own_meters
 from mlperf_suite.engines.replicas.placement import Seat, devices
 from mlperf_suite.engines.replicas.totals import ReplicaAccount, run_of
 from mlperf_suite.engines.replicas.traces import AnswerTimes, ClockOffsets, merged
@@ -65,6 +68,9 @@ _REPLY_S = 30.0
 _RAY_S = 15.0
 """How long Ray may take to say why a replica is lost, in s; that it is lost shows at once in its
 connection. Ray takes as long to give up a node that leaves without notice."""
+_METERS_S = 30.0
+"""How long a replica may take to find or read its energy meters, in s; a driver that does not
+answer is given up before."""
 _ENOUGH_ANSWERS = 32
 """The number of answers from which their mean predicts the length of the next."""
 _PROMPT_COST = 0.25
@@ -160,8 +166,7 @@ class ReplicaEngine(Driver):
             },
         )
         for number in range(len(self._seats)):
-            for _ in range(self._offsets.questions(number)):
-                self._ask_beat(number)
+            self._offset(number)
 
     # What it is
 
@@ -193,6 +198,24 @@ class ReplicaEngine(Driver):
     def take_prompts(self, prompts: Sequence[Sequence[int]]) -> None:
         """See `TakesPrompts`: each node is sent only what it lacks."""
         self._prompt_set = self._prompt_sets.take(prompts)
+
+    def meters(self, find: FindOwn = own_meters) -> Meters:
+        """See `MeteredEngine`. `find`: finds a replica's own meters, in its process."""
+        metered = self._ask_actors(
+            "open_meters", {seat.number: (find, seat.gpus) for seat in self._seats}
+        )
+        return meters_of(self._seats, metered, self._ask_actors, self._offset)
+
+    def _ask_actors(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> list[Any]:
+        """Call a method of these replicas' actors, each with its arguments. Raises EngineError."""
+        if self.lost is not None:
+            raise EngineError(self.lost)
+        calls = [
+            getattr(self._placed[replica].actor, method).remote(*values)
+            for replica, values in arguments.items()
+        ]
+        names = [str(self._seats[replica]) for replica in arguments]
+        return self._cluster.wait(calls, names, _METERS_S)
 
     # What the driver asks
 
@@ -273,6 +296,12 @@ class ReplicaEngine(Driver):
 
         self._ask(replica, replica, AskBeat, take)
         reply_came.wait(_REPLY_S)
+
+    def _offset(self, replica: int) -> float:
+        """The seconds to add to a replica's times to get this process's, as of now."""
+        for _ in range(self._offsets.questions(replica)):
+            self._ask_beat(replica)
+        return self._offsets.of(replica)
 
     @property
     def steps_made(self) -> int:

@@ -39,7 +39,7 @@ def look_around(model: str) -> NodeFacts:
     memories = [gpu.memory_bytes for gpu in local_gpus if gpu.memory_bytes]
     return NodeFacts(
         platform.node(),
-        _boot_id(),
+        boot_id(),
         tuple(sorted(os.sched_getaffinity(0))),
         tuple(gpu.name for gpu in local_gpus),
         min(memories, default=None),
@@ -50,7 +50,8 @@ def look_around(model: str) -> NodeFacts:
     )
 
 
-def _boot_id() -> str:
+def boot_id() -> str:
+    """The machine's, since it was started; its name if Linux tells none."""
     with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return platform.node()

@@ -154,24 +154,31 @@ def _arrivals(trace: TraceReply, tags: npt.NDArray[np.uint64]) -> Doubles:
     return arrivals
 
 
+_DRIFT = 1e-4
+"""More than two machines' clocks drift apart, in s a second: crystals differ by some 50 ppm."""
+
+
 class ClockOffsets:
     """The offset of each replica's clock from this process's, in s."""
 
     def __init__(self, same_clock: Sequence[bool]) -> None:
         self._same_clock = same_clock
-        self._best: list[tuple[float, float]] = [(math.inf, 0.0)] * len(same_clock)
+        self._best: list[tuple[float, float, float]] = [(math.inf, 0.0, 0.0)] * len(same_clock)
+        """How long the answer took, when it came, and the offset by it."""
 
     def questions(self, replica: int) -> int:
-        """How often to ask a replica for its clock at first: the quickest answer is the most
-        exact."""
+        """How often to ask a replica for its clock: the quickest answer is the most exact."""
         return 0 if self._same_clock[replica] else 8
 
     def learn(self, replica: int, asked_s: float, remote: float, answered_s: float) -> None:
         """Take the time of a replica's clock that was asked for at `asked_s`."""
         duration = answered_s - asked_s
-        if not self._same_clock[replica] and duration < self._best[replica][0]:
-            self._best[replica] = duration, (asked_s + answered_s) / 2 - remote
+        best_s, at_s, _ = self._best[replica]
+        # An offset is exact to half as long as the answer took, and to the drift since.
+        exact_s = best_s + 2 * _DRIFT * (answered_s - at_s)
+        if not self._same_clock[replica] and duration < exact_s:
+            self._best[replica] = duration, answered_s, (asked_s + answered_s) / 2 - remote
 
     def of(self, replica: int) -> float:
         """The seconds to add to a replica's times."""
-        return self._best[replica][1]
+        return self._best[replica][2]
