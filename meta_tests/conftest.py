@@ -88,12 +88,14 @@ def run_suite(results_dir: Path, *arguments: str, **environment: str) -> SuiteRu
     return SuiteRun(process.returncode, output, results_dir)
 
 
-def wait_until(happened: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    """Wait for something that the process does; fail where it ends or two minutes pass before."""
-    deadline = time.monotonic() + 120
+def wait_until(
+    happened: Callable[[], bool], process: subprocess.Popen[str], patience_s: float = 120
+) -> None:
+    """Wait for something that the process does; fail where it ends or this time passes before."""
+    deadline = time.monotonic() + patience_s
     while not happened():
         assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < deadline, "nothing happened for two minutes"
+        assert time.monotonic() < deadline, f"nothing happened for {patience_s:.0f} s"
         time.sleep(0.1)
 
 

@@ -52,7 +52,9 @@ def test_a_fault_in_the_middle_ends_the_session(
     tmp_path: Path, nodes: LocalNodes, fault: str, exit_code: int, reason: str
 ) -> None:
     process = start_suite(tmp_path, *OFFLINE, "--ray", nodes.address, **nodes.variables)
-    wait_until(lambda: bool(list(tmp_path.glob("2*/Accuracy/mlperf_log_detail.txt"))), process)
+    # Two engines load at the same time.
+    log = "2*/Accuracy/mlperf_log_detail.txt"
+    wait_until(lambda: bool(list(tmp_path.glob(log))), process, 900)
     replicas = replica_processes(nodes)
     if fault == "Ctrl-C":
         os.killpg(process.pid, signal.SIGINT)
