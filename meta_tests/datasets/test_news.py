@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from meta_tests.datasets.data_files import write_json, write_jsonl, write_parquet
-from mlperf_suite.assets import PROJECT_ROOT
+from mlperf_suite import SUITE_FOLDER
 from mlperf_suite.benchmarks.llama3_1_8b import EDGE, OFFICIAL
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.datasets.samples import Sample, Samples
@@ -24,7 +24,7 @@ ROWS = [
     {"article": 'A mayor said "no" \\ twice.', "highlights": "Mayor says no."},
 ]
 ITEMS = tuple(Sample(row["article"], row["highlights"]) for row in ROWS)
-REAL_NEWS = PROJECT_ROOT.parent / "shared" / "data" / "cnn_dailymail_50.jsonl"
+REAL_NEWS = SUITE_FOLDER.parent / "shared" / "data" / "cnn_dailymail_50.jsonl"
 
 
 def as_official(rows: list[dict[str, str]]) -> list[dict[str, object]]:

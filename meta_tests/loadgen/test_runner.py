@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mlperf_suite.assets import PROJECT_ROOT
+from mlperf_suite import SUITE_FOLDER
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS, runnable
 from mlperf_suite.benchmarks.definition import Benchmark, Generation
@@ -564,7 +564,7 @@ def in_a_process(program: str, *arguments: str) -> subprocess.CompletedProcess[s
     """Run a program of Python in a process of its own, which it may bring down."""
     return subprocess.run(
         [sys.executable, "-c", program, *arguments],
-        cwd=PROJECT_ROOT,
+        cwd=SUITE_FOLDER,
         capture_output=True,
         text=True,
         timeout=120,

@@ -25,7 +25,7 @@ from meta_tests.proof.data import ANSWERS, DATASETS, make_samples, write_data
 from meta_tests.proof.published import PUBLISHED, write_published
 from meta_tests.proof.runs import ProofRun, install_loadgen, make_runs, proof_runs
 from meta_tests.tampering.verdicts import CHECKER, LOOKS_OK
-from mlperf_suite.assets import PROJECT_ROOT
+from mlperf_suite import SUITE_FOLDER
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.rules.submission_rules import (
     MEASUREMENT_FIELDS,
@@ -34,7 +34,7 @@ from mlperf_suite.rules.submission_rules import (
 )
 
 REPOSITORY = "https://github.com/mlcommons/inference"
-WORK = PROJECT_ROOT / "submission-proof"
+WORK = SUITE_FOLDER / "submission-proof"
 SUBMITTER = "Replay"
 _MADE_UP = "made up for the proof"
 _CLOSING = re.compile(r"main\.py:\d+ \w+\] ((?:No)?Results.*|Closed Results.*|SUMMARY:.*)$")

@@ -19,12 +19,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlperf_suite.assets import PROJECT_ROOT
+from mlperf_suite import SUITE_FOLDER
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.judging.tree import Place, find_runs
 from mlperf_suite.judging.verdict_group import VerdictGroup, name_of
 
-PAGE = PROJECT_ROOT / "docs" / "public-results.md"
+PAGE = SUITE_FOLDER / "docs" / "public-results.md"
 _NO_ENTRY = 2
 _SHOWN = 60
 _ACCURACY, _DETAIL, _TEXT = "mlperf_log_accuracy.json", "mlperf_log_detail.txt", "accuracy.txt"

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from meta_tests.proof.data import ANSWERS, DATASETS, MODEL
 from meta_tests.proof.published import PROBLEMS, PUBLISHED
-from mlperf_suite.assets import PROJECT_ROOT, assets_dir
+from mlperf_suite import SUITE_FOLDER
+from mlperf_suite.assets import assets_dir
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.engines.stand_in import Pace
@@ -135,7 +136,7 @@ class ProofRun:
         with self.log(work).open("wb") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", "pytest", *self.options(work / "data", results)],
-                cwd=PROJECT_ROOT,
+                cwd=SUITE_FOLDER,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

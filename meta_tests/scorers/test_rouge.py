@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from rouge_score import rouge_scorer
 
 from meta_tests.scorers.answers import PAIRS, answer
-from mlperf_suite.assets import PROJECT_ROOT, nltk_data_dir
+from mlperf_suite import SUITE_FOLDER
+from mlperf_suite.assets import nltk_data_dir
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.scorers.rouge import (
     ROUGE_NAMES,
@@ -30,7 +31,7 @@ from mlperf_suite.scorers.rouge import (
     score_rouge,
 )
 
-REAL_NEWS = PROJECT_ROOT.parent / "shared" / "data" / "cnn_dailymail_50.jsonl"
+REAL_NEWS = SUITE_FOLDER.parent / "shared" / "data" / "cnn_dailymail_50.jsonl"
 WORDS = ["boat", "boats", "harbour", "sank", "sinking", "Friday", "Dr.", "the", "$3.5m", "said."]
 
 
@@ -245,7 +246,7 @@ def test_without_punkt_it_is_a_lookup_error(tmp_path: Path) -> None:
     )
     process = subprocess.run(
         [sys.executable, "-c", code],
-        cwd=PROJECT_ROOT,
+        cwd=SUITE_FOLDER,
         env={**os.environ, "MLPERF_SUITE_ASSETS": str(tmp_path)},
         capture_output=True,
         text=True,

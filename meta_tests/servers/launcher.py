@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 import psutil
 
-from mlperf_suite.assets import PROJECT_ROOT
+from mlperf_suite import SUITE_FOLDER
 from mlperf_suite.engines.watch import end_processes
 from mlperf_suite.errors import SuiteError
 
@@ -51,7 +51,7 @@ def own_child(module: str, name: str, argument: str) -> Iterator[tuple[subproces
     It gets `argument` and this process's id. Raises SuiteError if it does not start.
     """
     command = [sys.executable, "-m", module, argument, str(os.getpid())]
-    process = subprocess.Popen(command, cwd=PROJECT_ROOT, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, cwd=SUITE_FOLDER, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         port = process.stdout.readline().strip()

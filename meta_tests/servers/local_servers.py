@@ -23,7 +23,8 @@ from pathlib import Path
 import psutil
 
 from meta_tests.servers.launcher import PATIENCE_S
-from mlperf_suite.assets import PROJECT_ROOT, embedded_gguf, embedded_model_dir
+from mlperf_suite import SUITE_FOLDER
+from mlperf_suite.assets import embedded_gguf, embedded_model_dir
 from mlperf_suite.engines.vllm_arguments import VLLM_DTYPES
 from mlperf_suite.engines.vllm_environment import last_error, vllm_variables
 from mlperf_suite.errors import EngineError, UsageError
@@ -179,7 +180,7 @@ def vllm_server(
     return _model_server("vLLM's server", command, name, "/health", vllm_variables(name))
 
 
-LLAMA_CPP_PYTHON = PROJECT_ROOT / ".venv-llama-cpp" / "bin" / "python"
+LLAMA_CPP_PYTHON = SUITE_FOLDER / ".venv-llama-cpp" / "bin" / "python"
 """The environment in which `make stacks` installs llama.cpp's server."""
 
 

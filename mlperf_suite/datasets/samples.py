@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import glob
 import hashlib
+import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,6 +11,9 @@ from functools import cached_property
 from pathlib import Path
 
 from mlperf_suite.errors import DatasetError, first_line
+
+_BATCH_ROWS = 256
+"""How many rows of a parquet file are in memory at once; a prompt may have 100,000 characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,22 +117,22 @@ def parquet_rows(option: str, path: Path) -> Iterator[tuple[str, Mapping[str, ob
 
     Raises DatasetError that names the file.
     """
-    from datasets import load_dataset
+    from pyarrow import ArrowException
+    from pyarrow.parquet import ParquetFile
 
     try:
-        # `datasets` treats the name as a pattern.
-        name = glob.escape(str(path))
-        table = load_dataset("parquet", data_files=name, split="train", streaming=True)
-        for number, row in enumerate(table, 1):
-            yield f"row {number}", row
-    except OSError as error:
-        reason = error.strerror or first_line(error)
-        raise DatasetError(f"{option} {path}: cannot be read: {reason}") from error
-    # pyarrow and datasets raise many kinds of error for a damaged file; all mean the same here.
-    except Exception as error:
+        with ParquetFile(path) as file:
+            batches = file.iter_batches(_BATCH_ROWS)
+            rows = itertools.chain.from_iterable(batch.to_pylist() for batch in batches)
+            for number, row in enumerate(rows, 1):
+                yield f"row {number}", row
+    except ArrowException as error:
         raise DatasetError(
             f"{option} {path}: not a readable parquet file: {first_line(error)}"
         ) from error
+    except OSError as error:
+        reason = error.strerror or first_line(error)
+        raise DatasetError(f"{option} {path}: cannot be read: {reason}") from error
 
 
 def hub_table(
@@ -140,8 +143,13 @@ def hub_table(
     Raises DatasetError, which says to give a local `copy` (FILE or FOLDER), if the hub cannot
     provide it.
     """
-    from datasets import load_dataset
-
+    try:
+        from datasets import load_dataset
+    except ImportError:
+        raise DatasetError(
+            f"{option} {repository}: reading from the hub needs the package `datasets`: install "
+            f"it, or give a local copy with {option} {copy}"
+        ) from None
     try:
         table: Iterable[Mapping[str, object]] = load_dataset(
             repository, config, split=split, token=token

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from mlperf_suite import IS_CLONE
 from mlperf_suite.engines.protocol import Profiler
 from mlperf_suite.engines.watch import handlers_kept
 from mlperf_suite.errors import EngineError, one_line
@@ -185,9 +186,10 @@ def no_usable_gpu() -> str:
 
 
 def import_failure(error: ImportError) -> EngineError:
-    return EngineError(
-        f"vLLM cannot be imported ({one_line(error)}): run `make clean` and `make setup`"
-    )
+    remedy = "run `make clean` and `make setup`"
+    if not IS_CLONE:
+        remedy = "install vllm into this environment, or measure a server with --endpoint"
+    return EngineError(f"vLLM cannot be imported ({one_line(error)}): {remedy}")
 
 
 def last_error(log_file: Path) -> str | None:

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from mlperf_suite.assets import PROJECT_ROOT
+from mlperf_suite import SUITE_FOLDER
 from mlperf_suite.mmlu.journal import Shares, engine_count, gpus_per_engine
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.settings import Settings
 
 _SHARES = pytest.StashKey[Shares | None]()
 _GROUP = "engine"
-_META_TESTS = PROJECT_ROOT / "meta_tests"
+_META_TESTS = SUITE_FOLDER / "meta_tests"
 _SHARE = re.compile(r"::test_share\[(\d+)\]")
 
 

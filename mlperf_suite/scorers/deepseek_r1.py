@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 
+from mlperf_suite.errors import UsageError
 from mlperf_suite.scorers.code_grading import CodeGrades
 from mlperf_suite.scorers.exams import (
     LIVE_CODE_BENCH,
@@ -37,6 +39,12 @@ class DeepseekR1Scorer(ExamScorer):
     """
 
     name: str = "deepseek_r1"
+
+    def check(self) -> None:
+        """Raise UsageError if the packages that read mathematical answers are missing."""
+        missing = [name for name in ("pylatexenc", "sympy") if find_spec(name) is None]
+        if missing:
+            raise UsageError(f"deepseek-r1's answers need {' and '.join(missing)}: install them")
 
     def score(self, answers: Sequence[Answer]) -> Scores:
         """Score each answer by its exam's rules. Raises DatasetError for an unknown kind."""

@@ -22,7 +22,8 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from mlperf_suite.assets import nltk_data_dir
+from mlperf_suite import IS_CLONE
+from mlperf_suite.assets import SET_UP, nltk_data_dir, set_up_punkt
 from mlperf_suite.errors import UsageError
 from mlperf_suite.scorers.scorer import (
     GEN_LEN,
@@ -136,17 +137,28 @@ def mean_scores(rows: Sequence[PairScore]) -> Scores:
 
 
 def check_punkt() -> None:
-    """Raise UsageError if NLTK's sentence splitter, which scoring needs, is missing."""
+    """Make sure of NLTK's sentence splitter, which scoring needs: without a clone it is downloaded.
+
+    Raises UsageError if it is missing.
+    """
+    if not _has_punkt() and not IS_CLONE:
+        set_up_punkt()
+    if not _has_punkt():
+        raise UsageError(
+            f"NLTK's punkt_tab is missing in {nltk_data_dir()}: run {SET_UP}, "
+            "or python -m nltk.downloader punkt_tab"
+        )
+
+
+def _has_punkt() -> bool:
     import nltk
 
     _find_punkt()
     try:
         nltk.data.find("tokenizers/punkt_tab/english/")
     except LookupError:
-        raise UsageError(
-            f"NLTK's punkt_tab is missing in {nltk_data_dir()}: run 'make setup', "
-            "or python -m nltk.downloader punkt_tab"
-        ) from None
+        return False
+    return True
 
 
 def _find_punkt() -> None:
