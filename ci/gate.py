@@ -149,8 +149,9 @@ def _index(job: Job, name: str) -> str:
 def problems_of(report: str) -> str:
     """A report's title and the lines of its section "Problems"."""
     title, *lines = report.splitlines()
-    after = lines[lines.index("## Problems") + 1 :] if "## Problems" in lines else []
-    end = next((n for n, line in enumerate(after) if line.startswith("## ")), len(after))
+    heading = "### Problems"
+    after = lines[lines.index(heading) + 1 :] if heading in lines else []
+    end = next((n for n, line in enumerate(after) if line.startswith("#")), len(after))
     return "\n".join([f"###{title}", *(line for line in after[:end] if line.startswith("- "))])
 
 

@@ -202,7 +202,7 @@ def test_a_regression_stands_in_both_reports(run: Path) -> None:
     }
     change |= {"words": "-42.8% (-44.0% to -41.5%)", "outcome": "regressed", "noise_from": "5 runs"}
     summary = json.loads((run / "summary.json").read_text())
-    summary["regression"] = {"baseline": "old", "note": "a note", "metrics": [change]}
+    summary["regression"] = {"baseline": "old", "different": ["a note"], "metrics": [change]}
     (run / "summary.json").write_text(json.dumps(summary))
     write_reports(run)
     row = ["tokens/s", "200.00", "114.31", change["words"], "regressed", "5 runs"]
