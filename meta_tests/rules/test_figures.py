@@ -61,8 +61,8 @@ ANSWERS = st.lists(
 
 @given(ANSWERS, st.floats(0, 1))
 def test_the_figures_of_any_answers_pass(answers: Any, late: Any) -> None:
-    """A Server run's rules on latencies, of answers of any lengths and paces whose first token takes
-    as long as a further one at least."""
+    """A Server run's rules on latencies, of answers of any lengths and paces whose first token
+    takes at least as long as a further one."""
     answers = [(max(ttft, tpot), tpot, tokens) for ttft, tpot, tokens in answers]
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance")
     whole = [ttft + tpot * (tokens - 1) for ttft, tpot, tokens in answers]

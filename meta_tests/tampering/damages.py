@@ -186,7 +186,9 @@ DAMAGES: dict[str, Tampering] = {
     "accuracy over 1,000 samples (Server)": seen_by(
         _few_samples, "same_system accuracy_every_sample accuracy_whole_dataset"
     ),
-    "rouge1 times 0.9 (Offline)": seen_by(score_times("rouge1", 0.9, "Offline"), "accuracy_rouge1"),
+    "rouge1 times 0.9 (Offline)": seen_by(
+        score_times("rouge1", 0.9, "Offline"), "accuracy_rouge1 accuracy_score_figures"
+    ),
     "rouge2 times 0.9 (Server)": seen_by(score_times("rouge2", 0.9, "Server"), "accuracy_rouge2"),
     "rougeL times 0.9 (edge Offline)": seen_by(
         score_times("rougeL", 0.9, EDGE_OFFLINE), "accuracy_rougel"
