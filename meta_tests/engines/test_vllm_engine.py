@@ -25,7 +25,8 @@ from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import CountsCachedTokens, ProcessEngine, Request
 from mlperf_suite.engines.vllm_arguments import VllmConfig
 from mlperf_suite.engines.vllm_engine import VllmEngine
-from mlperf_suite.errors import RunError
+from mlperf_suite.engines.watch import descendants
+from mlperf_suite.errors import EngineError, RunError
 from mlperf_suite.loadgen.load_plan import LoadPlan, Shortened, plan_run
 from mlperf_suite.loadgen.runner import run_loadgen
 from mlperf_suite.scorers.rouge import ROUGE_NAMES, score_rouge
@@ -186,6 +187,26 @@ def test_a_probe_tells_costs_that_are_there(real_engine: Any, prompts: Any) -> N
     assert speed.step_s + speed.request_s > 0
     assert speed.at_once == real_engine.description.settings["max_num_seqs"]
     assert speed.probe_s > 0
+
+
+def test_an_engine_that_is_stopped_while_it_loads_is_an_error_at_once(tmp_path: Path) -> None:
+    """Were it not seen, loading would end after ten minutes."""
+    stopped: list[psutil.Process] = []
+
+    def stop_the_first() -> None:
+        while not stopped:
+            time.sleep(0.05)
+            stopped.extend(p for p in descendants() if p.name().startswith("VLLM::"))
+        stopped[0].suspend()
+
+    threading.Thread(target=stop_the_first, daemon=True).start()
+    config = VllmConfig(
+        str(embedded_model_dir()), max_model_len=640, log_file=tmp_path / "engine.log"
+    )
+    line = r"the engine hangs: its process \d+ \(VLLM.* is stopped while .* loads \("
+    with pytest.raises(EngineError, match=line):
+        VllmEngine.load(config)
+    assert not any(process.is_running() for process in stopped)
 
 
 def test_an_engine_that_is_stopped_in_the_middle_of_a_run_fails_it(

@@ -6,6 +6,7 @@ import dataclasses
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -21,9 +22,11 @@ from mlperf_suite.engines.protocol import ProcessEngine
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.engines.watch import (
     IDLE_S,
+    LOAD_IDLE_S,
     LOOK_S,
     STOPPED_S,
     Judgement,
+    LoadWatch,
     Look,
     ProcessLook,
     Watch,
@@ -207,6 +210,36 @@ def test_a_real_process_that_cannot_answer_is_seen(
     line = f"the engine hangs: its process {child.pid}{state} while 14 samples waited"
     assert re.fullmatch(line, verdict[1])
     engine.close()
+
+
+def test_a_load_is_watched_by_the_processes_that_it_starts() -> None:
+    """Neither those that were there before count, nor those that ended, nor a pause that is
+    short; the log that grows is a sign."""
+    idle = [sys.executable, "-c", "import time; time.sleep(600)"]
+    now = 100.0
+    with subprocess.Popen(idle) as older, pytest.MonkeyPatch.context() as patched:
+        stop(psutil.Process(older.pid))
+        watch = LoadWatch(None)
+        patched.setattr("mlperf_suite.engines.watch.time.monotonic", lambda: now)
+
+        def first_word(until_s: float) -> str | None:
+            nonlocal now
+            until_s += now
+            while now < until_s:
+                now += LOOK_S * 4
+                if why := watch.hangs():
+                    return why
+            return None
+
+        assert first_word(2 * LOAD_IDLE_S) is None
+        with subprocess.Popen(idle) as own, subprocess.Popen(["true"]) as ended:
+            time.sleep(0.5)
+            assert psutil.Process(ended.pid).status() == psutil.STATUS_ZOMBIE
+            assert first_word(0.9 * LOAD_IDLE_S) is None
+            why = first_word(LOAD_IDLE_S)
+            assert why is not None and f"for {LOAD_IDLE_S:g} s" in why
+            own.kill()
+        older.kill()
 
 
 def test_a_stopped_engine_is_ended(child: psutil.Process) -> None:

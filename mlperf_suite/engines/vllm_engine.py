@@ -6,6 +6,7 @@ Supports vLLM 0.22 and later. Only the modules `vllm_*` import vllm, inside func
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import inspect
 import itertools
@@ -55,7 +56,7 @@ from mlperf_suite.engines.vllm_environment import (
     vllm_environment,
 )
 from mlperf_suite.engines.vllm_scoring import score_one
-from mlperf_suite.engines.watch import LOOK_S, Watch, descendants, end_processes
+from mlperf_suite.engines.watch import LOOK_S, LoadWatch, Watch, end_processes
 from mlperf_suite.errors import EngineDiedError, EngineError, one_line
 from mlperf_suite.profiling.trace import trace_files
 
@@ -99,7 +100,7 @@ class VllmEngine:
         """Load the model and return when it can answer.
 
         Raises EngineError if vLLM is not installed, an argument is unknown, the model does not
-        load, or loading takes longer than `load_timeout_s`.
+        load, or loading hangs (see `LoadWatch`) or takes longer than `load_timeout_s`.
         """
         engine = cls(config)
         try:
@@ -110,7 +111,7 @@ class VllmEngine:
         return engine
 
     def _load(self) -> None:
-        before = set(descendants())
+        watch = LoadWatch(self._config.log_file)
         with (
             vllm_environment(self._config.model, self._config.profiler),
             output_to(self._config.log_file),
@@ -120,7 +121,7 @@ class VllmEngine:
             try:
                 choice = choose_arguments(self._config)
                 llm = _make(choice.arguments, self._tracer if self._config.traced else None)
-                self._llm = self.call(llm, self._config.load_timeout_s)
+                self._llm = self._loaded(llm, watch)
             except EngineError:
                 raise
             except TimeoutError as error:
@@ -135,9 +136,24 @@ class VllmEngine:
                     f"{self._cause(error)} ({self._see_log})"
                 ) from error
             finally:
-                self._processes = [p for p in descendants() if p not in before]
+                self._processes = watch.processes
         self._workers = _workers(self._processes)
         self._description = _describe(self._llm, choice, time.monotonic() - start)
+
+    def _loaded(self, making: Coroutine[Any, Any, Any], watch: LoadWatch) -> Any:
+        """What `making` makes on the engine's own loop. Raises EngineError if it hangs and
+        TimeoutError after `load_timeout_s`."""
+        future = asyncio.run_coroutine_threadsafe(making, self._loop)
+        until_s = time.monotonic() + self._config.load_timeout_s
+        while not future.done():
+            if time.monotonic() > until_s:
+                raise TimeoutError
+            if why := watch.hangs():
+                # First: the loop waits for them and cannot be stopped.
+                end_processes(watch.processes, patience_s=1.0)
+                raise EngineError(f"{why} while {self._config.model} loads ({self._see_log})")
+            concurrent.futures.wait([future], LOOK_S)
+        return future.result()
 
     @property
     def description(self) -> EngineDescription:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
@@ -24,7 +25,7 @@ from mlperf_suite.engines.protocol import (
     RemoteEngine,
     TracingEngine,
 )
-from mlperf_suite.hardware import gpu_busy
+from mlperf_suite.hardware import gpu_busy, gpus
 
 LOOK_S = 0.5
 """Time between two looks at the processes, in s: each costs well below a millisecond."""
@@ -32,6 +33,8 @@ STOPPED_S = 1.5
 """How long a process must be seen stopped or ended, in s: vLLM reports an end itself."""
 IDLE_S = 10.0
 """How long processes with work may use neither CPU nor GPU, in s."""
+LOAD_IDLE_S = 300.0
+"""The same while a model is loaded, in s: a process waits quietly while another one downloads."""
 _GAP_S = 4.0
 """Looks further apart say nothing about the time between them: Ctrl-Z also stops the watcher."""
 _BUSY_SHARE = 0.002
@@ -69,8 +72,8 @@ class Look:
 class Judgement:
     """Decides look by look whether the engine hangs. Pure: it inspects nothing itself."""
 
-    def __init__(self, silence_s: float = SILENCE_S) -> None:
-        self._silence_s = silence_s
+    def __init__(self, silence_s: float = SILENCE_S, idle_s: float = IDLE_S) -> None:
+        self._silence_s, self._idle_s = silence_s, idle_s
         self._signs: Hashable = _NONE_YET
         self._sign_s = self._seen_s = -math.inf
         self._up_s = 0.0
@@ -111,13 +114,17 @@ class Judgement:
         used_s, elapsed = cpu_s - self._cpu_s, look.now_s - self._busy_s
         # A process that waits for a disk is working, although it uses no CPU time.
         waits = any(process.status == psutil.STATUS_DISK_SLEEP for process in look.processes)
-        working = abs(used_s) > _BUSY_SHARE * max(elapsed, IDLE_S) or waits or look.gpu is not False
+        working = (
+            abs(used_s) > _BUSY_SHARE * max(elapsed, self._idle_s) or waits or look.gpu is not False
+        )
         if working or not look.processes:
             self._busy_s, self._cpu_s = look.now_s, cpu_s
             return None
-        if elapsed < IDLE_S:
+        if elapsed < self._idle_s:
             return None
-        return f"the engine hangs: its processes have used neither CPU nor GPU for {IDLE_S:g} s"
+        return (
+            f"the engine hangs: its processes have used neither CPU nor GPU for {self._idle_s:g} s"
+        )
 
 
 class Watch:
@@ -165,6 +172,30 @@ class Watch:
         if self._watched is not None:
             end_processes(self._watched.processes, patience_s=1.0)
         self._engine.close()
+
+
+class LoadWatch:
+    """Checks on an engine while it is loaded: on every process started since this was made."""
+
+    def __init__(self, log_file: Path | None, idle_s: float = LOAD_IDLE_S) -> None:
+        self._log_file = log_file
+        self._judgement = Judgement(math.inf, idle_s)
+        self._before = set(descendants())
+
+    @property
+    def processes(self) -> list[psutil.Process]:
+        """The processes started since, with their children."""
+        return [process for process in descendants() if process not in self._before]
+
+    def hangs(self) -> str | None:
+        """Why loading counts as hanging, in one line; None if it does not. Ask every LOOK_S or so.
+
+        A process that ended is left to its owner: a load starts many that end.
+        """
+        looks = [look for look in map(_look_at, self.processes) if look.status not in _ENDED]
+        written = self._log_file.stat().st_size if self._log_file else 0
+        gpu = gpu_busy() if gpus() else False
+        return self._judgement.hangs(Look(time.monotonic(), written, 1, looks, gpu))
 
 
 def _look_at(process: psutil.Process) -> ProcessLook:
