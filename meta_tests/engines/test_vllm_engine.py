@@ -189,6 +189,7 @@ def test_a_probe_tells_costs_that_are_there(real_engine: Any, prompts: Any) -> N
     assert speed.probe_s > 0
 
 
+@pytest.mark.slow
 def test_an_engine_that_is_stopped_while_it_loads_is_an_error_at_once(tmp_path: Path) -> None:
     """Were it not seen, loading would end after ten minutes."""
     stopped: list[psutil.Process] = []
