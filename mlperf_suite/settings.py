@@ -433,7 +433,7 @@ class Settings:
     )
     plan: bool = _switch(
         "print the steps of the session with an estimate of their time, and the placement of "
-        "replicas, then exit",
+        "replicas, check model, data and folders as a run would, then exit",
         identifies=None,
     )
     baselines: list[str] = option(

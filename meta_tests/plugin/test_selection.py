@@ -150,6 +150,20 @@ def test_a_plan_runs_nothing_and_succeeds(tmp_path: Path) -> None:
     assert "passed" not in output and "failed" not in output
 
 
+def test_a_plan_checks_what_a_run_would_and_says_how_long_mlperf_asks_for(tmp_path: Path) -> None:
+    results = f"--results-dir={tmp_path}/results"
+    official = ("--plan", "-m", "server and performance", "--profile=official", results)
+    output = pytest_output(*official, "--server-target-qps=1", "--model=/no/such", code=4)
+    assert "ERROR: --model /no/such: no such folder" in output
+    assert "3. probe" in output
+    assert "(at least 10:00 by MLPerf's minimum durations; the time is estimated" in output
+    blocked = tmp_path / "file"
+    blocked.touch()
+    output = pytest_output("--plan", "-m", "offline", f"--results-dir={blocked}/results", code=4)
+    assert "cannot be written" in output
+    assert list(tmp_path.iterdir()) == [blocked]
+
+
 @pytest.mark.parametrize("arguments", [("--plan",), ("--collect-only", "-q")])
 def test_a_plan_for_an_endpoint_asks_nobody(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -34,6 +34,7 @@ from mlperf_suite.settings import Settings
 SUITE = pytest.StashKey[Suite]()
 _PLAN = pytest.StashKey[Plan]()
 _PLACEMENT = pytest.StashKey[list[str]]()
+_OBSTACLE = pytest.StashKey[str]()
 _EXIT_STATUS = pytest.StashKey[int]()
 
 
@@ -76,11 +77,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if not any("suite" in getattr(item, "fixturenames", ()) for item in session.items):
         return
     plan = config.stash[_PLAN] = plan_of(config, session.items)
-    if settings.plan and settings.replicated:
-        try:
-            config.stash[_PLACEMENT] = placement_lines(Inputs(settings, settings.benchmarks))
-        except SuiteError as error:
-            raise pytest.UsageError(str(error)) from None
+    if settings.plan:
+        config.stash[_OBSTACLE] = _obstacle(session, plan)
     if config.getoption("collectonly") or settings.plan:
         return
     from mlperf_suite.plugin.progress import TerminalWatcher
@@ -105,6 +103,20 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     except UsageError as error:
         raise pytest.UsageError(str(error)) from None
     config.stash[SUITE] = suite
+
+
+def _obstacle(session: pytest.Session, plan: Plan) -> str:
+    """What would stop a planned session before it loads an engine; "" if nothing. Contacts no
+    endpoint, and leaves nothing in the results folder."""
+    config, settings = session.config, settings_of(session.config)
+    inputs = Inputs(settings, benchmarks_of(config, session.items))
+    try:
+        if settings.replicated:
+            config.stash[_PLACEMENT] = placement_lines(inputs)
+        inputs.check(plan.runs, [key for key in plan.keys if isinstance(key, SearchKey)])
+    except SuiteError as error:
+        return str(error)
+    return ""
 
 
 def _shares_to_score(config: pytest.Config, items: Iterable[pytest.Item]) -> Shares | None:
@@ -140,8 +152,12 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
-    """With --plan, run nothing and succeed."""
-    return True if settings_of(session.config).plan and not session.testsfailed else None
+    """With --plan, run nothing, and succeed if the session could start."""
+    if not settings_of(session.config).plan or session.testsfailed:
+        return None
+    if obstacle := session.config.stash.get(_OBSTACLE, ""):
+        raise pytest.UsageError(obstacle)
+    return True
 
 
 @pytest.fixture(scope="session")

@@ -73,11 +73,17 @@ _RUN_NAME = re.compile(
 )
 
 
-def check_writable(results_dir: Path) -> None:
-    """Create the results folder and write to it. Raises UsageError if either fails."""
+def check_writable(results_dir: Path, *, leave_nothing: bool = False) -> None:
+    """Create the results folder and write to it. Raises UsageError if either fails.
+
+    `leave_nothing`: create no folder, but write to the one in which it would be created.
+    """
     try:
-        results_dir.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=results_dir):
+        folder = results_dir
+        if leave_nothing:
+            folder = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
             return
     except OSError as error:
         raise UsageError(

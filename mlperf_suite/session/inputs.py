@@ -57,7 +57,7 @@ class Inputs:
         `runs`, `searches`: the planned ones.
         """
         check_round(self.settings.round)
-        check_writable(self.settings.results_dir)
+        check_writable(self.settings.results_dir, leave_nothing=self.settings.plan)
         check_model_is_reachable(self.settings)
         for benchmark in self.benchmarks:
             self._check_model(benchmark)

@@ -12,14 +12,22 @@ from pathlib import Path
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.benchmarks.definition import Benchmark
+from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.hardware import cpu_computes_bf16, describe_system
 from mlperf_suite.results.comparability import Aspect, differences, identity_of
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.run_folder import read_config, read_summary, run_folders
 from mlperf_suite.results.schema import Config, Summary
-from mlperf_suite.session.plan import Plan, SearchKey, Selection, Step, is_at_a_rate, plan_session
+from mlperf_suite.session.plan import (
+    Plan,
+    SearchKey,
+    Selection,
+    Step,
+    clock,
+    is_at_a_rate,
+    plan_session,
+)
 from mlperf_suite.session.timing.estimate import Estimator, Lengths
 from mlperf_suite.session.timing.probe import Speed
 from mlperf_suite.settings import Settings
@@ -118,12 +126,21 @@ def forecast(settings: Settings, plan: Plan) -> Forecast:
         source = f"estimated from the embedded model {words}; measured once it is loaded"
     if speed is None:
         ready = "endpoint answered and was" if remote else "engine is loaded and"
-        return Forecast({}, f"the time is estimated once the {ready} probed")
+        least_s = 0.0 if settings.smoke else _least_s(plan)
+        least = f"at least {clock(least_s)} by MLPerf's minimum durations; " if least_s else ""
+        return Forecast({}, f"{least}the time is estimated once the {ready} probed")
     estimator = _estimator(settings, speed)
     seconds = {s: t for s in plan.steps if (t := estimator.seconds(s)) is not None}
     if kept:
         seconds = {step: kept.seconds(step, estimate) for step, estimate in seconds.items()}
     return Forecast(seconds, source, kept is not None)
+
+
+def _least_s(plan: Plan) -> float:
+    """How long the performance runs of an official session last at least."""
+    keys = [step.key for step in plan.steps if step.kind == "run"]
+    performance = [k for k in keys if isinstance(k, RunKey) and k.mode == "performance"]
+    return len(performance) * MIN_DURATION_MS / 1e3
 
 
 def _estimator(settings: Settings, speed: Speed) -> Estimator:
