@@ -105,6 +105,16 @@ def test_the_broken_summary_of_one_run_is_no_matter_for_the_next(
     assert broken.path.name in index and own.path.name in index
 
 
+def test_latest_is_a_run_that_ended(tmp_path: Path) -> None:
+    before, own = run_of(tmp_path, 1), run_of(tmp_path, 2)
+    publish(before, None)
+    publish(own, None, ended=False)
+    assert (tmp_path / "latest").resolve() == before.path
+    assert own.path.name in (tmp_path / "index.md").read_text()
+    publish(own, None)
+    assert (tmp_path / "latest").resolve() == own.path
+
+
 def test_what_may_not_be_removed_fails_no_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -163,11 +163,13 @@ def _samples(folder: Path) -> list[dict[str, str]]:
 # The index
 
 
-def publish(folder: RunFolder, keep: Iterable[Path] | None) -> None:
-    """Make a run known in its results folder: `latest` and the index. `keep`: None keeps all older
-    runs of its kind, else these. Raises OSError if the folder cannot be written."""
+def publish(folder: RunFolder, keep: Iterable[Path] | None, *, ended: bool = True) -> None:
+    """Make a run known in its results folder: the index and, once it `ended`, `latest`. `keep`:
+    None keeps all older runs of its kind, else these. Raises OSError if the folder cannot be
+    written."""
     with results_lock(folder.path.parent):
-        folder.publish()
+        if ended:
+            folder.publish()
         if keep is not None:
             folder.drop_older(keep)
         write_index(folder.path.parent)

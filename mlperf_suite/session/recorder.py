@@ -173,7 +173,8 @@ class Recorder:
         is_result = not (unscored or summary.no_result)
         replaces = summary.meta.status in ENDED and is_result and not settings.keep_all
         baselines = [b.folder for b in self._baselines.values() if b.folder]
-        publish(folder, baselines if replaces else None)
+        ended = summary.meta.status != "running"
+        publish(folder, baselines if replaces else None, ended=ended)
 
     def summary(self, result: Result | MmluRecord) -> Summary:
         """The summary of a result so far, with the regression gate's verdict."""
