@@ -191,6 +191,20 @@ def test_an_answer_in_one_piece_has_no_first_token_to_time(
         assert isinstance(messages[-1], ServerAnswer)
 
 
+@pytest.mark.parametrize("form", ADAPTERS)
+def test_a_request_has_its_own_prompt_and_salt_and_its_run_s_sampling(form: str) -> None:
+    shared, _ = shared_of(form)
+    salts = set()
+    prompts: list[Any] = [[1, 2], [3]] if ADAPTERS[form].token_ids else ["\0prompt", "\0salt"]
+    for sampling, prompt in product((STREAMED, WHOLE, STREAMED), prompts):
+        body = json.loads(shared.body(prompt, sampling))
+        salt = body.get("cache_salt") or body.get("extra_key") or ""
+        own_body = ADAPTERS[form].body(prompt, sampling, "m", salt)
+        assert body == json.loads(msgspec.json.encode(own_body))
+        salts.add(salt)
+    assert (len(salts) == 6 and {len(salt) for salt in salts} == {16}) or salts == {""}
+
+
 # A first token that never comes
 
 

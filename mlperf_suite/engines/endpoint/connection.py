@@ -30,6 +30,7 @@ MOST_WHOLE = 32_000_000
 _MOST_OF_AN_ERROR = 4096
 _OK = 200
 _DONE = b"[DONE]"
+_NO_EVENTS = (b"", _DONE)
 _BOM = b"\xef\xbb\xbf"
 _PLAIN = (b"", b"identity", b"chunked")
 """The codings that leave an answer's bytes as they are."""
@@ -236,7 +237,7 @@ class Connection(asyncio.Protocol):
             return
         for event in events:
             # Each is one line.
-            if event.strip() not in (b"", _DONE) and self._exchange is not None:
+            if event.strip() not in _NO_EVENTS and self._exchange is not None:
                 self._exchange.on_event(event, self._arrived)
 
     def _read_lines(self, data: bytes) -> None:

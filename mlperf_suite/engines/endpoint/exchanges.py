@@ -54,10 +54,16 @@ _MOST_PIECES, _FEW_PIECES = 4, 64
 """An answer has no end if it comes in more than `_MOST_PIECES` times as many pieces as it may have
 tokens, plus `_FEW_PIECES`. One that is only a little too long is accepted and reported."""
 
+_NO_SIGNS: tuple[int, int, str | None, int | None] = (0, 0, None, None)
+"""What of an answer came so far: tokens, pieces of text, its finish_reason and its own count."""
+
 _LONGEST_WAITS = 3.0
 """How many times the longest wait for a first token so far an overtaken request may wait."""
 
 _json = msgspec.json.Encoder()
+_PROMPT, _SALT = "\0prompt", "\0salt"
+"""What stands for them in the JSON of requests until they are known; no other text has a NUL."""
+_PROMPT_JSON, _SALT_JSON = _json.encode(_PROMPT), _json.encode(_SALT)[1:-1]
 
 
 class TextCodec:
@@ -152,11 +158,22 @@ class Shared:
     tokens: int = 0
     under_way: set[Request] = field(default_factory=set)
     queues: list[Queue] = field(init=False)
+    _sampling: Sampling | None = None
+    _template: bytes = b""
 
     def __post_init__(self) -> None:
         self.pieces = [0] * len(self.pools)
         self.turned_away = [0] * len(self.pools)
         self.queues = [Queue() for _ in self.pools]
+
+    def body(self, prompt: list[int] | str, sampling: Sampling) -> bytes:
+        """The JSON of a request. Requests with the same sampling differ in the prompt and the salt
+        alone: the rest is encoded once."""
+        if sampling != self._sampling:
+            template = self.adapter.body(_PROMPT, sampling, self.hello.model, _SALT)
+            self._sampling, self._template = sampling, _json.encode(template)
+        salted = self._template.replace(_SALT_JSON, b"%016x" % random.getrandbits(64))
+        return salted.replace(_PROMPT_JSON, _json.encode(prompt))
 
 
 class Request(Exchange):
@@ -300,7 +317,7 @@ class Generating(Request):
 
     def restart(self) -> None:
         self._answer = PartialAnswer()
-        self._signs = _signs(self._answer)
+        self._signs = _NO_SIGNS
         self._began = self._first = self._last = self._asleep_s = 0.0
         self._counted = self._ended_before = 0
 
@@ -312,10 +329,7 @@ class Generating(Request):
             # A server refuses what exceeds its context; an in-process engine cuts it.
             room = max(1, hello.context - len(ids))
             sampling = msgspec.structs.replace(sampling, max_tokens=room)
-        adapter = shared.adapter
-        prompt = shared.text.prompt(ids) if shared.text else ids
-        salt = f"{random.getrandbits(64):016x}"
-        body = _json.encode(adapter.body(prompt, sampling, hello.model, salt))
+        body = shared.body(shared.text.prompt(ids) if shared.text else ids, sampling)
         return self.pool.head(hello.places[self.place].path, len(body)) + body
 
     def on_event(self, data: bytes, arrived: float) -> None:
@@ -338,14 +352,15 @@ class Generating(Request):
             # A server may refuse a form of request with status 200.
             self._refuse(str(error), unfit=unstreamed)
             return
-        signs = _signs(answer)
+        pieces = len(answer.text)
+        signs = count, pieces, answer.finish_reason, answer.completion_tokens
         if signs != self._signs:
             self._signs = signs
             # An event that brings nothing new counts as silence.
             shared.pieces[self.place] += 1
             self._last = arrived
             self._ended_before = shared.queues[self.place].ended
-        pieces, most = max(signs[:2]), self._sampling.max_tokens
+        pieces, most = max(count, pieces), self._sampling.max_tokens
         if pieces > _MOST_PIECES * most + _FEW_PIECES:
             self._refuse(f"sent {pieces:,} pieces of an answer of at most {most:,} tokens")
             return
@@ -449,13 +464,7 @@ def _wait_s(headers: dict[bytes, bytes]) -> float | None:
     return None
 
 
-def _signs(answer: PartialAnswer) -> tuple[int, int, str | None, int | None]:
-    """Changes whenever the server sent any part of an answer: its tokens first, pieces of text."""
-    ids, texts = len(answer.token_ids), len(answer.text)
-    return ids, texts, answer.finish_reason, answer.completion_tokens
-
-
 def _check_tokens(token_ids: list[int], vocabulary: int) -> None:
     for token in token_ids:
-        if not 0 <= token < vocabulary:
+        if token < 0 or token >= vocabulary:
             raise AnswerError(f"sent the token id {token}, beyond the vocabulary of {vocabulary:,}")
