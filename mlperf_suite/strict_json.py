@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 
@@ -18,7 +19,6 @@ def loads(text: str | bytes) -> Any:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
+        ((repeated, _),) = Counter(name for name, _ in pairs).most_common(1)
         raise RepeatedMemberError(f"{repeated[:80]!r} twice in one object")
     return members

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meta_tests.made_runs import MadeRun, every_scenario, line
 from meta_tests.tampering.rule_breaks import not_passed, rule_names, runs
+from mlperf_suite import strict_json
+from mlperf_suite.benchmarks.gpt_oss_120b import GPT_OSS_120B
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.loadgen.logs import DETAIL
 from mlperf_suite.rules import judge
+from mlperf_suite.rules.accuracy_files import parse_accuracy_txt
 
 
 class Listening(dict[str, Any]):
@@ -121,3 +129,85 @@ def test_a_missing_detail_log_fails_every_rule_that_needs_it() -> None:
     needless = {"no_loadgen_errors", "accuracy_passed", "generation", "client_bound"}
     needless |= {"cached_prompt_tokens", "loadgen_clock"}
     assert set(rule_names(run)) - set(failures) == needless
+
+
+@contextlib.contextmanager
+def within(seconds: int) -> Iterator[None]:
+    """Fail if what is inside takes longer."""
+
+    def interrupt(*_: object) -> NoReturn:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.alarm(seconds)
+    try:
+        yield
+    except TimeoutError:
+        # Where it was may be within C code, which pytest cannot show.
+        pytest.fail(f"longer than {seconds} s", pytrace=False)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def many(count: int) -> dict[str, Any]:
+    return {"result_query_count": count, "result_overlatency_query_count": count}
+
+
+SLOW = {"result_time_to_output_token_max": 10**12}
+NOT_STOPPED = (
+    f" * Run unsuccessful.  * Processed {'9' * 5000} queries.  * Would need to run at least 9 more "
+    "queries,  with the run being successful if every additional  query were under latency."
+)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "entries"),
+    [
+        ("Server", many(10**18) | SLOW),
+        ("SingleStream", {"result_query_count": 10**18}),
+        ("Server", many(10**10) | SLOW | {"effective_target_latency_percentile": 1 - 1e-16}),
+        ("Server", {"early_stopping_tpot_result": NOT_STOPPED}),
+    ],
+)
+def test_figures_beyond_every_run_fail_at_once(scenario: Any, entries: Any) -> None:
+    benchmark = LLAMA3_1_8B_EDGE if scenario == "SingleStream" else LLAMA3_1_8B
+    run = MadeRun(benchmark, benchmark.scenario(scenario), "performance", submitted=True)
+    run.entries |= entries
+    with within(60):
+        assert "validity_agrees" in not_passed(judge(run.facts()))
+
+
+def test_an_estimate_longer_than_an_integer_fails() -> None:
+    run = MadeRun(LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenario("SingleStream"), "performance")
+    text = run.entries["early_stopping_tpot_result"]
+    run.entries["early_stopping_tpot_result"] = text.replace(
+        "estimate: ", f"estimate: {'9' * 5000}"
+    )
+    assert "validity_agrees" in not_passed(judge(run.facts()))
+
+
+def test_a_summary_of_headings_fails_at_once() -> None:
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance")
+    run.summary += "TTFT Early Stopping Result:\n\nTPOT Early Stopping Result:\n" * 100_000
+    with within(60):
+        assert "summary_agrees" in not_passed(judge(run.facts()))
+
+
+def test_a_verification_of_empty_lines_is_read_at_once() -> None:
+    run = MadeRun(GPT_OSS_120B, GPT_OSS_120B.scenario("Offline"), "test07", submitted=True)
+    run.verify += ["\n" * 1_000_000 + "-", "Accuracy score: 1"]
+    with within(60):
+        assert "test07_verified" in not_passed(judge(run.facts()))
+
+
+def test_a_member_twice_among_many_is_found_at_once() -> None:
+    names = [f"n{number}" for number in range(300_000)]
+    with within(60), pytest.raises(strict_json.RepeatedMemberError, match="'last' twice"):
+        strict_json.loads("{" + ",".join(f'"{name}":0' for name in (*names, "last", "last")) + "}")
+
+
+def test_a_figure_that_no_float_holds_is_none() -> None:
+    assert parse_accuracy_txt(f"{{'rouge1': 38.7, 'gen_num': {'1' * 400}}}").scores == {
+        "rouge1": 38.7
+    }

@@ -20,7 +20,7 @@ MAX_ACCURACY_LOG_BYTES = 10 * 1024
 """A submission's accuracy log is truncated to less (MAX_ACCURACY_LOG_SIZE of the official
 checker)."""
 # As in the official checker: a name in quotes, its figure with or without quotes.
-_FIGURE = re.compile(r"'([\w-]+)':\s+'?(\d+(?:\.\d+)?)'?(?=[,}\s]|$)")
+_FIGURE = re.compile(r"'([\w-]+)':\s+'?(\d{1,15}(?:\.\d{1,20})?)'?(?=[,}\s]|$)")
 _SENTENCE = re.compile(rf"^({COUNTED_IN_A_SENTENCE}): (\d+)\s*$", re.MULTILINE)
 _HASH = re.compile(r"^hash=([0-9a-f]{64})\s*$", re.MULTILINE)
 _ENTRY = re.compile(

@@ -186,8 +186,8 @@ def no_loadgen_errors(run: RunFacts) -> Verdict:
 def _is_shortened_and_whole(run: RunFacts) -> bool:
     """Whether a shortened audit logged an answer to each sample that LoadGen has."""
     count = run.detail.number("qsl_reported_total_count") or 0
-    samples = set(run.logs.accuracy.first_of_each())
-    return is_shortened(run) and bool(count) and samples == set(range(int(count)))
+    samples = run.logs.accuracy.first_of_each()
+    return is_shortened(run) and 0 < count == len(samples) > max(samples)
 
 
 @_complete_audit(
@@ -299,7 +299,7 @@ _NO_PASS = re.compile(
     r"^.*(?:check pass: (?!True\b|Skipped\b)|TEST FAIL|verification failed).*$", re.M
 )
 _AUDIT = re.compile(r"\bTEST\d\d\b")
-_FIGURE = re.compile(r"^\s*([A-Z][a-z ]+): (\S+)\s*$", re.M)
+_FIGURE = re.compile(r"^[ \t]*([A-Z][a-z ]+): (\S+)[ \t\r]*$", re.M)
 
 
 def verification_fault(run: RunFacts) -> str:

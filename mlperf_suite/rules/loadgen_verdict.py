@@ -29,10 +29,13 @@ from mlperf_suite.rules.verdict import Verdict, failure, verdict
 _CONFIDENCE = 0.99
 _MULTI_STREAM_PERCENTILE = 0.99
 """LoadGen adds an estimate at this percentile to a SingleStream run's words."""
+_MOST_PERCENTILE, _MOST_QUERIES = 0.999, 10**8
+"""What is beyond is no run's: the binomial distribution would take minutes, or exceed a float."""
 _SUCCESSFUL = " * Run successful."
 _UNSUCCESSFUL = re.compile(
-    r" \* Run unsuccessful\.  \* Processed (\d+) queries\.  \* Would need to run at least (\d+) "
-    r"more queries,  with the run being successful if every additional  query were under latency\."
+    r" \* Run unsuccessful\.  \* Processed (\d{1,19}) queries\.  \* Would need to run at least "
+    r"(\d{1,19}) more queries,  with the run being successful if every additional  query were "
+    r"under latency\."
 )
 
 
@@ -170,8 +173,10 @@ def _early_stopping(run: RunFacts) -> str:
     if name == "Offline":
         return "" if met and not any(texts) else f"early stopping in Offline: {' '.join(texts)}"
     percentile, passed = run.amount("effective_target_latency_percentile"), True
-    if not 0.5 <= percentile < 1:
+    if not 0.5 <= percentile <= _MOST_PERCENTILE:
         return f"effective_target_latency_percentile {percentile}"
+    if answer_count(run) > _MOST_QUERIES:
+        return f"{answer_count(run):,} queries, where no run has {_MOST_QUERIES:,}"
     for family, text in zip((TPOT, TTFT), texts, strict=True):
         # LoadGen looks at TTFT only where TPOT passed.
         if not passed:
@@ -209,10 +214,10 @@ def _estimate(run: RunFacts, family: LatencyKeys, text: str, percentile: float) 
     pattern = (
         rf" \* Processed at least {least} queries \({count}\)\.  \* Would discard {over - 1} "
         rf"highest latency queries\.  \* Early stopping {percentile * 100:.1f}th percentile "
-        r"estimate: (\d+)"
+        r"estimate: (\d{1,19})"
     )
     if over_all:
-        pattern += r"  \* Early stopping 99\.0th percentile estimate: (\d+)"
+        pattern += r"  \* Early stopping 99\.0th percentile estimate: (\d{1,19})"
     else:
         pattern += r"  \* Not enough queries processed for 99\.0th percentile  early stopping "
         pattern += r"estimate \(would need to process at  least \d+ total queries\)\."

@@ -117,9 +117,10 @@ def tokens_as_in_accuracy(run: RunFacts) -> Verdict:
 def summary_agrees(run: RunFacts) -> Verdict:
     """The performance run's summary file says what its detail log says, in LoadGen's lines."""
     detail = run.detail
-    text = "\n".join(line.rstrip() for line in run.logs.summary.splitlines())
+    lines = "\n".join(line.rstrip() for line in run.logs.summary.splitlines())
+    text, *stopping = _without_stopping(lines)
     sentences, keys, figures = _sentences(detail), set(), 0
-    for line in _STOPPING.sub("=", text).split("\n"):
+    for line in text.split("\n"):
         label, _, words = (part.strip() for part in line.partition(":"))
         if label not in LABELS:
             if line not in sentences and not _is_advice(line, detail):
@@ -139,14 +140,17 @@ def summary_agrees(run: RunFacts) -> Verdict:
     ]
     if absent:
         raise failure(f"no line '{absent[0]}' in the summary")
-    if problem := _other_stopping(text, detail):
+    if problem := _other_stopping(stopping, detail):
         raise failure(problem)
     return verdict(True, f"{figures} lines, as in the detail log")
 
 
-_STOPPING = re.compile(
-    r"^TTFT Early Stopping Result:\n(.*?)\nTPOT Early Stopping Result:\n(.*?)\n\n=", re.S | re.M
-)
+def _without_stopping(text: str) -> tuple[str, str, str]:
+    """A summary without the lines on early stopping, and those on TTFT and on TPOT."""
+    before, _, rest = text.partition("TTFT Early Stopping Result:\n")
+    ttft, _, rest = rest.partition("\nTPOT Early Stopping Result:\n")
+    tpot, end, after = rest.partition("\n\n=")
+    return (f"{before}={after}", ttft, tpot) if end else (text, "", "")
 
 
 def _sentences(detail: DetailLog) -> list[str]:
@@ -176,13 +180,12 @@ def _is_advice(line: str, detail: DetailLog) -> bool:
     return advice and detail["result_validity"] == "INVALID"
 
 
-def _other_stopping(text: str, detail: DetailLog) -> str:
+def _other_stopping(stopping: Iterable[str], detail: DetailLog) -> str:
     """How the summary's words on early stopping differ from the detail log's; "" if not."""
-    words = _STOPPING.search(text)
-    for place, name in enumerate(("ttft", "tpot"), 1):
+    for name, words in zip(("ttft", "tpot"), stopping, strict=True):
         key = f"early_stopping_{name}_result"
         logged = " ".join(str(detail[key] or "").split())
-        written = " ".join(words[place].split()) if words else ""
+        written = " ".join(words.split())
         if written != logged:
             return f"'{written}' in the summary, {key} '{logged}'"
     return ""
