@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meta_tests.made_runs import remote_run
-from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, RemoteRun
+from mlperf_suite.engines.protocol import DECODE, ClientFigures, EndpointFigures, RemoteRun
 from mlperf_suite.loadgen.timeline import EngineLoad
 from mlperf_suite.results.bottlenecks import LEADS, LIMITS, Bottleneck, bottlenecks, percent
 from mlperf_suite.results.schema import LifeFigures, PartFigures, PerformanceFigures
@@ -83,6 +83,25 @@ def test_every_sentence_has_its_figure_and_an_option(
         assert shares == sorted(shares, reverse=True)
     names = [item.name for item in findings]
     assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("gpus", "settings", "option"),
+    [
+        (0, {"dtype": "bfloat16", "tensor_parallel_size": 1}, "a quantized model, more cores"),
+        (0, {"dtype": "float32", "dtype_why": "as asked"}, "--precision bf16, more cores"),
+        (0, {"dtype": "float32", "dtype_why": "auto: no bf16"}, "a quantized model, more cores"),
+        (8, {"tensor_parallel_size": 2}, "--tensor-parallel-size (now 2), a quantized model"),
+        (1, {"tensor_parallel_size": 1, "dtype": "bfloat16"}, "a quantized model"),
+        (None, {}, "the tensor parallel size, a lower precision or a quantized model"),
+    ],
+)
+def test_what_makes_decode_faster_is_what_the_machine_has(
+    gpus: int | None, settings: dict[str, Any], option: str
+) -> None:
+    decode = LifeFigures(parts=(PartFigures(DECODE, share=0.9, p50_ms=1.0, p99_ms=2.0),))
+    (finding,) = bottlenecks(PerformanceFigures(life=decode), None, settings, gpus)
+    assert finding.option == option
 
 
 @given(RUNS)

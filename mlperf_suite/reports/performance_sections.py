@@ -207,7 +207,8 @@ def time_sections(summary: Summary, config: Config | None) -> list[Section]:
     if performance is None:
         return []
     engine = config.engine.settings if config and config.engine else None
-    figures = bottlenecks(performance, summary.run.remote.get("performance"), engine)
+    remote, gpus = summary.run.remote.get("performance"), summary.system.get("gpu_count")
+    figures = bottlenecks(performance, remote, engine, gpus)
     life = performance.life
     if life is None and not figures and not performance.untimed:
         return []

@@ -49,18 +49,23 @@ def bottlenecks(
     performance: PerformanceFigures,
     remote: RemoteRun | None = None,
     engine: Mapping[str, object] | None = None,
+    gpus: int | None = None,
 ) -> list[Bottleneck]:
     """All figures of a run: limits first, then by decreasing share.
 
     `remote`: what a remote server and its client reported about the run. `engine`: the engine's own
-    settings, to show the current values of options.
+    settings, to show the current values of options. `gpus`: how many the engine's machine has; None
+    if that is not known.
     """
     scenario, settings = performance.scenario or "", engine or {}
     findings: list[Bottleneck] = []
     if performance.load is not None:
-        findings += _of_load(performance.load, scenario, settings)
+        findings += _of_load(performance.load, scenario, settings, gpus)
     if performance.life is not None:
-        findings += _of_life(performance.life, performance.load, scenario, remote is not None)
+        faster = _faster_steps(settings, None if remote else gpus)
+        findings += _of_life(
+            performance.life, performance.load, scenario, faster, remote is not None
+        )
     if remote is not None:
         findings += _of_remote(remote, scenario, performance.duration_s)
     return sorted(findings, key=lambda finding: (not finding.limits, -finding.share))
@@ -77,11 +82,28 @@ def _now(settings: Mapping[str, object], name: str) -> str:
     return "" if value is None else f" (now {words})"
 
 
+def _faster_steps(settings: Mapping[str, object], gpus: int | None) -> str:
+    """What can shorten the engine's steps on its machine."""
+    if gpus is None:
+        return "the tensor parallel size, a lower precision or a quantized model"
+    chosen_wide = settings.get("dtype") == "float32" and not _is_auto(settings, "dtype_why")
+    smaller = "--precision bf16" if chosen_wide else "a quantized model"
+    if gpus == 0:
+        return f"{smaller}, more cores"
+    if settings.get("tensor_parallel_size") == gpus:
+        return smaller
+    return f"--tensor-parallel-size{_now(settings, 'tensor_parallel_size')}, {smaller}"
+
+
+def _is_auto(settings: Mapping[str, object], name: str) -> bool:
+    return str(settings.get(name, "")).startswith("auto")
+
+
 _RUN, _TIME = "of the run", "of the requests' time"
 
 
 def _of_load(
-    load: EngineLoad, scenario: str, settings: Mapping[str, object]
+    load: EngineLoad, scenario: str, settings: Mapping[str, object], gpus: int | None
 ) -> Iterator[Bottleneck]:
     put_back = "no request was" if not load.preemptions else f"{load.preemptions:,} requests were"
     put_back = "1 request was" if load.preemptions == 1 else put_back
@@ -92,8 +114,10 @@ def _of_load(
         load.kv_full >= LIMITS or load.preemptions > 0,
         f"At least {KV_FULL:.0%} of the KV cache was in use for {percent(load.kv_full)} {_RUN}, "
         f"{percent(load.kv_most)} at most, and {put_back} preempted.",
-        "a larger cache: --gpu-memory-utilization, --engine-arg kv_cache_dtype=fp8, more "
-        "--tensor-parallel-size; on a CPU the variable VLLM_CPU_KVCACHE_SPACE",
+        "a larger cache: the variable VLLM_CPU_KVCACHE_SPACE"
+        if gpus == 0
+        else "a larger cache: --gpu-memory-utilization, --engine-arg kv_cache_dtype=fp8, more "
+        "--tensor-parallel-size",
     )
     if load.batch_full is not None and load.batch_limit is not None:
         yield Bottleneck(
@@ -140,7 +164,7 @@ def _of_load(
 
 
 def _of_life(
-    life: LifeFigures, load: EngineLoad | None, scenario: str, remote: bool
+    life: LifeFigures, load: EngineLoad | None, scenario: str, faster: str, remote: bool
 ) -> Iterator[Bottleneck]:
     parts = {part.name: part for part in life.parts}
     if QUEUE in parts and scenario != _OFFLINE:
@@ -165,7 +189,7 @@ def _of_life(
             prefill.share >= LEADS,
             f"Prefill took {percent(prefill.share)} {_TIME}, {prefill.p50_ms:,.1f} ms at p50 and "
             f"{prefill.p99_ms:,.1f} at p99.",
-            "--tensor-parallel-size, --precision; --engine-arg max_num_batched_tokens",
+            f"{faster}; --engine-arg max_num_batched_tokens",
         )
     if DECODE in parts:
         decode = parts[DECODE]
@@ -177,7 +201,7 @@ def _of_life(
             decode.share >= LEADS,
             f"Decode took {percent(decode.share)} {_TIME}, {decode.p50_ms:,.1f} ms at p50 and "
             f"{decode.p99_ms:,.1f} at p99{batch}.",
-            "--tensor-parallel-size, --precision",
+            faster,
         )
     own = {ISSUE, RETURN} if remote else {ISSUE, FRONT_END, RETURN}
     if own & set(parts):
