@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meta_tests.datasets.data_files import write_jsonl, write_parquet
-from mlperf_suite.datasets import mlperf_frames
+from mlperf_suite.datasets import samples
 from mlperf_suite.datasets.mlperf_frames import (
     DEEPSEEK_R1,
     EMBEDDED,
@@ -175,7 +175,7 @@ def test_tokens_come_out_as_they_went_in(tokens: list[list[int]]) -> None:
 def test_rows_of_every_batch_keep_their_order_and_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mlperf_frames, "_ROWS_AT_ONCE", 4)
+    monkeypatch.setattr(samples, "_ROWS_AT_ONCE", 4)
     rows: list[dict[str, object]] = [
         {"tok_input": [n + 1] * 3, "output": f"{n}"} for n in range(11)
     ]

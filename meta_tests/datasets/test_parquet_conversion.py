@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
-import resource
 import struct
 import subprocess
 import sys
@@ -27,7 +26,8 @@ from hypothesis import strategies as st
 
 from mlperf_suite.__main__ import main
 from mlperf_suite.datasets import parquet_conversion
-from mlperf_suite.datasets.parquet_conversion import convert_pickle, limit_memory, write_parquet
+from mlperf_suite.datasets.parquet_conversion import convert_pickle, write_parquet
+from mlperf_suite.datasets.samples import address_space, memory_limit
 from mlperf_suite.errors import DatasetError, SuiteError, UsageError
 
 PICKLES = Path(__file__).parent / "pickles"
@@ -36,10 +36,8 @@ PICKLES = Path(__file__).parent / "pickles"
 @pytest.fixture(autouse=True, scope="module")
 def _memory_is_limited() -> Iterator[None]:
     """A damaged file may ask for any amount of memory."""
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    limit_memory(4 * 2**30)
-    yield
-    resource.setrlimit(resource.RLIMIT_AS, before)
+    with memory_limit(address_space() + 4 * 2**30):
+        yield
 
 
 # Each payload would make this file.

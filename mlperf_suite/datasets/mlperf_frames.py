@@ -8,13 +8,13 @@ convert`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlperf_suite.datasets.samples import Sample, Samples, jsonl_rows
-from mlperf_suite.errors import DatasetError, first_line
+from mlperf_suite.datasets.samples import Sample, Samples, jsonl_rows, parquet_parts
+from mlperf_suite.errors import DatasetError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 EMBEDDED = Path(__file__).parent / "embedded"
 _SUFFIXES = (".parquet", ".jsonl")
 _PICKLES = (".pkl", ".pickle")
-_ROWS_AT_ONCE = 1024
 # A token id goes to LoadGen's log as a 32-bit number.
 _TOO_LARGE = 2**31
 # More ids than any of the models' vocabularies has. Each is stored as one object however often it
@@ -262,23 +261,33 @@ def _jsonl(path: Path, form: FrameFormat) -> Iterator[Sample]:
 
 
 def _parquet(path: Path, form: FrameFormat) -> Iterator[Sample]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     where = f"--dataset {path}"
-    try:
-        with pq.ParquetFile(path) as file:
-            schema = file.schema_arrow
-            columns = _columns(form, set(schema.names).__contains__)
-            if tokens := columns.get("token_ids"):
-                _check_tokens(where, tokens, schema.field(tokens).type)
-            yield from _samples(where, form, columns, file)
-    except KeyError as error:
-        raise DatasetError(
-            f"{where}: column '{error.args[0]}' is missing, the file has {', '.join(schema.names)}"
-        ) from None
-    except pa.ArrowException as error:
-        raise DatasetError(f"{where}: not a readable parquet file: {first_line(error)}") from error
+    columns: dict[str, str] = {}
+
+    def choose(schema: pa.Schema) -> list[str]:
+        try:
+            columns.update(_columns(form, set(schema.names).__contains__))
+        except KeyError as error:
+            names = ", ".join(schema.names)
+            raise DatasetError(
+                f"{where}: column '{error.args[0]}' is missing, the file has {names}"
+            ) from None
+        if tokens := columns.get("token_ids"):
+            _check_tokens(where, tokens, schema.field(schema.names.index(tokens)).type)
+        return list(columns.values())
+
+    def convert(batch: pa.RecordBatch) -> dict[str, Iterable[object]]:
+        return {name: _cells(batch.column(name)) for name in columns.values()}
+
+    ids = _TokenIds()
+    number = 0
+    for cells in parquet_parts(where, path, choose, convert):
+        for values in zip(*cells.values(), strict=True):
+            number += 1
+            try:
+                yield _sample(form, columns, dict(zip(cells, values, strict=True)), ids)
+            except _FaultyError as error:
+                raise DatasetError(f"{where}: row {number}: {error}") from None
 
 
 def _check_tokens(where: str, column: str, kind: pa.DataType) -> None:
@@ -289,30 +298,17 @@ def _check_tokens(where: str, column: str, kind: pa.DataType) -> None:
         raise DatasetError(f"{where}: column '{column}' is not lists of token ids, but {kind}")
 
 
-def _samples(where: str, form: FrameFormat, columns: _Columns, file: Any) -> Iterator[Sample]:
-    ids = _TokenIds()
-    number = 0
-    names = list(columns.values())
-    for batch in file.iter_batches(_ROWS_AT_ONCE, columns=names):
-        cells = {name: _cells(batch.column(name)) for name in names}
-        for values in zip(*cells.values(), strict=True):
-            number += 1
-            row = dict(zip(cells, values, strict=True))
-            try:
-                yield _sample(form, columns, row, ids)
-            except _FaultyError as error:
-                raise DatasetError(f"{where}: row {number}: {error}") from None
-
-
-def _cells(column: pa.Array) -> Iterator[object]:
+def _cells(column: pa.Array) -> Iterable[object]:
     """The cells as Python objects; lists of numbers go through numpy, which is many times
     faster."""
     import pyarrow as pa
 
     lists = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
     if not lists or column.values.null_count:
-        yield from column.to_pylist()
-        return
+        cells: list[object] = column.to_pylist()
+        return cells
     values, offsets = column.values.to_numpy(zero_copy_only=False), column.offsets.to_pylist()
-    for row, valid in enumerate(column.is_valid().to_pylist()):
-        yield values[offsets[row] : offsets[row + 1]].tolist() if valid else None
+    return (
+        values[offsets[row] : offsets[row + 1]].tolist() if valid else None
+        for row, valid in enumerate(column.is_valid().to_pylist())
+    )

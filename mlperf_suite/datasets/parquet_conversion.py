@@ -27,6 +27,7 @@ from mlperf_suite.datasets.pickled_frames import (
     printable,
     read_frame,
 )
+from mlperf_suite.datasets.samples import address_space, memory_limit
 from mlperf_suite.errors import DatasetError, UsageError
 
 if TYPE_CHECKING:
@@ -108,23 +109,16 @@ _FAULTY = 2
 def _main(source: str, out: str, memory: str, cpu_s: str) -> int:
     import pyarrow.parquet  # noqa: F401 - what is loaded does not count as the file's memory
 
-    limit_memory(int(memory))
     resource.setrlimit(resource.RLIMIT_CPU, (int(cpu_s), int(cpu_s)))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
-        print(json.dumps(asdict(write_parquet(Path(source), Path(out)))))
+        with memory_limit(address_space() + int(memory)):
+            result = write_parquet(Path(source), Path(out))
+        print(json.dumps(asdict(result)))
     except DatasetError as error:
         print(error, end="")
         return _FAULTY
     return 0
-
-
-def limit_memory(more: int) -> None:
-    """Limit this process to `more` bytes of address space beyond those that it has."""
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    limit = pages * resource.getpagesize() + more
-    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
 
 
 def write_parquet(source: Path, out: Path) -> Converted:

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import resource
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from mlperf_suite.errors import DatasetError, first_line
 
-_BATCH_ROWS = 256
-"""How many rows of a parquet file are in memory at once; a prompt may have 100,000 characters."""
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+T = TypeVar("T")
+_ROWS_AT_ONCE = 1024
+_MOST_ROWS = 10_000_000
+"""Hundreds of times those of the largest published data."""
+_MEMORY_BASE, _MEMORY_PER_BYTE = 4 * 2**30, 64
+"""The memory that a table may take, in bytes: a token takes two bytes or more in a file, and forty
+as Python's number."""
+_LONGEST_NAME = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,22 +129,77 @@ def parquet_rows(option: str, path: Path) -> Iterator[tuple[str, Mapping[str, ob
 
     Raises DatasetError that names the file.
     """
-    from pyarrow import ArrowException
-    from pyarrow.parquet import ParquetFile
+    parts = parquet_parts(f"{option} {path}", path, lambda schema: schema.names, _rows_of)
+    for number, row in enumerate(itertools.chain.from_iterable(parts), 1):
+        yield f"row {number}", row
+
+
+def _rows_of(batch: pa.RecordBatch) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = batch.to_pylist()
+    return rows
+
+
+def parquet_parts(
+    where: str,
+    path: Path,
+    choose: Callable[[pa.Schema], Sequence[str]],
+    convert: Callable[[pa.RecordBatch], T],
+) -> Iterator[T]:
+    """Read a parquet file, `_ROWS_AT_ONCE` rows at once, and convert each part.
+
+    `choose`: the columns to read, of those that the file has. A few bytes can stand for endless
+    rows, or for values of gigabytes: what this process has taken when a part is read may be no more
+    than a table of the file's size takes. Raises DatasetError, whose message begins with `where`.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
     try:
-        with ParquetFile(path) as file:
-            batches = file.iter_batches(_BATCH_ROWS)
-            rows = itertools.chain.from_iterable(batch.to_pylist() for batch in batches)
-            for number, row in enumerate(rows, 1):
-                yield f"row {number}", row
-    except ArrowException as error:
-        raise DatasetError(
-            f"{option} {path}: not a readable parquet file: {first_line(error)}"
-        ) from error
+        most = address_space() + _MEMORY_BASE + _MEMORY_PER_BYTE * path.stat().st_size
+        with pq.ParquetFile(path) as file:
+            _check_table(where, file.schema_arrow.names, file.metadata.num_rows)
+            columns = choose(file.schema_arrow)
+            # Each thread would take more of the memory.
+            batches = file.iter_batches(_ROWS_AT_ONCE, columns=columns, use_threads=False)
+            while True:
+                with memory_limit(most):
+                    batch = next(batches, None)
+                    part = None if batch is None else convert(batch)
+                if part is None:
+                    return
+                yield part
+    except MemoryError:
+        raise DatasetError(f"{where}: takes more memory than a table of its size does") from None
     except OSError as error:
-        reason = error.strerror or first_line(error)
-        raise DatasetError(f"{option} {path}: cannot be read: {reason}") from error
+        raise DatasetError(f"{where}: cannot be read: {error.strerror or first_line(error)}") from error
+    except pa.ArrowException as error:
+        raise DatasetError(f"{where}: not a readable parquet file: {first_line(error)}") from error
+
+
+def _check_table(where: str, names: Sequence[str], rows: int) -> None:
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise DatasetError(f"{where}: two columns are named '{repeated[:_LONGEST_NAME]}'")
+    if rows > _MOST_ROWS:
+        raise DatasetError(f"{where}: {rows:,} rows, and at most {_MOST_ROWS:,} are read")
+
+
+def address_space() -> int:
+    """What this process has of it, in bytes."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    return pages * resource.getpagesize()
+
+
+@contextlib.contextmanager
+def memory_limit(most: int) -> Iterator[None]:
+    """Limit the address space of this process, in bytes; a narrower limit stays."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    limits = [most, *(limit for limit in before if limit != resource.RLIM_INFINITY)]
+    resource.setrlimit(resource.RLIMIT_AS, (min(limits), before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def hub_table(
