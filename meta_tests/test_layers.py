@@ -16,7 +16,7 @@ PACKAGE = ROOT / "mlperf_suite"
 BESIDE = ("fixtures", "tests", "meta_tests", "perf", "ci", "scripts")
 """What imports the package, and what the package does not import."""
 ORDER = (
-    *("secrets", "errors", "strict_json", "assets", "hardware", "energy", "profiling"),
+    *("strangers", "secrets", "errors", "strict_json", "assets", "hardware", "energy", "profiling"),
     *("datasets", "scorers", "benchmarks"),
     *("engines", "loadgen", "rules", "settings", "results", "judging", "reports", "mmlu"),
     *("submission", "session", "plugin", "__main__"),

@@ -11,10 +11,17 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TextIO
 
 from mlperf_suite import IS_CLONE
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.errors import RefusedError, SuiteError, UsageError
+from mlperf_suite.errors import RefusedError, SuiteError, UsageError, of_the_system
+from mlperf_suite.strangers import printable
+
+
+def _say(text: str, stream: TextIO | None = None) -> None:
+    """Print lines. Names in them may be strangers'."""
+    print("\n".join(map(printable, text.split("\n"))), file=stream)
 
 
 def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -29,7 +36,7 @@ def _report(arguments: argparse.Namespace) -> int:
     folder: Path = arguments.run
     refresh_figures(folder)
     write_reports(folder)
-    print(f"{folder / 'report.md'}\n{folder / 'report.html'}")
+    _say(f"{folder / 'report.md'}\n{folder / 'report.html'}")
     return 0
 
 
@@ -65,6 +72,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     from mlperf_suite.reports.html import html_page
     from mlperf_suite.reports.markdown import markdown_text
     from mlperf_suite.results.baseline import load_baseline
+    from mlperf_suite.results.run_folder import write_whole
 
     if len(arguments.runs) < 2:
         raise UsageError("compare: needs at least two runs")
@@ -75,21 +83,29 @@ def _compare(arguments: argparse.Namespace) -> int:
         raise UsageError.for_option(
             "--plot", arguments.plot, f"allowed are {', '.join(PLOT_FORMATS)}"
         )
+    _check_output("--plot", arguments.plot)
+    _check_output("--html", arguments.html)
     first, rest = load_baseline(arguments.runs[0], ""), arguments.runs[1:]
     runs = [first, *(load_baseline(path, "", needs_figures=False) for path in rest)]
     sections = comparison_sections(runs, percent / 100)
-    print(markdown_text(sections, headings=False))
+    _say(markdown_text(sections, headings=False))
     plot_comparison(runs, arguments.plot)
-    print(f"plot: {arguments.plot}")
+    _say(f"plot: {arguments.plot}")
     if arguments.html:
-        arguments.html.write_text(html_page(sections), encoding="utf-8")
-        print(f"page: {arguments.html}")
+        write_whole(arguments.html, html_page(sections))
+        _say(f"page: {arguments.html}")
     if not arguments.gate:
         return 0
     lines = gate_lines(runs, percent / 100)
     for line in lines:
-        print(f"gate: {line}")
+        _say(f"gate: {line}")
     return 1 if lines else 0
+
+
+def _check_output(option: str, path: Path | None) -> None:
+    """Raise UsageError for a name that stands for something else than a file of its own."""
+    if path and (path.is_symlink() or (path.exists() and not path.is_file())):
+        raise UsageError.for_option(option, path, "a link, a folder or a device; name a file")
 
 
 def _add_aggregate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -143,15 +159,15 @@ def _aggregate(arguments: argparse.Namespace) -> int:
     paths = [*write_aggregate(out, aggregate), *write_aggregate_reports(out, aggregate)]
     Console(highlight=False).print(brief_view(aggregate_sections(aggregate)))
     for path in paths:
-        print(path)
+        _say(str(path))
     return 0
 
 
 def _refusal(reasons: Sequence[str], outcome: str) -> int:
     """Print why a command refuses its input, and the exit status."""
     for reason in reasons:
-        print(f"refused: {reason}", file=sys.stderr)
-    print(outcome, file=sys.stderr)
+        _say(f"refused: {reason}", sys.stderr)
+    _say(outcome, sys.stderr)
     return 2
 
 
@@ -219,16 +235,16 @@ def _submission(arguments: argparse.Namespace) -> int:
         tree = build_submission(request, describe_system())
     except RefusedError as error:
         return _refusal(error.reasons, f"no tree was written to {request.out}")
-    print(f"{tree.root}: {tree.system}, {request.round.name}, {request.division}")
+    _say(f"{tree.root}: {tree.system}, {request.round.name}, {request.division}")
     if tree.notice:
-        print(tree.notice)
-    print(f"{tree.rules_passed} rules passed; to check the tree again:")
+        _say(tree.notice)
+    _say(f"{tree.rules_passed} rules passed; to check the tree again:")
     command = "make submission-check TREE=" if IS_CLONE else "mlperf-suite -m compliance --logs="
-    print(f"  {command}{tree.root}")
+    _say(f"  {command}{tree.root}")
     for path, fields in tree.unfilled.items():
-        print(f"to be filled in by hand, in {path}:")
+        _say(f"to be filled in by hand, in {path}:")
         for field in fields:
-            print(f"  {field}")
+            _say(f"  {field}")
     return 1 if tree.unfilled else 0
 
 
@@ -249,12 +265,12 @@ def _convert(arguments: argparse.Namespace) -> int:
     if out.suffix != ".parquet":
         raise UsageError(f"convert: {out}: the output name must end in .parquet")
     frame = convert_pickle(source, out)
-    print(f"{out}: {frame.rows} rows")
+    _say(f"{out}: {frame.rows} rows")
     for name, kind in frame.columns.items():
-        print(f"  {name}: {kind}")
+        _say(f"  {name}: {kind}")
     for note in frame.notes:
-        print(note)
-    print(f"of {source}, sha256 {frame.sha256}")
+        _say(note)
+    _say(f"of {source}, sha256 {frame.sha256}")
     return 0
 
 
@@ -305,10 +321,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         status: int = options.do(options)
     except SuiteError as error:
-        print(f"error: {error}", file=sys.stderr)
+        _say(f"error: {error}", sys.stderr)
         return 2
     except OSError as error:
-        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
+        _say(f"error: {of_the_system(error, 'the system')}", sys.stderr)
         return 2
     return status
 

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mlperf_suite.secrets import scrub
+from mlperf_suite.strangers import printable
+
+
+def _as_line(message: str) -> str:
+    return printable(scrub(" ".join(message.splitlines())))
 
 
 class SuiteError(Exception):
@@ -12,7 +17,7 @@ class SuiteError(Exception):
 
     def __init__(self, message: str) -> None:
         # A value or another library's message in it may have several lines.
-        super().__init__(scrub(" ".join(message.splitlines())))
+        super().__init__(_as_line(message))
 
 
 class UsageError(SuiteError):
@@ -27,7 +32,7 @@ class RefusedError(SuiteError):
     """Results that cannot be aggregated or submitted; `reasons` has one line each."""
 
     def __init__(self, reasons: Sequence[str]) -> None:
-        self.reasons = tuple(reasons)
+        self.reasons = tuple(map(_as_line, reasons))
         count = f", for {len(self.reasons)} reasons" if len(self.reasons) > 1 else ""
         super().__init__(f"refused{count}: {'; '.join(self.reasons)}")
 

@@ -4,16 +4,37 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from pathlib import Path
 from typing import Any
+
+from mlperf_suite.strangers import MOST_TEXT_BYTES, read_regular
+
+_MOST_LEVELS = 100
+"""How deep a text may be nested. What can hardly be read can often not be written again."""
 
 
 class RepeatedMemberError(ValueError):
     """An object has a member twice; the message names it."""
 
 
+def load(path: Path, most: int = MOST_TEXT_BYTES) -> Any:
+    """Parse a stranger's file. Raises OSError (see `open_regular`), and as `loads` does."""
+    return loads(read_regular(path, most).decode("utf-8"))
+
+
 def loads(text: str | bytes) -> Any:
-    """Parse JSON. Raises RepeatedMemberError, or ValueError or RecursionError if it is not JSON."""
-    return json.loads(text, object_pairs_hook=_object)
+    """Parse JSON. Raises RepeatedMemberError, or ValueError if it is not JSON, or nested deeply."""
+    try:
+        content = json.loads(text, object_pairs_hook=_object)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    level: list[Any] = [[content]]
+    for _ in range(_MOST_LEVELS):
+        parts = (part.values() if isinstance(part, dict) else part for part in level)
+        level = [item for part in parts for item in part if isinstance(item, dict | list)]
+        if not level:
+            return content
+    raise ValueError("nested too deeply")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

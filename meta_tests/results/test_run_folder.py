@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import tempfile
 import tracemalloc
 from dataclasses import replace
@@ -206,14 +207,14 @@ def no_room(path: Path, content: object) -> None:
     raise OSError(28, "No space left on device")
 
 
-def test_half_a_file_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def half(path: Path, text: str, **options: str) -> None:
-        path.write_bytes(text.encode()[:5])
-        raise OSError(28, "No space left on device")
-
+def test_half_a_file_is_no_file(tmp_path: Path) -> None:
     write_json(tmp_path / "summary.json", {"a": 1})
-    monkeypatch.setattr(Path, "write_text", half)
-    with pytest.raises(OSError):
-        write_json(tmp_path / "summary.json", {"a": 2})
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5, before[1]))
+    try:
+        with pytest.raises(OSError, match=r"summary\.json'$"):
+            write_json(tmp_path / "summary.json", {"a": 2})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert [path.name for path in tmp_path.iterdir()] == ["summary.json"]
     assert json.loads((tmp_path / "summary.json").read_bytes()) == {"a": 1}

@@ -39,8 +39,8 @@ JSON = st.recursive(
 _SIMPLE = {
     str: st.text(max_size=5),
     bool: st.booleans(),
-    int: st.integers(),
-    float: st.floats(allow_nan=False, allow_infinity=False),
+    int: st.integers(-(10**30), 10**30),
+    float: st.floats(-1e30, 1e30),
     Any: _LEAF,
 }
 

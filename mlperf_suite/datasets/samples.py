@@ -171,7 +171,9 @@ def parquet_parts(
     except MemoryError:
         raise DatasetError(f"{where}: takes more memory than a table of its size does") from None
     except OSError as error:
-        raise DatasetError(f"{where}: cannot be read: {error.strerror or first_line(error)}") from error
+        raise DatasetError(
+            f"{where}: cannot be read: {error.strerror or first_line(error)}"
+        ) from error
     except pa.ArrowException as error:
         raise DatasetError(f"{where}: not a readable parquet file: {first_line(error)}") from error
 

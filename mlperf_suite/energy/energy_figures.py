@@ -27,6 +27,8 @@ SCHEMA_VERSION = 1
 PEAK_S = 1.0
 """The peak is the highest mean over this long: between two readings it would be noise."""
 SETTLED_S = 1.0
+_BEYOND = 1e15
+"""No time in ms and no power in W of a run is as large."""
 """An engine that was just loaded draws more power at first; idle power is measured after this."""
 _MOST_POINTS = 400
 _LEAST_STEP_S = 2 * INTERVAL_S
@@ -233,13 +235,13 @@ def write_curve(folder: Path, curve: Curve) -> None:
 def read_curve(folder: Path) -> Curve | None:
     """The curve of a folder of logs; None if there is none, or it cannot be read."""
     try:
-        content: Any = strict_json.loads((folder / ENERGY_JSON).read_text())
+        content: Any = strict_json.load(folder / ENERGY_JSON)
         ms = tuple(float(value) for value in content["ms"])
         watts = {str(n): tuple(map(float, column)) for n, column in content["watts"].items()}
         whole = len(ms) > 1 and all(len(column) + 1 == len(ms) for column in watts.values())
-        finite = all(math.isfinite(v) for column in (ms, *watts.values()) for v in column)
+        real = all(abs(v) < _BEYOND for column in (ms, *watts.values()) for v in column)
         rising = all(a < b for a, b in itertools.pairwise(ms))
-        if not (watts and whole and finite and rising):
+        if not (watts and whole and real and rising):
             return None
         return Curve(ms, watts, content.get("simulated") is not False)
     except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError):

@@ -14,7 +14,7 @@ from typing import Any
 from mlperf_suite import strict_json
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.rounds import Layout
-from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY, DetailLog, read_regular
+from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY, DetailLog
 from mlperf_suite.results.run_folder import SUMMARY_JSON, TRIAL_FOLDERS
 from mlperf_suite.rules.power_measurement import (
     CLIENT_JSON,
@@ -29,6 +29,7 @@ from mlperf_suite.rules.power_measurement import (
 )
 from mlperf_suite.rules.submission_rules import JsonFile
 from mlperf_suite.scorers.scorer import Scorer
+from mlperf_suite.strangers import read_regular
 
 DIVISIONS = ("closed", "open", "network")
 LOG_NAMES = frozenset({DETAIL, SUMMARY, ACCURACY})
@@ -276,7 +277,7 @@ def read_json(path: Path) -> JsonFile:
         json.dumps(content, ensure_ascii=False).encode("utf-8")
     except strict_json.RepeatedMemberError as error:
         return JsonFile({}, f"{path.name} has {error}")
-    except (ValueError, RecursionError):
+    except ValueError:
         return JsonFile({}, f"{path.name} is not JSON in UTF-8")
     if not isinstance(content, dict):
         return JsonFile({}, f"{path.name} is no object")
@@ -352,7 +353,7 @@ def _text(content: bytes | None) -> str | None:
 def _json(text: str | None) -> Any:
     try:
         return None if text is None else strict_json.loads(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
 
 

@@ -9,6 +9,7 @@ from mlperf_suite.benchmarks.definition import Benchmark, Category, Scenario
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round, round_of_seeds
 from mlperf_suite.loadgen.logs import DetailLog
 from mlperf_suite.rules.verdict import Verdict
+from mlperf_suite.strangers import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,4 +69,4 @@ def scenario_of(benchmark: Benchmark | None, name: str) -> Scenario | None:
 def name_of(division: str, *parts: str) -> str:
     """The name of a run in a test id; the closed division is left out."""
     visible = parts if division in ("", "closed") else (division, *parts)
-    return "-".join("".join(c if c.isprintable() else "?" for c in part) for part in visible)
+    return printable("-".join(visible))

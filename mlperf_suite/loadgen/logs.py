@@ -6,18 +6,15 @@ The content of a log never raises: a damaged line is recorded as damage, and an 
 from __future__ import annotations
 
 import contextlib
-import errno
-import os
-import stat
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from io import BufferedReader
 from pathlib import Path
 from typing import Any, NamedTuple, overload
 
 from mlperf_suite import strict_json
 from mlperf_suite.loadgen.clock_watch import ClockFigures, clock_faults
+from mlperf_suite.strangers import open_regular, read_regular
 
 DETAIL, SUMMARY, ACCURACY = (
     "mlperf_log_detail.txt",
@@ -120,7 +117,7 @@ def parse_detail(text: str) -> DetailLog:
         except strict_json.RepeatedMemberError as error:
             damage.append(f"line {number} has {error}")
             continue
-        except (ValueError, RecursionError):
+        except ValueError:
             entry = None
         if not isinstance(entry, dict) or not isinstance(entry.get("key"), str):
             damage.append(f"line {number} is not an MLLOG entry")
@@ -239,44 +236,21 @@ def parse_accuracy(text: str) -> AccuracyLog:
     """Parse the text of an accuracy log."""
     try:
         entries = strict_json.loads(text)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         return AccuracyLog((), (f"not JSON: {str(error)[:100]}",))
     if not isinstance(entries, list):
         return AccuracyLog((), ("not a list",))
     return logged_answers(entries)
 
 
-MOST_TEXT_BYTES = 2**28
-"""What a text or a file of JSON may hold: many times the largest that was published."""
 _MOST_ACCURACY_BYTES = 2**32
-
-
-def open_regular(path: Path, most: int = MOST_TEXT_BYTES) -> BufferedReader:
-    """Open a stranger's file to read it.
-
-    Raises OSError for what would block or never end (a FIFO, a device) and for more than `most`
-    bytes.
-    """
-    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")
-    status = os.fstat(file.fileno())
-    if stat.S_ISREG(status.st_mode) and status.st_size <= most:
-        return file
-    file.close()
-    too_large = f"larger than {most:,} bytes"
-    raise OSError(errno.EINVAL, too_large if stat.S_ISREG(status.st_mode) else "no regular file")
-
-
-def read_regular(path: Path) -> bytes:
-    """The content of a stranger's file. Raises OSError, see `open_regular`."""
-    with open_regular(path) as file:
-        return file.read()
 
 
 def _read_accuracy(path: Path) -> AccuracyLog:
     """Read an accuracy log, entry by entry if each has its own line, as LoadGen writes them: a log
     of long answers takes hundreds of megabytes. Raises OSError."""
     with open_regular(path, _MOST_ACCURACY_BYTES) as file:
-        with contextlib.suppress(ValueError, RecursionError):
+        with contextlib.suppress(ValueError):
             return logged_answers(_by_line(line.decode("utf-8", errors="replace") for line in file))
         # In another format or damaged: parsing the whole text shows what is wrong.
         file.seek(0)
@@ -286,7 +260,7 @@ def _read_accuracy(path: Path) -> AccuracyLog:
 def _by_line(lines: Iterable[str]) -> Iterator[object]:
     """The entries of a JSON list whose brackets and entries each have their own line.
 
-    Raises ValueError or RecursionError for any other text.
+    Raises ValueError for any other text.
     """
     begun = closed = False
     after = "["

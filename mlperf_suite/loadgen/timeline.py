@@ -21,6 +21,7 @@ from mlperf_suite import strict_json
 from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.engines.protocol import EngineTrace, Marks, Steps
 from mlperf_suite.loadgen.request_parts import RequestParts
+from mlperf_suite.strangers import read_regular
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,6 +76,11 @@ _TYPECODES = {
     **{"made_ms": "d", "made_tokens": "q", "running": "i", "waiting": "i", "kv_share": "d"},
 }
 """Of each column's array, in the order of the file."""
+_MOST_BYTES = 2**30
+_BEYOND = 1e15
+"""No time of a run in ms, and no count, is as large."""
+_MOST_PARTS = 16
+"""More than the parts of a request that any engine and client tell apart."""
 _EARLIEST_MS = -1.0
 """How far below zero a time may appear: LoadGen's instants are derived with that accuracy."""
 
@@ -261,7 +267,7 @@ def _write(file: TextIO, name: str, values: Sequence[float] | None) -> None:
 def read_timeline(folder: Path) -> Timeline | None:
     """The timeline of a folder of logs; None if there is none, or it cannot be read."""
     try:
-        content: Any = strict_json.loads((folder / TIMELINE_JSON).read_text())
+        content: Any = strict_json.load(folder / TIMELINE_JSON, _MOST_BYTES)
         columns: dict[str, Any] = {
             name: array(code, content.get(name) or ()) for name, code in _TYPECODES.items()
         }
@@ -280,14 +286,20 @@ def read_timeline(folder: Path) -> Timeline | None:
 
 
 def _is_consistent(timeline: Timeline) -> bool:
-    """Whether columns that belong together have as many rows, or none if they are optional."""
+    """Whether columns that belong together have as many rows, or none if they are optional, and
+    every value can be one of a run."""
+    import numpy as np
+
     of_requests = (timeline.first_token_ms, timeline.finished_ms, timeline.tokens)
     columns = [column for column in of_requests if column is not None]
     rows, points = len(timeline.issued_ms), len(timeline.made_ms)
     counts = (timeline.samples, timeline.prompt_tokens, timeline.preempted)
     curves = (timeline.running, timeline.waiting, timeline.kv_share)
+    times = (*columns, timeline.made_ms, timeline.kv_share, *timeline.parts_ms.values())
     return (
         rows > 0
+        and len(timeline.parts_ms) <= _MOST_PARTS
+        and all(np.abs(column).max(initial=0) < _BEYOND for column in times)
         and {len(column) for column in (*columns, *timeline.parts_ms.values())} == {rows}
         and {len(column) for column in counts} in ({0}, {rows})
         and len(timeline.made_tokens) == points
@@ -344,7 +356,8 @@ def read_request_times(folder: Path) -> RequestTimes | None:
     import numpy as np
 
     try:
-        content = msgspec.json.decode((folder / TIMELINE_JSON).read_bytes(), type=_Columns)
+        text = read_regular(folder / TIMELINE_JSON, _MOST_BYTES)
+        content = msgspec.json.decode(text, type=_Columns)
     except (OSError, msgspec.DecodeError, RecursionError):
         return None
     begin_ms, end_ms = np.asarray(content.issued_ms), np.asarray(content.finished_ms)
@@ -353,7 +366,7 @@ def read_request_times(folder: Path) -> RequestTimes | None:
     columns = (begin_ms, first_ms, end_ms, tokens)
     if {len(column) for column in columns} != {len(begin_ms) or 1}:
         return None
-    if not all(np.isfinite(column).all() for column in columns) or (tokens < 0).any():
+    if not all((abs(column) < _BEYOND).all() for column in columns) or (tokens < 0).any():
         return None
     latency, ttft, rest = end_ms - begin_ms, first_ms - begin_ms, end_ms - first_ms
     has_rest = tokens > 1

@@ -19,7 +19,7 @@ from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.outcomes import VERDICT, make
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.schema import Meta, Summary
-from mlperf_suite.rules.verdict import Verdict
+from mlperf_suite.rules.verdict import Verdict, in_words
 from mlperf_suite.session.suite import Suite
 
 _BENCHMARK_COLUMNS = ("mean", "stddev", "ops", "rounds")
@@ -132,7 +132,7 @@ def _record_suite_properties(pytestconfig: pytest.Config, request: pytest.Fixtur
     if report_dir:
         folder = Path(report_dir)
         folder.mkdir(parents=True, exist_ok=True)
-        lines = (f"{name}={value}\n" for name, value in properties.items())
+        lines = (f"{name}={in_words(value)}\n" for name, value in properties.items())
         (folder / "environment.properties").write_text("".join(lines), encoding="utf-8")
 
 

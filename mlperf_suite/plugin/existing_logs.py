@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from mlperf_suite.errors import UsageError
 from mlperf_suite.judging.verdict_group import VerdictGroup
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.results.run_folder import CACHING_FOLDER, PEAK_FOLDER
 from mlperf_suite.settings import Settings
+from mlperf_suite.strangers import printable
 
 _JUDGED = pytest.StashKey[list[VerdictGroup] | None]()
 _FIXTURE = "log_verdict"
@@ -22,7 +24,11 @@ def judged_of(config: pytest.Config) -> list[VerdictGroup] | None:
     """The judged logs of --logs; None without --logs. Raises pytest.UsageError."""
     if _JUDGED not in config.stash:
         settings = settings_of(config)
-        config.stash[_JUDGED] = None if settings.logs is None else _judge(settings, settings.logs)
+        try:
+            of_logs = None if settings.logs is None else _judge(settings, settings.logs)
+        except UsageError as error:
+            raise pytest.UsageError(str(error)) from None
+        config.stash[_JUDGED] = of_logs
     return config.stash[_JUDGED]
 
 
@@ -37,11 +43,11 @@ def _judge(settings: Settings, folder: Path) -> list[VerdictGroup]:
     from mlperf_suite.judging.tree import holds_logs
 
     if settings.baselines:
-        raise pytest.UsageError("--baseline: cannot be combined with --logs, which makes no runs")
+        raise UsageError("--baseline: cannot be combined with --logs, which makes no runs")
     if not folder.is_dir():
-        raise pytest.UsageError(f"--logs {folder}: no such folder")
+        raise UsageError(f"--logs {folder}: no such folder")
     if not holds_logs(folder):
-        raise pytest.UsageError(f"--logs {folder}: no LoadGen log (mlperf_log_*) in it")
+        raise UsageError(f"--logs {folder}: no LoadGen log (mlperf_log_*) in it")
     judged = judge_folder(
         folder,
         settings.round if settings.round_given else None,
@@ -49,13 +55,13 @@ def _judge(settings: Settings, folder: Path) -> list[VerdictGroup]:
         smoke=settings.profile_given and settings.smoke,
     )
     if not judged:
-        raise pytest.UsageError(
+        raise UsageError(
             f"--logs {folder}: holds only trial runs of a peak search ({PEAK_FOLDER}) or blocks of "
             f"a caching audit ({CACHING_FOLDER}), which are not results"
         )
     runs = [run for run in judged if _is_selected(run, settings)]
     if not runs:
-        raise pytest.UsageError(f"--logs {folder}: no run of this category and scenario in it")
+        raise UsageError(f"--logs {folder}: no run of this category and scenario in it")
     return runs
 
 
@@ -124,7 +130,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Genera
         from mlperf_suite.reports.terminal import judged_table
 
         console = terminal_console(config)
-        terminalreporter.section(f"logs in {settings_of(config).logs}")
+        terminalreporter.section(printable(f"logs in {settings_of(config).logs}"))
         console.print(judged_table(judged), soft_wrap=True)
         if _is_nothing_judged(config):
             terminalreporter.write_line("ERROR: nothing of these logs could be judged", red=True)

@@ -24,6 +24,7 @@ from mlperf_suite.results.schema import Summary
 from mlperf_suite.secrets import scrub, sweep
 from mlperf_suite.session.suite import Suite
 from mlperf_suite.settings import Settings
+from mlperf_suite.strangers import printable
 
 _EMBEDDED = (
     "model: embedded, the suite's own small model (SmolLM2-135M-Instruct); measure\n"
@@ -41,7 +42,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     notes = [f"nothing to set: {line}" for line in config.stash.get(NOTES, [])]
     if settings.logs is not None or not collects_suite(config):
         return notes
-    return [*notes, *header_lines(settings)]
+    return [*notes, *map(printable, header_lines(settings))]
 
 
 def header_lines(settings: Settings) -> list[str]:
@@ -102,7 +103,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Genera
 
     console = terminal_console(config)
     for file in suite.recorder.node_files if suite is not None else ():
-        console.print(f"node: {file}", soft_wrap=True, markup=False)
+        console.print(printable(f"node: {file}"), soft_wrap=True, markup=False)
     for summary, path in results:
         terminalreporter.section("MMLU" if summary.meta.benchmark == "mmlu" else summary.meta.title)
         every_rule = config.get_verbosity() > 0

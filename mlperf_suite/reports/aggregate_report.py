@@ -34,6 +34,7 @@ from mlperf_suite.reports.sections import (
     record_table,
 )
 from mlperf_suite.results.aggregate import Aggregate, AggregateNode, Scaling, ScenarioFigures
+from mlperf_suite.results.run_folder import write_whole
 from mlperf_suite.results.schema import CONFIDENCE
 
 REPORT_MD, REPORT_HTML = "aggregate.md", "aggregate.html"
@@ -58,7 +59,7 @@ def write_aggregate_reports(out: Path, aggregate: Aggregate) -> list[Path]:
         REPORT_HTML: html_page(sections, title=title, broad=True),
     }
     for name, text in texts.items():
-        (out / name).write_text(text, encoding="utf-8")
+        write_whole(out / name, text)
     return [out / name for name in texts]
 
 

@@ -24,6 +24,7 @@ from mlperf_suite.reports.sections import (
     columns,
     decimal,
     notes,
+    save_figure,
 )
 from mlperf_suite.results.baseline import (
     AT_A_RATE,
@@ -353,9 +354,7 @@ def _draw(
     colours = [ORANGE, *[BLUE] * (len(runs) - 1)]
     draw_bars(dict(zip(names, values, strict=True)), colours, metric.unit, axes, ink)
     better = "more" if metric.higher_is_better else "less"
-    # A dollar sign would start a formula.
-    label = metric.label.replace("$", r"\$")
-    axes.set_title(f"{label} ({better} is better)", loc="left", fontsize=10)
+    axes.set_title(f"{metric.label} ({better} is better)", loc="left", fontsize=10)
 
 
 def plot_comparison(runs: Sequence[BaselineRun], path: Path) -> None:
@@ -369,4 +368,4 @@ def plot_comparison(runs: Sequence[BaselineRun], path: Path) -> None:
     for axis, (metric, values) in zip(axes, metrics, strict=False):
         _draw(runs, metric, values, axis, "black")
         axis.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=120)
+    save_figure(figure, path, dpi=120)

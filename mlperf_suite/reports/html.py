@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 from mlperf_suite.reports.sections import Picture, Plot, Section
+from mlperf_suite.strangers import read_regular
+
+_NO_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Control characters other than tabs and line ends, and halves of surrogate pairs."""
 
 
 def html_page(sections: Sequence[Section], *, title: str = "", broad: bool = False) -> str:
@@ -19,7 +24,8 @@ def html_page(sections: Sequence[Section], *, title: str = "", broad: bool = Fal
     first = sections[0]
     own_title = f"{first.title}: {first.status}" if first.status else first.title
     page = _environment().get_template("page.html.j2")
-    return str(page.render(sections=sections, title=title or own_title, broad=broad))
+    text = page.render(sections=sections, title=title or own_title, broad=broad)
+    return _NO_TEXT.sub("?", str(text))
 
 
 @cache
@@ -51,7 +57,7 @@ def _svg(plot: Plot) -> Any:
 
 
 def _data_url(picture: Picture) -> str:
-    content = (picture.folder / picture.name).read_bytes()
+    content = read_regular(picture.folder / picture.name)
     return f"data:image/png;base64,{base64.b64encode(content).decode()}"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from urllib.parse import quote
 
 from mlperf_suite.reports.sections import (
     Block,
@@ -16,7 +15,9 @@ from mlperf_suite.reports.sections import (
     Table,
     Tiles,
     figure_table,
+    file_link,
 )
+from mlperf_suite.strangers import printable
 
 
 def markdown_text(sections: Sequence[Section], *, headings: bool = True) -> str:
@@ -39,7 +40,7 @@ def markdown_text(sections: Sequence[Section], *, headings: bool = True) -> str:
 
 def escaped(value: object) -> str:
     """A value for a Markdown table or sentence, with all markup in it escaped."""
-    text = " ".join(str(value).split())
+    text = printable(" ".join(str(value).split()))
     for mark in "\\`*_{}[]<>|#":
         text = text.replace(mark, "\\" + mark)
     return text
@@ -58,7 +59,7 @@ def _block(block: Block) -> str:
         case Tiles(page_only=False):
             return _table(figure_table(block.rows))
         case Picture():
-            return f"![{escaped(block.alt)}]({quote(block.name)})"
+            return f"![{escaped(block.alt)}]({file_link(block.name)})"
         case _:
             return ""
 

@@ -19,9 +19,10 @@ from mlperf_suite.datasets.mmlu_questions import CHANCE, DOMAINS
 from mlperf_suite.energy.energy_figures import Curve
 from mlperf_suite.energy.meters import SIMULATED_LABEL
 from mlperf_suite.loadgen.timeline import Timeline
-from mlperf_suite.reports.sections import GRID, Plot, decimal
+from mlperf_suite.reports.sections import GRID, Plot, decimal, save_figure
 from mlperf_suite.results.record import PeakSearch
 from mlperf_suite.results.schema import PerformanceFigures
+from mlperf_suite.rules.verdict import in_words
 
 BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
 _RATE_WINDOWS = 60
@@ -76,7 +77,8 @@ def plots_of(
     source = (
         "as the engine generated them" if timeline.made_ms else "counted when their request ended"
     )
-    if len(timeline.made_so_far()[0]) > 1:
+    times, _ = timeline.made_so_far()
+    if len(times) > 1 and times[-1] > 0:
         rate = Plot(
             "tokens_per_s",
             f"Output tokens per second over the run, {source}.",
@@ -212,9 +214,9 @@ def draw_bars(
     values: Mapping[str, float | None], colours: Sequence[str], unit: str, axes: Any, ink: str
 ) -> None:
     """A bar for each name, from the top, with its value in the unit beside it."""
-    # A dollar sign would start a formula.
-    names = [name.replace("$", r"\$") for name in values]
-    bars = axes.barh(names, [value or 0 for value in values.values()], color=colours)
+    bars = axes.barh(
+        list(map(in_words, values)), [value or 0 for value in values.values()], color=colours
+    )
     axes.bar_label(bars, labels=[decimal(value) for value in values.values()], padding=3, color=ink)
     axes.set_xlabel(unit, fontsize=9)
     axes.invert_yaxis()
@@ -248,8 +250,7 @@ def plot_peak(search: PeakSearch, limits: TokenLimits, title: str, path: Path) -
         axis.legend(fontsize="small")
     axes[-1].set_xlabel("target rate, queries/s")
     figure.suptitle(title)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120)
+    save_figure(figure, path, dpi=120)
 
 
 def _draw_trials(search: PeakSearch, values: Sequence[float | None], axis: Any) -> None:
@@ -295,5 +296,4 @@ def plot_subjects(by_subject: Mapping[str, float], overall: float, title: str, p
     axis.set_xlabel("right answers, percent")
     axis.set_title(title, fontsize=10)
     figure.legend(loc="outside lower center", ncols=2, fontsize="small")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=130)
+    save_figure(figure, path, dpi=130)

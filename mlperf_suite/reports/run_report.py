@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from urllib.parse import quote
 
 from mlperf_suite.reports.accuracy_sections import (
     accuracy_section,
@@ -46,6 +45,7 @@ from mlperf_suite.reports.sections import (
     count,
     duration,
     fact_table,
+    file_link,
     paragraphs,
     record_table,
 )
@@ -69,7 +69,7 @@ def run_sections(
 
     `samples`: a few answers, each with `index`, `input`, `answer` and `reference`.
     """
-    files = [Words(name, link=quote(name)) for name in (*summary.logs, *summary.plots)]
+    files = [Words(name, link=file_link(name)) for name in (*summary.logs, *summary.plots)]
     return [
         _head(summary),
         Section("Is it valid?", [_answer(summary)]),
@@ -101,11 +101,20 @@ def mmlu_sections(summary: Summary, folder: Path, config: Config | None = None) 
     if is_remote(summary.run, config):
         blocks.append(Paragraph(remote_note("summary.json and config.json")))
     rules = [*verdict_table(summary.verdicts), *_demands(summary.verdicts)]
-    pictures = [Picture(folder, name, "score by subject") for name in summary.plots]
+    pictures = [
+        Picture(folder, name, "score by subject")
+        for name in sorted(_plots(folder) & set(summary.plots))
+    ]
     return [
         Section("MMLU", blocks, 1, meta.status),
         Section("Rules", [*rules, *pictures]),
     ]
+
+
+def _plots(folder: Path) -> set[str]:
+    """The plots in a run's folder. A summary may name any file, which no report is to contain."""
+    paths = (folder / "plots").glob("*.png") if not (folder / "plots").is_symlink() else ()
+    return {f"plots/{path.name}" for path in paths if path.is_file() and not path.is_symlink()}
 
 
 # Is it valid?

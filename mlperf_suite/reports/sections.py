@@ -11,11 +11,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import quote
+
+from mlperf_suite.results.run_folder import write_whole
+from mlperf_suite.rules.verdict import in_words
 
 _INK, GRID = "#101112", "#909192"
 """Placeholders for the page's colours in inline SVG."""
 _INKED = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
 NOT_REPORTED = "not reported"
+_MOST_LINES = 4
+"""The most lines of a plot's title or label."""
 Style = Literal["", "note", "ok", "open", "bad"]
 ColumnKind = Literal["text", "number", "words", "soft", "label", "badge", "rule", "unit", "what"]
 
@@ -125,19 +131,42 @@ class Plot:
 
     def png(self, path: Path) -> None:
         """Write the plot as an image with a white background."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self.figure("black", "#808080").savefig(path, dpi=130, facecolor="white")
+        save_figure(self.figure("black", "#808080"), path, dpi=130, facecolor="white")
 
     def svg(self) -> str:
         """The plot as an SVG element; text, axes and grid take the surrounding text's colour."""
         import matplotlib as mpl
 
-        text = io.StringIO()
         with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": self.name}):
             figure = self.figure(_INK, GRID)
-            figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
-        _, _, body = text.getvalue().partition("<svg")
+            content = _drawn(figure, "svg", transparent=True, metadata={"Date": None})
+        _, _, body = content.decode().partition("<svg")
         return "<svg" + body.replace(_INK, "currentColor").replace(GRID, "currentColor")
+
+
+def save_figure(figure: Any, path: Path, **style: Any) -> None:
+    """Write a figure of matplotlib in the format that the file's name ends with.
+
+    Raises OSError.
+    """
+    content = _drawn(figure, path.suffix[1:].lower(), **style)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, content)
+
+
+def _drawn(figure: Any, kind: str, **style: Any) -> bytes:
+    """A figure as a file. What is written in it may be a stranger's: it is cut, and no formula."""
+    import matplotlib as mpl
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)
+        text.set_text("\n".join(map(in_words, text.get_text().split("\n")[:_MOST_LINES])))
+    content = io.BytesIO()
+    # The labels of an axis are made only now.
+    with mpl.rc_context({"text.parse_math": False}):
+        figure.savefig(content, format=kind, **style)
+    return content.getvalue()
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +219,11 @@ class Section:
     level: int = 2
     status: str = ""
     brief: Sequence[Block] = ()
+
+
+def file_link(name: str) -> str:
+    """The link to a file in the report's folder."""
+    return quote(name.lstrip("/"), errors="replace")
 
 
 def columns(texts: Iterable[str], numbers: Iterable[str] = ()) -> tuple[Column, ...]:

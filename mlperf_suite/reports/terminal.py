@@ -15,6 +15,7 @@ from mlperf_suite.reports.run_report import verdict_table
 from mlperf_suite.reports.sections import Block, Cell, Column, Paragraph, Section, Table
 from mlperf_suite.results.schema import Summary
 from mlperf_suite.rules import rule_named
+from mlperf_suite.strangers import printable
 
 _COLOURS = {
     "passed": "green",
@@ -80,8 +81,7 @@ def _views(block: Block) -> list[RenderableType]:
 
 
 def _printable(text: str) -> str:
-    """The text without escape sequences, which a file or a server may have put into it."""
-    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def _table(block: Table) -> RichTable:
@@ -89,7 +89,7 @@ def _table(block: Table) -> RichTable:
     for column in block.columns:
         is_name = column.kind in ("rule", "badge")
         table.add_column(
-            Text(column.name),
+            Text(_printable(column.name)),
             justify="right" if column.kind == "number" else "left",
             no_wrap=is_name,
             overflow="ellipsis" if is_name else "fold",

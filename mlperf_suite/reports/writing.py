@@ -9,7 +9,6 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Scenario
@@ -33,6 +32,7 @@ from mlperf_suite.reports.sections import (
     Table,
     Words,
     columns,
+    file_link,
     in_unit,
     notes,
     significant,
@@ -140,6 +140,8 @@ def _sections_with_plots(folder: Path, summary: Summary, config: Config) -> list
     timeline = read_timeline(folder / "Performance")
     power = read_curve(folder / "Performance") if summary.run.energy else None
     plots = plots_of(timeline, _scenario(summary), summary.run.performance, power)
+    if (folder / "plots").is_symlink():
+        (folder / "plots").unlink()
     for plot in plots:
         plot.png(folder / "plots" / f"{plot.name}.png")
     if plots:
@@ -185,7 +187,13 @@ def write_index(results_dir: Path) -> None:
 def index_markdown(entries: Sequence[KeptRun]) -> str:
     """A table of all kept runs."""
     names = [
-        (Words(e.name, link=f"{quote(e.name)}/report.md"), e.kind, e.measured, e.status, e.label)
+        (
+            Words(e.name, link=f"{file_link(e.name)}/report.md"),
+            e.kind,
+            e.measured,
+            e.status,
+            e.label,
+        )
         for e in entries
     ]
     table = _table(entries, _TEXT_COLUMNS, names)
@@ -233,7 +241,7 @@ def _name(entry: KeptRun) -> Words:
         when = datetime.fromisoformat(entry.summary.meta.started or "").strftime("%Y-%m-%d %H:%M")
     asides = (f"{when}, {entry.measured}", entry.label)
     hint = f"{entry.name}, {entry.model}"
-    return Words(entry.kind, asides, f"{quote(entry.name)}/report.html", hint)
+    return Words(entry.kind, asides, f"{file_link(entry.name)}/report.html", hint)
 
 
 def _figures(entry: KeptRun) -> tuple[str, ...]:

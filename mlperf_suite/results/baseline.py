@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import io
 import math
 import os
 import statistics
@@ -17,7 +18,7 @@ from pathlib import Path
 
 from mlperf_suite import strict_json
 from mlperf_suite.errors import UsageError
-from mlperf_suite.loadgen.logs import read_regular
+from mlperf_suite.results import typed_json
 from mlperf_suite.results.comparability import Aspect, Identity, differences, identity_of
 from mlperf_suite.results.regression import (
     COMPARISONS,
@@ -27,7 +28,7 @@ from mlperf_suite.results.regression import (
     samples_of,
     unusable_figures,
 )
-from mlperf_suite.results.run_folder import SUMMARY_JSON, read_config, write_json
+from mlperf_suite.results.run_folder import SUMMARY_JSON, read_config, read_object, write_json
 from mlperf_suite.results.schema import (
     MMLU,
     ChangeFigures,
@@ -36,6 +37,7 @@ from mlperf_suite.results.schema import (
     Summary,
     version_fault,
 )
+from mlperf_suite.strangers import open_regular
 
 MMLU_KIND = (MMLU, "")
 """The kind of an MMLU run, which has no scenario."""
@@ -206,10 +208,10 @@ def load_baseline(
         path = beside if beside.exists() and beside.samefile(path) else Path(os.path.realpath(path))
     file = path / SUMMARY_JSON if path.is_dir() else path
     try:
-        content = strict_json.loads(read_regular(file).decode("utf-8"))
+        content = strict_json.load(file)
     except OSError as error:
         raise UsageError(f"{option}{path}: {file.name}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise UsageError(f"{option}{path}: {file.name} is not JSON") from error
     if not isinstance(content, dict) or not isinstance(content.get("meta"), dict):
         raise UsageError(f"{option}{path}: {file.name} is not the summary of a run")
@@ -276,28 +278,36 @@ def _paired_errors(baseline: Path, current: Path) -> dict[str, float]:
     return errors
 
 
+@dataclass(frozen=True, slots=True)
+class _ScoreFile:
+    dataset_sha256: str
+    scores: dict[str, tuple[float | None, ...]]
+
+
 def answer_scores(folder: Path) -> tuple[object, _AnswerScores]:
     """A fingerprint of the data and, by metric in lower case, each answer's score in percent.
 
     An answer's key is its index in the data; in MMLU, its subject and question.
     """
     by_metric: _AnswerScores = {}
-    fingerprint: object = None
-    for file in sorted((folder / "Accuracy").glob(f"*{_ANSWER_SCORES}")):
-        with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
-            content = strict_json.loads(read_regular(file).decode("utf-8"))
-            fingerprint = content["dataset_sha256"]
-            for name, scores in content["scores"].items():
-                by_metric[name.lower()] = {
-                    place: float(score) for place, score in enumerate(scores) if score is not None
-                }
+    fingerprint: str | None = None
+    for path in sorted((folder / "Accuracy").glob(f"*{_ANSWER_SCORES}")):
+        if (content := typed_json.read(_ScoreFile, read_object(path))) is None:
+            continue
+        fingerprint = content.dataset_sha256
+        for name, scores in content.scores.items():
+            by_metric[name.lower()] = {n: s for n, s in enumerate(scores) if s is not None}
     with (
         contextlib.suppress(OSError, ValueError, KeyError, csv.Error),
-        (folder / "samples.csv").open(newline="", encoding="utf-8") as rows,
+        open_regular(folder / "samples.csv") as file,
     ):
+        table = csv.DictReader(io.TextIOWrapper(file, encoding="utf-8", newline=""))
+        names = list(table.fieldnames or ())
+        if len(set(names)) < len(names):
+            raise ValueError("two columns of one name")
         fingerprint = Config.read(read_config(folder)).dataset.sha256
         by_metric[MMLU] = {
             (row["subject"], row["question_id"]): 100.0 * (row["correct"] in ("1", "True", "true"))
-            for row in csv.DictReader(rows)
+            for row in table
         }
     return fingerprint, by_metric

@@ -21,6 +21,7 @@ from mlperf_suite.results.node_runs import why_no_result
 from mlperf_suite.results.performance_figures import answered_share, issued_samples, read_detail
 from mlperf_suite.results.run_folder import read_config, write_json
 from mlperf_suite.results.schema import Config, PerformanceFigures, Summary
+from mlperf_suite.strangers import printable
 
 _TIME = "%Y%m%d_%H%M%S"
 AGGREGATE_JSON = "aggregate.json"
@@ -137,12 +138,7 @@ def _text(content: Mapping[str, Any]) -> str:
             f"  Throughput: {_number(entry['throughput_tokens_per_sec'])} tokens/s",
             f"  Accuracy (share of queries answered): {_number(entry['accuracy'], 4)}",
         ]
-    return "\n".join(map(_in_line, lines)) + "\n"
-
-
-def _in_line(text: str) -> str:
-    """A line of a text file, with line breaks and unprintable characters of the run replaced."""
-    return "".join(c if c.isprintable() else "?" for c in text)
+    return "\n".join(map(printable, lines)) + "\n"
 
 
 def _number(value: float | None, digits: int = 2) -> str:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.engines.protocol import DECODE, LATER_TOKENS, PREFILL, QUEUE
-from mlperf_suite.loadgen.logs import DETAIL, DetailLog, parse_detail, read_regular
+from mlperf_suite.loadgen.logs import DETAIL, DetailLog, parse_detail
 from mlperf_suite.loadgen.request_parts import as_reported, reported_s
 from mlperf_suite.loadgen.timeline import Timeline
 from mlperf_suite.results.schema import (
@@ -36,6 +36,7 @@ from mlperf_suite.results.schema import (
     SlowRequest,
 )
 from mlperf_suite.rules.verdict import in_words
+from mlperf_suite.strangers import read_regular
 
 if TYPE_CHECKING:
     import numpy as np

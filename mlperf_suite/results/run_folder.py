@@ -21,9 +21,9 @@ from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import SCENARIOS
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.load_plan import CACHING
-from mlperf_suite.loadgen.logs import open_regular, read_regular
 from mlperf_suite.results.schema import MMLU, Summary, version_fault
 from mlperf_suite.secrets import scrub
+from mlperf_suite.strangers import open_regular
 
 SUMMARY_JSON, CONFIG_JSON = "summary.json", "config.json"
 CHECKSUMS_JSON = "checksums.json"
@@ -116,14 +116,24 @@ def _lock(descriptor: int) -> None:
         time.sleep(_LOCK_LOOK_S)
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a text file atomically, so that a reader never sees half of it."""
+_OF_A_PAIR = "backslashreplace"
+"""Half of a surrogate pair, which no file in UTF-8 can contain, is escaped as in JSON."""
+
+
+def write_whole(path: Path, text: str | bytes) -> None:
+    """Write a file atomically, so that a reader never sees half of it. A link is replaced, never
+    written through. Raises OSError."""
+    content = text if isinstance(text, bytes) else text.encode("utf-8", _OF_A_PAIR)
     # Several processes may write the same file.
     partial = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        partial.write_text(text, encoding="utf-8")
+        # A stranger may have put a link there.
+        partial.unlink(missing_ok=True)
+        with partial.open("xb") as file:
+            file.write(content)
         partial.replace(path)
-    except OSError:
+    except OSError as error:
+        error.filename = str(path)
         # A partial file is useless, and the disk may be full.
         with contextlib.suppress(OSError):
             partial.unlink()
@@ -143,7 +153,7 @@ def write_json_list(path: Path, name: str, entries: Iterable[object]) -> None:
     """Write the same as write_json does for {name: [entries]}, one entry at a time, since long
     texts would otherwise be held in memory several times."""
     partial = path.with_name(path.name + ".part")
-    with partial.open("w", encoding="utf-8") as file:
+    with partial.open("w", encoding="utf-8", errors=_OF_A_PAIR) as file:
         file.write(f"{{\n  {json.dumps(name)}: [")
         between = ""
         for entry in entries:
@@ -196,7 +206,7 @@ class RunFolder:
         write_json(self.path / name, content)
 
     def write_text(self, name: str, text: str) -> None:
-        (self.path / name).write_text(text, encoding="utf-8")
+        write_whole(self.path / name, text)
 
     def give_up_room(self) -> None:
         """Release the reserved space once the run is written. A second call does nothing."""
@@ -217,7 +227,7 @@ class RunFolder:
         with (self.path / SUMMARY_JSON).open("a+b") as file:
             # Over the earlier one, to reuse its space.
             file.truncate(0)
-            file.write(_json_text(brief.as_json()).encode())
+            file.write(_json_text(brief.as_json()).encode("utf-8", _OF_A_PAIR))
 
     def record_checksums(self) -> None:
         """Record the SHA-256 of the files that the runs wrote: of each log once, when it is
@@ -257,9 +267,12 @@ class RunFolder:
         link.replace(link.with_name("latest"))
 
 
+_MOST_HASHED = 2**32
+
+
 def file_sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hex."""
-    with open_regular(path, most=2**40) as file:
+    """The SHA-256 of a file, in hex. Raises OSError (see `open_regular`)."""
+    with open_regular(path, _MOST_HASHED) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -295,9 +308,16 @@ def changed_since_run(folder: Path, place: str = "") -> list[str]:
             changed.append(f"{name} was added after the run")
         elif not path.is_file():
             changed.append(f"{name} is missing")
-        elif file_sha256(path) != checksums[name]:
+        elif _sha256_now(path) != checksums[name]:
             changed.append(f"{name} was changed after the run")
     return changed
+
+
+def _sha256_now(path: Path) -> str | None:
+    """A file's hash; None if the file cannot be read."""
+    with contextlib.suppress(OSError):
+        return file_sha256(path)
+    return None
 
 
 def run_folders(results_dir: Path) -> list[Path]:
@@ -343,7 +363,7 @@ def read_config(folder: Path) -> dict[str, Any] | None:
 def read_object(path: Path) -> dict[str, Any] | None:
     """The raw object in a JSON file, or None if there is no readable one."""
     try:
-        content = strict_json.loads(read_regular(path).decode("utf-8"))
-    except (OSError, ValueError, RecursionError):
+        content = strict_json.load(path)
+    except (OSError, ValueError):
         return None
     return content if isinstance(content, dict) else None

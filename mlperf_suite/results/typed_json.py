@@ -7,7 +7,6 @@ ignored as a whole.
 
 from __future__ import annotations
 
-import math
 import types
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
@@ -15,13 +14,15 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 T = TypeVar("T")
 _ABSENT: Any = object()
+_MOST = 1e30
+"""The largest number that is read: no figure is near it, and sums and squares of it are finite."""
 
 
 def read(kind: type[T], content: object) -> T | None:
     """A dataclass from a JSON value; None if it is not an object or lacks required fields.
 
-    Supported field types: str, bool, int, float (finite), Any, Literal, a dataclass, a tuple of any
-    length or a dict from strings of these, or one of them or None.
+    Supported field types: str, bool, int, float (up to 1e30), Any, Literal, a dataclass, a tuple of
+    any length or a dict from strings of these, or one of them or None.
     """
     value = _value(kind, content)
     return None if value is _ABSENT else value
@@ -98,12 +99,8 @@ def _fields(kind: type) -> dict[str, tuple[Any, bool]]:
 
 
 def _simple(kind: type, value: object) -> Any:
-    if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
-        try:
-            return float(value) if math.isfinite(value) else _ABSENT
-        except OverflowError:
-            return _ABSENT
-    if kind is int and isinstance(value, float) and value.is_integer():
-        return int(value)
-    is_bool = isinstance(value, bool)
-    return value if isinstance(value, kind) and is_bool == (kind is bool) else _ABSENT
+    if kind not in (int, float):
+        return value if isinstance(value, kind) else _ABSENT
+    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= _MOST:
+        return _ABSENT
+    return kind(value) if kind is float or value == int(value) else _ABSENT

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from mlperf_suite.strangers import printable
+
 Status = Literal["passed", "failed", "shortened", "not judged"]
 _LONGEST = 300
 """The maximum number of characters of a log's own text that a verdict repeats."""
@@ -33,7 +35,8 @@ class Verdict:
     def line(self) -> str:
         """The verdict in one line."""
         reason = f" ({self.why})" if self.why else ""
-        return f"{self.rule}: {self.status}: found {self.found}, required {self.required}{reason}"
+        words = f"found {self.found}, required {self.required}{reason}"
+        return printable(f"{self.rule}: {self.status}: {words}")
 
     def as_json(self) -> dict[str, object]:
         return {
@@ -57,8 +60,7 @@ def in_words(value: object) -> str:
     """A value from a log or a file, as one printable line."""
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
-    text = " ".join(str(value).split())
-    text = "".join(c if c.isprintable() else "?" for c in text)
+    text = printable(" ".join(str(value).split()))
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 

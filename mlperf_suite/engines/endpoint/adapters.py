@@ -17,6 +17,7 @@ import msgspec
 
 from mlperf_suite.engines.messages import Sampling
 from mlperf_suite.secrets import scrub
+from mlperf_suite.strangers import printable
 
 COMPLETIONS = "/v1/completions"
 _LONGEST_MS = 1e9
@@ -426,8 +427,7 @@ def words_of(message: object) -> str:
     if isinstance(message, bytes | bytearray):
         message = bytes(message[:_LONGEST]).decode(errors="replace")
     # Redact before cutting: part of a key would no longer be recognized.
-    line = " ".join(scrub(str(message)[:_LONGEST])[:400].split())
-    line = "".join(c if c.isprintable() else "?" for c in line)
+    line = printable(" ".join(scrub(str(message)[:_LONGEST])[:400].split()))
     return line if len(line) <= 100 else f"{line[:99]}…"
 
 
