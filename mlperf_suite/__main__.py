@@ -285,7 +285,7 @@ def _setup(arguments: argparse.Namespace) -> int:
     from mlperf_suite.assets import assets_dir, set_up
 
     set_up()
-    print(assets_dir())
+    _say(str(assets_dir()))
     return 0
 
 
