@@ -225,7 +225,8 @@ def _rules(verdicts: Sequence[Verdict], room: int) -> list[Line]:
         if waiting:
             more = "more " if len(table) > 1 else ""
             names = ", ".join(verdict.rule for verdict in waiting)
-            lines += _folded([Line(None, f"{len(waiting)} {more}{head}: {names}", style=style)])
+            heads = head.replace("rule ", "rules ") if len(waiting) > 1 else head
+            lines += _folded([Line(None, f"{len(waiting)} {more}{heads}: {names}", style=style)])
     return lines
 
 
