@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import re
 import shutil
@@ -262,6 +263,19 @@ def shortened_accuracy(scenario: str) -> Change:
     return change
 
 
+def _one_token_each(text: str) -> str:
+    """Each answer in the ends, and what is left of one, cut to its first token."""
+    text = re.sub(r"([0-9A-F]{8})[0-9A-F]+", r"\g<1>", text)
+    return re.sub(r'"token_count" : \d+', '"token_count" : 1', text)
+
+
+def _hash_of_offline(home: Home) -> None:
+    path = home.accuracy_txt("Server")
+    offline = re.search(r"hash=\w+", home.accuracy_txt("Offline").read_text(encoding="utf-8"))
+    assert offline is not None
+    path.write_text(re.sub(r"hash=\w+", offline[0], path.read_text(encoding="utf-8")))
+
+
 def _dataset_repeated(text: str) -> str:
     """Entries from number 10 on repeat the first entry's sample."""
     first = re.search(r'"seq_id" : 0, "qsl_idx" : (\d+)', text)
@@ -304,14 +318,29 @@ def _two_runs(home: Home) -> None:
         log.entries += DetailFile(audit).entries
 
 
+def _accuracy_at_once(home: Home) -> None:
+    """The accuracy run began a minute or so after the performance run."""
+    begins = [
+        datetime.strptime(entry.content["value"], _POWER_TIME)
+        for run in (_ACCURACY, _RUN)
+        for entry in DetailFile(_folder(home, "Server", run)).entries
+        if entry.key == "power_begin"
+    ]
+    _accuracy_later(60 + int((begins[1] - begins[0]).total_seconds()), "Server")(home)
+
+
 def _accuracy_days_later(days: int, scenario: str) -> Change:
+    return _accuracy_later(86_400 * days, scenario)
+
+
+def _accuracy_later(seconds: int, scenario: str) -> Change:
     """Move every date of an accuracy run."""
     form = "%Y-%m-%dT%H:%M:%SZ"
 
     def new(value: Any) -> object:
-        return (datetime.strptime(value, form) + timedelta(days=days)).strftime(form)
+        return (datetime.strptime(value, form) + timedelta(seconds=seconds)).strftime(form)
 
-    changes = {"power_(begin|end)": later(86_400 * days), "test_datetime": new}
+    changes = {"power_(begin|end)": later(seconds), "test_datetime": new}
     return detail(changes, scenario, _ACCURACY)
 
 
@@ -654,8 +683,21 @@ FORGERIES: dict[str, Tampering] = {
             copied(("Offline", "accuracy", ACCURACY), ("Server", "accuracy", ACCURACY)),
             copied(("Offline", "accuracy", "accuracy.txt"), ("Server", "accuracy", "accuracy.txt")),
         ),
-        "accuracy_issue_order accuracy_log_tokens",
+        "accuracy_issue_order accuracy_log_tokens logs_of_its_own",
     ),
+    "the hash of Offline's accuracy log (Server)": _forged(
+        "an accuracy log of its own: the hash is another result's",
+        _hash_of_offline,
+        "logs_of_its_own",
+    ),
+    **{
+        f"answers of one token, and counted so ({scenario})": _forged(
+            "answers of 294 tokens on average, as accuracy.txt has it",
+            accuracy_log(_one_token_each, scenario),
+            "accuracy_log_tokens",
+        )
+        for scenario in ("Server", "Offline")
+    },
     "the data set's beginning again at the accuracy log's end (Server)": _forged(
         "every sample: a part was answered several times",
         accuracy_log(_dataset_repeated),
@@ -743,6 +785,18 @@ FORGERIES: dict[str, Tampering] = {
         ),
         "accuracy_score_figures",
     ),
+    **{
+        f"{figure} in accuracy.txt (Server)": _forged(
+            "figures that agree: one that would not is no number",
+            replaced(r"'gen_num'", f"{figure}, 'gen_num'", _accuracy_txt),
+            "accuracy_score_figures",
+        )
+        for figure in (
+            "'gen_tok_len': nan",
+            "'gen_len': -1, 'gen_tok_len': 7225344",
+            "'gen_tok_len': 1, 'gen_tok_len': 2",
+        )
+    },
     "an accuracy run of no time (Server)": _forged(
         "an accuracy run: it ended before its queries were due",
         shortened_accuracy("Server"),
@@ -1235,6 +1289,20 @@ FORGERIES: dict[str, Tampering] = {
         ),
         "generated_queries scheduled_rate time_span validity_agrees",
     ),
+    # Counts that are no number
+    **{
+        f"{key} {value} (Server)": _forged(
+            "a count: no number contradicts another",
+            detail({key: is_(value)}, run=run),
+            rules,
+        )
+        for key, value, run, rules in (
+            ("logger_tls_total_log_cas_fail_count", math.nan, _RUN, "log_lines"),
+            ("get_sut_name_duration_ns", math.inf, _RUN, "log_lines"),
+            ("qsl_reported_performance_count", -1, _RUN, "log_lines"),
+            ("requested_server_ttft_latency", math.nan, _ACCURACY, "accuracy_log_lines"),
+        )
+    },
     # A member twice: which is meant depends on the reader
     **{
         f"{key} twice in one line (Server)": _forged(
@@ -1328,6 +1396,10 @@ NOT_SEEN: dict[str, Tampering] = {
     "other counters of LoadGen's own work (Server)": _forged(
         "a log that was written without waiting: nothing else in it depends on that",
         detail({r"logger_\w+|get_sut_name_duration_ns": is_(0)}),
+    ),
+    "an accuracy run within the performance run (Server)": _forged(
+        "one system: a second one answered for accuracy, as in 8 public results",
+        _accuracy_at_once,
     ),
     "better scores in accuracy.txt (Server)": _forged(
         "better answers: the log that they follow from is not submitted",

@@ -280,7 +280,7 @@ def change_answer(change: Callable[[MadeRun, LoggedSample, st.DataObject], Logge
 def other_figures(run: MadeRun, data: st.DataObject) -> None:
     """Figures of accuracy.txt that no answers have, beside those that are judged."""
     count = run.scores.get("gen_num") or run.scores.setdefault("gen_num", 100.0)
-    run.scores |= {"gen_tok_len": 1e9 * count}
+    run.scores |= {"gen_tok_len": 1e-3 * count}
 
 
 def other_text(run: MadeRun, data: st.DataObject) -> None:
@@ -290,7 +290,7 @@ def other_text(run: MadeRun, data: st.DataObject) -> None:
     for row in range(len(run.answers)) if token == 12 else [0]:
         first, _, *rest = run.answers[row].token_ids
         run.answers[row] = replace(run.answers[row], token_ids=(first, token, *rest))
-    run.cut_log = cut_log(tuple(run.answers), run.scenario.streams)
+    run.cut_log = cut_log(tuple(run.answers), run.scenario.streams, run.longest)
 
 
 def other_first(run: MadeRun, answer: LoggedSample, data: st.DataObject) -> LoggedSample:

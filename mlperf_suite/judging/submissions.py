@@ -112,7 +112,7 @@ runs of one log with a changed digit here and there, most are."""
 
 
 def _copies(results: Sequence[_Result]) -> dict[Path, tuple[str, ...]]:
-    """By a result's folder, the other results that share a run's logs with it.
+    """By a result's folder, the other results that share a run's logs, or their hash, with it.
 
     A result of the same scenario, system and model at its other accuracy target does not count.
     """
@@ -125,6 +125,8 @@ def _copies(results: Sequence[_Result]) -> dict[Path, tuple[str, ...]]:
             values = tuple(str(logs.detail[key]) for key in _OF_A_RUN[mode])
             if "None" not in values:
                 runs[mode, *values].append(result.place)
+        if digest := parse_accuracy_txt(read_text(_accuracy_txt(result.place)) or "").hash:
+            runs["hash", digest].append(result.place)
     for one, two in itertools.combinations(results, 2):
         if _is_same_run(one.performance[0].detail, two.performance[0].detail):
             runs[one.place.folder, two.place.folder] = [one.place, two.place]
@@ -189,7 +191,7 @@ def _judge_result(
     result: _Result, round_: Round, high_accuracy: bool, copies: tuple[str, ...]
 ) -> VerdictGroup:
     place, benchmark = result.place, result.benchmark
-    accuracy_txt = read_text(place.folder / "accuracy" / ACCURACY_TXT)
+    accuracy_txt = read_text(_accuracy_txt(place))
     accuracy = RunFacts(
         benchmark,
         result.scenario,
@@ -227,6 +229,10 @@ def _judge_result(
             groups.append((mode, judge(_audit_facts(accuracy, place, audit, mode))))
     name = name_of(place.division, place.submitter, place.system, place.benchmark, place.scenario)
     return verdict_group(name, round_, groups, benchmark, result.scenario)
+
+
+def _accuracy_txt(place: Place) -> Path:
+    return place.folder / "accuracy" / ACCURACY_TXT
 
 
 def _cut_log(place: Place) -> str | None:

@@ -9,6 +9,7 @@ LoadGen's format: logging.cc.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,6 +22,7 @@ MAX_ACCURACY_LOG_BYTES = 10 * 1024
 checker)."""
 # As in the official checker: a name in quotes, its figure with or without quotes.
 _FIGURE = re.compile(r"'([\w-]+)':\s+'?(\d{1,15}(?:\.\d{1,20})?)'?(?=[,}\s]|$)")
+_NAMED_VALUE = re.compile(r"'([\w-]+)':\s+'?([^',}\s]+)")
 _SENTENCE = re.compile(rf"^({COUNTED_IN_A_SENTENCE}): (\d+)\s*$", re.MULTILINE)
 _HASH = re.compile(r"^hash=([0-9a-f]{64})\s*$", re.MULTILINE)
 _ENTRY = re.compile(
@@ -34,6 +36,7 @@ _END = re.compile(
 """The remaining tail of a long answer may begin with its closing quote."""
 _ENTRY_BEGINNING = re.compile(r'\{ "seq_id" : (\d{1,19}), "qsl_idx" : (\d{1,19}), "data"')
 _ANSWER = re.compile(r'\{ "seq_id" : \d{1,19}, "qsl_idx" : (\d{1,19}), "data" : "([0-9A-F]*)("?)')
+_HEX = re.compile(r"[0-9A-F]+")
 _OF_INT64 = 16
 """The hex digits of the widest token."""
 
@@ -42,12 +45,12 @@ _OF_INT64 = 16
 class AccuracyTxt:
     """A parsed accuracy.txt: figures by name, shares in percent; the log's SHA-256, if present.
 
-    A figure that appears twice with different values is not in `scores` but in `ambiguous`.
+    `unclear`: the names of those that are no number (nan), or have several; these have no score.
     """
 
     scores: Mapping[str, float]
     hash: str | None
-    ambiguous: frozenset[str] = frozenset()
+    unclear: frozenset[str] = frozenset()
 
 
 def parse_accuracy_txt(text: str) -> AccuracyTxt:
@@ -55,11 +58,13 @@ def parse_accuracy_txt(text: str) -> AccuracyTxt:
     values: dict[str, set[float]] = {}
     for name, figure in (*_FIGURE.findall(text), *_SENTENCE.findall(text)):
         values.setdefault(name, set()).add(float(figure))
+    numbers = Counter(name for name, _ in _FIGURE.findall(text))
+    names = Counter(name for name, _ in _NAMED_VALUE.findall(text))
     digest = _HASH.search(text)
     return AccuracyTxt(
         {name: min(figures) for name, figures in values.items() if len(figures) == 1},
         digest.group(1) if digest else None,
-        frozenset(name for name, figures in values.items() if len(figures) > 1),
+        frozenset(n for n, count in names.items() if numbers[n] < count or len(values[n]) > 1),
     )
 
 
@@ -83,7 +88,8 @@ class CutLog:
     """The ends of a truncated accuracy log.
 
     `entries`: the complete ones. `places`: number in the order of issue and sample of each entry
-    whose beginning is present. `whole`: whether the log is short and was not truncated.
+    whose beginning is present. `whole`: whether the log is short and was not truncated. `longest`:
+    the hex digits of the longest answer, as far as it is there.
     """
 
     begins: bool
@@ -91,6 +97,7 @@ class CutLog:
     whole: bool
     entries: tuple[CutEntry, ...]
     places: tuple[tuple[int, int], ...]
+    longest: int
 
 
 def answers_in(text: str) -> tuple[LoggedSample, ...]:
@@ -117,4 +124,5 @@ def parse_cut_log(text: str) -> CutLog:
         re.search(r"^\.\.\.\r?$", text, re.MULTILINE) is None,
         entries,
         tuple((int(m[1]), int(m[2])) for m in _ENTRY_BEGINNING.finditer(text)),
+        max(map(len, _HEX.findall(text)), default=0),
     )

@@ -13,10 +13,16 @@ from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import ExpectedScore
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.loadgen.logs import LoggedSample
-from mlperf_suite.rules.accuracy_files import CutEntry, CutLog, answers_in, parse_cut_log
+from mlperf_suite.rules.accuracy_files import (
+    CutEntry,
+    CutLog,
+    answers_in,
+    parse_accuracy_txt,
+    parse_cut_log,
+)
 from mlperf_suite.rules.facts import RunFacts
 from mlperf_suite.rules.registry import CLOSED, rule
-from mlperf_suite.rules.verdict import Verdict, VerdictError, not_judged, verdict
+from mlperf_suite.rules.verdict import Verdict, VerdictError, failure, not_judged, verdict
 
 _HEX_OF_A_TOKEN = (8, 16)
 """Answers are int32, or int64 for one submitter in v5.1."""
@@ -71,14 +77,34 @@ def log_tokens(run: RunFacts) -> Verdict:
     """Each answer at the ends of the cut accuracy log has the tokens that were reported of it.
 
     As many as were counted, and the first of them where the scenario reports those. An end that is
-    within one long answer has none to judge.
+    within one long answer has none to judge. In the closed division one answer at least is as long
+    as a quarter of the reference's mean, or of what an end has room for (public ones: 91%).
     """
     cut = _cut_log(run)
+    least, longest = _SHARE * min(_mean_tokens(run), _MOST_IN_AN_END), cut.longest / 8
+    if cut.begins and cut.ends and not cut.whole and longest < least:
+        raise failure(f"no answer above {longest:,.0f} tokens", f"one of {least:,.0f} or more")
     wrong = [entry.index for entry in cut.entries if not _as_reported(entry, run)]
     right = f"{len(cut.entries) - len(wrong)} of {len(cut.entries)} answers"
     return verdict(not wrong, right, why=f"not sample {wrong[0]}" if wrong else "")
 
 
+def _mean_tokens(run: RunFacts) -> float:
+    """The least that an answer has on average, in tokens; 0 if nothing is known of it."""
+    reference = run.benchmark.reference
+    if run.division == "open":
+        return 0.0
+    if tokens := reference.of("tokens_per_sample"):
+        return tokens.value
+    characters = reference.of("gen_len")
+    return characters.value / reference.answers / _MOST_CHARACTERS if characters else 0.0
+
+
+_SHARE, _MOST_IN_AN_END = 0.25, 500
+"""An end of 4,096 bytes has room for 500 tokens of 8 hex digits."""
+_MOST_CHARACTERS = 20
+"""More than the mean token of any answers has."""
+_LENGTHS = ("gen_len", "gen_num", "gen_tok_len", "tokens_per_sample")
 _NO_MORE = (("rougeL", "rouge1"), ("rougeLsum", "rouge1"), ("rouge2", "rouge1"))
 _ROUNDED = 0.051
 """tokens_per_sample has one decimal, at most 0.05 off in 259 public results."""
@@ -96,8 +122,14 @@ def score_figures(run: RunFacts) -> Verdict:
     """The figures of accuracy.txt agree: no longest sequence or pair exceeds the single words.
 
     tokens_per_sample is the mean of gen_tok_len, whose tokens have 1 to 20 characters on average.
+    Each figure of answers is one number.
     """
-    scores, faults = run.scores or {}, []
+    scores = run.scores or {}
+    text = (run.submitted.accuracy_txt if run.submitted else None) or ""
+    # A figure with a rule of its own fails there.
+    judged = {*run.benchmark.metrics, run.benchmark.counted_as}
+    unclear = parse_accuracy_txt(text).unclear & {*_LENGTHS, *METRICS} - judged
+    faults = [f"{name} is not one number" for name in sorted(unclear)]
     for part, whole in _NO_MORE:
         if scores.get(part, 0.0) > scores.get(whole, math.inf):
             faults.append(f"{part} {scores[part]:,} above {whole} {scores[whole]:,}")
@@ -106,7 +138,7 @@ def score_figures(run: RunFacts) -> Verdict:
         mean = tokens / answers_scored
         if abs(scores.get("tokens_per_sample", mean) - mean) > _ROUNDED:
             faults.append(f"tokens_per_sample {scores['tokens_per_sample']:,}, not {mean:,.1f}")
-        if not tokens <= scores.get("gen_len", tokens) <= 20 * tokens:
+        if not tokens <= scores.get("gen_len", tokens) <= _MOST_CHARACTERS * tokens:
             faults.append(f"gen_len {scores['gen_len']:,.0f} of {tokens:,.0f} tokens")
     return verdict(not faults, "; ".join(faults) or f"{len(scores)} figures")
 

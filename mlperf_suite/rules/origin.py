@@ -280,7 +280,10 @@ def _same(words: str, value: object) -> bool:
     source="LoadGen's loadgen.cc, test_settings_internal.cc and results.cc",
 )
 def log_lines(run: RunFacts) -> Verdict:
-    """The run's log has each line that LoadGen writes of such a run, in its order."""
+    """The run's log has each line that LoadGen writes of such a run, in its order.
+
+    Counts and settings that no other rule reads are whole numbers, as in 870 public logs.
+    """
     version = run.detail["loadgen_version"]
     if not isinstance(version, str):
         return verdict(False, f"loadgen_version {version}")
@@ -297,7 +300,15 @@ def log_lines(run: RunFacts) -> Verdict:
         accuracy=run.is_accuracy,
         valid=run.detail["result_validity"] == "VALID",
     )
+    for key in filter(_COUNTED.fullmatch, keys):
+        run.whole(key)
     return verdict(not problem, problem or f"{len(keys)} lines")
+
+
+_COUNTED = re.compile(
+    r"logger_\w+|get_sut_name_duration_ns|qsl_reported_performance_count"
+    r"|requested_server_(find_peak_qps_\w+|num_issue_query_threads|tpot_latency|ttft_latency)"
+)
 
 
 _EFFECTIVE = "the settings that follow from those requested"

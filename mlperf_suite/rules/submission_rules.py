@@ -363,7 +363,7 @@ def _answers_per_s(logs: RunLogs) -> float:
     fix="Submit each result with the logs of its own run.",
 )
 def logs_of_its_own(result: ResultFacts) -> Verdict:
-    """No other result of the submission has the same run in its logs.
+    """No other result of the submission has the same run in its logs, or the same hash of them.
 
     Benchmarks of one model at two accuracy targets may share a run, in one scenario of one system.
     """
