@@ -20,10 +20,12 @@ import pytest
 from meta_tests.conftest import ROOT
 from meta_tests.made_lives import made_marks, made_steps, made_timeline
 from meta_tests.made_nodes import STARTED, MadeNode
+from meta_tests.reports.outputs import terminal_text
 from mlperf_suite.__main__ import main
 from mlperf_suite.loadgen.timeline import TIMELINE_JSON, write_timeline
 from mlperf_suite.reports.writing import write_index, write_reports
 from mlperf_suite.results.run_folder import CHECKSUMS_JSON, SUMMARY_JSON, file_sha256, read_summary
+from mlperf_suite.results.schema import Summary
 
 KEPT_RUN = Path(__file__).parent.parent / "data" / "kept_run"
 TEXTS = {
@@ -172,6 +174,13 @@ def test_anything_is_aggregated_or_refused(tmp_path: Path, poison: Any, command:
         folders.append(folder)
     assert command("aggregate", *folders, "--out", tmp_path / "out") in (0, 2)
     check_texts(tmp_path)
+
+
+def test_the_closing_summary_shows_anything(poison: Any) -> None:
+    content = poisoned(json.loads((KEPT_RUN / SUMMARY_JSON).read_text()), poison)
+    for part in content["verdicts"]:
+        part["status"] = "failed"
+    assert not UNPRINTABLE.search(terminal_text(Summary.read(content)))
 
 
 NAMES = {"no UTF-8": b"run-\xff\xfe", "escape": b"\x1b[2Jrun\x07", "formula": b"$\\frac{$"}
