@@ -200,3 +200,13 @@ def test_a_server_of_sglangs_kind_scores_and_its_completions_do_not() -> None:
     without = StandIn(dialect="sglang", native=False)
     with stand_in_server(without) as server, engine_on(server) as engine:
         assert not isinstance(engine, ScoringEngine)
+
+
+@pytest.mark.parametrize("fault", ["turned-away", "status-503"])
+def test_a_question_that_is_refused_for_now_is_asked_again(fault: Any) -> None:
+    options = StandIn(dialect="sglang", fault=fault, fault_from=1, fault_for=1)
+    with stand_in_server(options) as server, engine_on(server) as engine:
+        assert isinstance(engine, ScoringEngine)
+        ((_, score),) = engine.score([ScoreRequest(0, [1, 2], [[10]])])
+        assert server.account()["requests"]["/generate"] == 1 + 2
+    assert score.likelihoods == (Likelihood(logprob(10), False),)
