@@ -33,7 +33,7 @@ from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
 from mlperf_suite.engines.endpoint.engine import RETRIES, EndpointEngine
-from mlperf_suite.engines.endpoint.server_facts import _of_sglang
+from mlperf_suite.engines.endpoint.server_facts import _of_sglang, check_reachable
 from mlperf_suite.engines.protocol import (
     SERVER_MODEL,
     SPECULATIVE,
@@ -41,7 +41,7 @@ from mlperf_suite.engines.protocol import (
     ScoreRequest,
     ScoringEngine,
 )
-from mlperf_suite.errors import EngineError, RunError
+from mlperf_suite.errors import EngineError, RunError, UsageError
 from mlperf_suite.loadgen.load_plan import Shortened, plan_run
 from mlperf_suite.loadgen.runner import LoadRun, abandoned, run_loadgen
 
@@ -402,6 +402,8 @@ def test_a_proxy_that_the_environment_asks_for_is_refused_by_name(
     with pytest.raises(EngineError, match=words) as caught:
         EndpointEngine.load(config)
     assert "u:p" not in str(caught.value)
+    with pytest.raises(UsageError, match=words):
+        check_reachable(config)
     # This machine is never behind one.
     with stand_in_server() as server, engine_at(server):
         pass

@@ -384,7 +384,7 @@ def _ask(config: EndpointConfig, target: Target, path: str, body: bytes | None =
 
 def _exchange(peer: socket.socket, request: bytes, page: _Page) -> None:
     """Send a request and read its answer. Raises OSError."""
-    connection = Connection(lambda freed: None, lambda lost: None)
+    connection = Connection(lambda connection: None, lambda connection: None)
     transport = SimpleNamespace(write=peer.sendall, abort=peer.close)
     connection.connection_made(cast(asyncio.BaseTransport, transport))
     connection.send(request, page)
