@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import tempfile
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meta_tests.judging.test_loose_logs import UNREADABLE
+from meta_tests.rules.test_damaged_logs import within
 from mlperf_suite.loadgen.timeline import (
     TIMELINE_JSON,
     RequestTimes,
@@ -134,3 +138,33 @@ def test_a_first_token_a_hair_before_its_issue_is_kept(tmp_path: Path) -> None:
     timeline = dataclasses.replace(timeline_of_rows(ROWS), first_token_ms=[-0.5, 160.0, 270.75])
     write_timeline(tmp_path, timeline)
     assert read_request_times(tmp_path) is not None
+
+
+READERS = pytest.mark.parametrize("read", [read_request_times, read_timeline])
+
+
+@READERS
+@pytest.mark.parametrize("make", UNREADABLE.values(), ids=UNREADABLE)
+def test_what_never_ends_is_no_timeline(
+    tmp_path: Path, read: Callable[[Path], object], make: Callable[[Path], object]
+) -> None:
+    make(tmp_path / TIMELINE_JSON)
+    with within(60):
+        assert read(tmp_path) is None
+
+
+@READERS
+def test_reading_takes_a_few_times_the_memory_of_the_file(
+    tmp_path: Path, read: Callable[[Path], object]
+) -> None:
+    """As Python's numbers, the columns would take ten times that of the arrays."""
+    rows = [(1.5 * number, 11.125, 17.375, 100) for number in range(20_000)]
+    write_timeline(tmp_path, timeline_of_rows(rows))
+    read(tmp_path)
+    tracemalloc.start()
+    try:
+        assert read(tmp_path) is not None
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 3.5 * (tmp_path / TIMELINE_JSON).stat().st_size

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 
-from mlperf_suite import strict_json
 from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.engines.protocol import EngineTrace, Marks, Steps
 from mlperf_suite.loadgen.request_parts import RequestParts
@@ -81,6 +80,7 @@ _BEYOND = 1e15
 """No time of a run in ms, and no count, is as large."""
 _MOST_PARTS = 16
 """More than the parts of a request that any engine and client tell apart."""
+_OF_REQUESTS = ("issued_ms", "first_token_ms", "finished_ms", "tokens")
 _EARLIEST_MS = -1.0
 """How far below zero a time may appear: LoadGen's instants are derived with that accuracy."""
 
@@ -267,22 +267,42 @@ def _write(file: TextIO, name: str, values: Sequence[float] | None) -> None:
 def read_timeline(folder: Path) -> Timeline | None:
     """The timeline of a folder of logs; None if there is none, or it cannot be read."""
     try:
-        content: Any = strict_json.load(folder / TIMELINE_JSON, _MOST_BYTES)
+        texts = _texts(folder)
         columns: dict[str, Any] = {
-            name: array(code, content.get(name) or ()) for name, code in _TYPECODES.items()
+            name: _column_read(texts.get(name), code) for name, code in _TYPECODES.items()
         }
-        if content["first_token_ms"] is None:
+        if bytes(texts["first_token_ms"]) == b"null":
             columns["first_token_ms"] = None
-        parts = content.get("parts_ms") or {}
+        parts = msgspec.json.decode(texts.get("parts_ms", b"{}"), type=dict[str, msgspec.Raw])
         timeline = Timeline(
             **columns,
-            parts_ms={name: array("d", values) for name, values in parts.items()},
-            from_loadgen=content.get("from_loadgen") is True,
-            load=_load_read(content.get("load")),
+            parts_ms={name: _column_read(text, "d") for name, text in parts.items()},
+            from_loadgen=_is_from_loadgen(texts),
+            load=_load_read(msgspec.json.decode(texts.get("load", b"null"))),
         )
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
+    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
     return timeline if _is_consistent(timeline) else None
+
+
+def _texts(folder: Path) -> dict[str, msgspec.Raw]:
+    """A timeline's members as texts: all of them as Python's numbers would take several times the
+    memory. Raises OSError, ValueError or RecursionError."""
+    content = read_regular(folder / TIMELINE_JSON, _MOST_BYTES)
+    return msgspec.json.decode(content, type=dict[str, msgspec.Raw])
+
+
+def _column_read(text: msgspec.Raw | None, code: str) -> array[Any]:
+    """A column's array of that typecode; empty if it is missing or null. Raises ValueError, or
+    OverflowError for a number that the array cannot hold."""
+    kind = list[float] if code == "d" else list[int]
+    return array(
+        code, msgspec.json.decode(b"null" if text is None else text, type=kind | None) or ()
+    )
+
+
+def _is_from_loadgen(texts: Mapping[str, msgspec.Raw]) -> bool:
+    return msgspec.json.decode(texts.get("from_loadgen", b"false")) is True
 
 
 def _is_consistent(timeline: Timeline) -> bool:
@@ -340,30 +360,22 @@ class RequestTimes:
         return len(self.latency_ms)
 
 
-class _Columns(msgspec.Struct, gc=False):
-    """What `RequestTimes` needs of a timeline: all of it would take several times the memory."""
-
-    issued_ms: list[float]
-    first_token_ms: list[float] | None
-    finished_ms: list[float]
-    tokens: list[float]
-    from_loadgen: bool = False
-
-
 def read_request_times(folder: Path) -> RequestTimes | None:
     """The requests of a folder of logs; None if its timeline is missing or damaged, if columns have
     unequal lengths or no rows, or if their times are impossible."""
     import numpy as np
 
     try:
-        text = read_regular(folder / TIMELINE_JSON, _MOST_BYTES)
-        content = msgspec.json.decode(text, type=_Columns)
-    except (OSError, msgspec.DecodeError, RecursionError):
+        texts = _texts(folder)
+        streams = bytes(texts["first_token_ms"]) != b"null"
+        begin_ms, first_ms, end_ms, tokens = columns = [
+            np.asarray(_column_read(texts.get(name), _TYPECODES[name])) for name in _OF_REQUESTS
+        ]
+        from_loadgen = _is_from_loadgen(texts)
+    except (OSError, ValueError, KeyError, OverflowError, RecursionError):
         return None
-    begin_ms, end_ms = np.asarray(content.issued_ms), np.asarray(content.finished_ms)
-    tokens = np.asarray(content.tokens)
-    first_ms = begin_ms if content.first_token_ms is None else np.asarray(content.first_token_ms)
-    columns = (begin_ms, first_ms, end_ms, tokens)
+    if not streams:
+        first_ms = columns[1] = begin_ms
     if {len(column) for column in columns} != {len(begin_ms) or 1}:
         return None
     if not all((abs(column) < _BEYOND).all() for column in columns) or (tokens < 0).any():
@@ -373,9 +385,8 @@ def read_request_times(folder: Path) -> RequestTimes | None:
     tpot = rest[has_rest] / (tokens[has_rest] - 1)
     if any((times < _EARLIEST_MS).any() for times in (latency, ttft, tpot)):
         return None
-    streams = content.first_token_ms is not None
     return RequestTimes(
-        content.from_loadgen,
+        from_loadgen,
         latency,
         ttft if streams else None,
         tpot if streams else None,
