@@ -37,6 +37,7 @@ ONE_PLACE = {
     "sympy": "scorers",
     "pylatexenc": "scorers",
     "pyarrow": "datasets",
+    "yaml": "judging",
 }
 """Where an outside library is imported, and nowhere else."""
 PARALLEL = (

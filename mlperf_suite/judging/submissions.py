@@ -21,6 +21,7 @@ from mlperf_suite.judging.tree import (
     read_json,
     read_power,
     read_text,
+    read_yaml,
     size_of,
 )
 from mlperf_suite.judging.verdict_group import (
@@ -39,7 +40,14 @@ from mlperf_suite.rules.accuracy_files import (
     parse_cut_log,
 )
 from mlperf_suite.rules.facts import AnswerTokens, RunFacts, SubmittedTexts
-from mlperf_suite.rules.submission_rules import BenchmarkFacts, JsonFile, ResultFacts, SystemFacts
+from mlperf_suite.rules.power_measurement import POWER
+from mlperf_suite.rules.submission_rules import (
+    BenchmarkFacts,
+    JsonFile,
+    Nameplate,
+    ResultFacts,
+    SystemFacts,
+)
 from mlperf_suite.rules.verdict import Verdict, set_aside_passed
 
 ACCURACY_TXT = "accuracy.txt"
@@ -287,7 +295,16 @@ def _result_facts(result: _Result, round_: Round, copies: tuple[str, ...]) -> Re
         result.accuracy,
         result.performance[0],
         copies,
+        _nameplate(place, round_),
     )
+
+
+def _nameplate(place: Place, round_: Round) -> Nameplate | None:
+    """The file of the system's power supplies, which the checker reads from v6.1 on."""
+    if round_.name < "v6.1" or not place.nameplate_file.exists():
+        return None
+    content, problem = read_yaml(place.nameplate_file)
+    return Nameplate(content, problem, (place.folder / "performance" / POWER).exists())
 
 
 def _missing_files(result: _Result, measurements: Path) -> list[str]:

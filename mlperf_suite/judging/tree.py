@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from mlperf_suite import strict_json
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.rounds import Layout
@@ -84,6 +86,11 @@ class Place(_OfBenchmark):
     @property
     def system_file(self) -> Path:
         return self.submission / "systems" / f"{self.system}.json"
+
+    @property
+    def nameplate_file(self) -> Path:
+        """The power that the system's power supplies are made for."""
+        return self.submission / "systems" / f"{self.system}_power.yaml"
 
     @property
     def performance_runs(self) -> list[Path]:
@@ -282,6 +289,29 @@ def read_json(path: Path) -> JsonFile:
     if not isinstance(content, dict):
         return JsonFile({}, f"{path.name} is no object")
     return JsonFile(content)
+
+
+_MOST_YAML_BYTES, _MOST_MEMBERS = 2**18, 10_000
+
+
+class _YamlLoader(yaml.SafeLoader):  # type: ignore[misc]  # yaml has no types
+    def flatten_mapping(self, node: Any) -> None:
+        """Raises ValueError for more members than anybody writes: merged ones double in a line."""
+        super().flatten_mapping(node)
+        if len(node.value) > _MOST_MEMBERS:
+            raise ValueError(f"more than {_MOST_MEMBERS:,} members")
+
+
+def read_yaml(path: Path) -> tuple[Any, str]:
+    """The content of a YAML file and "", or None and why it cannot be read."""
+    text = _text(read_bytes(path))
+    if text is None or len(text) > _MOST_YAML_BYTES:
+        return None, f"{path.name} is no text in UTF-8 of at most {_MOST_YAML_BYTES:,} characters"
+    try:
+        # PyYAML raises most kinds of errors for tags whose value does not fit.
+        return yaml.load(text, _YamlLoader), ""  # noqa: S506 - a SafeLoader
+    except (yaml.YAMLError, *PowerFacts.malformed):
+        return None, f"{path.name} is not YAML"
 
 
 def size_of(path: Path) -> int:

@@ -90,7 +90,7 @@ COUNTS = {"number_of_nodes": 1, "accelerators_per_node": 0}
 NOTES = ("hw_notes", "sw_notes")
 """The fields that the checker joins as texts."""
 STATUSES = ("available", "preview", "rdi")
-_NETWORK = "is_network"
+_NETWORK, _CAPACITY = "is_network", "system_power_capacity"
 _OF_BOTH_TYPES = {("deepseek-r1", "v5.1"): "SingleStream"}
 """What a benchmark needs in a round, beside its scenarios here, on a system of both types
 (required-scenarios-datacenter-edge): no other one differs."""
@@ -118,6 +118,16 @@ class JsonFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Nameplate:
+    """What systems/<system>_power.yaml has; `problem` says why nothing. `counts`: the result has a
+    power measurement beside which it counts."""
+
+    content: Any
+    problem: str
+    counts: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ResultFacts(Facts):
     """One scenario's result in a submission, apart from what its runs' own rules judge.
 
@@ -136,6 +146,7 @@ class ResultFacts(Facts):
     accuracy: RunLogs
     performance: RunLogs
     copies: tuple[str, ...] = ()
+    nameplate: Nameplate | None = None
 
     @property
     def subject(self) -> Subject:
@@ -215,7 +226,10 @@ def required_files(result: ResultFacts) -> Verdict:
     fix="Correct the named fields of systems/<system>.json.",
 )
 def system_description(result: ResultFacts) -> Verdict:
-    """The system's JSON file fits the submitter, the division and the benchmark's category."""
+    """The system's JSON file fits the submitter, the division and the benchmark's category.
+
+    A file of its power supplies beside it is YAML, and beside a power measurement has their watts.
+    """
     if result.system.problem:
         return verdict(False, result.system.problem, "a system description")
     says = result.system.content
@@ -230,9 +244,49 @@ def system_description(result: ResultFacts) -> Verdict:
         )
         if not fits
     ]
+    watts, fault = _design_power(result.nameplate, says)
+    wrong += [fault] if fault else []
     expectation = f"{result.submitter}, {result.division}, {result.benchmark.category}, status"
     fields = ", ".join(wrong) or f"{expectation} {says.get('status')}"
-    return verdict(not wrong, fields, f"{expectation} {' or '.join(STATUSES)}")
+    design = "" if watts is None else f"design power {watts:,} W"
+    return verdict(not wrong, fields, f"{expectation} {' or '.join(STATUSES)}", design)
+
+
+def _design_power(nameplate: Nameplate | None, says: Mapping[str, Any]) -> tuple[float | None, str]:
+    """The watts that the checker sums up (system_check.py: nameplate_power_check), and what ends or
+    fails it there, or ""."""
+    if nameplate is None or nameplate.problem:
+        return None, nameplate.problem if nameplate else ""
+    if not nameplate.counts or _CAPACITY in says:
+        return None, ""
+    if nameplate.content is None:
+        return None, "an empty file of power supplies"
+    try:
+        return _watts(nameplate.content, {}), ""
+    except (AttributeError, LookupError, TypeError, ArithmeticError, RecursionError):
+        return (
+            None,
+            "power supplies that name no PSUs, Min PSUs Needed and watts",
+        )
+
+
+def _watts(part: Any, known: dict[int, float]) -> float:
+    """The watts of as many of a component's power supplies as it needs, the largest; else those of
+    its parts. `known`: by the identity of a part, of which YAML may name one many times."""
+    if id(part) in known:
+        return known[id(part)]
+    parts = part
+    if isinstance(part, dict):
+        names = {name.lower(): name for name in part}
+        if {"psus", "min psus needed"} <= names.keys():
+            supplies = [psu.get("PowerCapacityWatts", 0) for psu in part[names["psus"]]]
+            needed = sorted(supplies, reverse=True)[: part[names["min psus needed"]]]
+            return float(sum(needed))
+        parts = part.values()
+    elif not isinstance(part, list):
+        return 0.0
+    known[id(part)] = sum(_watts(each, known) for each in parts)
+    return known[id(part)]
 
 
 @rule(

@@ -1,0 +1,141 @@
+"""Files of a system's power supplies, and its private id, as the official checker takes them.
+
+MLPERF_INFERENCE names a checkout of github.com/mlcommons/inference.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from meta_tests.made_power import write_session
+from meta_tests.made_runs import write_submission
+from meta_tests.tampering.verdicts import CHECKER, broken_rules, official_verdict
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.benchmarks.rounds import ROUNDS, Round
+from mlperf_suite.judging.judge import judge_folder
+
+CHECKOUT = Path(os.environ.get("MLPERF_INFERENCE") or "absent")
+V6_0, V6_1 = ROUNDS["v6.0"], ROUNDS["v6.1"]
+SERVER = """
+- Server {}:
+  - Description: two power supplies, of which one is needed
+    Min PSUs needed: {}
+    PSUs:
+    - Name: PSU 1
+      PowerCapacityWatts: 1200
+    - PowerCapacityWatts: 2000
+"""
+RACK = "Rack:" + SERVER.format(1, 1) + "Switch:" + SERVER.format(2, 2)
+MERGED = "a0: &a0 {x: 1}\n" + "".join(
+    f"a{n}: &a{n}\n  <<: [{', '.join([f'*a{n - 1}'] * 9)}]\n  k{n}: 1\n" for n in range(1, 9)
+)
+ALIASES = "a0: &a0 [1, 1]\n" + "".join(
+    f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40)
+)
+WITHOUT_POWER = {
+    "a rack": (RACK, True),
+    "an empty file": ("", True),
+    "not YAML": ("[1, 2", False),
+    "an object of Python": ("!!python/object/apply:os.getcwd []", False),
+    "a tag that does not fit": ("!!int ''", False),
+    "other words": ("watts", True),
+}
+WITH_POWER = WITHOUT_POWER | {
+    "an empty file": ("", False),
+    "power supplies that are none": ("Min PSUs Needed: 1\nPSUs: 3", False),
+    "watts in words": (RACK.replace("2000", "two thousand"), False),
+    "a number for a name": ("3: {PSUs: []}", False),
+    "a rack within itself": ("&rack [*rack]", False),
+    "two servers by one name": ("A: &s" + SERVER.format(1, 1) + "B: *s", True),
+}
+
+
+def nameplate(tree: Path) -> Path:
+    return tree / "closed/Someone/systems/box_power.yaml"
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    write_submission(tmp_path, LLAMA3_1_8B, V6_1)
+    return tmp_path
+
+
+@pytest.fixture
+def with_power(tree: Path) -> Path:
+    performance = tree / "closed/Someone/results/box/llama3.1-8b/Server/performance"
+    write_session(performance, performance / "run_1")
+    return tree
+
+
+def words_on(tree: Path, round_: Round = V6_1) -> str:
+    """What the rule says of the Server result."""
+    groups = {group.name: group for group in judge_folder(tree, round_)}
+    verdicts = groups["Someone-box-llama3.1-8b-Server"].verdicts
+    return next(v.line for v in verdicts if v.rule == "system_description")
+
+
+@pytest.mark.parametrize("name", WITHOUT_POWER)
+def test_without_a_measurement_it_needs_only_be_yaml(name: str, tree: Path) -> None:
+    text, right = WITHOUT_POWER[name]
+    nameplate(tree).write_text(text)
+    assert broken_rules(tree, V6_1) == ([] if right else ["system_description"])
+
+
+@pytest.mark.parametrize("name", WITH_POWER)
+def test_beside_a_measurement_it_has_watts(name: str, with_power: Path) -> None:
+    text, right = WITH_POWER[name]
+    nameplate(with_power).write_text(text)
+    assert broken_rules(with_power, V6_1) == ([] if right else ["system_description"])
+
+
+def test_the_watts_are_of_the_supplies_that_are_needed(with_power: Path) -> None:
+    assert "design power" not in words_on(with_power)
+    nameplate(with_power).write_text(RACK)
+    assert "design power 5,200.0 W" in words_on(with_power)
+
+
+def test_a_field_of_the_description_goes_before_the_file(with_power: Path) -> None:
+    system = nameplate(with_power).with_name("box.json")
+    system.write_text(system.read_text().replace("{", '{"system_power_capacity": 5200, ', 1))
+    nameplate(with_power).write_text("Min PSUs Needed: 1\nPSUs: 3")
+    assert broken_rules(with_power, V6_1) == []
+
+
+@pytest.mark.parametrize("content", [b"\xff", b"x" * 2**20, b"[" * 5000, MERGED.encode()])
+def test_what_takes_long_or_is_no_text_is_one_verdict(content: bytes, tree: Path) -> None:
+    nameplate(tree).write_bytes(content)
+    assert "system_description: failed: found box_power.yaml is" in words_on(tree)
+
+
+def test_a_part_that_is_named_many_times_is_counted_at_once(with_power: Path) -> None:
+    nameplate(with_power).write_text(ALIASES)
+    assert broken_rules(with_power, V6_1) == []
+
+
+def test_an_earlier_round_has_no_such_file(tmp_path: Path) -> None:
+    write_submission(tmp_path, LLAMA3_1_8B, V6_0)
+    nameplate(tmp_path).write_text("[1, 2")
+    assert broken_rules(tmp_path, V6_0) == []
+
+
+@pytest.mark.parametrize("content", ['{"box": "calm-oak-1a2b"}', "{", "[]", '{"other": 3}'])
+def test_a_private_id_decides_nothing(content: str, tree: Path) -> None:
+    """The checker generates another where it cannot read one."""
+    (tree / "closed/Someone/results/box/privateid.json").write_text(content)
+    assert broken_rules(tree, V6_1) == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (CHECKOUT / CHECKER).is_dir(), reason="no MLPERF_INFERENCE")
+@pytest.mark.parametrize("power", [False, True])
+def test_the_official_checker_says_the_same(
+    power: bool, tree: Path, request: pytest.FixtureRequest
+) -> None:
+    if power:
+        request.getfixturevalue("with_power")
+    for name, (text, right) in (WITH_POWER if power else WITHOUT_POWER).items():
+        nameplate(tree).write_text(text)
+        assert (official_verdict(tree, CHECKOUT, V6_1) == "passes") == right, name
