@@ -100,7 +100,7 @@ The ten of every day:
 | apply MLPerf's own rules | `--profile official` |
 | measure your model | `--model FOLDER` |
 | use your data | `--dataset FILE` |
-| measure a server | `--endpoint URL`, and `--served-model-name NAME` if it names the model otherwise |
+| measure a server | `--endpoint URL`, and `--served-model-name NAME` if the names differ |
 | set Server's rate, in queries/s | `--server-target-qps X` |
 | measure the noise of a system | `--repeat 5` |
 | compare with an earlier run | `--baseline RUN` |
