@@ -24,6 +24,7 @@ from meta_tests.reports.outputs import terminal_text
 from mlperf_suite.__main__ import main
 from mlperf_suite.loadgen.timeline import TIMELINE_JSON, write_timeline
 from mlperf_suite.reports.writing import write_index, write_reports
+from mlperf_suite.results.baseline import answer_scores
 from mlperf_suite.results.run_folder import CHECKSUMS_JSON, SUMMARY_JSON, file_sha256, read_summary
 from mlperf_suite.results.schema import Summary
 
@@ -97,7 +98,10 @@ def poison_run(folder: Path, poison: Any) -> Path:
         parts = timeline["parts_ms"]
         timeline["parts_ms"] = {f"{n}{poison[:500]}": values for n, values in parts.items()}
     else:
-        timeline = poisoned(timeline, poison)
+        # The last of each column of times: a column of counts cannot have any number.
+        for values in (*timeline.values(), *timeline["parts_ms"].values()):
+            if isinstance(values, list) and values and isinstance(values[0], float):
+                values[-1] = poison
     (folder / "Performance" / TIMELINE_JSON).write_text(json.dumps(timeline))
     return folder
 
@@ -351,3 +355,17 @@ def test_a_name_in_a_summary_is_written_as_it_was_read(tmp_path: Path) -> None:
     write_reports(folder)
     summary = read_summary(folder)
     assert summary is not None and summary.meta.model == "a\ud83d b\udcff"
+
+
+@pytest.mark.parametrize("header", ["subject,question_id,correct,correct", "subject,subject,a,b"])
+def test_a_table_with_two_columns_of_one_name_scores_no_answer(tmp_path: Path, header: str) -> None:
+    (tmp_path / "samples.csv").write_text(f"{header}\nanatomy,1,0,1\n")
+    assert answer_scores(tmp_path) == (None, {})
+
+
+@pytest.mark.parametrize("score", [1.7e308, float("nan"), 10**400, "a", [1]])
+def test_a_score_that_no_answer_can_have_is_left_out(tmp_path: Path, score: Any) -> None:
+    (tmp_path / "Accuracy").mkdir()
+    content = {"dataset_sha256": "d", "scores": {"rouge1": [1.0, score, 2.0]}}
+    (tmp_path / "Accuracy" / "rouge_samples.json").write_text(json.dumps(content))
+    assert answer_scores(tmp_path)[1] in ({"rouge1": {0: 1.0, 2: 2.0}}, {})

@@ -156,16 +156,13 @@ def save_figure(figure: Any, path: Path, **style: Any) -> None:
 
 def _drawn(figure: Any, kind: str, **style: Any) -> bytes:
     """A figure as a file. What is written in it may be a stranger's: it is cut, and no formula."""
-    import matplotlib as mpl
     from matplotlib.text import Text
 
     for text in figure.findobj(Text):
         text.set_parse_math(False)
         text.set_text("\n".join(map(in_words, text.get_text().split("\n")[:_MOST_LINES])))
     content = io.BytesIO()
-    # The labels of an axis are made only now.
-    with mpl.rc_context({"text.parse_math": False}):
-        figure.savefig(content, format=kind, **style)
+    figure.savefig(content, format=kind, **style)
     return content.getvalue()
 
 
