@@ -343,6 +343,7 @@ def test_the_gate_is_not_passed_by_another_length_or_an_unknown_engine(
         (runs[0], 60_000, 60.0, 0),
         (runs[1], 29_000, 60.0, 0),
         (runs[1], 60_000, 125.0, 0),
+        (runs[1], 35_000, 35.0, 0),
         (runs[1], 6_000, 6.0, 1),
         (runs[1], 600_000, 600.0, 1),
     ):

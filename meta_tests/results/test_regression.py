@@ -336,16 +336,22 @@ def test_a_baseline_of_another_kind_is_refused_with_what_differs(tmp_path: Path)
     assert len(limit.different) == 2
 
 
-@pytest.mark.parametrize(("rate", "refused"), [(None, True), (9.6, True), (10.05, False)])
+@pytest.mark.parametrize(
+    ("scenario", "rate", "refused"),
+    [
+        *(("Server", None, True), ("Server", 9.6, True), ("Server", 10.05, False)),
+        *(("Interactive", 9.6, True), ("Offline", 9.6, False)),
+    ],
+)
 def test_a_rate_other_than_the_baselines_is_refused_before_and_after_the_run(
-    tmp_path: Path, rate: float | None, refused: bool
+    tmp_path: Path, scenario: str, rate: float | None, refused: bool
 ) -> None:
     figures = {"tokens_per_sec": 100.0, "target_qps": 10.0}
     baseline = load_baseline(
-        _summary(tmp_path / "a", run={"performance": figures}, scenario="Server")
+        _summary(tmp_path / "a", run={"performance": figures}, scenario=scenario)
     )
     now = figures | {"target_qps": rate or 9.0}
-    current = _read(_summary(tmp_path / "b", run={"performance": now}, scenario="Server"))
+    current = _read(_summary(tmp_path / "b", run={"performance": now}, scenario=scenario))
     judged = baseline.judge(current, tmp_path / "b", 0.05)
     assert ("only --server-target-qps 10 " in (judged.refused or "")) is refused
     assert bool(judged.metrics) is not refused
