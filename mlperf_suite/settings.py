@@ -894,7 +894,7 @@ def check_profile(settings: Settings) -> None:
     if in_use := [name for name, set_by_user in conflicts.items() if set_by_user]:
         raise UsageError(
             f"{in_use[0]}: cannot be used with --profile-run {settings.profile_run}, which makes "
-            "performance runs that are no results"
+            "performance runs that are not results"
         )
 
 

@@ -32,7 +32,7 @@ def reasons(output: str) -> str:
 def test_what_cannot_be_run_here_is_said_once_with_its_reason() -> None:
     output = collect()
     sentence = reasons(output)
-    for words in ("regression tests (no --baseline of it)", "1 test of logs (no --logs)"):
+    for words in ("regression tests (no --baseline for it)", "1 test of logs (no --logs)"):
         assert words in sentence
     assert "2 rate searches (no --find-peak-qps)" in sentence
     assert "1 test of MMLU's shares (one engine)" in sentence
@@ -80,7 +80,7 @@ def test_mmlu_is_of_no_benchmark_category_and_scenario() -> None:
     [
         (
             ("tests/performance/test_regression.py",),
-            "no --baseline of it: leaves nothing to run of 'the tests named'",
+            "no --baseline for it: leaves nothing to run of 'the tests named'",
         ),
         (
             ("tests/compliance/test_logs.py",),

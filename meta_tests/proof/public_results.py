@@ -170,7 +170,7 @@ def page(root: Path, results: Iterable[tuple[VerdictGroup, Place]], commit: str)
             "",
             *_KINDS.splitlines(),
             "",
-            "| file and line | what stands there | rules that fail |",
+            "| file and line | what is recorded | rules that fail |",
             "|---|---|---|",
             *rows,
             "",
@@ -187,7 +187,7 @@ judged by the suite as with `--logs`. `make public-results CHECKOUT=DIR` makes t
 
 These results were reviewed and published by MLCommons by its own rules. What is listed here are
 differences between a file and what one of this suite's rules asks for; many of them ask for more
-than the official ones. How a file came to be as it is, the files do not tell.
+than the official ones. How a file came to be as it is, the files do not say.
 
 | | |
 |---|---:|

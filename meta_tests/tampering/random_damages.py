@@ -215,7 +215,7 @@ def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
     return file, f"without lines {first + 1} to {last + 1}"
 
 
-@line_kind("a line of a detail log stands twice")
+@line_kind("a line of a detail log is duplicated")
 def _(rng: random.Random, tree: Tree, lines: list[str], at: int, entry: Entry) -> str:
     lines.insert(rng.randint(0, len(lines) - 1), lines[at])
     return f"the line of {entry.key} twice"
@@ -282,7 +282,7 @@ def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
     return file, f"{text[max(0, at.start() - 40) : at.start()].strip()!r} {at[0]} -> {new}"
 
 
-@kind("a line of a text is gone: a summary, accuracy.txt, an audit's word")
+@kind("a line of a text is gone: a summary, accuracy.txt, an audit's verdict")
 def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
     file = pick_file(tree, rng, SUMMARY, ACCURACY_TXT, "verify_accuracy.txt")
     lines = tree.before[file].decode().split("\n")
@@ -341,7 +341,7 @@ def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
 # Bytes of any file
 
 
-@kind("bytes of a file are others")
+@kind("bytes of a file are replaced")
 def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
     file = pick(rng, tree.before)
     raw = bytearray(tree.before[file])

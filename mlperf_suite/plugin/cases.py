@@ -50,7 +50,7 @@ class NoCase:
     why: str
 
 
-REGRESSION = NoCase(("regression test", "regression tests"), "no --baseline of it")
+REGRESSION = NoCase(("regression test", "regression tests"), "no --baseline for it")
 SEARCH = NoCase(("rate search", "rate searches"), "no --find-peak-qps")
 SHARE = NoCase(("test of MMLU's shares", "tests of MMLU's shares"), "one engine")
 RECORD = NoCase(("benchmark record", "benchmark records"), "no pytest-benchmark")

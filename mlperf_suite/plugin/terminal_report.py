@@ -39,7 +39,7 @@ _OF_WORKERS = pytest.StashKey[list[tuple[Summary, Path]]]()
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     settings = settings_of(config)
-    notes = [f"nothing to set: {line}" for line in config.stash.get(NOTES, [])]
+    notes = [f"ignored: {line}" for line in config.stash.get(NOTES, [])]
     if settings.logs is not None or not collects_suite(config):
         return notes
     return [*notes, *map(printable, header_lines(settings))]

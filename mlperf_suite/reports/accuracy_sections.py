@@ -46,7 +46,7 @@ def accuracy_section(summary: Summary, samples: Sequence[Mapping[str, str]] = ()
             Quote(f"Sample {sample['index']}", list(zip(names, of_sample, strict=True)))
             for sample, of_sample in zip(samples, texts, strict=True)
         ]
-        blocks.append(Quotes(quotes, "Answers of the model, as it gave them", folded=True))
+        blocks.append(Quotes(quotes, "Sample answers", folded=True))
     return Section("How accurate?", blocks)
 
 

@@ -219,17 +219,13 @@ def time_sections(summary: Summary, config: Config | None) -> list[Section]:
         blocks += notes([f"Not known of this run: {performance.untimed}."])
     if rest := [figure for figure in figures if not figure.limits]:
         rows = [(figure.name, f"{percent(figure.share)} {figure.of}") for figure in rest]
-        blocks.append(figure_table(rows, "Figures that limited nothing", folded=True))
+        blocks.append(figure_table(rows, "Checked, not a bottleneck", folded=True))
     return [Section("Where the time goes", blocks, 3)]
 
 
 def _limits(figures: Sequence[Bottleneck]) -> list[Block]:
     """A sentence for each limit, and the option that changes it."""
-    lines = [
-        Words(limit.sentence, (f"To change it: {limit.option}.",))
-        for limit in figures
-        if limit.limits
-    ]
+    lines = [Words(limit.sentence, (f"Try: {limit.option}.",)) for limit in figures if limit.limits]
     if figures and not lines:
         return [Paragraph("No figure is so large that it limited the run.")]
     return [Points(lines)] if lines else []
@@ -257,7 +253,7 @@ def _life_blocks(life: LifeFigures) -> list[Block]:
 
 def _part(part: PartFigures) -> dict[str, Cell]:
     times = (part.mean_ms, part.p50_ms, part.p90_ms, part.p99_ms, part.most_ms)
-    names = ("mean, ms", "p50, ms", "p90, ms", "p99, ms", "most, ms")
+    names = ("mean, ms", "p50, ms", "p90, ms", "p99, ms", "max, ms")
     figures = dict(zip(names, map(decimal, times), strict=True))
     return {"part": part.name, "share": percent(part.share), **figures}
 

@@ -89,7 +89,7 @@ def plots_of(
             rate = Plot(rate.name, caption, partial(_rate_and_power, timeline, power), panels=2)
         plots.append(rate)
     if timeline.parts_ms:
-        caption = "Where the requests' time went: the mean of those that ended then, by part."
+        caption = "Mean time per part of the requests that finished then."
         plots.append(Plot("life", caption, partial(_life, timeline)))
     if len(timeline.running) > 1:
         caption = "Requests in a step of the engine and waiting for one, and the KV cache in use."

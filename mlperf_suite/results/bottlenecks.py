@@ -232,7 +232,7 @@ def _of_life(
             life.drain,
             _RUN,
             life.drain >= LIMITS,
-            f"For the last {percent(life.drain)} {_RUN} no request was left to begin, and the "
+            f"For the last {percent(life.drain)} {_RUN} no request was waiting, and the "
             "batches only shrank.",
             "--total-sample-count, for a longer run; --engine-arg max_num_seqs, for a smaller last "
             "batch",

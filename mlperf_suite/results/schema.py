@@ -116,7 +116,7 @@ class ScoreFigures:
 
     @property
     def is_percentage(self) -> bool:
-        """Whether it is a quality, where more is better, rather than a length or a count."""
+        """Whether it is a quality, where higher is better, rather than a length or a count."""
         return self.unit == "%"
 
 

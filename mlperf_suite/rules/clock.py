@@ -40,7 +40,7 @@ _clock_rule = partial(
 )
 
 
-@_clock_rule(demand="never back, one process")
+@_clock_rule(demand="never decreasing, one process")
 def time_stamps(run: RunFacts) -> Verdict:
     """The time stamps of each thread never go back, and one process wrote the log."""
     entries = run.detail.entries
@@ -122,8 +122,8 @@ def clock_dates(run: RunFacts) -> Verdict:
     # test_datetime is truncated to whole seconds.
     late = ((begin - date).total_seconds() - elapsed + 1) % _ZONE_S - 1
     figures = (
-        f"{detail['power_begin']} is {late:.3f} s, but for a time zone, after "
-        f"{detail['test_datetime']} + {elapsed:,.3f} s"
+        f"power_begin {late:.3f} s after {detail['test_datetime']} + {elapsed:,.3f} s, "
+        "time zones aside"
     )
     apart = abs((begin - date).total_seconds() - elapsed)
     if apart > _MOST_ZONE_S + LATEST_S + 1 or not -ROUNDING_S <= late <= LATEST_S + 1:
