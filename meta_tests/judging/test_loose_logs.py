@@ -335,6 +335,18 @@ def test_figures_of_another_model_pass_no_gate(tmp_path: Path, rouge1: str, stat
     assert verdict.status == status
 
 
+def test_another_model_in_a_summary_excuses_no_token_beyond_the_vocabulary(tmp_path: Path) -> None:
+    folder = write_loose(tmp_path, LLAMA3_1_8B, "Offline")
+    log = folder / "acc" / ACCURACY
+    vocabulary = LLAMA3_1_8B.vocabulary
+    assert vocabulary is not None
+    beyond = vocabulary.to_bytes(4, "little").hex().upper()
+    log.write_text(re.sub(r'("data" : ")[0-9A-F]{8}', rf"\g<1>{beyond}", log.read_text(), count=1))
+    assert "accuracy_answers" in failures_by_run(tmp_path)["somewhere-acc"]
+    (folder / "summary.json").write_text(json.dumps({"meta": {"model": "nobody/knows"}}))
+    assert "accuracy_answers" in failures_by_run(tmp_path)["somewhere-acc"]
+
+
 @pytest.mark.parametrize(("rope", "is_known"), [(True, True), (False, False)])
 def test_the_model_of_an_official_result_is_known_by_its_files_if_they_are_here(
     tmp_path: Path, rope: bool, is_known: bool

@@ -265,6 +265,8 @@ def _loose_facts(
     scores, figures_not_judged = _loose_scores(run.folder, run.benchmark)
     reference, unreferenced = _loose_reference(run, run.benchmark, scores or {})
     smoke = review.smoke and run.meta.profile == "smoke"
+    # In a smoke review alone, a model that the run's own summary names may have other tokens.
+    other_model = review.smoke and bool(unreferenced)
     own_round = ROUNDS.get(run.meta.round or "")
     return RunFacts(
         run.benchmark,
@@ -282,7 +284,7 @@ def _loose_facts(
         accuracy_passed=accuracy_passed,
         division="open" if "open" in run.names else "closed",
         eos_token_ids=None if smoke else run.benchmark.eos_token_ids,
-        vocabulary=None if smoke or unreferenced else run.benchmark.vocabulary,
+        vocabulary=None if smoke or other_model else run.benchmark.vocabulary,
     )
 
 
