@@ -476,12 +476,17 @@ def _answers(issue: Issue, count: int, tokens: int = TOKENS) -> tuple[LoggedSamp
     )
 
 
+def with_a_long_one(answers: Sequence[LoggedSample], longest: int) -> tuple[LoggedSample, ...]:
+    """The answers, the last of them longer by so many tokens."""
+    *others, last = answers
+    tokens = (*last.token_ids, *range(13, 13 + longest))
+    return (*others, replace(last, token_ids=tokens, token_count=len(tokens)))
+
+
 @lru_cache(maxsize=32)
 def cut_log(answers: tuple[LoggedSample, ...], streams: bool, longest: int) -> str:
     """A cut accuracy log, which has the first answers and the last, as long as one has to be."""
-    *others, last = answers
-    tokens = (*last.token_ids, *range(13, 13 + longest))
-    answers = (*others, replace(last, token_ids=tokens, token_count=len(tokens)))
+    answers = with_a_long_one(answers, longest)
     first = ', "token_data" : "0B000000"' if streams else ""
     rows = [
         f'{{ "seq_id" : {sample.place}, "qsl_idx" : {sample.index}, '

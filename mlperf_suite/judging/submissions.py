@@ -133,7 +133,9 @@ def _copies(results: Sequence[_Result]) -> dict[Path, tuple[str, ...]]:
             values = tuple(str(logs.detail[key]) for key in _OF_A_RUN[mode])
             if "None" not in values:
                 runs[mode, *values].append(result.place)
-        if digest := parse_accuracy_txt(read_text(_accuracy_txt(result.place)) or "").hash:
+        digest = parse_accuracy_txt(read_text(_accuracy_txt(result.place)) or "").hash
+        # An engine that repeats its answers may log the same in Server and in Interactive.
+        if digest and result.scenario.name != "Interactive":
             runs["hash", digest].append(result.place)
     for one, two in itertools.combinations(results, 2):
         if _is_same_run(one.performance[0].detail, two.performance[0].detail):
