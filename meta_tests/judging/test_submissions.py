@@ -27,6 +27,7 @@ from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.llama3_1_405b import LLAMA3_1_405B
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.judging.judge import judge_folder
+from mlperf_suite.loadgen.logs import ACCURACY
 from mlperf_suite.rules.registry import rules_of
 
 REAL = ROOT.parent / "shared" / "data" / "submissions"
@@ -111,6 +112,21 @@ def test_a_run_is_of_one_model(tmp_path: Path, copied: Any) -> None:
     assert len(lines) == 2
     for row in rows:
         assert f"found the run of box {row.id} Offline" in "".join(lines)
+
+
+def test_a_deterministic_system_may_log_the_same_answers_twice(tmp_path: Path) -> None:
+    """Two scenarios then have one hash; the same hash of different logs is another log's."""
+    submission = write_submission(tmp_path, LLAMA3_1_8B, V6_0, scenarios=("Server", "Interactive"))
+    logs = [
+        submission / "results/box" / LLAMA3_1_8B.id / scenario / "accuracy"
+        for scenario in ("Server", "Interactive")
+    ]
+    for name in (ACCURACY, "accuracy.txt"):
+        shutil.copyfile(logs[0] / name, logs[1] / name)
+    assert copies_found(tmp_path) == []
+    log = logs[1] / ACCURACY
+    log.write_text(log.read_text().replace('"seq_id" : 0', '"seq_id" : 1', 1))
+    assert len(copies_found(tmp_path)) == 2
 
 
 def test_two_accuracies_of_one_model_may_share_a_run(tmp_path: Path) -> None:

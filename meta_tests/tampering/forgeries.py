@@ -683,7 +683,7 @@ FORGERIES: dict[str, Tampering] = {
             copied(("Offline", "accuracy", ACCURACY), ("Server", "accuracy", ACCURACY)),
             copied(("Offline", "accuracy", "accuracy.txt"), ("Server", "accuracy", "accuracy.txt")),
         ),
-        "accuracy_issue_order accuracy_log_tokens logs_of_its_own",
+        "accuracy_issue_order accuracy_log_tokens",
     ),
     "the hash of Offline's accuracy log (Server)": _forged(
         "an accuracy log of its own: the hash is another result's",

@@ -120,11 +120,13 @@ runs of one log with a changed digit here and there, most are."""
 
 
 def _copies(results: Sequence[_Result]) -> dict[Path, tuple[str, ...]]:
-    """By a result's folder, the other results that share a run's logs, or their hash, with it.
+    """By a result's folder, the other results that share a run's logs, or the hash of another log,
+    with it.
 
     A result of the same scenario, system and model at its other accuracy target does not count.
     """
     runs: dict[tuple[object, ...], list[Place]] = defaultdict(list)
+    logs_of: dict[str, dict[str, list[Place]]] = defaultdict(lambda: defaultdict(list))
     copies: dict[Path, set[str]] = defaultdict(set)
     for result in results:
         copies[result.place.folder] = set()
@@ -134,9 +136,14 @@ def _copies(results: Sequence[_Result]) -> dict[Path, tuple[str, ...]]:
             if "None" not in values:
                 runs[mode, *values].append(result.place)
         digest = parse_accuracy_txt(read_text(_accuracy_txt(result.place)) or "").hash
-        # An engine that repeats its answers may log the same in Server and in Interactive.
-        if digest and result.scenario.name != "Interactive":
-            runs["hash", digest].append(result.place)
+        if digest and (log := _cut_log(result.place)) is not None:
+            logs_of[digest][log].append(result.place)
+    # Logs of a deterministic system can be the same in all: their hash is then nobody else's.
+    runs |= {
+        ("hash", digest): [place for places in by_log.values() for place in places]
+        for digest, by_log in logs_of.items()
+        if len(by_log) > 1
+    }
     for one, two in itertools.combinations(results, 2):
         if _is_same_run(one.performance[0].detail, two.performance[0].detail):
             runs[one.place.folder, two.place.folder] = [one.place, two.place]
