@@ -28,6 +28,32 @@ settings.register_profile(
 settings.register_profile("search", deadline=None, max_examples=1000)
 settings.load_profile("suite")
 
+LONGEST = (
+    "plugin/test_real_run.py",
+    "plugin/test_language_benchmarks.py",
+    "engines/test_vllm_engine.py",
+    "plugin/test_own_tests.py",
+    "engines/test_vllm_scoring.py",
+    "engines/endpoint/test_faults.py",
+    "plugin/test_suite_with_stand_in.py",
+    "session/test_mmlu_run.py",
+    "engines/endpoint/test_faulty_sessions.py",
+    "plugin/test_terminal.py",
+    "rules/test_every_rule.py",
+    "judging/test_damaged_in_bulk.py",
+)
+"""The files that take longest: pytest-xdist's workers take files in the order of collection, and a
+long one at the end would leave the others idle."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    name = item.path.as_posix().partition("/meta_tests/")[2]
+    return LONGEST.index(name) if name in LONGEST else len(LONGEST)
+
 
 @dataclass(frozen=True)
 class SuiteRun:
