@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import subprocess
 import sys
@@ -145,11 +144,19 @@ def test_what_was_aborted_is_not_heard_of_again(engine: ReplicaEngine) -> None:
     assert not listener.errors
 
 
+def listening_on(process: psutil.Process) -> set[str]:
+    """The addresses of a process, which may end meanwhile as Ray's idle workers do."""
+    try:
+        connections = process.net_connections("inet")
+    except psutil.NoSuchProcess:
+        return set()
+    return {c.laddr.ip for c in connections if c.status == psutil.CONN_LISTEN}
+
+
 def test_only_the_loopback_address_is_listened_on(engine: ReplicaEngine, nodes: LocalNodes) -> None:
     parents = [psutil.Process(pid).parent() for pid in nodes.raylets.values()]
     ray = {p for parent in parents if parent for p in parent.children(recursive=True)}
-    open_ = list(itertools.chain.from_iterable(p.net_connections("inet") for p in ray))
-    listening = {c.laddr.ip for c in open_ if c.status == psutil.CONN_LISTEN}
+    listening = set().union(*map(listening_on, ray))
     assert listening
     assert {ip.removeprefix("::ffff:") for ip in listening} == {"127.0.0.1"}
 
