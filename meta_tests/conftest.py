@@ -115,7 +115,7 @@ def run_suite(results_dir: Path, *arguments: str, **environment: str) -> SuiteRu
 
 
 def wait_until(
-    happened: Callable[[], bool], process: subprocess.Popen[str], patience_s: float = 120
+    happened: Callable[[], bool], process: subprocess.Popen[str], patience_s: float = 600
 ) -> None:
     """Wait for something that the process does; fail where it ends or this time passes before."""
     deadline = time.monotonic() + patience_s
