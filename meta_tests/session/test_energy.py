@@ -143,8 +143,15 @@ def metered(tmp_path: Path, monkeypatch: MonkeyPatch) -> Metered:
     return measure
 
 
-def no_thread_is_left() -> bool:
-    return not [thread for thread in threading.enumerate() if thread.name == "energy"]
+@pytest.fixture
+def no_thread_is_left() -> Callable[[], bool]:
+    """Whether all threads of readers that were started since have ended."""
+    before = set(threading.enumerate())
+
+    def no_thread() -> bool:
+        return not [t for t in set(threading.enumerate()) - before if t.name == "energy"]
+
+    return no_thread
 
 
 def test_a_block_is_read(metered: Metered) -> None:
@@ -153,7 +160,9 @@ def test_a_block_is_read(metered: Metered) -> None:
     assert figures.kinds[0].mean_watts == pytest.approx(WATTS, rel=1e-2)
 
 
-def test_off_opens_and_reads_nothing(metered: Metered) -> None:
+def test_off_opens_and_reads_nothing(
+    metered: Metered, no_thread_is_left: Callable[[], bool]
+) -> None:
     def never(*_: object) -> Meters:
         raise AssertionError("opened")
 
@@ -188,7 +197,7 @@ def test_a_meter_that_dies_or_hangs_is_no_more_than_a_reason(
 
 @pytest.mark.parametrize("at", ["idle", "begun", "run"])
 def test_whatever_interrupts_it_is_not_hidden_and_no_counter_is_read_on(
-    monkeypatch: MonkeyPatch, at: str
+    monkeypatch: MonkeyPatch, no_thread_is_left: Callable[[], bool], at: str
 ) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt

@@ -170,6 +170,7 @@ def test_a_replica_that_does_not_answer_is_the_reason(
         assert f"{error}" in figures.kinds[0].why
     else:
         assert figures.kinds[0].why == "its reader did not start"
+    answer("stop_meters", {0: (), 1: ()})
 
 
 def test_a_replica_has_the_gpus_that_ray_gave_it(monkeypatch: MonkeyPatch) -> None:
