@@ -1,6 +1,8 @@
 # One target for each thing a person does. Each sets up what it needs, once.
 SHELL := /bin/bash
 PYTEST := .venv/bin/python -m pytest
+# Set by many images: without Python's caches each session compiles the suite again, half a second.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup stacks offline server interactive singlestream edge compliance peak mmlu submission-check submission-proof public-results endpoint ray cluster test test-slow test-search lint locks options rules-page summary-page pictures perf clean
 

@@ -30,7 +30,7 @@ from mlperf_suite.benchmarks.definition import (
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
 from mlperf_suite.datasets.mmlu_questions import HUB_REPOSITORY, STANDARD_SHOTS
-from mlperf_suite.energy.energy_figures import Price
+from mlperf_suite.energy.price import Price
 from mlperf_suite.engines.endpoint.config import SERVER_KINDS, ServerKind, Target, parse_endpoint
 from mlperf_suite.engines.endpoint.config import SILENCE_S as ENDPOINT_SILENCE_S
 from mlperf_suite.engines.protocol import PROFILERS, SILENCE_S, Profiler

@@ -23,8 +23,7 @@ from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import RunError
 from mlperf_suite.loadgen import runner
-from mlperf_suite.loadgen.load_plan import SMOKE, Shortened
-from mlperf_suite.results.record import RunKey
+from mlperf_suite.loadgen.load_plan import SMOKE, RunKey, Shortened
 from mlperf_suite.session import load_run
 from mlperf_suite.session.engines import EngineRequest, load_vllm
 from mlperf_suite.session.inputs import Inputs

@@ -15,7 +15,6 @@ from mlperf_suite.energy.energy_figures import (
     CostFigures,
     Curve,
     EnergyFigures,
-    Price,
     cost_figures,
     energy_figures,
     idle_watts,
@@ -33,6 +32,7 @@ from mlperf_suite.energy.meters import (
     Recording,
     Series,
 )
+from mlperf_suite.energy.price import Price
 
 SPAN = (100.0, 110.0)
 GPU = [Counter(f"GPU {i}", "GPU", NVML_LABEL, lambda: 0.0) for i in range(2)]

@@ -16,9 +16,8 @@ import pytest
 
 from meta_tests.conftest import SuiteRun, run_suite
 from mlperf_suite.benchmarks.audits import Mode
-from mlperf_suite.loadgen.load_plan import AUDIT_MODES
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES, RunKey
 from mlperf_suite.plugin import ci_reports
-from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.run_folder import RunFolder
 from mlperf_suite.results.schema import PerformanceFigures
 

@@ -494,11 +494,14 @@ def test_a_wrong_use_is_one_line_before_any_engine_is_loaded(
 # Collecting
 
 
-def test_collecting_imports_nothing_heavy() -> None:
+def test_collecting_imports_nothing_heavy(tmp_path: Path) -> None:
+    """Without results, neither what reads them, what writes reports, nor what makes runs."""
     code = (
         "import sys, pytest\n"
-        "code = pytest.main(['--collect-only', '-q'])\n"
-        "heavy = 'vllm torch transformers datasets matplotlib jinja2 scipy'.split()\n"
+        f"code = pytest.main(['--collect-only', '-q', '--results-dir={tmp_path}'])\n"
+        "heavy = 'vllm torch transformers datasets matplotlib jinja2 scipy rich psutil'.split()\n"
+        "suite = 'results.schema reports session.suite session.engines judging.judge'.split()\n"
+        "heavy += [f'mlperf_suite.{name}' for name in suite]\n"
         "heavy = [m for m in heavy if m in sys.modules]\n"
         "print('imported:', heavy)\n"
         "sys.exit(code)\n"

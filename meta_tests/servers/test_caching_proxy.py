@@ -12,8 +12,7 @@ from meta_tests.servers.caching_proxy import caching_proxy
 from meta_tests.servers.options import StandIn
 from meta_tests.servers.stand_in_server import RunningStandIn, stand_in_server
 from mlperf_suite.assets import embedded_model_dir
-from mlperf_suite.loadgen.load_plan import CACHING
-from mlperf_suite.results.record import RunKey
+from mlperf_suite.loadgen.load_plan import CACHING, RunKey
 from mlperf_suite.session.engines import load_engine
 from mlperf_suite.session.plan import Selection, plan_session
 from mlperf_suite.session.suite import Suite

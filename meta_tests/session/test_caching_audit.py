@@ -16,8 +16,7 @@ from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.protocol import EngineDescription, Listener, RequestList
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.judging.judge import judge_folder
-from mlperf_suite.loadgen.load_plan import CACHING
-from mlperf_suite.results.record import RunKey
+from mlperf_suite.loadgen.load_plan import CACHING, RunKey
 from mlperf_suite.results.run_folder import changed_since_run
 from mlperf_suite.results.schema import CachingFigures, Summary
 from mlperf_suite.rules.caching_figures import ANSWER_TOKENS, LOOKS
@@ -26,8 +25,7 @@ from mlperf_suite.session.engines import EngineRequest
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import Selection, plan_session
 from mlperf_suite.session.suite import Suite
-from mlperf_suite.session.timing.estimate import caching_s
-from mlperf_suite.session.timing.probe import Speed
+from mlperf_suite.session.timing.estimate import Speed, caching_s
 from mlperf_suite.session.watcher import Watcher
 from mlperf_suite.settings import resolve_settings
 

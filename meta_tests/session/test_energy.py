@@ -17,10 +17,10 @@ from mlperf_suite.energy.meters import NVML_LABEL, Absent, Counter, Meters
 from mlperf_suite.engines.protocol import Engine, EngineDescription, Request
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.hardware import describe_system
+from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.loadgen.runner import LoadRun
 from mlperf_suite.loadgen.timeline import read_timeline
-from mlperf_suite.results.record import RunKey
 from mlperf_suite.session import energy
 from mlperf_suite.session.energy import ELSEWHERE, find_meters
 from mlperf_suite.session.plan import Selection, plan_session

@@ -15,7 +15,7 @@ from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.errors import UsageError
-from mlperf_suite.results.record import RunKey
+from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.session import engines
 from mlperf_suite.session.engines import EngineRequest, endpoint_config, load_engine
 from mlperf_suite.session.inputs import Inputs

@@ -31,11 +31,11 @@ from mlperf_suite.engines.protocol import (
 )
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import EngineDiedError, EngineError, RunError
-from mlperf_suite.loadgen.load_plan import Shortened
+from mlperf_suite.loadgen.load_plan import RunKey, Shortened
 from mlperf_suite.loadgen.logs import TokenIds
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
 from mlperf_suite.reports.writing import refresh_figures
-from mlperf_suite.results.record import PeakSearch, RunKey
+from mlperf_suite.results.record import PeakSearch
 from mlperf_suite.results.run_folder import read_summary
 from mlperf_suite.results.schema import BY_CLIENT
 from mlperf_suite.results.schema import STAND_IN_LABEL as LABEL

@@ -16,7 +16,7 @@ from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE, OFFICIAL
 from mlperf_suite.errors import DatasetError, UsageError
-from mlperf_suite.results.record import RunKey
+from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.scorers.sandbox.box import NoSandbox, Sandbox
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import SearchKey

@@ -14,9 +14,9 @@ from meta_tests.session.timing.test_rates import keep_offline_run
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import default_benchmarks
 from mlperf_suite.errors import RunError
-from mlperf_suite.loadgen.load_plan import CACHING, Shortened
+from mlperf_suite.loadgen.load_plan import CACHING, RunKey, Shortened
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
-from mlperf_suite.results.record import PeakSearch, RunKey, scaling_figures
+from mlperf_suite.results.record import PeakSearch, scaling_figures
 from mlperf_suite.session.plan import MMLU, SearchKey, StepKey
 
 __all__ = ["make"]  # the fixture

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import default_benchmarks
-from mlperf_suite.results.record import RunKey
+from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.session.plan import MMLU, Plan, SearchKey, Selection, clock, plan_session
 
 LLAMA = "llama3.1-8b"

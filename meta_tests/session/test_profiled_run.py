@@ -26,13 +26,13 @@ from meta_tests.session.test_executor import (
 from meta_tests.session.timing.test_rates import keep_offline_run
 from mlperf_suite.errors import EngineError, UsageError
 from mlperf_suite.judging.judge import judge_folder
+from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.profiling import ranges
 from mlperf_suite.profiling.trace import Operation
 from mlperf_suite.reports.writing import index_markdown
 from mlperf_suite.results.baseline import load_baselines
 from mlperf_suite.results.kept_runs import read_entries, trends_of
-from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.run_folder import LAST_WORD, read_summary
 from mlperf_suite.results.schema import PROFILED
 from mlperf_suite.results.schema import STAND_IN_LABEL as LABEL

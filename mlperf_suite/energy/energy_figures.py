@@ -6,7 +6,6 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from mlperf_suite.energy.meters import (
     Series,
     UnmeasuredError,
 )
+from mlperf_suite.energy.price import Price
 from mlperf_suite.energy.recording import INTERVAL_S, JouleTrace, joules_by, trace_of
 
 ENERGY_JSON = "energy.json"
@@ -32,7 +32,6 @@ _BEYOND = 1e15
 """An engine that was just loaded draws more power at first; idle power is measured after this."""
 _MOST_POINTS = 400
 _LEAST_STEP_S = 2 * INTERVAL_S
-_PRICE = re.compile(r"(?P<amount>\d+(?:\.\d+)?|\.\d+) ?(?P<currency>[^\W\d_]{1,8}|[$€£¥₩₹])")
 _J_PER_KWH = 3.6e6
 _MILLION = 1e6
 
@@ -249,25 +248,6 @@ def read_curve(folder: Path) -> Curve | None:
 
 
 # Cost
-
-
-@dataclass(frozen=True, slots=True)
-class Price:
-    """An amount in a currency, which is shown as the user wrote it."""
-
-    amount: float
-    currency: str
-
-    @classmethod
-    def parse(cls, text: str) -> Price:
-        """ "0.30 EUR" or "98.32 $". Raises ValueError if it is not an amount with a currency."""
-        match = _PRICE.fullmatch(text.strip())
-        if match is None or not math.isfinite(amount := float(match["amount"])):
-            raise ValueError(text)
-        return cls(amount, match["currency"])
-
-    def __str__(self) -> str:
-        return f"{self.amount:g} {self.currency}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,15 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
-
-import psutil
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.energy.meters import Meters
 from mlperf_suite.errors import EngineError
+
+if TYPE_CHECKING:
+    import psutil
+
+    from mlperf_suite.energy.meters import Meters
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,23 @@ ACCURACY_SAMPLES_KEY = "accuracy_sample_count_override"
 
 
 @dataclass(frozen=True, slots=True)
+class RunKey:
+    """Identifies a run: a benchmark's scenario in one mode. `benchmark`: its id."""
+
+    benchmark: str
+    scenario: str
+    mode: Mode
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """What its result is of: the benchmark's id and the scenario's name."""
+        return self.benchmark, self.scenario
+
+    def __str__(self) -> str:
+        return f"{self.benchmark} {self.scenario} {self.mode}"
+
+
+@dataclass(frozen=True, slots=True)
 class Shortened:
     """What a smoke run uses in place of MLPerf's durations (ms) and query counts.
 

@@ -5,28 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from mlperf_suite.errors import UsageError
-from mlperf_suite.hardware import describe_system
 from mlperf_suite.plugin.options import settings_of
-from mlperf_suite.results.baseline import MMLU_KIND, BaselineRun, load_baselines
-from mlperf_suite.results.schema import Meta, RegressionFigures, Summary
 from mlperf_suite.rules.verdict import Status, Verdict
 from mlperf_suite.session.plan import MMLU, Plan
-from mlperf_suite.session.suite import Suite
 
-Baselines = Mapping[tuple[str, str], BaselineRun]
+if TYPE_CHECKING:
+    from mlperf_suite.results.baseline import BaselineRun
+    from mlperf_suite.results.schema import RegressionFigures
+    from mlperf_suite.session.suite import Suite
+
+Baselines = Mapping[tuple[str, str], "BaselineRun"]
 _BASELINES = pytest.StashKey[Baselines]()
 _STATUS: dict[str, Status] = {"regressed": "failed", "cannot tell": "not judged"}
 
 
 def baselines_of(config: pytest.Config) -> Baselines:
     """The runs that --baseline names, by benchmark and scenario. Raises pytest.UsageError."""
+    names = settings_of(config).baselines
+    if not names:
+        return {}
     if _BASELINES not in config.stash:
+        from mlperf_suite.results.baseline import load_baselines
+
         try:
-            config.stash[_BASELINES] = load_baselines(map(Path, settings_of(config).baselines))
+            config.stash[_BASELINES] = load_baselines(map(Path, names))
         except UsageError as error:
             raise pytest.UsageError(str(error)) from None
     return config.stash[_BASELINES]
@@ -39,6 +46,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def check_baselines(suite: Suite, plan: Plan, baselines: Baselines) -> None:
     """Raise UsageError for a baseline whose run is not planned or differs in its conditions."""
+    from mlperf_suite.hardware import describe_system
+    from mlperf_suite.results.baseline import MMLU_KIND
+    from mlperf_suite.results.schema import Meta, Summary
+
     kinds = {key.place for key in plan.runs}
     settings = suite.settings
     for kind, baseline in baselines.items():

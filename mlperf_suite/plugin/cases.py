@@ -10,24 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS, runnable
 from mlperf_suite.benchmarks.definition import SCENARIOS, Benchmark, Scenario
-from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING, RunKey
 from mlperf_suite.plugin.baseline_gate import baselines_of
 from mlperf_suite.plugin.existing_logs import judged_of, log_cases
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.workers import shares_of
-from mlperf_suite.results.baseline import MMLU_KIND
-from mlperf_suite.results.record import RunKey
 from mlperf_suite.rules import rules_for
-from mlperf_suite.rules.registry import RULES, Rule
+from mlperf_suite.rules.registry import Rule, rule_named
 from mlperf_suite.session.plan import MMLU, MmluKey, SearchKey, StepKey
-from mlperf_suite.settings import Settings
+
+if TYPE_CHECKING:
+    from mlperf_suite.benchmarks.audits import Mode
+    from mlperf_suite.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,7 @@ class RunKind:
     scenarios: tuple[str, ...] = SCENARIOS
 
 
+_RULES = pytest.StashKey[dict[tuple[str, str, str], dict[str, Rule]]]()
 RUN_KINDS: dict[str, RunKind] = {}
 """By fixture; `fixtures/runs.py` fills it."""
 
@@ -182,29 +183,39 @@ def _first_of_each_model(settings: Settings, benchmarks: Iterable[Benchmark]) ->
 
 def _parametrize_runs(metafunc: pytest.Metafunc, fixture: str, kind: RunKind) -> None:
     runs = [
-        (RunKey(benchmark.id, scenario.name, mode), rules_for(benchmark, scenario, mode))
+        (RunKey(benchmark.id, scenario.name, mode), _rules_of(metafunc, benchmark, scenario, mode))
         for mode in kind.modes
         for benchmark, scenario in scenarios_of(metafunc.config, mode)
         if scenario.name in kind.scenarios
     ]
     if "metric" in metafunc.fixturenames:
-        gates = [(key, rule) for key, rules in runs for rule in rules if rule.metric]
+        gates = [(key, rule) for key, rules in runs for rule in rules.values() if rule.metric]
         cases = [_metric_case(key, rule) for key, rule in gates]
         metafunc.parametrize((fixture, "metric"), cases, indirect=[fixture])
         return
     test, mode = metafunc.function.__name__, kind.modes[0]
-    keys = [key for key, _ in runs]
-    if any(_is_of(rule, test, mode) for rule in RULES for mode in kind.modes):
-        keys = [key for key, rules in runs if any(_is_of(rule, test, key.mode) for rule in rules)]
+    named = ((name, mode) for mode in kind.modes for name in _rule_names(test, mode))
+    is_of_rule = any(_is_rule(name, mode) for name, mode in named)
     names = (f"test of {mode.upper()}", f"tests of {mode.upper()}")
     mark = getattr(pytest.mark, _mode_marker(mode))
+    keys = [key for key, rules in runs if not is_of_rule or _rule_names(test, key.mode) & {*rules}]
     cases = [_run_case(key, kind) for key in keys]
     _parametrize(metafunc, fixture, cases, NoCase(names, "of another benchmark"), mark)
 
 
-def _is_of(rule: Rule, test: str, mode: Mode) -> bool:
-    """Whether a test, by its name, is of a rule for runs of a mode."""
-    return rule.subject == mode and rule.name in _rule_names(test, mode)
+def _is_rule(name: str, mode: Mode) -> bool:
+    rule = rule_named(name)
+    return rule is not None and rule.subject == mode
+
+
+def _rules_of(
+    metafunc: pytest.Metafunc, benchmark: Benchmark, scenario: Scenario, mode: Mode
+) -> dict[str, Rule]:
+    """The rules for a run by their names, looked up once per session."""
+    rules, run = metafunc.config.stash.setdefault(_RULES, {}), (benchmark.id, scenario.name, mode)
+    if run not in rules:
+        rules[run] = {rule.name: rule for rule in rules_for(benchmark, scenario, mode)}
+    return rules[run]
 
 
 def _run_case(key: RunKey, kind: RunKind) -> Any:
@@ -276,7 +287,9 @@ _MMLU_RUN = pytest.param(MMLU, id=pytest.HIDDEN_PARAM)
 
 def _mmlu_changes(config: pytest.Config) -> tuple[list[Any], NoCase]:
     change = pytest.param(MetricCase(MMLU, "mmlu"), id=pytest.HIDDEN_PARAM)
-    return [change] if MMLU_KIND in baselines_of(config) else [], REGRESSION
+    # A run of MMLU has no scenario.
+    is_compared = any(not scenario for _, scenario in baselines_of(config))
+    return [change] if is_compared else [], REGRESSION
 
 
 def _shares(config: pytest.Config) -> tuple[list[Any], NoCase]:

@@ -7,20 +7,21 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.hardware import describe_system
+from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.plugin.cases import LoadGenClock, step_of
 from mlperf_suite.plugin.lifecycle import SUITE
 from mlperf_suite.plugin.options import settings_of
-from mlperf_suite.plugin.outcomes import VERDICT, make
-from mlperf_suite.results.record import RunKey
-from mlperf_suite.results.schema import Meta, Summary
+from mlperf_suite.plugin.outcomes import VERDICT, summary_of
 from mlperf_suite.rules.verdict import Verdict, in_words
-from mlperf_suite.session.suite import Suite
+
+if TYPE_CHECKING:
+    from mlperf_suite.results.schema import Meta, Summary
+    from mlperf_suite.session.suite import Suite
 
 _BENCHMARK_COLUMNS = ("mean", "stddev", "ops", "rounds")
 """The columns of pytest-benchmark's table; all of them would need more than 80 columns."""
@@ -122,6 +123,9 @@ def _record_suite_properties(pytestconfig: pytest.Config, request: pytest.Fixtur
     report_dir = pytestconfig.getoption("allure_report_dir", None)
     if suite is None or not (pytestconfig.getoption("xmlpath") or report_dir):
         return
+    from mlperf_suite.hardware import describe_system
+    from mlperf_suite.results.schema import Meta
+
     settings = suite.settings
     meta = Meta(model=settings.model, dataset=settings.dataset)
     meta = replace(meta, round=settings.round.name, profile=settings.profile)
@@ -214,8 +218,7 @@ def benchmarked_run(request: pytest.FixtureRequest, benchmark: Any, suite: Suite
     Returns the first run's samples/s.
     """
     key: RunKey = request.param
-    make(request.config, key, "benchmark")
-    summary, _ = _summary(suite, key) or (Summary(), None)
+    summary = summary_of(request.config, key, "benchmark")
     performance = summary.run.performance
     if performance is None or not performance.samples_per_sec:
         pytest.skip("LoadGen reported no rate")

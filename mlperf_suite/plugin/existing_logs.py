@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mlperf_suite.errors import UsageError
 from mlperf_suite.judging.verdict_group import VerdictGroup
 from mlperf_suite.plugin.options import settings_of
-from mlperf_suite.results.run_folder import CACHING_FOLDER, PEAK_FOLDER
-from mlperf_suite.settings import Settings
 from mlperf_suite.strangers import printable
+
+if TYPE_CHECKING:
+    from mlperf_suite.settings import Settings
 
 _JUDGED = pytest.StashKey[list[VerdictGroup] | None]()
 _FIXTURE = "log_verdict"
@@ -55,6 +56,8 @@ def _judge(settings: Settings, folder: Path) -> list[VerdictGroup]:
         smoke=settings.profile_given and settings.smoke,
     )
     if not judged:
+        from mlperf_suite.results.run_folder import CACHING_FOLDER, PEAK_FOLDER
+
         raise UsageError(
             f"--logs {folder}: holds only trial runs of a peak search ({PEAK_FOLDER}) or blocks of "
             f"a caching audit ({CACHING_FOLDER}), which are not results"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from mlperf_suite.energy.meters import Meters
-from mlperf_suite.engines.protocol import Engine, EngineDescription
-from mlperf_suite.session.engines import EngineRequest
-from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.settings import Settings
+if TYPE_CHECKING:
+    from mlperf_suite.energy.meters import Meters
+    from mlperf_suite.engines.protocol import Engine, EngineDescription
+    from mlperf_suite.session.engines import EngineRequest
+    from mlperf_suite.session.inputs import Inputs
+    from mlperf_suite.settings import Settings
 
 
 @pytest.hookspec(firstresult=True)

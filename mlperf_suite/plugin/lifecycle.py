@@ -9,29 +9,30 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from mlperf_suite.energy.meters import Meters
-from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.errors import SuiteError, UsageError
-from mlperf_suite.mmlu.journal import Shares
+from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.plugin import hooks
 from mlperf_suite.plugin.baseline_gate import baselines_of, check_baselines
 from mlperf_suite.plugin.cases import asks_for_engine, benchmarks_of, is_share, no_case_of, steps_of
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.workers import shares_of
-from mlperf_suite.results.record import RunKey
-from mlperf_suite.session.energy import find_meters
-from mlperf_suite.session.engines import EngineRequest, load_engine, placement_lines
-from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import MMLU, Plan, SearchKey
-from mlperf_suite.session.suite import Suite
 from mlperf_suite.session.timing.forecast import forecast, planned
-from mlperf_suite.settings import Settings
 
-SUITE = pytest.StashKey[Suite]()
+if TYPE_CHECKING:
+    from mlperf_suite.energy.meters import Meters
+    from mlperf_suite.engines.protocol import Engine
+    from mlperf_suite.mmlu.journal import Shares
+    from mlperf_suite.session.engines import EngineRequest
+    from mlperf_suite.session.inputs import Inputs
+    from mlperf_suite.session.suite import Suite
+    from mlperf_suite.settings import Settings
+
+SUITE: pytest.StashKey[Suite] = pytest.StashKey()
 _PLAN = pytest.StashKey[Plan]()
 _PLACEMENT = pytest.StashKey[list[str]]()
 _OBSTACLE = pytest.StashKey[str]()
@@ -44,11 +45,15 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_mlperf_load_engine(inputs: Inputs, request: EngineRequest) -> Engine:
+    from mlperf_suite.session.engines import load_engine
+
     return load_engine(inputs, request)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_mlperf_energy_meters(settings: Settings, engine: Engine) -> Meters:
+    from mlperf_suite.session.energy import find_meters
+
     return find_meters(settings, engine)
 
 
@@ -82,6 +87,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if config.getoption("collectonly") or settings.plan:
         return
     from mlperf_suite.plugin.progress import TerminalWatcher
+    from mlperf_suite.session.suite import Suite
 
     hook, watcher = config.hook, TerminalWatcher(config.get_terminal_writer())
     suite = Suite(
@@ -108,6 +114,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def _obstacle(session: pytest.Session, plan: Plan) -> str:
     """What would stop a planned session before it loads an engine; "" if nothing. Contacts no
     endpoint, and leaves nothing in the results folder."""
+    from mlperf_suite.session.engines import placement_lines
+    from mlperf_suite.session.inputs import Inputs
+
     config, settings = session.config, settings_of(session.config)
     inputs = Inputs(settings, benchmarks_of(config, session.items))
     try:

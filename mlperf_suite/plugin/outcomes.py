@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import pytest
 
-from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.errors import SuiteError
 from mlperf_suite.plugin.lifecycle import suite_of
-from mlperf_suite.results.record import RunKey
-from mlperf_suite.results.schema import Summary
 from mlperf_suite.rules.registry import rule_named
 from mlperf_suite.rules.verdict import Verdict
-from mlperf_suite.session.mmlu_run import Share
-from mlperf_suite.session.plan import MmluKey, StepKey
+
+if TYPE_CHECKING:
+    from mlperf_suite.engines.protocol import Engine
+    from mlperf_suite.loadgen.load_plan import RunKey
+    from mlperf_suite.results.schema import Summary
+    from mlperf_suite.session.mmlu_run import Share
+    from mlperf_suite.session.plan import MmluKey, StepKey
 
 Product = TypeVar("Product")
 STATUS_PROPERTY = "mlperf_status"

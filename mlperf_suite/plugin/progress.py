@@ -6,15 +6,17 @@ Imported late, so that collection stays instant.
 from __future__ import annotations
 
 import os
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import pytest
 from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from mlperf_suite.loadgen.runner import Progress
 from mlperf_suite.session.watcher import Watcher
+
+if TYPE_CHECKING:
+    from mlperf_suite.loadgen.runner import Progress
 
 
 def terminal_stream(terminal_writer: Any) -> TextIO:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
+from typing import TYPE_CHECKING
 
 import pytest
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
+from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.plugin.cases import (
     SEARCH,
     SHARE,
@@ -20,9 +22,10 @@ from mlperf_suite.plugin.cases import (
 from mlperf_suite.plugin.existing_logs import is_of_logs, judged_of
 from mlperf_suite.plugin.lifecycle import plan_of
 from mlperf_suite.plugin.options import settings_of
-from mlperf_suite.results.record import RunKey
 from mlperf_suite.session.plan import MMLU, Plan, SearchKey, StepKey
-from mlperf_suite.settings import Settings
+
+if TYPE_CHECKING:
+    from mlperf_suite.settings import Settings
 
 _LEFT_OUT = pytest.StashKey[Counter[NoCase]]()
 _TEST = ("test", "tests")

@@ -9,28 +9,29 @@ from __future__ import annotations
 import json
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mlperf_suite.benchmarks.embedded import EMBEDDED
-from mlperf_suite.mmlu.score_files import MmluRecord
 from mlperf_suite.plugin.lifecycle import SUITE
 from mlperf_suite.plugin.options import NOTES, settings_of
 from mlperf_suite.plugin.workers import collects_suite, shares_folder
-from mlperf_suite.results.record import Result
-from mlperf_suite.results.run_folder import ENGINE_LOG
-from mlperf_suite.results.schema import Summary
 from mlperf_suite.secrets import scrub, sweep
-from mlperf_suite.session.suite import Suite
-from mlperf_suite.settings import Settings
 from mlperf_suite.strangers import printable
+
+if TYPE_CHECKING:
+    from mlperf_suite.mmlu.score_files import MmluRecord
+    from mlperf_suite.results.record import Result
+    from mlperf_suite.results.schema import Summary
+    from mlperf_suite.session.suite import Suite
+    from mlperf_suite.settings import Settings
 
 _EMBEDDED = (
     "model: embedded, the suite's own small model (SmolLM2-135M-Instruct); measure\n"
     "  another with --model OWNER/NAME or --model FOLDER"
 )
-_OF_WORKERS = pytest.StashKey[list[tuple[Summary, Path]]]()
+_OF_WORKERS: pytest.StashKey[list[tuple[Summary, Path]]] = pytest.StashKey()
 """The summary and folder of each MMLU run that a worker made."""
 
 
@@ -76,8 +77,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_testnodedown(node: Any) -> None:
     """Hook of pytest-xdist: collect what a worker that ended has made."""
     if output := getattr(node, "workeroutput", {}).get("mmlu"):
+        from mlperf_suite.results import schema
+
         of_workers = node.config.stash.setdefault(_OF_WORKERS, [])
-        of_workers.append((Summary.read(json.loads(output[0])), Path(output[1])))
+        of_workers.append((schema.Summary.read(json.loads(output[0])), Path(output[1])))
 
 
 def _records(suite: Suite) -> list[Result | MmluRecord]:
@@ -97,6 +100,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Genera
         summary_of = suite.recorder.summary
         results = [(summary_of(record), record.folder.path) for record in _records(suite)]
     results = [*results, *config.stash.get(_OF_WORKERS, [])]
+    if suite is None and not results:
+        return
     # Imported late, so that collection stays instant.
     from mlperf_suite.plugin.progress import terminal_console
     from mlperf_suite.reports.terminal import closing_view
@@ -133,6 +138,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     options = [config.getoption(name, None) for name in ("xmlpath", "allure_report_dir")]
     paths = [Path(path) for path in options if path]
     if suite is not None:
+        from mlperf_suite.results.run_folder import ENGINE_LOG
+
         paths += [record.folder.path for record in _records(suite)]
         # That of an engine which no run took over.
         paths.append(suite.settings.results_dir / ENGINE_LOG)

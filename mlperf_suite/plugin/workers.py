@@ -6,16 +6,18 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mlperf_suite import SUITE_FOLDER
-from mlperf_suite.mmlu.journal import Shares, engine_count, gpus_per_engine
 from mlperf_suite.plugin.options import settings_of
-from mlperf_suite.settings import Settings
 
-_SHARES = pytest.StashKey[Shares | None]()
+if TYPE_CHECKING:
+    from mlperf_suite.mmlu.journal import Shares
+    from mlperf_suite.settings import Settings
+
+_SHARES: pytest.StashKey[Shares | None] = pytest.StashKey()
 _GROUP = "engine"
 _META_TESTS = SUITE_FOLDER / "meta_tests"
 _SHARE = re.compile(r"::test_share\[(\d+)\]")
@@ -25,7 +27,11 @@ _SHARE = re.compile(r"::test_share\[(\d+)\]")
 def pytest_mlperf_engine_count(settings: Settings) -> int:
     # All endpoints are one system, whichever worker uses them, and so are replicas.
     is_one_system = settings.engine_kind == "endpoint" or settings.replicated
-    return 1 if is_one_system else engine_count(settings)
+    if is_one_system:
+        return 1
+    from mlperf_suite.mmlu.journal import engine_count
+
+    return engine_count(settings)
 
 
 def shares_of(config: pytest.Config) -> Shares | None:
@@ -39,6 +45,8 @@ def _shares(config: pytest.Config, settings: Settings) -> Shares | None:
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     if workers == 1:
         return None
+    from mlperf_suite.mmlu.journal import Shares, gpus_per_engine
+
     count = min(workers, config.hook.pytest_mlperf_engine_count(settings=settings))
     if count == 1:
         return None

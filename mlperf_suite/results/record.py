@@ -31,23 +31,6 @@ from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.scorers.scorer import Scores
 
 
-@dataclass(frozen=True, slots=True)
-class RunKey:
-    """Identifies a run: a benchmark's scenario in one mode. `benchmark`: its id."""
-
-    benchmark: str
-    scenario: str
-    mode: Mode
-
-    @property
-    def place(self) -> tuple[str, str]:
-        """What its result is of: the benchmark's id and the scenario's name."""
-        return self.benchmark, self.scenario
-
-    def __str__(self) -> str:
-        return f"{self.benchmark} {self.scenario} {self.mode}"
-
-
 @dataclass(slots=True)
 class RunRecord:
     """One LoadGen run of a result: its verdicts and figures, or why there are none.

@@ -13,12 +13,10 @@ common subsequences are computed on bits (Hyyrö, "Bit-Parallel LCS-length Compu
 from __future__ import annotations
 
 import functools
-import multiprocessing
 import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -112,6 +110,9 @@ def in_processes(
         scored = [score_chunk(chunk) for chunk in chunks]
     else:
         # Not fork: the engine's threads live in this process.
+        import multiprocessing
+        from concurrent.futures import ProcessPoolExecutor
+
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(workers, mp_context=context) as pool:
             scored = list(pool.map(score_chunk, chunks))

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mlperf_suite.benchmarks.audits import MIX, SAME
-from mlperf_suite.loadgen.load_plan import CACHING, plan_run
+from mlperf_suite.loadgen.load_plan import CACHING, RunKey, plan_run
 from mlperf_suite.loadgen.logs import RunLogs
-from mlperf_suite.results.record import Result, RunKey, RunRecord
+from mlperf_suite.results.record import Result, RunRecord
 from mlperf_suite.results.schema import CachingFigures
 from mlperf_suite.rules import judge
 from mlperf_suite.rules.caching_figures import (

@@ -24,9 +24,9 @@ from mlperf_suite.benchmarks.prompts import end_of_text_ids, load_tokenizer
 from mlperf_suite.datasets.mmlu_questions import load_mmlu
 from mlperf_suite.datasets.samples import Samples
 from mlperf_suite.errors import UsageError
+from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.loadgen.runner import check_round
 from mlperf_suite.mmlu.score_files import MmluTask
-from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.run_folder import check_writable
 from mlperf_suite.rules.facts import (
     SpeculationFaults,

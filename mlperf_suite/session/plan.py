@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.loadgen.load_plan import CACHING, MODES
-from mlperf_suite.results.record import RunKey
+from mlperf_suite.loadgen.load_plan import CACHING, MODES, RunKey
 from mlperf_suite.rules.caching_figures import LOOKS
 
 Place = tuple[str, str]

@@ -15,15 +15,14 @@ from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Generation, Scenario
 from mlperf_suite.engines.batch import Answers, generate_all, requests_of
 from mlperf_suite.engines.protocol import SILENCE_S, Engine, EngineDescription, ReplicatedEngine
-from mlperf_suite.results.record import RunKey
+from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.results.run_folder import ENGINE_LOG
 from mlperf_suite.results.schema import ScalingFigures, WarmUpFigures
 from mlperf_suite.session.load_run import StepMaker
 from mlperf_suite.session.plan import MmluKey, Place, Step
-from mlperf_suite.session.timing.estimate import rate_probe_samples, warm_up_requests
+from mlperf_suite.session.timing.estimate import Speed, rate_probe_samples, warm_up_requests
 from mlperf_suite.session.timing.probe import (
     SMOKE_PROMPTS,
-    Speed,
     measure_scaling,
     probe,
     probe_replicas,

@@ -15,11 +15,12 @@ from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.errors import of_the_system
 from mlperf_suite.hardware import describe_system
+from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.mmlu.score_files import SUBJECTS_PLOT, MmluRecord
 from mlperf_suite.profiling import ranges
 from mlperf_suite.results.baseline import MMLU_KIND, BaselineRun
 from mlperf_suite.results.node_files import NodeResult, write_node_files
-from mlperf_suite.results.record import PeakSearch, Result, RunKey, RunRecord, Search, summary_of
+from mlperf_suite.results.record import PeakSearch, Result, RunRecord, Search, summary_of
 from mlperf_suite.results.run_folder import CONFIG_JSON, ENDED, SUMMARY_JSON, RunFolder
 from mlperf_suite.results.schema import MMLU, Meta, Run, ScalingFigures, Summary, WarmUpFigures
 from mlperf_suite.rules.verdict import Verdict

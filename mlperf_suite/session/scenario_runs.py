@@ -7,13 +7,14 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from mlperf_suite.energy.energy_figures import Price, cost_figures
-from mlperf_suite.loadgen.load_plan import AUDIT_MODES, SMOKE, LoadPlan, plan_run
+from mlperf_suite.energy.energy_figures import cost_figures
+from mlperf_suite.energy.price import Price
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES, SMOKE, LoadPlan, RunKey, plan_run
 from mlperf_suite.loadgen.logs import RunLogs
 from mlperf_suite.loadgen.runner import LoadRun
 from mlperf_suite.results.baseline import write_answer_scores
 from mlperf_suite.results.performance_figures import performance_figures, repeated_figures
-from mlperf_suite.results.record import Result, RunKey, RunRecord, accuracy_figures, scorer_json
+from mlperf_suite.results.record import Result, RunRecord, accuracy_figures, scorer_json
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import PROFILED, PerformanceFigures
 from mlperf_suite.rules import accuracy_verdict, clock, judge, limits, validity

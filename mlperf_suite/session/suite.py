@@ -18,12 +18,13 @@ from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.errors import RunError, SuiteError, of_the_system
+from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.loadgen.runner import abandoned
 from mlperf_suite.mmlu.journal import Shares
 from mlperf_suite.mmlu.score_files import MmluRecord
 from mlperf_suite.profiling import nsight, ranges
 from mlperf_suite.results.baseline import BaselineRun
-from mlperf_suite.results.record import Result, RunKey
+from mlperf_suite.results.record import Result
 from mlperf_suite.results.schema import Config
 from mlperf_suite.session.caching_audit import CachingAudits
 from mlperf_suite.session.energy import Energy, FindMeters, find_meters
@@ -35,9 +36,9 @@ from mlperf_suite.session.plan import MMLU, Kind, MmluKey, Plan, SearchKey, Step
 from mlperf_suite.session.preparation import Preparation
 from mlperf_suite.session.recorder import Recorder
 from mlperf_suite.session.scenario_runs import ScenarioRuns
-from mlperf_suite.session.timing.forecast import kept_rate
+from mlperf_suite.session.timing.earlier_runs import kept_rate
+from mlperf_suite.session.timing.estimate import Speed
 from mlperf_suite.session.timing.pace import Pace
-from mlperf_suite.session.timing.probe import Speed
 from mlperf_suite.session.watcher import Watcher
 from mlperf_suite.settings import Settings
 

@@ -24,9 +24,9 @@ from mlperf_suite.session.timing.estimate import (
     Rungs,
     RunTimes,
     Size,
+    Speed,
     size_that_fits,
 )
-from mlperf_suite.session.timing.probe import Speed
 
 OFFLINE, SERVER = LLAMA3_1_8B.scenario("Offline"), LLAMA3_1_8B.scenario("Server")
 STREAM = LLAMA3_1_8B_EDGE.scenario("SingleStream")

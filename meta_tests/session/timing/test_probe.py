@@ -19,7 +19,8 @@ from mlperf_suite.engines.protocol import (
     Steps,
 )
 from mlperf_suite.session.timing import probe as probe_module
-from mlperf_suite.session.timing.probe import Speed, fit_step, probe
+from mlperf_suite.session.timing.estimate import Speed
+from mlperf_suite.session.timing.probe import fit_step, probe
 
 PROMPTS = [[index] * (100 + 40 * (index % 7)) for index in range(40)]
 TOKENS_A_STEP = 2048

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
-from mlperf_suite.results.record import RunKey
+from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.results.run_folder import CONFIG_JSON, SUMMARY_JSON, read_summary, write_json
 from mlperf_suite.results.schema import (
     Config,
@@ -19,9 +19,9 @@ from mlperf_suite.results.schema import (
     Run,
     Summary,
 )
-from mlperf_suite.session.timing.estimate import offline_qps
-from mlperf_suite.session.timing.forecast import forecast, kept_rate, planned
-from mlperf_suite.session.timing.probe import Speed
+from mlperf_suite.session.timing.earlier_runs import kept_rate
+from mlperf_suite.session.timing.estimate import Speed, offline_qps
+from mlperf_suite.session.timing.forecast import forecast, planned
 from mlperf_suite.settings import Settings, resolve_settings
 
 ONE, TWO = "http://one:8000", "http://two:8000"

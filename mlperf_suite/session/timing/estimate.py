@@ -9,17 +9,27 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from mlperf_suite.benchmarks.audits import TEST06, Audit, Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark, Generation, Scenario
-from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING, SEARCH, SEARCH_SAMPLES, SMOKE
-from mlperf_suite.results.record import RunKey
+from mlperf_suite.loadgen.load_plan import (
+    AUDIT_MODES,
+    CACHING,
+    SEARCH,
+    SEARCH_SAMPLES,
+    SMOKE,
+    RunKey,
+)
 from mlperf_suite.rules.caching_figures import ANSWER_TOKENS, LOOKS
 from mlperf_suite.session.plan import SearchKey, Step
-from mlperf_suite.session.timing.probe import PROBE_S, Speed
-from mlperf_suite.settings import EngineKind, Settings
 
+if TYPE_CHECKING:
+    from mlperf_suite.settings import EngineKind, Settings
+
+PROBE_S = 5.0
+"""How long a probe may take, in s, unless even the least work takes longer."""
 _LOAD_S: Mapping[EngineKind, float] = {"vllm": 30.0, "endpoint": 2.0}
 """Time to load an engine, or to connect to one, in s."""
 _AFTER_RUN_S = 2.0
@@ -28,6 +38,40 @@ _OFFLINE_SLACK = 1.1
 """LoadGen issues a tenth more samples than the rate and the minimum duration ask for."""
 _SEARCH_RUNS = 11
 """Short runs that a search usually makes; one at full length follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """An engine's speed.
+
+    `prefill_s`: seconds per prompt token. A decode step of B requests, which makes one token for
+    each, takes `step_s` + B x `request_s`. `at_once`: the most requests in a step, None if no limit
+    is known. `probe_s`: how long the probe took.
+    """
+
+    prefill_s: float
+    step_s: float
+    request_s: float
+    at_once: int | None = None
+    probe_s: float = 0.0
+
+    def batch_s(self, prompt_tokens: Sequence[int], answer_tokens: float) -> float:
+        """Seconds for requests that are submitted all at once, as in Offline.
+
+        `prompt_tokens`: the length of each prompt. `answer_tokens`: the mean length of their
+        answers. Each token of each answer has its share of a step. The number of steps is the
+        length of one answer times the rounds needed if not all requests fit into a step.
+        """
+        count = len(prompt_tokens)
+        rounds = max(1.0, count / self.at_once) if self.at_once else 1.0
+        steps_s = self.step_s * rounds * answer_tokens
+        decoded = count * max(0.0, answer_tokens - 1)
+        return self.prefill_s * sum(prompt_tokens) + steps_s + self.request_s * decoded
+
+    def one_s(self, prompt_tokens: int, answer_tokens: float) -> float:
+        """Seconds for a single request, as in SingleStream."""
+        return self.batch_s([prompt_tokens], answer_tokens)
+
 
 # The rates that runs are planned for
 

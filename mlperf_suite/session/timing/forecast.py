@@ -1,24 +1,20 @@
 """Plans a session and forecasts its duration before an engine is loaded, from the runs that were
 kept or the kind of CPU.
 
-Imports nothing heavy and reads no data, so that collection stays instant.
+Imports nothing heavy and reads no data, so that collection stays instant; what reads kept runs is
+imported where there can be some.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from mlperf_suite.benchmarks.audits import Mode
-from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark
 from mlperf_suite.benchmarks.embedded import EMBEDDED
-from mlperf_suite.hardware import cpu_computes_bf16, describe_system
-from mlperf_suite.results.comparability import Aspect, differences, identity_of
-from mlperf_suite.results.record import RunKey
-from mlperf_suite.results.run_folder import read_config, read_summary, run_folders
-from mlperf_suite.results.schema import Config, Summary
+from mlperf_suite.hardware import cpu_computes_bf16
+from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.session.plan import (
     Plan,
     SearchKey,
@@ -28,17 +24,18 @@ from mlperf_suite.session.plan import (
     is_at_a_rate,
     plan_session,
 )
-from mlperf_suite.session.timing.estimate import Estimator, Lengths
-from mlperf_suite.session.timing.probe import Speed
-from mlperf_suite.settings import Settings
+from mlperf_suite.session.timing.estimate import Estimator, Lengths, Speed
+
+if TYPE_CHECKING:
+    from mlperf_suite.benchmarks.audits import Mode
+    from mlperf_suite.session.timing.earlier_runs import EarlierRun
+    from mlperf_suite.settings import Settings
 
 _TYPICAL = {
     True: ("on 2 cores that compute bf16", Speed(0.00034, 0.031, 0.0006, 128)),
     False: ("on 2 cores without bf16", Speed(0.0016, 0.05, 0.0034, 128)),
 }
 """The embedded model's speed on vLLM's CPU build, by whether the CPU computes bf16."""
-_OF_SPEED: tuple[Aspect, ...] = ("engine", "capacity", "release", "surroundings")
-"""What two runs of one speed have in common: everything but what was asked of the system."""
 _MMLU_QUESTIONS, _MMLU_SHOTS = {True: 171, False: 14_042}, {True: 1, False: 5}
 """The number of questions and of shots, by whether the questions are the embedded ones."""
 
@@ -76,32 +73,11 @@ def _rate_is_known(settings: Settings, benchmark: str) -> bool:
     """Whether Server's rate was given, or an Offline run of these settings was kept."""
     if settings.server_target_qps is not None:
         return True
-    config = Config(settings=settings.as_json(BENCHMARKS[benchmark]), system=describe_system())
-    return kept_rate(settings.results_dir, benchmark, config) is not None
+    if not _has_results(settings):
+        return False
+    from mlperf_suite.session.timing.earlier_runs import rate_is_kept
 
-
-def kept_rate(results_dir: Path, benchmark: str, config: Config) -> float | None:
-    """The samples/s of the newest valid Offline run of a benchmark that was kept and is of the same
-    system and measurement; None if there is none.
-
-    `config`: of this session, as far as it is known: without an engine until that is loaded.
-    """
-    # Settings count as given, whatever an engine makes of auto: the plan, which is made before the
-    # engine is loaded, and the session take the same rate.
-    identity = replace(identity_of(config), reports={})
-    for folder in run_folders(results_dir):
-        summary = read_summary(folder)
-        if summary is None or summary.run.performance is None or summary.no_result:
-            continue
-        is_offline = (summary.meta.benchmark, summary.meta.scenario) == (benchmark, "Offline")
-        rate = summary.run.performance.samples_per_sec
-        if not (is_offline and summary.run.performance.valid and rate):
-            continue
-        kept = Config.read(read_config(folder))
-        to_both = config.engine is None
-        if kept.settings and not differences(identity_of(kept), identity, known_to_both=to_both):
-            return rate
-    return None
+    return rate_is_kept(settings, benchmark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,40 +144,15 @@ def _estimator(settings: Settings, speed: Speed) -> Estimator:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _KeptRun:
-    """A run of this system. `took_s`: its steps, by what they are. `share`: how long those took
-    that were estimated, relative to their estimates."""
-
-    name: str
-    speed: Speed
-    took_s: dict[str, float]
-    share: float
-
-    def seconds(self, step: Step, estimate_s: float) -> float:
-        """How long a step takes that was estimated from the run's speed."""
-        if step.kind in ("load", "probe"):
-            return self.took_s.get(step.what, estimate_s)
-        return estimate_s * self.share
-
-
-def _earlier_run(settings: Settings) -> _KeptRun | None:
+def _earlier_run(settings: Settings) -> EarlierRun | None:
     """The newest kept run of this system."""
-    identity = identity_of(Config(settings=settings.as_json(), system=describe_system()))
-    for folder in run_folders(settings.results_dir):
-        content = read_config(folder) or {}
-        config = Config.read(content)
-        made_up = config.engine is None or config.engine.stand_in
-        if made_up or differences(identity_of(config), identity, _OF_SPEED, known_to_both=True):
-            continue
-        try:
-            speed = Speed(**content["speed"])
-        except (KeyError, TypeError):
-            continue
-        rows = (read_summary(folder) or Summary()).plan
-        took_s = {row.what: row.took_s for row in rows if row.took_s is not None}
-        estimates = {r.what: r.estimated_s for r in rows if r.estimated_s and r.what in took_s}
-        together_s = sum(estimates.values())
-        share = sum(took_s[what] for what in estimates) / together_s if together_s else 1.0
-        return _KeptRun(folder.name, speed, took_s, share)
-    return None
+    if not _has_results(settings):
+        return None
+    from mlperf_suite.session.timing.earlier_runs import earlier_run
+
+    return earlier_run(settings)
+
+
+def _has_results(settings: Settings) -> bool:
+    """Whether there can be kept runs; if not, what reads them is not imported."""
+    return any(settings.results_dir.glob("*/"))

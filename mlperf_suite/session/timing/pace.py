@@ -13,16 +13,15 @@ from typing import Any
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.errors import RunError
-from mlperf_suite.loadgen.load_plan import CACHING
+from mlperf_suite.loadgen.load_plan import CACHING, RunKey
 from mlperf_suite.results.baseline import BaselineRun
-from mlperf_suite.results.record import RunKey, RunRecord
+from mlperf_suite.results.record import RunRecord
 from mlperf_suite.results.schema import CLIENT_BOUND, PerformanceFigures, PlanRow
 from mlperf_suite.rules.limits import client_bound
 from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import MMLU, Place, Plan, Step, clock, plan_session
-from mlperf_suite.session.timing.estimate import Estimator, offline_qps, server_qps
-from mlperf_suite.session.timing.probe import Speed
+from mlperf_suite.session.timing.estimate import Estimator, Speed, offline_qps, server_qps
 
 _END_S = 3.0
 """Time to stop the engine and to write the last reports."""

@@ -11,15 +11,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import harmonic_mean, mean, median
+from typing import TYPE_CHECKING
 
-from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import Answers, generate_all, requests_of
 from mlperf_suite.engines.protocol import SILENCE_S, Engine, ReplicatedEngine, Tokens, TracingEngine
-from mlperf_suite.results.record import scaling_figures
-from mlperf_suite.results.schema import ScalingFigures
+from mlperf_suite.session.timing.estimate import PROBE_S, Speed
 
-PROBE_S = 5.0
-"""How long a probe may take, in s, unless even the least work takes longer."""
+if TYPE_CHECKING:
+    from mlperf_suite.benchmarks.definition import Generation
+    from mlperf_suite.results.schema import ScalingFigures
+
 _FIRST_TOKENS = 4
 _BATCHES = (64, 32, 16, 8, 4)
 _LEAST_STEPS = 3
@@ -32,39 +33,6 @@ _ANSWER_TOKEN = 1.9
 bf16 and with neither it was 1.8, 2.0 and 2.1."""
 _ALIKE = 0.9
 """Replicas count as alike if the slowest has more than this share of the fastest one's speed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Speed:
-    """An engine's speed.
-
-    `prefill_s`: seconds per prompt token. A decode step of B requests, which makes one token for
-    each, takes `step_s` + B x `request_s`. `at_once`: the most requests in a step, None if no limit
-    is known. `probe_s`: how long the probe took.
-    """
-
-    prefill_s: float
-    step_s: float
-    request_s: float
-    at_once: int | None = None
-    probe_s: float = 0.0
-
-    def batch_s(self, prompt_tokens: Sequence[int], answer_tokens: float) -> float:
-        """Seconds for requests that are submitted all at once, as in Offline.
-
-        `prompt_tokens`: the length of each prompt. `answer_tokens`: the mean length of their
-        answers. Each token of each answer has its share of a step. The number of steps is the
-        length of one answer times the rounds needed if not all requests fit into a step.
-        """
-        count = len(prompt_tokens)
-        rounds = max(1.0, count / self.at_once) if self.at_once else 1.0
-        steps_s = self.step_s * rounds * answer_tokens
-        decoded = count * max(0.0, answer_tokens - 1)
-        return self.prefill_s * sum(prompt_tokens) + steps_s + self.request_s * decoded
-
-    def one_s(self, prompt_tokens: int, answer_tokens: float) -> float:
-        """Seconds for a single request, as in SingleStream."""
-        return self.batch_s([prompt_tokens], answer_tokens)
 
 
 def probe(
@@ -264,6 +232,8 @@ def measure_scaling(
 
     def rate(of: Engine, batch: Sequence[Sequence[int]]) -> float:
         return generate_all(of, batch, generation, silence_s).tokens_per_s
+
+    from mlperf_suite.results.record import scaling_figures
 
     pairs = []
     for pair in range(PAIRS):
