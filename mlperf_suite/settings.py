@@ -387,7 +387,8 @@ class Settings:
         variable="OFFLINE_TARGET_QPS",
     )
     warmup: int | None = option(
-        "number of untimed warm-up requests before each LoadGen run; 0 disables the warm-up",
+        "number of untimed warm-up requests before each LoadGen run; 0 disables the warm-up; auto "
+        "warms up before each run, in smoke before the first of each scenario",
         _or_auto(_COUNT_OR_NONE),
         "auto",
         identifies="measurement",

@@ -133,6 +133,20 @@ def test_without_a_warm_up_there_is_none() -> None:
     assert "warm-up" not in kinds(plan_session(Selection(EVERY, warm_up=False)))
 
 
+@given(selected_runs, st.integers(1, 3))
+def test_a_scenario_can_be_warmed_up_once_before_its_first_run(
+    runs: list[RunKey], repeat: int
+) -> None:
+    plan = plan_session(Selection(runs, repeat=repeat, warm_up_once=True))
+    at_places: dict[tuple[str, str], list[str]] = {}
+    for step in plan.steps:
+        if step.kind in ("warm-up", "run"):
+            assert isinstance(step.key, RunKey)
+            at_places.setdefault(step.key.place, []).append(step.kind)
+    for of_place in at_places.values():
+        assert of_place == ["warm-up", *["run"] * (len(of_place) - 1)]
+
+
 def test_mmlu_has_an_engine_of_its_own_after_everything_else() -> None:
     plan = plan_session(Selection([run("Offline")], [SearchKey(LLAMA, "Server")], mmlu=True))
     assert kinds(plan)[-3:] == ["search", "load", "mmlu"]

@@ -47,9 +47,11 @@ from mlperf_suite.engines.vllm_arguments import (
     engine_settings,
     usage_context,
 )
+from mlperf_suite.engines.vllm_core import EarlyCore, early_core
 from mlperf_suite.engines.vllm_environment import (
     allowed_cpus,
     cpu_list,
+    loggers_to,
     output_to,
     root_cause,
     runs_on_cpu,
@@ -115,12 +117,14 @@ class VllmEngine:
         with (
             vllm_environment(self._config.model, self._config.profiler),
             output_to(self._config.log_file),
+            early_core(self._config.extra) as core,
+            loggers_to(self._config.log_file),
             cpu_list(),
         ):
             start = time.monotonic()
             try:
                 choice = choose_arguments(self._config)
-                llm = _make(choice.arguments, self._tracer if self._config.traced else None)
+                llm = _make(choice.arguments, self._tracer if self._config.traced else None, core)
                 self._llm = self._loaded(llm, watch)
             except EngineError:
                 raise
@@ -411,11 +415,14 @@ def stat_logger(tracer: Tracer) -> Any:
     return Logger
 
 
-async def _make(arguments: Any, tracer: Tracer | None) -> Any:
+async def _make(arguments: Any, tracer: Tracer | None, core: EarlyCore | None) -> Any:
     from vllm.v1.engine.async_llm import AsyncLLM
 
     loggers = [stat_logger(tracer)] if tracer is not None else []
-    return AsyncLLM.from_engine_args(arguments, stat_loggers=loggers, usage_context=usage_context())
+    with core.taken_by_vllm() if core else contextlib.nullcontext():
+        return AsyncLLM.from_engine_args(
+            arguments, stat_loggers=loggers, usage_context=usage_context()
+        )
 
 
 def _workers(processes: Sequence[psutil.Process]) -> list[psutil.Process]:

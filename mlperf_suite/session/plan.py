@@ -74,7 +74,8 @@ class Step:
 class Selection:
     """What the user selected, and what is known of the session.
 
-    `repeat`: how often each performance run is made. `warm_up`: whether one precedes each run.
+    `repeat`: how often each performance run is made. `warm_up`: whether one precedes each run;
+    `warm_up_once`: only the first of each scenario, since the runs keep the engine warm.
     `rates_known`: the ids of the benchmarks whose target QPS for Server is known without an Offline
     run of this session; for the others, that run is planned too. `offline_rate_given`: whether the
     user gave the rate that Offline is expected to reach. `no_rate`: the places whose accuracy run
@@ -89,6 +90,7 @@ class Selection:
     mmlu: bool = False
     repeat: int = 1
     warm_up: bool = True
+    warm_up_once: bool = False
     rates_known: Collection[str] = ()
     offline_rate_given: bool = False
     no_rate: Collection[Place] = ()
@@ -177,12 +179,14 @@ def plan_session(selection: Selection) -> Plan:
     searches = sorted(selection.searches, key=lambda s: (_benchmark_order(s.benchmark), s.scenario))
     keys = sorted((key for key in needs if isinstance(key, RunKey)), key=_order)
     preparation, rates = _preparation(selection), _rate_steps(selection, needs)
+    first = {key.place: key for key in reversed(keys) if key.mode != CACHING}
     steps_of: dict[StepKey, tuple[Step, ...]] = {}
     for key in keys:
         rate = rates.get(key.place)
         at_rate = rate is not None and (rate.key == key or _sized_by_rate(key, selection))
         before = [rate] if rate is not None and at_rate else []
-        steps_of[key] = (*preparation, *before, *_steps_of_run(key, selection))
+        is_first = first.get(key.place) == key
+        steps_of[key] = (*preparation, *before, *_steps_of_run(key, selection, is_first))
     for search in searches:
         steps_of[search] = (*preparation, Step("search", search, f"{search}: at most 16 runs"))
     if selection.mmlu:
@@ -258,7 +262,7 @@ def _gives_server_no_rate(key: RunKey, selection: Selection) -> bool:
     return at_a_rate and key.benchmark not in selection.rates_known
 
 
-def _steps_of_run(key: RunKey, selection: Selection) -> list[Step]:
+def _steps_of_run(key: RunKey, selection: Selection, is_first: bool) -> list[Step]:
     if key.mode == CACHING:
         # The audit's first pair of blocks is its warm-up.
         words = f"{key.benchmark} caching audit: {LOOKS[0]} to {LOOKS[-1]} pairs of blocks"
@@ -268,7 +272,7 @@ def _steps_of_run(key: RunKey, selection: Selection) -> list[Step]:
     steps = []
     for number in range(1, repeat + 1):
         again = f", run {number} of {repeat}" if repeat > 1 else ""
-        if selection.warm_up:
+        if selection.warm_up and ((is_first and number == 1) or not selection.warm_up_once):
             steps.append(Step("warm-up", key, f"{key}{again}: warm-up", number))
         steps.append(Step("run", key, f"{key}{again}{why}", number))
     return steps

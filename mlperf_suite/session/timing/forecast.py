@@ -58,6 +58,7 @@ def planned(
             mmlu=mmlu,
             repeat=settings.repeat,
             warm_up=settings.warmup != 0,
+            warm_up_once=settings.smoke and settings.warmup is None,
             rates_known=[id_ for id_ in sorted(at_a_rate) if _rate_is_known(settings, id_)],
             offline_rate_given=settings.offline_target_qps is not None,
             profiled=settings.profile_run is not None,

