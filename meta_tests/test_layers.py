@@ -18,7 +18,17 @@ BESIDE = ("fixtures", "tests", "meta_tests", "perf", "ci", "scripts")
 ORDER = (
     *("strangers", "secrets", "errors", "strict_json", "assets", "hardware", "energy", "profiling"),
     *("datasets", "scorers", "benchmarks"),
-    *("engines", "loadgen", "rules", "settings", "results", "judging", "reports", "mmlu"),
+    *(
+        "engines",
+        "loadgen",
+        "client_results",
+        "rules",
+        "settings",
+        "results",
+        "judging",
+        "reports",
+        "mmlu",
+    ),
     *("submission", "session", "plugin", "__main__"),
 )
 """Low to high: each imports only what stands before it, and itself."""

@@ -1,0 +1,1 @@
+"""What MLCommons' official HTTP client (mlcommons/endpoints, inference-endpoint) writes, read."""
