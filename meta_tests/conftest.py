@@ -55,6 +55,10 @@ def _turn(item: pytest.Item) -> int:
     return LONGEST.index(name) if name in LONGEST else len(LONGEST)
 
 
+PYTEST = (sys.executable, "-m", "pytest", "-p", "no:hypothesispytest", "-p", "no:anyio")
+"""pytest as a user starts it, without two plugins that the suite's tests do not use."""
+
+
 @dataclass(frozen=True)
 class SuiteRun:
     """A finished run of the suite as a user starts it."""
@@ -79,7 +83,7 @@ class SuiteRun:
 
 def start_suite(results_dir: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
     """Start `pytest` on the suite in a process group of its own."""
-    command = [sys.executable, "-m", "pytest", "--results-dir", str(results_dir), *arguments]
+    command = [*PYTEST, "--results-dir", str(results_dir), *arguments]
     return subprocess.Popen(
         command,
         cwd=ROOT,

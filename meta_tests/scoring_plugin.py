@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import meta_tests.without_torch  # noqa: F401 - before anything imports transformers
 from mlperf_suite.engines.protocol import EngineDescription, Likelihood, Score, ScoreRequest
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import EngineDiedError

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import meta_tests.without_torch  # noqa: F401 - before anything imports transformers
 from mlperf_suite.benchmarks.catalog import default_benchmarks
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.protocol import Listener, RequestList

@@ -22,7 +22,7 @@ from mlperf_suite.benchmarks.prompts import TextPrompt, load_tokenizer
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.engines.batch import generate_all
-from mlperf_suite.engines.protocol import CountsCachedTokens, ProcessEngine, Request
+from mlperf_suite.engines.protocol import CountsCachedTokens, Request
 from mlperf_suite.engines.vllm_arguments import VllmConfig
 from mlperf_suite.engines.vllm_engine import VllmEngine
 from mlperf_suite.engines.watch import descendants
@@ -81,20 +81,24 @@ def failed_scores(tokenizer: Any, token_ids: Sequence[Sequence[int]]) -> set[str
     }
 
 
+@pytest.mark.slow
 def test_unbroken_answers_pass_the_gate(tokenizer: Any, answers: Any) -> None:
     assert failed_scores(tokenizer, answers) == set()
 
 
+@pytest.mark.slow
 def test_answers_cut_to_16_tokens_fail_the_gate(tokenizer: Any, answers: Any) -> None:
     cut = [tokens[:16] for tokens in answers]
     assert failed_scores(tokenizer, cut) == {*ROUGE_NAMES, "gen_len"}
 
 
+@pytest.mark.slow
 def test_another_samples_answers_fail_the_gate(tokenizer: Any, answers: Any) -> None:
     rotated = [*answers[1:], answers[0]]
     assert failed_scores(tokenizer, rotated) == set(ROUGE_NAMES)
 
 
+@pytest.mark.slow
 def test_the_wrong_prompt_fails_the_gate(tokenizer: Any, real_engine: Any) -> None:
     """The benchmark's own, which this model was not made for."""
     bare = dataclasses.replace(cast(TextPrompt, EMBEDDED.prompt), chat=False)
@@ -211,11 +215,13 @@ def test_an_engine_that_is_stopped_while_it_loads_is_an_error_at_once(tmp_path: 
 
 
 def test_an_engine_that_is_stopped_in_the_middle_of_a_run_fails_it(
-    prompts: Any, tmp_path: Path
+    real_engine: Any, prompts: Any, tmp_path: Path
 ) -> None:
-    """A real engine's real process. Were it not seen, this test would take half an hour."""
-    engine = VllmEngine.load(VllmConfig(str(embedded_model_dir()), max_model_len=640))
-    assert isinstance(engine, ProcessEngine)
+    """A real engine's real process. Were it not seen, this test would take half an hour.
+
+    The last test of the file: the engine is dead after it.
+    """
+    engine = real_engine
     processes = list(engine.processes)
     assert processes
 

@@ -6,13 +6,13 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
+from meta_tests.conftest import PYTEST
 from meta_tests.judging.trees import ALSO_SEEN, RESULT, ROOT, V6_1
 from meta_tests.made_runs import MadeRun, write_run
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
@@ -21,7 +21,7 @@ from mlperf_suite.loadgen.logs import DETAIL
 
 def pytest_run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
+        [*PYTEST, "-p", "no:cacheprovider", *arguments],
         cwd=ROOT,
         capture_output=True,
         text=True,

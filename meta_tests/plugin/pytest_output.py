@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from functools import cache
 
-from meta_tests.conftest import ROOT
+from meta_tests.conftest import PYTEST, ROOT
 
 
 @cache
@@ -18,7 +17,7 @@ def pytest_output(*arguments: str, code: int = 0, python_path: str = "") -> str:
     """
     paths = os.pathsep.join(filter(None, [python_path, os.environ.get("PYTHONPATH", "")]))
     process = subprocess.run(
-        [sys.executable, "-m", "pytest", *arguments],
+        [*PYTEST, *arguments],
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": paths},
         capture_output=True,

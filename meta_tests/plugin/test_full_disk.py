@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from meta_tests.conftest import ROOT
+from meta_tests.conftest import PYTEST, ROOT
 from mlperf_suite.results.run_folder import LAST_WORD, read_summary
 
 DISK = """
@@ -65,7 +64,7 @@ def test_a_full_disk_ends_in_a_line_and_leaves_a_last_word(
     result = own_disk(
         tmp_path,
         left_kb,
-        *(sys.executable, "-m", "pytest", "-m", "offline and datacenter", f"--mode={mode}"),
+        *(*PYTEST, "-m", "offline and datacenter", f"--mode={mode}"),
         *("-p", "meta_tests.stand_in_plugin", "--warmup=0", "--offline-target-qps=8.4"),
         *("-p", "no:cacheprovider", "--results-dir", str(tmp_path / "disk" / "results")),
     )

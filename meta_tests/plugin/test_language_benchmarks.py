@@ -1,4 +1,4 @@
-"""The language benchmarks' smoke forms: a real engine from the benchmark's data to its verdicts."""
+"""The language benchmarks' smoke forms: from the benchmark's data to its verdicts."""
 
 from __future__ import annotations
 
@@ -21,10 +21,21 @@ def test_every_language_benchmark_can_be_run() -> None:
     assert {b.id for b in runnable()} == set(BENCHMARKS)
 
 
-@pytest.fixture(scope="module")
-def one_session(tmp_path_factory: pytest.TempPathFactory) -> SuiteRun:
+STAND_IN = ("-p", "meta_tests.stand_in_plugin", "--warmup=0")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(STAND_IN, id="stand-in"),
+        pytest.param((), id="real engine", marks=pytest.mark.slow),
+    ],
+)
+def one_session(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> SuiteRun:
     """An accuracy run of each, on one engine."""
-    options = [word for b in ONE_OF_EACH for word in ("--benchmark", b.id)]
+    options = [*request.param, *(word for b in ONE_OF_EACH for word in ("--benchmark", b.id))]
     return run_suite(tmp_path_factory.mktemp("runs"), *options, "-m", "offline and accuracy")
 
 

@@ -80,12 +80,13 @@ def test_the_result_comes_last_and_fits_a_terminal_of_80_by_24(real_run: SuiteRu
     assert lines[1].startswith("SMOKE RUN, not an MLPerf result: ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "exit_code", "reason"),
     [
         pytest.param("EngineCore", 1, "the engine died while answering", id="engine killed"),
-        pytest.param("Worker", 1, "the engine died", id="worker killed", marks=pytest.mark.slow),
-        pytest.param("Ctrl-C", 2, "interrupted", id="Ctrl-C", marks=pytest.mark.slow),
+        pytest.param("Worker", 1, "the engine died", id="worker killed"),
+        pytest.param("Ctrl-C", 2, "interrupted", id="Ctrl-C"),
     ],
 )
 def test_a_fault_in_the_middle_ends_the_session(

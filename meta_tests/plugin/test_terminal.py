@@ -9,13 +9,12 @@ import os
 import pty
 import re
 import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from meta_tests.conftest import ROOT, run_suite
+from meta_tests.conftest import PYTEST, ROOT, run_suite
 from mlperf_suite.plugin.progress import TerminalWatcher
 from mlperf_suite.results.schema import PeakFigures
 
@@ -26,7 +25,7 @@ def on_a_terminal(*arguments: str, **environment: str) -> str:
     """All that `pytest` shows on a terminal of 80 columns, without its colours."""
     controller, terminal = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", *STAND_IN, *arguments],
+        [*PYTEST, *STAND_IN, *arguments],
         cwd=ROOT,
         env=os.environ | {"COLUMNS": "80", "TERM": "xterm"} | environment,
         stdin=terminal,

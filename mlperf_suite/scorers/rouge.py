@@ -152,6 +152,9 @@ def check_punkt() -> None:
 
 
 def _has_punkt() -> bool:
+    if (nltk_data_dir() / "tokenizers/punkt_tab/english").is_dir():
+        # Seen without NLTK, whose import takes seconds before anything is loaded.
+        return True
     import nltk
 
     _find_punkt()
