@@ -81,6 +81,20 @@ def test_what_is_printed_beside_the_bar_is_left_to_pytest(
     assert "Triton" in capsys.readouterr().out
 
 
+def test_progress_tells_what_is_left_of_the_session() -> None:
+    terminal, file = _Terminal(), io.StringIO()
+    for stream in (terminal, file):
+        watcher = TerminalWatcher(SimpleNamespace(_file=stream))
+        watcher.step("before the speed is known")
+        watcher.follow(lambda: 96.4)
+        watcher.step("llama3.1-8b Offline performance")
+        watcher.begin("llama3.1-8b Offline performance")
+        watcher.idle()
+    assert "1:36 left" in terminal.getvalue()
+    line = "llama3.1-8b Offline performance: about 1:36 of the session left"
+    assert file.getvalue().splitlines() == ["", line]
+
+
 SEARCH = ("tests/performance/test_peak_qps.py", "-m", "server", "--find-peak-qps")
 
 

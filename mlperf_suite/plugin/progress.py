@@ -6,13 +6,16 @@ Imported late, so that collection stays instant.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TextIO
 
 import pytest
 from rich.console import Console
-from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
+from rich.progress import ProgressColumn, SpinnerColumn, Task, TextColumn
+from rich.text import Text
 
+from mlperf_suite.session.plan import clock
 from mlperf_suite.session.watcher import Watcher
 
 if TYPE_CHECKING:
@@ -45,6 +48,18 @@ def terminal_console(config: pytest.Config) -> Console:
     )
 
 
+class _SessionLeft(ProgressColumn):
+    """What is left of the session, or, while that is unknown, how long its step has taken."""
+
+    def __init__(self, left_s: Callable[[], float | None]) -> None:
+        self._left_s = left_s
+        super().__init__()
+
+    def render(self, task: Task) -> Text:
+        left_s = self._left_s()
+        return Text(clock(task.elapsed or 0.0) if left_s is None else f"{clock(left_s)} left")
+
+
 class TerminalWatcher(Watcher):
     """Shows progress on pytest's own terminal, bypassing its capturing."""
 
@@ -52,6 +67,10 @@ class TerminalWatcher(Watcher):
         self._file = terminal_stream(terminal_writer)
         self._shown = self._file.isatty()
         self._bar: Bar | None = None
+        self._left_s: Callable[[], float | None] = lambda: None
+
+    def follow(self, left_s: Callable[[], float | None]) -> None:
+        self._left_s = left_s
 
     def begin(self, name: str, total: int | None = None) -> None:
         self.idle()
@@ -61,9 +80,8 @@ class TerminalWatcher(Watcher):
         self._bar = Bar(
             SpinnerColumn(),
             TextColumn("{task.description}"),
-            BarColumn(bar_width=16),
             TextColumn("{task.fields[text]}"),
-            TimeElapsedColumn(),
+            _SessionLeft(self._left_s),
             console=Console(file=self._file, force_terminal=True),
             transient=True,
             # Leave other output for pytest to capture: vLLM prints warnings while it loads.
@@ -81,10 +99,12 @@ class TerminalWatcher(Watcher):
         total = task.total if task.total is not None else progress.samples_issued
         rate = progress.tokens / progress.elapsed_s if progress.elapsed_s else 0.0
         text = f"{progress.samples_done}/{total} samples, {rate:.0f} tok/s"
-        if progress.samples_done and total:
-            left_s = progress.elapsed_s / progress.samples_done * (total - progress.samples_done)
-            text += f", {left_s:.0f} s left"
         self._bar.update(task.id, completed=progress.samples_done, total=total, text=text)
+
+    def step(self, name: str) -> None:
+        left_s = self._left_s()
+        if not self._shown and left_s is not None:
+            self.say(f"{name}: about {clock(left_s)} of the session left")
 
     def mmlu_progress(self, count: int, total: int, subject: str) -> None:
         """Show MMLU's progress: its questions and the subject of the last one."""

@@ -45,6 +45,10 @@ from mlperf_suite.settings import Settings
 INTERRUPTED = "interrupted"
 
 
+_LONG: tuple[Kind, ...] = ("run", "search", "blocks", "mmlu")
+"""The steps of which a log tells when they begin."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of a key.
@@ -99,6 +103,7 @@ class Suite:
         self._searches = PeakSearches(*needs, self._preparation)
         self._audits = CachingAudits(*needs)
         self._watcher = watcher
+        watcher.follow(self._pace.left_s)
         self._outcomes: dict[StepKey, Outcome] = {}
         self.steps_made: list[Step] = []
         """The steps made so far, in order."""
@@ -274,6 +279,9 @@ class Suite:
     def _make(self, step: Step, make: Callable[[], object]) -> None:
         """Make a step and hand on what it returned."""
         start_s = time.monotonic()
+        self._pace.begin(step)
+        if step.kind in _LONG:
+            self._watcher.step(step.what)
         try:
             with ranges.named(f"{step.kind} {step.key or ''}".rstrip()):
                 outcome = make()

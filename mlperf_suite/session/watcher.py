@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from mlperf_suite.loadgen.runner import Progress
 
 
 class Watcher:
     """Shows nothing; a subclass shows the user what is going on."""
+
+    def follow(self, left_s: Callable[[], float | None]) -> None:
+        """Ask `left_s` at any time how many seconds of the session are left, None if unknown."""
+
+    def step(self, name: str) -> None:
+        """A step begins that takes long."""
 
     def begin(self, name: str, total: int | None = None) -> None:
         """Something begins, with `total` samples ahead if known."""

@@ -54,6 +54,10 @@ class Pace:
         self._estimates: dict[Step, float] = {}
         self._durations: dict[Step, float] = {}
         self._began_s = time.monotonic()
+        self._announced: dict[Step, float] = {}
+        """What the session's time was announced with."""
+        self._current: tuple[Step, float] | None = None
+        """The step that is being made, and when it began."""
         self._total_s: float | None = None
 
     def _estimator_of(self, speed: Speed | None) -> Estimator:
@@ -92,6 +96,10 @@ class Pace:
             self._limited.add(key.benchmark)
         elif record.figures.samples_per_sec and not self.is_profiled(key):
             self._offline_rates[key.benchmark] = record.figures.samples_per_sec
+
+    def begin(self, step: Step) -> None:
+        """A step begins."""
+        self._current = step, time.monotonic()
 
     def keep_duration(self, step: Step, seconds: float) -> None:
         """Keep how long a step took; the first time counts, if an engine is loaded again."""
@@ -145,7 +153,20 @@ class Pace:
         elapsed_s = time.monotonic() - self._began_s
         ahead_s = sum(s for step, s in seconds.items() if step not in self._durations)
         self._total_s = elapsed_s + ahead_s + _END_S
+        self._announced = dict(seconds)
         return self._total_s
+
+    def left_s(self) -> float | None:
+        """The seconds that the rest of the session is expected to take; None before they are
+        known."""
+        if self._total_s is None:
+            return None
+        seconds = self._announced | self._estimates
+        ahead = {s: seconds.get(s, 0.0) for s in self.plan.steps if s not in self._durations}
+        if self._current is not None and self._current[0] in ahead:
+            step, began_s = self._current
+            ahead[step] = max(0.0, ahead[step] - (time.monotonic() - began_s))
+        return sum(ahead.values()) + _END_S
 
     def lines(self) -> list[str]:
         """The plan with its times, and the sizes of the runs, once the speed was measured."""
