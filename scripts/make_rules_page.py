@@ -20,6 +20,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "A result of a submission": ("result",),
     "A benchmark or a system of a submission": ("benchmark", "system"),
     "A power measurement": ("power",),
+    "A result of the official HTTP client": ("client",),
 }
 """The subjects of each section's rules."""
 _HEAD = """# Rules

@@ -14,6 +14,7 @@ from mlperf_suite.benchmarks.audits import Audit, Mode
 from mlperf_suite.benchmarks.catalog import find_benchmark
 from mlperf_suite.benchmarks.definition import Benchmark, Scenario
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
+from mlperf_suite.judging.client_submissions import client_results_of, judge_client_result
 from mlperf_suite.judging.tree import (
     BenchmarkPlace,
     Place,
@@ -78,7 +79,10 @@ def judge_submission(
     names = _model_mapping(submission)
     results = {b.folder: _results(b, names) for b in benchmarks}
     every_result = [result for of_benchmark in results.values() for result in of_benchmark]
-    of_tree = round_ or _most_common(result.round for result in every_result)
+    of_client = {b.folder: client_results_of(b, names) for b in benchmarks}
+    from_client = [result for of_benchmark in of_client.values() for result in of_benchmark]
+    rounds = [r.round for r in every_result] + [r.round for r in from_client]
+    of_tree = round_ or _most_common(rounds)
     copies = _copies(every_result)
     judged = []
     for place in benchmarks:
@@ -89,6 +93,9 @@ def judge_submission(
         judged += [
             _judge_result(result, of_tree, high_accuracy, copies[result.place.folder])
             for result in of_place
+        ]
+        judged += [
+            judge_client_result(result, of_tree, from_client) for result in of_client[place.folder]
         ]
     return judged
 
@@ -184,6 +191,8 @@ def _results(place: BenchmarkPlace, names: dict[str, str]) -> list[_Result]:
     benchmark = _benchmark_named(place.benchmark, names)
     results = []
     for scenario_place in place.scenarios:
+        if scenario_place.is_of_client:
+            continue
         scenario = scenario_of(benchmark, scenario_place.scenario)
         if benchmark is not None and scenario is not None:
             runs = tuple(read_logs(path) for path in scenario_place.performance_runs)

@@ -35,6 +35,8 @@ from mlperf_suite.strangers import read_regular
 
 DIVISIONS = ("closed", "open", "network")
 LOG_NAMES = frozenset({DETAIL, SUMMARY, ACCURACY})
+CLIENT_SUMMARY, CLIENT_ACCURACY = "result_summary.json", "accuracy_results.json"
+CLIENT_FILES = frozenset({CLIENT_SUMMARY, CLIENT_ACCURACY})
 _AUDITS = "TEST"
 
 
@@ -98,6 +100,21 @@ class Place(_OfBenchmark):
         runs = self.folder / "performance"
         numbered = {path for path in _folders(runs) if path.name.startswith("run_")}
         return sorted(numbered | {runs / "run_1"})
+
+    @property
+    def client_files(self) -> tuple[Path, Path, Path]:
+        """config.yaml, result_summary.json and accuracy_results.json of the official client."""
+        yml = self.folder / "config.yml"
+        config = yml if yml.exists() else self.folder / "config.yaml"
+        performance, accuracy = self.folder / "performance", self.folder / "accuracy"
+        return config, performance / CLIENT_SUMMARY, accuracy / CLIENT_ACCURACY
+
+    @property
+    def is_of_client(self) -> bool:
+        """Whether the official client measured it: any of its files, and no detail log where the
+        official checker looks for one."""
+        logs = (self.folder / "performance" / "run_1" / DETAIL, self.folder / "accuracy" / DETAIL)
+        return any(map(Path.exists, self.client_files)) and not any(map(Path.exists, logs))
 
     def beside(self, branch: str) -> Path:
         """The folder of this scenario under layout v5's measurements/ or compliance/."""
@@ -168,8 +185,9 @@ class Tree:
 
 
 def holds_logs(root: Path) -> bool:
-    """Whether any file under the folder has the name of a LoadGen log."""
-    return any(LOG_NAMES & set(files) for _, files in _walk(root))
+    """Whether any file under the folder has the name of a LoadGen log, or of the official client's
+    files."""
+    return any((LOG_NAMES | CLIENT_FILES) & set(files) for _, files in _walk(root))
 
 
 def find_runs(root: Path) -> Tree:

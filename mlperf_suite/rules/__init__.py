@@ -22,6 +22,7 @@ from mlperf_suite.rules import (
     mmlu_rules,
     power_rules,
     submission_rules,
+    client_rules,
 )
 from mlperf_suite.rules.registry import accuracy_verdict, judge, rule_named, rules_for
 
@@ -30,6 +31,7 @@ __all__ = [
     "accuracy_verdict",
     "audit_rules",
     "caching",
+    "client_rules",
     "clock",
     "figures",
     "judge",

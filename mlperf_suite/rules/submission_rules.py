@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
@@ -127,6 +127,38 @@ class Nameplate:
     counts: bool
 
 
+class _Judged(Protocol):
+    """A benchmark, as far as a system's description depends on it."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def category(self) -> str: ...
+
+
+class SubmittedFacts(Protocol):
+    """What the result of any load generator has; see `ResultFacts`."""
+
+    @property
+    def division(self) -> str: ...
+    @property
+    def submitter(self) -> str: ...
+    @property
+    def benchmark(self) -> _Judged: ...
+    @property
+    def round(self) -> Round: ...
+    @property
+    def missing_files(self) -> tuple[str, ...]: ...
+    @property
+    def system(self) -> JsonFile: ...
+    @property
+    def measurements(self) -> JsonFile: ...
+    @property
+    def copies(self) -> tuple[str, ...]: ...
+    @property
+    def nameplate(self) -> Nameplate | None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class ResultFacts(Facts):
     """One scenario's result in a submission, apart from what its runs' own rules judge.
@@ -211,10 +243,11 @@ def layout(result: ResultFacts) -> Verdict:
 
 @rule(
     "result",
+    "client",
     source="submission checker, REQUIRED_PERF_FILES, REQUIRED_ACC_FILES, REQUIRED_MEASURE_FILES",
     fix="Add the named files; python -m mlperf_suite submission writes all of them.",
 )
-def required_files(result: ResultFacts) -> Verdict:
+def required_files(result: SubmittedFacts) -> Verdict:
     """Every required file of a result exists and is not empty."""
     files = result.missing_files
     return verdict(not files, ", ".join(files) + " missing" if files else "all", "all")
@@ -222,10 +255,11 @@ def required_files(result: ResultFacts) -> Verdict:
 
 @rule(
     "result",
+    "client",
     source="submission checker, system_check.py: availability, system type, submitter and division",
     fix="Correct the named fields of systems/<system>.json.",
 )
-def system_description(result: ResultFacts) -> Verdict:
+def system_description(result: SubmittedFacts) -> Verdict:
     """The system's JSON file fits the submitter, the division and the benchmark's category.
 
     A file of its power supplies beside it is YAML, and beside a power measurement has their watts.
@@ -291,11 +325,12 @@ def _watts(part: Any, known: dict[int, float]) -> float:
 
 @rule(
     "result",
+    "client",
     source="submission checker, SYSTEM_DESC_REQUIRED_FIELDS, "
     "SYSTEM_DESC_MEANINGFUL_RESPONSE_REQUIRED_FIELDS",
     fix="Fill in the named fields of systems/<system>.json.",
 )
-def system_fields(result: ResultFacts) -> Verdict:
+def system_fields(result: SubmittedFacts) -> Verdict:
     """The system's JSON file has every field that the checker requires, filled in where
     necessary."""
     demand = "every field, filled in"
@@ -349,7 +384,7 @@ def _same(value: object, name: str) -> bool:
     return str(value).lower() == name.lower()
 
 
-def _covers(system_type: object, result: ResultFacts) -> bool:
+def _covers(system_type: object, result: SubmittedFacts) -> bool:
     types = str(system_type).split(",") if system_type in SYSTEM_TYPES else []
     has_more = len(types) > 1 and (result.benchmark.id, result.round.name) in _OF_BOTH_TYPES
     return result.benchmark.category in types and not has_more
@@ -357,10 +392,11 @@ def _covers(system_type: object, result: ResultFacts) -> bool:
 
 @rule(
     "result",
+    "client",
     source="submission checker, measurements_checks.py: SYSTEM_IMP_REQUIRED_FILES",
     fix="Fill in the named fields of the measurements' JSON file.",
 )
-def measurements(result: ResultFacts) -> Verdict:
+def measurements(result: SubmittedFacts) -> Verdict:
     """The measurements' JSON file describes the weights and their transformations."""
     demand = "every field filled in"
     if result.measurements.problem:
@@ -412,11 +448,12 @@ def _answers_per_s(logs: RunLogs) -> float:
 
 @rule(
     "result",
+    "client",
     official=False,
     source="Inference rules, Replicability is mandatory",
     fix="Submit each result with the logs of its own run.",
 )
-def logs_of_its_own(result: ResultFacts) -> Verdict:
+def logs_of_its_own(result: SubmittedFacts) -> Verdict:
     """No other result of the submission has the same run in its logs, or the same hash of them.
 
     Benchmarks of one model at two accuracy targets may share a run, in one scenario of one system.

@@ -1,0 +1,191 @@
+"""Results as the official HTTP client writes them, made from drawn latencies and lengths."""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from meta_tests.made_runs import system_fields
+from mlperf_suite.benchmarks.rounds import ROUNDS
+from mlperf_suite.client_results.client_benchmarks import WAN, ClientBenchmark, client_benchmark
+from mlperf_suite.rules.submission_rules import MEASUREMENT_FIELDS
+
+_GRID = ("99.9", "99.0", "97.0", "95.0", "90.0", "80.0", "75.0", "50.0", "25.0", "10.0", "1.0")
+_RUN_S = 640.0
+_MEAN_TOKENS = {"gpt-oss-120b": 1250, "deepseek-r1": 3800, "llama3.1-8b": 128}
+
+
+def client_series(values: Any, *, estimates: bool = True) -> dict[str, Any]:
+    """One series of result_summary.json."""
+    ascending, n = np.sort(values), len(values)
+    shares = {name: float(name) / 100 for name in _GRID}
+    ranks = {name: min(int(n * share), n - 1) for name, share in shares.items()}
+    edges = np.geomspace(max(ascending[0], 1e-9), ascending[-1] * (1 + 1e-12), 31)
+    edges[0] = ascending[0]
+    counts, _ = np.histogram(ascending, edges)
+    total = ascending.sum().item()
+    made = {
+        "total": total,
+        "min": ascending[0].item(),
+        "max": ascending[-1].item(),
+        "median": ascending[ranks["50.0"]].item(),
+        "avg": total / n,
+        "std_dev": float(ascending.std()),
+        "percentiles": {name: ascending[rank].item() for name, rank in ranks.items()},
+    }
+    if estimates:
+        made["early_stopping_percentiles"] = {
+            name: ascending[
+                min(n - 1, rank + math.ceil(3 * math.sqrt(n * shares[name] * (1 - shares[name]))))
+            ].item()
+            for name, rank in ranks.items()
+            if shares[name] >= 0.5
+        }
+    buckets = [[low.item(), high.item()] for low, high in pairwise(edges)]
+    return made | {"histogram": {"buckets": buckets, "counts": counts.tolist()}}
+
+
+def _pattern(scenario: str, rate: float) -> dict[str, Any]:
+    if scenario == "Offline":
+        return {"type": "max_throughput"}
+    if scenario == "SingleStream":
+        return {"type": "concurrency", "target_concurrency": 1}
+    return {"type": "poisson", "target_qps": rate, "use_legacy_loadgen_qps_metrics": True}
+
+
+def client_summary(benchmark: ClientBenchmark, seed: int = 0) -> dict[str, Any]:
+    """A result_summary.json that obeys every rule."""
+    draw = np.random.default_rng(seed)
+    at_a_rate = benchmark.scenario in ("Server", "Interactive")
+    n = benchmark.samples + 1000
+    rate = n / (_RUN_S - 20)
+    mean = _MEAN_TOKENS.get(benchmark.id, 40)
+    lengths = draw.integers(mean - 20, mean + 21, n)
+    limits_ns = {name: 1e6 * limit for name, limit in benchmark.limits_ms.items()}
+    ttft = draw.uniform(0.3, 0.9, n) * limits_ns.get("ttft", 0.3e9)
+    tpot = draw.uniform(0.3, 0.9, n) * limits_ns.get("tpot", 4e6)
+    latency = np.floor(ttft + tpot * (lengths - 1))
+    duration_ns, window_ns = int(_RUN_S * 1e9), int((_RUN_S - 5) * 1e9)
+    lengths_total = int(lengths.sum())
+    divisor_ns = window_ns if at_a_rate else duration_ns
+    return {
+        "version": "0.1.0",
+        "git_sha": None,
+        "test_started_at": 0,
+        "n_samples_issued": n,
+        "n_samples_completed": n,
+        "n_samples_failed": 0,
+        "duration_ns": duration_ns,
+        "state": "complete",
+        "complete": True,
+        "ttft": client_series(np.floor(ttft)) if at_a_rate else {},
+        "tpot": client_series(tpot) if at_a_rate else {},
+        "latency": client_series(latency),
+        "output_sequence_lengths": client_series(lengths, estimates=False),
+        "legacy_loadgen_window_duration_ns": window_ns if at_a_rate else None,
+        "qps": (n - at_a_rate) / divisor_ns * 1e9,
+        "tps": lengths_total / divisor_ns * 1e9,
+        "run_config": {
+            "load_pattern": {
+                "target_qps": None,
+                "target_concurrency": None,
+                **_pattern(benchmark.scenario, rate),
+            },
+            "warmup": {"enabled": False, "salt": True},
+            **_seeds(),
+        },
+    }
+
+
+def _seeds() -> dict[str, int]:
+    round_ = ROUNDS["v6.1"]
+    return {
+        "scheduler_random_seed": round_.schedule_rng_seed,
+        "dataloader_random_seed": round_.sample_index_rng_seed,
+    }
+
+
+def client_config(benchmark: ClientBenchmark, summary: dict[str, Any]) -> dict[str, Any]:
+    """The config.yaml of a summary's run."""
+    pattern = summary["run_config"]["load_pattern"]
+    return {
+        "name": "made up",
+        "version": "1.0",
+        "type": "offline" if benchmark.scenario == "Offline" else "online",
+        "model_params": {"name": "made up", "streaming": "on"},
+        "settings": {
+            "runtime": {
+                "min_duration_ms": 600_000,
+                "n_samples_to_issue": summary["n_samples_issued"],
+                **_seeds(),
+            },
+            "load_pattern": {name: value for name, value in pattern.items() if value is not None},
+        },
+    }
+
+
+def client_scores(benchmark: ClientBenchmark) -> dict[str, Any]:
+    """An accuracy_results.json that obeys every rule."""
+    answers = benchmark.answers
+    parts = {"made up": answers}
+    if benchmark.id == "gpt-oss-120b":
+        parts = {"aime25": 240, "gpqa": 990, "livecodebench": answers - 1230}
+    values = {score.name: score.value for score in benchmark.expected}
+    score: Any = {name: f"{value}" for name, value in values.items()}
+    if "rouge1" not in values:
+        score = next(iter(values.values()), 0.5) / benchmark.scale
+    mean = values.get("tokens_per_sample", 100.0)
+    scores = [
+        {
+            "dataset_name": name,
+            "score": score,
+            "unit_samples": count,
+            "num_repeats": 1,
+            "total_samples": count,
+            "duration_s": 100.0,
+            "complete": True,
+            "dataset_type": "accuracy",
+            "response_counts": {"issued": count, "scored": count, "empty": 0, "missing": 0},
+            "output_sequence_lengths": {"total": int(mean * count), "avg": mean},
+        }
+        for name, count in parts.items()
+    ]
+    return {"average_accuracy": None, "accuracy_scores": scores}
+
+
+def write_client_submission(
+    root: Path, name: str, scenarios: tuple[str, ...], division: str = "closed"
+) -> Path:
+    """Write a submission of the client's results that obeys every rule; returns its folder."""
+    submission = root / division / "Someone"
+    for seed, scenario in enumerate(scenarios):
+        benchmark = client_benchmark(name, scenario)
+        assert benchmark is not None
+        folder = submission / "results" / "box" / name / scenario
+        summary = client_summary(benchmark, seed)
+        for path, content in (
+            ("performance/result_summary.json", summary),
+            ("accuracy/accuracy_results.json", client_scores(benchmark)),
+            ("measurements.json", dict.fromkeys(MEASUREMENT_FIELDS, "made up")),
+        ):
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(json.dumps(content))
+        (folder / "config.yaml").write_text(yaml.safe_dump(client_config(benchmark, summary)))
+        (folder / "README.md").write_text("made up\n")
+        if name == WAN:
+            (folder / "audit").mkdir()
+            audit = {"test": "output_caching_test", "passed": True}
+            (folder / "audit" / "audit_output_caching_test.json").write_text(json.dumps(audit))
+        category = benchmark.category
+    described = {"submitter": "Someone", "division": division, "status": "available"}
+    described |= {"system_type": category}
+    (submission / "systems").mkdir(exist_ok=True)
+    (submission / "systems" / "box.json").write_text(json.dumps(system_fields() | described))
+    (submission / "src").mkdir(exist_ok=True)
+    return submission

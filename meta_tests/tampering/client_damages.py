@@ -1,0 +1,321 @@
+"""Damages and forgeries of a result of the official HTTP client, each with the rules that see it.
+
+A damage changes members of a file, by their path, or writes a whole text. Of a made result of
+llama3.1-8b, Server, unless it names another.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+SUMMARY, ACCURACY = "performance/result_summary.json", "accuracy/accuracy_results.json"
+CONFIG, MEASUREMENTS = "config.yaml", "measurements.json"
+SYSTEM = "../../../../systems/box.json"
+_RUN = "settings.runtime."
+_LOAD = "settings.load_pattern."
+_FIRST = "accuracy_scores.0."
+GONE = object()
+"""Stands for a member, or a file, that is not there."""
+
+
+@dataclass(frozen=True)
+class ClientDamage:
+    """What is changed in which file, and the rules that see it, without their prefix.
+
+    `changes`: by paths of members, their new values or functions of the old; or a file's text.
+    """
+
+    file: str
+    changes: Mapping[str, Any] | str | object
+    rules: frozenset[str]
+    where: str = "llama3.1-8b/Server"
+
+    def make(self, scenario: Path) -> None:
+        path = scenario / self.file
+        if self.changes is GONE:
+            path.unlink()
+        elif isinstance(self.changes, str):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(self.changes)
+        else:
+            assert isinstance(self.changes, Mapping)
+            content = yaml.safe_load(path.read_text())
+            for name, new in self.changes.items():
+                _set(content, name, new)
+            is_yaml = path.suffix == ".yaml"
+            path.write_text(yaml.safe_dump(content) if is_yaml else json.dumps(content))
+
+
+def _set(content: Any, name: str, new: Any) -> None:
+    *parents, last = name.split("/") if "/" in name else name.split(".")
+    for parent in parents:
+        content = content[int(parent) if isinstance(content, list) else parent]
+    if new is GONE:
+        del content[last]
+    else:
+        content[last] = new(content[last]) if callable(new) else new
+
+
+def _times(factor: float) -> Callable[[Any], Any]:
+    return lambda value: type(value)(value * factor)
+
+
+def _damage(file: str, changes: Any, rules: str, where: str = "llama3.1-8b/Server") -> ClientDamage:
+    return ClientDamage(file, changes, frozenset(rules.split()), where)
+
+
+_NO_SUMMARY = (
+    "files_readable config_of_its_run lasted run_complete every_request_answered whole_dataset "
+    "ttft_limit tpot_limit mean_tokens rates window distributions"
+)
+_NO_SCORES = "files_readable accuracy_samples accuracy_complete accuracy_gate"
+_NO_CONFIG = (
+    "files_readable scenario_type load_pattern config_of_its_run seeds min_duration "
+    "every_request_answered window"
+)
+_ES = "ttft/early_stopping_percentiles/99.0"
+_OFFLINE, _OSS, _R1 = "llama3.1-8b/Offline", "gpt-oss-120b/Server", "deepseek-r1/Server"
+_QWEN, _WAN = "qwen3-vl-235b-a22b/Server", "wan-2.2-t2v-a14b/Offline"
+_EDGE = "llama3.1-8b-edge/SingleStream"
+CLIENT_DAMAGES: dict[str, ClientDamage] = {
+    # Files
+    "no config.yaml": _damage(CONFIG, GONE, f"{_NO_CONFIG} required_files"),
+    "config.yaml is a list": _damage(CONFIG, "[1, 2]", _NO_CONFIG),
+    "config.yaml is not YAML": _damage(CONFIG, "a: [1", _NO_CONFIG),
+    "config.yaml makes an object": _damage(
+        CONFIG, "!!python/object/apply:os.getcwd []", _NO_CONFIG
+    ),
+    "config.yaml is nested deeply": _damage(CONFIG, "[" * 100_000, _NO_CONFIG),
+    "config.yaml holds itself": _damage(
+        CONFIG,
+        "settings: &a\n  runtime: *a\n",
+        "scenario_type load_pattern config_of_its_run seeds min_duration",
+    ),
+    "no result_summary.json": _damage(SUMMARY, GONE, f"{_NO_SUMMARY} required_files"),
+    "an empty summary": _damage(SUMMARY, "", f"{_NO_SUMMARY} required_files"),
+    "a summary that is cut": _damage(SUMMARY, '{"n_samples_issued": 3', _NO_SUMMARY),
+    "a summary that is a list": _damage(SUMMARY, "[]", _NO_SUMMARY),
+    "a summary with complete twice": _damage(
+        SUMMARY, '{"complete": false, "complete": true}', _NO_SUMMARY
+    ),
+    "a summary nested deeply": _damage(SUMMARY, "[" * 100_000, _NO_SUMMARY),
+    "a text for the count": _damage(SUMMARY, {"n_samples_issued": "14368"}, _NO_SUMMARY),
+    "true for the count": _damage(SUMMARY, {"n_samples_failed": False}, _NO_SUMMARY),
+    "NaN tokens/s": _damage(SUMMARY, {"tps": float("nan")}, _NO_SUMMARY),
+    "infinite TTFT": _damage(SUMMARY, {_ES: float("inf")}, _NO_SUMMARY),
+    "a negative TTFT": _damage(SUMMARY, {_ES: -1.0}, _NO_SUMMARY),
+    "no state": _damage(SUMMARY, {"state": GONE}, _NO_SUMMARY),
+    "no accuracy_results.json": _damage(ACCURACY, GONE, f"{_NO_SCORES} required_files"),
+    "scores that are an object": _damage(ACCURACY, {"accuracy_scores": {}}, _NO_SCORES),
+    "no scores": _damage(
+        ACCURACY, {"accuracy_scores": []}, _NO_SCORES.replace("files_readable ", "")
+    ),
+    "no measurements.json": _damage(MEASUREMENTS, GONE, "required_files measurements"),
+    "a field of the measurements is empty": _damage(
+        MEASUREMENTS, {"retraining": ""}, "measurements"
+    ),
+    "no README.md": _damage("README.md", GONE, "required_files"),
+    "no system description": _damage(
+        SYSTEM, GONE, "required_files system_description system_fields"
+    ),
+    "another submitter in the description": _damage(
+        SYSTEM, {"submitter": "B"}, "system_description"
+    ),
+    "an edge system": _damage(SYSTEM, {"system_type": "edge"}, "system_description"),
+    "no cooling": _damage(SYSTEM, {"cooling": ""}, "system_fields"),
+    # Configuration
+    "type offline in Server": _damage(CONFIG, {"type": "offline"}, "scenario_type"),
+    "type submission": _damage(CONFIG, {"type": "submission"}, "scenario_type"),
+    "type online in Offline": _damage(CONFIG, {"type": "online"}, "scenario_type", _OFFLINE),
+    "concurrency load called Server": _damage(
+        CONFIG, {f"{_LOAD}type": "concurrency"}, "load_pattern config_of_its_run"
+    ),
+    "max_throughput called Server": _damage(
+        CONFIG, {f"{_LOAD}type": "max_throughput"}, "load_pattern config_of_its_run"
+    ),
+    "poisson called Offline": _damage(
+        CONFIG, {f"{_LOAD}type": "poisson"}, "load_pattern config_of_its_run", _OFFLINE
+    ),
+    "concurrency 8 called SingleStream": _damage(
+        CONFIG, {f"{_LOAD}target_concurrency": 8}, "load_pattern config_of_its_run", _EDGE
+    ),
+    "no rate": _damage(CONFIG, {f"{_LOAD}target_qps": GONE}, "load_pattern config_of_its_run"),
+    "another rate than the run's": _damage(
+        CONFIG, {f"{_LOAD}target_qps": _times(2)}, "config_of_its_run"
+    ),
+    "a rate too low for the window": _damage(
+        CONFIG, {f"{_LOAD}target_qps": _times(0.5)}, "config_of_its_run window"
+    ),
+    "seeds of v6.0": _damage(
+        CONFIG, {f"{_RUN}dataloader_random_seed": 14276810075590677512}, "seeds config_of_its_run"
+    ),
+    "a schedule of its own": _damage(
+        CONFIG, {f"{_RUN}scheduler_random_seed": 42}, "seeds config_of_its_run"
+    ),
+    "no seed": _damage(CONFIG, {f"{_RUN}scheduler_random_seed": GONE}, "seeds config_of_its_run"),
+    "another seed in the run": _damage(
+        SUMMARY, {"run_config.scheduler_random_seed": 42}, "config_of_its_run"
+    ),
+    "no run_config": _damage(SUMMARY, {"run_config": GONE}, "config_of_its_run"),
+    "a minimum of 10 s": _damage(CONFIG, {f"{_RUN}min_duration_ms": 10_000}, "min_duration"),
+    "no minimum duration": _damage(CONFIG, {f"{_RUN}min_duration_ms": GONE}, "min_duration"),
+    "more planned than issued": _damage(
+        CONFIG, {f"{_RUN}n_samples_to_issue": 10**6}, "every_request_answered"
+    ),
+    # The run
+    "interrupted": _damage(SUMMARY, {"state": "interrupted"}, "run_complete"),
+    "complete: false": _damage(SUMMARY, {"complete": False}, "run_complete"),
+    "all but one failed": _damage(SUMMARY, {"n_samples_failed": 14_367}, "every_request_answered"),
+    "one failed": _damage(SUMMARY, {"n_samples_failed": 1}, "every_request_answered"),
+    "fewer completed than issued": _damage(
+        SUMMARY, {"n_samples_completed": 14_000}, "every_request_answered rates distributions"
+    ),
+    "3 samples in a second": _damage(
+        SUMMARY,
+        {
+            "n_samples_issued": 3,
+            "n_samples_completed": 3,
+            "duration_ns": 10**9,
+            "legacy_loadgen_window_duration_ns": None,
+        },
+        "every_request_answered whole_dataset lasted rates distributions window",
+    ),
+    "a duration of 5 minutes": _damage(SUMMARY, {"duration_ns": 300 * 10**9}, "lasted window"),
+    "no duration": _damage(SUMMARY, {"duration_ns": None}, "lasted window"),
+    "half of the data set": _damage(
+        SUMMARY,
+        {"n_samples_issued": 6684, "n_samples_completed": 6684},
+        "every_request_answered whole_dataset rates distributions",
+    ),
+    "TTFT at its limit": _damage(SUMMARY, {_ES: 2e9}, "ttft_limit distributions"),
+    "TTFT that has no estimate": _damage(SUMMARY, {_ES: None}, "ttft_limit distributions"),
+    "no estimates": _damage(SUMMARY, {"ttft.early_stopping_percentiles": GONE}, "ttft_limit"),
+    "a smaller estimate of TTFT": _damage(SUMMARY, {_ES: 1e9}, "distributions"),
+    "a smaller p99 and estimate of TTFT": _damage(
+        SUMMARY, {_ES: 1e9, "ttft/percentiles/99.0": 1e9}, "distributions"
+    ),
+    "TPOT over its limit": _damage(
+        SUMMARY, {"tpot/early_stopping_percentiles/99.0": 1.2e8}, "tpot_limit distributions"
+    ),
+    "no TPOT": _damage(SUMMARY, {"tpot": {}}, "tpot_limit distributions"),
+    "smaller percentiles of TTFT": _damage(
+        SUMMARY,
+        {
+            f"ttft/{kind}/99.{n}": _times(0.8)
+            for kind in ("percentiles", "early_stopping_percentiles")
+            for n in (0, 9)
+        },
+        "distributions",
+    ),
+    "a mean that is smaller": _damage(SUMMARY, {"ttft.avg": _times(0.9)}, "distributions"),
+    "a total that is larger": _damage(
+        SUMMARY, {"output_sequence_lengths.total": _times(2)}, "rates distributions"
+    ),
+    "a count of the histogram": _damage(
+        SUMMARY, {"latency.histogram.counts": lambda c: [c[0] + 500, *c[1:]]}, "distributions"
+    ),
+    "a median of its own": _damage(SUMMARY, {"latency.median": _times(0.9)}, "distributions"),
+    "tokens/s doubled": _damage(SUMMARY, {"tps": _times(2)}, "rates"),
+    "requests/s doubled": _damage(SUMMARY, {"qps": _times(2)}, "rates"),
+    "no tokens/s": _damage(SUMMARY, {"tps": None}, "rates"),
+    "requests/s of all requests": _damage(SUMMARY, {"qps": lambda q: q * 14_368 / 14_367}, "rates"),
+    "half of the window": _damage(
+        SUMMARY,
+        {"legacy_loadgen_window_duration_ns": lambda w: w // 2, "tps": _times(2), "qps": _times(2)},
+        "window",
+    ),
+    "a window beyond the duration": _damage(
+        SUMMARY, {"legacy_loadgen_window_duration_ns": lambda w: w * 2}, "rates window"
+    ),
+    "tokens/s doubled in Offline": _damage(SUMMARY, {"tps": _times(2)}, "rates", _OFFLINE),
+    "a request longer than the run": _damage(SUMMARY, {"latency.max": 10**12}, "window", _OFFLINE),
+    "gpt-oss-120b with short answers": _damage(
+        SUMMARY, {"output_sequence_lengths.avg": 900.0}, "mean_tokens distributions", _OSS
+    ),
+    "qwen3-vl over its limit": _damage(
+        SUMMARY,
+        {"latency/early_stopping_percentiles/99.0": 1.21e10},
+        "latency_limit distributions",
+        _QWEN,
+    ),
+    # Accuracy
+    "a score of 0": _damage(ACCURACY, {f"{_FIRST}score": 0.0}, "accuracy_gate", _R1),
+    "a score below the gate": _damage(ACCURACY, {f"{_FIRST}score": 80.54}, "accuracy_gate", _R1),
+    "a share for percents": _damage(ACCURACY, {f"{_FIRST}score": 0.81}, "accuracy_gate", _R1),
+    "a score of 810": _damage(ACCURACY, {f"{_FIRST}score": 810.0}, "accuracy_gate", _R1),
+    "a score of null": _damage(ACCURACY, {f"{_FIRST}score": None}, "accuracy_gate", _R1),
+    "a score of true": _damage(ACCURACY, {f"{_FIRST}score": True}, _NO_SCORES, _R1),
+    "a score in words": _damage(ACCURACY, {f"{_FIRST}score": "good"}, "accuracy_gate", _R1),
+    "answers that are too short": _damage(
+        ACCURACY, {f"{_FIRST}output_sequence_lengths.total": 4388 * 3000}, "accuracy_gate", _R1
+    ),
+    "rouge2 below its gate": _damage(ACCURACY, {f"{_FIRST}score.rouge2": "15.0"}, "accuracy_gate"),
+    "no rougeL": _damage(ACCURACY, {f"{_FIRST}score.rougeL": GONE}, "accuracy_gate"),
+    "gen_len above its limit": _damage(
+        ACCURACY, {f"{_FIRST}score.gen_len": "9999999"}, "accuracy_gate"
+    ),
+    "qwen3-vl below its gate": _damage(ACCURACY, {f"{_FIRST}score": 0.782}, "accuracy_gate", _QWEN),
+    "gpt-oss-120b fails in its third data set": _damage(
+        ACCURACY, {"accuracy_scores.2.score": 0.1}, "accuracy_gate", _OSS
+    ),
+    "a third of gpt-oss-120b": _damage(
+        ACCURACY, {"accuracy_scores": lambda s: s[:1]}, "accuracy_samples", _OSS
+    ),
+    "every answer is missing": _damage(
+        ACCURACY,
+        {
+            f"{_FIRST}response_counts": {
+                "issued": 13_368,
+                "scored": 0,
+                "empty": 0,
+                "missing": 13_368,
+            }
+        },
+        "accuracy_complete",
+    ),
+    "one answer is missing": _damage(
+        ACCURACY, {f"{_FIRST}response_counts.missing": 1}, "accuracy_complete"
+    ),
+    "every answer is empty": _damage(
+        ACCURACY, {f"{_FIRST}response_counts.empty": 13_368}, "accuracy_complete"
+    ),
+    "no counts of answers": _damage(
+        ACCURACY, {f"{_FIRST}response_counts": GONE}, "accuracy_complete"
+    ),
+    "accuracy not complete": _damage(ACCURACY, {f"{_FIRST}complete": False}, "accuracy_complete"),
+    "1,000 samples of accuracy": _damage(
+        ACCURACY, {f"{_FIRST}total_samples": 1000}, "accuracy_samples accuracy_complete"
+    ),
+    "repeats that do not add up": _damage(
+        ACCURACY, {f"{_FIRST}num_repeats": 2}, "accuracy_complete"
+    ),
+    "scores of the performance data set": _damage(
+        ACCURACY,
+        {f"{_FIRST}dataset_type": "performance"},
+        "accuracy_samples accuracy_complete accuracy_gate",
+    ),
+    # Audits
+    "an audit that failed": _damage(
+        "audit/audit_output_caching_test.json",
+        '{"test": "output_caching_test", "passed": false}',
+        "audits",
+    ),
+    "an audit by another name": _damage(
+        "audit/audit_output_caching_test.json", '{"test": "x", "passed": true}', "audits"
+    ),
+    "passed in words": _damage(
+        "audit/audit_output_caching_test.json",
+        '{"test": "output_caching_test", "passed": "yes"}',
+        "audits",
+    ),
+    "wan-2.2 without its audit": _damage(
+        "audit/audit_output_caching_test.json", GONE, "audits", _WAN
+    ),
+}
+"""Every damage by name."""

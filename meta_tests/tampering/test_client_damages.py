@@ -1,0 +1,121 @@
+"""Results of the official HTTP client: honest ones pass, each damage is seen by its rules alone.
+
+MLPERF_RESULTS_V6_1 names a checkout of github.com/mlcommons/inference_results_v6.1.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from meta_tests.made_client import write_client_submission
+from meta_tests.tampering.client_damages import CLIENT_DAMAGES
+from mlperf_suite.benchmarks.rounds import ROUNDS
+from mlperf_suite.judging.judge import judge_folder
+from mlperf_suite.rules.registry import rules_of
+from mlperf_suite.rules.verdict import Verdict
+
+RESULTS = Path(os.environ.get("MLPERF_RESULTS_V6_1") or "absent")
+PREFIX = "client_"
+BENCHMARKS = {
+    "llama3.1-8b": ("Offline", "Server", "Interactive"),
+    "llama3.1-8b-edge": ("Offline", "SingleStream"),
+    "gpt-oss-120b": ("Offline", "Server", "Interactive"),
+    "deepseek-r1": ("Offline", "Server", "Interactive"),
+    "qwen3-vl-235b-a22b": ("Offline", "Server", "Interactive"),
+    "wan-2.2-t2v-a14b": ("Offline", "SingleStream"),
+    "qwen3.6-27b": ("SingleStream",),
+}
+UNGATED = {"wan-2.2-t2v-a14b", "qwen3.6-27b"}
+PUBLISHED = {
+    "deepseek-r1/Offline": "1,183,326.85",
+    "deepseek-r1/Server": "1,175,890.22",
+    "deepseek-r1/Interactive": "652,750.14",
+}
+
+
+def of_client(root: Path) -> dict[str, dict[str, Verdict]]:
+    """The verdicts of the rules on the client's results, by run and rule without its prefix."""
+    return {
+        group.name: {v.rule.removeprefix(PREFIX): v for v in group.verdicts}
+        for group in judge_folder(root)
+        if any(v.rule.startswith(PREFIX) for v in group.verdicts)
+    }
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for each benchmark, with an honest submission."""
+    root = tmp_path_factory.mktemp("honest")
+    for name, scenarios in BENCHMARKS.items():
+        write_client_submission(root / name, name, scenarios)
+    return root
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_an_honest_result_passes(honest: Path, name: str) -> None:
+    judged = of_client(honest / name)
+    assert len(judged) == len(BENCHMARKS[name])
+    not_passed = {v.line for verdicts in judged.values() for v in verdicts.values() if not v.passed}
+    assert not [line for line in not_passed if ": failed" in line]
+    assert bool(not_passed) == (name in UNGATED)
+
+
+@pytest.mark.parametrize("name", CLIENT_DAMAGES)
+def test_a_damage_is_seen_by_its_rules_alone(honest: Path, tmp_path: Path, name: str) -> None:
+    damage = CLIENT_DAMAGES[name]
+    benchmark, scenario = damage.where.split("/")
+    tree = tmp_path / "tree"
+    shutil.copytree(honest / benchmark, tree)
+    damage.make(tree / "closed/Someone/results/box" / benchmark / scenario)
+    verdicts = of_client(tree)[f"Someone-box-{benchmark}-{scenario}"]
+    failures = {rule for rule, verdict in verdicts.items() if verdict.status == "failed"}
+    assert failures == damage.rules, [v.line for v in verdicts.values() if v.status == "failed"]
+    assert all(verdict.line.isprintable() for verdict in verdicts.values())
+
+
+def test_every_rule_is_broken_by_a_damage() -> None:
+    names = {rule.name.removeprefix(PREFIX) for rule in rules_of("client")}
+    broken = {rule for damage in CLIENT_DAMAGES.values() for rule in damage.rules}
+    # A copy, an unknown benchmark and a round are no damage of one file: tested below.
+    assert names - broken == {"logs_of_its_own", "benchmark_allowed"}
+    assert len(CLIENT_DAMAGES) >= 60
+
+
+def test_a_copied_result_is_seen_in_both(honest: Path, tmp_path: Path) -> None:
+    shutil.copytree(honest / "llama3.1-8b", tmp_path / "tree")
+    results = tmp_path / "tree/closed/Someone/results/box/llama3.1-8b"
+    shutil.rmtree(results / "Interactive")
+    shutil.copytree(results / "Server", results / "Interactive")
+    verdicts = of_client(tmp_path / "tree")
+    copied = [name for name, of in verdicts.items() if of["logs_of_its_own"].status == "failed"]
+    assert copied == [f"Someone-box-llama3.1-8b-{name}" for name in ("Interactive", "Server")]
+
+
+def test_a_round_before_v6_1_takes_none(honest: Path) -> None:
+    (group,) = (
+        g for g in judge_folder(honest / "qwen3.6-27b", ROUNDS["v6.0"]) if "SingleStream" in g.name
+    )
+    assert "client_benchmark_allowed" in group.failed_rules
+
+
+def test_an_open_result_has_no_limit_and_no_gate(tmp_path: Path) -> None:
+    submission = write_client_submission(tmp_path, "deepseek-r1", ("Server",), "open")
+    folder = submission / "results/box/deepseek-r1/Server"
+    CLIENT_DAMAGES["a score of 0"].make(folder)
+    (verdicts,) = of_client(tmp_path).values()
+    assert [rule for rule, verdict in verdicts.items() if not verdict.passed] == []
+
+
+@pytest.mark.skipif(not RESULTS.is_dir(), reason="MLPERF_RESULTS_V6_1 names no checkout")
+def test_the_published_results_are_valid() -> None:
+    judged = of_client(RESULTS / "closed" / "NVIDIA")
+    assert len(judged) == 6
+    assert [v.line for of in judged.values() for v in of.values() if not v.passed] == []
+    for where, tokens_per_s in PUBLISHED.items():
+        name = where.replace("/", "-")
+        (rates,) = (of["rates"] for run, of in judged.items() if run.endswith(name))
+        assert rates.found.endswith(f"tps {tokens_per_s}")

@@ -1,0 +1,83 @@
+"""What MLPerf demands of a benchmark's result from the official HTTP client, round v6.1.
+
+Source: constants.py of the submission checker (ENDPOINTS_ALLOWED_MODELS, LLM_LATENCY_LIMITS,
+accuracy-target, accuracy-sample-count). A benchmark of this suite keeps its own limits and
+reference accuracy; those that the suite cannot run have a row here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mlperf_suite.benchmarks.catalog import find_benchmark
+from mlperf_suite.benchmarks.definition import Category, ExpectedScore, at_least
+
+CLIENT_MODELS = (
+    *("wan-2.2-t2v-a14b", "qwen3-vl-235b-a22b", "qwen3.6-27b", "llama3.1-8b"),
+    *("llama3.1-8b-edge", "gpt-oss-120b", "deepseek-r1"),
+)
+"""The benchmarks that may be measured with the client (ENDPOINTS_ALLOWED_MODELS)."""
+QWEN3_6, WAN = "qwen3.6-27b", "wan-2.2-t2v-a14b"
+_SCALES = {"gpt-oss-120b": 100.0}
+"""What turns a number in accuracy_results.json into the reference's unit: pass_at_1 and
+code_bench_scorer write a share, the scorer of deepseek-r1 percents (evaluation/scoring.py)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientBenchmark:
+    """The demands on one scenario of a benchmark.
+
+    `samples`: of the data set; `answers`: of the accuracy run. `limits_ms`: by the series of
+    result_summary.json whose 99th percentile has a limit. `expected`: the scores that are gated;
+    none if MLPerf's figure cannot be compared. `scale`: from the client's number to their unit.
+    """
+
+    id: str
+    category: Category
+    scenario: str
+    samples: int
+    answers: int
+    limits_ms: Mapping[str, float] = field(default_factory=dict)
+    expected: tuple[ExpectedScore, ...] = ()
+    scale: float = 1.0
+
+
+def _qwen3_vl(scenario: str, limit_ms: float | None, samples: int, f1: float) -> ClientBenchmark:
+    limits = {} if limit_ms is None else {"latency": limit_ms}
+    expected = (at_least("f1", f1),)
+    name = "qwen3-vl-235b-a22b"
+    return ClientBenchmark(name, "datacenter", scenario, samples, samples, limits, expected)
+
+
+_OTHERS = (
+    _qwen3_vl("Offline", None, 48_289, 0.7903),
+    _qwen3_vl("Server", 12_000, 48_289, 0.7903),
+    _qwen3_vl("Interactive", 1_500, 8_000, 0.7878),
+    ClientBenchmark(QWEN3_6, "edge", "SingleStream", 995, 995),
+    ClientBenchmark(WAN, "datacenter", "Offline", 248, 248),
+    ClientBenchmark(WAN, "datacenter", "SingleStream", 248, 248),
+)
+
+
+def client_benchmark(name: str, scenario: str) -> ClientBenchmark | None:
+    """The demands on a scenario, in any case, by the names of folders; None if it is unknown."""
+    names = (name, scenario.lower())
+    row = next((r for r in _OTHERS if (r.id, r.scenario.lower()) == names), None)
+    benchmark = find_benchmark(name)
+    if row or benchmark is None or benchmark.id not in CLIENT_MODELS:
+        return row
+    own = next((s for s in benchmark.scenarios if s.name.lower() == names[1]), None)
+    if own is None:
+        return None
+    limits = {"ttft": own.limits.ttft_ms, "tpot": own.limits.tpot_ms} if own.limits else {}
+    return ClientBenchmark(
+        benchmark.id,
+        benchmark.category,
+        own.name,
+        benchmark.samples,
+        benchmark.samples_of("accuracy"),
+        limits,
+        benchmark.reference.scores,
+        _SCALES.get(benchmark.id, 1.0),
+    )

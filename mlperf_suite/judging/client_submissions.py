@@ -1,0 +1,139 @@
+"""Judges a scenario of a submission that the official HTTP client measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlperf_suite.benchmarks.catalog import find_benchmark
+from mlperf_suite.benchmarks.rounds import ROUNDS, Round
+from mlperf_suite.client_results.client_benchmarks import ClientBenchmark, client_benchmark
+from mlperf_suite.client_results.result_files import (
+    AccuracyResults,
+    AuditResult,
+    ClientConfig,
+    ResultSummary,
+    config_of,
+    read_typed,
+)
+from mlperf_suite.judging.tree import BenchmarkPlace, Place, read_json, read_yaml, size_of
+from mlperf_suite.judging.verdict_group import VerdictGroup, name_of, scenario_of, verdict_group
+from mlperf_suite.rules import judge
+from mlperf_suite.rules.client_rules import ClientFacts
+from mlperf_suite.rules.submission_rules import Nameplate
+
+_AUDIT = "audit_"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientResult:
+    """A scenario's folder of the official client, identified, and what its files have."""
+
+    place: Place
+    benchmark: ClientBenchmark
+    config: ClientConfig | None
+    summary: ResultSummary | None
+    accuracy: AccuracyResults | None
+    problems: tuple[str, ...]
+
+    @property
+    def round(self) -> Round | None:
+        """The round that has the seeds of samples and schedule."""
+        if self.config is None:
+            return None
+        runtime = self.config.settings.runtime
+        seeds = (runtime.dataloader_random_seed, runtime.scheduler_random_seed)
+        return next(
+            (r for r in ROUNDS.values() if (r.sample_index_rng_seed, r.schedule_rng_seed) == seeds),
+            None,
+        )
+
+    @property
+    def run(self) -> tuple[object, ...] | None:
+        """What two runs do not share by chance; None if nothing was measured."""
+        if self.summary is None or not self.summary.duration_ns:
+            return None
+        return self.summary.duration_ns, self.summary.latency.total
+
+    @property
+    def words(self) -> str:
+        return f"{self.place.system} {self.place.benchmark} {self.place.scenario}"
+
+
+def client_results_of(place: BenchmarkPlace, names: Mapping[str, str]) -> list[ClientResult]:
+    """The scenarios of a benchmark that the client measured. `names`: see model_mapping.json."""
+    results = []
+    for scenario in place.scenarios:
+        name = names.get(place.benchmark, place.benchmark)
+        benchmark = client_benchmark(name, scenario.scenario)
+        if benchmark is not None and scenario.is_of_client:
+            results.append(_read(scenario, benchmark))
+    return results
+
+
+def _read(place: Place, benchmark: ClientBenchmark) -> ClientResult:
+    config_file, summary_file, accuracy_file = place.client_files
+    content, problem = read_yaml(config_file)
+    config, fault = (None, problem) if problem else config_of(content)
+    summary, no_summary = read_typed(summary_file, ResultSummary)
+    accuracy, no_accuracy = read_typed(accuracy_file, AccuracyResults)
+    problems = tuple(filter(None, (fault, no_summary, no_accuracy)))
+    return ClientResult(place, benchmark, config, summary, accuracy, problems)
+
+
+def judge_client_result(
+    result: ClientResult, round_: Round, others: Sequence[ClientResult]
+) -> VerdictGroup:
+    """Judge one result; `others`: those of the submission, itself included."""
+    place = result.place
+    copies = [o.words for o in others if o is not result and o.run == result.run is not None]
+    measurements = place.measurements_file(place.folder)
+    facts = ClientFacts(
+        division=place.division,
+        submitter=place.submitter,
+        name=place.benchmark,
+        scenario=place.scenario,
+        round=round_,
+        benchmark=result.benchmark,
+        config=result.config,
+        summary=result.summary,
+        accuracy=result.accuracy,
+        problems=result.problems,
+        audits=_audits(place.folder / "audit"),
+        missing_files=tuple(_missing(place)),
+        system=read_json(place.system_file),
+        measurements=read_json(measurements or place.folder / "measurements.json"),
+        copies=tuple(sorted(copies)),
+        nameplate=_nameplate(place),
+    )
+    name = name_of(place.division, place.submitter, place.system, place.benchmark, place.scenario)
+    benchmark = find_benchmark(result.benchmark.id)
+    scenario = scenario_of(benchmark, result.benchmark.scenario)
+    return verdict_group(name, round_, [("performance", judge(facts))], benchmark, scenario)
+
+
+def _nameplate(place: Place) -> Nameplate | None:
+    """The file of the system's power supplies; a power measurement is impossible here."""
+    if not place.nameplate_file.exists():
+        return None
+    return Nameplate(*read_yaml(place.nameplate_file), counts=False)
+
+
+def _missing(place: Place) -> Iterable[str]:
+    paths = [*place.client_files, place.folder / "measurements.json", place.folder / "README.md"]
+    yield from (str(p.relative_to(place.folder)) for p in paths if size_of(p) == 0)
+    if size_of(place.system_file) == 0:
+        yield str(place.system_file.relative_to(place.submission))
+    if not (place.submission / "src").is_dir():
+        yield "src/"
+
+
+def _audits(folder: Path) -> dict[str, AuditResult | str]:
+    """The audits in a folder by the names of their tests; of one that cannot be read, one line."""
+    try:
+        files = sorted(folder.glob(f"{_AUDIT}*.json"))
+    except OSError:
+        return {}
+    read = {path.stem.removeprefix(_AUDIT): read_typed(path, AuditResult) for path in files}
+    return {name: audit or problem for name, (audit, problem) in read.items()}

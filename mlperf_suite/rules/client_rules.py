@@ -1,0 +1,607 @@
+"""Rules of a result that the official HTTP client measured (round v6.1, mlcommons/endpoints).
+
+Sources: parsers/endpoints_parser.py and checks/ of the official submission checker, and
+metrics/report.py of the client. What the checker does not look at is the suite's own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+from mlperf_suite.benchmarks.definition import MIN_DURATION_MS
+from mlperf_suite.benchmarks.rounds import Round
+from mlperf_suite.client_results.client_benchmarks import (
+    CLIENT_MODELS,
+    QWEN3_6,
+    WAN,
+    ClientBenchmark,
+)
+from mlperf_suite.client_results.result_files import (
+    AccuracyResults,
+    AuditResult,
+    ClientConfig,
+    Distribution,
+    ResultSummary,
+)
+from mlperf_suite.rules.facts import Facts, Subject
+from mlperf_suite.rules.registry import rule
+from mlperf_suite.rules.submission_rules import JsonFile, Nameplate
+from mlperf_suite.rules.verdict import Verdict, failure, not_judged, verdict
+
+_client_rule = partial(rule, "client")
+_own_rule = partial(_client_rule, official=False)
+_NEAR = 1e-9
+"""Figures that one program computed from the same integers."""
+_P99 = "99.0"
+_FEWEST = {_P99: 662, "90.0": 64}
+"""The fewest samples from which early stopping estimates a percentile (Inference rules, Early
+Stopping Criterion)."""
+_TEST09_TOKENS = (1150.38, 1406.02)
+"""TEST09_LOW and TEST09_HIGH of the checker."""
+_SIGMAS = 6.0
+"""How far the time of n Poisson arrivals may be from its mean, in standard deviations."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientFacts(Facts):
+    """One scenario's result of the official client. `name`, `scenario`: the names of folders.
+
+    `problems`: of each file that cannot be read, one line. `audits`: by the name of the test, what
+    its file has, or one line on why nothing. The others are as in `ResultFacts`.
+    """
+
+    division: str
+    submitter: str
+    name: str
+    scenario: str
+    round: Round
+    benchmark: ClientBenchmark
+    config: ClientConfig | None
+    summary: ResultSummary | None
+    accuracy: AccuracyResults | None
+    problems: tuple[str, ...]
+    audits: Mapping[str, AuditResult | str]
+    missing_files: tuple[str, ...]
+    system: JsonFile
+    measurements: JsonFile
+    copies: tuple[str, ...] = ()
+    nameplate: Nameplate | None = None
+
+    @property
+    def subject(self) -> Subject:
+        return "client"
+
+    @property
+    def issues_at_a_rate(self) -> bool:
+        return self.benchmark.scenario in ("Server", "Interactive")
+
+    @property
+    def settings(self) -> ClientConfig:
+        """The configuration. Raises VerdictError if there is none."""
+        if self.config is None:
+            raise failure("no configuration that can be read", "what the client wrote")
+        return self.config
+
+    @property
+    def run(self) -> ResultSummary:
+        """The summary of the performance run. Raises VerdictError if there is none."""
+        if self.summary is None:
+            raise failure("no result_summary.json that can be read", "what the client wrote")
+        return self.summary
+
+    @property
+    def scored(self) -> AccuracyResults:
+        """The scores. Raises VerdictError if there are none."""
+        if self.accuracy is None or not self.accuracy.of_accuracy:
+            raise failure(
+                "no accuracy_results.json with scores that can be read", "what the client wrote"
+            )
+        return self.accuracy
+
+
+# Files and configuration
+
+
+@_client_rule(
+    demand="all of them",
+    source="submission checker, endpoints_parser.py: config.yaml, result_summary.json, "
+    "accuracy_results.json",
+    fix="Submit the files exactly as the client wrote them.",
+)
+def files_readable(result: ClientFacts) -> Verdict:
+    """The client's files can be read, and have the members that they should, as their types."""
+    return verdict(not result.problems, "; ".join(result.problems) or "all of them")
+
+
+@_client_rule(
+    source="submission checker, endpoints_model_check: ENDPOINTS_ALLOWED_MODELS",
+    fix="Measure the benchmark with LoadGen.",
+)
+def benchmark_allowed(result: ClientFacts) -> Verdict:
+    """The benchmark may be measured with the client, in that round."""
+    demand = f"one of {', '.join(CLIENT_MODELS)}, from v6.1 on"
+    ok = result.benchmark.id in CLIENT_MODELS and result.round.name >= "v6.1"
+    return verdict(ok, f"{result.name} in {result.round.name}", demand)
+
+
+@_client_rule(
+    source="submission checker, endpoints_parser.py: type; performance_check.py: "
+    "map_endpoints_scenario",
+    fix="Run the scenario with its own type: online for Server and Interactive.",
+)
+def scenario_type(result: ClientFacts) -> Verdict:
+    """The configuration's type is the scenario's: online, or offline."""
+    kinds = {"Offline": "offline"}
+    demand = kinds.get(result.benchmark.scenario, "online")
+    return verdict(result.settings.type == demand, result.settings.type or "no type", demand)
+
+
+_PATTERNS = {"Offline": ("max_throughput",), "SingleStream": ("concurrency", "agentic_inference")}
+
+
+@_own_rule(
+    source="Inference rules, Scenarios; the client's load_pattern",
+    fix="Use poisson for Server and Interactive, max_throughput for Offline.",
+)
+def load_pattern(result: ClientFacts) -> Verdict:
+    """Requests are issued as the scenario demands: at once, at Poisson times, or one by one.
+
+    The official checker does not look.
+    """
+    allowed = _PATTERNS.get(result.benchmark.scenario, ("poisson",))
+    pattern = result.settings.settings.load_pattern
+    one_by_one = result.benchmark.scenario == "SingleStream"
+    ok = pattern.type in allowed and (not one_by_one or pattern.target_concurrency == 1)
+    ok &= not result.issues_at_a_rate or bool(pattern.target_qps)
+    at = pattern.target_qps or pattern.target_concurrency
+    demand = " or ".join(allowed) + (" at concurrency 1" if one_by_one else "")
+    demand += " at a rate" if result.issues_at_a_rate else ""
+    return verdict(ok, f"{pattern.type or 'none'}{f' at {at:,g}' if at else ''}", demand)
+
+
+@_own_rule(
+    demand="the same in config.yaml and result_summary.json",
+    source="the client's report.py: run_config repeats the configuration of the run",
+    fix="Submit the configuration with which the run was made.",
+)
+def config_of_its_run(result: ClientFacts) -> Verdict:
+    """The configuration is that of the run: the summary repeats its load and seeds."""
+    config, repeated = result.settings.settings, result.run.run_config
+    if repeated is None:
+        return verdict(False, "no run_config in result_summary.json")
+    names = ("scheduler_random_seed", "dataloader_random_seed")
+    pairs = [(n, getattr(config.runtime, n), getattr(repeated, n)) for n in names]
+    pairs += [
+        (f"load_pattern.{n}", getattr(config.load_pattern, n), getattr(repeated.load_pattern, n))
+        for n in ("type", "target_qps", "target_concurrency")
+    ]
+    wrong = [f"{name} {one} and {two}" for name, one, two in pairs if one != two]
+    return verdict(not wrong, "; ".join(wrong) or "the same")
+
+
+@_client_rule(
+    source="submission checker, seed_check: dataloader_random_seed, scheduler_random_seed",
+    fix="Set the round's seeds in settings.runtime.",
+)
+def seeds(result: ClientFacts) -> Verdict:
+    """The seeds of samples and schedule are the round's.
+
+    Not judged for qwen3.6-27b: MLCommons' own configuration has the seed 42, which its checker
+    refuses.
+    """
+    runtime = result.settings.settings.runtime
+    values = (runtime.dataloader_random_seed, runtime.scheduler_random_seed)
+    demand = (result.round.sample_index_rng_seed, result.round.schedule_rng_seed)
+    words = [f"samples {a}, schedule {b}" for a, b in (values, demand)]
+    if result.benchmark.id == QWEN3_6:
+        return not_judged(words[0], words[1], "MLCommons' configuration and its checker differ")
+    return verdict(values == demand, words[0], words[1])
+
+
+@_client_rule(
+    source="submission checker, min_duration_check: TEST_DURATION_MS",
+    fix="Set settings.runtime.min_duration_ms to 600000.",
+)
+def min_duration(result: ClientFacts) -> Verdict:
+    """The run is set to last at least ten minutes.
+
+    Not judged for qwen3.6-27b: MLCommons' own configuration has 0, which its checker refuses.
+    """
+    value_ms = result.settings.settings.runtime.min_duration_ms
+    words = "not set" if value_ms is None else f"{value_ms:,} ms"
+    demand = f"at least {MIN_DURATION_MS:,} ms"
+    if result.benchmark.id == QWEN3_6:
+        return not_judged(words, demand, "MLCommons' configuration and its checker differ")
+    return verdict((value_ms or 0) >= MIN_DURATION_MS, words, demand)
+
+
+# The performance run
+
+
+@_own_rule(
+    source="Inference rules: every scenario runs ten minutes",
+    fix="Let the run last at least ten minutes: raise n_samples_to_issue, or leave it out.",
+)
+def lasted(result: ClientFacts) -> Verdict:
+    """The run did last at least ten minutes; the official checker reads its setting alone."""
+    duration_s = (result.run.duration_ns or 0) / 1e9
+    demand = f"at least {MIN_DURATION_MS / 1e3:,g} s"
+    if result.benchmark.id == QWEN3_6:
+        return not_judged(f"{duration_s:,.1f} s", demand, "its replay has no minimum duration")
+    return verdict(duration_s * 1e3 >= MIN_DURATION_MS, f"{duration_s:,.1f} s", demand)
+
+
+@_own_rule(
+    demand="state complete, and complete",
+    source="the client's report.py: state, complete",
+    fix="Repeat the run, and let it end by itself.",
+)
+def run_complete(result: ClientFacts) -> Verdict:
+    """The run ended by itself, and all of its figures were computed."""
+    run = result.run
+    ok = run.state == "complete" and run.complete
+    return verdict(ok, f"state {run.state}, {'' if run.complete else 'not '}complete")
+
+
+@_own_rule(
+    source="Inference rules: a result has no failed query; the client's report.py",
+    fix="Find why requests failed (report.txt), and repeat the run.",
+)
+def every_request_answered(result: ClientFacts) -> Verdict:
+    """Every request was issued and answered: none failed, none is missing."""
+    run = result.run
+    planned = result.settings.settings.runtime.n_samples_to_issue
+    counts = (run.n_samples_issued, run.n_samples_completed, run.n_samples_failed)
+    ok = run.n_samples_failed == 0 and run.n_samples_issued == run.n_samples_completed > 0
+    ok &= planned in (None, 0, run.n_samples_issued)
+    words = "{:,} issued, {:,} completed, {:,} failed".format(*counts)
+    demand = "as many completed as issued, none failed"
+    return verdict(ok, words, demand + (f", {planned:,} issued" if planned else ""))
+
+
+@_own_rule(
+    source="mlperf.conf: Offline.min_query_count; submission checker, min_query_count_check",
+    fix="Issue the whole data set at least once.",
+)
+def whole_dataset(result: ClientFacts) -> Verdict:
+    """A run issues at least as many requests as the data set has samples."""
+    count, least = result.run.n_samples_issued, result.benchmark.samples
+    return verdict(count >= least, f"{count:,} requests", f"at least {least:,}")
+
+
+def _limit(result: ClientFacts, name: str) -> Verdict:
+    limit_ms = result.benchmark.limits_ms.get(name)
+    if limit_ms is None:
+        return verdict(True, "no limit", "no limit in this scenario")
+    demand = f"below {limit_ms:,g} ms"
+    series: Distribution = getattr(result.run, name)
+    estimate = series.early_stopping_percentiles.get(_P99)
+    if estimate is None:
+        why = f"an estimate needs at least {_FEWEST[_P99]} samples"
+        return verdict(False, f"no early_stopping_percentiles of {name}", demand, why)
+    if result.division == "open":
+        return verdict(True, f"{estimate / 1e6:,.2f} ms", "none in the open division")
+    return verdict(estimate < limit_ms * 1e6, f"{estimate / 1e6:,.2f} ms", demand)
+
+
+_latency_rule = partial(
+    _client_rule, fix="Lower target_qps.", source="submission checker, llm_check, latency_check"
+)
+
+
+@_latency_rule()
+def ttft_limit(result: ClientFacts) -> Verdict:
+    """The early-stopping estimate of TTFT at p99 is below the scenario's limit."""
+    return _limit(result, "ttft")
+
+
+@_latency_rule()
+def tpot_limit(result: ClientFacts) -> Verdict:
+    """The early-stopping estimate of TPOT at p99 is below the scenario's limit."""
+    return _limit(result, "tpot")
+
+
+@_latency_rule()
+def latency_limit(result: ClientFacts) -> Verdict:
+    """The early-stopping estimate of the latency at p99 is below the scenario's limit."""
+    return _limit(result, "latency")
+
+
+@_client_rule(
+    source="submission checker, compliance_endpoints_check: TEST09_LOW, TEST09_HIGH",
+    fix="Find why answers are shorter or longer than the reference's.",
+)
+def mean_tokens(result: ClientFacts) -> Verdict:
+    """gpt-oss-120b's answers have the mean length that TEST09 demands, in every scenario."""
+    mean = result.run.output_sequence_lengths.avg
+    words = "no mean" if mean is None else f"{mean:,.2f} tokens"
+    if result.benchmark.id != "gpt-oss-120b":
+        return verdict(True, words, "no demand on this benchmark")
+    low, high = _TEST09_TOKENS
+    ok = mean is not None and low <= mean <= high
+    return verdict(ok, words, f"{low:,g} to {high:,g} tokens")
+
+
+# Figures that follow from others
+
+
+def tokens_per_s(run: ResultSummary) -> float | None:
+    """Output tokens a second: over LoadGen's window if the run has one, else over its duration."""
+    window_ns = run.legacy_loadgen_window_duration_ns or run.duration_ns
+    total = run.output_sequence_lengths.total
+    return total / window_ns * 1e9 if window_ns and total is not None else None
+
+
+@_own_rule(
+    source="the client's report.py: qps, tps",
+    fix="Submit result_summary.json exactly as the client wrote it.",
+)
+def rates(result: ClientFacts) -> Verdict:
+    """Requests and tokens a second are what counts, lengths and the window amount to.
+
+    Over LoadGen's window, from the first request to the end of the last, one request counts less.
+    """
+    run = result.run
+    window_ns = run.legacy_loadgen_window_duration_ns
+    divisor_ns = window_ns or run.duration_ns
+    if not divisor_ns:
+        return verdict(False, "no duration", "a duration")
+    count = run.n_samples_completed - (1 if window_ns else 0)
+    due = {"qps": count / divisor_ns * 1e9, "tps": tokens_per_s(run)}
+    if due["tps"] is None:
+        return verdict(False, "no output_sequence_lengths", "the lengths of the answers")
+    says = {"qps": run.qps, "tps": run.tps}
+    ok = all(_is_near(says[name], due[name]) for name in due)
+    words = [", ".join(f"{n} {_figure(v)}" for n, v in values.items()) for values in (says, due)]
+    return verdict(ok, *words)
+
+
+def _figure(value: float | None) -> str:
+    return "missing" if value is None else f"{value:,.2f}"
+
+
+def _is_near(one: float | None, two: float | None) -> bool:
+    return one is not None and two is not None and math.isclose(one, two, rel_tol=_NEAR)
+
+
+@_own_rule(
+    source="the client's report.py: legacy_loadgen_window_duration_ns; Poisson arrivals",
+    fix="Submit result_summary.json exactly as the client wrote it.",
+)
+def window(result: ClientFacts) -> Verdict:
+    """The window of the rates fits the run: within its duration, and long enough for its requests.
+
+    At a Poisson rate n requests take n/rate, within 6 standard deviations. A latency is within the
+    duration.
+    """
+    run = result.run
+    duration_ns = run.duration_ns or 0
+    window_ns = run.legacy_loadgen_window_duration_ns or duration_ns
+    rate = result.settings.settings.load_pattern.target_qps if result.issues_at_a_rate else None
+    least_s, n = 0.0, run.n_samples_issued
+    if rate:
+        least_s = max(0.0, (n - 1 - _SIGMAS * math.sqrt(n)) / rate)
+    longest_ns = run.latency.max or 0.0
+    ok = max(window_ns, longest_ns) <= duration_ns and window_ns >= least_s * 1e9
+    words = f"window {window_ns / 1e9:,.1f} s, longest request {longest_ns / 1e9:,.1f} s"
+    return verdict(ok, words, f"{least_s:,.1f} s to {duration_ns / 1e9:,.1f} s")
+
+
+@_own_rule(
+    demand="figures of one series of values",
+    source="the client's report.py and early_stopping.py",
+    fix="Submit result_summary.json exactly as the client wrote it.",
+)
+def distributions(result: ClientFacts) -> Verdict:
+    """Each series agrees with itself: mean and total, order of percentiles, estimates, histogram.
+
+    An estimate of early stopping is never below its percentile, and there is one from 662 samples
+    on at p99, 64 at p90.
+    """
+    run, n = result.run, result.run.n_samples_completed
+    exact = ("latency", "output_sequence_lengths")
+    names = ("ttft", "tpot", *exact) if result.issues_at_a_rate else exact
+    faults = [
+        f"{name}: {fault}"
+        for name in names
+        for fault in _faults(getattr(run, name), n if name in exact else None, n)
+    ]
+    faults += _order_faults(run) if result.issues_at_a_rate else []
+    return verdict(not faults, "; ".join(faults[:4]) or "figures of one series of values")
+
+
+def _faults(series: Distribution, count: int | None, most: int) -> Iterator[str]:
+    """What does not fit in a series of `count` values, or of at most `most`."""
+    if series.total is None or series.avg is None or series.min is None or series.max is None:
+        yield "not measured"
+        return
+    counted = sum(series.histogram.counts) or count
+    if counted is not None and not _is_near(series.avg * counted, series.total):
+        yield f"mean {series.avg:,g} times {counted:,} is not the total {series.total:,g}"
+    if counted is not None and (counted > most or (count is not None and counted != count)):
+        yield f"{counted:,} values of {most:,} requests"
+    if not series.min <= series.avg <= series.max:
+        yield "mean beyond minimum and maximum"
+    ordered = sorted((float(name), value) for name, value in _numbered(series.percentiles))
+    values = [series.min, *(value for _, value in ordered), series.max]
+    if not ordered or any(low > high for low, high in pairwise(values)):
+        yield "percentiles not in order"
+    if series.median != series.percentiles.get("50.0", series.median):
+        yield "median and p50 differ"
+    yield from _estimate_faults(series, counted or most)
+    yield from _histogram_faults(series, ordered, counted or most)
+
+
+def _numbered(percentiles: Mapping[str, float]) -> Iterator[tuple[str, float]]:
+    """The percentiles whose names are numbers."""
+    for name, value in percentiles.items():
+        if name.replace(".", "", 1).isdecimal() and name.isascii() and len(name) < 9:
+            yield name, value
+
+
+def _estimate_faults(series: Distribution, n: int) -> Iterator[str]:
+    estimates = series.early_stopping_percentiles
+    for name, estimate in estimates.items():
+        plain = series.percentiles.get(name)
+        if estimate is None:
+            if name in _FEWEST and n >= _FEWEST[name]:
+                yield f"no estimate of p{name} from {n:,} values"
+        elif plain is None or not plain <= estimate <= (series.max or 0.0):
+            yield f"estimate of p{name} below the percentile or above the maximum"
+        elif n < _FEWEST.get(name, 0):
+            yield f"an estimate of p{name} from {n:,} values"
+
+
+_SLACK = 0.01
+"""How far a value may lie from the bucket that it was counted in: histograms are of a bounded
+relative precision."""
+
+
+def _histogram_faults(
+    series: Distribution, ordered: list[tuple[float, float]], n: int
+) -> Iterator[str]:
+    histogram = series.histogram
+    if len(histogram.buckets) != len(histogram.counts):
+        yield "buckets without counts"
+        return
+    if not histogram.counts:
+        return
+    pairs = list(zip(histogram.buckets, histogram.counts, strict=True))
+    for percent, value in ordered:
+        above = sum(c for (low, _), c in pairs if low > value * (1 + _SLACK) + 1)
+        below = sum(c for (_, high), c in pairs if high < value * (1 - _SLACK) - 1)
+        if above > n * (1 - percent / 100) + 1 or below > n * percent / 100 + 1:
+            yield f"histogram and p{percent:g} differ"
+
+
+def _order_faults(run: ResultSummary) -> list[str]:
+    """What cannot be between the series: a first token after the last."""
+    faults = []
+    for name in ("min", "max", "avg"):
+        first, last = getattr(run.ttft, name), getattr(run.latency, name)
+        if first is not None and last is not None and first > last:
+            faults.append(f"{name} of TTFT above that of the latency")
+    return faults
+
+
+# Accuracy
+
+
+@_client_rule(
+    source="submission checker, accuracy-sample-count; endpoints_parser.py",
+    fix="Score every sample of the accuracy data set.",
+)
+def accuracy_samples(result: ClientFacts) -> Verdict:
+    """The accuracy run has as many samples as the benchmark's accuracy data set."""
+    count = sum(s.total_samples or 0 for s in result.scored.of_accuracy)
+    due = result.benchmark.answers
+    return verdict(count == due, f"{count:,} samples", f"{due:,}")
+
+
+@_own_rule(
+    demand="complete, every answer there and scored",
+    source="the client's scoring.py: complete, response_counts",
+    fix="Repeat the accuracy run.",
+)
+def accuracy_complete(result: ClientFacts) -> Verdict:
+    """Every sample of the accuracy run was answered and scored."""
+    faults = []
+    for score in result.scored.of_accuracy:
+        counts = score.response_counts
+        if score.complete is not True:
+            faults.append(f"{score.dataset_name} not complete")
+        if counts.missing != 0 or not counts.issued == counts.scored == score.total_samples:
+            faults.append(
+                f"{score.dataset_name}: {counts.issued} issued, {counts.scored} scored, "
+                f"{counts.missing} missing of {score.total_samples}"
+            )
+        if score.unit_samples is not None and score.num_repeats is not None:
+            planned = score.unit_samples * score.num_repeats
+            if planned != score.total_samples:
+                faults.append(f"{score.dataset_name}: {planned:,} samples with repeats")
+        if counts.empty and score.total_samples and counts.empty >= score.total_samples:
+            faults.append(f"{score.dataset_name}: every answer is empty")
+    words = "; ".join(faults) or "complete, every answer there and scored"
+    return verdict(not faults, words)
+
+
+def scores_of(result: ClientFacts) -> dict[str, float]:
+    """The scores by the reference's names and in its units. Raises VerdictError."""
+    scores = result.scored.of_accuracy
+    if any(isinstance(s.score, dict) for s in scores):
+        (first, *others) = scores
+        if others or not isinstance(first.score, dict):
+            raise failure("several data sets with several scores each", "one")
+        return {name: number for name, value in first.score.items() if (number := _number(value))}
+    weighted, total = 0.0, 0
+    for score in scores:
+        number, samples = _number(score.score), score.total_samples or 0
+        if number is None or not 0 <= number * result.benchmark.scale <= 100:
+            raise failure(f"score {score.score} of {score.dataset_name}", "a score")
+        weighted, total = weighted + number * samples, total + samples
+    if not total:
+        raise failure("no samples", "samples")
+    by_name = {result.benchmark.expected[0].name: weighted / total * result.benchmark.scale}
+    lengths = [s.output_sequence_lengths.total for s in scores]
+    if None not in lengths:
+        by_name["tokens_per_sample"] = sum(length or 0.0 for length in lengths) / total
+    return by_name
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+@_own_rule(
+    source="submission checker, accuracy-target and accuracy-upper-limit, which it applies to "
+    "qwen3-vl-235b-a22b alone",
+    fix="Fix the accuracy, or submit to the open division.",
+)
+def accuracy_gate(result: ClientFacts) -> Verdict:
+    """Every score reaches the benchmark's gate; all of its data sets count, by their samples.
+
+    The official checker passes any score, 0.0 included, of every benchmark but qwen3-vl-235b-a22b.
+    """
+    expected = result.benchmark.expected
+    if not expected:
+        words = f"scores of {len(result.scored.of_accuracy)} data sets"
+        return not_judged(words, "the benchmark's gate", "its score has no gate in the checker")
+    scores = scores_of(result)
+    demand = ", ".join(f"{e.name} {e.low():,.6g}" for e in expected)
+    words = ", ".join(f"{e.name} {_figure(scores.get(e.name))}" for e in expected)
+    if result.division == "open":
+        return verdict(True, words, "no gate in the open division")
+    low = [e for e in expected if not scores.get(e.name, 0.0) >= e.low()]
+    high = [e for e in expected if e.high is not None and scores.get(e.name, 0.0) > e.high]
+    return verdict(not low and not high, words, f"at least {demand}")
+
+
+# Audits
+
+
+@_client_rule(
+    source="submission checker, compliance_endpoints_check: ENDPOINTS_COMPLIANCE_MAPPING",
+    fix="Run the audit with the client, and submit its audit/audit_<test>.json.",
+)
+def audits(result: ClientFacts) -> Verdict:
+    """Every audit that is there passed and is the one that its file's name says.
+
+    wan-2.2-t2v-a14b needs output_caching_test.
+    """
+    faults = [f"{n}: {a}" for n, a in result.audits.items() if isinstance(a, str)]
+    for name, audit in result.audits.items():
+        if isinstance(audit, AuditResult) and (audit.test != name or not audit.passed):
+            faults.append(f"{name}: {audit.test} {'passed' if audit.passed else 'failed'}")
+    if result.benchmark.id == WAN and "output_caching_test" not in result.audits:
+        faults.append("no audit_output_caching_test.json")
+    return verdict(not faults, "; ".join(faults) or "passed or none", "passed")
