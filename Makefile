@@ -42,7 +42,7 @@ submission-check: setup ## judge a finished submission tree (TREE=DIR)
 submission-proof: setup ## full-size trees of replayed answers, and the official checker's word
 	$(PYTEST) meta_tests/proof/test_full_size.py -m slow -s $(ARGS)
 
-public-results: setup ## judge a checkout of public results and make docs/public-results.md again (CHECKOUT=DIR)
+public-results: setup ## judge a checkout of public results and make docs/evidence/public-results.md again (CHECKOUT=DIR)
 	.venv/bin/python -m meta_tests.proof.public_results $(CHECKOUT) $(ARGS)
 
 mmlu: setup       ## the MMLU score, through lm-eval on an engine of its own

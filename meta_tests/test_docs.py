@@ -30,7 +30,7 @@ TRANSLATED = {
     ROOT / "docs" / "from-run-py.md": ROOT / "docs" / "from-run-py.ko.md",
 }
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
-GUIDES = [ENGLISH, *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "perf").glob("*.md"))]
+GUIDES = [ENGLISH, *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "perf").glob("*.md"))]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 FOLDERS = (
     *("mlperf_suite", "fixtures", "tests", "meta_tests", "perf", "scripts", "docs"),

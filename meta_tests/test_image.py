@@ -13,7 +13,7 @@ from meta_tests.conftest import ROOT
 
 PAGES = [
     str(page.relative_to(ROOT))
-    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     if re.search(r"^docker run ", page.read_text(), re.MULTILINE)
 ]
 

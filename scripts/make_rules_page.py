@@ -34,8 +34,8 @@ them. A rule that serves several kinds of runs has a name for each of them.
 The sources are the [MLPerf Inference rules](https://github.com/mlcommons/inference_policies), and
 the submission checker, LoadGen, mlperf.conf and compliance/ of
 [mlcommons/inference](https://github.com/mlcommons/inference). Where the suite and the checker
-differ: [official-checker.md](official-checker.md). Tolerances:
-[log-consistency.md](log-consistency.md).
+differ: [official-checker.md](evidence/official-checker.md). Tolerances:
+[log-consistency.md](evidence/log-consistency.md).
 """
 
 

@@ -1,6 +1,6 @@
 """Damages to trees of real logs, in bulk: none raises, and no rule that one violates passes.
 
-The table of docs/damaged-logs.md is what the slow test prints.
+The table of docs/evidence/damaged-logs.md is what the slow test prints.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Judge the language results of a public submission repository, and write docs/public-results.md.
+"""Judge the language results of a public repository, and write docs/evidence/public-results.md.
 
     python -m meta_tests.proof.public_results CHECKOUT [--page FILE]
 
@@ -24,7 +24,7 @@ from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.judging.tree import Place, find_runs
 from mlperf_suite.judging.verdict_group import VerdictGroup, name_of
 
-PAGE = SUITE_FOLDER / "docs" / "public-results.md"
+PAGE = SUITE_FOLDER / "docs" / "evidence" / "public-results.md"
 _NO_ENTRY = 2
 _SHOWN = 60
 _ACCURACY, _DETAIL, _TEXT = "mlperf_log_accuracy.json", "mlperf_log_detail.txt", "accuracy.txt"

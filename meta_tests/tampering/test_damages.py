@@ -17,7 +17,7 @@ from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGE, CHECKERS_PAGE = DOCS / "submission.md", DOCS / "official-checker.md"
+PAGE, CHECKERS_PAGE = DOCS / "submission.md", DOCS / "evidence" / "official-checker.md"
 
 
 def test_the_page_has_a_row_for_each_damage() -> None:

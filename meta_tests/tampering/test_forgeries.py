@@ -13,7 +13,7 @@ from meta_tests.tampering.forgeries import FORGERIES, NOT_SEEN, forge
 from meta_tests.tampering.trees import HONEST_TREES, LLAMA2, round_of_tree, unpack
 from meta_tests.tampering.verdicts import CHECKER, broken_rules, official_verdict
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "forgeries.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "evidence" / "forgeries.md"
 CHECKOUT = Path(os.environ.get("MLPERF_INFERENCE") or "absent")
 ROUND = round_of_tree(LLAMA2)
 

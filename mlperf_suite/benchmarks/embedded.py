@@ -30,7 +30,7 @@ _SCATTER = {
     GEN_LEN: 0.12,
 }
 """The standard deviation of one answer's score from the reference's in a correct engine, as a share
-of the mean: bf16 changes the wording of three in four answers (measured in docs/smoke-gate.md)."""
+of the mean: bf16 changes the wording of three in four answers (docs/evidence/smoke-gate.md)."""
 _SIGMAS, _STRICT_SIGMAS = 4.0, 3.0
 """Standard errors from the mean to the gate; the mean of n answers scatters by _SCATTER/sqrt(n). By
 chance a score then fails less than once in 10,000 runs, with --high-accuracy once in 700."""

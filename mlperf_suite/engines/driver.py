@@ -345,7 +345,7 @@ class Driver(ABC):
         """Pass on what came, first tokens before answers.
 
         With many workers, each call of LoadGen, in which Python's lock changes hands, costs more
-        than everything else (docs/driver-limit.md).
+        than everything else (docs/evidence/driver-limit.md).
         """
         firsts, self._firsts = self._firsts, []
         if firsts:

@@ -54,7 +54,7 @@ _ONE_RUN = "one run: its lines, settings, samples and tokens"
 @_every_audit(
     demand=_ONE_RUN,
     official=False,
-    source="LoadGen's sources; tolerances in docs/log-consistency.md",
+    source="LoadGen's sources; tolerances in docs/evidence/log-consistency.md",
     fix="Submit the audit's logs exactly as LoadGen wrote them; if they are, repeat the audit.",
 )
 def log_agrees(run: RunFacts) -> Verdict:

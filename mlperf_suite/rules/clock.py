@@ -3,7 +3,7 @@
 LoadGen stamps each entry with the ms since its log began, records by the system clock when it
 issued the first query and got the last answer (power_begin, power_end), and counts latencies in ns.
 Its timer is the system's clock too, unless its build has a steady high_resolution_clock.
-Tolerances: docs/log-consistency.md.
+Tolerances: docs/evidence/log-consistency.md.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _clock_rule = partial(
     agreement_rule,
     "performance",
     "accuracy",
-    source="LoadGen's sources; tolerances in docs/log-consistency.md",
+    source="LoadGen's sources; tolerances in docs/evidence/log-consistency.md",
 )
 
 

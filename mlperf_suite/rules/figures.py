@@ -2,7 +2,7 @@
 
 LoadGen computes each figure from the same latencies (results.cc). Percentiles are values of the
 sorted latencies at the index int(count x share), means are truncated to whole ns, doubles are
-printed with six digits. Tolerances: docs/log-consistency.md.
+printed with six digits. Tolerances: docs/evidence/log-consistency.md.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TOKENS_OVER = 1
 _figures_rule = partial(
     agreement_rule,
     "performance",
-    source="LoadGen's results.cc; tolerances in docs/log-consistency.md",
+    source="LoadGen's results.cc; tolerances in docs/evidence/log-consistency.md",
 )
 
 

@@ -42,7 +42,8 @@ _UNSUCCESSFUL = re.compile(
 @agreement_rule(
     "performance",
     demand="VALID where each constraint is met, INVALID where one is not",
-    source="LoadGen's results.cc and early_stopping.cc; tolerances in docs/log-consistency.md",
+    source="LoadGen's results.cc and early_stopping.cc; "
+    "tolerances in docs/evidence/log-consistency.md",
 )
 def validity_agrees(run: RunFacts) -> Verdict:
     """LoadGen's VALID is what the constraints that it names give, and those are what the figures

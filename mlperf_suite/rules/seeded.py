@@ -28,7 +28,7 @@ _NEAR = 1e-13
 _SIZES = ("qsl_reported_total_count", "effective_performance_sample_count")
 _seeds_rule = partial(
     agreement_rule,
-    source="LoadGen's loadgen.cc, recomputed from the seeds; docs/log-consistency.md",
+    source="LoadGen's loadgen.cc, recomputed from the seeds; docs/evidence/log-consistency.md",
 )
 
 

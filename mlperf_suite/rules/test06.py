@@ -101,7 +101,7 @@ def least_logged(answers: float) -> int:
 @_test06_rule(
     demand="the samples of the seeds' draws",
     official=False,
-    source="LoadGen's loadgen.cc, recomputed from the seeds; docs/log-consistency.md",
+    source="LoadGen's loadgen.cc, recomputed from the seeds; docs/evidence/log-consistency.md",
     fix="Submit the audit's log exactly as LoadGen wrote it; if it is, repeat the audit.",
 )
 def issue_order(run: RunFacts) -> Verdict:

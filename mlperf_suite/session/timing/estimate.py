@@ -423,7 +423,8 @@ of the next rung, it takes no more than these."""
 SIZES = (84, 64, 48, 32, 24, 16, 12, 8)
 """Numbers of samples, or of an audit's queries if its own 100 do not fit."""
 RUNGS: Rungs = ((15.0, 24), (30.0, 16), (75.0, 8))
-"""24 samples are the fewest with which the gate sees each broken engine of docs/smoke-gate.md."""
+"""24 samples are the fewest with which the gate sees each broken engine of
+docs/evidence/smoke-gate.md."""
 AUDIT_RUNGS: Rungs = ((13.0, 16), (75.0, 8))
 _NO_GAIN = 1.1
 """Fewer samples are not worth it if they save less than this factor: SingleStream's least number
