@@ -180,6 +180,8 @@ def write_client_submission(
         (folder / "README.md").write_text("made up\n")
         if name == WAN:
             (folder / "audit").mkdir()
+            (folder / "accuracy" / "videos").mkdir()
+            (folder / "accuracy" / "videos" / "1.mp4").write_text("made up")
             audit = {"test": "output_caching_test", "passed": True}
             (folder / "audit" / "audit_output_caching_test.json").write_text(json.dumps(audit))
         category = benchmark.category

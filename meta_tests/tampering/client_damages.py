@@ -1,18 +1,28 @@
 """Damages and forgeries of a result of the official HTTP client, each with the rules that see it.
 
-A damage changes members of a file, by their path, or writes a whole text. Of a made result of
-llama3.1-8b, Server, unless it names another.
+    python -m meta_tests.tampering.client_damages INFERENCE
+
+prints a table of them beside the verdict of the official checker; INFERENCE is a checkout of
+github.com/mlcommons/inference. A damage changes members of a file, by their path, or writes a whole
+text. Of a made result of llama3.1-8b, Server, unless it names another.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
+import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from meta_tests.made_client import write_client_submission
+from meta_tests.tampering.verdicts import official_verdict, own_verdict
+from mlperf_suite.benchmarks.rounds import ROUNDS
 
 SUMMARY, ACCURACY = "performance/result_summary.json", "accuracy/accuracy_results.json"
 CONFIG, MEASUREMENTS = "config.yaml", "measurements.json"
@@ -319,3 +329,38 @@ CLIENT_DAMAGES: dict[str, ClientDamage] = {
     ),
 }
 """Every damage by name."""
+SCENARIOS = {
+    "llama3.1-8b": ("Offline", "Server", "Interactive"),
+    "llama3.1-8b-edge": ("Offline", "SingleStream"),
+    "gpt-oss-120b": ("Offline", "Server", "Interactive"),
+    "deepseek-r1": ("Offline", "Server", "Interactive"),
+    "qwen3-vl-235b-a22b": ("Offline", "Server", "Interactive"),
+    "wan-2.2-t2v-a14b": ("Offline", "SingleStream"),
+    "qwen3.6-27b": ("SingleStream",),
+}
+"""Of each benchmark that the client may measure, the scenarios of an honest submission."""
+
+
+def _row(name: str, honest: Path, checker: Path) -> str:
+    damage, round_ = CLIENT_DAMAGES[name], ROUNDS["v6.1"]
+    benchmark, scenario = damage.where.split("/")
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder) / "tree"
+        shutil.copytree(honest / benchmark, tree)
+        damage.make(tree / "closed/Someone/results/box" / benchmark / scenario)
+        words = official_verdict(tree, checker, round_), own_verdict(tree, round_)
+    return f"| {name} | {' | '.join(words)} |"
+
+
+def main(checker: Path) -> None:
+    """Print the table."""
+    with tempfile.TemporaryDirectory() as folder:
+        for benchmark, scenarios in SCENARIOS.items():
+            write_client_submission(Path(folder) / benchmark, benchmark, scenarios)
+        print("| damage | official | here: the rules that fail |\n|---|---|---|")
+        for name in CLIENT_DAMAGES:
+            print(_row(name, Path(folder), checker), flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

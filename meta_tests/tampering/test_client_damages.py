@@ -6,29 +6,22 @@ MLPERF_RESULTS_V6_1 names a checkout of github.com/mlcommons/inference_results_v
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
 from meta_tests.made_client import write_client_submission
-from meta_tests.tampering.client_damages import CLIENT_DAMAGES
+from meta_tests.tampering.client_damages import CLIENT_DAMAGES, SCENARIOS
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.rules.registry import rules_of
 from mlperf_suite.rules.verdict import Verdict
 
 RESULTS = Path(os.environ.get("MLPERF_RESULTS_V6_1") or "absent")
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "official-checker.md"
 PREFIX = "client_"
-BENCHMARKS = {
-    "llama3.1-8b": ("Offline", "Server", "Interactive"),
-    "llama3.1-8b-edge": ("Offline", "SingleStream"),
-    "gpt-oss-120b": ("Offline", "Server", "Interactive"),
-    "deepseek-r1": ("Offline", "Server", "Interactive"),
-    "qwen3-vl-235b-a22b": ("Offline", "Server", "Interactive"),
-    "wan-2.2-t2v-a14b": ("Offline", "SingleStream"),
-    "qwen3.6-27b": ("SingleStream",),
-}
 UNGATED = {"wan-2.2-t2v-a14b", "qwen3.6-27b"}
 PUBLISHED = {
     "deepseek-r1/Offline": "1,183,326.85",
@@ -50,15 +43,15 @@ def of_client(root: Path) -> dict[str, dict[str, Verdict]]:
 def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder for each benchmark, with an honest submission."""
     root = tmp_path_factory.mktemp("honest")
-    for name, scenarios in BENCHMARKS.items():
+    for name, scenarios in SCENARIOS.items():
         write_client_submission(root / name, name, scenarios)
     return root
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
+@pytest.mark.parametrize("name", SCENARIOS)
 def test_an_honest_result_passes(honest: Path, name: str) -> None:
     judged = of_client(honest / name)
-    assert len(judged) == len(BENCHMARKS[name])
+    assert len(judged) == len(SCENARIOS[name])
     not_passed = {v.line for verdicts in judged.values() for v in verdicts.values() if not v.passed}
     assert not [line for line in not_passed if ": failed" in line]
     assert bool(not_passed) == (name in UNGATED)
@@ -75,6 +68,12 @@ def test_a_damage_is_seen_by_its_rules_alone(honest: Path, tmp_path: Path, name:
     failures = {rule for rule, verdict in verdicts.items() if verdict.status == "failed"}
     assert failures == damage.rules, [v.line for v in verdicts.values() if v.status == "failed"]
     assert all(verdict.line.isprintable() for verdict in verdicts.values())
+
+
+def test_the_checkers_page_has_a_row_for_each_damage() -> None:
+    text = PAGE.read_text().partition("## Results of the official HTTP client")[2]
+    rows = re.findall(r"^\| (.+?) \| (?:passes|fails|traceback)", text, re.MULTILINE)
+    assert rows == list(CLIENT_DAMAGES)
 
 
 def test_every_rule_is_broken_by_a_damage() -> None:
