@@ -138,7 +138,7 @@ def test_the_plan_is_shown(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     results = tmp_path / "results"
     output = pytest_output(*arguments, "-m", "offline and edge", f"--results-dir={results}")
     (start,) = [line for line in output.splitlines() if line.startswith("plan: ")]
-    assert "7 steps" in start
+    assert "6 steps" in start
     for words in ("load the engine", "Offline accuracy: warm-up", "Offline performance"):
         assert f"{words}" in output
     assert not results.exists()
