@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from meta_tests.conftest import SuiteRun, run_suite
 from meta_tests.made_lives import made_marks, made_timeline
 from meta_tests.made_runs import MadeRun, detail_entries, line
 from meta_tests.reports.outputs import terminal_text
-from mlperf_suite.benchmarks.definition import Scenario
+from mlperf_suite.benchmarks.definition import Scenario, TokenLimits
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.loadgen.logs import DetailLog, parse_detail, read_logs
@@ -24,12 +25,13 @@ from mlperf_suite.loadgen.timeline import Timeline, read_timeline
 from mlperf_suite.plugin.ci_reports import metrics
 from mlperf_suite.reports.html import html_page
 from mlperf_suite.reports.markdown import markdown_text
-from mlperf_suite.reports.performance_sections import times_words
+from mlperf_suite.reports.performance_sections import goodput_words, times_words
 from mlperf_suite.reports.run_report import run_sections
 from mlperf_suite.results.performance_figures import (
     PERCENTILES,
     SLOWEST,
     early_stopping,
+    goodput,
     life_figures,
     performance_figures,
 )
@@ -349,3 +351,46 @@ def test_the_made_up_logs_speak_as_loadgen_does(single_stream: SuiteRun) -> None
     keys = {key for key in entries.entries if key.startswith("early_stopping_")}
     detail = read_logs(Path(single_stream.folder) / "Performance").detail
     assert keys <= set(detail.values)
+
+
+# Goodput
+
+LIMITS = TokenLimits(ttft_ms=100, tpot_ms=10)
+requests = st.lists(
+    st.tuples(st.integers(0, 200), st.integers(0, 400), st.integers(0, 40)), min_size=1, max_size=50
+)
+
+
+@given(requests)
+def test_a_request_counts_only_within_both_limits(rows: list[tuple[int, int, int]]) -> None:
+    """TTFT, time of the later tokens in ms, tokens."""
+    issued = [7.0 * row for row in range(len(rows))]
+    first = [at + ttft for at, (ttft, _, _) in zip(issued, rows, strict=True)]
+    end = [at + rest for at, (_, rest, _) in zip(first, rows, strict=True)]
+    good = goodput(Timeline(issued, first, end, [n for *_, n in rows]), LIMITS, 4.0)
+    assert good is not None
+    late = [ttft > 100 for ttft, _, _ in rows]
+    slow = [n > 1 and rest / (n - 1) > 10 for _, rest, n in rows]
+    assert (good.beyond_ttft, good.beyond_tpot) == (sum(late), sum(slow))
+    assert good.within == sum(not one and not two for one, two in zip(late, slow, strict=True))
+    assert good.samples_per_sec == pytest.approx(4 * good.share, abs=1e-5)
+    assert (good.share == 1) == ("100.0% of" in goodput_words(good))
+
+
+def test_goodput_needs_limits_and_the_times_of_all_requests() -> None:
+    streamed = Timeline([0.0, 1.0], [2.0, 3.0], [4.0, 5.0], [2, 2])
+    assert goodput(streamed, LIMITS) is not None
+    assert goodput(streamed, None) is None
+    assert goodput(None, LIMITS) is None
+    for first in (None, [2.0, math.nan]):
+        assert goodput(dataclasses.replace(streamed, first_token_ms=first), LIMITS) is None
+
+
+def test_goodput_is_in_words_that_never_round_up() -> None:
+    late = Timeline([0.0] * 1000, [*[1.0] * 989, *[101.0] * 11], [200.0] * 1000, [1] * 1000)
+    good = goodput(late, LIMITS, 2.0)
+    assert good is not None
+    words = "1.98 samples/s: 98.9% of 1,000 requests within both limits; beyond TTFT 11"
+    assert goodput_words(good) == words
+    nearly = dataclasses.replace(good, requests=10_000, within=9_896, samples_per_sec=None)
+    assert goodput_words(nearly).startswith("98.9% of 10,000")

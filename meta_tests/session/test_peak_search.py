@@ -160,3 +160,10 @@ def test_the_plot_says_where_its_rate_is_only_the_least(
     assert ("peak 3 queries/s" if bounded else "at least 3 queries/s") in labels
     title = "a title" if bounded else f"a title\nat least 3 queries/s: {UNBOUNDED}"
     assert figure.get_suptitle() == title
+
+
+def test_the_rate_by_goodput_is_the_highest_whose_requests_kept_both_limits() -> None:
+    rates = {1.0: 1.0, 2.0: 0.995, 3.0: 0.99, 4.0: 0.9899, 5.0: None}
+    trials = [replace(trial(rate, False, rate < 2), goodput=of) for rate, of in rates.items()]
+    assert PeakSearch(tuple(trials), 1.0).figures.goodput_qps == 3.0
+    assert PeakSearch(tuple(trials[3:]), 1.0).figures.goodput_qps is None

@@ -19,6 +19,7 @@ from mlperf_suite.reports.machine_sections import (
 from mlperf_suite.reports.performance_sections import (
     early_estimates,
     early_lines,
+    goodput_words,
     peak_line,
     reported_times,
     times_words,
@@ -144,6 +145,8 @@ def _speed(performance: PerformanceFigures, verdicts: Mapping[str, Verdict]) -> 
         limit = verdicts.get(f"{name.lower()}_limit")
         demand = f"; p99 {limit.required}" if limit else ""
         yield Line(name, times_words(shown_times) + demand, limit.status if limit else "")
+    if performance.goodput:
+        yield Line("goodput", goodput_words(performance.goodput))
     # What is said of a success is no news.
     says = (line for line in early_lines(performance) if not line.endswith("Run successful."))
     yield from _labelled("", says)

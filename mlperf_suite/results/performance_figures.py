@@ -19,7 +19,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlperf_suite.benchmarks.definition import Scenario
+from mlperf_suite.benchmarks.definition import Scenario, TokenLimits
 from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.engines.protocol import DECODE, LATER_TOKENS, PREFILL, QUEUE
 from mlperf_suite.loadgen.logs import DETAIL, DetailLog, parse_detail
@@ -27,6 +27,7 @@ from mlperf_suite.loadgen.request_parts import as_reported, reported_s
 from mlperf_suite.loadgen.timeline import Timeline
 from mlperf_suite.results.schema import (
     EarlyStopping,
+    Goodput,
     LifeFigures,
     MetricFigure,
     PartFigures,
@@ -102,7 +103,33 @@ def performance_figures(
         blocks={name: tuple(of) for name, of in timeline.blocks().items()} if timeline else {},
         life=life_figures(timeline, detail) if timeline else None,
         load=timeline.load if timeline else None,
+        goodput=goodput(timeline, scenario.limits, samples_per_s),
     )
+
+
+def goodput(
+    timeline: Timeline | None, limits: TokenLimits | None, samples_per_s: float | None = None
+) -> Goodput | None:
+    """The requests within the limits; None without limits, or if the times of some are unknown.
+
+    `samples_per_s`: LoadGen's rate of all samples.
+    """
+    import numpy as np
+
+    if timeline is None or limits is None or timeline.first_token_ms is None:
+        return None
+    issued, first, end, tokens = map(
+        np.asarray,
+        (timeline.issued_ms, timeline.first_token_ms, timeline.finished_ms, timeline.tokens),
+    )
+    if not len(first) or not np.isfinite(first).all():
+        return None
+    late = first - issued > limits.ttft_ms
+    slow = (tokens > 1) & (end - first > limits.tpot_ms * (tokens - 1))
+    within = int(np.count_nonzero(~late & ~slow))
+    rate = None if samples_per_s is None else round(samples_per_s * within / len(first), 6)
+    beyond = (int(np.count_nonzero(late)), int(np.count_nonzero(slow)))
+    return Goodput(len(first), within, *beyond, limits.ttft_ms, limits.tpot_ms, rate)
 
 
 def repeated_figures(figures: PerformanceFigures) -> RepeatFigures:

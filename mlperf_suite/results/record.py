@@ -16,6 +16,7 @@ from mlperf_suite.loadgen.load_plan import CACHING, MODES
 from mlperf_suite.results.run_folder import CACHING_FOLDER, RunFolder
 from mlperf_suite.results.schema import (
     CONFIDENCE,
+    GOODPUT,
     AccuracyFigures,
     CachingFigures,
     PeakFigures,
@@ -61,7 +62,8 @@ class RateTrial:
 
     `full_length`: under the profile's own rules rather than the search's shorter ones.
     `client_bound`: the client limited the run, which is then invalid and shows nothing about the
-    server.
+    server. `goodput`: the share of the requests within both limits; None if unknown, or if the run
+    departs from the rules by more than its rate.
     """
 
     target_qps: float
@@ -72,6 +74,7 @@ class RateTrial:
     tpot_p99_ms: float | None
     why: str = ""
     client_bound: bool = False
+    goodput: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,10 @@ class PeakSearch:
     def figures(self) -> PeakFigures:
         """The figures for summary.json."""
         by_client = any(trial.client_bound for trial in self._failed_above)
-        return PeakFigures(self.peak_qps, self.bounded, len(self.trials), by_client)
+        good = [t.target_qps for t in self.trials if t.goodput and t.goodput >= GOODPUT]
+        return PeakFigures(
+            self.peak_qps, self.bounded, len(self.trials), by_client, max(good, default=None)
+        )
 
 
 @dataclass(slots=True)

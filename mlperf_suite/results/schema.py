@@ -173,6 +173,35 @@ class MetricFigure:
     unit: str | None = None
 
 
+GOODPUT = 0.99
+"""The share of requests within both limits that a rate by goodput demands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goodput:
+    """The requests that kept both of the scenario's latency limits (ms), each by itself.
+
+    MLPerf's limits hold for the 99th percentile of TTFT and of TPOT; goodput is what users see.
+    `within`: how many of `requests`. `samples_per_sec`: their rate. `beyond_ttft`, `beyond_tpot`:
+    how many were beyond each limit; a request may be beyond both. An answer of one token has no
+    TPOT.
+    """
+
+    requests: int
+    within: int
+    beyond_ttft: int
+    beyond_tpot: int
+    ttft_limit_ms: float
+    tpot_limit_ms: float
+    samples_per_sec: float | None = None
+
+    @property
+    def share(self) -> float:
+        """Of the requests, 0 to 1; 0 if a file's numbers cannot be."""
+        possible = 0 <= self.within <= self.requests and self.requests > 0
+        return self.within / self.requests if possible else 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class RepeatFigures:
     """The figures kept of a performance run that was repeated to measure the noise.
@@ -245,8 +274,8 @@ class PerformanceFigures(RepeatFigures):
 
     `invalid_reason`: LoadGen's own recommendation for an INVALID run. `target_qps`: the rate in
     queries/s that LoadGen kept to or planned for. `blocks`: the timeline's, by figure. `life`:
-    where the requests' time went, `load`: how full the engine was; None if unknown. `untimed`: why
-    the requests' times are unknown, empty if they are known.
+    where the requests' time went, `load`: how full the engine was; None if unknown. `goodput`: None
+    without limits or times. `untimed`: why the requests' times are unknown, empty if they are.
     """
 
     scenario: str | None = None
@@ -260,6 +289,7 @@ class PerformanceFigures(RepeatFigures):
     repeats: tuple[RepeatFigures, ...] = ()
     life: LifeFigures | None = None
     load: EngineLoad | None = None
+    goodput: Goodput | None = None
     untimed: str = ""
 
 
@@ -403,12 +433,14 @@ class PeakFigures:
 
     `bounded`: whether a rate above it failed, None if an older suite does not say. `runs`: how many
     runs it took. `client_bound`: whether a run above it failed only because of its client.
+    `goodput_qps`: the highest rate tried at which `GOODPUT` of the requests kept both limits.
     """
 
     peak_qps: float | None = None
     bounded: bool | None = None
     runs: int = 0
     client_bound: bool = False
+    goodput_qps: float | None = None
 
     @property
     def why_at_least(self) -> str:

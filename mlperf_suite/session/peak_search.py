@@ -15,6 +15,7 @@ from pathlib import Path
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.load_plan import SEARCH, SEARCH_SAMPLES, SMOKE, Shortened, plan_run
 from mlperf_suite.loadgen.logs import DetailLog
+from mlperf_suite.results.performance_figures import goodput
 from mlperf_suite.results.record import PeakSearch, RateTrial, Result
 from mlperf_suite.results.run_folder import PEAK_FOLDER
 from mlperf_suite.results.schema import WarmUpFigures
@@ -168,7 +169,10 @@ class PeakSearches(StepMaker):
             departures.append(f"{tokens:,} prompt tokens from a cache")
         departures += run.logs.clock_faults
         limits = client_limits(remote.client, scenario) if remote else []
-        return _trial_of(rate, full_length, run.logs.detail, limits, departures)
+        trial = _trial_of(rate, full_length, run.logs.detail, limits, departures)
+        if departures or limits or not (kept := goodput(run.timeline, scenario.limits)):
+            return trial
+        return dataclasses.replace(trial, goodput=round(kept.share, 6))
 
 
 def _trial_of(
@@ -197,6 +201,7 @@ def _write(
         "label": label,
         "peak_qps": search.peak_qps,
         "bounded": search.bounded,
+        "goodput_qps": search.figures.goodput_qps,
         "limits_ms": dataclasses.asdict(limits) if limits else None,
         "max_runs": MAX_RUNS,
         "trials": [dataclasses.asdict(trial) for trial in search.trials],
@@ -215,4 +220,9 @@ def _trial_line(trial: RateTrial, number: int) -> str:
         f"{'full length' if trial.full_length else 'short'}: "
         f"{verdict}, TTFT p99 {ms(trial.ttft_p99_ms)}, "
         f"TPOT p99 {ms(trial.tpot_p99_ms)}"
+        + (
+            ""
+            if trial.goodput is None
+            else f", {math.floor(trial.goodput * 1000) / 1000:.1%} within both limits"
+        )
     )
