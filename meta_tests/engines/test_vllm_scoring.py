@@ -61,6 +61,7 @@ def score(engine: Any, prompts: Any, continuations: Any) -> list[Score]:
     return [scores[tag] for tag in range(len(prompts))]
 
 
+@pytest.mark.slow
 def test_scores_come_from_the_cache_and_the_engine_says_so(
     scoring_engine: Any, prompts: Any, choices: Any
 ) -> None:
@@ -77,6 +78,7 @@ def test_scores_come_from_the_cache_and_the_engine_says_so(
     assert scoring_engine.cached_prompt_tokens > 0
 
 
+@pytest.mark.slow
 def test_one_request_scores_all_one_token_choices(
     scoring_engine: Any, prompts: Any, choices: Any
 ) -> None:
@@ -87,6 +89,7 @@ def test_one_request_scores_all_one_token_choices(
         assert result.latency_ms > 0
 
 
+@pytest.mark.slow
 def test_longer_choices_take_the_general_path(
     scoring_engine: Any, prompts: Any, choices: Any
 ) -> None:
@@ -101,6 +104,7 @@ def test_longer_choices_take_the_general_path(
         assert b.likelihoods[3].logprob < a.likelihoods[3].logprob
 
 
+@pytest.mark.slow
 def test_a_vllm_that_reports_only_the_likeliest_tokens(
     scoring_engine: Any, prompts: Any, choices: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,6 +117,7 @@ def test_a_vllm_that_reports_only_the_likeliest_tokens(
             assert likelihood.logprob == pytest.approx(other_likelihood.logprob, abs=NOISE)
 
 
+@pytest.mark.slow
 def test_a_prompt_too_long_is_refused_and_the_engine_lives(
     scoring_engine: Any, prompts: Any, choices: Any
 ) -> None:

@@ -123,7 +123,7 @@ def test_loose_accuracy_may_be_held_to_the_high_gate(tmp_path: Path) -> None:
     assert wrong == [["accuracy_rouge1"], ["accuracy_passed"]]
 
 
-@pytest.mark.parametrize("tokens", [10**310, 10**4000])
+@pytest.mark.parametrize("tokens", [10**310, 10**4000], ids=["311 digits", "4001 digits"])
 def test_answers_longer_than_a_float_holds_are_another_runs(tmp_path: Path, tokens: Any) -> None:
     folder = write_loose(tmp_path, LLAMA3_1_8B, "Offline")
     log = folder / "acc" / ACCURACY

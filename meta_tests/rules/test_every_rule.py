@@ -35,13 +35,14 @@ EVERY_RUN = [
 )
 def test_a_valid_run_passes_every_rule(where: Any, mode: Any) -> None:
     for round_ in ROUNDS.values():
-        # The caching audit is in no submission.
-        for submitted in (False, True) if mode != CACHING else (False,):
-            for remote in (None, remote_run()):
-                run = MadeRun(where[0], where[1], mode, round_, submitted=submitted, remote=remote)
-                verdicts = judge(run.facts())
-                assert verdicts
-                assert not_passed(verdicts) == {}
+        # The caching audit is in no submission, and a submission does not tell of a server.
+        for submitted, remote in ((False, None), (False, remote_run()), (True, None)):
+            if submitted and mode == CACHING:
+                continue
+            run = MadeRun(where[0], where[1], mode, round_, submitted=submitted, remote=remote)
+            verdicts = judge(run.facts())
+            assert verdicts
+            assert not_passed(verdicts) == {}
 
 
 @pytest.mark.parametrize(
@@ -61,7 +62,7 @@ def test_answers_are_as_long_as_in_the_accuracy_run_where_that_has_the_same_samp
 
 
 @pytest.mark.parametrize("name", BREAKS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(data=st.data())
 def test_a_break_of_one_rule_is_seen_by_that_rule_alone(name: Any, data: st.DataObject) -> None:
     (rule,) = [r for r in RULES if r.name == name]
