@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import yaml
 from meta_tests.made_runs import system_fields
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.client_results.client_benchmarks import WAN, ClientBenchmark, client_benchmark
+from mlperf_suite.rules.loadgen_verdict import discarded_queries, queries_needed
 from mlperf_suite.rules.submission_rules import MEASUREMENT_FIELDS
 
 _GRID = ("99.9", "99.0", "97.0", "95.0", "90.0", "80.0", "75.0", "50.0", "25.0", "10.0", "1.0")
@@ -25,7 +26,7 @@ def client_series(values: Any, *, estimates: bool = True) -> dict[str, Any]:
     """One series of result_summary.json."""
     ascending, n = np.sort(values), len(values)
     shares = {name: float(name) / 100 for name in _GRID}
-    ranks = {name: min(int(n * share), n - 1) for name, share in shares.items()}
+    ranks = {name: int(share * (n - 1)) for name, share in shares.items()}
     edges = np.geomspace(max(ascending[0], 1e-9), ascending[-1] * (1 + 1e-12), 31)
     edges[0] = ascending[0]
     counts, _ = np.histogram(ascending, edges)
@@ -41,11 +42,11 @@ def client_series(values: Any, *, estimates: bool = True) -> dict[str, Any]:
     }
     if estimates:
         made["early_stopping_percentiles"] = {
-            name: ascending[
-                min(n - 1, rank + math.ceil(3 * math.sqrt(n * shares[name] * (1 - shares[name]))))
-            ].item()
-            for name, rank in ranks.items()
-            if shares[name] >= 0.5
+            name: ascending[n - discarded_queries(n, share)].item()
+            if n >= queries_needed(1, share)
+            else None
+            for name, share in shares.items()
+            if share >= 0.5
         }
     buckets = [[low.item(), high.item()] for low, high in pairwise(edges)]
     return made | {"histogram": {"buckets": buckets, "counts": counts.tolist()}}
@@ -59,20 +60,51 @@ def _pattern(scenario: str, rate: float) -> dict[str, Any]:
     return {"type": "poisson", "target_qps": rate, "use_legacy_loadgen_qps_metrics": True}
 
 
-def client_summary(benchmark: ClientBenchmark, seed: int = 0) -> dict[str, Any]:
-    """A result_summary.json that obeys every rule."""
-    draw = np.random.default_rng(seed)
-    at_a_rate = benchmark.scenario in ("Server", "Interactive")
-    n = benchmark.samples + 1000
-    rate = n / (_RUN_S - 20)
+@dataclass(frozen=True, slots=True)
+class ClientRun:
+    """What happened to each request; times in ns."""
+
+    benchmark: ClientBenchmark
+    issued: Any
+    ttft: Any
+    latency: Any
+    tpot: Any
+    lengths: Any
+
+    @property
+    def is_at_a_rate(self) -> bool:
+        return self.benchmark.scenario in ("Server", "Interactive")
+
+    @property
+    def windows_ns(self) -> tuple[int, int]:
+        """To the last end, and from the first issue to the end of the request issued last."""
+        ends = self.issued + self.latency
+        return int(ends.max()), int(ends[-1] - self.issued[0])
+
+
+def client_run(benchmark: ClientBenchmark, seed: int = 0) -> ClientRun:
+    """Draw a run of a benchmark's scenario within its limits."""
+    draw, n = np.random.default_rng(seed), benchmark.samples + 1000
     mean = _MEAN_TOKENS.get(benchmark.id, 40)
     lengths = draw.integers(mean - 20, mean + 21, n)
     limits_ns = {name: 1e6 * limit for name, limit in benchmark.limits_ms.items()}
-    ttft = draw.uniform(0.3, 0.9, n) * limits_ns.get("ttft", 0.3e9)
-    tpot = draw.uniform(0.3, 0.9, n) * limits_ns.get("tpot", 4e6)
-    latency = np.floor(ttft + tpot * (lengths - 1))
-    duration_ns, window_ns = int(_RUN_S * 1e9), int((_RUN_S - 5) * 1e9)
-    lengths_total = int(lengths.sum())
+    ttft = np.floor(draw.uniform(0.3, 0.9, n) * limits_ns.get("ttft", 0.3e9)).astype(int)
+    latency = ttft + (draw.uniform(0.3, 0.9, n) * limits_ns.get("tpot", 4e6) * lengths).astype(int)
+    if benchmark.scenario == "SingleStream":
+        latency = (latency * (_RUN_S * 1e9 / latency.sum())).astype(int) + 1
+        issued = latency.cumsum() - latency
+    elif benchmark.scenario == "Offline":
+        latency = np.sort(latency) * (_RUN_S * 1e9 / latency.max())
+        latency, issued = latency.astype(int), np.arange(n)
+    else:
+        issued = np.sort(draw.integers(1, int((_RUN_S - 20) * 1e9), n))
+    return ClientRun(benchmark, issued, ttft, latency, (latency - ttft) / lengths, lengths)
+
+
+def client_summary(run: ClientRun) -> dict[str, Any]:
+    """The result_summary.json of a run, which obeys every rule."""
+    n, at_a_rate = len(run.issued), run.is_at_a_rate
+    duration_ns, window_ns = run.windows_ns
     divisor_ns = window_ns if at_a_rate else duration_ns
     return {
         "version": "0.1.0",
@@ -84,23 +116,54 @@ def client_summary(benchmark: ClientBenchmark, seed: int = 0) -> dict[str, Any]:
         "duration_ns": duration_ns,
         "state": "complete",
         "complete": True,
-        "ttft": client_series(np.floor(ttft)) if at_a_rate else {},
-        "tpot": client_series(tpot) if at_a_rate else {},
-        "latency": client_series(latency),
-        "output_sequence_lengths": client_series(lengths, estimates=False),
+        "ttft": client_series(run.ttft) if at_a_rate else {},
+        "tpot": client_series(run.tpot) if at_a_rate else {},
+        "latency": client_series(run.latency),
+        "output_sequence_lengths": client_series(run.lengths, estimates=False),
         "legacy_loadgen_window_duration_ns": window_ns if at_a_rate else None,
         "qps": (n - at_a_rate) / divisor_ns * 1e9,
-        "tps": lengths_total / divisor_ns * 1e9,
+        "tps": int(run.lengths.sum()) / divisor_ns * 1e9,
+        "finish_reason_counts": {"stop": n, "length": 0, "other": 0},
         "run_config": {
             "load_pattern": {
                 "target_qps": None,
                 "target_concurrency": None,
-                **_pattern(benchmark.scenario, rate),
+                **_pattern(run.benchmark.scenario, n / (_RUN_S - 20)),
             },
             "warmup": {"enabled": False, "salt": True},
             **_seeds(),
         },
     }
+
+
+def client_events(run: ClientRun) -> str:
+    """The events.jsonl of a run, with a request before it, and one of the accuracy run after it."""
+    start_ns = 10**9
+    of_requests = [
+        (at_ns, f"sample.{kind}", f"{number:x}")
+        for kind, times in (
+            ("issued", run.issued),
+            *([("recv_first", run.issued + run.ttft)] if run.is_at_a_rate else []),
+            ("complete", run.issued + run.latency),
+        )
+        for number, at_ns in enumerate((times + start_ns).tolist())
+    ]
+    end_ns = start_ns + run.windows_ns[0]
+    of_session = [
+        (0, "session.started", ""),
+        *((at, f"sample.{kind}", "before") for at, kind in enumerate(("issued", "complete"), 1)),
+        (start_ns, "session.start_performance_tracking", ""),
+        (end_ns + 1, "session.stop_performance_tracking", ""),
+        *((end_ns + i, f"sample.{k}", "after") for i, k in ((2, "issued"), (3, "complete"))),
+        (end_ns + 9, "session.ended", ""),
+    ]
+    lines = [
+        {"event_type": kind, "timestamp_ns": at_ns, "sample_uuid": uuid}
+        | ({"data": ["TextModelOutput", "made up"]} if kind == "sample.complete" else {})
+        | ({"finish_reason": "stop"} if kind == "sample.complete" else {})
+        for at_ns, kind, uuid in sorted([*of_session, *of_requests], key=lambda event: event[0])
+    ]
+    return "".join(json.dumps(line) + "\n" for line in lines)
 
 
 def _seeds() -> dict[str, int]:
@@ -160,15 +223,23 @@ def client_scores(benchmark: ClientBenchmark) -> dict[str, Any]:
 
 
 def write_client_submission(
-    root: Path, name: str, scenarios: tuple[str, ...], division: str = "closed"
+    root: Path,
+    name: str,
+    scenarios: tuple[str, ...],
+    division: str = "closed",
+    with_events: str | None = None,
 ) -> Path:
-    """Write a submission of the client's results that obeys every rule; returns its folder."""
+    """Write a submission of the client's results that obeys every rule; returns its folder.
+
+    `with_events`: the scenario that has its events.jsonl.
+    """
     submission = root / division / "Someone"
     for seed, scenario in enumerate(scenarios):
         benchmark = client_benchmark(name, scenario)
         assert benchmark is not None
         folder = submission / "results" / "box" / name / scenario
-        summary = client_summary(benchmark, seed)
+        run = client_run(benchmark, seed)
+        summary = client_summary(run)
         for path, content in (
             ("performance/result_summary.json", summary),
             ("accuracy/accuracy_results.json", client_scores(benchmark)),
@@ -178,6 +249,8 @@ def write_client_submission(
             (folder / path).write_text(json.dumps(content))
         (folder / "config.yaml").write_text(yaml.safe_dump(client_config(benchmark, summary)))
         (folder / "README.md").write_text("made up\n")
+        if scenario == with_events:
+            (folder / "events.jsonl").write_text(client_events(run))
         if name == WAN:
             (folder / "audit").mkdir()
             (folder / "accuracy" / "videos").mkdir()

@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from mlperf_suite.benchmarks.rounds import ROUNDS
 
 SUMMARY, ACCURACY = "performance/result_summary.json", "accuracy/accuracy_results.json"
 CONFIG, MEASUREMENTS = "config.yaml", "measurements.json"
+EVENTS, WITH_EVENTS = "events.jsonl", "gpt-oss-120b/Interactive"
+"""The file of a run's events, and the scenario of an honest submission that has it."""
 SYSTEM = "../../../../systems/box.json"
 _RUN = "settings.runtime."
 _LOAD = "settings.load_pattern."
@@ -38,11 +41,12 @@ GONE = object()
 class ClientDamage:
     """What is changed in which file, and the rules that see it, without their prefix.
 
-    `changes`: by paths of members, their new values or functions of the old; or a file's text.
+    `changes`: by paths of members, their new values or functions of the old; or a file's text, or
+    a function of the old text.
     """
 
     file: str
-    changes: Mapping[str, Any] | str | object
+    changes: Mapping[str, Any] | Callable[[str], str] | str | object
     rules: frozenset[str]
     where: str = "llama3.1-8b/Server"
 
@@ -53,6 +57,8 @@ class ClientDamage:
         elif isinstance(self.changes, str):
             path.parent.mkdir(exist_ok=True)
             path.write_text(self.changes)
+        elif callable(self.changes):
+            path.write_text(self.changes(path.read_text()))
         else:
             assert isinstance(self.changes, Mapping)
             content = yaml.safe_load(path.read_text())
@@ -76,6 +82,33 @@ def _times(factor: float) -> Callable[[Any], Any]:
     return lambda value: type(value)(value * factor)
 
 
+def _each(kind: str, change: Callable[[dict[str, Any], int], list[dict[str, Any]]]) -> Any:
+    """What makes of each event of a kind, and its number among them, none or several."""
+
+    def changed(text: str) -> str:
+        numbers = count()
+        events = [
+            new
+            for line in text.splitlines()
+            for event in [json.loads(line)]
+            for new in (change(event, next(numbers)) if event["event_type"] == kind else [event])
+        ]
+        return "".join(json.dumps(event) + "\n" for event in events)
+
+    return changed
+
+
+def _later(by_ns: int) -> Callable[[dict[str, Any], int], list[dict[str, Any]]]:
+    return lambda event, _: [event | {"timestamp_ns": event["timestamp_ns"] + by_ns}]
+
+
+def _but_the(number: int, *instead: str) -> Callable[[dict[str, Any], int], list[dict[str, Any]]]:
+    """The event of that number becomes events of other types."""
+    return lambda event, n: (
+        [event | {"event_type": kind} for kind in instead] if n == number else [event]
+    )
+
+
 def _damage(file: str, changes: Any, rules: str, where: str = "llama3.1-8b/Server") -> ClientDamage:
     return ClientDamage(file, changes, frozenset(rules.split()), where)
 
@@ -93,6 +126,7 @@ _ES = "ttft/early_stopping_percentiles/99.0"
 _OFFLINE, _OSS, _R1 = "llama3.1-8b/Offline", "gpt-oss-120b/Server", "deepseek-r1/Server"
 _QWEN, _WAN = "qwen3-vl-235b-a22b/Server", "wan-2.2-t2v-a14b/Offline"
 _EDGE = "llama3.1-8b-edge/SingleStream"
+_EVENTS = "events_agree"
 CLIENT_DAMAGES: dict[str, ClientDamage] = {
     # Files
     "no config.yaml": _damage(CONFIG, GONE, f"{_NO_CONFIG} required_files"),
@@ -254,6 +288,104 @@ CLIENT_DAMAGES: dict[str, ClientDamage] = {
         "latency_limit distributions",
         _QWEN,
     ),
+    "LoadGen's window in Offline": _damage(
+        SUMMARY,
+        {
+            "legacy_loadgen_window_duration_ns": 610 * 10**9,
+            "tps": lambda tps: tps * 640 / 610,
+            "qps": lambda qps: qps * 640 / 610 * 14_367 / 14_368,
+        },
+        "rates window",
+        _OFFLINE,
+    ),
+    # Events
+    "events.jsonl is empty": _damage(EVENTS, "", _EVENTS, WITH_EVENTS),
+    "events.jsonl is no JSON": _damage(EVENTS, "events", _EVENTS, WITH_EVENTS),
+    "events.jsonl is a list": _damage(EVENTS, "[]", _EVENTS, WITH_EVENTS),
+    "an event nested deeply": _damage(EVENTS, '{"data": ' + "[" * 100_000, _EVENTS, WITH_EVENTS),
+    "an event without its time": _damage(
+        EVENTS, lambda t: '{"event_type": "sample.issued"}\n' + t, _EVENTS, WITH_EVENTS
+    ),
+    "an event at NaN": _damage(
+        EVENTS,
+        lambda t: '{"event_type": "sample.issued", "timestamp_ns": NaN}\n' + t,
+        _EVENTS,
+        WITH_EVENTS,
+    ),
+    "events.jsonl is cut": _damage(EVENTS, lambda t: t[: len(t) // 2], _EVENTS, WITH_EVENTS),
+    "events.jsonl ends at the first": _damage(
+        EVENTS, _each("session.started", _but_the(0, "session.ended")), _EVENTS, WITH_EVENTS
+    ),
+    "tracking never started": _damage(
+        EVENTS, _each("session.start_performance_tracking", _but_the(0)), _EVENTS, WITH_EVENTS
+    ),
+    "tracking started earlier": _damage(
+        EVENTS,
+        _each("session.started", _but_the(0, "session.start_performance_tracking")),
+        _EVENTS,
+        WITH_EVENTS,
+    ),
+    "one request was never issued": _damage(
+        EVENTS, _each("sample.issued", _but_the(500)), _EVENTS, WITH_EVENTS
+    ),
+    "one request was issued twice": _damage(
+        EVENTS,
+        _each("sample.issued", _but_the(500, "sample.issued", "sample.issued")),
+        _EVENTS,
+        WITH_EVENTS,
+    ),
+    "one request never ended": _damage(
+        EVENTS, _each("sample.complete", _but_the(500)), _EVENTS, WITH_EVENTS
+    ),
+    "one request failed in events.jsonl": _damage(
+        EVENTS,
+        _each("sample.complete", _but_the(500, "error.client", "sample.complete")),
+        _EVENTS,
+        WITH_EVENTS,
+    ),
+    "one request had no first token": _damage(
+        EVENTS, _each("sample.recv_first", _but_the(500)), _EVENTS, WITH_EVENTS
+    ),
+    "first tokens 1 ns later": _damage(
+        EVENTS, _each("sample.recv_first", _later(1)), _EVENTS, WITH_EVENTS
+    ),
+    "answers 1 ms later": _damage(
+        EVENTS, _each("sample.complete", _later(10**6)), _EVENTS, WITH_EVENTS
+    ),
+    "requests issued 1 ns earlier": _damage(
+        EVENTS, _each("sample.issued", _later(-1)), _EVENTS, WITH_EVENTS
+    ),
+    "answers that were cut": _damage(
+        EVENTS,
+        _each("sample.complete", lambda event, _: [event | {"finish_reason": "length"}]),
+        _EVENTS,
+        WITH_EVENTS,
+    ),
+    "an estimate of TTFT 1 ns smaller than its events": _damage(
+        SUMMARY, {_ES: lambda ns: ns - 1}, _EVENTS, WITH_EVENTS
+    ),
+    "a percentile 1 ns smaller than its events": _damage(
+        SUMMARY, {"latency/percentiles/75.0": lambda ns: ns - 1}, _EVENTS, WITH_EVENTS
+    ),
+    "a duration longer than its events": _damage(
+        SUMMARY, {"duration_ns": lambda ns: ns + 1}, _EVENTS, WITH_EVENTS
+    ),
+    "a window shorter than its events": _damage(
+        SUMMARY,
+        {
+            "legacy_loadgen_window_duration_ns": _times(0.99),
+            "tps": _times(1 / 0.99),
+            "qps": _times(1 / 0.99),
+        },
+        _EVENTS,
+        WITH_EVENTS,
+    ),
+    "a histogram that its events have not": _damage(
+        SUMMARY,
+        {"latency.histogram.counts": lambda c: [*c[:-2], c[-2] + 1, c[-1] - 1]},
+        _EVENTS,
+        WITH_EVENTS,
+    ),
     # Accuracy
     "a score of 0": _damage(ACCURACY, {f"{_FIRST}score": 0.0}, "accuracy_gate", _R1),
     "a score below the gate": _damage(ACCURACY, {f"{_FIRST}score": 80.54}, "accuracy_gate", _R1),
@@ -341,6 +473,14 @@ SCENARIOS = {
 """Of each benchmark that the client may measure, the scenarios of an honest submission."""
 
 
+def write_honest_submissions(root: Path) -> None:
+    """For each benchmark a folder with an honest submission."""
+    for name, scenarios in SCENARIOS.items():
+        benchmark, scenario = WITH_EVENTS.split("/")
+        with_events = scenario if name == benchmark else None
+        write_client_submission(root / name, name, scenarios, with_events=with_events)
+
+
 def _row(name: str, honest: Path, checker: Path) -> str:
     damage, round_ = CLIENT_DAMAGES[name], ROUNDS["v6.1"]
     benchmark, scenario = damage.where.split("/")
@@ -355,8 +495,7 @@ def _row(name: str, honest: Path, checker: Path) -> str:
 def main(checker: Path) -> None:
     """Print the table."""
     with tempfile.TemporaryDirectory() as folder:
-        for benchmark, scenarios in SCENARIOS.items():
-            write_client_submission(Path(folder) / benchmark, benchmark, scenarios)
+        write_honest_submissions(Path(folder))
         print("| damage | official | here: the rules that fail |\n|---|---|---|")
         for name in CLIENT_DAMAGES:
             print(_row(name, Path(folder), checker), flush=True)

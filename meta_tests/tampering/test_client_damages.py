@@ -5,22 +5,37 @@ MLPERF_RESULTS_V6_1 names a checkout of github.com/mlcommons/inference_results_v
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from meta_tests.made_client import write_client_submission
-from meta_tests.tampering.client_damages import CLIENT_DAMAGES, SCENARIOS
+from meta_tests.made_client import (
+    client_events,
+    client_run,
+    client_summary,
+    write_client_submission,
+)
+from meta_tests.tampering.client_damages import (
+    CLIENT_DAMAGES,
+    EVENTS,
+    SCENARIOS,
+    SUMMARY,
+    WITH_EVENTS,
+    write_honest_submissions,
+)
 from mlperf_suite.benchmarks.rounds import ROUNDS
+from mlperf_suite.client_results.client_benchmarks import client_benchmark
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.rules.registry import rules_of
 from mlperf_suite.rules.verdict import Verdict
 
 RESULTS = Path(os.environ.get("MLPERF_RESULTS_V6_1") or "absent")
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "official-checker.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "evidence" / "official-checker.md"
 PREFIX = "client_"
 UNGATED = {"wan-2.2-t2v-a14b", "qwen3.6-27b"}
 PUBLISHED = {
@@ -43,8 +58,7 @@ def of_client(root: Path) -> dict[str, dict[str, Verdict]]:
 def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder for each benchmark, with an honest submission."""
     root = tmp_path_factory.mktemp("honest")
-    for name, scenarios in SCENARIOS.items():
-        write_client_submission(root / name, name, scenarios)
+    write_honest_submissions(root)
     return root
 
 
@@ -68,6 +82,22 @@ def test_a_damage_is_seen_by_its_rules_alone(honest: Path, tmp_path: Path, name:
     failures = {rule for rule, verdict in verdicts.items() if verdict.status == "failed"}
     assert failures == damage.rules, [v.line for v in verdicts.values() if v.status == "failed"]
     assert all(verdict.line.isprintable() for verdict in verdicts.values())
+
+
+def test_sums_beyond_2_to_53_agree_with_their_events(tmp_path: Path) -> None:
+    name, scenario = WITH_EVENTS.split("/")
+    submission = write_client_submission(tmp_path, name, (scenario,), with_events=scenario)
+    benchmark = client_benchmark(name, scenario)
+    assert benchmark is not None
+    run = client_run(benchmark)
+    run = replace(run, latency=run.latency + 2**45 + 1)
+    folder = submission / "results" / "box" / name / scenario
+    summary = client_summary(run)
+    assert summary["latency"]["total"] % 2**8 > 0
+    (folder / SUMMARY).write_text(json.dumps(summary))
+    (folder / EVENTS).write_text(client_events(run))
+    (verdicts,) = of_client(tmp_path).values()
+    assert verdicts["events_agree"].passed, verdicts["events_agree"].line
 
 
 def test_the_checkers_page_has_a_row_for_each_damage() -> None:

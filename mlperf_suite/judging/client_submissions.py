@@ -9,6 +9,7 @@ from pathlib import Path
 from mlperf_suite.benchmarks.catalog import find_benchmark
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.client_results.client_benchmarks import WAN, ClientBenchmark, client_benchmark
+from mlperf_suite.client_results.client_events import RunEvents, read_events
 from mlperf_suite.client_results.result_files import (
     AccuracyResults,
     AuditResult,
@@ -100,6 +101,7 @@ def judge_client_result(
         summary=result.summary,
         accuracy=result.accuracy,
         problems=result.problems,
+        events=_events(place),
         audits=_audits(place.folder / "audit"),
         missing_files=tuple(_missing(place)),
         system=read_json(place.system_file),
@@ -111,6 +113,16 @@ def judge_client_result(
     benchmark = find_benchmark(result.benchmark.id)
     scenario = scenario_of(benchmark, result.benchmark.scenario)
     return verdict_group(name, round_, [("performance", judge(facts))], benchmark, scenario)
+
+
+def _events(place: Place) -> RunEvents | str | None:
+    """The run's events, why they cannot be read, or None if the file is not there."""
+    paths = (place.folder / "events.jsonl", place.folder / "performance" / "events.jsonl")
+    path = next((path for path in paths if path.exists()), None)
+    if path is None:
+        return None
+    events, problem = read_events(path)
+    return events or problem
 
 
 def _nameplate(place: Place) -> Nameplate | None:

@@ -7,7 +7,8 @@ metrics/report.py of the client. What the checker does not look at is the suite'
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -20,6 +21,7 @@ from mlperf_suite.client_results.client_benchmarks import (
     WAN,
     ClientBenchmark,
 )
+from mlperf_suite.client_results.client_events import RunEvents
 from mlperf_suite.client_results.result_files import (
     AccuracyResults,
     AuditResult,
@@ -28,6 +30,7 @@ from mlperf_suite.client_results.result_files import (
     ResultSummary,
 )
 from mlperf_suite.rules.facts import Facts, Subject
+from mlperf_suite.rules.loadgen_verdict import discarded_queries, queries_needed
 from mlperf_suite.rules.registry import rule
 from mlperf_suite.rules.submission_rules import JsonFile, Nameplate
 from mlperf_suite.rules.verdict import Verdict, failure, not_judged, verdict
@@ -37,9 +40,8 @@ _own_rule = partial(_client_rule, official=False)
 _NEAR = 1e-9
 """Figures that one program computed from the same integers."""
 _P99 = "99.0"
-_FEWEST = {_P99: 662, "90.0": 64}
-"""The fewest samples from which early stopping estimates a percentile (Inference rules, Early
-Stopping Criterion)."""
+_TAIL = (50.0, 99.99)
+"""The percentiles that early stopping estimates."""
 _TEST09_TOKENS = (1150.38, 1406.02)
 """TEST09_LOW and TEST09_HIGH of the checker."""
 _SIGMAS = 6.0
@@ -51,7 +53,8 @@ class ClientFacts(Facts):
     """One scenario's result of the official client. `name`, `scenario`: the names of folders.
 
     `problems`: of each file that cannot be read, one line. `audits`: by the name of the test, what
-    its file has, or one line on why nothing. The others are as in `ResultFacts`.
+    its file has, or one line on why nothing. `events`: None without the file, else as `audits`. The
+    others are as in `ResultFacts`.
     """
 
     division: str
@@ -68,6 +71,7 @@ class ClientFacts(Facts):
     missing_files: tuple[str, ...]
     system: JsonFile
     measurements: JsonFile
+    events: RunEvents | str | None = None
     copies: tuple[str, ...] = ()
     nameplate: Nameplate | None = None
 
@@ -281,7 +285,7 @@ def _limit(result: ClientFacts, name: str) -> Verdict:
     series: Distribution = getattr(result.run, name)
     estimate = series.early_stopping_percentiles.get(_P99)
     if estimate is None:
-        why = f"an estimate needs at least {_FEWEST[_P99]} samples"
+        why = f"an estimate needs at least {queries_needed(1, 0.99)} samples"
         return verdict(False, f"no early_stopping_percentiles of {name}", demand, why)
     if result.division == "open":
         return verdict(True, f"{estimate / 1e6:,.2f} ms", "none in the open division")
@@ -376,9 +380,11 @@ def window(result: ClientFacts) -> Verdict:
     """The window of the rates fits the run: within its duration, and long enough for its requests.
 
     At a Poisson rate n requests take n/rate, within 6 standard deviations. A latency is within the
-    duration.
+    duration. LoadGen's window is for a Poisson load alone.
     """
     run = result.run
+    if run.legacy_loadgen_window_duration_ns is not None and not result.issues_at_a_rate:
+        return verdict(False, "LoadGen's window", "the whole duration in this scenario")
     duration_ns = run.duration_ns or 0
     window_ns = run.legacy_loadgen_window_duration_ns or duration_ns
     rate = result.settings.settings.load_pattern.target_qps if result.issues_at_a_rate else None
@@ -400,7 +406,7 @@ def distributions(result: ClientFacts) -> Verdict:
     """Each series agrees with itself: mean and total, order of percentiles, estimates, histogram.
 
     An estimate of early stopping is never below its percentile, and there is one from 662 samples
-    on at p99, 64 at p90.
+    on at p99, 64 at p90. Histograms hold percentiles and estimates in their places.
     """
     run, n = result.run, result.run.n_samples_completed
     exact = ("latency", "output_sequence_lengths")
@@ -426,7 +432,8 @@ def _faults(series: Distribution, count: int | None, most: int) -> Iterator[str]
         yield f"{counted:,} values of {most:,} requests"
     if not series.min <= series.avg <= series.max:
         yield "mean beyond minimum and maximum"
-    ordered = sorted((float(name), value) for name, value in _numbered(series.percentiles))
+    by_name = series.percentiles.items()
+    ordered = sorted((p, value) for name, value in by_name if (p := _percent(name)) is not None)
     values = [series.min, *(value for _, value in ordered), series.max]
     if not ordered or any(low > high for low, high in pairwise(values)):
         yield "percentiles not in order"
@@ -436,24 +443,36 @@ def _faults(series: Distribution, count: int | None, most: int) -> Iterator[str]
     yield from _histogram_faults(series, ordered, counted or most)
 
 
-def _numbered(percentiles: Mapping[str, float]) -> Iterator[tuple[str, float]]:
-    """The percentiles whose names are numbers."""
-    for name, value in percentiles.items():
-        if name.replace(".", "", 1).isdecimal() and name.isascii() and len(name) < 9:
-            yield name, value
+def _percent(name: str) -> float | None:
+    """The percentile that a name stands for; None if it is no number."""
+    is_number = name.replace(".", "", 1).isdecimal() and name.isascii() and len(name) < 9
+    return float(name) if is_number else None
 
 
 def _estimate_faults(series: Distribution, n: int) -> Iterator[str]:
-    estimates = series.early_stopping_percentiles
-    for name, estimate in estimates.items():
+    for percent, name, estimate in _estimates(series):
         plain = series.percentiles.get(name)
-        if estimate is None:
-            if name in _FEWEST and n >= _FEWEST[name]:
-                yield f"no estimate of p{name} from {n:,} values"
-        elif plain is None or not plain <= estimate <= (series.max or 0.0):
+        discarded = _discarded(n, percent)
+        if (estimate is None) != (discarded == 0):
+            yield f"{'no' if estimate is None else 'an'} estimate of p{name} from {n:,} values"
+        elif estimate is not None and (
+            plain is None or not plain <= estimate <= (series.max or 0.0)
+        ):
             yield f"estimate of p{name} below the percentile or above the maximum"
-        elif n < _FEWEST.get(name, 0):
-            yield f"an estimate of p{name} from {n:,} values"
+
+
+def _estimates(series: Distribution) -> Iterator[tuple[float, str, float | None]]:
+    """The percentile in percent, its name and the estimate."""
+    for name, estimate in series.early_stopping_percentiles.items():
+        percent = _percent(name)
+        if percent is not None and _TAIL[0] <= percent <= _TAIL[1]:
+            yield percent, name, estimate
+
+
+def _discarded(n: int, percent: float) -> int:
+    """The place from the end of n sorted values of early stopping's estimate; 0 for too few."""
+    share = percent / 100
+    return discarded_queries(n, share) if n >= queries_needed(1, share) else 0
 
 
 _SLACK = 0.01
@@ -471,11 +490,16 @@ def _histogram_faults(
     if not histogram.counts:
         return
     pairs = list(zip(histogram.buckets, histogram.counts, strict=True))
-    for percent, value in ordered:
+    of_estimates = [
+        (100 * (1 - _discarded(n, percent) / n), value)
+        for percent, _, value in _estimates(series)
+        if value is not None
+    ]
+    for percent, value in (*ordered, *of_estimates):
         above = sum(c for (low, _), c in pairs if low > value * (1 + _SLACK) + 1)
         below = sum(c for (_, high), c in pairs if high < value * (1 - _SLACK) - 1)
         if above > n * (1 - percent / 100) + 1 or below > n * percent / 100 + 1:
-            yield f"histogram and p{percent:g} differ"
+            yield f"histogram and p{percent:.5g} differ"
 
 
 def _order_faults(run: ResultSummary) -> list[str]:
@@ -486,6 +510,73 @@ def _order_faults(run: ResultSummary) -> list[str]:
         if first is not None and last is not None and first > last:
             faults.append(f"{name} of TTFT above that of the latency")
     return faults
+
+
+@_own_rule(
+    demand="the figures of events.jsonl",
+    source="the client's metrics_table.py, registry.py and early_stopping.py",
+    fix="Submit result_summary.json and events.jsonl of the same run, as the client wrote them.",
+)
+def events_agree(result: ClientFacts) -> Verdict:
+    """Counts, windows, TTFT and latencies are those of events.jsonl, where it lies beside.
+
+    Each percentile, early stopping's estimates and histograms too. Tokens are not counted again:
+    that takes the model's tokenizer and chat template.
+    """
+    if result.events is None:
+        return verdict(True, "no events.jsonl", "the same where it is there")
+    if isinstance(result.events, str):
+        return verdict(False, result.events)
+    figures = [*_counted_again(result.run, result.events)]
+    for name in ("ttft", "latency"):
+        again = _series_again(getattr(result.run, name), getattr(result.events, name))
+        figures += [(f"{name} {key}", one, two) for key, one, two in again]
+    # As JSON's numbers are read: an integer beyond 2**53 is rounded.
+    wrong = [
+        f"{name} {_figure(one)} and {_figure(two)}"
+        for name, one, two in figures
+        if one != (two if two is None else float(two))
+    ]
+    return verdict(not wrong, "; ".join(wrong[:4]) or "the figures of events.jsonl")
+
+
+_Pairs = Iterator[tuple[str, float | None, float | None]]
+
+
+def _counted_again(run: ResultSummary, events: RunEvents) -> _Pairs:
+    yield "issued", run.n_samples_issued, events.issued
+    yield "completed", run.n_samples_completed, events.completed
+    yield "failed", run.n_samples_failed, events.failed
+    yield "duration", run.duration_ns, events.duration_ns or None
+    if run.legacy_loadgen_window_duration_ns is not None:
+        yield "window", run.legacy_loadgen_window_duration_ns, events.window_ns
+    left = events.finish_reasons.total()
+    for reason, count in run.finish_reason_counts.items():
+        if reason != "other":
+            left -= events.finish_reasons[reason]
+            yield f"ended by {reason}", count, events.finish_reasons[reason]
+    if "other" in run.finish_reason_counts:
+        yield "ended by other", run.finish_reason_counts["other"], left
+
+
+def _series_again(series: Distribution, values: Sequence[int]) -> _Pairs:
+    """Each figure of a series, and that of the sorted values."""
+    n = len(values)
+    yield "total", series.total, sum(values) if n else None
+    yield "min", series.min, values[0] if n else None
+    yield "max", series.max, values[-1] if n else None
+    for name, value in series.percentiles.items():
+        if n and (percent := _percent(name)) is not None and percent <= 100:
+            yield f"p{name}", value, values[int(percent / 100 * (n - 1))]
+    for percent, name, estimate in _estimates(series):
+        discarded = _discarded(n, percent)
+        yield f"estimate of p{name}", estimate, values[n - discarded] if discarded else None
+    histogram = series.histogram
+    ends = [*(bisect_left(values, high) for _, high in histogram.buckets[:-1]), n]
+    for (low, _), count, (start, end) in zip(
+        histogram.buckets, histogram.counts, pairwise([0, *ends]), strict=False
+    ):
+        yield f"from {low:,.0f} on", count, end - start
 
 
 # Accuracy

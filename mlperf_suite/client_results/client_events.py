@@ -1,0 +1,115 @@
+"""The events of a run of the official HTTP client, counted again.
+
+Sources: metrics_aggregator/metrics_table.py and aggregator.py of github.com/mlcommons/endpoints:
+which requests are tracked, what the windows are, and which events a series takes.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import DecodeError, Meta, Struct, json
+
+from mlperf_suite.strangers import open_regular
+
+_MOST_BYTES = 2**38
+_LONGEST_LINE = 2**26
+_Time = Annotated[int, Meta(ge=0, le=2**62)]
+
+
+class _Event(Struct):
+    event_type: str
+    timestamp_ns: _Time
+    sample_uuid: str = ""
+    finish_reason: str | None = None
+
+
+@dataclass(slots=True)
+class RunEvents:
+    """What the tracked requests of events.jsonl amount to; all times in ns.
+
+    `duration_ns`: from each start of tracking to the end of its last request. `window_ns`: from
+    the first request to the end of the last issued of those that ended. `finish_reasons`: by the
+    servers' words. The series are sorted.
+    """
+
+    issued: int = 0
+    completed: int = 0
+    failed: int = 0
+    duration_ns: int = 0
+    window_ns: int = 0
+    finish_reasons: Counter[str] = field(default_factory=Counter)
+    ttft: array[int] = field(default_factory=lambda: array("q"))
+    latency: array[int] = field(default_factory=lambda: array("q"))
+
+
+class _Tracking:
+    """Counts events in the order of the file."""
+
+    def __init__(self) -> None:
+        self.events = RunEvents()
+        self._on = False
+        self._blocks: list[list[int]] = []
+        self._open: dict[str, tuple[int, list[int]]] = {}
+        self._first_ns: int | None = None
+        self._last_issue_ns = -1
+
+    def take(self, event: _Event) -> None:
+        kind, uuid, now = event.event_type, event.sample_uuid, event.timestamp_ns
+        if kind == "session.start_performance_tracking" and not self._on:
+            self._on = True
+            self._blocks.append([now, now])
+        elif kind == "session.stop_performance_tracking":
+            self._on = False
+        elif kind == "sample.issued" and self._on and uuid:
+            self.events.issued += 1
+            self._open[uuid] = now, self._blocks[-1]
+            self._first_ns = now if self._first_ns is None else self._first_ns
+        elif uuid in self._open:
+            self._of_request(event, *self._open[uuid])
+
+    def _of_request(self, event: _Event, issued_ns: int, block: list[int]) -> None:
+        kind, now = event.event_type, event.timestamp_ns
+        if kind == "sample.recv_first":
+            self.events.ttft.append(now - issued_ns)
+        elif kind.startswith("error."):
+            self.events.failed += 1
+        elif kind == "sample.complete":
+            del self._open[event.sample_uuid]
+            self.events.completed += 1
+            self.events.latency.append(now - issued_ns)
+            if event.finish_reason is not None:
+                self.events.finish_reasons[event.finish_reason] += 1
+            block[1] = max(block[1], now)
+            if issued_ns > self._last_issue_ns:
+                self._last_issue_ns = issued_ns
+                self.events.window_ns = max(0, now - (self._first_ns or 0))
+
+    def result(self) -> RunEvents:
+        self.events.duration_ns = sum(end - start for start, end in self._blocks)
+        self.events.ttft = array("q", sorted(self.events.ttft))
+        self.events.latency = array("q", sorted(self.events.latency))
+        return self.events
+
+
+def read_events(path: Path) -> tuple[RunEvents | None, str]:
+    """The figures in events.jsonl and "", or None and in one line why there are none."""
+    decoder, tracking, number = json.Decoder(_Event), _Tracking(), 0
+    try:
+        with open_regular(path, _MOST_BYTES) as file:
+            while line := file.readline(_LONGEST_LINE):
+                number += 1
+                event = decoder.decode(line)
+                if event.event_type == "session.ended":
+                    break
+                tracking.take(event)
+    except OSError as error:
+        return None, f"{path.name} cannot be read: {error.strerror}"
+    # ValueError: bytes that are not UTF-8. RecursionError: members nested without end.
+    except (DecodeError, ValueError, RecursionError):
+        return None, f"{path.name}: line {number:,} is no event"
+    return tracking.result(), ""
