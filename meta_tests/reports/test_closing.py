@@ -80,7 +80,7 @@ def test_the_answer_is_first_and_the_failed_rule_before_the_others() -> None:
         "SMOKE RUN, not an MLPerf result: 1 of 3 rules passed, 1 FAILED, 1 shortened"
     )
     assert lines[1].startswith(f"measured  {EMBEDDED_MODEL} (embedded), 84 samples, vLLM 0.32.0")
-    assert "TPOT      p50 512 ms, p90 902 ms, p99 1,412 ms; p99 below 100 ms" in lines
+    assert "TPOT      p50 512.2 ms, p90 901.5 ms, p99 1,412 ms; p99 below 100 ms" in lines
     row = next(i for i, line in enumerate(lines) if line.startswith("  tpot_limit"))
     assert "139.7 ms" in lines[row] and "below 100 ms" in lines[row]
     rule, text = rule_named("tpot_limit"), " ".join(" ".join(lines[row + 1 :]).split())

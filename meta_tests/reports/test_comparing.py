@@ -101,9 +101,9 @@ def test_what_the_server_costs_is_told_beside_the_run_in_the_process(
     rows = rows_of(text)
     assert rows[""] == ["local", "remote", "difference"]
     assert rows["tokens/s"] == ["1,000.00", "950.00", "x 0.950"]
-    assert rows["TTFT p50, ms"] == ["50.00", "53.20", "+3.20"]
-    assert rows["TTFT p99, ms"] == ["100.00", "106.40", "+6.40"]
-    assert rows["TPOT p99, ms"] == ["10.00", "10.64", "+0.64"]
+    assert rows["TTFT p50"] == ["50.00 ms", "53.20 ms", "+3.20 ms"]
+    assert rows["TTFT p99"] == ["100.0 ms", "106.4 ms", "+6.40 ms"]
+    assert rows["TPOT p99"] == ["10.00 ms", "10.64 ms", "+0.64 ms"]
     assert rows["rouge1, %"] == ["25.00", "25.00", "+0.00"]
     assert rows["where"][:2] == ["in the suite's process", "http://one:8000, http://two:8000"]
     client_note = "The suite's own client took 0.20 ms of it on the way out and 0.30 ms back (p99)."

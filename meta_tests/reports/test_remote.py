@@ -46,16 +46,16 @@ def summary_of(*modes: str, remote: RemoteRun | None = None) -> Summary:
 def test_each_endpoint_and_the_client_stand_in_both_reports() -> None:
     summary = summary_of("accuracy", "performance")
     text, page = reports_of(summary)
-    times = ("40.00", "120.25", "900.00", "1,800.00")
+    times = ("40.00 ms", "120.2 ms", "900.0 ms", "1,800 ms")
     for rows in (page_rows(page), markdown_rows(text)):
         row = ["performance", "http://one:8000", "60", "6,000", "600.00", *times, "0", "0"]
         assert row in rows
         # Nothing keeps how long an accuracy run took, and the second server counts no cache.
         assert ["accuracy", *row[1:4], "not reported", *row[5:]] in rows
-        times_of_two = ("40.00", "120.25", "950.00", "1,900.00")
+        times_of_two = ("40.00 ms", "120.2 ms", "950.0 ms", "1,900 ms")
         two = ["performance", "http://two:8000", "24", "2,400", "240.00", *times_of_two]
         assert [*two, "not reported", "0"] in rows
-        assert ["performance", "2", "30.0", "0.20", "0.30", "64", "0", "3"] in rows
+        assert ["performance", "2", "30.0", "0.20 ms", "0.30 ms", "64", "0", "3"] in rows
     for words in ("Endpoints", "The client's machine"):
         assert words in page.replace("&#39;", "'") and words in text
     assert remote_note("this report") in text and remote_note("this report") in page.replace(

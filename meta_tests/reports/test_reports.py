@@ -25,6 +25,7 @@ from meta_tests.reports.outputs import (
     page_tags,
     reports_of,
     terminal_text,
+    unescaped,
 )
 from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
@@ -60,7 +61,7 @@ from mlperf_suite.results.schema import (
     Summary,
 )
 from mlperf_suite.rules import rule_named
-from mlperf_suite.rules.verdict import Status, Verdict
+from mlperf_suite.rules.verdict import Status, Verdict, time_words, times_in_unit
 
 KEPT_RUN = Path(__file__).parent.parent / "data" / "kept_run"
 SERVER = LLAMA3_1_8B.scenario("Server")
@@ -94,8 +95,8 @@ def test_the_two_reports_have_the_same_tables_and_the_summarys_figures(run: Path
     rows = {row[0]: row[1:] for row in page}
     assert rows["tokens/s"] == [f"{performance['tokens_per_sec']:,.2f}"]
     for name in ("latency", "ttft", "tpot"):
-        cells = rows[name if name == "latency" else name.upper()]
-        assert cells == [f"{value:,.2f}" for value in performance[f"{name}_ms"].values()]
+        numbers, unit = times_in_unit(performance[f"{name}_ms"].values())
+        assert rows[f"{name if name == 'latency' else name.upper()}, {unit}"] == numbers
     for name, value in accuracy["rouge"].items():
         assert rows[name][0] == f"{value:.4f}"
     for verdict in summary["verdicts"]:
@@ -108,9 +109,10 @@ def test_on_a_phone_each_time_says_its_percentile_and_unit(run: Path) -> None:
     write_reports(run)
     page = (run / "report.html").read_text()
     ttft = json.loads((run / "summary.json").read_text())["run"]["performance"]["ttft_ms"]
-    assert '<td data-unit="ms">TTFT</td>' in page
-    for percentile, value in ttft.items():
-        assert f'data-name="{percentile}">{value:,.2f}</td>' in page
+    numbers, unit = times_in_unit(ttft.values())
+    assert f"<td>TTFT, {unit}</td>" in page
+    for percentile, value in zip(ttft, numbers, strict=True):
+        assert f'data-name="{percentile}">{value}</td>' in page
 
 
 def test_the_answers_come_in_the_readers_order(run: Path) -> None:
@@ -181,7 +183,9 @@ def test_where_the_time_goes_stands_in_both_reports(run: Path) -> None:
     life = figures.life
     assert life is not None
     for part in life.parts:
-        (cells_of_part,) = [row for row in cells if row[:2] == [part.name, percent(part.share)]]
+        _, unit = times_in_unit((part.most_ms,))
+        start = [f"{part.name}, {unit}", percent(part.share)]
+        (cells_of_part,) = [row for row in cells if row[:2] == start]
         assert cells_of_part in rows
     for request in life.slowest:
         assert any(row[-1] == request.cause for row in cells)
@@ -347,6 +351,45 @@ def test_a_rule_that_failed_in_judged_logs_is_told_with_its_sentence() -> None:
     line = f"Performance v6.1: 0 passed, 3 FAILED: {', '.join(names)}"
     demand = f"min_duration: {MIN_DURATION.sentence}"
     assert screen.getvalue().splitlines() == [line, line, demand]
+
+
+# Times
+
+
+@pytest.mark.parametrize(
+    ("value_ms", "words", "exact"),
+    [
+        (0.0, "0.00 ms", "0 ms"),
+        (8.5312345, "8.53 ms", "8.531 ms"),
+        (512.25, "512.2 ms", "512.25 ms"),
+        (9_999.4, "9,999 ms", "9,999.4 ms"),
+        (9_999.5, "10.00 s", "9.9995 s"),
+        (10_000, "10.00 s", "10 s"),
+        (47_400.5, "47.40 s", "47.4005 s"),
+        (600_000, "600.00 s", "600 s"),
+    ],
+)
+def test_a_time_is_in_seconds_from_ten_seconds_on(value_ms: float, words: str, exact: str) -> None:
+    assert (time_words(value_ms), time_words(value_ms, exact=True)) == (words, exact)
+
+
+def test_no_output_says_thousands_of_milliseconds_of_a_long_run(run: Path) -> None:
+    """Nor any table of requests, parts, endpoints or replicas."""
+    timeline = a_timeline()
+    slow = {name: {"p50": 47_400.5, "p99": 80_543.6} for name in ("latency_ms", "ttft_ms")}
+    content = json.loads((run / "summary.json").read_text())
+    figures = PerformanceFigures(
+        scenario="Server", life=life_figures(timeline, DetailLog({})), **slow
+    )
+    content["run"]["performance"] |= typed_json.to_json(figures)
+    content["verdicts"] = []
+    (run / "summary.json").write_text(json.dumps(content))
+    write_reports(run)
+    terminal = terminal_text(Summary.read(content))
+    for text in (unescaped((run / "report.md").read_text()), terminal):
+        assert not re.search(r"\d\d,\d{3}(\.\d+)? ms", text)
+    assert "47.40 s, p99 80.54 s" in terminal
+    assert ["latency, s", "47.40", "80.54"] in page_rows((run / "report.html").read_text())
 
 
 # Foreign and broken summaries

@@ -19,6 +19,7 @@ from mlperf_suite.reports.sections import (
     notes,
     paragraphs,
     record_table,
+    time_cell,
 )
 from mlperf_suite.results.schema import (
     AccuracyFigures,
@@ -27,7 +28,7 @@ from mlperf_suite.results.schema import (
     ScoreFigures,
     Summary,
 )
-from mlperf_suite.rules.verdict import Verdict
+from mlperf_suite.rules.verdict import Verdict, times_in_unit
 
 
 def accuracy_section(summary: Summary, samples: Sequence[Mapping[str, str]] = ()) -> Section:
@@ -100,11 +101,11 @@ def mmlu_blocks(mmlu: MmluFigures) -> list[Block]:
         for domain, score in mmlu.by_domain.items()
     ]
     rate = mmlu.questions_per_sec
-    p50, p99 = (decimal(mmlu.latency_ms.get(name), 0) for name in ("p50", "p99"))
+    p50, p99 = (time_cell(mmlu.latency_ms.get(name)) for name in ("p50", "p99"))
     speed = (
         f"{f'{rate:.2f} questions/s, ' if rate is not None else ''}"
         f"{decimal(mmlu.tokens, 0)} prompt tokens, of which {decimal(mmlu.cached_tokens, 0)} "
-        f"came from the prefix cache; latency p50 {p50} ms, p99 {p99} ms."
+        f"came from the prefix cache; latency p50 {p50}, p99 {p99}."
     )
     table = record_table(domains, ["domain"], style="")
     return [*paragraphs(lines), *table, *notes([speed])]
@@ -134,8 +135,8 @@ def caching_sections(caching: CachingFigures | None) -> list[Section]:
         ("finding", caching.finding),
         ("one sample over and over is faster by", _share(caching.faster)),
         ("its 99% interval", f"{_share(caching.low)} to {_share(caching.high)}"),
-        ("a block of samples never seen, ms", _block_times(caching.mix_ms)),
-        ("a block of one sample over and over, ms", _block_times(caching.same_ms)),
+        ("a block of samples never seen", _block_times(caching.mix_ms)),
+        ("a block of one sample over and over", _block_times(caching.same_ms)),
         ("pairs of blocks", decimal(len(caching.mix_ms), 0)),
         ("samples of a block, at once", decimal(caching.at_once, 0)),
         ("each prompt and answer, tokens", f"{caching.prompt_tokens}, {caching.answer_tokens}"),
@@ -152,4 +153,5 @@ def _share(value: float | None) -> str:
 def _block_times(times: Sequence[float]) -> str:
     if not times:
         return NOT_REPORTED
-    return f"{decimal(median(times), 1)} ({decimal(min(times), 1)} to {decimal(max(times), 1)})"
+    (middle, least, most), unit = times_in_unit((median(times), min(times), max(times)))
+    return f"{middle} {unit} ({least} to {most})"

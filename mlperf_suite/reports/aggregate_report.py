@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mlperf_suite.reports.html import html_page
 from mlperf_suite.reports.markdown import markdown_text
-from mlperf_suite.reports.performance_sections import reported_times, times_table
+from mlperf_suite.reports.performance_sections import named_values, reported_times, times_table
 from mlperf_suite.reports.plots import BLUE, ORANGE, draw_bars
 from mlperf_suite.reports.sections import (
     NOT_REPORTED,
@@ -32,6 +32,7 @@ from mlperf_suite.reports.sections import (
     paragraphs,
     percentage,
     record_table,
+    time_cell,
 )
 from mlperf_suite.results.aggregate import Aggregate, AggregateNode, Scaling, ScenarioFigures
 from mlperf_suite.results.run_folder import write_whole
@@ -45,7 +46,7 @@ _ALL_NOTE = (
     "LoadGen's own."
 )
 _RUN_COLUMNS = ("node", "scenario", "run", "started", "accuracy rules", "hardware")
-_NARROW = ("node", "valid", "tokens/s", "share", "TTFT p99, ms", "TPOT p99, ms", "latency p99, ms")
+_NARROW = ("node", "valid", "tokens/s", "share", "TTFT p99", "TPOT p99", "latency p99")
 """The columns that fit a terminal of 80."""
 _MOST_BARS = 16
 
@@ -130,7 +131,7 @@ def _headline(figures: ScenarioFigures) -> list[Row]:
     rows.append((f"{figures.rate_unit}, all nodes", decimal(figures.samples_per_sec)))
     for name, percentiles in (("TTFT", figures.ttft_ms), ("TPOT", figures.tpot_ms)):
         if percentiles and "p99" in percentiles:
-            rows.append((f"{name} p99, ms, pooled", decimal(percentiles["p99"])))
+            rows.append((f"{name} p99, pooled", time_cell(percentiles["p99"])))
     if figures.scaling:
         rows.append(("scaling efficiency", percentage(figures.scaling.efficiency)))
     return rows
@@ -159,9 +160,9 @@ def _rates(
         "share": percentage(share),
         rate_unit: decimal(figures.samples_per_sec),
         "target, queries/s": decimal(figures.target_qps),
-        "TTFT p99, ms": decimal((figures.ttft_ms or {}).get("p99")),
-        "TPOT p99, ms": decimal((figures.tpot_ms or {}).get("p99")),
-        "latency p99, ms": decimal((figures.latency_ms or {}).get("p99")),
+        "TTFT p99": time_cell((figures.ttft_ms or {}).get("p99")),
+        "TPOT p99": time_cell((figures.tpot_ms or {}).get("p99")),
+        "latency p99": time_cell((figures.latency_ms or {}).get("p99")),
         "requests": f"{figures.requests:,}",
         "tokens": f"{figures.tokens:,}",
     }
@@ -181,11 +182,8 @@ def _slowest(figures: ScenarioFigures) -> list[str]:
     if slowest is None:
         return []
     rest = "the other's" if len(figures.nodes) == 2 else "the others' median"
-    unit = "" if slowest.unit == "tokens/s" else f"{slowest.unit} "
-    return [
-        f"Slowest node: {slowest.node}, {slowest.by} {decimal(slowest.value)} {unit}against "
-        f"{rest} {decimal(slowest.rest)}."
-    ]
+    _, (value, others) = named_values(slowest.by, slowest.unit, (slowest.value, slowest.rest))
+    return [f"Slowest node: {slowest.node}, {slowest.by} {value} against {rest} {others}."]
 
 
 def _scaling(scaling: Scaling | None, nodes: int) -> list[str]:

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from mlperf_suite.reports.performance_sections import named_values
 from mlperf_suite.reports.plots import BLUE, ORANGE, draw_bars
 from mlperf_suite.reports.sections import (
     Block,
@@ -25,6 +26,7 @@ from mlperf_suite.reports.sections import (
     decimal,
     notes,
     save_figure,
+    time_cell,
 )
 from mlperf_suite.results.baseline import (
     AT_A_RATE,
@@ -88,17 +90,19 @@ def _name(run: BaselineRun) -> str:
 
 def _every_run(runs: Sequence[BaselineRun], max_regression: float) -> Section:
     first, metrics = runs[0], _metrics(runs)
-    names = [m.label if m.label == m.unit else f"{m.label}, {m.unit}" for m, _ in metrics]
+    figures = [named_values(m.label, m.unit, values) for m, values in metrics]
     rows = []
     for number, run in enumerate(runs):
         cells = [_name(run), _status(run)]
         regression = _regression(first, run, max_regression) if number else RegressionFigures()
-        for metric, values in metrics:
+        for (metric, _), (_, values) in zip(metrics, figures, strict=True):
             change = regression.of(metric.name)
             words = f", {change.words} {change.outcome}" if change else ""
-            cells.append(f"{decimal(values[number])}{words}")
+            cells.append(f"{values[number]}{words}")
         rows.append(cells)
-    table = Table(columns(["run", "status", *names]), rows, style="wide whole-words")
+    table = Table(
+        columns(["run", "status", *(name for name, _ in figures)]), rows, style="wide whole-words"
+    )
     note = notes(["The first is what the others are compared with."])
     plots = [
         Plot(
@@ -235,8 +239,8 @@ def _client_note(run: BaselineRun) -> list[str]:
     remote = run.summary.run.remote.get("performance")
     if remote is None or run.summary.meta.scenario == "Offline":
         return []
-    out, back = (decimal(value) for value in (remote.client.out_ms, remote.client.back_ms))
-    return [f"The suite's own client took {out} ms of it on the way out and {back} ms back (p99)."]
+    out, back = (time_cell(value) for value in (remote.client.out_ms, remote.client.back_ms))
+    return [f"The suite's own client took {out} of it on the way out and {back} back (p99)."]
 
 
 def _word_rows(before: BaselineRun, after: BaselineRun) -> list[_Row]:
@@ -257,11 +261,14 @@ def _figure_rows(before: BaselineRun, after: BaselineRun) -> list[_Row]:
     for metric, (old, new) in _metrics([before, after]):
         if old is None or new is None:
             continue
-        values = decimal(old), decimal(new)
+        name, (before_words, after_words, difference) = named_values(
+            metric.label, metric.unit, (old, new, new - old)
+        )
+        values = before_words, after_words
         if metric.name == "tokens_per_sec" and old and new:
             rows.append((metric.label, *values, f"x {new / old:.3f}"))
         elif metric.unit == "ms" or metric.mode == "accuracy":
-            rows.append((f"{metric.label}, {metric.unit}", *values, f"{new - old:+,.2f}"))
+            rows.append((name, *values, difference if new < old else f"+{difference}"))
     return rows
 
 

@@ -34,6 +34,7 @@ from mlperf_suite.reports.sections import (
     paragraphs,
     record_table,
     significant,
+    time_cell,
 )
 from mlperf_suite.results.schema import PROFILED, Config, ProfileFigures, Run, ScalingFigures
 from mlperf_suite.rules.verdict import in_words
@@ -152,7 +153,7 @@ def profile_sections(profile: ProfileFigures | None) -> list[Section]:
         lines.append(
             f"The operations that took longest on the {top.where}, over all threads and "
             "processes, each without the time of those that it called: "
-            f"{decimal(top.total_ms, 0)} ms in all."
+            f"{time_cell(top.total_ms)} in all."
         )
         table = record_table([_operation(operation) for operation in top.operations], ["operation"])
         first = top.operations[0]
@@ -164,7 +165,7 @@ def _operation(operation: Operation) -> dict[str, Cell]:
     return {
         "operation": operation.name,
         "calls": f"{operation.calls:,}",
-        "own time, ms": decimal(operation.self_ms, 1),
+        "own time": time_cell(operation.self_ms),
         "share, %": decimal(operation.share * 100, 1),
     }
 
@@ -214,10 +215,10 @@ def _endpoint(endpoint: EndpointFigures, duration_s: float | None) -> dict[str, 
         "requests": decimal(endpoint.requests, 0),
         "tokens": decimal(endpoint.tokens, 0),
         "tokens/s": decimal(endpoint.tokens / duration_s if duration_s else None),
-        "TTFT p50, ms": decimal(endpoint.ttft_ms.get("p50")),
-        "TTFT p99, ms": decimal(endpoint.ttft_ms.get("p99")),
-        "latency p50, ms": decimal(endpoint.latency_ms.get("p50")),
-        "latency p99, ms": decimal(endpoint.latency_ms.get("p99")),
+        "TTFT p50": time_cell(endpoint.ttft_ms.get("p50")),
+        "TTFT p99": time_cell(endpoint.ttft_ms.get("p99")),
+        "latency p50": time_cell(endpoint.latency_ms.get("p50")),
+        "latency p99": time_cell(endpoint.latency_ms.get("p99")),
         "cached tokens": decimal(endpoint.cached_tokens, 0),
         "turned away": decimal(endpoint.turned_away, 0),
     }
@@ -228,8 +229,8 @@ def _client(remote: RemoteRun) -> dict[str, Cell]:
     return {
         "processes": decimal(client.processes, 0),
         "busiest, % of a core": decimal(client.busy_share * 100, 1),
-        "delay out p99, ms": decimal(client.out_ms),
-        "delay back p99, ms": decimal(client.back_ms),
+        "delay out p99": time_cell(client.out_ms),
+        "delay back p99": time_cell(client.back_ms),
         "connections": decimal(client.connections, 0),
         "waited for room": decimal(client.waited_for_room, 0),
         "resent": decimal(client.resent, 0),
@@ -254,7 +255,7 @@ def _remote_lines(remote: Mapping[str, RemoteRun]) -> list[str]:
     ]
     lines.append(
         f"client processes: {client.processes:,}, the busiest at {client.busy_share * 100:.3g}% of "
-        f"a core; delay at p99 {decimal(client.out_ms)} ms out, {decimal(client.back_ms)} ms back"
+        f"a core; delay at p99 {time_cell(client.out_ms)} out, {time_cell(client.back_ms)} back"
     )
     return [*lines, "the server's hardware is not known"]
 
@@ -309,9 +310,9 @@ def _share_of_run(part: ReplicaFigures | NodeFigures) -> dict[str, Cell]:
 
 def _times_of_replica(replica: ReplicaFigures) -> dict[str, Cell]:
     return {
-        "TTFT p99, ms": decimal(replica.ttft_ms.get("p99"), 1),
-        "TPOT p99, ms": decimal(replica.tpot_ms.get("p99"), 1),
-        "latency p99, ms": decimal(replica.latency_ms.get("p99"), 1),
+        "TTFT p99": time_cell(replica.ttft_ms.get("p99")),
+        "TPOT p99": time_cell(replica.tpot_ms.get("p99")),
+        "latency p99": time_cell(replica.latency_ms.get("p99")),
         "busy, s": decimal(replica.busy_s, 1),
         "ended, s": decimal(replica.ended_s, 1),
     }
@@ -326,7 +327,7 @@ def _replicas_line(mode: str, run: ReplicasRun) -> str:
     if (slowest := run.slowest) is not None:
         parts.append(
             f"the slowest is replica {slowest.number} on node {slowest.node} (latency p99 "
-            f"{slowest.latency_ms['p99']:,.0f} ms)"
+            f"{time_cell(slowest.latency_ms['p99'])})"
         )
     parts.append(f"the driver's thread used {run.driver_busy_share * 100:.1f}% of a core")
     return f"{mode}: {'; '.join(parts)}"

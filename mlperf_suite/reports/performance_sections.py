@@ -8,9 +8,9 @@ from math import floor
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.reports.sections import (
+    NOT_REPORTED,
     Block,
     Cell,
-    Column,
     Paragraph,
     Plot,
     Plots,
@@ -27,6 +27,7 @@ from mlperf_suite.reports.sections import (
     figure_table,
     notes,
     record_table,
+    time_cell,
 )
 from mlperf_suite.results.aggregate import ScenarioFigures
 from mlperf_suite.results.bottlenecks import Bottleneck, bottlenecks, percent
@@ -46,6 +47,7 @@ from mlperf_suite.results.schema import (
     SlowRequest,
     Summary,
 )
+from mlperf_suite.rules.verdict import time_words, times_in_unit
 
 _TIMES = (("latency", "latency"), ("TTFT", "ttft"), ("TPOT", "tpot"))
 _CURVES_NOTE = (
@@ -86,15 +88,16 @@ def _tiles(rows: Sequence[Row]) -> list[Tiles]:
 
 def _headline(meta: Meta, performance: PerformanceFigures) -> list[Row]:
     times = dict(reported_times(performance))
-    tiles: list[tuple[str, float | None]] = []
+    shown_times: list[tuple[str, float | None]] = []
     if meta.scenario == "SingleStream":
-        tiles.append(("latency p90, ms", times.get("latency", {}).get("p90")))
+        shown_times.append(("latency p90", times.get("latency", {}).get("p90")))
         name, estimates = early_estimates(performance)
-        tiles.append((f"{name}, ms", estimates.get("latency")))
-    tiles.append(("tokens/s", performance.tokens_per_sec))
-    tiles.append(("samples/s", performance.samples_per_sec))
-    tiles += [(f"{name} p99, ms", times.get(name, {}).get("p99")) for name in ("TTFT", "TPOT")]
-    return [(name, decimal(value)) for name, value in tiles if value is not None]
+        shown_times.append((name, estimates.get("latency")))
+    rates = (("tokens/s", performance.tokens_per_sec), ("samples/s", performance.samples_per_sec))
+    names = ("TTFT", "TPOT") if times.keys() & {"TTFT", "TPOT"} else ("latency",)
+    shown_times += [(f"{name} p99", times.get(name, {}).get("p99")) for name in names]
+    tiles = [(name, decimal(value)) for name, value in rates if value is not None]
+    return tiles + [(name, time_words(value)) for name, value in shown_times if value is not None]
 
 
 def _gate(run: Run) -> list[Row]:
@@ -149,10 +152,9 @@ def goodput_words(goodput: Goodput) -> str:
 
 
 def times_words(values_ms: Mapping[str, float]) -> str:
-    """Times in words: in ms, from ten seconds on in s."""
-    unit, scale = ("s", 1000) if max(values_ms.values()) >= 10_000 else ("ms", 1)
-    form = ",.2f" if unit == "s" else ",.0f" if max(values_ms.values()) >= 1000 else ",.1f"
-    return ", ".join(f"{key} {value / scale:{form}} {unit}" for key, value in values_ms.items())
+    """Named times in words."""
+    numbers, unit = times_in_unit(values_ms.values())
+    return ", ".join(f"{key} {value} {unit}" for key, value in zip(values_ms, numbers, strict=True))
 
 
 def reported_times(
@@ -174,9 +176,13 @@ def times_table(
     if estimates:
         places = (i for i, name in enumerate(names, 1) if column.startswith(f"{name} "))
         names.insert(next(places, len(names)), column)
-    by_name = [(time, {**values, column: (estimates or {}).get(time)}) for time, values in times]
-    rows = [[time, *(decimal(values.get(name)) for name in names)] for time, values in by_name]
-    header = (Column("ms", "unit"), *columns((), names))
+    rows = []
+    for time, values in times:
+        own = {column: estimates[time]} if estimates and time in estimates else {}
+        numbers, unit = times_in_unit((values | own).values())
+        by_name = dict(zip(values | own, numbers, strict=True))
+        rows.append([f"{time}, {unit}", *(by_name.get(name, NOT_REPORTED) for name in names)])
+    header = columns(["time"], names)
     return [Table(header, rows, style="wide broad times")]
 
 
@@ -271,16 +277,18 @@ def _life_blocks(life: LifeFigures) -> list[Block]:
 
 def _part(part: PartFigures) -> dict[str, Cell]:
     times = (part.mean_ms, part.p50_ms, part.p90_ms, part.p99_ms, part.most_ms)
-    names = ("mean, ms", "p50, ms", "p90, ms", "p99, ms", "max, ms")
-    figures = dict(zip(names, map(decimal, times), strict=True))
-    return {"part": part.name, "share": percent(part.share), **figures}
+    names = ("mean", "p50", "p90", "p99", "most")
+    numbers, unit = times_in_unit(times)
+    return {"part": f"{part.name}, {unit}", "share": percent(part.share)} | dict(
+        zip(names, numbers, strict=True)
+    )
 
 
 def _slow(request: SlowRequest) -> dict[str, Cell]:
     return {
         "sample": f"{request.sample:,}",
         "issued, s": decimal(request.issued_s),
-        "latency, ms": decimal(request.latency_ms),
+        "latency": time_words(request.latency_ms),
         "prompt tokens": f"{request.prompt_tokens:,}",
         "tokens": f"{request.tokens:,}",
         "cause": request.cause,
@@ -337,12 +345,20 @@ def _change_table(records: Sequence[Mapping[str, Cell]]) -> list[Table]:
     return record_table(records, texts, kinds={"verdict": "badge"}, style="wide")
 
 
+def named_values(label: str, unit: str, values: Sequence[float | None]) -> tuple[str, list[str]]:
+    """A figure's name, with its unit unless it is the name or stands beside each time, and its
+    values."""
+    if unit == "ms":
+        return label, list(map(time_cell, values))
+    return label if unit in (label, "") else f"{label}, {unit}", list(map(decimal, values))
+
+
 def _change(change: ChangeFigures) -> dict[str, Cell]:
-    label = change.label
+    name, (then, now) = named_values(change.label, change.unit, (change.baseline, change.current))
     return {
-        "metric": label if change.unit in (label, "") else f"{label}, {change.unit}",
-        "then": decimal(change.baseline),
-        "now": decimal(change.current),
+        "metric": name,
+        "then": then,
+        "now": now,
         "change (interval)": change.words,
         "verdict": change.outcome,
         "noise from": change.noise_from,

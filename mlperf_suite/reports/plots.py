@@ -22,7 +22,7 @@ from mlperf_suite.loadgen.timeline import Timeline
 from mlperf_suite.reports.sections import GRID, Plot, decimal, save_figure
 from mlperf_suite.results.record import PeakSearch
 from mlperf_suite.results.schema import PerformanceFigures
-from mlperf_suite.rules.verdict import in_words
+from mlperf_suite.rules.verdict import in_words, times_in_unit
 
 BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
 _RATE_WINDOWS = 60
@@ -98,8 +98,8 @@ def plots_of(
 
 
 def _unit(values: Sequence[float], limit: float | None) -> tuple[float, str]:
-    largest = max(*values, limit or 0.0, 0.0)
-    return (1000.0, "s") if largest >= 10_000 else (1.0, "ms")
+    _, unit = times_in_unit([*values, limit or 0.0])
+    return (1000.0 if unit == "s" else 1.0), unit
 
 
 def _cumulative(

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from mlperf_suite.results.run_folder import write_whole
-from mlperf_suite.rules.verdict import in_words
+from mlperf_suite.rules.verdict import in_words, time_words
 
 _INK, GRID = "#101112", "#909192"
 """Placeholders for the page's colours in inline SVG."""
@@ -23,7 +23,7 @@ NOT_REPORTED = "not reported"
 _MOST_LINES = 4
 """The most lines of a plot's title or label."""
 Style = Literal["", "note", "ok", "open", "bad"]
-ColumnKind = Literal["text", "number", "words", "soft", "label", "badge", "rule", "unit", "what"]
+ColumnKind = Literal["text", "number", "words", "soft", "label", "badge", "rule", "what"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Points:
 class Column:
     """A table's column. `kind`: "number" is aligned to the right; "words" wrap in a table that
     scrolls; "soft" and "label" name a row; "badge" is a status in its colour; "rule" the name of a
-    rule; "unit" a row's name, whose unit the header has; "what" a run with a link."""
+    rule; "what" a run with a link."""
 
     name: str = ""
     kind: ColumnKind = "text"
@@ -277,6 +277,11 @@ def paragraphs(lines: Iterable[str]) -> list[Paragraph]:
 def decimal(value: float | None, digits: int = 2) -> str:
     """A figure with this many digits after the point."""
     return NOT_REPORTED if value is None else f"{value:,.{digits}f}"
+
+
+def time_cell(value_ms: float | None) -> str:
+    """A time given in ms, with its unit."""
+    return NOT_REPORTED if value_ms is None else time_words(value_ms)
 
 
 def significant(value: float | None) -> str:

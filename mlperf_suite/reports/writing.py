@@ -53,10 +53,11 @@ from mlperf_suite.results.run_folder import (
     write_whole,
 )
 from mlperf_suite.results.schema import Config, Summary
+from mlperf_suite.rules.verdict import time_words
 
 _SAMPLES = 3
 _INPUT_CHARACTERS = 400
-_FIGURES = ("tokens/s", "samples/s", "TTFT p99, ms", "accuracy")
+_FIGURES = ("tokens/s", "samples/s", "TTFT p99", "accuracy")
 _ENERGY_NOTE = "J/token: GPU energy by NVML or CPU energy by RAPL, not MLPerf Power."
 _TEXT_COLUMNS = (Column("run"), Column("of"), Column("measured"), Column("status"), Column("label"))
 _PAGE_COLUMNS = (Column("run", "what"), Column("status", "badge"))
@@ -250,13 +251,14 @@ def _name(entry: KeptRun) -> Words:
 def _figures(entry: KeptRun) -> tuple[str, ...]:
     run, performance = entry.summary.run, entry.performance
     ttft_p99 = (performance.ttft_ms or {}).get("p99")
-    rates = (performance.tokens_per_sec, performance.samples_per_sec, ttft_p99)
+    rates = (performance.tokens_per_sec, performance.samples_per_sec)
     mmlu = run.mmlu.accuracy if run.mmlu else None
     accuracy = "" if mmlu is None else f"MMLU {mmlu:,.2f}%"
     for score in run.accuracy.scores[:1] if run.accuracy else ():
         accuracy = f"{score.name} {in_unit(score.value, score.unit)}"
     numbers = ("" if value is None else f"{value:,.2f}" for value in rates)
-    return (*numbers, accuracy, _energy(entry))
+    time = "" if ttft_p99 is None else time_words(ttft_p99)
+    return (*numbers, time, accuracy, _energy(entry))
 
 
 def _energy(entry: KeptRun) -> str:

@@ -21,8 +21,9 @@ from mlperf_suite.engines.protocol import (
 )
 from mlperf_suite.loadgen.request_parts import ISSUE, RETURN
 from mlperf_suite.loadgen.timeline import KV_FULL, EngineLoad
-from mlperf_suite.results.schema import LifeFigures, PerformanceFigures
+from mlperf_suite.results.schema import LifeFigures, PartFigures, PerformanceFigures
 from mlperf_suite.rules.limits import FULL_SHARE, MOST_DELAY_MS
+from mlperf_suite.rules.verdict import time_words, times_in_unit
 
 LIMITS = 0.05
 """The minimum share of the run, or of the requests' time, for a figure to count as a limit."""
@@ -175,7 +176,7 @@ def _of_life(
             _TIME,
             queue.share >= LIMITS,
             f"Requests spent {percent(queue.share)} of their time in the queue, "
-            f"{queue.p50_ms:,.1f} ms at p50 and {queue.p99_ms:,.1f} at p99.",
+            f"{_at_p50_and_p99(queue)}.",
             "a larger batch or KV cache, or a lower --server-target-qps"
             if scenario in _SERVER
             else "--engine-arg max_num_batched_tokens",
@@ -187,8 +188,7 @@ def _of_life(
             prefill.share,
             _TIME,
             prefill.share >= LEADS,
-            f"Prefill took {percent(prefill.share)} {_TIME}, {prefill.p50_ms:,.1f} ms at p50 and "
-            f"{prefill.p99_ms:,.1f} at p99.",
+            f"Prefill took {percent(prefill.share)} {_TIME}, {_at_p50_and_p99(prefill)}.",
             f"{faster}; --engine-arg max_num_batched_tokens",
         )
     if DECODE in parts:
@@ -199,8 +199,7 @@ def _of_life(
             decode.share,
             _TIME,
             decode.share >= LEADS,
-            f"Decode took {percent(decode.share)} {_TIME}, {decode.p50_ms:,.1f} ms at p50 and "
-            f"{decode.p99_ms:,.1f} at p99{batch}.",
+            f"Decode took {percent(decode.share)} {_TIME}, {_at_p50_and_p99(decode)}{batch}.",
             faster,
         )
     own = {ISSUE, RETURN} if remote else {ISSUE, FRONT_END, RETURN}
@@ -223,7 +222,7 @@ def _of_life(
             _TIME,
             network.share >= LIMITS,
             f"The network and the server's front end took {percent(network.share)} {_TIME}, "
-            f"{network.p99_ms:,.1f} ms at p99.",
+            f"{time_words(network.p99_ms)} at p99.",
             "more API processes of the server (vLLM: --api-server-count), or a client nearer to it",
         )
     if life.drain is not None and scenario == _OFFLINE:
@@ -239,10 +238,15 @@ def _of_life(
         )
 
 
+def _at_p50_and_p99(part: PartFigures) -> str:
+    (p50, p99), unit = times_in_unit((part.p50_ms, part.p99_ms))
+    return f"{p50} {unit} at p50 and {p99} {unit} at p99"
+
+
 def _of_remote(remote: RemoteRun, scenario: str, duration_s: float | None) -> Iterator[Bottleneck]:
     client = remote.client
-    late = "" if client.out_ms is None else f", with {client.out_ms:,.2f} ms of delay out"
-    late += "" if client.back_ms is None else f" and {client.back_ms:,.2f} back at p99"
+    late = "" if client.out_ms is None else f", with {time_words(client.out_ms)} of delay out"
+    late += "" if client.back_ms is None else f" and {time_words(client.back_ms)} back at p99"
     if client.waited_for_room:
         late += f"; {client.waited_for_room:,} requests waited in the client for room at a server"
     delays = [ms for ms in (client.out_ms, client.back_ms) if ms is not None]
@@ -287,7 +291,7 @@ def _of_endpoints(
             above,
             "of its p99",
             above >= LIMITS,
-            f"{slowest} has a latency of {late[slowest]:,.1f} ms at p99, {percent(above)} of it "
-            f"above the median of the others ({others_ms:,.1f} ms).",
+            f"{slowest} has a latency of {time_words(late[slowest])} at p99, {percent(above)} of "
+            f"it above the median of the others ({time_words(others_ms)}).",
             "--endpoint-routing fewest-tokens, or that server alone",
         )

@@ -43,7 +43,7 @@ from mlperf_suite.results.run_folder import (
 )
 from mlperf_suite.results.schema import STAND_IN_LABEL, Config, PerformanceFigures, Summary
 from mlperf_suite.rules.clock import POWER_FORMAT
-from mlperf_suite.rules.verdict import in_words
+from mlperf_suite.rules.verdict import in_words, time_words
 
 _ASPECTS: tuple[Aspect, ...] = ("measurement", "engine", "release")
 """What the runs of an aggregate must have in common. Nodes may have other hardware and other
@@ -204,7 +204,8 @@ def _not_of_log(times: RequestTimes, run: NodeRun) -> str:
         for place, own in (reference or {}).items():
             if abs(computed.get(place, 0.0) - own) > max(_OFF_MS, _OFF_BY * own):
                 there = computed.get(place, 0.0)
-                return f"{name} {place} {there:,.2f} ms, and LoadGen's log has {own:,.2f} ms"
+                words, of_log = (time_words(value, exact=True) for value in (there, own))
+                return f"{name} {place} {words}, and LoadGen's log has {of_log}"
     return ""
 
 

@@ -36,7 +36,7 @@ from mlperf_suite.results.schema import (
     RepeatFigures,
     SlowRequest,
 )
-from mlperf_suite.rules.verdict import in_words
+from mlperf_suite.rules.verdict import in_words, time_words, times_in_unit
 from mlperf_suite.strangers import read_regular
 
 if TYPE_CHECKING:
@@ -335,10 +335,11 @@ def _cause(
         reasons.append(f"its prompt has {timeline.prompt_tokens[row]:,} tokens, {rank}")
     elif name in (DECODE, LATER_TOKENS):
         rank, per_token = _rank(timeline.tokens, row), duration_ms / max(tokens - 1, 1)
-        reasons.append(f"its answer has {tokens:,} tokens, {rank}, {per_token:,.1f} ms each")
+        reasons.append(f"its answer has {tokens:,} tokens, {rank}, {time_words(per_token)} each")
     if number := timeline.preempted[row]:
         reasons.append(f"preempted {'once' if number == 1 else f'{number:,} times'}")
-    words = f"{name} {duration_ms:,.0f} ms where the median is {medians[name]:,.0f}"
+    (took, median), unit = times_in_unit((duration_ms, medians[name]))
+    words = f"{name} {took} {unit} where the median is {median}"
     return f"{words}: {'; '.join(reasons)}" if reasons else words
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -11,6 +11,8 @@ from mlperf_suite.strangers import printable
 Status = Literal["passed", "failed", "shortened", "not judged"]
 _LONGEST = 300
 """The maximum number of characters of a log's own text that a verdict repeats."""
+_SECONDS_FROM_MS = 9_999.5
+"""Ten seconds, rounded to a millisecond: from here on a time is written in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,32 @@ def in_words(value: object) -> str:
         return "a list" if isinstance(value, list) else "an object"
     text = printable(" ".join(str(value).split()))
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def times_in_unit(values_ms: Iterable[float], *, exact: bool = False) -> tuple[list[str], str]:
+    """Times given in ms as numbers of one unit, and that unit: ms, or s if one takes ten seconds or
+    more. In three digits or more; `exact`: to the microsecond, without zeros at the end."""
+    values = list(values_ms)
+    most = max(map(abs, values), default=0.0)
+    scale, unit = (1000, "s") if most >= _SECONDS_FROM_MS else (1, "ms")
+    if exact:
+        digits = 6 if unit == "s" else 3
+        return [_without_zeros(f"{value / scale:,.{digits}f}") for value in values], unit
+    return [f"{value / scale:,.{_digits(value, unit)}f}" for value in values], unit
+
+
+def _digits(value_ms: float, unit: str) -> int:
+    return 2 if unit == "s" or abs(value_ms) < 100 else 1 if abs(value_ms) < 1000 else 0
+
+
+def time_words(value_ms: float, *, exact: bool = False) -> str:
+    """A time given in ms, with its unit as in `times_in_unit`."""
+    (number,), unit = times_in_unit([value_ms], exact=exact)
+    return f"{number} {unit}"
+
+
+def _without_zeros(number: str) -> str:
+    return number.rstrip("0").rstrip(".") if "." in number else number
 
 
 # For a rule: its name is added, and its own demand where none is given.

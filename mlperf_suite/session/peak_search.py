@@ -21,6 +21,7 @@ from mlperf_suite.results.run_folder import PEAK_FOLDER
 from mlperf_suite.results.schema import WarmUpFigures
 from mlperf_suite.rules.facts import besides_length
 from mlperf_suite.rules.limits import client_limits
+from mlperf_suite.rules.verdict import time_words
 from mlperf_suite.session.load_run import Observation, StepMaker
 from mlperf_suite.session.preparation import Preparation
 
@@ -212,7 +213,7 @@ def _write(
 
 def _trial_line(trial: RateTrial, number: int) -> str:
     def ms(value: float | None) -> str:
-        return "not reported" if value is None else f"{value:,.0f} ms"
+        return "not reported" if value is None else time_words(value)
 
     verdict = "client-bound" if trial.client_bound else "VALID" if trial.valid else "INVALID"
     return (
