@@ -27,7 +27,10 @@ from scripts import make_options, make_rules_page, make_summary_page
 ENGLISH, KOREAN = ROOT / "README.md", ROOT / "docs" / "README.ko.md"
 TRANSLATED = {
     ENGLISH: KOREAN,
-    ROOT / "docs" / "from-run-py.md": ROOT / "docs" / "from-run-py.ko.md",
+    **{
+        ROOT / "docs" / f"{name}.md": ROOT / "docs" / f"{name}.ko.md"
+        for name in ("from-run-py", "troubleshooting")
+    },
 }
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 GUIDES = [ENGLISH, *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "perf").glob("*.md"))]
@@ -63,6 +66,11 @@ def code(guide: Path) -> list[str]:
     return [*re.findall(r"```.*?```", guide.read_text(), re.DOTALL), *spans(guide)]
 
 
+def links_of(page: Path) -> list[str]:
+    """The pages that a page links, without the anchors."""
+    return re.findall(r"\]\(([^)#]+)", page.read_text())
+
+
 # Korean pages
 
 
@@ -72,6 +80,32 @@ def test_the_korean_page_has_the_commands_of_the_english_one(english: Path) -> N
     assert set(commands(english)) - set(commands(korean)) == set()
     words = {s for s in spans(english) if s.startswith(("make ", ".venv", "python", "pytest"))}
     assert words - set(spans(korean)) == set()
+
+
+@pytest.mark.parametrize("english", TRANSLATED, **_IDS)
+def test_the_pages_of_both_languages_link_each_other(english: Path) -> None:
+    korean = TRANSLATED[english]
+    for page, other in ((english, korean), (korean, english)):
+        links = {(page.parent / link).resolve() for link in links_of(page)}
+        assert other in links
+    # A Korean reader is sent to the Korean page of what has one.
+    translations = {path.name for path in TRANSLATED if path != ENGLISH}
+    links = set(links_of(korean)) - {english.name}
+    assert links & translations == set()
+
+
+def rows(page: Path) -> list[list[int]]:
+    """The number of cells in each row of a page's tables, a list for each section."""
+    return [
+        [line.replace("\\|", "").count("|") for line in part.splitlines() if line.startswith("|")]
+        for part in re.split(r"^## ", page.read_text(), flags=re.MULTILINE)
+    ]
+
+
+def test_korean_troubleshooting_has_every_row_and_every_symptom_in_its_words() -> None:
+    english = ROOT / "docs" / "troubleshooting.md"
+    assert rows(TRANSLATED[english]) == rows(english)
+    assert set(spans(english)) - set(spans(TRANSLATED[english])) == set()
 
 
 def test_the_korean_pages_have_the_options() -> None:
