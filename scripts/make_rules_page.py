@@ -21,6 +21,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "A benchmark or a system of a submission": ("benchmark", "system"),
     "A power measurement": ("power",),
     "A result of the official HTTP client": ("client",),
+    "A package of MLPerf Endpoints": ("package",),
 }
 """The subjects of each section's rules."""
 _HEAD = """# Rules

@@ -69,6 +69,7 @@ class ResultSummary(Struct, frozen=True):
 
     `legacy_loadgen_window_duration_ns`: from the first request to the end of the last that was
     issued, as LoadGen counts; None if the rates are over `duration_ns`.
+    `system_tps` and after: figures of MLPerf Endpoints that somebody added.
     """
 
     n_samples_issued: Count
@@ -87,6 +88,9 @@ class ResultSummary(Struct, frozen=True):
     legacy_loadgen_window_duration_ns: Count | None = None
     qps: Figure | None = None
     tps: Figure | None = None
+    system_tps: Figure | None = None
+    tps_per_user: Figure | None = None
+    system_tps_per_kw: Figure | None = None
     finish_reason_counts: dict[str, Count] = field(default_factory=dict)
     run_config: RunConfig | None = None
 

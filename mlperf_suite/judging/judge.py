@@ -1,7 +1,8 @@
 """Judges runs made by others: from a folder to verdicts, for the round they belong to.
 
-A folder is a submission tree (either layout, closed and open), loose LoadGen logs, or results of
-this suite. Missing or damaged files become verdicts; nothing here raises for them.
+A folder is a submission tree (either layout, closed and open), a package of MLPerf Endpoints,
+loose LoadGen logs, or results of this suite. Missing or damaged files become verdicts; nothing here
+raises for them.
 
 Of loose logs, benchmark and scenario come from the logs; where these fit several or none, from the
 suite's own summary beside them, or else from the folder names. The mode comes from the log or a
@@ -20,6 +21,7 @@ from mlperf_suite.benchmarks.catalog import BENCHMARKS, find_benchmark
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario, Workload
 from mlperf_suite.benchmarks.model_marks import model_facts
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
+from mlperf_suite.judging.packages import judge_package
 from mlperf_suite.judging.submissions import ACCURACY_TXT, judge_idle, judge_submission
 from mlperf_suite.judging.tree import (
     Tree,
@@ -70,6 +72,8 @@ def judge_folder(
     for submission in tree.submissions:
         benchmarks = [b for b in tree.benchmarks if b.submission == submission]
         judged += judge_submission(submission, benchmarks, round_, high_accuracy)
+    for package in tree.packages:
+        judged += judge_package(package)
     judged += [judge_idle(path, round_ or ROUNDS[DEFAULT_ROUND]) for path in tree.idle_systems]
     return judged + _judge_loose(tree, _Review(round_, high_accuracy, smoke))
 

@@ -36,7 +36,8 @@ from mlperf_suite.strangers import read_regular
 DIVISIONS = ("closed", "open", "network")
 LOG_NAMES = frozenset({DETAIL, SUMMARY, ACCURACY})
 CLIENT_SUMMARY, CLIENT_ACCURACY = "result_summary.json", "accuracy_results.json"
-CLIENT_FILES = frozenset({CLIENT_SUMMARY, CLIENT_ACCURACY})
+POINT_YAML, SYSTEM_POWER = "point.yaml", "system_power.json"
+CLIENT_FILES = frozenset({CLIENT_SUMMARY, CLIENT_ACCURACY, POINT_YAML, SYSTEM_POWER})
 _AUDITS = "TEST"
 
 
@@ -98,7 +99,7 @@ class Place(_OfBenchmark):
     def performance_runs(self) -> list[Path]:
         """Each run_<n>; always includes run_1, which is required."""
         runs = self.folder / "performance"
-        numbered = {path for path in _folders(runs) if path.name.startswith("run_")}
+        numbered = {path for path in folders_in(runs) if path.name.startswith("run_")}
         return sorted(numbered | {runs / "run_1"})
 
     @property
@@ -143,7 +144,7 @@ class Place(_OfBenchmark):
     def layouts(self) -> set[Layout]:
         """The layouts that this scenario's files follow."""
         layouts: set[Layout] = set()
-        if any(path.name.startswith(_AUDITS) for path in _folders(self.folder)):
+        if any(path.name.startswith(_AUDITS) for path in folders_in(self.folder)):
             layouts.add("v6")
         if (self.folder / "measurements.json").is_file():
             layouts.add("v6")
@@ -172,12 +173,14 @@ class Tree:
     `log_folders`: those of LoadGen logs outside any submission. Trial runs of a peak search and
     blocks of a caching audit are included only if their own folder was requested. `idle_systems`:
     descriptions and folders of systems without any result; results/* of a submitter without any.
+    `packages`: submissions to the series MLPerf Endpoints.
     """
 
     root: Path
     benchmarks: tuple[BenchmarkPlace, ...]
     log_folders: tuple[Path, ...]
     idle_systems: tuple[Path, ...]
+    packages: tuple[Path, ...] = ()
 
     @property
     def submissions(self) -> tuple[Path, ...]:
@@ -197,7 +200,11 @@ def find_runs(root: Path) -> Tree:
     scenario_folders: set[Path] = set()
     with_logs: list[Path] = []
     systems: list[Path] = []
+    packages: set[Path] = set()
     for folder, files in _walk(root):
+        if (package := _package_of(folder, files)) is not None:
+            packages.add(package)
+            continue
         if _is_benchmark(folder):
             benchmark_folders.add(folder)
         elif _is_benchmark(folder.parent):
@@ -209,21 +216,34 @@ def find_runs(root: Path) -> Tree:
     empty_folders: list[Path] = []
     for division in {folder.parents[3] for folder in benchmark_folders}:
         for submitter in _submitters(root, division):
-            for system in _folders(submitter / "results") or [submitter / "results" / "*"]:
-                benchmark_folders |= (inside := set(_folders(system)))
+            for system in folders_in(submitter / "results") or [submitter / "results" / "*"]:
+                benchmark_folders |= (inside := set(folders_in(system)))
                 if not inside and not (submitter / "systems" / f"{system.name}.json").is_file():
                     empty_folders.append(system)
     benchmarks = []
     for folder in sorted(benchmark_folders | {path.parent for path in scenario_folders}):
         whole = folder in benchmark_folders
-        places = _folders(folder) if whole else [p for p in scenario_folders if p.parent == folder]
+        places = (
+            folders_in(folder) if whole else [p for p in scenario_folders if p.parent == folder]
+        )
         benchmarks.append(BenchmarkPlace(folder, tuple(map(Place, sorted(places))), whole))
     roots = {b.submission for b in benchmarks}
     log_folders = [path for path in with_logs if not roots & {path, *path.parents}]
     with_results = {(b.submission, b.system) for b in benchmarks}
     idle = [path for path in systems if (path.parents[1], path.stem) not in with_results]
     idle += sorted(empty_folders)
-    return Tree(root, tuple(benchmarks), tuple(sorted(log_folders)), tuple(idle))
+    logs, in_order = tuple(sorted(log_folders)), tuple(sorted(packages))
+    return Tree(root, tuple(benchmarks), logs, tuple(idle), in_order)
+
+
+def _package_of(folder: Path, files: list[str]) -> Path | None:
+    """The package whose results/<system>/<model>/r<N> or results/<system> the folder is, by its
+    files, or None."""
+    parts = folder.parts
+    if SYSTEM_POWER in files and parts[-2:-1] == ("results",):
+        return folder.parents[1]
+    is_point = POINT_YAML in files and parts[-4:-3] == ("results",)
+    return folder.parents[3] if is_point and parts[-1][:1] == "r" else None
 
 
 def _is_benchmark(folder: Path) -> bool:
@@ -235,7 +255,7 @@ def _is_benchmark(folder: Path) -> bool:
 def _submitters(root: Path, division: Path) -> list[Path]:
     """The folders that the official checker takes for a submitter's, hidden and linked ones too, in
     each division beside this one; only those that are wholly below the root."""
-    folders = [path for name in DIVISIONS for path in _folders(division.parent / name)]
+    folders = [path for name in DIVISIONS for path in folders_in(division.parent / name)]
     return [path for path in folders if path.is_relative_to(root)]
 
 
@@ -262,7 +282,7 @@ def _walk(root: Path) -> Iterator[tuple[Path, list[str]]]:
         waiting += [folder / e.name for e in reversed(inside) if not e.name.startswith(".")]
 
 
-def _folders(folder: Path) -> list[Path]:
+def folders_in(folder: Path) -> list[Path]:
     """The folders in a folder; empty if it cannot be read."""
     try:
         return [path for path in folder.iterdir() if path.is_dir()]
@@ -377,7 +397,7 @@ def read_power(performance: Path, scenario: Scenario, detail: DetailLog) -> Powe
         {
             name: names
             for name in (POWER, RANGING, TESTING)
-            if (names := _file_names(performance / name)) is not None
+            if (names := file_names(performance / name)) is not None
         },
         texts,
         {
@@ -405,7 +425,7 @@ def _json(text: str | None) -> Any:
         return None
 
 
-def _file_names(folder: Path) -> frozenset[str] | None:
+def file_names(folder: Path) -> frozenset[str] | None:
     """The names of the files in a folder; None if it cannot be read."""
     try:
         return frozenset(path.name for path in folder.iterdir() if path.is_file())

@@ -23,6 +23,7 @@ from mlperf_suite.rules import (
     power_rules,
     submission_rules,
     client_rules,
+    package_rules,
 )
 from mlperf_suite.rules.registry import accuracy_verdict, judge, rule_named, rules_for
 
@@ -39,6 +40,7 @@ __all__ = [
     "loadgen_verdict",
     "mmlu_rules",
     "origin",
+    "package_rules",
     "power_rules",
     "rule_named",
     "rules_for",

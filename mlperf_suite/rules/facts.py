@@ -19,7 +19,10 @@ from mlperf_suite.rules.caching_figures import Caching
 from mlperf_suite.rules.verdict import Verdict, VerdictError, failure, not_judged
 
 Division = Literal["closed", "open"]
-Subject = Mode | Literal["kept_run", "result", "benchmark", "system", "power", "mmlu", "client"]
+Subject = (
+    Mode
+    | Literal["kept_run", "result", "benchmark", "system", "power", "mmlu", "client", "package"]
+)
 """What a rule judges: a run of a mode, a part of a kept run's folder, a part of a submission, or an
 MMLU run."""
 _LAST_RATE = {

@@ -1,0 +1,212 @@
+"""A package of the series MLPerf Endpoints that obeys every rule, made from drawn latencies."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from meta_tests.made_client import client_scores, client_series
+from mlperf_suite.client_results.series import SEED_SETS, SERIES_MODELS
+
+C_MAX = 1024
+CONCURRENCIES = (16, 24, 64, 128, 256, 512, C_MAX)
+SCORED = (16, 24, 64, C_MAX)
+OFFLINE = 13368
+"""The concurrency of a dedicated Offline point: the size of a data set."""
+PASSES = 5
+SPEC = {"source_type": "vendor_spec", "source": "https://example.org/specification"}
+
+
+def point_summary(model: str, concurrency: int) -> dict[str, Any]:
+    """A result_summary.json of five passes over the data set."""
+    draw = np.random.default_rng(concurrency)
+    n = PASSES * SERIES_MODELS[model].samples
+    duration_ns = int(1e9 * (1300 + 1000 / concurrency))
+    lengths = draw.integers(110, 151, n)
+    mean_ns = 0.95 * min(concurrency, C_MAX) * duration_ns / n
+    latency = np.floor(draw.uniform(0.9, 1.1, n) * mean_ns)
+    ttft = np.floor(0.1 * latency)
+    series = {
+        "ttft": client_series(ttft, estimates=False),
+        "tpot": client_series((latency - ttft) / (lengths - 1), estimates=False),
+        "latency": client_series(latency, estimates=False),
+        "output_sequence_lengths": client_series(lengths, estimates=False),
+    }
+    tokens_per_s = int(lengths.sum()) / duration_ns * 1e9
+    return {
+        "version": "0.1.0",
+        "n_samples_issued": n,
+        "n_samples_completed": n,
+        "n_samples_failed": 0,
+        "duration_ns": duration_ns,
+        "state": "complete",
+        "complete": True,
+        **series,
+        "legacy_loadgen_window_duration_ns": None,
+        "qps": n / duration_ns * 1e9,
+        "tps": tokens_per_s,
+        "system_tps": tokens_per_s,
+        "tps_per_user": 1e9 / series["tpot"]["percentiles"]["90.0"],
+        "run_config": {"load_pattern": _load(concurrency), **_client_seeds()},
+    }
+
+
+def _load(concurrency: int) -> dict[str, Any]:
+    if concurrency > C_MAX:
+        return {"type": "max_throughput"}
+    return {"type": "concurrency", "target_concurrency": concurrency}
+
+
+def _client_seeds() -> dict[str, int]:
+    seeds = SEED_SETS["A"].seeds
+    return {
+        "scheduler_random_seed": seeds["scheduler_rng_seed"],
+        "dataloader_random_seed": seeds["sample_index_rng_seed"],
+    }
+
+
+def point_file(model: str, concurrency: int, offline: str) -> dict[str, Any]:
+    """A point.yaml."""
+    samples = SERIES_MODELS[model].samples
+    window = {
+        "super_pass_start": 1,
+        "super_pass_end": 4,
+        "super_pass_size": samples,
+        "n_samples": 4 * samples,
+        "duration_s": 1210.0,
+    }
+    return {
+        "concurrency": concurrency,
+        "region": "submitters_choice",
+        "dataset": "made up",
+        "runtime_settings": {
+            "load_pattern": _load(concurrency)["type"],
+            "runtime": dict(SEED_SETS["A"].seeds),
+        },
+        "warmup": {
+            "duration_s": 60.0,
+            "requests_issued": 100,
+            "requests_completed": 100,
+            "data_source": "made up",
+            "concurrency": 8,
+            "logs_retained": True,
+        },
+        "division": "Standardized",
+        "max_supported_concurrency": C_MAX,
+        "model_name": model,
+        "model_precision": "fp8",
+        "link_to_model": "https://example.org/model",
+        "dataset_name": "made up",
+        "dataset_type": "Performance",
+        "dataset_link": "https://example.org/data",
+        "offline": offline,
+        "steady_state": {
+            "status": "windowable",
+            "verdict": "STEADY STATE",
+            "window": window,
+            "state": {"tpot_p50": "Plateau", "tpot_p90": "Plateau"},
+        },
+        "nodes_used": [{"system_node_ensemble_id": 1, "nodes": 1}],
+        "shared_src": "src/server",
+        "shared_docs": "docs",
+        "seed_set": "A",
+        "target_cohort": "2026-11-C1",
+    }
+
+
+def system_description() -> dict[str, Any]:
+    """A system_desc.json: one node of eight accelerators, with a replica on each."""
+    return {
+        "system_name": "Box of eight",
+        "shortened_system_name": "Box 8",
+        "system_availability_status": "Available",
+        "availability_url": "https://example.org/box",
+        "max_supported_concurrency": C_MAX,
+        "system_size": "1 node",
+        "system_node_ensemble_count": 1,
+        "system_node_ensemble_total": 1,
+        "division": "Standardized",
+        "tensor_parallel": 1,
+        "pipeline_parallel": 1,
+        "expert_parallel": 1,
+        "data_parallel": 8,
+        "node_types": [
+            {
+                "system_node_ensemble_id": 1,
+                "number_of_nodes": 1,
+                "host_processor_core_count": 64,
+                "host_memory_configuration": "16 x 64 GB",
+                "accelerator_info": [
+                    {"accelerator_model_name": "Accelerator", "accelerators_per_node": 8}
+                ],
+                "host_network_card_count": "2",
+                "driver": "1.0",
+                "filesystem": "ext4",
+                "cooling": "air",
+            }
+        ],
+    }
+
+
+def system_power() -> dict[str, Any]:
+    """A system_power.json of that node: (2 x 400 W + 8 x 1,000 W) and half as much for the rest."""
+    return {
+        "system_desc_id": "box",
+        "cooling": "air",
+        "node_sets": [
+            {
+                "node_set_id": 1,
+                "system_node_ensemble_id": 1,
+                "nodes_provisioned": 1,
+                "power_method": "component_sum",
+                "components": {
+                    "cpu": {"count_per_node": 2, "tdp_per_unit": {"value_w": 400, **SPEC}},
+                    "accelerator": {
+                        "count_per_node": 8,
+                        "tdp_per_unit": {"value_kw": 1.0, **SPEC},
+                    },
+                    "scale_up_network": {"method": "none"},
+                },
+            }
+        ],
+        "scale_out": {"present": False},
+        "computed": {"total_system_power_w": 13_200.0},
+        "provisioned_power_kw": 13.2,
+    }
+
+
+def write_package(root: Path, model: str = "llama3_1-8b", *, dedicated: bool = False) -> Path:
+    """Write <root>/Someone/<submission id>; returns that folder. `dedicated`: its Offline point is
+    a run of its own, not the one at C_max."""
+    package = root / "Someone" / "box-2026"
+    for name in ("docs", "src/server", f"results/box/{model}"):
+        (package / name).mkdir(parents=True)
+    (package / "src/server/README.md").write_text("made up\n")
+    (package / "docs/system.md").write_text("made up\n")
+    _write(package / "results/box/system_power.json", system_power())
+    for concurrency in (*CONCURRENCIES, OFFLINE) if dedicated else CONCURRENCIES:
+        folder = package / "results/box" / model / f"r{concurrency}"
+        folder.mkdir()
+        offline = "dedicated" if concurrency > C_MAX else "none"
+        if concurrency == C_MAX and not dedicated:
+            offline = "elected"
+        point, summary = point_file(model, concurrency, offline), point_summary(model, concurrency)
+        if concurrency > C_MAX:
+            del point["steady_state"]
+        settings = {"runtime": _client_seeds(), "load_pattern": _load(concurrency)}
+        config = {"type": "online", "model_params": {"streaming": "on"}, "settings": settings}
+        _write(folder / "system_desc.json", system_description())
+        _write(folder / "result_summary.json", summary)
+        (folder / "point.yaml").write_text(yaml.safe_dump(point))
+        (folder / "config.yaml").write_text(yaml.safe_dump(config))
+        if concurrency in (*SCORED, OFFLINE):
+            _write(folder / "accuracy_results.json", client_scores(SERIES_MODELS[model]))
+    return package
+
+
+def _write(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content))

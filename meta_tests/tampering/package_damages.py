@@ -1,0 +1,566 @@
+"""Damages and forgeries of a package of MLPerf Endpoints, each with the rules that see it.
+
+    python -m meta_tests.tampering.package_damages CLI
+
+prints a table of them beside the verdict of the official checker; CLI is the installed
+endpoints-submission-cli. Of a made package of llama3_1-8b with an elected Offline point, unless a
+damage is of one with a dedicated point.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from meta_tests.made_package import C_MAX, OFFLINE, write_package
+from meta_tests.tampering.client_damages import GONE, ClientDamage
+from mlperf_suite.judging.packages import judge_package
+from mlperf_suite.rules.registry import rules_of
+
+PREFIX = "package_"
+CURVE = "results/box/llama3_1-8b"
+Change = Mapping[str, Any] | str | object | Callable[[Path], None]
+
+
+@dataclass(frozen=True)
+class PackageDamage:
+    """What is changed in the files of a pattern below the curve's folder, and the rules that see
+    it, without their prefix.
+
+    `change`: members by their paths, a file's text, GONE, or a function of the curve's folder.
+    """
+
+    files: str
+    change: Change
+    rules: frozenset[str]
+    dedicated: bool = False
+
+    def make(self, package: Path) -> None:
+        curve = package / CURVE
+        if callable(self.change):
+            self.change(curve)
+            return
+        for path in sorted(curve.glob(self.files)) or [curve / self.files]:
+            ClientDamage(path.name, self.change, frozenset()).make(path.parent)
+
+
+def _damage(files: str, change: Change, rules: str, *, dedicated: bool = False) -> PackageDamage:
+    return PackageDamage(files, change, frozenset(rules.split()), dedicated)
+
+
+def _without(*names: str) -> Callable[[Path], None]:
+    """Removes folders, by their paths from the curve's."""
+
+    def change(curve: Path) -> None:
+        for name in names:
+            shutil.rmtree((curve / name).resolve())
+
+    return change
+
+
+def _with_copies(*pairs: tuple[str, str]) -> Callable[[Path], None]:
+    """Copies folders and files over others."""
+
+    def change(curve: Path) -> None:
+        for one, another in pairs:
+            if (curve / one).is_dir():
+                shutil.copytree(curve / one, curve / another)
+            else:
+                shutil.copy(curve / one, curve / another)
+
+    return change
+
+
+def _renamed(one: str, another: str) -> Callable[[Path], None]:
+    def change(curve: Path) -> None:
+        (curve / one).rename((curve / another).resolve())
+
+    return change
+
+
+def _both(*damages: PackageDamage) -> Callable[[Path], None]:
+    def change(curve: Path) -> None:
+        for damage in damages:
+            damage.make(curve.parents[2])
+
+    return change
+
+
+def _as_other_point(curve: Path, concurrency: int) -> None:
+    """A whole further point, as another concurrency, with a run of its own."""
+    folder = curve / f"r{concurrency}"
+    shutil.copytree(curve / "r128", folder)
+    _damage(f"r{concurrency}/point.yaml", {"concurrency": concurrency}, "").make(curve.parents[2])
+    load = {"settings.load_pattern.target_concurrency": concurrency}
+    _damage(f"r{concurrency}/config.yaml", load, "").make(curve.parents[2])
+    summary = json.loads((folder / "result_summary.json").read_text())
+    summary["run_config"]["load_pattern"]["target_concurrency"] = concurrency
+    # Another run: latencies of one nanosecond more.
+    summary["latency"]["total"] += summary["n_samples_completed"]
+    for name in ("min", "max", "median", "avg"):
+        summary["latency"][name] += 1
+    percentiles = summary["latency"]["percentiles"]
+    summary["latency"]["percentiles"] = {n: value + 1 for n, value in percentiles.items()}
+    summary["duration_ns"] += concurrency
+    duration_s = summary["duration_ns"] / 1e9
+    summary["qps"] = summary["n_samples_completed"] / duration_s
+    tokens = summary["output_sequence_lengths"]["total"]
+    summary["tps"] = summary["system_tps"] = tokens / duration_s
+    (folder / "result_summary.json").write_text(json.dumps(summary))
+
+
+def _more_points(*concurrencies: int) -> Callable[[Path], None]:
+    def change(curve: Path) -> None:
+        for concurrency in concurrencies:
+            _as_other_point(curve, concurrency)
+
+    return change
+
+
+def _moved(one: int, another: int) -> Callable[[Path], None]:
+    """A point measured at another concurrency, without its accuracy run."""
+
+    def change(curve: Path) -> None:
+        shutil.rmtree(curve / f"r{one}")
+        _as_other_point(curve, another)
+
+    return change
+
+
+def _times(factor: float) -> Callable[[Any], Any]:
+    return lambda value: type(value)(value * factor)
+
+
+_POINT, _POINTS = "r64/point.yaml", "r*/point.yaml"
+_RUN, _CONFIG = "r64/result_summary.json", "r64/config.yaml"
+_SYSTEM, _SYSTEMS = "r64/system_desc.json", "r*/system_desc.json"
+_SCORES, _ALL_SCORES = "r64/accuracy_results.json", "r*/accuracy_results.json"
+_SEED = "runtime_settings.runtime."
+_LOAD = "settings.load_pattern."
+_WINDOW = "steady_state.window."
+_FIRST = "accuracy_scores.0."
+_UNREADABLE: dict[str, str] = {
+    "is a list": "[1, 2]",
+    "is no YAML or JSON": "{a: [1",
+    "is empty": "",
+    "is nested deeply": "[" * 100_000,
+}
+_DISCLOSED = (
+    *("division", "max_supported_concurrency", "model_name", "model_precision", "link_to_model"),
+    *("dataset_name", "dataset_type", "dataset_link", "shared_src", "shared_docs", "seed_set"),
+    *("target_cohort", "warmup", "runtime_settings", "concurrency"),
+)
+_DESCRIBED = (
+    *("system_name", "system_availability_status", "max_supported_concurrency", "system_size"),
+    *("system_node_ensemble_count", "system_node_ensemble_total", "shortened_system_name"),
+    *("division", "node_types"),
+)
+_OF_A_NODE = (*("host_memory_configuration", "host_network_card_count", "driver", "filesystem"),)
+PACKAGE_DAMAGES: dict[str, PackageDamage] = {
+    # Layout
+    "no docs/": _damage("", _without("../../../docs"), "layout"),
+    "no src/": _damage("", _without("../../../src"), "layout"),
+    "no implementation in src/": _damage("", _without("../../../src/server"), "layout"),
+    "an implementation without README.md": _damage("../../../src/server/README.md", GONE, "layout"),
+    "a curve without a point": _damage(
+        "",
+        _without(*(f"r{c}" for c in (16, 24, 64, 128, 256, 512, C_MAX))),
+        "layout accuracy_gate points",
+    ),
+    "a system without a model": _damage("", _without("."), "layout accuracy_gate points"),
+    "a point without point.yaml": _damage(_POINT, GONE, "layout files_readable"),
+    "a point without config.yaml": _damage(_CONFIG, GONE, "layout files_readable"),
+    "a point without result_summary.json": _damage(_RUN, GONE, "layout files_readable"),
+    "a point without system_desc.json": _damage(_SYSTEM, GONE, "layout files_readable"),
+    "no system_desc.json at all": _damage(_SYSTEMS, GONE, "layout files_readable"),
+    "a folder of another concurrency": _damage("", _renamed("r64", "r65"), "layout"),
+    "shared_src is no folder": _damage(_POINT, {"shared_src": "src/absent"}, "layout"),
+    "shared_docs leads out of the package": _damage(_POINT, {"shared_docs": "../docs"}, "layout"),
+    "shared_src from the root": _damage(_POINT, {"shared_src": "/tmp"}, "layout"),
+    **{
+        f"{file} {what}": _damage(f"r64/{file}", text, f"files_readable{' layout' * (not text)}")
+        for file in ("point.yaml", "config.yaml", "result_summary.json", "system_desc.json")
+        for what, text in _UNREADABLE.items()
+    },
+    "point.yaml makes an object": _damage(
+        _POINT, "!!python/object/apply:os.getcwd []", "files_readable"
+    ),
+    # Members
+    **{f"no {n} in point.yaml": _damage(_POINT, {n: GONE}, "files_readable") for n in _DISCLOSED},
+    **{
+        f"no {n} in system_desc.json": _damage(_SYSTEMS, {n: GONE}, "files_readable")
+        for n in _DESCRIBED
+    },
+    **{
+        f"no {n} of a node": _damage(_SYSTEMS, {f"node_types.0.{n}": GONE}, "files_readable")
+        for n in _OF_A_NODE
+    },
+    "a concurrency of 0": _damage(_POINT, {"concurrency": 0}, "files_readable"),
+    "a region of another name": _damage(_POINT, {"region": "somewhere"}, "files_readable"),
+    "an Offline point of another kind": _damage(_POINT, {"offline": "perhaps"}, "files_readable"),
+    "a steady state of another status": _damage(
+        _POINT, {"steady_state.status": "fine"}, "files_readable"
+    ),
+    "a steady state of another verdict": _damage(
+        _POINT, {"steady_state.verdict": "steady"}, "files_readable"
+    ),
+    "a metric in another state": _damage(
+        _POINT, {"steady_state.state.tpot_p90": "flat"}, "files_readable"
+    ),
+    "a negative warm-up": _damage(_POINT, {"warmup.duration_s": -1.0}, "files_readable"),
+    "a warm-up of two days": _damage(_POINT, {"warmup.duration_s": 172_800.0}, "files_readable"),
+    "a warm-up without data": _damage(_POINT, {"warmup.data_source": GONE}, "files_readable"),
+    "a warm-up that completed more than it issued": _damage(
+        _POINT, {"warmup.requests_completed": 101}, "warmup"
+    ),
+    "a warm-up at concurrency 0": _damage(_POINT, {"warmup.concurrency": 0}, "warmup"),
+    # The system
+    "a short name of 21 characters": _damage(
+        _SYSTEMS, {"shortened_system_name": "x" * 21}, "files_readable"
+    ),
+    "another availability": _damage(
+        _SYSTEMS, {"system_availability_status": "Soon"}, "files_readable"
+    ),
+    "another division": _damage(_SYSTEMS, {"division": "Closed"}, "files_readable"),
+    "two names of the availability differ": _damage(
+        _SYSTEMS, {"publication_status": "Preview"}, "files_readable"
+    ),
+    "available without a link": _damage(_SYSTEMS, {"availability_url": " "}, "system_description"),
+    "a preview without a date": _damage(
+        _SYSTEMS, {"system_availability_status": "Preview"}, "system_description"
+    ),
+    "a date that is none": _damage(
+        _SYSTEMS, {"target_availability_date": "2027-02-30"}, "system_description"
+    ),
+    "a node without core count": _damage(
+        _SYSTEMS, {"node_types.0.host_processor_core_count": GONE}, "system_description"
+    ),
+    "one point of another system": _damage(
+        _SYSTEM, {"system_name": "Another"}, "system_description"
+    ),
+    "a tps_utilization of 0.5": _damage(_SYSTEM, {"tps_utilization": 0.5}, "system_description"),
+    # Disclosure
+    "another division in point.yaml": _damage(_POINT, {"division": "RDI"}, "files_agree"),
+    "another C_max in point.yaml": _damage(
+        _POINT, {"max_supported_concurrency": 2048}, "files_agree"
+    ),
+    "measured at another concurrency": _damage(
+        _CONFIG, {f"{_LOAD}target_concurrency": 128}, "files_agree"
+    ),
+    "a summary of another concurrency": _damage(
+        _RUN, {"run_config.load_pattern.target_concurrency": 128}, "files_agree"
+    ),
+    "measured at Poisson times": _damage(
+        _CONFIG, {f"{_LOAD}type": "poisson", f"{_LOAD}target_qps": 3.0}, "files_agree"
+    ),
+    "measured without streaming": _damage(
+        _CONFIG, {"model_params.streaming": "off"}, "files_agree"
+    ),
+    "measured with other seeds": _damage(
+        _CONFIG, {"settings.runtime.scheduler_random_seed": 42}, "files_agree"
+    ),
+    # Seeds
+    "another scheduler seed": _damage(
+        _POINT, {f"{_SEED}scheduler_rng_seed": 42}, "seeds files_agree"
+    ),
+    "another sample index seed": _damage(
+        _POINT, {f"{_SEED}sample_index_rng_seed": 42}, "seeds files_agree"
+    ),
+    "another model seed": _damage(_POINT, {f"{_SEED}model_seed": 42}, "seeds"),
+    "no model seed": _damage(_POINT, {f"{_SEED}model_seed": GONE}, "seeds"),
+    "a set that is not published": _damage(_POINTS, {"seed_set": "B"}, "seeds"),
+    "points of two sets": _damage(_POINT, {"seed_set": "B"}, "seeds"),
+    "a set in its fifth cohort": _damage(_POINTS, {"target_cohort": "2026-12-C1"}, "seeds"),
+    "a cohort before the set": _damage(_POINTS, {"target_cohort": "2026-10-C0"}, "seeds"),
+    "a cohort in a 13th month": _damage(_POINTS, {"target_cohort": "2026-13-C0"}, "seeds"),
+    "a third cohort of a month": _damage(_POINTS, {"target_cohort": "2026-11-C2"}, "seeds"),
+    # Speculative decoding
+    "a drafter for a benchmark without one": _damage(
+        _POINT, {"speculative_decoding": {"weight_checksum": "sha256:0"}}, "drafter"
+    ),
+    "the drafter of another benchmark": _damage(
+        _POINT,
+        {
+            "speculative_decoding": {
+                "weight_checksum": "git-sha1:633caf45f31288cbb70ee237f7c939db707ecc94"
+            }
+        },
+        "drafter",
+    ),
+    # The benchmark
+    "another model in point.yaml": _damage(_POINT, {"model_name": "deepseek-r1"}, "benchmark"),
+    "an unknown model": _damage(_POINTS, {"model_name": "gpt-2"}, "benchmark"),
+    "the model's name with a dot": _damage(_POINTS, {"model_name": "llama3.1-8b"}, "benchmark"),
+    "a folder of another model": _damage("", _renamed(".", "../llama2-70b"), "benchmark"),
+    "points of two data sets": _damage(_POINT, {"dataset": "another"}, "benchmark"),
+    # The curve
+    "six points": _damage("", _without("r512"), "points"),
+    "33 points": _damage("", _more_points(*range(600, 626)), "points"),
+    "a load pattern poisson": _damage(
+        _POINT, {"runtime_settings.load_pattern": "poisson"}, "points"
+    ),
+    "a point of several turns": _damage(
+        _POINT, {"runtime_settings.load_pattern": "agentic_inference"}, "points"
+    ),
+    "a point twice": _damage(
+        "", _with_copies(("r64", "r064")), "points distributions accuracy_points"
+    ),
+    "C_max 32": _damage(
+        _SYSTEMS,
+        {"max_supported_concurrency": 32},
+        "files_agree regions offline_point accuracy_points",
+    ),
+    "no ultra-low point": _damage(
+        "",
+        _both(_damage("", _moved(16, 700), ""), _damage("", _moved(24, 701), "")),
+        "regions accuracy_points",
+    ),
+    "no low point": _damage("", _moved(24, 700), "regions accuracy_points"),
+    "no medium point": _damage("", _moved(64, 700), "regions accuracy_points"),
+    "a point beyond the margin": _damage("", _more_points(1128), "regions"),
+    "a point in the margin": _damage("", _more_points(1127), ""),
+    "a region that is not the point's": _damage(_POINT, {"region": "high_concurrency"}, "regions"),
+    "C_min declared": _damage(_SYSTEMS, {"c_min_override": 16}, ""),
+    "C_min declared once": _damage(_SYSTEM, {"c_min_override": 16}, "regions system_description"),
+    "C_min declared without a point": _damage(
+        _SYSTEMS, {"c_min_override": 20}, "regions accuracy_points"
+    ),
+    "C_min declared above 32": _damage(_SYSTEMS, {"c_min_override": 64}, "files_readable"),
+    "C_min declared as null": _damage(_SYSTEMS, {"c_min_override": None}, "files_readable"),
+    # The Offline point
+    "no Offline point": _damage(_POINTS, {"offline": "none"}, "offline_point"),
+    "two Offline points": _damage(
+        "r512/point.yaml", {"offline": "elected"}, "offline_point accuracy_points"
+    ),
+    "an elected point below C_max": _damage(
+        "",
+        _both(
+            _damage(_POINTS, {"offline": "none"}, ""),
+            _damage("r512/point.yaml", {"offline": "elected"}, ""),
+        ),
+        "offline_point accuracy_points",
+    ),
+    "a dedicated point of a lower throughput": _damage(
+        f"r{OFFLINE}/result_summary.json",
+        {
+            "duration_ns": _times(1.05),
+            "qps": _times(1 / 1.05),
+            "tps": _times(1 / 1.05),
+            "system_tps": _times(1 / 1.05),
+        },
+        "offline_point",
+        dedicated=True,
+    ),
+    "a dedicated point that alone is high": _damage(
+        "",
+        _without("r128", "r256", "r512", "r1024"),
+        "points regions accuracy_points",
+        dedicated=True,
+    ),
+    "a dedicated point without accuracy": _damage(
+        f"r{OFFLINE}/accuracy_results.json", GONE, "accuracy_points", dedicated=True
+    ),
+    "a dedicated point without TPOT": _damage(
+        f"r{OFFLINE}/result_summary.json",
+        {"tpot": {}, "ttft": {}, "tps_per_user": GONE},
+        "",
+        dedicated=True,
+    ),
+    # The measurement
+    "a window of 1,199 s": _damage(_POINT, {f"{_WINDOW}duration_s": 1199.0}, "duration"),
+    "a window of 599 s": _damage("r16/point.yaml", {f"{_WINDOW}duration_s": 599.0}, "duration"),
+    "a window of 1,199 s at 32 and below": _damage(
+        "r24/point.yaml", {f"{_WINDOW}duration_s": 1199.0}, ""
+    ),
+    "a window longer than its run": _damage(_POINT, {f"{_WINDOW}duration_s": 9999.0}, "duration"),
+    "a short run without a window": _damage(
+        "",
+        _both(
+            _damage(_POINT, {"steady_state": GONE}, ""),
+            _damage(
+                _RUN,
+                {
+                    "duration_ns": 1_100_000_000_000,
+                    "qps": 66840 / 1100,
+                    "tps": GONE,
+                    "system_tps": GONE,
+                },
+                "",
+            ),
+        ),
+        "duration figures distributions",
+    ),
+    "no steady state": _damage(_POINT, {"steady_state": GONE}, ""),
+    "windowable over three passes": _damage(
+        _POINT, {f"{_WINDOW}super_pass_end": 3}, "steady_state"
+    ),
+    "windowable and drifting": _damage(
+        _POINT, {"steady_state.state.tpot_p90": "Drifting Up"}, "steady_state"
+    ),
+    "windowable without a window": _damage(_POINT, {"steady_state.window": {}}, "steady_state"),
+    "four passes that do not suffice": _damage(
+        _POINT, {"steady_state.status": "insufficient_passes"}, "steady_state"
+    ),
+    "super-passes of half the data set": _damage(
+        _POINT, {f"{_WINDOW}super_pass_size": 6684}, "steady_state"
+    ),
+    "more passes than were issued": _damage(
+        _POINT, {f"{_WINDOW}super_pass_end": 9}, "steady_state"
+    ),
+    "a window of more samples than its passes": _damage(
+        _POINT, {f"{_WINDOW}n_samples": 60_000}, "steady_state"
+    ),
+    "a duration of 0": _damage(_RUN, {"duration_ns": 0}, "duration figures distributions"),
+    "requests that are not accounted for": _damage(_RUN, {"n_samples_issued": 66_841}, "requests"),
+    "failed requests": _damage(
+        _RUN, {"n_samples_issued": 66_841, "n_samples_failed": 1}, "requests"
+    ),
+    "an interrupted run": _damage(_RUN, {"state": "interrupted"}, "requests"),
+    "a run that is not complete": _damage(_RUN, {"complete": False}, "requests"),
+    "half a data set": _damage(
+        _RUN,
+        {"n_samples_issued": 6684, "n_samples_completed": 6684},
+        "requests figures distributions steady_state",
+    ),
+    "half a data set that the checker knows": _damage(
+        "",
+        _both(
+            _damage(_POINTS, {"dataset": "cnn_dailymail"}, ""),
+            _damage(_RUN, {"n_samples_issued": 6684, "n_samples_completed": 6684}, ""),
+        ),
+        "requests figures distributions steady_state",
+    ),
+    "system_tps 2% higher": _damage(_RUN, {"system_tps": _times(1.02)}, "figures"),
+    "the client's tps 2% higher": _damage(_RUN, {"tps": _times(1.02)}, "figures"),
+    "tps_per_user 2% higher": _damage(_RUN, {"tps_per_user": _times(1.02)}, "figures"),
+    "no TPOT at p90": _damage(_RUN, {"tpot/percentiles/90.0": GONE}, "figures"),
+    "two values of TPOT at p90": _damage(
+        _RUN, {"tpot/percentiles/90": 1.0}, "figures distributions"
+    ),
+    "TPOT at p90 halved": _damage(
+        _RUN, {"tpot/percentiles/90.0": _times(0.5), "tps_per_user": _times(2.0)}, "distributions"
+    ),
+    "more tokens, with every rate": _damage(
+        _RUN,
+        {
+            "output_sequence_lengths.total": _times(1.5),
+            "tps": _times(1.5),
+            "system_tps": _times(1.5),
+        },
+        "distributions",
+    ),
+    "half the duration, with every rate": _damage(
+        _RUN,
+        {"duration_ns": _times(0.5), "tps": _times(2), "qps": _times(2), "system_tps": _times(2)},
+        "distributions duration",
+    ),
+    "negative tokens": _damage(_RUN, {"output_sequence_lengths.total": -1}, "files_readable"),
+    "NaN tokens/s": _damage(_RUN, {"tps": float("nan")}, "files_readable"),
+    "a percentile without a number": _damage(_RUN, {"tpot/percentiles/high": 1.0}, "figures"),
+    "the run of another point": _damage(
+        "",
+        _with_copies(("r128/result_summary.json", "r256/result_summary.json")),
+        "distributions files_agree",
+    ),
+    # Accuracy
+    "no accuracy run": _damage(_ALL_SCORES, GONE, "accuracy_points accuracy_gate"),
+    "no accuracy in medium": _damage(_SCORES, GONE, "accuracy_points"),
+    "no accuracy at the Offline point": _damage(
+        f"r{C_MAX}/accuracy_results.json", GONE, "accuracy_points"
+    ),
+    "accuracy at a fifth point": _damage(
+        "",
+        _with_copies(
+            ("r64/accuracy_results.json", "r128/accuracy_results.json"),
+            ("r64/accuracy_results.json", "r256/accuracy_results.json"),
+        ),
+        "accuracy_points",
+    ),
+    "no ROUGE-2": _damage(_SCORES, {f"{_FIRST}score.rouge2": GONE}, "accuracy_gate"),
+    "ROUGE-1 below the gate": _damage(_SCORES, {f"{_FIRST}score.rouge1": "38.39"}, "accuracy_gate"),
+    "ROUGE-1 of 0": _damage(_SCORES, {f"{_FIRST}score.rouge1": "0.0"}, "accuracy_gate"),
+    "ROUGE-1 as a share": _damage(_SCORES, {f"{_FIRST}score.rouge1": "0.387792"}, "accuracy_gate"),
+    "answers too long": _damage(_SCORES, {f"{_FIRST}score.gen_len": "9000000"}, "accuracy_gate"),
+    "one answer too few": _damage(
+        _SCORES,
+        {f"{_FIRST}{n}": 13_367 for n in ("unit_samples", "total_samples")},
+        "accuracy_gate",
+    ),
+    "an accuracy run that is not complete": _damage(
+        _SCORES, {f"{_FIRST}complete": False}, "accuracy_gate"
+    ),
+    "every answer missing": _damage(
+        _SCORES, {f"{_FIRST}response_counts.missing": 13_368}, "accuracy_gate"
+    ),
+    "scores of the performance data alone": _damage(
+        _SCORES, {f"{_FIRST}dataset_type": "performance"}, "accuracy_points"
+    ),
+    "accuracy_results.json is cut": _damage(
+        _SCORES, '{"accuracy', "files_readable accuracy_points"
+    ),
+    "no scores": _damage(_SCORES, {"accuracy_scores": []}, "accuracy_points"),
+    "scores without a name": _damage(
+        _SCORES, {f"{_FIRST}dataset_name": GONE}, "files_readable accuracy_points"
+    ),
+}
+
+
+def failed_rules(package: Path) -> set[str]:
+    """The rules that the suite finds broken in a package, without their prefix."""
+    return {
+        rule.removeprefix(PREFIX) for group in judge_package(package) for rule in group.failed_rules
+    }
+
+
+def official_ids(package: Path, cli: Path) -> tuple[set[str], set[str]]:
+    """The ids of the official checker's errors, and of its warnings."""
+    command = [str(cli), "check-submission", "--json", str(package)]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        results = json.loads(process.stdout)["results"]
+    except ValueError:
+        return {"traceback"}, set()
+    by_severity = {"error": set[str](), "warning": set[str](), "info": set[str]()}
+    for result in results:
+        by_severity[result["severity"]].add(result["rule"])
+    return by_severity["error"], by_severity["warning"] - by_severity["error"]
+
+
+_ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)+")
+
+
+def rules_of_id() -> dict[str, set[str]]:
+    """The rules that answer for an id of the checker, as their sources name them."""
+    rules: dict[str, set[str]] = {}
+    for rule in rules_of("package"):
+        for name in _ID.findall(rule.source.partition("checker: ")[2]):
+            rules.setdefault(name, set()).add(rule.name.removeprefix(PREFIX))
+    return rules
+
+
+def _rows(cli: Path, folder: Path) -> None:
+    honest = {flag: write_package(folder / str(flag), dedicated=flag) for flag in (False, True)}
+    print("| damage | the suite | the official checker |\n|---|---|---|")
+    for number, (name, damage) in enumerate(PACKAGE_DAMAGES.items()):
+        package = folder / f"{number}" / "box-2026"
+        shutil.copytree(honest[damage.dedicated], package)
+        damage.make(package)
+        errors, warnings = official_ids(package, cli)
+        says = ", ".join(sorted(errors)) or "passes"
+        says += f" (warns: {', '.join(sorted(warnings))})" if warnings else ""
+        ours = ", ".join(f"`{rule}`" for rule in sorted(failed_rules(package))) or "passes"
+        print(f"| {name} | {ours} | {says} |", flush=True)
+        shutil.rmtree(package)
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as temporary:
+        _rows(Path(sys.argv[1]), Path(temporary))

@@ -1,0 +1,139 @@
+"""Packages of MLPerf Endpoints: honest ones pass, each damage is seen by its rules alone.
+
+MLPERF_ENDPOINTS_CLI names an installed endpoints-submission-cli, the official checker.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from meta_tests.made_package import write_package
+from meta_tests.tampering.package_damages import (
+    CURVE,
+    PACKAGE_DAMAGES,
+    PREFIX,
+    failed_rules,
+    official_ids,
+    rules_of_id,
+)
+from mlperf_suite.client_results.series import AGENTIC_MODELS, SERIES_MODELS
+from mlperf_suite.judging.judge import judge_folder
+from mlperf_suite.judging.packages import judge_package
+from mlperf_suite.rules.registry import rules_of
+
+CLI = Path(os.environ.get("MLPERF_ENDPOINTS_CLI") or "absent")
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "evidence" / "endpoints-packages.md"
+_ROW = re.compile(r"^\| (.+?) \| (.+?) \| (.+?)(?: \(warns: .+\))? \|$", re.MULTILINE)
+ANSWERED_OTHERWISE = {
+    "a folder of another model": "no gate is known for what is no benchmark",
+    "config.yaml is nested deeply": "the checker's traceback",
+    "point.yaml is nested deeply": "the checker's traceback",
+    "result_summary.json is nested deeply": "the checker's traceback",
+    "system_desc.json is nested deeply": "the checker's traceback",
+}
+"""Damages of which the checker says an id whose rule does not fail here, and why."""
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
+    """A package with an elected Offline point, and one with a dedicated."""
+    root = tmp_path_factory.mktemp("honest")
+    return {flag: write_package(root / str(flag), dedicated=flag) for flag in (False, True)}
+
+
+@pytest.mark.parametrize("model", SERIES_MODELS)
+@pytest.mark.parametrize("dedicated", [False, True])
+def test_an_honest_package_is_recognized_and_passes(
+    tmp_path: Path, model: str, dedicated: bool
+) -> None:
+    package = write_package(tmp_path, model, dedicated=dedicated)
+    (group,) = judge_folder(tmp_path)
+    assert group.name == f"box-2026-box-{model}"
+    assert group.round.name == "Endpoints v1.0"
+    assert [v.line for v in group.verdicts if not v.passed] == []
+    if CLI.is_file():
+        assert official_ids(package, CLI)[0] == set()
+
+
+@pytest.mark.parametrize("name", PACKAGE_DAMAGES)
+def test_a_damage_is_seen_by_its_rules_alone(
+    honest: dict[bool, Path], tmp_path: Path, name: str
+) -> None:
+    damage = PACKAGE_DAMAGES[name]
+    package = tmp_path / "box-2026"
+    shutil.copytree(honest[damage.dedicated], package)
+    damage.make(package)
+    assert failed_rules(package) == damage.rules
+    lines = [verdict.line for group in judge_package(package) for verdict in group.verdicts]
+    assert all(line.isprintable() for line in lines)
+
+
+def test_every_rule_is_broken_by_a_damage() -> None:
+    names = {rule.name.removeprefix(PREFIX) for rule in rules_of("package")}
+    assert names == {rule for damage in PACKAGE_DAMAGES.values() for rule in damage.rules}
+    assert len(PACKAGE_DAMAGES) >= 120
+
+
+def test_the_page_has_a_row_for_each_damage_with_its_rules() -> None:
+    rows = {name: set(re.findall(r"`(\w+)`", ours)) for name, ours, _ in rows_of_page()}
+    assert rows == {name: set(damage.rules) for name, damage in PACKAGE_DAMAGES.items()}
+
+
+def rows_of_page() -> list[tuple[str, str, str]]:
+    """Damage, this suite's verdict and the checker's, without its warnings."""
+    _, *rows = _ROW.findall(PAGE.read_text().partition("## Damage by damage")[2])
+    return rows
+
+
+def test_for_each_id_of_the_checker_a_rule_that_answers_for_it_fails_here() -> None:
+    answers = rules_of_id()
+    unanswered = {
+        name
+        for name, ours, official in rows_of_page()
+        for identity in official.split(", ")
+        # What cannot be read is judged no further here.
+        if identity != "passes"
+        and "`files_readable`" not in ours
+        and not answers[identity] & set(re.findall(r"`(\w+)`", ours))
+    }
+    assert unanswered | {n for n in ANSWERED_OTHERWISE if "deeply" in n} == set(ANSWERED_OTHERWISE)
+
+
+def test_what_the_checker_fails_fails_here() -> None:
+    assert [name for name, ours, official in rows_of_page() if ours == "passes" != official] == []
+
+
+@pytest.mark.skipif(not CLI.is_file(), reason="MLPERF_ENDPOINTS_CLI names no checker")
+@pytest.mark.parametrize(("name", "official"), [(n, o) for n, _, o in rows_of_page()])
+def test_the_checker_says_what_the_page_says(
+    honest: dict[bool, Path], tmp_path: Path, name: str, official: str
+) -> None:
+    damage = PACKAGE_DAMAGES[name]
+    package = tmp_path / "box-2026"
+    shutil.copytree(honest[damage.dedicated], package)
+    damage.make(package)
+    assert official == (", ".join(sorted(official_ids(package, CLI)[0])) or "passes")
+
+
+def test_a_benchmark_of_several_turns_is_not_judged(tmp_path: Path) -> None:
+    package = write_package(tmp_path)
+    model = AGENTIC_MODELS[0]
+    (package / CURVE).rename(package / "results/box" / model)
+    for path in package.glob("results/box/*/r*/point.yaml"):
+        text = path.read_text().replace(
+            "load_pattern: concurrency", "load_pattern: agentic_inference"
+        )
+        path.write_text(text.replace("elected", "none"))
+    (group,) = judge_package(package)
+    assert {verdict.status for verdict in group.verdicts} == {"not judged"}
+
+
+def test_a_point_alone_is_judged_with_its_package(tmp_path: Path) -> None:
+    package = write_package(tmp_path)
+    (group,) = judge_folder(package / CURVE / "r64")
+    assert group.count("failed") == 0

@@ -1,0 +1,160 @@
+"""Judges a package of the series MLPerf Endpoints: each curve, a system's points of one model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from mlperf_suite.client_results.client_benchmarks import ClientBenchmark
+from mlperf_suite.client_results.package_files import PointFile, description_of, point_of
+from mlperf_suite.client_results.result_files import (
+    AccuracyResults,
+    ResultSummary,
+    config_of,
+    read_typed,
+)
+from mlperf_suite.client_results.series import SERIES, SERIES_MODELS
+from mlperf_suite.judging.tree import (
+    CLIENT_ACCURACY,
+    CLIENT_SUMMARY,
+    POINT_YAML,
+    file_names,
+    folders_in,
+    read_json,
+    read_yaml,
+    size_of,
+)
+from mlperf_suite.judging.verdict_group import VerdictGroup, name_of, verdict_group
+from mlperf_suite.rules import judge
+from mlperf_suite.rules.client_rules import ClientFacts
+from mlperf_suite.rules.package_rules import CurveFacts, PointFacts
+from mlperf_suite.rules.submission_rules import JsonFile
+from mlperf_suite.rules.verdict import set_aside
+
+_POINT = re.compile(r"r([0-9]{1,9})")
+_DESCRIPTION, _CONFIG = "system_desc.json", "config.yaml"
+_FILES = (POINT_YAML, _CONFIG, CLIENT_SUMMARY, _DESCRIPTION)
+_OTHER_DEMANDS = "a benchmark of several turns, whose demands the suite does not know"
+
+
+def judge_package(root: Path) -> list[VerdictGroup]:
+    """Judge every curve of a package, the folder of a submission id; one group says what is missing
+    where there is no curve."""
+    return [_judge_curve(root, system, model) for system, model in _curves(root)]
+
+
+def _curves(root: Path) -> Iterator[tuple[str, str]]:
+    """The names of system and model of each curve; "" for a folder that there is not."""
+    for system in sorted(folders_in(root / "results")) or [Path()]:
+        models = sorted(folders_in(system)) if system.name else []
+        yield from [(system.name, model.name) for model in models or [Path()]]
+
+
+def _judge_curve(root: Path, system: str, model: str) -> VerdictGroup:
+    folders = folders_in(root / "results" / system / model) if model else []
+    numbered = sorted((int(m[1]), f) for f in folders if (m := _POINT.fullmatch(f.name)))
+    points = tuple(_point(folder, number, model) for number, folder in numbered)
+    faults = [*_package_faults(root), *_curve_faults(system, model, points)]
+    for _, folder in numbered:
+        faults += [f"no {folder.name}/{name}" for name in _FILES if size_of(folder / name) == 0]
+    for point in points:
+        faults += _point_faults(root, point)
+    curve = CurveFacts(system=system, model=model, points=points, layout=tuple(faults))
+    verdicts = judge(curve)
+    if curve.is_agentic:
+        verdicts = set_aside(verdicts, _OTHER_DEMANDS)
+    name = name_of("", *filter(None, (root.name, system, model)))
+    return verdict_group(name, SERIES, [("performance", verdicts)])
+
+
+def _point(folder: Path, number: int, model: str) -> PointFacts:
+    """What the files of a point have."""
+    content, problem = read_yaml(folder / POINT_YAML)
+    file, fault = (None, problem) if problem else point_of(content)
+    described = read_json(folder / _DESCRIPTION)
+    description, no_description = (
+        (None, described.problem) if described.problem else description_of(described.content)
+    )
+    client = _client(folder, model, file)
+    problems = (fault, no_description, *client.problems)
+    return PointFacts(
+        name=folder.name,
+        number=number,
+        file=file,
+        described=described.content,
+        description=description,
+        client=client,
+        problems=tuple(filter(None, problems)),
+    )
+
+
+def _client(folder: Path, model: str, file: PointFile | None) -> ClientFacts:
+    """The client's files of a point."""
+    known = SERIES_MODELS.get(model) or ClientBenchmark(model, "datacenter", "Server", 0, 0)
+    if file is not None and file.offline == "dedicated":
+        known = replace(known, scenario="Offline")
+    content, problem = read_yaml(folder / _CONFIG)
+    config, fault = (None, problem) if problem else config_of(content)
+    summary, no_summary = read_typed(folder / CLIENT_SUMMARY, ResultSummary)
+    accuracy, no_accuracy = None, ""
+    if (folder / CLIENT_ACCURACY).exists():
+        accuracy, no_accuracy = read_typed(folder / CLIENT_ACCURACY, AccuracyResults)
+    return ClientFacts(
+        division="closed",
+        submitter="",
+        name=model,
+        scenario=folder.name,
+        round=SERIES,
+        benchmark=known,
+        config=config,
+        summary=summary,
+        accuracy=accuracy,
+        problems=tuple(filter(None, (fault, no_summary, no_accuracy))),
+        audits={},
+        missing_files=(),
+        system=JsonFile({}),
+        measurements=JsonFile({}),
+    )
+
+
+def _package_faults(root: Path) -> Iterator[str]:
+    """What the package lacks beside its curves."""
+    yield from [f"no {name}/" for name in ("results", "docs", "src") if not (root / name).is_dir()]
+    implementations = folders_in(root / "src")
+    if (root / "src").is_dir() and not implementations:
+        yield "no folder of an implementation in src/"
+    for folder in sorted(implementations):
+        if "readme.md" not in {name.lower() for name in file_names(folder) or ()}:
+            yield f"no src/{folder.name}/README.md"
+
+
+def _curve_faults(system: str, model: str, points: tuple[PointFacts, ...]) -> Iterator[str]:
+    if not system:
+        yield "no results/<system>/"
+    elif not model:
+        yield f"no results/{system}/<model>/"
+    elif not points:
+        yield f"no results/{system}/{model}/r<N>/"
+
+
+def _point_faults(root: Path, point: PointFacts) -> Iterator[str]:
+    """Where a point's name and pointers do not lead to what they should."""
+    if point.file is None:
+        return
+    if point.number != point.concurrency:
+        yield f"{point.name} has concurrency {point.concurrency:,}"
+    for name in ("shared_src", "shared_docs"):
+        value: str = getattr(point.file, name)
+        path = Path(value.strip())
+        if path.is_absolute() or ".." in path.parts or not _is_folder(root / path):
+            yield f"{point.name}: {name} {value} is no folder of the package"
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    # ValueError: not a valid file name.
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,670 @@
+"""Rules of a curve in a package of the series MLPerf Endpoints v1.0.
+
+Sources: endpoints_rules.md (§), and the rule ids of the official checker, which is
+`endpoints-submission-cli check-submission` 1.5.3.0. What it only warns of fails here where the
+rules demand it; what it does not look at is the suite's own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from mlperf_suite.client_results.package_files import OF_A_POINT, PointFile, SystemDescription
+from mlperf_suite.client_results.series import (
+    AGENTIC,
+    AGENTIC_MODELS,
+    CONCURRENCY,
+    FEWEST_PASSES,
+    FEWEST_POINTS,
+    MANDATORY,
+    MOST_POINTS,
+    OFFLINE_SHARE,
+    SEED_SETS,
+    SERIES_MODELS,
+    Regions,
+    is_approved_drafter,
+    min_duration_s,
+)
+from mlperf_suite.rules import client_rules
+from mlperf_suite.rules.client_rules import ClientFacts
+from mlperf_suite.rules.facts import Facts, Subject
+from mlperf_suite.rules.registry import rule
+from mlperf_suite.rules.verdict import Verdict, VerdictError, failure, not_judged, verdict
+
+_package_rule = partial(rule, "package")
+_own_rule = partial(_package_rule, official=False)
+_AS_WRITTEN = "Submit result_summary.json exactly as the client wrote it."
+_MOST_FAULTS = 4
+_NEAR = 0.01
+"""Of a figure that somebody computed from the client's own (the checker's metric-consistency)."""
+_OVER = 1.001
+"""Of a concurrency: the client issues a request just after the one that it replaces."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointFacts:
+    """A measurement point. `number`: of its folder r<N>. `client`: its files of the client.
+
+    `described`: system_desc.json as it stands; `description`: the same, typed. None and empty for
+    what cannot be read.
+    """
+
+    name: str
+    number: int
+    file: PointFile | None
+    described: Mapping[str, Any]
+    description: SystemDescription | None
+    client: ClientFacts
+    problems: tuple[str, ...]
+
+    @property
+    def concurrency(self) -> int:
+        return self.file.concurrency if self.file else self.number
+
+    @property
+    def offline(self) -> str | None:
+        offline = self.file.offline if self.file else None
+        return None if offline == "none" else offline
+
+    @property
+    def is_dedicated(self) -> bool:
+        return self.offline == "dedicated"
+
+    @property
+    def has_accuracy(self) -> bool:
+        return self.client.accuracy is not None and bool(self.client.accuracy.of_accuracy)
+
+    @property
+    def system_tps(self) -> float | None:
+        """Output tokens a second over the whole run (§4.1)."""
+        run = self.client.summary
+        tokens = run.output_sequence_lengths.total if run else None
+        if run is None or not run.duration_ns or tokens is None:
+            return None
+        return tokens / run.duration_ns * 1e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurveFacts(Facts):
+    """One system's curve of one model. `system`, `model`: the names of folders, "" for none.
+
+    `layout`: what is not where it should be, a line each.
+    """
+
+    system: str
+    model: str
+    points: tuple[PointFacts, ...]
+    layout: tuple[str, ...]
+
+    @property
+    def subject(self) -> Subject:
+        return "package"
+
+    @property
+    def is_agentic(self) -> bool:
+        """Whether it is of a benchmark of several turns, which has other demands."""
+        patterns = {f.runtime_settings.load_pattern for _, f in self.files}
+        return self.model in AGENTIC_MODELS and patterns == {AGENTIC}
+
+    @property
+    def files(self) -> list[tuple[PointFacts, PointFile]]:
+        """The points whose point.yaml can be read, with it."""
+        return [(point, point.file) for point in self.points if point.file]
+
+    @property
+    def of_files(self) -> list[tuple[PointFacts, PointFile]]:
+        """The same. Raises VerdictError if there are none."""
+        if not self.files:
+            raise VerdictError(not_judged("no point.yaml that can be read", "one or more"))
+        return self.files
+
+    @property
+    def fixed(self) -> list[PointFacts]:
+        """The points at a fixed concurrency."""
+        return [point for point in self.points if not point.is_dedicated]
+
+    @property
+    def description(self) -> SystemDescription:
+        """That of the first point. Raises VerdictError if there is none."""
+        described = next((p.description for p in self.points if p.description), None)
+        if described is None:
+            raise VerdictError(not_judged("no system_desc.json that can be read", "one"))
+        return described
+
+    @property
+    def regions(self) -> Regions:
+        """Raises VerdictError if C_max and C_min are no bounds of a curve."""
+        described, concurrencies = self.description, [p.concurrency for p in self.fixed]
+        c_min = described.c_min_override or None
+        if c_min is not None and c_min not in concurrencies:
+            raise failure(f"no point at the declared C_min {c_min:,}", "a point at C_min")
+        lowest = c_min or min([*concurrencies, 32])
+        try:
+            c_max = described.max_supported_concurrency
+            return Regions.of(c_max, lowest, c_min_declared=c_min is not None)
+        except ValueError as error:
+            raise failure(error, "C_min of 1 to 32, and a higher C_max") from None
+
+
+def _verdict(faults: Iterable[str], passed: object, demand: object = "") -> Verdict:
+    """Passed if there is no fault; else the first of them."""
+    lines = list(faults)
+    more = f" and {len(lines) - _MOST_FAULTS} more" if len(lines) > _MOST_FAULTS else ""
+    return verdict(not lines, "; ".join(lines[:_MOST_FAULTS]) + more or passed, demand)
+
+
+def _faults_of(
+    points: Iterable[PointFacts], check: Callable[[ClientFacts], Verdict]
+) -> Iterator[str]:
+    """What a rule of the client's results has against points."""
+    for point in points:
+        try:
+            judged = check(point.client)
+        except VerdictError as error:
+            judged = error.verdict
+        if judged.status == "failed":
+            yield f"{point.name}: {judged.found}"
+
+
+# Files
+
+
+@_package_rule(
+    demand="every folder and file of the layout",
+    source="Endpoints rules, §8.1, §9.1; checker: required-dir, src-dir, src-readme, "
+    "system-results-dir, benchmark-model-dir, point-dirs, measurement-points-present, "
+    "config-file-present, result-summary-present, system-description-present, "
+    "shared-path-resolution, point-dirname-concurrency",
+    fix="Put what is named where it belongs.",
+)
+def layout(curve: CurveFacts) -> Verdict:
+    """src/, docs/ and results/ are there, each point has its four files in the folder of its
+    concurrency, and its pointers lead to folders of the package."""
+    return _verdict(curve.layout, f"{len(curve.points)} points")
+
+
+@_package_rule(
+    demand="all of them",
+    source="Endpoints rules, §8.2, §8.3; checker: point-config-valid, "
+    "point-disclosure-complete, system-description-valid, config-file-present, "
+    "result-file-valid, accuracy-valid, warmup-present, steady-state-valid, region-declared, "
+    "offline-declared",
+    fix="Write the member that is named, as its JSON type; leave the client's files as they are.",
+)
+def files_readable(curve: CurveFacts) -> Verdict:
+    """Every file of a point can be read, and has the members that it should, as their types."""
+    return _verdict((f"{p.name}: {fault}" for p in curve.points for fault in p.problems), "all")
+
+
+@_package_rule(
+    demand="one system, completely described",
+    source="Endpoints rules, §8.2, §8.5; checker: system-description-valid, "
+    "system-description-consistency, tps-utilization",
+    fix="Describe the one system in every system_desc.json; only its deployment may differ.",
+)
+def system_description(curve: CurveFacts) -> Verdict:
+    """Every point describes the same system, and what one member demands of another is there.
+
+    tps_utilization is the share of the curve's highest throughput, within 0.1.
+    """
+    described = [(p, p.description) for p in curve.points if p.description]
+    faults = [f"{p.name}: {fault}" for p, d in described for fault in d.faults]
+    name, first = curve.description.system_name, described[0][0].described
+    for point, _ in described:
+        names = {n for n in {*point.described, *first} - OF_A_POINT if _differ(point, first, n)}
+        faults += [f"{point.name} differs in {', '.join(sorted(names))}"] if names else []
+    highest = max((p.system_tps or 0.0 for p in curve.points), default=0.0)
+    for point, description in described:
+        share, said = (point.system_tps or 0.0) / (highest or 1.0), description.tps_utilization
+        if said is not None and abs(said - share) > 0.1:
+            faults.append(f"{point.name}: tps_utilization {said:g} is {share:.3f}")
+    return _verdict(faults, f"{name} in {len(described)} points")
+
+
+def _differ(point: PointFacts, first: Mapping[str, Any], name: str) -> bool:
+    return bool(point.described.get(name) != first.get(name))
+
+
+@_package_rule(
+    source="Endpoints rules, §3.2, §8.5; checker: model-name-valid, model-name-consistency, "
+    "config-consistency-model, config-consistency-dataset",
+    fix="Name the benchmark in every point.yaml as its folder; one data set and load for all.",
+)
+def benchmark(curve: CurveFacts) -> Verdict:
+    """Every point is of the benchmark that the folder names, of one data set."""
+    known = (*SERIES_MODELS, *AGENTIC_MODELS)
+    models = {f.model_name for _, f in curve.of_files}
+    faults = [f"model {name}" for name in sorted(models | {curve.model}) if name not in known]
+    if models != {curve.model}:
+        faults.append(f"points of {', '.join(sorted(models))} in {curve.model}/")
+    if len({f.dataset for _, f in curve.files}) > 1:
+        faults.append("several data sets")
+    return _verdict(faults, curve.model, f"one of {', '.join(known)}")
+
+
+# What points disclose
+
+
+@_own_rule(
+    demand="the same in point.yaml, system_desc.json and config.yaml",
+    source="Endpoints rules, §8.2, §8.3: each has division and C_max",
+    fix="Correct the file that is wrong; config.yaml is the client's.",
+)
+def files_agree(curve: CurveFacts) -> Verdict:
+    """A point's division, highest concurrency and load are the same in all of its files.
+
+    The official checker compares none of them: a point measured at one concurrency may be handed in
+    as another.
+    """
+    faults = [f"{p.name}: {fault}" for p, file in curve.of_files for fault in _disagreed(p, file)]
+    faults += _faults_of(
+        [p for p in curve.points if p.client.config and p.client.summary],
+        client_rules.config_of_its_run,
+    )
+    return _verdict(faults, "the same")
+
+
+def _disagreed(point: PointFacts, file: PointFile) -> Iterator[str]:
+    """Where point.yaml differs from the other files of its point."""
+    if (described := point.description) is not None:
+        if file.division != described.division:
+            yield f"division {file.division} and {described.division}"
+        if file.max_supported_concurrency != described.max_supported_concurrency:
+            c_max = described.max_supported_concurrency
+            yield f"C_max {file.max_supported_concurrency:,} and {c_max:,}"
+    if (config := point.client.config) is None:
+        return
+    load, runtime = config.settings.load_pattern, config.settings.runtime
+    if not point.is_dedicated:
+        if load.type not in (CONCURRENCY, AGENTIC) or load.target_concurrency != file.concurrency:
+            at = load.target_concurrency
+            yield f"config.yaml has {load.type} at {at}, point.yaml {file.concurrency}"
+        if config.model_params.get("streaming") == "off":
+            yield "config.yaml has streaming off"
+    seeds_ = file.runtime_settings.runtime
+    for name, ours, theirs in (
+        ("scheduler", runtime.scheduler_random_seed, seeds_.scheduler_rng_seed),
+        ("sample index", runtime.dataloader_random_seed, seeds_.sample_index_rng_seed),
+    ):
+        if ours != theirs:
+            yield f"{name} seed {ours} in config.yaml, {theirs} in point.yaml"
+
+
+@_package_rule(
+    source="Endpoints rules, §2.1.1, §4.6, §9.1; checker: seed-set-consistency, "
+    "seed-set-membership, seed-runtime-match, seed-set-adoption, target-cohort, seed-config-legacy",
+    fix="Run every point with the seeds of one set that is published for the cohort.",
+)
+def seeds(curve: CurveFacts) -> Verdict:
+    """Every point has the seeds of one published set, which serves its cohort."""
+    faults = []
+    names = {f.seed_set for _, f in curve.of_files}
+    if len(names) > 1:
+        faults.append(f"sets {', '.join(sorted(names))}")
+    for point, file in curve.files:
+        seed_set, runtime = SEED_SETS.get(file.seed_set), file.runtime_settings.runtime
+        if seed_set is None:
+            faults.append(f"{point.name}: set {file.seed_set}")
+            continue
+        wrong = [n for n, seed in seed_set.seeds.items() if getattr(runtime, n) != seed]
+        faults += [f"{point.name}: {name} {getattr(runtime, name)}" for name in wrong]
+        if not seed_set.serves(file.target_cohort):
+            faults.append(f"{point.name}: set {file.seed_set} for cohort {file.target_cohort}")
+    demand = "; ".join(f"set {name}, from {s.cohort} on four" for name, s in SEED_SETS.items())
+    return _verdict(faults, f"set {', '.join(sorted(names))}", demand)
+
+
+@_package_rule(
+    demand="none, or one of the benchmark's list, two cohorts after its approval",
+    source="Endpoints rules, §2.9.4; checker: approved-drafter, drafter-approval-lead-time",
+    fix="Use an approved drafter, or none.",
+)
+def drafter(curve: CurveFacts) -> Verdict:
+    """Speculative decoding, where there is any, uses a drafter that is approved for the cohort."""
+    with_one = [(p, f, f.speculative_decoding) for p, f in curve.of_files if f.speculative_decoding]
+    faults = [
+        f"{p.name}: {block.get('model_id') or 'no model_id'}, {block.get('weight_checksum')}"
+        for p, f, block in with_one
+        if not is_approved_drafter(curve.model, block.get("weight_checksum"), f.target_cohort)
+    ]
+    return _verdict(faults, f"{len(with_one)} points with one")
+
+
+@_package_rule(
+    demand="a warm-up that fits together",
+    source="Endpoints rules, §6.3; checker: point-config-valid",
+    fix="Write the warm-up as it was; all of it 0 if there was none.",
+)
+def warmup(curve: CurveFacts) -> Verdict:
+    """No point's warm-up completed more than it issued, nor ran at concurrency 0."""
+    faults = []
+    for point, file in curve.of_files:
+        block = file.warmup
+        ran = block.duration_s or block.requests_issued or block.requests_completed
+        if block.requests_completed > block.requests_issued:
+            faults.append(f"{point.name}: more completed than issued")
+        if ran and not block.concurrency:
+            faults.append(f"{point.name}: concurrency 0")
+    return _verdict(faults, "fits together")
+
+
+# The curve
+
+
+@_package_rule(
+    source="Endpoints rules, §5.3, §5.6, §6.1; checker: point-count, point-cap, load-pattern, "
+    "benchmark-type-consistency",
+    fix="Measure more points at fixed concurrency; a dedicated Offline point is one more.",
+)
+def points(curve: CurveFacts) -> Verdict:
+    """A curve has 7 to 32 points, 8 with a dedicated Offline point, all but that at a fixed
+    concurrency, and each once."""
+    dedicated = len(curve.points) - len(curve.fixed)
+    least, count = FEWEST_POINTS + bool(dedicated), len(curve.points)
+    faults = [] if least <= count <= MOST_POINTS else [f"{count} points"]
+    due = AGENTIC if curve.model in AGENTIC_MODELS else CONCURRENCY
+    for point, file in curve.files:
+        pattern = file.runtime_settings.load_pattern
+        if pattern != due and not point.is_dedicated:
+            faults.append(f"{point.name}: load pattern {pattern}")
+    twice = Counter(p.concurrency for p in curve.fixed)
+    faults += [f"{count} points at {c:,}" for c, count in twice.items() if count > 1]
+    return _verdict(faults, f"{count} points", f"{least} to {MOST_POINTS} at fixed concurrency")
+
+
+@_package_rule(
+    source="Endpoints rules, §5.4, §5.5, §9.1; checker: region-computation, region-basis, "
+    "c-min-override, concurrency-in-range, region-placement, "
+    "ultra-low-concurrency-coverage, low-concurrency-coverage, med-concurrency-coverage, "
+    "high-concurrency-coverage",
+    fix="Add a point in the region that is named, or correct C_max.",
+)
+def regions(curve: CurveFacts) -> Verdict:
+    """Each of the four regions has a point, no point is beyond the margin above C_max, and a
+    declared region is the point's."""
+    of_curve = curve.regions
+    concurrencies = [point.concurrency for point in curve.fixed]
+    covered = {region for c in concurrencies for region in of_curve.of_point(c)}
+    faults = [f"no point in {region}" for region in MANDATORY if region not in covered]
+    margin = of_curve.margin
+    faults += [f"{c:,} is beyond the margin {margin:,}" for c in concurrencies if c > margin]
+    declared = {repr(p.described.get("c_min_override")) for p in curve.points if p.described}
+    faults += [f"C_min declared as {', '.join(sorted(declared))}"] if len(declared) > 1 else []
+    for point, file in curve.files:
+        region = of_curve.declared_as(file.concurrency)
+        if file.region not in (None, "submitters_choice", region) and not point.is_dedicated:
+            faults.append(f"{point.name}: {file.region} is {region}")
+    ends = (of_curve.ultra_low, of_curve.low, of_curve.medium, of_curve.c_max)
+    pairs = zip(MANDATORY, ends, strict=True)
+    bounds = ", ".join(f"{name} to {end:,}" for name, end in pairs)
+    return _verdict(
+        faults, f"{len(concurrencies)} points in {bounds}", f"a point in each: {bounds}"
+    )
+
+
+@_package_rule(
+    source="Endpoints rules, §5.7, §9.1; checker: offline-point-present, offline-ordering",
+    fix="Elect the point at C_max, or measure a dedicated one at C_max or above.",
+)
+def offline_point(curve: CurveFacts) -> Verdict:
+    """One point is the Offline result: that at C_max, or a dedicated one that is at least as
+    concurrent and reaches 98% of its throughput."""
+    c_max = curve.description.max_supported_concurrency
+    of_offline = [(p, f) for p, f in curve.of_files if p.offline]
+    demand = f"one, at C_max {c_max:,} or dedicated"
+    if len(of_offline) != 1:
+        return verdict(False, ", ".join(p.name for p, _ in of_offline) or "none", demand)
+    ((point, file),) = of_offline
+    words = f"{point.name}, {file.offline}"
+    if not point.is_dedicated:
+        return verdict(file.concurrency == c_max, words, demand)
+    at_c_max = next((p.system_tps for p in curve.fixed if p.concurrency == c_max), None)
+    least, tps = OFFLINE_SHARE * (at_c_max or 0.0), point.system_tps or 0.0
+    demand = f"concurrency from {c_max:,} on, {least:,.2f} tokens/s"
+    return verdict(
+        file.concurrency >= c_max and tps >= least, f"{words}, {tps:,.2f} tokens/s", demand
+    )
+
+
+# The measurement
+
+
+@_package_rule(
+    source="Endpoints rules, §6.2; checker: point-duration, metric-consistency-duration",
+    fix="Measure the point longer.",
+)
+def duration(curve: CurveFacts) -> Verdict:
+    """Every point is measured for 600 s up to concurrency 32, else 1,200 s: its steady-state window
+    where that gives its figures, else the whole run."""
+    faults = []
+    for point, file in curve.of_files:
+        run, block = point.client.summary, file.steady_state
+        if run is None:
+            continue
+        whole_s, least_s = (run.duration_ns or 0) / 1e9, min_duration_s(file.concurrency)
+        window_s = block.window.duration_s if block and block.status == "windowable" else None
+        lasted_s = whole_s if window_s is None else window_s
+        if lasted_s < least_s:
+            faults.append(f"{point.name}: {lasted_s:,.1f} s of {least_s:,.0f} s")
+        if lasted_s > whole_s:
+            faults.append(f"{point.name}: a window of {lasted_s:,.1f} s in {whole_s:,.1f} s")
+    return _verdict(
+        faults, f"{len(curve.files)} points long enough", "600 s up to 32, else 1,200 s"
+    )
+
+
+@_package_rule(
+    demand="a window that its points allow",
+    source="Endpoints rules, §4.4; checker: steady-state-valid, steady-state-consistency",
+    fix="Copy the detector's block of the run (result_summary.json, report.txt) unchanged.",
+)
+def steady_state(curve: CurveFacts) -> Verdict:
+    """A steady-state window that gives the figures has at least 4 super-passes of whole passes over
+    the data set, all of them of its own run, and no metric that drifts."""
+    faults = []
+    for point, file in curve.of_files:
+        if file.steady_state is not None:
+            faults += [f"{point.name}: {fault}" for fault in _window_faults(curve, point, file)]
+    return _verdict(faults, f"{sum(f.steady_state is not None for _, f in curve.files)} blocks")
+
+
+def _window_faults(curve: CurveFacts, point: PointFacts, file: PointFile) -> Iterator[str]:
+    block = file.steady_state
+    assert block is not None
+    window, passes = block.window, block.window.passes
+    if block.status == "insufficient_passes" and passes is not None and passes >= FEWEST_PASSES:
+        yield f"insufficient_passes of {passes}"
+    if block.status != "windowable":
+        return
+    if passes is None or passes < FEWEST_PASSES or window.duration_s is None:
+        yield f"windowable with {passes} super-passes"
+        return
+    if drifting := sorted(name for name, state in block.state.items() if state != "Plateau"):
+        yield f"windowable and {', '.join(drifting)} drifts"
+    known = SERIES_MODELS.get(curve.model)
+    if known is None or window.super_pass_size is None or point.client.summary is None:
+        return
+    size = math.ceil(file.concurrency / known.samples) * known.samples
+    issued = point.client.summary.n_samples_issued
+    if window.super_pass_size != size:
+        yield f"super-passes of {window.super_pass_size:,}, not of {size:,}"
+    elif passes * size > issued or (window.n_samples or 0) > passes * size:
+        yield f"{passes} super-passes, {window.n_samples} samples of {issued:,} issued"
+
+
+@_package_rule(
+    source="Endpoints rules, §6.4, §9.1; checker: min-query-count, metric-consistency-accounting; "
+    "that none failed, and that the run ended by itself, the suite's own",
+    fix="Find why requests failed (report.txt), and repeat the point with the whole data set.",
+)
+def requests(curve: CurveFacts) -> Verdict:
+    """Every run ended by itself and issued its data set at least once, and every request was
+    answered: one that failed is in none of the figures."""
+    known = SERIES_MODELS.get(curve.model)
+    least = known.samples if known else 0
+    faults = list(_faults_of(_measured(curve), client_rules.run_complete))
+    for point in _measured(curve):
+        run = point.client.run
+        if run.n_samples_completed < max(least, 1):
+            faults.append(f"{point.name}: {run.n_samples_completed:,} completed")
+        if run.n_samples_failed or run.n_samples_issued != run.n_samples_completed:
+            counts = (run.n_samples_issued, run.n_samples_completed, run.n_samples_failed)
+            faults.append(
+                "{}: {:,} issued, {:,} completed, {:,} failed".format(point.name, *counts)
+            )
+    return _verdict(faults, "all answered", f"at least {least:,} completed, none failed")
+
+
+def tpot_p90_ms(point: PointFacts) -> float | None:
+    """TPOT of a point at p90 in ms."""
+    if point.client.summary is None:
+        return None
+    percentiles = point.client.summary.tpot.percentiles
+    values = [percentiles[name] for name in ("90.0", "90") if name in percentiles]
+    return values[0] / 1e6 if values and len(set(values)) == 1 else None
+
+
+@_package_rule(
+    demand="figures that follow from the client's own",
+    source="Endpoints rules, §4.1, §9.1; checker: result-file-valid, "
+    "metric-consistency-output-tokens, metric-consistency-system-tps, "
+    "metric-consistency-tpot-p90, metric-consistency-tps-per-user",
+    fix=_AS_WRITTEN,
+)
+def figures(curve: CurveFacts) -> Verdict:
+    """Tokens a second are tokens over time, tokens/s per user 1000 over TPOT in ms at p90, which
+    every point but a dedicated Offline one has.
+
+    Within 1%, as the official checker, where they are stored; the client's own rates exactly.
+    """
+    faults = list(_faults_of(_measured(curve), client_rules.rates))
+    for point in _measured(curve):
+        run, p90_ms = point.client.run, tpot_p90_ms(point)
+        if not point.is_dedicated and not p90_ms:
+            faults.append(f"{point.name}: no TPOT at p90")
+        per_user = 1000 / p90_ms if p90_ms and not point.is_dedicated else None
+        faults += _far(point, "system_tps", run.system_tps, point.system_tps)
+        faults += _far(point, "tps_per_user", run.tps_per_user, per_user)
+        names = {*run.ttft.percentiles, *run.tpot.percentiles}
+        faults += [f"{point.name}: p{name}" for name in sorted(names) if not _is_percent(name)]
+    return _verdict(faults, f"{len(_measured(curve))} points")
+
+
+def _far(point: PointFacts, name: str, stored: float | None, due: float | None) -> list[str]:
+    """The line on a stored figure that is not what it should be, if it is not."""
+    if stored is None or due is None or math.isclose(stored, due, rel_tol=_NEAR):
+        return []
+    return [f"{point.name}: {name} {stored:,.2f} is {due:,.2f}"]
+
+
+def _is_percent(name: str) -> bool:
+    try:
+        return 0 <= float(name) <= 100
+    except ValueError:
+        return False
+
+
+def _measured(curve: CurveFacts) -> list[PointFacts]:
+    return [point for point in curve.points if point.client.summary]
+
+
+@_own_rule(
+    demand="figures of one series of values, of one run",
+    source="the client's report.py and early_stopping.py; Little's law",
+    fix=_AS_WRITTEN,
+)
+def distributions(curve: CurveFacts) -> Verdict:
+    """Each series of a run agrees with itself, no two points have those of one run, and no more
+    requests were under way than a point's concurrency.
+
+    On average: the latencies' sum over the duration, for a run at fixed concurrency.
+    """
+    faults = list(_faults_of(_measured(curve), client_rules.distributions))
+    runs: dict[tuple[object, ...], str] = {}
+    for point in _measured(curve):
+        run = point.client.run
+        first = runs.setdefault((run.duration_ns, run.latency.total), point.name)
+        faults += [f"{point.name} is the run of {first}"] if first != point.name else []
+        under_way = (run.latency.total or 0.0) / (run.duration_ns or 1)
+        if under_way > point.concurrency * _OVER and not point.is_dedicated:
+            faults.append(f"{point.name}: {under_way:,.1f} requests under way")
+    return _verdict(faults, f"{len(runs)} runs")
+
+
+# Accuracy
+
+
+def _with_accuracy(curve: CurveFacts) -> list[PointFacts]:
+    if not (scored := [point for point in curve.points if point.has_accuracy]):
+        raise failure("no accuracy_results.json with scores", "one in each region and Offline")
+    return scored
+
+
+def regions_scored(curve: CurveFacts) -> dict[str, PointFacts]:
+    """The point whose accuracy run counts for each mandatory region.
+
+    A point counts for one; as many regions as can be are covered. An elected point counts for its
+    region where no other does, since it is the Offline result too.
+    """
+    owners: dict[str, PointFacts] = {}
+    of_curve = curve.regions
+
+    def give(point: PointFacts, asked: set[str]) -> bool:
+        for region in set(of_curve.of_point(point.concurrency)) - asked:
+            asked.add(region)
+            if region not in owners or give(owners[region], asked):
+                owners[region] = point
+                return True
+        return False
+
+    for point in sorted(_with_accuracy(curve), key=lambda p: p.offline == "elected"):
+        if not point.is_dedicated:
+            give(point, set())
+    return owners
+
+
+@_package_rule(
+    source="Endpoints rules, §5.3, §5.7, §6.6; checker: accuracy-present, accuracy-coverage, "
+    "accuracy-valid",
+    fix="Run accuracy at one point of each region and at the Offline point, at no other.",
+)
+def accuracy_points(curve: CurveFacts) -> Verdict:
+    """One point of each mandatory region has an accuracy run, the Offline point too, and no
+    other."""
+    owners = regions_scored(curve)
+    faults = [f"none in {region}" for region in MANDATORY if region not in owners]
+    faults += [
+        f"none at {p.name}, Offline" for p in curve.points if p.offline and not p.has_accuracy
+    ]
+    counted = [point.name for point in owners.values()]
+    extra = [p for p in _with_accuracy(curve) if p.name not in counted and not p.offline]
+    faults += [f"{point.name} is one too many" for point in extra]
+    return _verdict(faults, ", ".join(counted), "one in each region, and Offline")
+
+
+@_package_rule(
+    source="Endpoints rules, §4.3, §9.1; checker: accuracy-present, accuracy-sample-count, "
+    "accuracy-gate; that every score is there and every answer was scored, the suite's own",
+    fix="Fix the accuracy, and repeat the point's accuracy run.",
+)
+def accuracy_gate(curve: CurveFacts) -> Verdict:
+    """Each accuracy run scored every sample and reaches the benchmark's gate in every score.
+
+    The official checker passes a run without the scores that it gates.
+    """
+    scored = _with_accuracy(curve)
+    if curve.model not in SERIES_MODELS:
+        return not_judged(f"{len(scored)} runs", "the benchmark's gate", "no known benchmark")
+    checks = (
+        client_rules.accuracy_samples,
+        client_rules.accuracy_complete,
+        client_rules.accuracy_gate,
+    )
+    faults = [fault for check in checks for fault in _faults_of(scored, check)]
+    gates = ", ".join(f"{e.name} {e.low():,.4f}" for e in SERIES_MODELS[curve.model].expected)
+    return _verdict(faults, f"{len(scored)} runs", f"at least {gates}")
