@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from meta_tests.made_package import C_MAX, OFFLINE, write_package
+from meta_tests.made_package import C_MAX, OFFLINE, PASSES, SPEC, write_package
 from meta_tests.tampering.client_damages import GONE, ClientDamage
 from mlperf_suite.judging.packages import judge_package
 from mlperf_suite.rules.registry import rules_of
@@ -147,6 +147,28 @@ _SEED = "runtime_settings.runtime."
 _LOAD = "settings.load_pattern."
 _WINDOW = "steady_state.window."
 _FIRST = "accuracy_scores.0."
+_POWER, _PARTS = "../system_power.json", "node_sets.0.components."
+_UNCOMPUTED = {"computed": GONE, "provisioned_power_kw": GONE}
+_NICS = {
+    "count_per_node": 2,
+    "bandwidth_per_nic_gbps": 400,
+    "counted": True,
+    "tdp_per_nic": {"value_w": 40, **SPEC},
+}
+_NETWORK = {
+    "present": True,
+    "cabling": "passive",
+    "required_bandwidth_tbps": 0.8,
+    "nics": _NICS,
+    "switches": [
+        {
+            "model": "made up",
+            "count": 1,
+            "bandwidth_tbps": 0.8,
+            "power_per_switch": {"value_w": 1000, **SPEC},
+        }
+    ],
+}
 _UNREADABLE: dict[str, str] = {
     "is a list": "[1, 2]",
     "is no YAML or JSON": "{a: [1",
@@ -509,6 +531,126 @@ PACKAGE_DAMAGES: dict[str, PackageDamage] = {
     "no scores": _damage(_SCORES, {"accuracy_scores": []}, "accuracy_points"),
     "scores without a name": _damage(
         _SCORES, {f"{_FIRST}dataset_name": GONE}, "files_readable accuracy_points"
+    ),
+    # Power
+    "no system_power.json": _damage(_POWER, GONE, "power"),
+    "no system_power.json, Serviced": _damage(
+        "",
+        _both(
+            _damage(_POWER, GONE, ""),
+            _damage(_SYSTEMS, {"division": "Serviced"}, ""),
+            _damage(_POINTS, {"division": "Serviced"}, ""),
+        ),
+        "",
+    ),
+    "system_power.json is cut": _damage(_POWER, '{"cooling', "power"),
+    "no cooling in system_power.json": _damage(_POWER, {"cooling": GONE}, "power"),
+    "no node sets": _damage(_POWER, {"node_sets": []}, "power"),
+    "no network between nodes said": _damage(_POWER, {"scale_out": GONE}, "power"),
+    "power of a liquid-cooled system": _damage(
+        _POWER, {"cooling": "liquid", "computed": GONE, "provisioned_power_kw": GONE}, "power"
+    ),
+    "a part without power": _damage(_POWER, {f"{_PARTS}cpu.tdp_per_unit": GONE}, "power"),
+    "a part with appendix D's power": _damage(
+        _POWER,
+        {f"{_PARTS}cpu.tdp_per_unit": GONE, f"{_PARTS}cpu.model": "Xeon", **_UNCOMPUTED},
+        "",
+    ),
+    "a part with two powers": _damage(_POWER, {f"{_PARTS}cpu.tdp_per_unit.value_kw": 0.4}, "power"),
+    "a part's power in pJ": _damage(
+        _POWER,
+        {f"{_PARTS}cpu.tdp_per_unit": {"value_pj": 3, **SPEC}, **_UNCOMPUTED},
+        "power",
+    ),
+    "a power without a link": _damage(
+        _POWER, {f"{_PARTS}cpu.tdp_per_unit.source": "the data sheet"}, "power"
+    ),
+    "a power that nobody published": _damage(
+        _POWER, {f"{_PARTS}cpu.tdp_per_unit.source_type": "own"}, "power"
+    ),
+    "a negative power": _damage(_POWER, {f"{_PARTS}cpu.tdp_per_unit.value_w": -1}, "power"),
+    "no accelerator among the parts": _damage(_POWER, {f"{_PARTS}accelerator": GONE}, "power"),
+    "no network within the node said": _damage(
+        _POWER, {f"{_PARTS}scale_up_network": GONE}, "power"
+    ),
+    "switches within the node without their number": _damage(
+        _POWER, {f"{_PARTS}scale_up_network.method": "declared_tdp"}, "power"
+    ),
+    "a total that is not the parts'": _damage(
+        _POWER, {"computed.total_system_power_w": 12_000.0}, "power"
+    ),
+    "a power in kW that is not the parts'": _damage(
+        _POWER, {"provisioned_power_kw": 12.0}, "power"
+    ),
+    "published without a figure": _damage(
+        _POWER, {"node_sets.0.power_method": "published_system"}, "power"
+    ),
+    "scaled from a rack of one node": _damage(
+        _POWER,
+        {
+            "node_sets.0.power_method": "node_scaling",
+            "node_sets.0.published_power": {"value_kw": 20, **SPEC},
+            "node_sets.0.nodes_in_published_rack": 1,
+        },
+        "power",
+    ),
+    "scaled from a rack of two nodes": _damage(
+        _POWER,
+        {
+            "node_sets.0.power_method": "node_scaling",
+            "node_sets.0.published_power": {"value_kw": 26.4, **SPEC},
+            "node_sets.0.nodes_in_published_rack": 2,
+            "computed": {"published_node_power_w": 13_200.0},
+        },
+        "",
+    ),
+    "a network between nodes without its parts": _damage(
+        _POWER, {"scale_out.present": True, **_UNCOMPUTED}, "power"
+    ),
+    "a network between nodes": _damage(
+        _POWER, {"scale_out": _NETWORK, "provisioned_power_kw": 14.32, "computed": GONE}, ""
+    ),
+    "network cards that do not count": _damage(
+        _POWER,
+        {"scale_out": {**_NETWORK, "nics": {**_NICS, "counted": False}}, **_UNCOMPUTED},
+        "power",
+    ),
+    "less bandwidth than the network cards have": _damage(
+        _POWER, {"scale_out": {**_NETWORK, "required_bandwidth_tbps": 0.1}, **_UNCOMPUTED}, "power"
+    ),
+    "switches of too little bandwidth": _damage(
+        _POWER, {"scale_out": {**_NETWORK, "switches": []}, **_UNCOMPUTED}, "power"
+    ),
+    "a declared power": _damage(
+        _POWER,
+        {"declared_provisioned_power": {"value_kw": 20, **SPEC}, "provisioned_power_kw": 20.0},
+        "",
+    ),
+    "more nodes than there are": _damage(
+        _POINT, {"nodes_used": [{"system_node_ensemble_id": 1, "nodes": 2}]}, "engagement"
+    ),
+    "nodes of an ensemble that is not there": _damage(
+        _POINT, {"nodes_used": [{"system_node_ensemble_id": 2, "nodes": 1}]}, "engagement"
+    ),
+    "nodes of an ensemble twice": _damage(
+        _POINT, {"nodes_used": [{"system_node_ensemble_id": 1, "nodes": 1}] * 2}, "engagement"
+    ),
+    "fewer replicas than fit": _damage(_SYSTEM, {"data_parallel": 4}, "engagement"),
+    "fewer replicas than fit, explained": _damage(
+        "",
+        _both(
+            _damage(_SYSTEM, {"data_parallel": 4}, ""),
+            _damage(
+                _POINT,
+                {"dp_shortfall": {"dp_actual": 4, "dp_formula": 8, "reason": "memory"}},
+                "",
+            ),
+        ),
+        "",
+    ),
+    "more replicas than fit": _damage(_SYSTEM, {"tensor_parallel": 2}, "engagement"),
+    "system_tps_per_kw 2% higher": _damage(
+        _RUN, {"system_tps_per_kw": 1.02 * PASSES * 13368 * 130 / 1315.625 / 13.2}, "engagement"
     ),
 }
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mlperf_suite.client_results.client_benchmarks import ClientBenchmark
 from mlperf_suite.client_results.package_files import PointFile, description_of, point_of
+from mlperf_suite.client_results.provisioned_power import SystemPower
 from mlperf_suite.client_results.result_files import (
     AccuracyResults,
     ResultSummary,
@@ -20,6 +21,7 @@ from mlperf_suite.judging.tree import (
     CLIENT_ACCURACY,
     CLIENT_SUMMARY,
     POINT_YAML,
+    SYSTEM_POWER,
     file_names,
     folders_in,
     read_json,
@@ -61,12 +63,26 @@ def _judge_curve(root: Path, system: str, model: str) -> VerdictGroup:
         faults += [f"no {folder.name}/{name}" for name in _FILES if size_of(folder / name) == 0]
     for point in points:
         faults += _point_faults(root, point)
-    curve = CurveFacts(system=system, model=model, points=points, layout=tuple(faults))
+    curve = CurveFacts(
+        system=system,
+        model=model,
+        points=points,
+        layout=tuple(faults),
+        power=_power(root / "results" / system / SYSTEM_POWER),
+    )
     verdicts = judge(curve)
     if curve.is_agentic:
         verdicts = set_aside(verdicts, _OTHER_DEMANDS)
     name = name_of("", *filter(None, (root.name, system, model)))
     return verdict_group(name, SERIES, [("performance", verdicts)])
+
+
+def _power(path: Path) -> SystemPower | str | None:
+    """What system_power.json has, or in one line why nothing; None if there is no file."""
+    if not path.is_file():
+        return None
+    power, problem = read_typed(path, SystemPower)
+    return power or problem
 
 
 def _point(folder: Path, number: int, model: str) -> PointFacts:

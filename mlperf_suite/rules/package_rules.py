@@ -15,6 +15,11 @@ from functools import partial
 from typing import Any
 
 from mlperf_suite.client_results.package_files import OF_A_POINT, PointFile, SystemDescription
+from mlperf_suite.client_results.provisioned_power import (
+    ProvisionedPower,
+    SystemPower,
+    cooling_of,
+)
 from mlperf_suite.client_results.series import (
     AGENTIC,
     AGENTIC_MODELS,
@@ -93,17 +98,33 @@ class PointFacts:
 class CurveFacts(Facts):
     """One system's curve of one model. `system`, `model`: the names of folders, "" for none.
 
-    `layout`: what is not where it should be, a line each.
+    `layout`: what is not where it should be, a line each. `power`: what system_power.json has, or
+    one line on why nothing; None if there is none.
     """
 
     system: str
     model: str
     points: tuple[PointFacts, ...]
     layout: tuple[str, ...]
+    power: SystemPower | str | None = None
 
     @property
     def subject(self) -> Subject:
         return "package"
+
+    @property
+    def provisioned(self) -> ProvisionedPower | None:
+        """The system's power, computed again; None without a description of it."""
+        if not isinstance(self.power, SystemPower):
+            return None
+        nodes = [n for d in self._descriptions[:1] for n in d.node_types]
+        cores = {n.ensemble: n.host_processor_core_count for n in nodes}
+        known = {e: count for e, count in cores.items() if e is not None and count is not None}
+        return ProvisionedPower(self.power, known)
+
+    @property
+    def _descriptions(self) -> list[SystemDescription]:
+        return [point.description for point in self.points if point.description]
 
     @property
     def is_agentic(self) -> bool:
@@ -131,10 +152,9 @@ class CurveFacts(Facts):
     @property
     def description(self) -> SystemDescription:
         """That of the first point. Raises VerdictError if there is none."""
-        described = next((p.description for p in self.points if p.description), None)
-        if described is None:
+        if not self._descriptions:
             raise VerdictError(not_judged("no system_desc.json that can be read", "one"))
-        return described
+        return self._descriptions[0]
 
     @property
     def regions(self) -> Regions:
@@ -668,3 +688,109 @@ def accuracy_gate(curve: CurveFacts) -> Verdict:
     faults = [fault for check in checks for fault in _faults_of(scored, check)]
     gates = ", ".join(f"{e.name} {e.low():,.4f}" for e in SERIES_MODELS[curve.model].expected)
     return _verdict(faults, f"{len(scored)} runs", f"at least {gates}")
+
+
+# Power
+
+
+@_package_rule(
+    demand="the system's provisioned power, by its parts and their sources",
+    source="Endpoints rules, §4.5.2, appendix E; checker: power-descriptor",
+    fix="Write results/<system>/system_power.json; leave out what the checker computes.",
+)
+def power(curve: CurveFacts) -> Verdict:
+    """system_power.json says from which parts and sources a standardized system's power follows,
+    and what was computed from them is right.
+
+    Appendix D's figure stands for a part without one, where it has the model.
+    """
+    described = curve.description
+    if curve.power is None:
+        words = f"no system_power.json, {described.division}"
+        return verdict(described.division != "Standardized", words)
+    provisioned = curve.provisioned
+    if provisioned is None:
+        return verdict(False, curve.power)
+    texts = (described.cooling, *(node.cooling for node in described.node_types))
+    cooling, said = cooling_of(iter(texts)), provisioned.power.cooling
+    other = [f"cooling {said}, described as {cooling}"] if cooling not in (None, said) else []
+    return _verdict([*provisioned.faults, *other], f"{provisioned.kw} kW")
+
+
+@_package_rule(
+    demand="as many replicas as fit, on nodes that hold them",
+    source="Endpoints rules, §4.5.3; checker: nodes-used, maximal-engagement, "
+    "metric-consistency-tps-per-kw",
+    fix="Correct nodes_used and the parallelism, or explain fewer replicas in dp_shortfall.",
+)
+def engagement(curve: CurveFacts) -> Verdict:
+    """Every point uses nodes that there are, as many replicas as the system's accelerators allow or
+    says why not, and a stored system_tps_per_kw follows from its nodes' power."""
+    provisioned = curve.provisioned
+    if provisioned is None or provisioned.kw is None:
+        return not_judged("no provisioned power", why="see the rule on power")
+    faults = []
+    for point, file in curve.of_files:
+        entries = file.nodes_used or ()
+        used = {entry.system_node_ensemble_id: entry.nodes for entry in entries}
+        of_point = [*_nodes_faults(provisioned, used, len(entries)), *_replicas(curve, point, used)]
+        kw, run = provisioned.point_kw(used), point.client.summary
+        if run is not None and kw and point.system_tps and not of_point:
+            due = point.system_tps / kw
+            faults += _far(point, "system_tps_per_kw", run.system_tps_per_kw, due)
+        faults += [f"{point.name}: {fault}" for fault in of_point]
+    return _verdict(faults, f"{len(curve.files)} points of {provisioned.kw:g} kW")
+
+
+def _nodes_faults(
+    provisioned: ProvisionedPower, used: Mapping[int, int], entries: int
+) -> Iterator[str]:
+    if entries != len(used):
+        yield "an ensemble twice in nodes_used"
+    ensembles = Counter(s.system_node_ensemble_id for s in provisioned.power.node_sets)
+    there = {s.system_node_ensemble_id: s.nodes_provisioned for s in provisioned.power.node_sets}
+    for ensemble, nodes in used.items():
+        if ensembles[ensemble] != 1:
+            yield f"{ensembles[ensemble]} node sets of ensemble {ensemble}"
+        elif nodes > there[ensemble]:
+            yield f"{nodes} nodes of {there[ensemble]}"
+
+
+_PARALLEL = ("tensor_parallel", "pipeline_parallel", "expert_parallel", "data_parallel")
+
+
+def _replicas(curve: CurveFacts, point: PointFacts, used: Mapping[int, int]) -> Iterator[str]:
+    """What is wrong with the number of a point's replicas, where their size is said."""
+    summary = point.described.get("config_summary")
+    summary = summary if isinstance(summary, dict) else {}
+    said = {n: point.described.get(n, summary.get(n)) for n in (*_PARALLEL, "disaggregated")}
+    sizes = {name: said[name] for name in _PARALLEL if type(said[name]) is int}
+    if not sizes or (type(said["disaggregated"]) in (bool, int) and said["disaggregated"]):
+        return
+    *of_replica, replicas = (sizes.get(name, 1) for name in _PARALLEL)
+    size = math.prod(of_replica)
+    accelerators = _accelerators(curve)
+    if size < 1 or replicas < 1:
+        yield "a parallelism below 1"
+    elif accelerators is not None and point.file is not None:
+        total = sum(count * nodes for count, nodes in accelerators.values())
+        held = sum(count * used.get(e, nodes) for e, (count, nodes) in accelerators.items())
+        due, shortfall = total // size, point.file.dp_shortfall
+        if held < replicas * size:
+            yield f"{replicas * size} accelerators on nodes of {held}"
+        is_said = shortfall and (shortfall.dp_actual, shortfall.dp_formula) == (replicas, due)
+        if replicas > due or (replicas < due and not is_said):
+            yield f"{replicas} replicas, {due} fit"
+
+
+def _accelerators(curve: CurveFacts) -> dict[int, tuple[int, int]] | None:
+    """Accelerators of a node and nodes by ensemble; None if they are not said of each."""
+    counts: dict[int, tuple[int, int]] = {}
+    described = {node.ensemble: node.accelerators for node in curve.description.node_types}
+    for nodes in curve.provisioned.power.node_sets if curve.provisioned else ():
+        parts = nodes.components.accelerator if nodes.components else None
+        count = parts.count_per_node if parts else described.get(nodes.system_node_ensemble_id)
+        if count is None:
+            return None
+        counts[nodes.system_node_ensemble_id] = (count, nodes.nodes_provisioned)
+    return counts
