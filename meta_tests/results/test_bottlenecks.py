@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meta_tests.made_runs import remote_run
-from mlperf_suite.engines.protocol import DECODE, ClientFigures, EndpointFigures, RemoteRun
+from mlperf_suite.engines.protocol import (
+    DECODE,
+    ClientFigures,
+    EndpointFigures,
+    RemoteRun,
+    ServerView,
+)
 from mlperf_suite.loadgen.timeline import EngineLoad
 from mlperf_suite.results.bottlenecks import LEADS, LIMITS, Bottleneck, bottlenecks, percent
 from mlperf_suite.results.schema import LifeFigures, PartFigures, PerformanceFigures
@@ -42,6 +48,13 @@ LIVES = st.builds(
         )
     ),
 )
+VIEWS = st.builds(
+    ServerView,
+    st.integers(1, 99),
+    waiting=st.none() | SHARE,
+    kv_full=st.none() | SHARE,
+    preemptions=st.none() | st.integers(0, 5),
+)
 REMOTES = st.builds(
     RemoteRun,
     st.builds(ClientFigures, st.integers(1, 8), SHARE, st.none() | st.floats(0, 9)),
@@ -51,6 +64,7 @@ REMOTES = st.builds(
             st.sampled_from(["http://a:1", "http://b:2", "http://c:3"]),
             latency_ms=st.dictionaries(st.just("p99"), st.floats(0, 1e5)),
             ended_s=st.none() | st.floats(0, 100),
+            server=st.none() | VIEWS,
         ),
         max_size=3,
         unique_by=lambda endpoint: endpoint.url,

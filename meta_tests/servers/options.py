@@ -99,7 +99,8 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     `redirect_to`: the target of redirects. `certificate` and `certificate_key`: PEM files for TLS.
 
     `batch`: the most requests it says it works on at once, as vLLM in its development mode and
-    SGLang do. `queue_s`: the time that /metrics says each completion request spent in vLLM's queue.
+    SGLang do. `queue_s`: the time that /metrics says each completion request spent in vLLM's queue;
+    `metrics`: what else it says.
 
     `usage_tokens`: the tokens of each answer by its `usage`, in place of the true number.
 
@@ -141,6 +142,7 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     root: str | None = None
     batch: int | None = None
     queue_s: float | None = None
+    metrics: str = ""
     usage_tokens: int | None = None
 
     def faulty(self, number: int) -> bool:

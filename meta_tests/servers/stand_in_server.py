@@ -168,7 +168,8 @@ class _Server:
             return self._completion(account.completions - 1, path, body)
         if path == "/metrics" and self.options.queue_s is not None:
             waited_s = account.completions * self.options.queue_s
-            return plain(200, b'vllm:request_queue_time_seconds_sum{engine="0"} %g' % waited_s)
+            page = f'vllm:request_queue_time_seconds_sum{{engine="0"}} {waited_s:g}\n'
+            return plain(200, (page + self.options.metrics).encode())
         fault = self.options.fault if self.options.everywhere else None
         wrong = without_answer(self.options, fault)
         return wrong or page_reply(self.options, path) or plain(404, b'{"detail":"Not Found"}')

@@ -71,6 +71,10 @@ NETWORK = "network and front end"
 """The time of a server's request that the server does not report itself."""
 
 
+KV_FULL = 0.95
+"""A KV cache counts as full from this share on: the rest is less than the next requests need."""
+
+
 @dataclass(frozen=True, slots=True)
 class Steps:
     """The steps of an engine, one column for each figure: a few bytes per step.
@@ -331,6 +335,34 @@ class ClientFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class ServerView:
+    """What a server's own metrics say of a run; None for what it does not report.
+
+    `readings`: how often they were read, about once a second. `running`, `waiting`: requests that
+    it worked on and queued, `waiting` itself the share of the readings with any in the queue.
+    `kv`: the share of its KV cache in use; `kv_full`: the share of the readings with at least
+    `KV_FULL` of it. Of the whole run: `preemptions` of requests; `cached_tokens` of the
+    `looked_up_tokens` of prompts came from the prefix cache; `accepted_tokens` of the
+    `drafted_tokens` of speculative decoding.
+    """
+
+    readings: int
+    running_mean: float | None = None
+    running_most: float | None = None
+    waiting_mean: float | None = None
+    waiting_most: float | None = None
+    waiting: float | None = None
+    kv_mean: float | None = None
+    kv_most: float | None = None
+    kv_full: float | None = None
+    preemptions: int | None = None
+    cached_tokens: int | None = None
+    looked_up_tokens: int | None = None
+    drafted_tokens: int | None = None
+    accepted_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class EndpointFigures:
     """What one endpoint did in a run, as the client saw it.
 
@@ -339,7 +371,8 @@ class EndpointFigures:
     if nothing was answered, TTFT also if nothing was streamed. `cached_tokens`: prompt tokens from
     the server's cache, None if it does not report them. `ended_s`: when its last answer came, in s
     since the run began. `turned_away`: how often it had no room for a request and said when to send
-    it again; that wait is part of the request's time.
+    it again; that wait is part of the request's time. `server`: what it says of the run itself;
+    None if it has no metrics, or the run was over before they were read.
     """
 
     url: str
@@ -350,6 +383,7 @@ class EndpointFigures:
     cached_tokens: int | None = None
     ended_s: float | None = None
     turned_away: int = 0
+    server: ServerView | None = None
 
 
 @dataclass(frozen=True, slots=True)

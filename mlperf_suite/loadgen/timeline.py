@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import msgspec
 
 from mlperf_suite.benchmarks.percentile import percentile
-from mlperf_suite.engines.protocol import EngineTrace, Marks, Steps
+from mlperf_suite.engines.protocol import KV_FULL, EngineTrace, Marks, Steps
 from mlperf_suite.loadgen.request_parts import RequestParts
 from mlperf_suite.strangers import read_regular
 
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Doubles = npt.NDArray[np.float64]
-
-KV_FULL = 0.95
-"""A KV cache counts as full from this share on: the rest is less than the next requests need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,7 +404,7 @@ def load_of(
     """
     import numpy as np
 
-    if not steps.running or end_s <= begin_s:
+    if not steps.prompt_tokens or end_s <= begin_s:
         return None
     columns = {
         name: np.asarray(getattr(steps, name))

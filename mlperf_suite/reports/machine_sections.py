@@ -17,6 +17,7 @@ from mlperf_suite.engines.protocol import (
     RemoteRun,
     ReplicaFigures,
     ReplicasRun,
+    ServerView,
 )
 from mlperf_suite.profiling.trace import Operation
 from mlperf_suite.reports.sections import (
@@ -36,6 +37,7 @@ from mlperf_suite.reports.sections import (
     significant,
     time_cell,
 )
+from mlperf_suite.results.bottlenecks import percent
 from mlperf_suite.results.schema import PROFILED, Config, ProfileFigures, Run, ScalingFigures
 from mlperf_suite.rules.verdict import in_words
 
@@ -203,6 +205,7 @@ def endpoint_sections(run: Run, config: Config | None) -> list[Section]:
     table = record_table(endpoints, ["run", "endpoint"])
     brief = paragraphs(_remote_lines(run.remote))
     sections = [Section("Endpoints", [note, *table], brief=brief)]
+    sections.append(_server_section(run.remote))
     clients = [{"run": mode, **_client(remote)} for mode, remote in run.remote.items()]
     if clients:
         sections.append(Section("The client", record_table(clients, ["run"]), 3))
@@ -221,6 +224,42 @@ def _endpoint(endpoint: EndpointFigures, duration_s: float | None) -> dict[str, 
         "latency p99": time_cell(endpoint.latency_ms.get("p99")),
         "cached tokens": decimal(endpoint.cached_tokens, 0),
         "turned away": decimal(endpoint.turned_away, 0),
+    }
+
+
+def _server_section(remotes: Mapping[str, RemoteRun]) -> Section:
+    endpoints = [(mode, end) for mode, remote in remotes.items() for end in remote.endpoints]
+    views = [
+        {"run": mode, "endpoint": in_words(end.url), **_server(end.server)}
+        for mode, end in endpoints
+        if end.server is not None
+    ]
+    silent = sorted({in_words(end.url) for _, end in endpoints if end.server is None})
+    says = ["The server's own metrics, read each second of the run."] if views else []
+    if silent:
+        says.append(f"No metrics, or none before a run was over: {', '.join(silent)}.")
+    lines = [Paragraph(text, style="note") for text in says]
+    table = record_table(views, ["run", "endpoint"])
+    return Section("The server's own view", [*lines, *table], 3)
+
+
+def _server(server: ServerView) -> dict[str, Cell]:
+    def ratio(part: int | None, whole: int | None) -> str:
+        return "" if part is None or not whole else percent(min(part, whole) / whole)
+
+    def of_whole(share: float | None) -> str:
+        return "" if share is None else percent(share)
+
+    return {
+        "running": decimal(server.running_mean, 1),
+        "at most": decimal(server.running_most, 0),
+        "waiting": decimal(server.waiting_mean, 1),
+        "waiting at most": decimal(server.waiting_most, 0),
+        "KV cache": of_whole(server.kv_mean),
+        "KV cache at most": of_whole(server.kv_most),
+        "preempted": decimal(server.preemptions, 0),
+        "prompt from cache": ratio(server.cached_tokens, server.looked_up_tokens),
+        "drafts accepted": ratio(server.accepted_tokens, server.drafted_tokens),
     }
 
 

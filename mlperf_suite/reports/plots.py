@@ -93,6 +93,11 @@ def plots_of(
         plots.append(Plot("life", caption, partial(_life, timeline)))
     if len(timeline.running) > 1:
         caption = "Requests in a step of the engine and waiting for one, and the KV cache in use."
+        if timeline.load is None:
+            caption = (
+                "Requests that the servers ran and queued, and their KV caches in use, by their "
+                "own metrics."
+            )
         plots.append(Plot("batch", caption, partial(_batch, timeline)))
     return plots
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from statistics import median
 
 from mlperf_suite.engines.protocol import (
     DECODE,
     FRONT_END,
+    KV_FULL,
     NETWORK,
     PREFILL,
     QUEUE,
@@ -20,7 +22,7 @@ from mlperf_suite.engines.protocol import (
     RemoteRun,
 )
 from mlperf_suite.loadgen.request_parts import ISSUE, RETURN
-from mlperf_suite.loadgen.timeline import KV_FULL, EngineLoad
+from mlperf_suite.loadgen.timeline import EngineLoad
 from mlperf_suite.results.schema import LifeFigures, PartFigures, PerformanceFigures
 from mlperf_suite.rules.limits import FULL_SHARE, MOST_DELAY_MS
 from mlperf_suite.rules.verdict import time_words, times_in_unit
@@ -263,6 +265,37 @@ def _of_remote(remote: RemoteRun, scenario: str, duration_s: float | None) -> It
         "--endpoint-clients, --endpoint-requests, or a separate machine for the client",
     )
     yield from _of_endpoints(remote.endpoints, duration_s)
+    yield from _of_servers(remote.endpoints, scenario)
+
+
+def _of_servers(endpoints: tuple[EndpointFigures, ...], scenario: str) -> Iterator[Bottleneck]:
+    """Findings from the servers' own metrics: the fullest KV cache and the longest queue."""
+    views = [(endpoint.url, endpoint.server) for endpoint in endpoints if endpoint.server]
+    caches = [(view.kv_full, url, view) for url, view in views if view.kv_full is not None]
+    for share, url, view in sorted(caches, key=itemgetter(0))[-1:]:
+        number = view.preemptions
+        put_back = "" if number is None else f", and requests were preempted {number:,} times"
+        yield Bottleneck(
+            "a server's KV cache full",
+            share,
+            _RUN,
+            share >= LIMITS or bool(number),
+            f"{url}: at least {KV_FULL:.0%} of its KV cache was in use for {percent(share)} "
+            f"{_RUN}, {percent(view.kv_most or 0.0)} at most{put_back}.",
+            "a larger cache of the server (vLLM: --gpu-memory-utilization, --kv-cache-dtype fp8)",
+        )
+    queues = [(view.waiting, url, view) for url, view in views if view.waiting is not None]
+    for share, url, view in sorted(queues, key=itemgetter(0))[-1:]:
+        ran = "" if view.running_mean is None else f" beside {view.running_mean:,.1f} that ran"
+        yield Bottleneck(
+            "a server's queue",
+            share,
+            _RUN,
+            scenario in _SERVER and share >= LIMITS,
+            f"{url} had requests in its queue for {percent(share)} {_RUN}, "
+            f"{view.waiting_mean or 0.0:,.1f} on average{ran}.",
+            "a lower --server-target-qps, or a larger batch of the server (vLLM: --max-num-seqs)",
+        )
 
 
 def _of_endpoints(

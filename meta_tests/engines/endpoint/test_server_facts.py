@@ -16,10 +16,9 @@ import pytest
 from mlperf_suite.engines.endpoint import server_facts
 from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
 from mlperf_suite.engines.endpoint.server_facts import (
-    CACHE_HITS,
     check_reachable,
-    counters,
     find_out,
+    metrics,
 )
 from mlperf_suite.errors import UsageError
 
@@ -43,8 +42,8 @@ def pages_of(owner: str) -> dict[str, bytes]:
         "sglang": ("/get_server_info",),
         "me": ("/get_model_info",),
     }
-    metrics = b"vllm:num_requests_running 0\n" + CACHE_HITS.encode() + b" 7\n"
-    pages = {name: metrics if name == "/metrics" else info for name in names[owner]}
+    page = b"vllm:num_requests_running 0\nvllm:prefix_cache_hits_total 7\n"
+    pages = {name: page if name == "/metrics" else info for name in names[owner]}
     return {"/v1/models": models(owner), **pages}
 
 
@@ -133,7 +132,7 @@ def test_an_odd_but_legal_answer_is_read(name: str) -> None:
 def test_metrics_may_have_any_line_ends(end: bytes) -> None:
     pages = {path: answer(body.replace(b"\n", end)) for path, body in pages_of("vllm").items()}
     with server_of(pages) as (config, _):
-        assert counters(config, config.targets[0]) == {CACHE_HITS: 7.0}
+        assert metrics(config, config.targets[0], "vllm") == {"hits": 7.0, "running": 0.0}
 
 
 UNREADABLE: dict[str, tuple[bytes, str]] = {
@@ -158,7 +157,7 @@ def test_what_cannot_be_read_is_refused_in_a_line(fault: str, path: str) -> None
 def test_counters_that_cannot_be_read_after_a_run_are_none() -> None:
     packed = answer(gzip.compress(b"{}"), "Content-Encoding: gzip")
     with server_of({"/metrics": packed}) as (config, _):
-        assert counters(config, config.targets[0]) == {}
+        assert metrics(config, config.targets[0], "vllm") == {}
 
 
 def test_a_server_that_sends_a_byte_now_and_then_is_not_waited_for(

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -38,11 +39,17 @@ from mlperf_suite.engines.endpoint.figures import (
     EndpointAccount,
 )
 from mlperf_suite.engines.endpoint.server_facts import (
-    CACHE_HITS,
-    QUEUE_S,
     ServerFacts,
-    counters,
     find_out,
+    metrics,
+)
+from mlperf_suite.engines.endpoint.server_metrics import (
+    HITS,
+    QUEUE_S,
+    MetricsSampler,
+    Reading,
+    fill_load,
+    server_view,
 )
 from mlperf_suite.engines.link import Link
 from mlperf_suite.engines.messages import (
@@ -61,6 +68,7 @@ from mlperf_suite.engines.messages import (
 from mlperf_suite.engines.protocol import (
     SERVER_MODEL,
     SPECULATIVE,
+    EndpointFigures,
     EngineDescription,
     EngineTrace,
     RemoteRun,
@@ -121,6 +129,7 @@ class EndpointEngine(Driver):
         self._steps, self._marks = Steps(), AnswerMarks()
         self.steps_made = 0
         self.cached_prompt_tokens = 0
+        self._samplers: list[MetricsSampler] = []
         self._begin_accounts()
         self._thread.start()
         self._began_cpu = self._cpu_s()
@@ -234,6 +243,8 @@ class EndpointEngine(Driver):
                 process.wait()
 
     def _end_workers(self) -> None:
+        for sampler in self._samplers:
+            sampler.close()
         for link in self._links:
             link.end()
         self._wait_for_clients()
@@ -310,6 +321,9 @@ class EndpointEngine(Driver):
     def run_begins(self, name: str, mode: str) -> None:
         """Only in an accuracy run are requests that a server refuses for now sent again."""
         self._retries = RETRIES if mode == "accuracy" else 0
+        if not self._samplers and all(self._counters):
+            reads = [partial(self._counters_of, place) for place in range(len(self._servers))]
+            self._samplers = [MetricsSampler(read) for read in reads]
 
     # What the driver asks
 
@@ -403,6 +417,7 @@ class EndpointEngine(Driver):
 
     def take_trace(self) -> EngineTrace:
         """The tokens that came in each quarter of a second, and when each answer came."""
+        fill_load(self._steps, self._readings())
         trace = EngineTrace(self._steps, self._marks.marks)
         self._steps, self._marks = Steps(), AnswerMarks()
         return trace
@@ -428,9 +443,15 @@ class EndpointEngine(Driver):
 
     def _counters_of(self, place: int) -> dict[str, float]:
         # A failed server may not answer this either, and reporting the failure would wait for it.
-        if self._servers[place].kind != "vllm" or self._disturbed or not self.alive:
+        if self._disturbed or not self.alive:
             return {}
-        return counters(self._config, self._servers[place].target)
+        server = self._servers[place]
+        return metrics(self._config, server.target, server.kind)
+
+    def _readings(self) -> list[list[tuple[float, Reading]]]:
+        """Of each server, those of its metrics since the run began, until its last answer."""
+        end = max(self._ended, self._began)
+        return [sampler.between(self._began, end) for sampler in self._samplers]
 
     def take_remote_run(self) -> RemoteRun:
         """What happened since the last call."""
@@ -439,24 +460,28 @@ class EndpointEngine(Driver):
             accounts, client = self._endpoint_accounts, self._client_account
             departures, counters_before = self._departures, self._counters
             elapsed_s, cpu_s = max(self._ended, run_began) - run_began, self._cpu_s()
+            readings = self._readings() or [[] for _ in accounts]
         began = self._began_cpu
         used_s = {n: max(0.0, cpu - began[n]) for n, cpu in cpu_s.items() if n in began}
         self._begin_accounts()
         self._began_cpu = self._cpu_s()
         full: list[bool | None] = []
-        for server, account, before, after in zip(
-            self._servers, accounts, counters_before, self._counters, strict=True
+        figures: list[EndpointFigures] = []
+        for server, account, before, after, of_run in zip(
+            self._servers, accounts, counters_before, self._counters, readings, strict=True
         ):
             growth = {n: max(0.0, after[n] - before[n]) for n in after.keys() & before.keys()}
-            if account.cached_tokens is None and CACHE_HITS in growth:
-                account.cached_tokens = round(growth[CACHE_HITS])
+            if server.kind == "vllm" and account.cached_tokens is None and HITS in growth:
+                account.cached_tokens = round(growth[HITS])
                 self.cached_prompt_tokens += account.cached_tokens
+            view = server_view([reading for _, reading in of_run], growth)
+            figures.append(account.figures(run_began, view))
             full.append(self._was_full(server, account.served_s, growth.get(QUEUE_S)))
         # A server with room outweighs one that does not tell.
         servers_full = None if None in full and False not in full else all(full)
         return RemoteRun(
             client.figures(used_s, elapsed_s, servers_full),
-            tuple(account.figures(run_began) for account in accounts),
+            tuple(figures),
             departures.words(),
         )
 

@@ -21,6 +21,7 @@ from mlperf_suite.engines.protocol import (
     ClientFigures,
     EndpointFigures,
     Marks,
+    ServerView,
 )
 from mlperf_suite.engines.routing import AnswerAccount, percentiles_ms
 
@@ -49,7 +50,7 @@ class EndpointAccount(AnswerAccount):
         if answer.cached_tokens is not None:
             self.cached_tokens = (self.cached_tokens or 0) + answer.cached_tokens
 
-    def figures(self, began: float) -> EndpointFigures:
+    def figures(self, began: float, server: ServerView | None = None) -> EndpointFigures:
         """The totals, for a run that began at `began` (time.monotonic, s)."""
         return EndpointFigures(
             self._url,
@@ -60,6 +61,7 @@ class EndpointAccount(AnswerAccount):
             self.cached_tokens,
             self._ended_s(began),
             self.turned_away,
+            server,
         )
 
 

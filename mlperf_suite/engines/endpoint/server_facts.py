@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import ipaddress
 import json
-import math
 import re
 import socket
 import ssl
@@ -27,6 +26,7 @@ from mlperf_suite.engines.endpoint.connection import (
     header_lines,
     why_unreachable,
 )
+from mlperf_suite.engines.endpoint.server_metrics import figures_in
 from mlperf_suite.errors import UsageError
 
 _ASK_S = 10.0
@@ -58,9 +58,8 @@ _SPECULATIVE_COUNTERS = "vllm:spec_decode_"
 _PLACE_COUNTER = re.compile(
     r'vllm:spec_decode_num_accepted_tokens_per_pos_total\{.*\bposition="(\d+)"'
 )
-CACHE_HITS, QUEUE_S = "vllm:prefix_cache_hits_total", "vllm:request_queue_time_seconds_sum"
-"""vLLM's counters of the prompt tokens that its prefix cache answered, and of the time that
-requests waited in its queue, in s, each since the server started."""
+METRICS: dict[ServerKind, str] = {"tensorrt-llm": "/prometheus/metrics"}
+"""Where a server has its metrics, if not at /metrics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,25 +197,17 @@ def _check_proxies(target: Target) -> None:
         )
 
 
-def counters(config: EndpointConfig, target: Target) -> dict[str, float]:
-    """`CACHE_HITS` and `QUEUE_S`, as vLLM counts them in /metrics, summed over its engines; without
-    those that it does not report."""
-    sums: dict[str, float] = {}
-    lines: list[str] = []
+def metrics(config: EndpointConfig, target: Target, kind: ServerKind) -> dict[str, float]:
+    """The figures of the server's metrics (`server_metrics`); empty if it has none to read."""
     with contextlib.suppress(UsageError):
-        lines = _metrics(config, target)
-    for line in lines:
-        name = next((name for name in (CACHE_HITS, QUEUE_S) if line.startswith(name)), None)
-        with contextlib.suppress(ValueError):
-            if name is not None and math.isfinite(value := float(line.rpartition(" ")[2])):
-                sums[name] = sums.get(name, 0.0) + value
-    return sums
+        return figures_in(_metrics(config, target, METRICS.get(kind, "/metrics")))
+    return {}
 
 
-def _metrics(config: EndpointConfig, target: Target) -> list[str]:
-    """The lines of /metrics; empty if the server has none."""
+def _metrics(config: EndpointConfig, target: Target, path: str = "/metrics") -> list[str]:
+    """The lines of the server's metrics; empty if it has none."""
     with contextlib.suppress(_UnansweredError):
-        response = _ask(config, target, "/metrics")
+        response = _ask(config, target, path)
         if response.status == _OK and isinstance(response.content, str):
             return response.content.splitlines()
     return []
