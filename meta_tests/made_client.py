@@ -14,7 +14,7 @@ import yaml
 from meta_tests.made_runs import system_fields
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.client_results.client_benchmarks import WAN, ClientBenchmark, client_benchmark
-from mlperf_suite.rules.loadgen_verdict import discarded_queries, queries_needed
+from mlperf_suite.rules.loadgen_verdict import discarded_queries
 from mlperf_suite.rules.submission_rules import MEASUREMENT_FIELDS
 
 _GRID = ("99.9", "99.0", "97.0", "95.0", "90.0", "80.0", "75.0", "50.0", "25.0", "10.0", "1.0")
@@ -42,8 +42,8 @@ def client_series(values: Any, *, estimates: bool = True) -> dict[str, Any]:
     }
     if estimates:
         made["early_stopping_percentiles"] = {
-            name: ascending[n - discarded_queries(n, share)].item()
-            if n >= queries_needed(1, share)
+            name: ascending[n - discarded].item()
+            if (discarded := discarded_queries(n, share))
             else None
             for name, share in shares.items()
             if share >= 0.5

@@ -68,9 +68,13 @@ DAMAGES: dict[str, Any] = {
     "half a sample": SUMMARY | {"n_samples_issued": 2.5},
     "below 0": SUMMARY | {"duration_ns": -1},
     "beyond any": SUMMARY | {"duration_ns": 10**400},
+    "more requests than any run": SUMMARY | {"n_samples_issued": 2**40},
+    "more percentiles than any": SUMMARY
+    | {"ttft": {"percentiles": {f"{p}": 1 for p in range(99)}}},
     "1 for true": SUMMARY | {"complete": 1},
     "no state": {name: value for name, value in SUMMARY.items() if name != "state"},
     "a text for a percentile": SUMMARY | {"ttft": {"percentiles": {"99.0": "fast"}}},
+    "more buckets than any": SUMMARY | {"ttft": {"histogram": {"counts": [1] * 10_000}}},
     "a control character": SUMMARY | {"ttft": {"percentiles": {"\x1b[2J": "\x1b[2J"}}},
 }
 

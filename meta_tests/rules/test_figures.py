@@ -127,3 +127,12 @@ def test_early_stopping_discards_as_many_queries_as_in_public_logs(
     queries: int, discarded: int
 ) -> None:
     assert discarded_queries(queries, 0.9) == discarded
+
+
+@pytest.mark.parametrize("percentile", [0.5, 0.75, 0.9, 0.99, 0.999])
+def test_early_stopping_discards_as_many_as_its_queries_allow(percentile: float) -> None:
+    least = queries_needed(1, percentile)
+    for queries in (1, 2, least - 1, least, least + 1, 1000, 14_368, 1_738_404):
+        discarded = discarded_queries(queries, percentile)
+        assert discarded == 0 or queries_needed(discarded, percentile) <= queries
+        assert queries_needed(discarded + 1, percentile) > queries

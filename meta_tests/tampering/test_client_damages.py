@@ -20,14 +20,19 @@ from meta_tests.made_client import (
     client_summary,
     write_client_submission,
 )
+from meta_tests.made_runs import write_submission
 from meta_tests.tampering.client_damages import (
+    ACCURACY,
     CLIENT_DAMAGES,
+    CONFIG,
     EVENTS,
     SCENARIOS,
     SUMMARY,
     WITH_EVENTS,
+    ClientDamage,
     write_honest_submissions,
 )
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.client_results.client_benchmarks import client_benchmark
 from mlperf_suite.judging.judge import judge_folder
@@ -148,3 +153,67 @@ def test_the_published_results_are_valid() -> None:
         name = where.replace("/", "-")
         (rates,) = (of["rates"] for run, of in judged.items() if run.endswith(name))
         assert rates.found.endswith(f"tps {tokens_per_s}")
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Path:
+    """The root of a submission of LoadGen's Offline and the client's Server."""
+    write_submission(tmp_path, LLAMA3_1_8B, ROUNDS["v6.1"], scenarios=("Offline",))
+    write_client_submission(tmp_path, "llama3.1-8b", ("Server",))
+    return tmp_path
+
+
+def failures(root: Path) -> dict[str, list[str]]:
+    return {group.name: group.failed_rules for group in judge_folder(root) if group.failed_rules}
+
+
+def test_a_tree_may_hold_results_of_loadgen_and_of_the_client(mixed: Path) -> None:
+    assert failures(mixed) == {}
+    assert list(of_client(mixed)) == ["Someone-box-llama3.1-8b-Server"]
+    assert len(judge_folder(mixed)) == 3
+    assert {group.round.name for group in judge_folder(mixed)} == {"v6.1"}
+
+
+def test_a_scenario_with_loadgens_detail_log_is_loadgens(mixed: Path) -> None:
+    results = mixed / "closed/Someone/results/box/llama3.1-8b"
+    shutil.copytree(results / "Server", results / "Offline", dirs_exist_ok=True)
+    assert failures(mixed) == {}
+    (results / "Server" / "accuracy" / "mlperf_log_detail.txt").write_text("")
+    assert of_client(mixed) == {}
+    assert "required_files" in failures(mixed)["Someone-box-llama3.1-8b-Server"]
+
+
+def test_a_scenario_of_the_client_counts_as_there(mixed: Path) -> None:
+    shutil.rmtree(mixed / "closed/Someone/results/box/llama3.1-8b/Server")
+    assert failures(mixed) == {"Someone-box-llama3.1-8b": ["required_scenarios"]}
+
+
+@pytest.mark.parametrize("name", ["llama3.1-8b/MultiStream", "llama2-70b-99/Server", "mine/Server"])
+def test_a_scenario_or_benchmark_that_the_client_may_not_measure_fails(
+    mixed: Path, name: str
+) -> None:
+    results = mixed / "closed/Someone/results/box"
+    shutil.copytree(results / "llama3.1-8b" / "Server", results / name)
+    assert failures(mixed)
+
+
+def test_a_result_of_another_version_of_the_client_is_judged(honest: Path, tmp_path: Path) -> None:
+    shutil.copytree(honest / "deepseek-r1", tmp_path / "tree")
+    folder = tmp_path / "tree/closed/Someone/results/box/deepseek-r1/Server"
+    for file, changes in (
+        (SUMMARY, {"version": "9.9", "git_sha": "abc", "a_series_of_tomorrow": {"total": 1}}),
+        (ACCURACY, {"accuracy_scores.0.grader": "of tomorrow"}),
+        (CONFIG, {"version": "2.0", "settings.runtime.of_tomorrow": [1]}),
+    ):
+        ClientDamage(file, changes, frozenset()).make(folder)
+    assert failures(tmp_path) == {}
+
+
+def test_a_result_outside_a_submission_is_refused(mixed: Path) -> None:
+    scenario = mixed / "closed/Someone/results/box/llama3.1-8b/Server"
+    shutil.copytree(scenario, mixed / "alone/Server")
+    assert failures(mixed) == {"alone-Server": ["benchmark_known"]}
+    for root in (mixed / "alone", mixed / "alone/Server", mixed / "alone/Server/performance"):
+        (group,) = judge_folder(root)
+        assert group.failed_rules == ["benchmark_known"]
+        assert "outside a submission's tree" in group.verdicts[0].line

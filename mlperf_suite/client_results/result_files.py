@@ -15,7 +15,11 @@ from mlperf_suite import strict_json
 from mlperf_suite.strangers import printable, read_regular
 
 Count = Annotated[int, Meta(ge=0, le=2**53)]
+Requests = Annotated[int, Meta(ge=0, le=2**28)]
+"""More than a hundred times the most that were published (1,738,404)."""
 Figure = Annotated[float, Meta(ge=0, le=1e30)]
+_MOST, _MOST_PERCENTILES = Meta(max_length=1000), Meta(max_length=64)
+"""Of what the client writes at most 30 of, and 12 percentiles."""
 _MOST_BYTES = 2**26
 """Many times the largest that was published (15 kB)."""
 _FileT = TypeVar("_FileT")
@@ -24,8 +28,8 @@ _FileT = TypeVar("_FileT")
 class Histogram(Struct, frozen=True):
     """The number of values in each bucket from a low to a high bound."""
 
-    buckets: tuple[tuple[Figure, Figure], ...] = ()
-    counts: tuple[Count, ...] = ()
+    buckets: Annotated[tuple[tuple[Figure, Figure], ...], _MOST] = ()
+    counts: Annotated[tuple[Requests, ...], _MOST] = ()
 
 
 class Distribution(Struct, frozen=True):
@@ -41,8 +45,10 @@ class Distribution(Struct, frozen=True):
     median: Figure | None = None
     avg: Figure | None = None
     std_dev: Figure | None = None
-    percentiles: dict[str, Figure] = field(default_factory=dict)
-    early_stopping_percentiles: dict[str, Figure | None] = field(default_factory=dict)
+    percentiles: Annotated[dict[str, Figure], _MOST_PERCENTILES] = field(default_factory=dict)
+    early_stopping_percentiles: Annotated[dict[str, Figure | None], _MOST_PERCENTILES] = field(
+        default_factory=dict
+    )
     histogram: Histogram = field(default_factory=Histogram)
 
 
@@ -72,9 +78,9 @@ class ResultSummary(Struct, frozen=True):
     `system_tps` and after: figures of MLPerf Endpoints that somebody added.
     """
 
-    n_samples_issued: Count
-    n_samples_completed: Count
-    n_samples_failed: Count
+    n_samples_issued: Requests
+    n_samples_completed: Requests
+    n_samples_failed: Requests
     state: str
     complete: bool
     duration_ns: Count | None = None
@@ -91,7 +97,7 @@ class ResultSummary(Struct, frozen=True):
     system_tps: Figure | None = None
     tps_per_user: Figure | None = None
     system_tps_per_kw: Figure | None = None
-    finish_reason_counts: dict[str, Count] = field(default_factory=dict)
+    finish_reason_counts: Annotated[dict[str, Requests], _MOST] = field(default_factory=dict)
     run_config: RunConfig | None = None
 
 
@@ -122,7 +128,7 @@ class AccuracyScore(Struct, frozen=True):
 class AccuracyResults(Struct, frozen=True):
     """accuracy/accuracy_results.json."""
 
-    accuracy_scores: tuple[AccuracyScore, ...]
+    accuracy_scores: Annotated[tuple[AccuracyScore, ...], _MOST]
     average_accuracy: float | None = None
 
     @property

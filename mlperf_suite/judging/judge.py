@@ -45,7 +45,8 @@ from mlperf_suite.rules import accuracy_verdict, judge
 from mlperf_suite.rules.accuracy_files import parse_accuracy_txt
 from mlperf_suite.rules.facts import AnswerTokens, RunFacts, find_reference
 from mlperf_suite.rules.origin import KeptRunFacts
-from mlperf_suite.rules.submission_rules import BenchmarkFacts
+from mlperf_suite.rules.registry import rule_of
+from mlperf_suite.rules.submission_rules import BenchmarkFacts, benchmark_known
 from mlperf_suite.rules.verdict import Verdict, in_words, set_aside_passed
 
 __all__ = ["VerdictGroup", "judge_folder"]
@@ -75,6 +76,7 @@ def judge_folder(
     for package in tree.packages:
         judged += judge_package(package)
     judged += [judge_idle(path, round_ or ROUNDS[DEFAULT_ROUND]) for path in tree.idle_systems]
+    judged += [_judge_loose_client(tree.root, path, round_) for path in tree.client_folders]
     return judged + _judge_loose(tree, _Review(round_, high_accuracy, smoke))
 
 
@@ -155,6 +157,16 @@ def _with_hint(verdict: Verdict) -> Verdict:
 def _answer_tokens(log: AccuracyLog) -> AnswerTokens | None:
     """The answer lengths in an accuracy log; None if it has no answers."""
     return AnswerTokens.of([sample.token_count or len(sample.token_ids) for sample in log.samples])
+
+
+def _judge_loose_client(root: Path, folder: Path, round_: Round | None) -> VerdictGroup:
+    """Refuse a result of the official client that no tree of a submission gives a benchmark."""
+    name = name_of("", *(folder.relative_to(root).parts or (root.name,)))
+    description = "a result of the official HTTP client outside a submission's tree"
+    of_run = round_ or ROUNDS[DEFAULT_ROUND]
+    facts = BenchmarkFacts(description, None, "closed", of_run, (), False)
+    unknown = [v for v in judge(facts) if rule_of(benchmark_known).name == v.rule]
+    return verdict_group(name, of_run, [("", unknown)])
 
 
 def _judge_unknown(name: str, run: _LooseRun, round_: Round | None) -> VerdictGroup:

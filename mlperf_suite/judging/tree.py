@@ -171,14 +171,16 @@ class Tree:
     """The runs under a folder.
 
     `log_folders`: those of LoadGen logs outside any submission. Trial runs of a peak search and
-    blocks of a caching audit are included only if their own folder was requested. `idle_systems`:
-    descriptions and folders of systems without any result; results/* of a submitter without any.
-    `packages`: submissions to the series MLPerf Endpoints.
+    blocks of a caching audit are included only if their own folder was requested. `client_folders`:
+    those of the official client's results outside any submission. `idle_systems`: descriptions and
+    folders of systems without any result; results/* of a submitter without any. `packages`:
+    submissions to the series MLPerf Endpoints.
     """
 
     root: Path
     benchmarks: tuple[BenchmarkPlace, ...]
     log_folders: tuple[Path, ...]
+    client_folders: tuple[Path, ...]
     idle_systems: tuple[Path, ...]
     packages: tuple[Path, ...] = ()
 
@@ -199,6 +201,7 @@ def find_runs(root: Path) -> Tree:
     benchmark_folders: set[Path] = set()
     scenario_folders: set[Path] = set()
     with_logs: list[Path] = []
+    of_client: set[Path] = set()
     systems: list[Path] = []
     packages: set[Path] = set()
     for folder, files in _walk(root):
@@ -213,6 +216,9 @@ def find_runs(root: Path) -> Tree:
             systems += [folder / name for name in sorted(files) if name.endswith(".json")]
         if LOG_NAMES & set(files) and not _is_trial(root, folder):
             with_logs.append(folder)
+        if CLIENT_FILES & set(files):
+            is_part = folder != root and folder.name in ("performance", "accuracy")
+            of_client.add(folder.parent if is_part else folder)
     empty_folders: list[Path] = []
     for division in {folder.parents[3] for folder in benchmark_folders}:
         for submitter in _submitters(root, division):
@@ -228,12 +234,14 @@ def find_runs(root: Path) -> Tree:
         )
         benchmarks.append(BenchmarkPlace(folder, tuple(map(Place, sorted(places))), whole))
     roots = {b.submission for b in benchmarks}
-    log_folders = [path for path in with_logs if not roots & {path, *path.parents}]
+    logs, clients = (
+        tuple(sorted(path for path in paths if not inside & {path, *path.parents}))
+        for paths, inside in ((with_logs, roots), (of_client, roots | packages))
+    )
     with_results = {(b.submission, b.system) for b in benchmarks}
     idle = [path for path in systems if (path.parents[1], path.stem) not in with_results]
     idle += sorted(empty_folders)
-    logs, in_order = tuple(sorted(log_folders)), tuple(sorted(packages))
-    return Tree(root, tuple(benchmarks), logs, tuple(idle), in_order)
+    return Tree(root, tuple(benchmarks), logs, clients, tuple(idle), tuple(sorted(packages)))
 
 
 def _package_of(folder: Path, files: list[str]) -> Path | None:

@@ -430,6 +430,7 @@ def _faults(series: Distribution, count: int | None, most: int) -> Iterator[str]
         yield f"mean {series.avg:,g} times {counted:,} is not the total {series.total:,g}"
     if counted is not None and (counted > most or (count is not None and counted != count)):
         yield f"{counted:,} values of {most:,} requests"
+        return
     if not series.min <= series.avg <= series.max:
         yield "mean beyond minimum and maximum"
     by_name = series.percentiles.items()
@@ -471,8 +472,7 @@ def _estimates(series: Distribution) -> Iterator[tuple[float, str, float | None]
 
 def _discarded(n: int, percent: float) -> int:
     """The place from the end of n sorted values of early stopping's estimate; 0 for too few."""
-    share = percent / 100
-    return discarded_queries(n, share) if n >= queries_needed(1, share) else 0
+    return discarded_queries(n, percent / 100)
 
 
 _SLACK = 0.01

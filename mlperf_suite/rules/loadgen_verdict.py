@@ -162,7 +162,7 @@ def _is_unlikely(over: int, queries: int, percentile: float) -> bool:
         ratio = place / (queries - place + 1) * odds
         term *= ratio
         total += term
-        if ratio < 1 and term < total * 1e-15:
+        if ratio < 1 and term <= total * 1e-15:
             break
     return total < 1 - _CONFIDENCE
 
@@ -237,11 +237,16 @@ def _estimate(run: RunFacts, family: LatencyKeys, text: str, percentile: float) 
     return "", True
 
 
+@lru_cache(maxsize=1024)
 def discarded_queries(count: int, percentile: float) -> int:
-    """The most queries over a limit with which early stopping of `count` queries is met."""
-    low, high = 0, count
+    """The most queries over a limit with which early stopping of `count` queries is met.
+
+    0 if too few were made to meet it.
+    """
+    # As many as are expected over the limit, and one, are never unlikely.
+    low, high = 0, min(count, int(count * (1 - percentile)) + 2)
     while high - low > 1:
         middle = (low + high) // 2
-        met = queries_needed(middle, percentile) <= count
+        met = _is_unlikely(middle, count, percentile)
         low, high = (middle, high) if met else (low, middle)
     return low
