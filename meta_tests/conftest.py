@@ -30,20 +30,32 @@ settings.load_profile("suite")
 
 LONGEST = (
     "plugin/test_real_run.py",
-    "plugin/test_language_benchmarks.py",
-    "engines/test_vllm_engine.py",
-    "plugin/test_own_tests.py",
-    "engines/test_vllm_scoring.py",
     "engines/endpoint/test_faults.py",
     "plugin/test_suite_with_stand_in.py",
-    "session/test_mmlu_run.py",
-    "engines/endpoint/test_faulty_sessions.py",
-    "plugin/test_terminal.py",
+    "judging/test_loose_logs.py",
     "rules/test_every_rule.py",
+    "engines/test_vllm_engine.py",
+    "results/test_regression.py",
+    "loadgen/test_runner.py",
+    "rules/test_damaged_logs.py",
+    "session/test_mmlu_run.py",
+    "judging/test_submissions.py",
+    "plugin/test_ci.py",
+    "plugin/test_own_tests.py",
+    "reports/test_strangers.py",
+    "test_secrets.py",
+    "engines/endpoint/test_faulty_sessions.py",
+    "plugin/test_workers.py",
+    "session/test_executor.py",
+    "reports/test_reports.py",
+    "engines/endpoint/test_routing.py",
+    "session/test_pipeline.py",
+    "loadgen/test_clock_watch.py",
     "judging/test_damaged_in_bulk.py",
 )
 """The files that take longest: pytest-xdist's workers take files in the order of collection, and a
-long one at the end would leave the others idle."""
+long one at the end would leave the others idle. Files with a real engine are apart from one another:
+two at once make both slow."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
