@@ -18,8 +18,11 @@ from mlperf_suite.results.schema import Config, Summary
 HOSTILE = '<script>alert(1)</script> & "quoted" | `code` </style><img src=x onerror=alert(1)>'
 
 
+_CELLS = ("td", "th", "dt", "dd")
+
+
 class _Page(HTMLParser):
-    """A page's tags, and the text of each table's cells, row by row."""
+    """A page's tags, and the text of each table's cells, row by row; a tile is a row."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -30,13 +33,13 @@ class _Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
-        if tag == "tr":
+        if tag in ("tr", "dt"):
             self.rows.append([])
-        if tag in ("td", "th"):
+        if tag in _CELLS:
             self._cell = []
 
     def handle_endtag(self, tag: str) -> None:
-        if tag in ("td", "th") and self._cell is not None:
+        if tag in _CELLS and self._cell is not None:
             self.rows[-1].append("".join(self._cell).strip())
             self._cell = None
 

@@ -30,6 +30,8 @@ from mlperf_suite.results.schema import (
 )
 from mlperf_suite.rules.verdict import Verdict, times_in_unit
 
+_NAMES = {"gen_len": "length of all answers"}
+
 
 def accuracy_section(summary: Summary, samples: Sequence[Mapping[str, str]] = ()) -> Section:
     """The scores with a requirement, a sentence with the others, and a few answers of the model.
@@ -61,13 +63,18 @@ def _scores(accuracy: AccuracyFigures, verdicts: Sequence[Verdict]) -> list[Bloc
         requirement = requirements.get(f"accuracy_{score.name.lower()}") or _range(score)
         value = in_unit(score.value, score.unit)
         if requirement or score.is_percentage:
-            row: dict[str, Cell] = {"score": score.name, "found": value, "unit": score.unit}
+            with_unit = f"{value}%" if score.is_percentage else f"{value} {score.unit}".strip()
+            row: dict[str, Cell] = {"score": _name(score), "found": with_unit}
             rows.append(row | {"required": requirement or "not judged"})
         else:
             words = f"{value} {score.unit}".strip()
-            rest.append(words if units[score.unit] == 1 else f"{score.name} {words}")
-    table = record_table(rows, ["score", "unit", "required"], style="small")
+            rest.append(words if units[score.unit] == 1 else f"{_name(score)} {words}")
+    table = record_table(rows, ["score", "required"], style="small")
     return [*table, *notes([f"{', '.join(rest)}."] if rest else [])]
+
+
+def _name(score: ScoreFigures) -> str:
+    return _NAMES.get(score.name, score.name.replace("_", " "))
 
 
 def _range(score: ScoreFigures) -> str:

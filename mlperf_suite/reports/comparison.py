@@ -100,9 +100,7 @@ def _every_run(runs: Sequence[BaselineRun], max_regression: float) -> Section:
             words = f", {change.words} {change.outcome}" if change else ""
             cells.append(f"{values[number]}{words}")
         rows.append(cells)
-    table = Table(
-        columns(["run", "status", *(name for name, _ in figures)]), rows, style="wide whole-words"
-    )
+    table = Table(columns(["run", "status", *(name for name, _ in figures)]), rows, style="wide")
     note = notes(["The first is what the others are compared with."])
     plots = [
         Plot(

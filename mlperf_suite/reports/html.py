@@ -13,6 +13,10 @@ from mlperf_suite.strangers import read_regular
 
 _NO_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters other than tabs and line ends, and halves of surrogate pairs."""
+_LONG = 22
+"""Characters of a word that may be too wide for its column on a phone."""
+_PARTS = re.compile(r"[^/_=@+-]{1,24}[/_=@+-]*|[/_=@+-]+")
+"""Parts of a path, a URL or a name."""
 
 
 def html_page(sections: Sequence[Section], *, title: str = "", broad: bool = False) -> str:
@@ -44,7 +48,7 @@ def _environment() -> Any:
         "kind": lambda block: type(block).__name__,
         "svg": _svg,
         "data_url": _data_url,
-        "whole_options": _whole_options,
+        "breakable": _breakable,
     }
     return environment
 
@@ -61,10 +65,18 @@ def _data_url(picture: Picture) -> str:
     return f"data:image/png;base64,{base64.b64encode(content).decode()}"
 
 
-def _whole_options(text: str) -> Any:
-    """The text with options that do not break at their hyphens."""
+def _breakable(text: str) -> Any:
+    """The text with options that do not break at their hyphens, and with long names that break
+    between their parts; a part that is longer than any word breaks anywhere."""
     from markupsafe import Markup, escape
 
-    option = Markup('<span class="option">{}</span>')
-    words = (option.format(w) if w.startswith("--") else escape(w) for w in text.split(" "))
+    option, place = Markup('<span class="option">{}</span>'), Markup("<wbr>")
+    words = (
+        option.format(word)
+        if word.startswith("--")
+        else place.join(_PARTS.findall(word))
+        if len(word) > _LONG
+        else escape(word)
+        for word in text.split(" ")
+    )
     return Markup(" ").join(words)

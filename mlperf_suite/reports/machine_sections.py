@@ -48,21 +48,27 @@ _UNMEASURED = "not measured"
 
 
 def energy_sections(run: Run) -> list[Section]:
-    """A run's energy and its cost; none if nothing was metered or priced."""
+    """A run's energy and its cost; none if nothing was measured or priced."""
     energy, blocks = run.energy, list[Block]()
-    if energy is None and run.cost is None:
+    if not (energy and energy.measured) and run.cost is None:
         return []
     brief: list[str] = []
     if energy is not None:
         blocks += record_table([_energy(kind) for kind in energy.measured], ["energy"])
         blocks += notes(_energy_notes(energy))
         brief += [line for kind in energy.measured for line in _energy_lines(kind)]
-        # Nobody who has no meter asked for one.
-        brief += _unmeasured(energy) if energy.measured or run.cost else []
+        brief += _unmeasured(energy)
     if costs := _costs(run.cost, simulated=energy is not None and energy.simulated):
         blocks.append(figure_table(costs, "Cost of a million output tokens"))
         brief += [f"a million tokens, {name}: {value}" for name, value in costs]
     return [Section("Energy and cost", blocks, 3, brief=paragraphs(brief))]
+
+
+def energy_gaps(run: Run) -> str:
+    """Why no energy was measured, for a run of which nobody asked for its cost."""
+    if run.energy is None or run.energy.measured or run.cost is not None:
+        return ""
+    return " ".join(f"{line}." for line in _unmeasured(run.energy))
 
 
 def _energy(kind: KindFigures) -> dict[str, Cell]:

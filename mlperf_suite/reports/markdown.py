@@ -52,16 +52,20 @@ def _block(block: Block) -> str:
             lead = f"**{escaped(block.lead)}**" if block.lead else ""
             return " ".join(filter(None, (lead, escaped(block.text), escaped(block.status))))
         case Points():
-            return "\n".join(f"- {_words(line)}" for line in block.lines)
+            return _title(block.title) + "\n".join(f"- {_words(line)}" for line in block.lines)
         case Table():
-            title = f"{escaped(block.title)}:\n\n" if block.title else ""
-            return title + _table(block)
-        case Tiles(page_only=False):
+            note = f"\n\n{escaped(block.note)}" if block.note else ""
+            return _title(block.title) + _table(block) + note
+        case Tiles():
             return _table(figure_table(block.rows))
         case Picture():
             return f"![{escaped(block.alt)}]({file_link(block.name)})"
         case _:
             return ""
+
+
+def _title(title: str) -> str:
+    return f"{escaped(title)}:\n\n" if title else ""
 
 
 def _words(cell: Cell) -> str:

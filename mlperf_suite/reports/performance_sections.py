@@ -4,6 +4,7 @@ baseline."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import floor
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
@@ -50,10 +51,7 @@ from mlperf_suite.results.schema import (
 from mlperf_suite.rules.verdict import time_words, times_in_unit
 
 _TIMES = (("latency", "latency"), ("TTFT", "ttft"), ("TPOT", "tpot"))
-_CURVES_NOTE = (
-    "Curves are of every request; a percentile named beside one is LoadGen's, as in the table "
-    "above."
-)
+_CURVES_NOTE = "Curves are of every request; a percentile named beside one is LoadGen's, as above."
 
 
 def speed_sections(summary: Summary, plots: Sequence[Plot] = ()) -> list[Section]:
@@ -65,25 +63,17 @@ def speed_sections(summary: Summary, plots: Sequence[Plot] = ()) -> list[Section
         peak.append(("highest valid rate, queries/s", value))
     drawings = [Plots(plots, note=_CURVES_NOTE)] if plots else []
     if performance is None:
-        blocks: list[Block] = [figure_table(peak)] if peak else []
-        blocks += notes(["No performance result."])
-        return [Section("How fast?", [*_tiles(peak), *blocks, *drawings])]
-    blocks = [
-        figure_table([*peak, *_speed_rows(performance)]),
+        tiles = [Tiles(peak)] if peak else []
+        return [Section("How fast?", [*tiles, *notes(["No performance result."]), *drawings])]
+    blocks: list[Block] = [
+        Tiles([*peak, *_headline(summary.meta, performance), *_gate(summary.run)]),
+        Paragraph(_loadgen_line(performance)),
         *times_table(reported_times(performance), *early_estimates(performance)),
-        *notes(_speed_notes(performance)),
+        *notes(filter(None, [" ".join(_speed_notes(performance))])),
         *drawings,
+        *projections(summary),
     ]
-    return [
-        Section(
-            "How fast?", _tiles([*peak, *_headline(summary.meta, performance), *_gate(summary.run)])
-        ),
-        Section("LoadGen's figures", blocks, 3),
-    ]
-
-
-def _tiles(rows: Sequence[Row]) -> list[Tiles]:
-    return [Tiles(rows, page_only=True)] if rows else []
+    return [Section("How fast?", blocks)]
 
 
 def _headline(meta: Meta, performance: PerformanceFigures) -> list[Row]:
@@ -106,17 +96,14 @@ def _gate(run: Run) -> list[Row]:
     return [(f"{s.name} (min {decimal(s.low)})", decimal(s.value)) for s in gates[:1]]
 
 
-def _speed_rows(performance: PerformanceFigures) -> list[Row]:
-    target = performance.target_qps
-    return [
-        ("LoadGen says", "VALID" if performance.valid else "INVALID"),
-        ("tokens/s", decimal(performance.tokens_per_sec)),
-        ("samples/s", decimal(performance.samples_per_sec)),
-        ("new tokens", decimal(performance.total_new_tokens, 0)),
-        ("duration, s", decimal(performance.duration_s)),
-        *([] if target is None else [("target rate, queries/s", decimal(target, 3))]),
-        *([("goodput", goodput_words(good))] if (good := performance.goodput) else []),
-    ]
+def _loadgen_line(performance: PerformanceFigures) -> str:
+    """What LoadGen says, of how much and how long."""
+    target, length = performance.target_qps, performance.duration_s
+    parts = [f"LoadGen says {'VALID' if performance.valid else 'INVALID'}: "]
+    parts.append(f"{decimal(performance.total_new_tokens, 0)} new tokens")
+    parts.append("" if length is None else f" in {decimal(length)} s")
+    parts.append("" if target is None else f", target rate {decimal(target, 3)} queries/s")
+    return f"{''.join(parts)}."
 
 
 def _speed_notes(performance: PerformanceFigures) -> list[str]:
@@ -183,7 +170,7 @@ def times_table(
         by_name = dict(zip(values | own, numbers, strict=True))
         rows.append([f"{time}, {unit}", *(by_name.get(name, NOT_REPORTED) for name in names)])
     header = columns(["time"], names)
-    return [Table(header, rows, style="wide broad times")]
+    return [Table(header, rows, style="wide broad")]
 
 
 def early_estimates(performance: PerformanceFigures) -> tuple[str, dict[str, float]]:
@@ -260,11 +247,11 @@ def _life_blocks(life: LifeFigures) -> list[Block]:
         *record_table(
             [_part(part) for part in life.parts],
             ["part"],
-            style="wide broad times",
+            style="wide broad",
             title="The parts of a request's time",
             folded=True,
+            note=_life_note(life),
         ),
-        *notes([_life_note(life)]),
         *record_table(
             [_slow(request) for request in life.slowest],
             kinds={"cause": "words"},
@@ -279,9 +266,8 @@ def _part(part: PartFigures) -> dict[str, Cell]:
     times = (part.mean_ms, part.p50_ms, part.p90_ms, part.p99_ms, part.most_ms)
     names = ("mean", "p50", "p90", "p99", "most")
     numbers, unit = times_in_unit(times)
-    return {"part": f"{part.name}, {unit}", "share": percent(part.share)} | dict(
-        zip(names, numbers, strict=True)
-    )
+    figures: dict[str, Cell] = dict(zip(names, numbers, strict=True))
+    return {"part": f"{part.name}, {unit}", "share": percent(part.share)} | figures
 
 
 def _slow(request: SlowRequest) -> dict[str, Cell]:
@@ -310,7 +296,7 @@ def _life_note(life: LifeFigures) -> str:
 # Projections and changes
 
 
-def projection_sections(summary: Summary) -> list[Section]:
+def projections(summary: Summary) -> list[Table]:
     """Figures extrapolated from the measured rate; none if the run is no result."""
     performance = summary.run.performance
     rate = performance.samples_per_sec if performance else None
@@ -326,8 +312,8 @@ def projection_sections(summary: Summary) -> list[Section]:
     if benchmark:
         name = f"the full data set, {benchmark.samples:,} samples"
         rows.append((name, duration(benchmark.samples / rate)))
-    note = Paragraph("If the measured rate held. None of this was measured.", style="note")
-    return [Section("Projections", [note, figure_table(rows)], 3)]
+    note = "If the measured rate held. None of this was measured."
+    return [replace(figure_table(rows, "Projections", folded=True), note=note)]
 
 
 def regression_sections(regression: RegressionFigures | None) -> list[Section]:

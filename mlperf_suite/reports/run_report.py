@@ -7,6 +7,7 @@ left out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from mlperf_suite.reports.accuracy_sections import (
 )
 from mlperf_suite.reports.machine_sections import (
     endpoint_sections,
+    energy_gaps,
     energy_sections,
     is_remote,
     profile_sections,
@@ -24,7 +26,6 @@ from mlperf_suite.reports.machine_sections import (
     replica_sections,
 )
 from mlperf_suite.reports.performance_sections import (
-    projection_sections,
     regression_sections,
     speed_sections,
     time_sections,
@@ -46,6 +47,7 @@ from mlperf_suite.reports.sections import (
     duration,
     fact_table,
     file_link,
+    in_utc,
     paragraphs,
     record_table,
 )
@@ -55,8 +57,41 @@ from mlperf_suite.results.schema import (
     Summary,
 )
 from mlperf_suite.rules import rule_named
-from mlperf_suite.rules.registry import Rule
 from mlperf_suite.rules.verdict import Status, Verdict
+
+_SHA256, _HASH_DIGITS = re.compile("[0-9a-f]{64}"), 16
+"""A hash, and how many of its digits tell it from others: summary.json and config.json have all."""
+_NAMES = {
+    "cpu": "CPU",
+    "cpu_count": "cores",
+    "memory_gib": "memory, GiB",
+    "gpu_count": "number of GPUs",
+    "gpus": "GPUs",
+    "platform": "operating system",
+    "python_version": "Python",
+    "vllm_version": "vLLM",
+    "vllm_distribution": "vLLM's package",
+    "loadgen_version": "LoadGen",
+    "dtype": "precision",
+    "dtype_why": "reason for the precision",
+    "enable_prefix_caching": "prefix cache",
+    "enforce_eager": "eager mode",
+    "kv_cache_dtype": "precision of the KV cache",
+    "max_num_seqs": "most requests in a step (max_num_seqs)",
+    "max_num_batched_tokens": "most tokens in a step (max_num_batched_tokens)",
+    "speculative": "speculative decoding",
+    "tensor_parallel_why": "reason for the tensor parallel size",
+    "idle_gpus": "idle GPUs",
+    "stream_interval": "tokens in a streamed part",
+    "omp_threads_bind": "cores of the threads",
+    "model_files_sha256": "SHA-256 of the model's files",
+    "load_s": "loading, s",
+    "fields": "fields of a request",
+    "tokens": "tokens are counted by",
+    "tokens_why": "reason for this count",
+    "key": "API key",
+}
+"""What summary.json and config.json call by a key; other keys are words with underscores."""
 
 
 def run_sections(
@@ -69,25 +104,25 @@ def run_sections(
 
     `samples`: a few answers, each with `index`, `input`, `answer` and `reference`.
     """
-    files = [Words(name, link=file_link(name)) for name in (*summary.logs, *summary.plots)]
     return [
         _head(summary),
-        Section("Is it valid?", [_answer(summary)]),
-        *_problems(summary),
+        _validity(summary),
         *speed_sections(summary, plots),
         *time_sections(summary, config),
         *energy_sections(summary.run),
-        *projection_sections(summary),
         *regression_sections(summary.regression),
         *profile_sections(summary.run.profile),
         accuracy_section(summary, samples),
         *caching_sections(summary.run.caching),
         *endpoint_sections(summary.run, config),
         *replica_sections(summary.run.replicas, summary.run.scaling),
-        *_run_sections(summary, config),
-        _every_rule(summary.verdicts),
-        Section("Files", [Points(files)]),
+        _run_section(summary, config),
     ]
+
+
+def page_title(summary: Summary) -> str:
+    """A page's title: what ran, and what was measured."""
+    return f"{_kind(summary.meta)}, {_status(summary.meta)}: {summary.measured}"
 
 
 def mmlu_sections(summary: Summary, folder: Path, config: Config | None = None) -> list[Section]:
@@ -122,12 +157,27 @@ def _plots(folder: Path) -> set[str]:
 
 def _head(summary: Summary) -> Section:
     meta = summary.meta
-    title = " ".join(name or "?" for name in (meta.benchmark, meta.category, meta.scenario))
+    label = [Paragraph(lead=f"{meta.label}.")] if meta.label else []
+    measured = Paragraph(f"Measured: {summary.measured}.")
+    title = f"{_kind(meta)} of {summary.model}"
+    return Section(title, [measured, *label], 1, _status(meta))
+
+
+def _kind(meta: Meta) -> str:
+    return " ".join(name or "?" for name in (meta.benchmark, meta.category, meta.scenario))
+
+
+def _status(meta: Meta) -> str:
     # A green "complete" would look like a result.
     mark = "profiled" if meta.profiler else "smoke run" if meta.profile == "smoke" else ""
-    status = ", ".join(filter(None, (meta.status, mark)))
-    label = [Paragraph(lead=f"{meta.label}.")] if meta.label else []
-    return Section(title, [*label, Paragraph(f"Measured: {summary.measured}.")], 1, status)
+    return ", ".join(filter(None, (meta.status, mark)))
+
+
+def _validity(summary: Summary) -> Section:
+    """The answer, beside it what is wrong, and every rule."""
+    table = verdict_table(summary.verdicts, title="Every rule", folded=True)
+    rules = table or paragraphs(["No rule was judged."])
+    return Section("Is it valid?", [_answer(summary), *_problems(summary), *rules])
 
 
 def _answer(summary: Summary) -> Paragraph:
@@ -167,49 +217,59 @@ def _names(verdicts: Sequence[Verdict], status: Status) -> str:
 # What was run?
 
 
-def _run_sections(summary: Summary, config: Config | None) -> list[Section]:
-    run = _run_rows(summary.meta, config or Config())
+def _run_section(summary: Summary, config: Config | None) -> Section:
+    remote = is_remote(summary.run, config)
+    machine = "The client's machine" if remote else "The system"
+    named_facts = [
+        ("The run", _run_rows(summary, config or Config()), ""),
+        ("The engine", _engine_rows(config), ""),
+        (machine, _facts(summary.system), energy_gaps(summary.run)),
+    ]
+    tables = [fact_table(rows, title, note) for title, rows, note in named_facts if rows]
+    steps: list[dict[str, Cell]] = [
+        {"step": row.what, "estimated": _length(row.estimated_s), "took": _length(row.took_s)}
+        for row in summary.plan
+    ]
+    plan = record_table(steps, ["step"], style="small", title="The plan", folded=True)
+    links = [Words(name, link=file_link(name)) for name in (*summary.logs, *summary.plots)]
+    files = [Points(links, "Files")] if links else []
+    return Section("What was run?", [Paragraph(_run_line(summary.meta)), *tables, *plan, *files])
+
+
+def _run_line(meta: Meta) -> str:
+    """What readers ask first."""
+    facts = (("round", meta.round), ("profile", meta.profile), ("data", meta.dataset))
+    words = [f"{name} {value}" for name, value in facts if value]
+    words += [f"started {in_utc(meta.started)}"] if meta.started else []
+    line = ", ".join(words)
+    return f"{line[:1].upper()}{line[1:]}." if line else ""
+
+
+def _run_rows(summary: Summary, config: Config) -> list[Row]:
+    meta = summary.meta
+    samples = meta.samples if meta.samples is not None else config.dataset.samples
+    length = meta.max_new_tokens or config.settings.get("max_new_tokens")
+    rows = _facts(
+        {
+            "model": meta.model,
+            "node": meta.node_name,
+            "maximum answer length, tokens": length,
+            "samples per run": None if samples is None else f"{samples:,}",
+            "reason for this number": meta.samples_why,
+            "samples in the data set": config.dataset.samples,
+            "SHA-256 of the data": config.dataset.sha256,
+            "suite": config.suite_version,
+        },
+        only_known=True,
+    )
     for mode, warm_up in summary.run.warm_up.items():
         kind = f", {warm_up.what}" if warm_up.what else ""
         words = (
             f"{count(warm_up.requests, 'request')}{kind}: {count(warm_up.tokens, 'token')} in "
             f"{warm_up.elapsed_s:,.1f} s, not timed"
         )
-        run.append((f"warm-up of {mode}", words))
-    blocks = [fact_table(run)]
-    if engine := _engine_rows(config):
-        blocks.append(fact_table(engine, "The engine"))
-    if system := _facts(summary.system):
-        remote = is_remote(summary.run, config)
-        blocks.append(fact_table(system, "The client's machine" if remote else "The system"))
-    steps = [
-        {"step": row.what, "estimated": _length(row.estimated_s), "took": _length(row.took_s)}
-        for row in summary.plan
-    ]
-    plan = record_table(steps, ["step"], style="small", title="The plan", folded=True)
-    return [Section("What was run?", [*blocks, *plan])]
-
-
-def _run_rows(meta: Meta, config: Config) -> list[Row]:
-    samples = meta.samples if meta.samples is not None else config.dataset.samples
-    length = meta.max_new_tokens or config.settings.get("max_new_tokens")
-    return _facts(
-        {
-            "model": meta.model,
-            "dataset": meta.dataset,
-            "round": meta.round,
-            "profile": meta.profile,
-            "started": meta.started,
-            "node": meta.node_name,
-            "maximum answer length, tokens": length,
-            "samples per run": None if samples is None else f"{samples:,}",
-            "reason for this number": meta.samples_why,
-            "samples in the data set": config.dataset.samples,
-            "data sha256": config.dataset.sha256,
-            "suite": config.suite_version,
-        },
-        only_known=True,
-    )
+        rows.append((f"warm-up of {mode}", words))
+    return rows
 
 
 def _engine_rows(config: Config | None) -> list[Row]:
@@ -230,63 +290,57 @@ def _length(seconds: float | None) -> str:
 
 
 def _facts(facts: Mapping[str, object], *, only_known: bool = False) -> list[Row]:
-    rows = []
-    for name, value in facts.items():
-        if value is None and only_known:
-            continue
-        words = ", ".join(map(str, value)) if isinstance(value, list) else value
-        rows.append((str(name).replace("_", " "), "none" if words in (None, "") else str(words)))
-    return rows
+    return [
+        (_NAMES.get(name, str(name).removesuffix("_version").replace("_", " ")), _value(value))
+        for name, value in facts.items()
+        if not (value is None and only_known)
+    ]
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    words = "none" if value in (None, "") else str(value)
+    return f"{words[:_HASH_DIGITS]}…" if _SHA256.fullmatch(words) else words
 
 
 # What is wrong?
 
 
-def _problems(summary: Summary) -> list[Section]:
-    """What failed, and beside it what each rule that did not pass demands; none if all is well."""
+def _problems(summary: Summary) -> list[Block]:
+    """What failed, what was not judged or shortened, and what each of these rules demands."""
     verdicts, reason = summary.verdicts, summary.meta.reason
     lines = [f"The run failed: {reason}"] if reason else []
-    for verdict in _with_status(verdicts, "failed"):
-        why = f" ({verdict.why})" if verdict.why else ""
-        lines.append(f"{verdict.rule}: found {verdict.found}, required {verdict.required}{why}")
-    if shortened := _names(verdicts, "shortened"):
-        lines.append(f"Shortened for smoke, therefore not met: {shortened}.")
-    if unjudged := _names(verdicts, "not judged"):
-        lines.append(f"Not judged: {unjudged}.")
     for change in summary.regression.metrics if summary.regression else ():
         if change.outcome == "regressed":
             lines.append(f"{change.label} regressed against the baseline: {change.words}")
-    return [Section("Problems", [Points(lines), *_demands(verdicts)], 3)] if lines else []
-
-
-def _demands(verdicts: Sequence[Verdict]) -> list[Table]:
-    """A table of what each rule that did not pass demands, by which source, and the usual fix;
-    folded if none failed."""
-    records: list[dict[str, Cell]] = [
-        {
-            "rule": verdict.rule,
-            "demands": rule.sentence,
-            "source": rule.attribution,
-            "usual fix": rule.fix,
-        }
-        for verdict, rule in _rules_not_passed(verdicts)
-    ]
-    folded = all(verdict.status != "failed" for verdict in verdicts)
-    title = "What the rules that did not pass demand"
-    return _rule_table(records, "wide whole-words", title, folded=folded)
-
-
-def _rules_not_passed(verdicts: Sequence[Verdict]) -> list[tuple[Verdict, Rule]]:
+    if unjudged := _names(verdicts, "not judged"):
+        lines.append(f"Not judged: {unjudged}.")
+    if shortened := _names(verdicts, "shortened"):
+        lines.append(f"Shortened for smoke, therefore not met: {shortened}.")
+    failures = _with_status(verdicts, "failed")
+    rest = [verdict for verdict in verdicts if verdict.status not in ("failed", "passed")]
+    more = "other " if failures else ""
     return [
-        (verdict, rule)
-        for verdict in verdicts
-        if not verdict.passed and (rule := rule_named(verdict.rule))
+        *_demands(failures),
+        *([Points(lines)] if lines else []),
+        *_demands(rest, f"What the {more}rules that did not pass demand"),
     ]
 
 
-def _every_rule(verdicts: Sequence[Verdict]) -> Section:
-    table = verdict_table(verdicts, title=count(len(verdicts), "rule"), folded=True)
-    return Section("Every rule", table or paragraphs(["No rule was judged."]))
+def _demands(verdicts: Sequence[Verdict], fold: str = "") -> list[Table]:
+    """What was found, and what each rule demands, by which source, with the usual fix. `fold`: a
+    title that opens the table."""
+    records: list[dict[str, Cell]] = []
+    for verdict in verdicts:
+        rule, why = rule_named(verdict.rule), verdict.why
+        asides = (rule.attribution, f"Usual fix: {rule.fix}") if rule else ()
+        demand = Words(rule.sentence if rule else why, (why if rule else "", *asides))
+        record: dict[str, Cell] = {"rule": verdict.rule, "found": verdict.found}
+        records.append(record | {"required": verdict.required, "what it demands": demand})
+    return _rule_table(records, "wide", fold, folded=bool(fold))
 
 
 def verdict_table(
@@ -304,6 +358,6 @@ def verdict_table(
 def _rule_table(
     records: Sequence[Mapping[str, Cell]], style: str, title: str = "", *, folded: bool = False
 ) -> list[Table]:
-    texts = ("found", "required", "why", "demands", "source", "usual fix")
+    texts = ("found", "required", "why", "what it demands")
     kinds: dict[str, ColumnKind] = {"rule": "rule", "status": "badge"}
     return record_table(records, texts, kinds=kinds, style=style, title=title, folded=folded)

@@ -6,9 +6,11 @@ may come from a run (model output, names of files, a server's words): the render
 
 from __future__ import annotations
 
+import contextlib
 import io
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
@@ -54,9 +56,15 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """A list with bullets."""
+    """A list with bullets; with a title, folded as a table is."""
 
     lines: Sequence[Cell]
+    title: str = ""
+
+    @property
+    def folded(self) -> bool:
+        """Whether it is closed at first on a page."""
+        return bool(self.title)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +81,8 @@ class Column:
 class Table:
     """A table; without a header if no column has a name.
 
-    `folded`: closed at first on a page, where its title opens it. `total`: the last row is the sum.
+    `folded`: closed at first on a page, where its title opens it. `note`: below it, in small print.
+    `total`: the last row is the sum.
     `style`: classes of style.css; on a phone, rows of a "wide" table become blocks, and a "broad"
     one scrolls.
     """
@@ -84,14 +93,14 @@ class Table:
     style: str = ""
     folded: bool = False
     total: bool = False
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """The figures that readers look for first. `page_only`: the text has them in a table anyway."""
+    """The figures that readers look for first."""
 
     rows: Sequence[Row]
-    page_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +245,7 @@ def record_table(
     style: str = "wide broad",
     title: str = "",
     folded: bool = False,
+    note: str = "",
 ) -> list[Table]:
     """A row for each record, whose keys are the columns; no table if there is none.
 
@@ -248,7 +258,7 @@ def record_table(
         for name in records[0]
     ]
     rows = [tuple(record.values()) for record in records]
-    return [Table(header, rows, title, style, folded)]
+    return [Table(header, rows, title, style, folded, note=note)]
 
 
 def figure_table(rows: Sequence[Row], title: str = "", *, folded: bool = False) -> Table:
@@ -256,9 +266,9 @@ def figure_table(rows: Sequence[Row], title: str = "", *, folded: bool = False) 
     return Table((Column(), Column(kind="number")), rows, title, "small", folded)
 
 
-def fact_table(rows: Sequence[Row], title: str = "") -> Table:
+def fact_table(rows: Sequence[Row], title: str = "", note: str = "") -> Table:
     """Named facts in words, without a header; under a title they are folded."""
-    return Table((Column(kind="soft"), Column()), rows, title, folded=bool(title))
+    return Table((Column(kind="soft"), Column()), rows, title, folded=bool(title), note=note)
 
 
 def notes(lines: Iterable[str]) -> list[Paragraph]:
@@ -307,6 +317,13 @@ def duration(seconds: float) -> str:
         if seconds >= 2 * length:
             return f"{seconds / length:,.1f} {unit}"
     return f"{seconds:,.1f} s"
+
+
+def in_utc(moment: str) -> str:
+    """A moment in ISO 8601 as words; another text as it is."""
+    with contextlib.suppress(ValueError, OverflowError):
+        return f"{datetime.fromisoformat(moment).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    return moment
 
 
 def in_unit(value: float, unit: str) -> str:

@@ -21,7 +21,7 @@ from mlperf_suite.reports.comparison import ANSWERS_JSON, SAMPLES_JSON
 from mlperf_suite.reports.html import html_page
 from mlperf_suite.reports.markdown import markdown_text
 from mlperf_suite.reports.plots import BLUE, plots_of
-from mlperf_suite.reports.run_report import mmlu_sections, run_sections
+from mlperf_suite.reports.run_report import mmlu_sections, page_title, run_sections
 from mlperf_suite.reports.sections import (
     Cell,
     Column,
@@ -123,6 +123,7 @@ def write_reports(folder: Path) -> None:
     written.
     """
     summary, config = _summary(folder), Config.read(read_config(folder))
+    title = ""
     if summary.meta.kind == MMLU_KIND:
         # A run that scored nothing still has verdicts, which say why.
         scored = summary.run.mmlu is not None or summary.verdicts
@@ -130,10 +131,10 @@ def write_reports(folder: Path) -> None:
             raise UsageError(f"{folder / SUMMARY_JSON}: not the summary of an MMLU run")
         sections = mmlu_sections(summary, folder, config)
     else:
-        sections = _sections_with_plots(folder, summary, config)
+        sections, title = _sections_with_plots(folder, summary, config), page_title(summary)
     # A link in a stranger's folder is replaced, not written through.
     write_whole(folder / "report.md", markdown_text(sections))
-    write_whole(folder / "report.html", html_page(sections))
+    write_whole(folder / "report.html", html_page(sections, title=title))
 
 
 def _sections_with_plots(folder: Path, summary: Summary, config: Config) -> list[Section]:

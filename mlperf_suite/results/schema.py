@@ -545,11 +545,16 @@ class Summary:
         return [f"{self.system.get('cpu', '?')}, {self.system.get('cpu_count') or '?'} cores"]
 
     @property
+    def model(self) -> str:
+        """The model's name, without the folder that it is in."""
+        name = Path(self.meta.model or "an unknown model").name
+        return in_words(f"{EMBEDDED_MODEL} (embedded)" if name == "embedded" else name)
+
+    @property
     def measured(self) -> str:
         """Model, samples, engine and machine in words: what the figures are of."""
         meta = self.meta
-        model = Path(meta.model or "an unknown model").name
-        parts = [f"{EMBEDDED_MODEL} (embedded)" if model == "embedded" else model]
+        parts = [self.model]
         parts += [f"{meta.samples:,} samples"] if meta.samples is not None else []
         parts += [meta.engine] if meta.engine else []
         machines = Counter(self.machines).items()
