@@ -54,8 +54,8 @@ LONGEST = (
     "judging/test_damaged_in_bulk.py",
 )
 """The files that take longest: pytest-xdist's workers take files in the order of collection, and a
-long one at the end would leave the others idle. Files with a real engine are apart from one another:
-two at once make both slow."""
+long one at the end would leave the others idle. Files with a real engine are apart from one
+another: two at once make both slow."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
