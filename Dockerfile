@@ -36,6 +36,7 @@ COPY . .
 RUN PIP_NO_CACHE_DIR=1 scripts/set_up.sh \
  && mkdir -p results /home/suite/.cache/huggingface \
  && chmod -R 1777 results /home/suite \
+ && .venv/bin/python -m compileall -q conftest.py fixtures mlperf_suite tests \
  && .venv/bin/python -c "import vllm"
 
 ENV HOME=/home/suite \
