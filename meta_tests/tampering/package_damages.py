@@ -492,6 +492,12 @@ PACKAGE_DAMAGES: dict[str, PackageDamage] = {
         _with_copies(("r128/result_summary.json", "r256/result_summary.json")),
         "distributions files_agree",
     ),
+    "events of another run": _damage(
+        "r64/events.jsonl",
+        '{"event_type": "session.start_performance_tracking", "timestamp_ns": 1}\n',
+        "distributions",
+    ),
+    "events that are cut": _damage("r64/events.jsonl", '{"event_type', "distributions"),
     # Accuracy
     "no accuracy run": _damage(_ALL_SCORES, GONE, "accuracy_points accuracy_gate"),
     "no accuracy in medium": _damage(_SCORES, GONE, "accuracy_points"),

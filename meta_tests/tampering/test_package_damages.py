@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from meta_tests.made_client import write_client_submission
 from meta_tests.made_package import write_package
 from meta_tests.tampering.package_damages import (
     CURVE,
@@ -131,6 +132,12 @@ def test_a_benchmark_of_several_turns_is_not_judged(tmp_path: Path) -> None:
         path.write_text(text.replace("elected", "none"))
     (group,) = judge_package(package)
     assert {verdict.status for verdict in group.verdicts} == {"not judged"}
+
+
+def test_a_file_of_that_name_makes_no_package_of_another_submission(tmp_path: Path) -> None:
+    submission = write_client_submission(tmp_path, "llama3.1-8b", ("Offline",))
+    (submission / "results/box/system_power.json").write_text("{}")
+    assert not any(v.rule.startswith(PREFIX) for g in judge_folder(tmp_path) for v in g.verdicts)
 
 
 def test_a_point_alone_is_judged_with_its_package(tmp_path: Path) -> None:

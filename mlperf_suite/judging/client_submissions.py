@@ -101,7 +101,7 @@ def judge_client_result(
         summary=result.summary,
         accuracy=result.accuracy,
         problems=result.problems,
-        events=_events(place),
+        events=events_of(place.folder),
         audits=_audits(place.folder / "audit"),
         missing_files=tuple(_missing(place)),
         system=read_json(place.system_file),
@@ -115,9 +115,9 @@ def judge_client_result(
     return verdict_group(name, round_, [("performance", judge(facts))], benchmark, scenario)
 
 
-def _events(place: Place) -> RunEvents | str | None:
+def events_of(folder: Path) -> RunEvents | str | None:
     """The run's events, why they cannot be read, or None if the file is not there."""
-    paths = (place.folder / "events.jsonl", place.folder / "performance" / "events.jsonl")
+    paths = (folder / "events.jsonl", folder / "performance" / "events.jsonl")
     path = next((path for path in paths if path.exists()), None)
     if path is None:
         return None

@@ -17,6 +17,7 @@ from mlperf_suite.client_results.result_files import (
     read_typed,
 )
 from mlperf_suite.client_results.series import SERIES, SERIES_MODELS
+from mlperf_suite.judging.client_submissions import events_of
 from mlperf_suite.judging.tree import (
     CLIENT_ACCURACY,
     CLIENT_SUMMARY,
@@ -132,6 +133,7 @@ def _client(folder: Path, model: str, file: PointFile | None) -> ClientFacts:
         missing_files=(),
         system=JsonFile({}),
         measurements=JsonFile({}),
+        events=events_of(folder),
     )
 
 

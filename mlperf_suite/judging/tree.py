@@ -248,7 +248,8 @@ def _package_of(folder: Path, files: list[str]) -> Path | None:
     """The package whose results/<system>/<model>/r<N> or results/<system> the folder is, by its
     files, or None."""
     parts = folder.parts
-    if SYSTEM_POWER in files and parts[-2:-1] == ("results",):
+    of_inference = not set(DIVISIONS).isdisjoint(parts[-4:-3])
+    if SYSTEM_POWER in files and parts[-2:-1] == ("results",) and not of_inference:
         return folder.parents[1]
     is_point = POINT_YAML in files and parts[-4:-3] == ("results",)
     return folder.parents[3] if is_point and parts[-1][:1] == "r" else None

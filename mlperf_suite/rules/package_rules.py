@@ -602,9 +602,11 @@ def distributions(curve: CurveFacts) -> Verdict:
     """Each series of a run agrees with itself, no two points have those of one run, and no more
     requests were under way than a point's concurrency.
 
-    On average: the latencies' sum over the duration, for a run at fixed concurrency.
+    On average: the latencies' sum over the duration, for a run at fixed concurrency. Where
+    events.jsonl lies in a point's folder, the figures are counted again from it.
     """
     faults = list(_faults_of(_measured(curve), client_rules.distributions))
+    faults += _faults_of(_measured(curve), client_rules.events_agree)
     runs: dict[tuple[object, ...], str] = {}
     for point in _measured(curve):
         run = point.client.run
