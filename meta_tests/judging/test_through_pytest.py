@@ -146,5 +146,8 @@ def test_a_folder_that_is_not_judged_is_named_in_printable_words(tmp_path: Path)
     root.mkdir()
     process = pytest_run("-m", "compliance", f"--logs={root}")
     assert process.returncode == 4
-    assert "root?[2J?: no LoadGen log (mlperf_log_*) in it" in process.stderr
+    assert (
+        "root?[2J?: no LoadGen log (mlperf_log_*) and no result_summary.json in it"
+        in process.stderr
+    )
     assert not re.search(r"[\x1b\x9b]", process.stdout + process.stderr)

@@ -197,6 +197,15 @@ def test_a_scenario_or_benchmark_that_the_client_may_not_measure_fails(
     assert failures(mixed)
 
 
+def test_the_layout_of_the_clients_own_script_is_refused_by_the_names_of_files(mixed: Path) -> None:
+    folder = mixed / "closed/Someone/results/box/llama3.1-8b/Server"
+    (folder / "performance" / "run_1").mkdir()
+    for path in (folder / SUMMARY, folder / CONFIG):
+        path.rename(folder / "performance" / "run_1" / path.name)
+    (verdicts,) = of_client(mixed).values()
+    assert f"{CONFIG}, {SUMMARY}" in verdicts["required_files"].line
+
+
 def test_a_result_of_another_version_of_the_client_is_judged(honest: Path, tmp_path: Path) -> None:
     shutil.copytree(honest / "deepseek-r1", tmp_path / "tree")
     folder = tmp_path / "tree/closed/Someone/results/box/deepseek-r1/Server"

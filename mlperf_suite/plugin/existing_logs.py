@@ -48,7 +48,9 @@ def _judge(settings: Settings, folder: Path) -> list[VerdictGroup]:
     if not folder.is_dir():
         raise UsageError(f"--logs {folder}: no such folder")
     if not holds_logs(folder):
-        raise UsageError(f"--logs {folder}: no LoadGen log (mlperf_log_*) in it")
+        raise UsageError(
+            f"--logs {folder}: no LoadGen log (mlperf_log_*) and no result_summary.json in it"
+        )
     judged = judge_folder(
         folder,
         settings.round if settings.round_given else None,
