@@ -332,8 +332,8 @@ def test_beside_a_verdict_that_did_not_pass_stands_what_the_rule_demands(status:
     text, page = reports_of(summary)
     for rows in (markdown_rows(text), page_rows(page)):
         (row,) = [row for row in rows if row[:3] == ["min_duration", "10 s", "600 s"]]
-        parts = (MIN_DURATION.sentence, MIN_DURATION.attribution, f"Usual fix: {MIN_DURATION.fix}")
-        assert row[3] == " ".join(parts)
+        source, fix = f"Source: {MIN_DURATION.attribution}.", f"Usual fix: {MIN_DURATION.fix}"
+        assert row[3] == f"{MIN_DURATION.sentence} {source} {fix}"
         assert ["a_rule_of_another_suite", "a", "b", ""] in rows
     folds = re.sub("<wbr>|</?span.*?>", "", page).split("<details>")
     assert ("min_duration" in folds[0]) and "a_rule_of_another_suite" in folds[0]

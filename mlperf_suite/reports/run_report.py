@@ -336,7 +336,7 @@ def _demands(verdicts: Sequence[Verdict], fold: str = "") -> list[Table]:
     records: list[dict[str, Cell]] = []
     for verdict in verdicts:
         rule, why = rule_named(verdict.rule), verdict.why
-        asides = (rule.attribution, f"Usual fix: {rule.fix}") if rule else ()
+        asides = (f"Source: {rule.attribution}.", f"Usual fix: {rule.fix}") if rule else ()
         demand = Words(rule.sentence if rule else why, (why if rule else "", *asides))
         record: dict[str, Cell] = {"rule": verdict.rule, "found": verdict.found}
         records.append(record | {"required": verdict.required, "what it demands": demand})
