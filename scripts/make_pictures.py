@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PICTURES = ROOT / "docs" / "pictures"
 SCHEMES = {"light": "1", "dark": "0"}
 """Blink's numbers for the preferred colour scheme."""
-_SIZE_PX = 920, 1150
+_SIZE_PX = 920, 1110
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
