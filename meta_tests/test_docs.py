@@ -91,8 +91,7 @@ def samples(guide: Path) -> set[str]:
 def test_the_pages_of_both_languages_link_each_other(english: Path) -> None:
     korean = TRANSLATED[english]
     for page, other in ((english, korean), (korean, english)):
-        links = {(page.parent / link).resolve() for link in links_of(page)}
-        assert other in links
+        assert other in {(page.parent / link).resolve() for link in links_of(page)}
     # A Korean reader is sent to the Korean page of what has one.
     translations = {path.name for path in TRANSLATED if path != ENGLISH}
     links = set(links_of(korean)) - {english.name}
