@@ -81,9 +81,9 @@ def test_no_two_rules_have_the_same_name_and_each_says_what_it_demands() -> None
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (None, "found nothing, required at least 600,000 ms (effective_min_duration_ms is not in"),
-        ("6e5", "found 6e5, required at least 600,000 ms (effective_min_duration_ms is no number"),
-        (9_000, "found 9,000 ms, required at least 600,000 ms"),
+        (None, "found nothing, required at least 600 s (effective_min_duration_ms is not in"),
+        ("6e5", "found 6e5, required at least 600 s (effective_min_duration_ms is no number"),
+        (9_000, "found 9,000 ms, required at least 600 s"),
     ],
 )
 def test_a_verdict_says_what_was_found_and_what_is_required(value: Any, message: Any) -> None:

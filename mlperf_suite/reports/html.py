@@ -13,7 +13,7 @@ from mlperf_suite.strangers import read_regular
 
 _NO_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters other than tabs and line ends, and halves of surrogate pairs."""
-_LONG = 22
+_LONG = 26
 """Characters of a word that may be too wide for its column on a phone."""
 _PARTS = re.compile(r"[^/_=@+-]{1,24}[/_=@+-]*|[/_=@+-]+")
 """Parts of a path, a URL or a name."""

@@ -33,7 +33,7 @@ from mlperf_suite.rules.facts import Facts, Subject
 from mlperf_suite.rules.loadgen_verdict import discarded_queries, queries_needed
 from mlperf_suite.rules.registry import rule
 from mlperf_suite.rules.submission_rules import JsonFile, Nameplate
-from mlperf_suite.rules.verdict import Verdict, failure, not_judged, verdict
+from mlperf_suite.rules.verdict import Verdict, failure, not_judged, time_words, verdict
 
 _client_rule = partial(rule, "client")
 _own_rule = partial(_client_rule, official=False)
@@ -216,8 +216,8 @@ def min_duration(result: ClientFacts) -> Verdict:
     Not judged for qwen3.6-27b: MLCommons' own configuration has 0, which its checker refuses.
     """
     value_ms = result.settings.settings.runtime.min_duration_ms
-    words = "not set" if value_ms is None else f"{value_ms:,} ms"
-    demand = f"at least {MIN_DURATION_MS:,} ms"
+    words = "not set" if value_ms is None else time_words(value_ms, exact=True)
+    demand = f"at least {time_words(MIN_DURATION_MS, exact=True)}"
     if result.benchmark.id == QWEN3_6:
         return not_judged(words, demand, "MLCommons' configuration and its checker differ")
     return verdict((value_ms or 0) >= MIN_DURATION_MS, words, demand)
@@ -281,15 +281,15 @@ def _limit(result: ClientFacts, name: str) -> Verdict:
     limit_ms = result.benchmark.limits_ms.get(name)
     if limit_ms is None:
         return verdict(True, "no limit", "no limit in this scenario")
-    demand = f"below {limit_ms:,g} ms"
+    demand = f"below {time_words(limit_ms, exact=True)}"
     series: Distribution = getattr(result.run, name)
     estimate = series.early_stopping_percentiles.get(_P99)
     if estimate is None:
         why = f"an estimate needs at least {queries_needed(1, 0.99)} samples"
         return verdict(False, f"no early_stopping_percentiles of {name}", demand, why)
     if result.division == "open":
-        return verdict(True, f"{estimate / 1e6:,.2f} ms", "none in the open division")
-    return verdict(estimate < limit_ms * 1e6, f"{estimate / 1e6:,.2f} ms", demand)
+        return verdict(True, time_words(estimate / 1e6, exact=True), "none in the open division")
+    return verdict(estimate < limit_ms * 1e6, time_words(estimate / 1e6, exact=True), demand)
 
 
 _latency_rule = partial(

@@ -8,7 +8,7 @@ from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Scenario
 from mlperf_suite.engines.protocol import ClientFigures
 from mlperf_suite.rules.facts import RunFacts
 from mlperf_suite.rules.registry import CLOSED, ONE_BY_ONE, SERVER, rule
-from mlperf_suite.rules.verdict import Verdict, not_judged, verdict
+from mlperf_suite.rules.verdict import Verdict, not_judged, time_words, verdict
 
 _performance_rule = partial(rule, "performance")
 
@@ -45,9 +45,9 @@ def tpot_limit(run: RunFacts) -> Verdict:
 
 
 def _below(run: RunFacts, key: str, limit_ms: float) -> Verdict:
-    demand = f"below {limit_ms:,g} ms"
+    demand = f"below {time_words(limit_ms, exact=True)}"
     latency_ms = run.number(key, demand) / 1e6
-    return verdict(0 <= latency_ms < limit_ms, f"{latency_ms:,.2f} ms", demand)
+    return verdict(0 <= latency_ms < limit_ms, time_words(latency_ms, exact=True), demand)
 
 
 @_performance_rule(
@@ -60,12 +60,14 @@ def latency_targets(run: RunFacts) -> Verdict:
     """Early stopping was decided with the scenario's limits on TTFT and TPOT, or tighter ones."""
     limits = run.scenario.limits
     limits_ms = (limits.ttft_ms, limits.tpot_ms) if limits else (0.0, 0.0)
-    demand = f"TTFT at most {limits_ms[0]:,g} ms, TPOT at most {limits_ms[1]:,g} ms"
-    ttft_ms, tpot_ms = targets_ms = [
+    ttft, tpot = (time_words(limit, exact=True) for limit in limits_ms)
+    demand = f"TTFT at most {ttft}, TPOT at most {tpot}"
+    targets_ms = [
         run.number(f"requested_server_{name}_latency", demand) / 1e6 for name in ("ttft", "tpot")
     ]
     ok = all(0 < target <= limit for target, limit in zip(targets_ms, limits_ms, strict=True))
-    return verdict(ok, f"TTFT {ttft_ms:,g} ms, TPOT {tpot_ms:,g} ms", demand)
+    ttft, tpot = (time_words(target, exact=True) for target in targets_ms)
+    return verdict(ok, f"TTFT {ttft}, TPOT {tpot}", demand)
 
 
 @_performance_rule(
@@ -98,7 +100,9 @@ SINGLE_STREAM_MIN_QUERIES = 1024
 )
 def min_duration(run: RunFacts) -> Verdict:
     """The run is set to last at least ten minutes."""
-    return _at_least(run, "effective_min_duration_ms", MIN_DURATION_MS, "ms")
+    demand = f"at least {time_words(MIN_DURATION_MS, exact=True)}"
+    value_ms = run.number("effective_min_duration_ms", demand)
+    return verdict(value_ms >= MIN_DURATION_MS, time_words(value_ms, exact=True), demand)
 
 
 @_performance_rule(
