@@ -288,6 +288,21 @@ CLIENT_DAMAGES: dict[str, ClientDamage] = {
         "latency_limit distributions",
         _QWEN,
     ),
+    "5% more tokens": _damage(
+        SUMMARY,
+        {
+            "output_sequence_lengths.total": lambda total: total * 21 / 20,
+            "output_sequence_lengths.avg": _times(1.05),
+            "tps": _times(1.05),
+        },
+        "distributions",
+    ),
+    "a mean that is smaller, without a histogram": _damage(
+        SUMMARY, {"ttft.avg": _times(0.9), "ttft.histogram": GONE}, "distributions"
+    ),
+    "a mean of next to nothing": _damage(
+        SUMMARY, {"ttft.avg": 5e-324, "ttft.histogram": GONE}, "distributions"
+    ),
     "LoadGen's window in Offline": _damage(
         SUMMARY,
         {

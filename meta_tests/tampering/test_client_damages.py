@@ -105,6 +105,19 @@ def test_sums_beyond_2_to_53_agree_with_their_events(tmp_path: Path) -> None:
     assert verdicts["events_agree"].passed, verdicts["events_agree"].line
 
 
+def test_answers_of_one_length_have_a_mean_that_their_percentiles_allow(tmp_path: Path) -> None:
+    submission = write_client_submission(tmp_path, "deepseek-r1", ("Offline",))
+    benchmark = client_benchmark("deepseek-r1", "Offline")
+    assert benchmark is not None
+    for length in (1, 3, 97, 3801):
+        run = client_run(benchmark)
+        run = replace(run, lengths=run.lengths * 0 + length)
+        summary = submission / "results" / "box" / "deepseek-r1" / "Offline" / SUMMARY
+        summary.write_text(json.dumps(client_summary(run)))
+        (verdicts,) = of_client(tmp_path).values()
+        assert verdicts["distributions"].passed, verdicts["distributions"].line
+
+
 def test_the_checkers_page_has_a_row_for_each_damage() -> None:
     text = PAGE.read_text().partition("## Results of the official HTTP client")[2]
     rows = re.findall(r"^\| (.+?) \| (?:passes|fails|traceback)", text, re.MULTILINE)

@@ -406,7 +406,8 @@ def distributions(result: ClientFacts) -> Verdict:
     """Each series agrees with itself: mean and total, order of percentiles, estimates, histogram.
 
     An estimate of early stopping is never below its percentile, and there is one from 662 samples
-    on at p99, 64 at p90. Histograms hold percentiles and estimates in their places.
+    on at p99, 64 at p90. Histograms hold percentiles and estimates in their places, and the mean is
+    one that the percentiles allow.
     """
     run, n = result.run, result.run.n_samples_completed
     exact = ("latency", "output_sequence_lengths")
@@ -425,10 +426,12 @@ def _faults(series: Distribution, count: int | None, most: int) -> Iterator[str]
     if series.total is None or series.avg is None or series.min is None or series.max is None:
         yield "not measured"
         return
-    counted = sum(series.histogram.counts) or count
-    if counted is not None and not _is_near(series.avg * counted, series.total):
+    # As many as the mean says, if nothing else does; a ratio may be infinite.
+    of_mean = round(min(series.total / (series.avg or 1.0), 1e18))
+    counted = sum(series.histogram.counts) or count or of_mean
+    if not _is_near(series.avg * counted, series.total):
         yield f"mean {series.avg:,g} times {counted:,} is not the total {series.total:,g}"
-    if counted is not None and (counted > most or (count is not None and counted != count)):
+    if counted > most or (count is not None and counted != count):
         yield f"{counted:,} values of {most:,} requests"
         return
     if not series.min <= series.avg <= series.max:
@@ -438,10 +441,22 @@ def _faults(series: Distribution, count: int | None, most: int) -> Iterator[str]
     values = [series.min, *(value for _, value in ordered), series.max]
     if not ordered or any(low > high for low, high in pairwise(values)):
         yield "percentiles not in order"
+    low, high = _mean_between([(0.0, series.min), *ordered, (100.0, series.max)], counted or most)
+    if not low <= series.avg <= high:
+        yield f"mean {series.avg:,g}, by its percentiles {low:,g} to {high:,g}"
     if series.median != series.percentiles.get("50.0", series.median):
         yield "median and p50 differ"
     yield from _estimate_faults(series, counted or most)
     yield from _histogram_faults(series, ordered, counted or most)
+
+
+def _mean_between(steps: list[tuple[float, float]], n: int) -> tuple[float, float]:
+    """The least and greatest mean of n values with these percentiles, each at most 1 value off."""
+    pairs = list(pairwise(steps))
+    low = sum((end - start) / 100 * value for (start, value), (end, _) in pairs)
+    high = sum((end - start) / 100 * value for (start, _), (end, value) in pairs)
+    slack = len(steps) * abs(steps[-1][1] - steps[0][1]) / max(n, 1)
+    return (low - slack) * (1 - _NEAR), (high + slack) * (1 + _NEAR)
 
 
 def _percent(name: str) -> float | None:
