@@ -381,6 +381,9 @@ PACKAGE_DAMAGES: dict[str, PackageDamage] = {
         "offline_point",
         dedicated=True,
     ),
+    "a dedicated point below C_max": _damage(
+        f"r{OFFLINE}/point.yaml", {"concurrency": 1000}, "layout offline_point", dedicated=True
+    ),
     "a dedicated point that alone is high": _damage(
         "",
         _without("r128", "r256", "r512", "r1024"),
@@ -423,6 +426,9 @@ PACKAGE_DAMAGES: dict[str, PackageDamage] = {
     "no steady state": _damage(_POINT, {"steady_state": GONE}, ""),
     "windowable over three passes": _damage(
         _POINT, {f"{_WINDOW}super_pass_end": 3}, "steady_state"
+    ),
+    "windowable over the samples of three passes": _damage(
+        _POINT, {f"{_WINDOW}super_pass_end": 3, f"{_WINDOW}n_samples": 40_104}, "steady_state"
     ),
     "windowable and drifting": _damage(
         _POINT, {"steady_state.state.tpot_p90": "Drifting Up"}, "steady_state"
@@ -520,6 +526,17 @@ PACKAGE_DAMAGES: dict[str, PackageDamage] = {
     "one answer too few": _damage(
         _SCORES,
         {f"{_FIRST}{n}": 13_367 for n in ("unit_samples", "total_samples")},
+        "accuracy_gate",
+    ),
+    "a data set of one answer less": _damage(
+        _SCORES,
+        {
+            f"{_FIRST}{name}": 13_367
+            for name in (
+                *("unit_samples", "total_samples", "response_counts.issued"),
+                "response_counts.scored",
+            )
+        },
         "accuracy_gate",
     ),
     "an accuracy run that is not complete": _damage(
