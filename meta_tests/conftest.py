@@ -153,5 +153,7 @@ def real_run(tmp_path_factory: pytest.TempPathFactory) -> SuiteRun:
     """
     folder = tmp_path_factory.mktemp("real")
     return run_suite(
-        folder / "results", "-m", "offline and datacenter", f"--junitxml={folder}/junit.xml"
+        folder / "results",
+        *("-m", "offline and datacenter", "--total-sample-count=24"),
+        f"--junitxml={folder}/junit.xml",
     )

@@ -118,7 +118,7 @@ class TerminalWatcher(Watcher):
     def say(self, line: str) -> None:
         """Show a line that stays, even if the output is not a terminal: a search takes minutes."""
         self.idle()
-        self._file.write(f"\n{line}")
+        self._file.write(f"\n{line}\n")
         self._file.flush()
 
     def idle(self) -> None:
