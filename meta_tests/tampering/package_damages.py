@@ -205,7 +205,9 @@ PACKAGE_DAMAGES: dict[str, PackageDamage] = {
     "no system_desc.json at all": _damage(_SYSTEMS, GONE, "layout files_readable"),
     "a folder of another concurrency": _damage("", _renamed("r64", "r65"), "layout"),
     "shared_src is no folder": _damage(_POINT, {"shared_src": "src/absent"}, "layout"),
-    "shared_docs leads out of the package": _damage(_POINT, {"shared_docs": "../docs"}, "layout"),
+    "shared_docs leads out of the package": _damage(
+        _POINT, {"shared_docs": "../box-2026/docs"}, "layout"
+    ),
     "shared_src from the root": _damage(_POINT, {"shared_src": "/tmp"}, "layout"),
     **{
         f"{file} {what}": _damage(f"r64/{file}", text, f"files_readable{' layout' * (not text)}")
@@ -614,6 +616,7 @@ PACKAGE_DAMAGES: dict[str, PackageDamage] = {
             "node_sets.0.power_method": "node_scaling",
             "node_sets.0.published_power": {"value_kw": 20, **SPEC},
             "node_sets.0.nodes_in_published_rack": 1,
+            **_UNCOMPUTED,
         },
         "power",
     ),
