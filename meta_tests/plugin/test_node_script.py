@@ -55,7 +55,7 @@ def test_a_node_runs_both_scenarios_with_a_warm_up_under_its_name(
         assert server is not None and server.target_qps == 12
         report = (run.folder / "report.md").read_text()
         assert f"| node | {name} |" in report
-        assert f"node {name}\n" in run.output
+        assert f"node      {name}\n" in run.output
 
 
 def test_a_node_leaves_what_its_users_parse(nodes: dict[str, SuiteRun]) -> None:

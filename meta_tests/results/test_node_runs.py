@@ -114,7 +114,7 @@ NO_PART: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "another run": (
         {"log_keys": {"result_first_token_99.00_percentile_latency_ns": 400_000_000}},
-        "TTFT p99 99.00 ms, and LoadGen's log has 400.00 ms",
+        "TTFT p99 99 ms, and LoadGen's log has 400 ms",
     ),
 }
 
