@@ -147,12 +147,13 @@ def _index(job: Job, name: str) -> str:
 
 
 def problems_of(report: str) -> str:
-    """A report's title and the lines of its section "Problems"."""
+    """A report's title, its answer to "Is it valid?", and what is wrong, without what is folded."""
     title, *lines = report.splitlines()
-    heading = "### Problems"
+    heading = "## Is it valid?"
     after = lines[lines.index(heading) + 1 :] if heading in lines else []
-    end = next((n for n, line in enumerate(after) if line.startswith("#")), len(after))
-    return "\n".join([f"###{title}", *(line for line in after[:end] if line.startswith("- "))])
+    # The title of a fold ends with a colon.
+    ends = (n for n, line in enumerate(after) if line[:1] == "#" or line[-1:] == ":")
+    return "\n".join([f"###{title}", *after[: next(ends, len(after))]]).rstrip()
 
 
 def _gate(job: Job, gate: str, run: Run) -> tuple[int, str]:

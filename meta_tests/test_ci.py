@@ -22,6 +22,7 @@ from meta_tests.conftest import ROOT
 from mlperf_suite.reports.markdown import markdown_text
 from mlperf_suite.reports.run_report import run_sections
 from mlperf_suite.results.schema import Meta, Summary
+from mlperf_suite.rules.verdict import Verdict
 
 
 class Suite:
@@ -310,9 +311,24 @@ def test_what_a_stopped_job_left_is_cleared_away(tmp_path: Path) -> None:
 
 def test_the_table_takes_its_lines_from_the_report() -> None:
     failure = Summary(meta=Meta(benchmark="llama3.1-8b", status="failed", reason="it died"))
-    lines = problems_of(markdown_text(run_sections(failure))).splitlines()
-    assert lines == ["#### llama3.1-8b ? ?: failed", "- The run failed: it died"]
+    title, *lines = problems_of(markdown_text(run_sections(failure))).splitlines()
+    assert title == "#### llama3.1-8b ? ? of an unknown model: failed"
+    assert lines[1:4] == ["No: the run failed.", "", "- The run failed: it died"]
     assert problems_of("# A run\n\nNo section.\n") == "#### A run"
+
+
+def test_the_table_names_the_rules_that_failed_with_their_figures_and_no_other() -> None:
+    verdicts = (
+        Verdict("ttft_limit", "failed", "2,345 ms", "at most 2,000 ms"),
+        Verdict("min_duration", "shortened", "10 s", "at least 600 s"),
+        Verdict("seeds", "passed", "the seeds of v6.1", "the seeds of v6.1"),
+    )
+    summary = Summary(meta=Meta(benchmark="llama3.1-8b", status="invalid"), verdicts=verdicts)
+    lines = problems_of(markdown_text(run_sections(summary))).splitlines()
+    rows = [line for line in lines if line.startswith("| ttft")]
+    assert len(rows) == 1 and "| 2,345 ms | at most 2,000 ms |" in rows[0]
+    assert "- Shortened for smoke, therefore not met: min\\_duration." in lines
+    assert "seeds" not in "\n".join(lines)
 
 
 # The comment

@@ -188,7 +188,7 @@ def _answer(summary: Summary) -> Paragraph:
     )
     style: Style = "bad"
     if meta.status == "failed":
-        answer = f"No: the run failed. {meta.reason or ''}".strip()
+        answer = "No: the run failed."
     elif failures:
         reason = f" This run is {summary.no_result}." if summary.no_result else ""
         answer = f"No: {count(failures, 'rule')} failed of {len(verdicts)}.{reason}"
