@@ -29,7 +29,11 @@ def _command(process: psutil.Process) -> str:
 
 
 def _write_surroundings(path: Path) -> None:
-    path.write_text(f"{os.getpid()} {os.environ.get('SET_LATER')}")
+    from vllm.utils.system_utils import set_process_title
+
+    set_process_title("EngineCore")
+    name = psutil.Process().name()
+    path.write_text(f"{os.getpid()} {os.environ.get('SET_LATER')} as {name}")
 
 
 @pytest.mark.parametrize("name", BUILDS)
@@ -90,7 +94,9 @@ def test_the_first_core_is_the_early_one_in_the_environment_of_its_start(
                 process.join(120)
                 assert (process.exitcode, process.name) == (0, f"EngineCore {number}")
                 pids.append(process.pid)
-                assert (tmp_path / str(number)).read_text() == f"{process.pid} by vLLM"
+                assert (tmp_path / str(number)).read_text() == (
+                    f"{process.pid} by vLLM as VLLM::EngineCore"
+                )
             assert utils.get_mp_context().Queue
     assert pids[0] == core.process.pid != pids[1]
     assert utils.get_mp_context() is spawn

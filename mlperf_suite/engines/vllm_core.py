@@ -114,6 +114,11 @@ def _await_work(work: Connection) -> None:
         # vLLM did not load, or the process that wanted it has ended.
         return
     work.close()
+    with contextlib.suppress(ImportError):
+        import setproctitle
+
+        # It finds the place of the title beside the environment that the process began with.
+        setproctitle.getproctitle()
     # vLLM has set some since, for the core and its worker.
     os.environ.clear()
     os.environ.update(environment)

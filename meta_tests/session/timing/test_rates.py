@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.hardware import cpu_computes_bf16
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.results.run_folder import CONFIG_JSON, SUMMARY_JSON, read_summary, write_json
 from mlperf_suite.results.schema import (
@@ -189,6 +191,20 @@ def test_a_kept_run_teaches_how_long_loading_and_the_runs_take(tmp_path: Path) -
     assert by_kind["load"] == (30.0, 41.5)
     assert by_kind["probe"][0] == by_kind["probe"][1]
     assert by_kind["run"][1] == pytest.approx(1.5 * by_kind["run"][0])
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_run_in_another_precision_of_this_cpu_teaches_nothing(tmp_path: Path, same: bool) -> None:
+    """ONEDNN_MAX_CPU_ISA may keep it from bf16 in one session and not in the next."""
+    settings = settings_of(tmp_path)
+    keep_offline_run(tmp_path)
+    file = next(tmp_path.glob(f"*/{CONFIG_JSON}"))
+    config = json.loads(file.read_text())
+    reason = cpu_computes_bf16()[1] if same else "ONEDNN_MAX_CPU_ISA=AVX2 keeps oneDNN from bf16"
+    config["engine"]["settings"]["dtype_why"] = f"auto: {reason}"
+    write_json(file, config)
+    plan = planned(settings, [RunKey(LLAMA3_1_8B.id, "Offline", "performance")], [], mmlu=False)
+    assert forecast(settings, plan).kept is same
 
 
 def test_answers_with_a_long_tail_are_planned_for_with_more_headroom() -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.hardware import describe_system
+from mlperf_suite.hardware import cpu_computes_bf16, describe_system
 from mlperf_suite.results.comparability import Aspect, differences, identity_of
 from mlperf_suite.results.run_folder import read_config, read_summary, run_folders
 from mlperf_suite.results.schema import Config, Summary
@@ -74,6 +74,8 @@ def earlier_run(settings: Settings) -> EarlierRun | None:
         made_up = config.engine is None or config.engine.stand_in
         if made_up or differences(identity_of(config), identity, _OF_SPEED, known_to_both=True):
             continue
+        if not _computes_as_here(config):
+            continue
         try:
             speed = Speed(**content["speed"])
         except (KeyError, TypeError):
@@ -85,3 +87,11 @@ def earlier_run(settings: Settings) -> EarlierRun | None:
         share = sum(took_s[what] for what in estimates) / together_s if together_s else 1.0
         return EarlierRun(folder.name, speed, took_s, share)
     return None
+
+
+def _computes_as_here(config: Config) -> bool:
+    """Whether this CPU computes bf16 as it did then: a variable may keep it from that. True for a
+    run whose precision did not depend on it."""
+    chosen_because = str(config.engine.settings.get("dtype_why")) if config.engine else ""
+    depends = chosen_because.startswith("auto: ")
+    return not depends or chosen_because == f"auto: {cpu_computes_bf16()[1]}"
