@@ -152,8 +152,8 @@ class NodeType(Struct, frozen=True):
         if not self.accelerator_info:
             return self.accelerators_per_node
         counts = [info.get("accelerators_per_node") for info in self.accelerator_info]
-        known = [count for count in counts if type(count) is int]
-        return sum(known) if known else None
+        numbers = [count for count in counts if type(count) is int]
+        return sum(numbers) if numbers else None
 
 
 class SystemDescription(Struct, frozen=True):

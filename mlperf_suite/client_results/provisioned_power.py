@@ -169,7 +169,7 @@ class ProvisionedPower:
             published.append(0.0 if by_parts else self._published(nodes))
         overhead = _OVERHEAD[self.power.cooling]
         pairs = zip(major, published, strict=True)
-        self.sets = [(1 + overhead) * own + other for own, other in pairs]
+        self.sets = [(1 + overhead) * own + rest for own, rest in pairs]
         ids = [nodes.node_set_id for nodes in self.power.node_sets]
         self.faults += ["a node_set_id twice"] if len(set(ids)) != len(ids) else []
         declared = self.power.declared_provisioned_power
@@ -184,11 +184,11 @@ class ProvisionedPower:
         if self.faults:
             self.kw = None
 
-    def point_kw(self, used: Mapping[int, int]) -> float | None:
+    def point_kw(self, nodes_used: Mapping[int, int]) -> float | None:
         """The power of a point that engages so many nodes of each ensemble; all of one that is not
         named (§4.5.3)."""
         sets = self.power.node_sets
-        engaged = [used.get(s.system_node_ensemble_id, s.nodes_provisioned) for s in sets]
+        engaged = [nodes_used.get(s.system_node_ensemble_id, s.nodes_provisioned) for s in sets]
         shares = [n / s.nodes_provisioned for n, s in zip(engaged, sets, strict=True)]
         if self.kw is None or all(share == 1 for share in shares):
             return self.kw
@@ -274,8 +274,12 @@ class ProvisionedPower:
             alone = all(_is_without_network(nodes) for nodes in sets)
             self.faults += ["several nodes without a network"] if count > 1 and alone else []
             return 0.0
-        nics, switches, needed = network.nics, network.switches, network.required_bandwidth_tbps
-        if nics is None or switches is None or needed is None or network.cabling is None:
+        nics, switches, bandwidth_tbps = (
+            network.nics,
+            network.switches,
+            network.required_bandwidth_tbps,
+        )
+        if nics is None or switches is None or bandwidth_tbps is None or network.cabling is None:
             self.faults.append("scale_out without cabling, bandwidth, nics or switches")
             return 0.0
         by_parts = any(nodes.power_method == "component_sum" for nodes in sets)
@@ -284,9 +288,9 @@ class ProvisionedPower:
         if nics.counted and not by_parts and not nics.excluded_from_published_power:
             self.faults.append("nics counted that are in the published power")
         least_tbps = count * nics.count_per_node * nics.bandwidth_per_nic_gbps / 1000
-        if needed < least_tbps - _NEAR_TBPS:
-            self.faults.append(f"required bandwidth {needed:g} Tb/s below {least_tbps:g}")
-        if sum(s.count * s.bandwidth_tbps for s in switches) < needed - _NEAR_TBPS:
+        if bandwidth_tbps < least_tbps - _NEAR_TBPS:
+            self.faults.append(f"required bandwidth {bandwidth_tbps:g} Tb/s below {least_tbps:g}")
+        if sum(s.count * s.bandwidth_tbps for s in switches) < bandwidth_tbps - _NEAR_TBPS:
             self.faults.append("switches of less than the required bandwidth")
         for switch in switches:
             watts = {m: by[network.cabling] for m, by in _SWITCHES.items() if network.cabling in by}
@@ -298,7 +302,7 @@ class ProvisionedPower:
 
     def _compare(self, major: float, overhead: float, published: float) -> None:
         """Adds what the submitter computed otherwise."""
-        due = {
+        figures = {
             "major_components_w": major,
             "other_components_w": overhead * major,
             "published_node_power_w": published,
@@ -306,14 +310,14 @@ class ProvisionedPower:
             "total_system_power_w": sum(self.sets) + self.switches_w,
             "overhead_fraction": overhead,
         }
-        said = self.power.computed or {}
-        for name, value in due.items():
+        stored_figures = self.power.computed or {}
+        for name, value in figures.items():
             near = 1e-9 if name == "overhead_fraction" else _NEAR_W
-            if (theirs := said.get(name)) is not None and abs(theirs - value) > near:
-                self.faults.append(f"computed {name} {theirs:g} is {value:g}")
-        stated = self.power.provisioned_power_kw
-        if stated is not None and abs(stated - (self.kw or 0.0)) > _NEAR_KW:
-            self.faults.append(f"provisioned_power_kw {stated:g} is {self.kw:g}")
+            if (figure := stored_figures.get(name)) is not None and abs(figure - value) > near:
+                self.faults.append(f"computed {name} {figure:g} is {value:g}")
+        power_kw = self.power.provisioned_power_kw
+        if power_kw is not None and abs(power_kw - (self.kw or 0.0)) > _NEAR_KW:
+            self.faults.append(f"provisioned_power_kw {power_kw:g} is {self.kw:g}")
 
 
 def _is_without_network(nodes: NodeSet) -> bool:

@@ -109,9 +109,9 @@ def _point(folder: Path, number: int, model: str) -> PointFacts:
 
 def _client(folder: Path, model: str, file: PointFile | None) -> ClientFacts:
     """The client's files of a point."""
-    known = SERIES_MODELS.get(model) or ClientBenchmark(model, "datacenter", "Server", 0, 0)
+    benchmark = SERIES_MODELS.get(model) or ClientBenchmark(model, "datacenter", "Server", 0, 0)
     if file is not None and file.offline == "dedicated":
-        known = replace(known, scenario="Offline")
+        benchmark = replace(benchmark, scenario="Offline")
     content, problem = read_yaml(folder / _CONFIG)
     config, fault = (None, problem) if problem else config_of(content)
     summary, no_summary = read_typed(folder / CLIENT_SUMMARY, ResultSummary)
@@ -124,7 +124,7 @@ def _client(folder: Path, model: str, file: PointFile | None) -> ClientFacts:
         name=model,
         scenario=folder.name,
         round=SERIES,
-        benchmark=known,
+        benchmark=benchmark,
         config=config,
         summary=summary,
         accuracy=accuracy,

@@ -156,13 +156,13 @@ def load_pattern(result: ClientFacts) -> Verdict:
 
     The official checker does not look.
     """
-    allowed = _PATTERNS.get(result.benchmark.scenario, ("poisson",))
+    patterns = _PATTERNS.get(result.benchmark.scenario, ("poisson",))
     pattern = result.settings.settings.load_pattern
     one_by_one = result.benchmark.scenario == "SingleStream"
-    ok = pattern.type in allowed and (not one_by_one or pattern.target_concurrency == 1)
+    ok = pattern.type in patterns and (not one_by_one or pattern.target_concurrency == 1)
     ok &= not result.issues_at_a_rate or bool(pattern.target_qps)
     at = pattern.target_qps or pattern.target_concurrency
-    demand = " or ".join(allowed) + (" at concurrency 1" if one_by_one else "")
+    demand = " or ".join(patterns) + (" at concurrency 1" if one_by_one else "")
     demand += " at a rate" if result.issues_at_a_rate else ""
     return verdict(ok, f"{pattern.type or 'none'}{f' at {at:,g}' if at else ''}", demand)
 
@@ -183,7 +183,7 @@ def config_of_its_run(result: ClientFacts) -> Verdict:
         (f"load_pattern.{n}", getattr(config.load_pattern, n), getattr(repeated.load_pattern, n))
         for n in ("type", "target_qps", "target_concurrency")
     ]
-    wrong = [f"{name} {one} and {two}" for name, one, two in pairs if one != two]
+    wrong = [f"{name} {first} and {second}" for name, first, second in pairs if first != second]
     return verdict(not wrong, "; ".join(wrong) or "the same")
 
 
@@ -258,13 +258,13 @@ def run_complete(result: ClientFacts) -> Verdict:
 def every_request_answered(result: ClientFacts) -> Verdict:
     """Every request was issued and answered: none failed, none is missing."""
     run = result.run
-    planned = result.settings.settings.runtime.n_samples_to_issue
+    target = result.settings.settings.runtime.n_samples_to_issue
     counts = (run.n_samples_issued, run.n_samples_completed, run.n_samples_failed)
     ok = run.n_samples_failed == 0 and run.n_samples_issued == run.n_samples_completed > 0
-    ok &= planned in (None, 0, run.n_samples_issued)
+    ok &= target in (None, 0, run.n_samples_issued)
     words = "{:,} issued, {:,} completed, {:,} failed".format(*counts)
     demand = "as many completed as issued, none failed"
-    return verdict(ok, words, demand + (f", {planned:,} issued" if planned else ""))
+    return verdict(ok, words, demand + (f", {target:,} issued" if target else ""))
 
 
 @_own_rule(
@@ -355,12 +355,12 @@ def rates(result: ClientFacts) -> Verdict:
     if not divisor_ns:
         return verdict(False, "no duration", "a duration")
     count = run.n_samples_completed - (1 if window_ns else 0)
-    due = {"qps": count / divisor_ns * 1e9, "tps": tokens_per_s(run)}
-    if due["tps"] is None:
+    rates = {"qps": count / divisor_ns * 1e9, "tps": tokens_per_s(run)}
+    if rates["tps"] is None:
         return verdict(False, "no output_sequence_lengths", "the lengths of the answers")
     says = {"qps": run.qps, "tps": run.tps}
-    ok = all(_is_near(says[name], due[name]) for name in due)
-    words = [", ".join(f"{n} {_figure(v)}" for n, v in values.items()) for values in (says, due)]
+    ok = all(_is_near(says[name], rates[name]) for name in rates)
+    words = [", ".join(f"{n} {_figure(v)}" for n, v in values.items()) for values in (says, rates)]
     return verdict(ok, *words)
 
 
@@ -368,8 +368,8 @@ def _figure(value: float | None) -> str:
     return "missing" if value is None else f"{value:,.2f}"
 
 
-def _is_near(one: float | None, two: float | None) -> bool:
-    return one is not None and two is not None and math.isclose(one, two, rel_tol=_NEAR)
+def _is_near(first: float | None, second: float | None) -> bool:
+    return first is not None and second is not None and math.isclose(first, second, rel_tol=_NEAR)
 
 
 @_own_rule(
@@ -428,26 +428,26 @@ def _faults(series: Distribution, count: int | None, most: int) -> Iterator[str]
         return
     # As many as the mean says, if nothing else does; a ratio may be infinite.
     of_mean = round(min(series.total / (series.avg or 1.0), 1e18))
-    counted = sum(series.histogram.counts) or count or of_mean
-    if not _is_near(series.avg * counted, series.total):
-        yield f"mean {series.avg:,g} times {counted:,} is not the total {series.total:,g}"
-    if counted > most or (count is not None and counted != count):
-        yield f"{counted:,} values of {most:,} requests"
+    size = sum(series.histogram.counts) or count or of_mean
+    if not _is_near(series.avg * size, series.total):
+        yield f"mean {series.avg:,g} times {size:,} is not the total {series.total:,g}"
+    if size > most or (count is not None and size != count):
+        yield f"{size:,} values of {most:,} requests"
         return
     if not series.min <= series.avg <= series.max:
         yield "mean beyond minimum and maximum"
     by_name = series.percentiles.items()
-    ordered = sorted((p, value) for name, value in by_name if (p := _percent(name)) is not None)
-    values = [series.min, *(value for _, value in ordered), series.max]
-    if not ordered or any(low > high for low, high in pairwise(values)):
+    steps = sorted((p, value) for name, value in by_name if (p := _percent(name)) is not None)
+    values = [series.min, *(value for _, value in steps), series.max]
+    if not steps or any(low > high for low, high in pairwise(values)):
         yield "percentiles not in order"
-    low, high = _mean_between([(0.0, series.min), *ordered, (100.0, series.max)], counted or most)
+    low, high = _mean_between([(0.0, series.min), *steps, (100.0, series.max)], size or most)
     if not low <= series.avg <= high:
         yield f"mean {series.avg:,g}, by its percentiles {low:,g} to {high:,g}"
     if series.median != series.percentiles.get("50.0", series.median):
         yield "median and p50 differ"
-    yield from _estimate_faults(series, counted or most)
-    yield from _histogram_faults(series, ordered, counted or most)
+    yield from _estimate_faults(series, size or most)
+    yield from _histogram_faults(series, steps, size or most)
 
 
 def _mean_between(steps: list[tuple[float, float]], n: int) -> tuple[float, float]:
@@ -496,7 +496,7 @@ relative precision."""
 
 
 def _histogram_faults(
-    series: Distribution, ordered: list[tuple[float, float]], n: int
+    series: Distribution, steps: list[tuple[float, float]], n: int
 ) -> Iterator[str]:
     histogram = series.histogram
     if len(histogram.buckets) != len(histogram.counts):
@@ -510,7 +510,7 @@ def _histogram_faults(
         for percent, _, value in _estimates(series)
         if value is not None
     ]
-    for percent, value in (*ordered, *of_estimates):
+    for percent, value in (*steps, *of_estimates):
         above = sum(c for (low, _), c in pairs if low > value * (1 + _SLACK) + 1)
         below = sum(c for (_, high), c in pairs if high < value * (1 - _SLACK) - 1)
         if above > n * (1 - percent / 100) + 1 or below > n * percent / 100 + 1:
@@ -545,12 +545,12 @@ def events_agree(result: ClientFacts) -> Verdict:
     figures = [*_counted_again(result.run, result.events)]
     for name in ("ttft", "latency"):
         again = _series_again(getattr(result.run, name), getattr(result.events, name))
-        figures += [(f"{name} {key}", one, two) for key, one, two in again]
+        figures += [(f"{name} {key}", first, second) for key, first, second in again]
     # As JSON's numbers are read: an integer beyond 2**53 is rounded.
     wrong = [
-        f"{name} {_figure(one)} and {_figure(two)}"
-        for name, one, two in figures
-        if one != (two if two is None else float(two))
+        f"{name} {_figure(first)} and {_figure(second)}"
+        for name, first, second in figures
+        if first != (second if second is None else float(second))
     ]
     return verdict(not wrong, "; ".join(wrong[:4]) or "the figures of events.jsonl")
 
@@ -565,13 +565,13 @@ def _counted_again(run: ResultSummary, events: RunEvents) -> _Pairs:
     yield "duration", run.duration_ns, events.duration_ns or None
     if run.legacy_loadgen_window_duration_ns is not None:
         yield "window", run.legacy_loadgen_window_duration_ns, events.window_ns
-    left = events.finish_reasons.total()
+    rest = events.finish_reasons.total()
     for reason, count in run.finish_reason_counts.items():
         if reason != "other":
-            left -= events.finish_reasons[reason]
+            rest -= events.finish_reasons[reason]
             yield f"ended by {reason}", count, events.finish_reasons[reason]
     if "other" in run.finish_reason_counts:
-        yield "ended by other", run.finish_reason_counts["other"], left
+        yield "ended by other", run.finish_reason_counts["other"], rest
 
 
 def _series_again(series: Distribution, values: Sequence[int]) -> _Pairs:
@@ -604,8 +604,8 @@ def _series_again(series: Distribution, values: Sequence[int]) -> _Pairs:
 def accuracy_samples(result: ClientFacts) -> Verdict:
     """The accuracy run has as many samples as the benchmark's accuracy data set."""
     count = sum(s.total_samples or 0 for s in result.scored.of_accuracy)
-    due = result.benchmark.answers
-    return verdict(count == due, f"{count:,} samples", f"{due:,}")
+    answers = result.benchmark.answers
+    return verdict(count == answers, f"{count:,} samples", f"{answers:,}")
 
 
 @_own_rule(
@@ -626,9 +626,9 @@ def accuracy_complete(result: ClientFacts) -> Verdict:
                 f"{counts.missing} missing of {score.total_samples}"
             )
         if score.unit_samples is not None and score.num_repeats is not None:
-            planned = score.unit_samples * score.num_repeats
-            if planned != score.total_samples:
-                faults.append(f"{score.dataset_name}: {planned:,} samples with repeats")
+            total = score.unit_samples * score.num_repeats
+            if total != score.total_samples:
+                faults.append(f"{score.dataset_name}: {total:,} samples with repeats")
         if counts.empty and score.total_samples and counts.empty >= score.total_samples:
             faults.append(f"{score.dataset_name}: every answer is empty")
     words = "; ".join(faults) or "complete, every answer there and scored"
@@ -678,17 +678,17 @@ def accuracy_gate(result: ClientFacts) -> Verdict:
 
     The official checker passes any score, 0.0 included, of every benchmark but qwen3-vl-235b-a22b.
     """
-    expected = result.benchmark.expected
-    if not expected:
+    gates = result.benchmark.expected
+    if not gates:
         words = f"scores of {len(result.scored.of_accuracy)} data sets"
         return not_judged(words, "the benchmark's gate", "its score has no gate in the checker")
     scores = scores_of(result)
-    demand = ", ".join(f"{e.name} {e.low():,.6g}" for e in expected)
-    words = ", ".join(f"{e.name} {_figure(scores.get(e.name))}" for e in expected)
+    demand = ", ".join(f"{e.name} {e.low():,.6g}" for e in gates)
+    words = ", ".join(f"{e.name} {_figure(scores.get(e.name))}" for e in gates)
     if result.division == "open":
         return verdict(True, words, "no gate in the open division")
-    low = [e for e in expected if not scores.get(e.name, 0.0) >= e.low()]
-    high = [e for e in expected if e.high is not None and scores.get(e.name, 0.0) > e.high]
+    low = [e for e in gates if not scores.get(e.name, 0.0) >= e.low()]
+    high = [e for e in gates if e.high is not None and scores.get(e.name, 0.0) > e.high]
     return verdict(not low and not high, words, f"at least {demand}")
 
 

@@ -119,8 +119,10 @@ class CurveFacts(Facts):
             return None
         nodes = [n for d in self._descriptions[:1] for n in d.node_types]
         cores = {n.ensemble: n.host_processor_core_count for n in nodes}
-        known = {e: count for e, count in cores.items() if e is not None and count is not None}
-        return ProvisionedPower(self.power, known)
+        core_counts = {
+            e: count for e, count in cores.items() if e is not None and count is not None
+        }
+        return ProvisionedPower(self.power, core_counts)
 
     @property
     def _descriptions(self) -> list[SystemDescription]:
@@ -240,9 +242,12 @@ def system_description(curve: CurveFacts) -> Verdict:
         faults += [f"{point.name} differs in {', '.join(sorted(names))}"] if names else []
     highest = max((p.system_tps or 0.0 for p in curve.points), default=0.0)
     for point, description in described:
-        share, said = (point.system_tps or 0.0) / (highest or 1.0), description.tps_utilization
-        if said is not None and abs(said - share) > 0.1:
-            faults.append(f"{point.name}: tps_utilization {said:g} is {share:.3f}")
+        share, utilization = (
+            (point.system_tps or 0.0) / (highest or 1.0),
+            description.tps_utilization,
+        )
+        if utilization is not None and abs(utilization - share) > 0.1:
+            faults.append(f"{point.name}: tps_utilization {utilization:g} is {share:.3f}")
     return _verdict(faults, f"{name} in {len(described)} points")
 
 
@@ -257,14 +262,14 @@ def _differ(point: PointFacts, first: Mapping[str, Any], name: str) -> bool:
 )
 def benchmark(curve: CurveFacts) -> Verdict:
     """Every point is of the benchmark that the folder names, of one data set."""
-    known = (*SERIES_MODELS, *AGENTIC_MODELS)
+    model_names = (*SERIES_MODELS, *AGENTIC_MODELS)
     models = {f.model_name for _, f in curve.of_files}
-    faults = [f"model {name}" for name in sorted(models | {curve.model}) if name not in known]
+    faults = [f"model {name}" for name in sorted(models | {curve.model}) if name not in model_names]
     if models != {curve.model}:
         faults.append(f"points of {', '.join(sorted(models))} in {curve.model}/")
     if len({f.dataset for _, f in curve.files}) > 1:
         faults.append("several data sets")
-    return _verdict(faults, curve.model, f"one of {', '.join(known)}")
+    return _verdict(faults, curve.model, f"one of {', '.join(model_names)}")
 
 
 # What points disclose
@@ -307,12 +312,12 @@ def _disagreed(point: PointFacts, file: PointFile) -> Iterator[str]:
         if config.model_params.get("streaming") == "off":
             yield "config.yaml has streaming off"
     seeds_ = file.runtime_settings.runtime
-    for name, ours, theirs in (
+    for name, run_seed, point_seed in (
         ("scheduler", runtime.scheduler_random_seed, seeds_.scheduler_rng_seed),
         ("sample index", runtime.dataloader_random_seed, seeds_.sample_index_rng_seed),
     ):
-        if ours != theirs:
-            yield f"{name} seed {ours} in config.yaml, {theirs} in point.yaml"
+        if run_seed != point_seed:
+            yield f"{name} seed {run_seed} in config.yaml, {point_seed} in point.yaml"
 
 
 @_package_rule(
@@ -387,10 +392,10 @@ def points(curve: CurveFacts) -> Verdict:
     dedicated = len(curve.points) - len(curve.fixed)
     least, count = FEWEST_POINTS + bool(dedicated), len(curve.points)
     faults = [] if least <= count <= MOST_POINTS else [f"{count} points"]
-    due = AGENTIC if curve.model in AGENTIC_MODELS else CONCURRENCY
+    fixed_load = AGENTIC if curve.model in AGENTIC_MODELS else CONCURRENCY
     for point, file in curve.files:
         pattern = file.runtime_settings.load_pattern
-        if pattern != due and not point.is_dedicated:
+        if pattern != fixed_load and not point.is_dedicated:
             faults.append(f"{point.name}: load pattern {pattern}")
     twice = Counter(p.concurrency for p in curve.fixed)
     faults += [f"{count} points at {c:,}" for c, count in twice.items() if count > 1]
@@ -506,10 +511,10 @@ def _window_faults(curve: CurveFacts, point: PointFacts, file: PointFile) -> Ite
         return
     if drifting := sorted(name for name, state in block.state.items() if state != "Plateau"):
         yield f"windowable and {', '.join(drifting)} drifts"
-    known = SERIES_MODELS.get(curve.model)
-    if known is None or window.super_pass_size is None or point.client.summary is None:
+    model = SERIES_MODELS.get(curve.model)
+    if model is None or window.super_pass_size is None or point.client.summary is None:
         return
-    size = math.ceil(file.concurrency / known.samples) * known.samples
+    size = math.ceil(file.concurrency / model.samples) * model.samples
     issued = point.client.summary.n_samples_issued
     if window.super_pass_size != size:
         yield f"super-passes of {window.super_pass_size:,}, not of {size:,}"
@@ -525,8 +530,8 @@ def _window_faults(curve: CurveFacts, point: PointFacts, file: PointFile) -> Ite
 def requests(curve: CurveFacts) -> Verdict:
     """Every run ended by itself and issued its data set at least once, and every request was
     answered: one that failed is in none of the figures."""
-    known = SERIES_MODELS.get(curve.model)
-    least = known.samples if known else 0
+    model = SERIES_MODELS.get(curve.model)
+    least = model.samples if model else 0
     faults = list(_faults_of(_measured(curve), client_rules.run_complete))
     for point in _measured(curve):
         run = point.client.run
@@ -575,11 +580,13 @@ def figures(curve: CurveFacts) -> Verdict:
     return _verdict(faults, f"{len(_measured(curve))} points")
 
 
-def _far(point: PointFacts, name: str, stored: float | None, due: float | None) -> list[str]:
+def _far(
+    point: PointFacts, name: str, figure: float | None, expectation: float | None
+) -> list[str]:
     """The line on a stored figure that is not what it should be, if it is not."""
-    if stored is None or due is None or math.isclose(stored, due, rel_tol=_NEAR):
+    if figure is None or expectation is None or math.isclose(figure, expectation, rel_tol=_NEAR):
         return []
-    return [f"{point.name}: {name} {stored:,.2f} is {due:,.2f}"]
+    return [f"{point.name}: {name} {figure:,.2f} is {expectation:,.2f}"]
 
 
 def _is_percent(name: str) -> bool:
@@ -636,10 +643,10 @@ def regions_scored(curve: CurveFacts) -> dict[str, PointFacts]:
     owners: dict[str, PointFacts] = {}
     of_curve = curve.regions
 
-    def give(point: PointFacts, asked: set[str]) -> bool:
-        for region in set(of_curve.of_point(point.concurrency)) - asked:
-            asked.add(region)
-            if region not in owners or give(owners[region], asked):
+    def give(point: PointFacts, visits: set[str]) -> bool:
+        for region in set(of_curve.of_point(point.concurrency)) - visits:
+            visits.add(region)
+            if region not in owners or give(owners[region], visits):
                 owners[region] = point
                 return True
         return False
@@ -663,10 +670,10 @@ def accuracy_points(curve: CurveFacts) -> Verdict:
     faults += [
         f"none at {p.name}, Offline" for p in curve.points if p.offline and not p.has_accuracy
     ]
-    counted = [point.name for point in owners.values()]
-    extra = [p for p in _with_accuracy(curve) if p.name not in counted and not p.offline]
+    names = [point.name for point in owners.values()]
+    extra = [p for p in _with_accuracy(curve) if p.name not in names and not p.offline]
     faults += [f"{point.name} is one too many" for point in extra]
-    return _verdict(faults, ", ".join(counted), "one in each region, and Offline")
+    return _verdict(faults, ", ".join(names), "one in each region, and Offline")
 
 
 @_package_rule(
@@ -714,9 +721,13 @@ def power(curve: CurveFacts) -> Verdict:
     if provisioned is None:
         return verdict(False, curve.power)
     texts = (described.cooling, *(node.cooling for node in described.node_types))
-    cooling, said = cooling_of(iter(texts)), provisioned.power.cooling
-    other = [f"cooling {said}, described as {cooling}"] if cooling not in (None, said) else []
-    return _verdict([*provisioned.faults, *other], f"{provisioned.kw} kW")
+    cooling, power_cooling = cooling_of(iter(texts)), provisioned.power.cooling
+    cooling_faults = (
+        [f"cooling {power_cooling}, described as {cooling}"]
+        if cooling not in (None, power_cooling)
+        else []
+    )
+    return _verdict([*provisioned.faults, *cooling_faults], f"{provisioned.kw} kW")
 
 
 @_package_rule(
@@ -734,24 +745,27 @@ def engagement(curve: CurveFacts) -> Verdict:
     faults = []
     for point, file in curve.of_files:
         entries = file.nodes_used or ()
-        used = {entry.system_node_ensemble_id: entry.nodes for entry in entries}
-        of_point = [*_nodes_faults(provisioned, used, len(entries)), *_replicas(curve, point, used)]
-        kw, run = provisioned.point_kw(used), point.client.summary
+        nodes_used = {entry.system_node_ensemble_id: entry.nodes for entry in entries}
+        of_point = [
+            *_nodes_faults(provisioned, nodes_used, len(entries)),
+            *_replicas(curve, point, nodes_used),
+        ]
+        kw, run = provisioned.point_kw(nodes_used), point.client.summary
         if run is not None and kw and point.system_tps and not of_point:
-            due = point.system_tps / kw
-            faults += _far(point, "system_tps_per_kw", run.system_tps_per_kw, due)
+            tps_per_kw = point.system_tps / kw
+            faults += _far(point, "system_tps_per_kw", run.system_tps_per_kw, tps_per_kw)
         faults += [f"{point.name}: {fault}" for fault in of_point]
     return _verdict(faults, f"{len(curve.files)} points of {provisioned.kw:g} kW")
 
 
 def _nodes_faults(
-    provisioned: ProvisionedPower, used: Mapping[int, int], entries: int
+    provisioned: ProvisionedPower, nodes_used: Mapping[int, int], entries: int
 ) -> Iterator[str]:
-    if entries != len(used):
+    if entries != len(nodes_used):
         yield "an ensemble twice in nodes_used"
     ensembles = Counter(s.system_node_ensemble_id for s in provisioned.power.node_sets)
     there = {s.system_node_ensemble_id: s.nodes_provisioned for s in provisioned.power.node_sets}
-    for ensemble, nodes in used.items():
+    for ensemble, nodes in nodes_used.items():
         if ensembles[ensemble] != 1:
             yield f"{ensembles[ensemble]} node sets of ensemble {ensemble}"
         elif nodes > there[ensemble]:
@@ -761,13 +775,15 @@ def _nodes_faults(
 _PARALLEL = ("tensor_parallel", "pipeline_parallel", "expert_parallel", "data_parallel")
 
 
-def _replicas(curve: CurveFacts, point: PointFacts, used: Mapping[int, int]) -> Iterator[str]:
+def _replicas(curve: CurveFacts, point: PointFacts, nodes_used: Mapping[int, int]) -> Iterator[str]:
     """What is wrong with the number of a point's replicas, where their size is said."""
     summary = point.described.get("config_summary")
     summary = summary if isinstance(summary, dict) else {}
-    said = {n: point.described.get(n, summary.get(n)) for n in (*_PARALLEL, "disaggregated")}
-    sizes = {name: said[name] for name in _PARALLEL if type(said[name]) is int}
-    if not sizes or (type(said["disaggregated"]) in (bool, int) and said["disaggregated"]):
+    parallelism = {n: point.described.get(n, summary.get(n)) for n in (*_PARALLEL, "disaggregated")}
+    sizes = {name: parallelism[name] for name in _PARALLEL if type(parallelism[name]) is int}
+    if not sizes or (
+        type(parallelism["disaggregated"]) in (bool, int) and parallelism["disaggregated"]
+    ):
         return
     *of_replica, replicas = (sizes.get(name, 1) for name in _PARALLEL)
     size = math.prod(of_replica)
@@ -776,13 +792,15 @@ def _replicas(curve: CurveFacts, point: PointFacts, used: Mapping[int, int]) -> 
         yield "a parallelism below 1"
     elif accelerators is not None and point.file is not None:
         total = sum(count * nodes for count, nodes in accelerators.values())
-        held = sum(count * used.get(e, nodes) for e, (count, nodes) in accelerators.items())
-        due, shortfall = total // size, point.file.dp_shortfall
-        if held < replicas * size:
-            yield f"{replicas * size} accelerators on nodes of {held}"
-        is_said = shortfall and (shortfall.dp_actual, shortfall.dp_formula) == (replicas, due)
-        if replicas > due or (replicas < due and not is_said):
-            yield f"{replicas} replicas, {due} fit"
+        capacity = sum(
+            count * nodes_used.get(e, nodes) for e, (count, nodes) in accelerators.items()
+        )
+        most, shortfall = total // size, point.file.dp_shortfall
+        if capacity < replicas * size:
+            yield f"{replicas * size} accelerators on nodes of {capacity}"
+        is_said = shortfall and (shortfall.dp_actual, shortfall.dp_formula) == (replicas, most)
+        if replicas > most or (replicas < most and not is_said):
+            yield f"{replicas} replicas, {most} fit"
 
 
 def _accelerators(curve: CurveFacts) -> dict[int, tuple[int, int]] | None:

@@ -171,9 +171,9 @@ class PeakSearches(StepMaker):
         departures += run.logs.clock_faults
         limits = client_limits(remote.client, scenario) if remote else []
         trial = _trial_of(rate, full_length, run.logs.detail, limits, departures)
-        if departures or limits or not (kept := goodput(run.timeline, scenario.limits)):
+        if departures or limits or not (good := goodput(run.timeline, scenario.limits)):
             return trial
-        return dataclasses.replace(trial, goodput=round(kept.share, 6))
+        return dataclasses.replace(trial, goodput=round(good.share, 6))
 
 
 def _trial_of(

@@ -48,10 +48,10 @@ Reading = Mapping[str, float]
 def figures_in(lines: Iterable[str]) -> dict[str, float]:
     """The figures in the lines of a page, summed over the server's engines, the KV cache's share as
     their mean; empty if it has none, or if what it has is no number."""
-    known = "".join(f"{line}\n" for line in lines if line.startswith(tuple(_FIGURES)))
+    page = "".join(f"{line}\n" for line in lines if line.startswith(tuple(_FIGURES)))
     values: dict[str, list[float]] = {}
     try:
-        for family in text_string_to_metric_families(known):
+        for family in text_string_to_metric_families(page):
             for sample in family.samples:
                 if (figure := _FIGURES.get(sample.name)) and math.isfinite(sample.value):
                     values.setdefault(figure, []).append(max(0.0, float(sample.value)))
@@ -127,8 +127,8 @@ def fill_load(steps: Steps, servers: Sequence[Sequence[tuple[float, Reading]]]) 
     from the last reading before each; nothing unless every server reports all three."""
     import numpy as np
 
-    reported = all(of and all(name in r for _, r in of for name in _LATEST) for of in servers)
-    if not servers or not reported or not steps.ended_s:
+    complete = all(of and all(name in r for _, r in of for name in _LATEST) for of in servers)
+    if not servers or not complete or not steps.ended_s:
         return
     sums = dict.fromkeys(_LATEST, np.zeros(len(steps.ended_s)))
     for of in servers:
