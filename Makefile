@@ -58,7 +58,7 @@ cluster: ray      ## start two Ray nodes on this machine and measure replicas on
 	@.venv/bin/python -m meta_tests.servers.demos cluster $(ARGS)
 
 test: ray         ## the tests of the suite itself
-	$(PYTEST) meta_tests -m "not slow" -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(PYTEST) meta_tests -m "not slow" -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-slow: ray    ## the long tests of the suite itself
 	$(PYTEST) meta_tests -m slow --ignore=meta_tests/proof/test_full_size.py $(ARGS)
