@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from meta_tests.engines.endpoint.test_routing import engine_of
 from meta_tests.servers.options import StandIn
+from meta_tests.servers.stand_in_server import engine_on, stand_in_server
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.endpoint import server_metrics
@@ -65,6 +66,24 @@ def test_other_servers_say_it_in_their_words(kind: str) -> None:
 @given(st.text() | st.from_regex(r"vllm:num_requests_running.{0,20} .{0,9}", fullmatch=True))
 def test_any_page_has_figures_or_none(page: str) -> None:
     assert all(0 <= value < float("inf") for value in figures_in(page.splitlines()).values())
+
+
+@pytest.mark.parametrize("value", ["1e308", "-1", "NaN", "+Inf", "1e16", "many"])
+def test_a_number_that_no_server_can_mean_is_no_figure(value: str) -> None:
+    for name in ("vllm:num_requests_running", "vllm:num_preemptions_total"):
+        page = "".join(f'{name}{{engine="{n}"}} {value}\n' for n in range(3))
+        assert figures_in(page.splitlines()) == {}
+    assert figures_in(["vllm:kv_cache_usage_perc 1.5"]) == {}
+
+
+def test_a_server_without_metrics_is_asked_for_them_once() -> None:
+    with (
+        stand_in_server(StandIn(dialect="sglang")) as server,
+        engine_on(server) as engine,
+    ):
+        for _ in range(3):
+            engine.take_remote_run()
+        assert server.account()["requests"].get("/metrics") == 1
 
 
 def test_a_run_without_a_reading_has_no_view() -> None:

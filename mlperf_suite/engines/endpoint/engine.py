@@ -130,6 +130,7 @@ class EndpointEngine(Driver):
         self.steps_made = 0
         self.cached_prompt_tokens = 0
         self._samplers: list[MetricsSampler] = []
+        self._without_metrics: set[int] = set()
         self._begin_accounts()
         self._thread.start()
         self._began_cpu = self._cpu_s()
@@ -443,10 +444,14 @@ class EndpointEngine(Driver):
 
     def _counters_of(self, place: int) -> dict[str, float]:
         # A failed server may not answer this either, and reporting the failure would wait for it.
-        if self._disturbed or not self.alive:
+        if self._disturbed or not self.alive or place in self._without_metrics:
             return {}
         server = self._servers[place]
-        return metrics(self._config, server.target, server.kind)
+        figures = metrics(self._config, server.target, server.kind)
+        if not figures and server.kind != "vllm":
+            # It may take its time to say so: it is asked once.
+            self._without_metrics.add(place)
+        return figures
 
     def _readings(self) -> list[list[tuple[float, Reading]]]:
         """Of each server, those of its metrics since the run began, until its last answer."""

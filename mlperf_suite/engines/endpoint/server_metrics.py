@@ -31,7 +31,7 @@ _NAMES = {
     LOOKED_UP: "vllm:prefix_cache_queries_total",
     HITS: "vllm:prefix_cache_hits_total sglang:cached_tokens_total "
     "trtllm_prompt_cached_tokens_total",
-    QUEUE_S: "vllm:request_queue_time_seconds_sum trtllm_request_queue_time_seconds_sum",
+    QUEUE_S: "vllm:request_queue_time_seconds_sum",
     DRAFTED: "vllm:spec_decode_num_draft_tokens_total trtllm_spec_decode_num_draft_tokens_total",
     ACCEPTED: "vllm:spec_decode_num_accepted_tokens_total "
     "trtllm_spec_decode_num_accepted_tokens_total",
@@ -39,6 +39,9 @@ _NAMES = {
 _FIGURES = {name: figure for figure, names in _NAMES.items() for name in names.split()}
 _LATEST = (RUNNING, WAITING, KV_SHARE)
 """The figures of an instant; the others count since the server started."""
+_MOST = {RUNNING: 1e6, WAITING: 1e6, KV_SHARE: 1.0}
+_MOST_COUNTED = 1e15
+"""No server reports more; a larger number is no figure."""
 _EVERY_S = 1.0
 _MOST_MISSES = 3
 
@@ -53,9 +56,10 @@ def figures_in(lines: Iterable[str]) -> dict[str, float]:
     try:
         for family in text_string_to_metric_families(page):
             for sample in family.samples:
-                if (figure := _FIGURES.get(sample.name)) and math.isfinite(sample.value):
-                    values.setdefault(figure, []).append(max(0.0, float(sample.value)))
-    except (ValueError, OverflowError):
+                figure = _FIGURES.get(sample.name)
+                if figure and 0 <= sample.value <= _MOST.get(figure, _MOST_COUNTED):
+                    values.setdefault(figure, []).append(float(sample.value))
+    except ValueError:
         return {}
     return {f: (fmean if f == KV_SHARE else math.fsum)(of) for f, of in values.items()}
 
