@@ -1,7 +1,7 @@
 """The command `mlperf-suite`: pytest on the suite's own tests, and what is done beside the runs.
 
-`report`, `compare`, `aggregate`, `submission`, `convert` and `setup` are commands; all else is
-pytest's: `mlperf-suite -m offline`.
+`report`, `compare`, `aggregate`, `submission`, `tune`, `convert` and `setup` are commands; all else
+is pytest's: `mlperf-suite -m offline`.
 """
 
 from __future__ import annotations
@@ -248,6 +248,52 @@ def _submission(arguments: argparse.Namespace) -> int:
     return 1 if tree.unfilled else 0
 
 
+def _add_tune(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "tune", help="search for vLLM's fastest settings in Offline, and compare them in pairs"
+    )
+    parser.add_argument("--scenario", choices=("Offline",), default="Offline", help="(Offline)")
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=30.0,
+        help="the time for the search (30); the pairs of runs after it come on top",
+    )
+    parser.add_argument(
+        "--space", type=Path, metavar="FILE", help="TOML, NAME = [choices]; [] leaves a name out"
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="a folder for the runs; one of an interrupted search goes on",
+    )
+    parser.add_argument(
+        "options", nargs="*", metavar="-- OPTION", help="options of every run, as --model"
+    )
+    parser.set_defaults(do=_tune)
+
+
+def _tune(arguments: argparse.Namespace) -> int:
+    from mlperf_suite.tuning.space import space_of
+    from mlperf_suite.tuning.trial_run import check_options
+    from mlperf_suite.tuning.tune import Request, tune
+
+    if not 0 < arguments.minutes < 100_000:
+        raise UsageError.for_option("--minutes", arguments.minutes, "allowed is a number above 0")
+    check_options(arguments.options)
+    space = space_of(arguments.space)
+    if not space:
+        raise UsageError("--space: nothing to choose from; name a setting with a choice")
+    try:
+        tune(Request(arguments.out, arguments.minutes, space, arguments.options), _say)
+    except KeyboardInterrupt:
+        _say("interrupted; the same command goes on", sys.stderr)
+        return 130
+    return 0
+
+
 def _add_convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "convert",
@@ -294,6 +340,7 @@ _COMMANDS = {
     "compare": _add_compare,
     "aggregate": _add_aggregate,
     "submission": _add_submission,
+    "tune": _add_tune,
     "convert": _add_convert,
     "setup": _add_setup,
 }
@@ -303,7 +350,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command, or pytest where the first argument names none, and return the exit status.
 
     Of a command: 0 for success, 1 for a comparison with a loss or a submission that a person must
-    still complete, 2 for an error.
+    still complete, 2 for an error, 130 for a tuning that was interrupted.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     if not arguments or arguments[0] not in (*_COMMANDS, "-h", "--help"):

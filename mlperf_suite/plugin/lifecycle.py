@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator
-from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -172,24 +169,12 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 @pytest.fixture(scope="session")
 def suite(pytestconfig: pytest.Config) -> Iterator[Suite]:
     """The session's engine, data and runs; its engine is stopped at the end."""
+    from mlperf_suite.engines.watch import terminated_like_interrupted
+
     session = suite_of(pytestconfig)
-    with _terminated_like_interrupted():
+    with terminated_like_interrupted():
         yield session
         session.close()
-
-
-@contextlib.contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
-    """CI systems cancel jobs with SIGTERM: handle it like Ctrl-C, and stop and keep everything."""
-
-    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

@@ -1,0 +1,88 @@
+"""The settings that a search may choose from, of this machine or of the user's TOML file."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mlperf_suite.engines.vllm_environment import allowed_cpus, is_cpu_build
+from mlperf_suite.errors import UsageError, of_the_system
+from mlperf_suite.settings import engine_arg_text
+
+Value = str | int | float | bool
+Choice = Value | None
+"""None leaves the setting as it is without the search."""
+Settings = Mapping[str, Choice]
+Space = Mapping[str, tuple[Choice, ...]]
+"""By name, the choices; the first is the default's, None. A name in capitals is an environment
+variable, any other an argument of vLLM's engine."""
+_TOKENS = (2048, 4096, 8192, 16384)
+_BATCHES = (16, 32, 64, 128, 256, 512)
+
+
+def space_of(file: Path | None) -> dict[str, tuple[Choice, ...]]:
+    """The space of this machine, with the names in a TOML file in its place.
+
+    In the file, `name = [choices]` narrows or adds a setting and `name = []` leaves one out.
+    Raises UsageError for a file that is no such table.
+    """
+    space: dict[str, tuple[Choice, ...]] = dict(_of_machine())
+    for name, choices in (_read(file) if file else {}).items():
+        is_list = isinstance(choices, list) and all(isinstance(v, Value) for v in choices)
+        if not is_list or not name.isidentifier():
+            raise UsageError(f"--space {file}: {name}: allowed is NAME = [choices], [] for none")
+        space[name] = (None, *choices)
+    return {name: choices for name, choices in space.items() if len(choices) > 1}
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"--space {of_the_system(error, file)}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"--space {file}: not TOML in UTF-8: {error}") from error
+
+
+def _of_machine() -> Space:
+    common: Space = {
+        "max_num_seqs": (None, *_BATCHES),
+        "max_num_batched_tokens": (None, *_TOKENS),
+        "enable_chunked_prefill": (None, True, False),
+    }
+    if not is_cpu_build():
+        return {**common, "kv_cache_dtype": (None, "fp8"), "enforce_eager": (None, True, False)}
+    cpus = allowed_cpus().split(",")
+    bindings = dict.fromkeys(",".join(cpus[:n]) for n in (len(cpus), len(cpus) // 2, 1) if n)
+    now = os.environ.get("VLLM_CPU_OMP_THREADS_BIND", allowed_cpus())
+    others = (binding for binding in bindings if binding != now)
+    return {**common, "VLLM_CPU_OMP_THREADS_BIND": (None, *others)}
+
+
+def run_arguments(settings: Settings) -> list[str]:
+    """The suite's options for these settings."""
+    return [
+        f"--engine-arg={engine_arg_text(name, value)}"
+        for name, value in settings.items()
+        if value is not None and not name.isupper()
+    ]
+
+
+def run_variables(settings: Settings) -> dict[str, str]:
+    """The environment variables for these settings."""
+    return {name: str(v) for name, v in settings.items() if v is not None and name.isupper()}
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Settings and what a run with them showed: the rate in tokens/s and the relative standard
+    error of it, or the reason why there is none."""
+
+    settings: Settings
+    rate: float | None = None
+    error: float = 0.0
+    reason: str = ""
