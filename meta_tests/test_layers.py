@@ -29,7 +29,7 @@ ORDER = (
         "reports",
         "mmlu",
     ),
-    *("submission", "session", "plugin", "__main__"),
+    *("submission", "session", "tuning", "plugin", "__main__"),
 )
 """Low to high: each imports only what stands before it, and itself."""
 ONE_PLACE = {
@@ -48,6 +48,7 @@ ONE_PLACE = {
     "pylatexenc": "scorers",
     "pyarrow": "datasets",
     "yaml": "judging",
+    "optuna": "tuning",
 }
 """Where an outside library is imported, and nowhere else."""
 PARALLEL = (

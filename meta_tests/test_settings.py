@@ -217,20 +217,26 @@ def test_a_name_is_taken_in_any_case(name: str, case: Callable[[str], str]) -> N
         ("a=b", "a=b"),
         ("", ""),
         ("[" * 5000, "[" * 5000),
+        ('{method = "ngram"}', {"method": "ngram"}),
+        ('{"method": "ngram", "n": [1, null]}', {"method": "ngram", "n": [1, None]}),
+        ('{"method": ', '{"method": '),
     ],
 )
 def test_an_engine_argument_keeps_its_type(text: str, value: object) -> None:
     assert resolve(engine_arg=[f"some-name={text}"]).engine_args == {"some_name": value}
 
 
-toml = st.recursive(
-    st.booleans() | st.integers(-(2**60), 2**60) | st.text(st.characters(codec="utf-8")),
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**60), 2**60)
+    | st.text(st.characters(codec="utf-8")),
     lambda of: st.lists(of, max_size=3) | st.dictionaries(st.text("ab c", min_size=1), of),
     max_leaves=5,
 )
 
 
-@given(toml)
+@given(values)
 @example("fp8")
 @example("8")
 @example(["\x7f"])

@@ -6,6 +6,7 @@ profile's default. To add a setting, declare a field of `Settings`; nothing else
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -229,8 +230,8 @@ def _header(text: str) -> tuple[str, str]:
 
 
 def _engine_arg(text: str) -> tuple[str, object]:
-    """The key and value in KEY=VALUE, where VALUE is TOML (true, 8, 0.5, "text") or else plain
-    text."""
+    """The key and value in KEY=VALUE, where VALUE is TOML (true, 8, 0.5, "text"), JSON, in which
+    `vllm serve` takes objects, or else plain text."""
     key, equals, value = text.partition("=")
     key = key.strip().replace("-", "_")
     if not equals or not key.isidentifier():
@@ -245,23 +246,16 @@ def _engine_value(value: str) -> object:
     try:
         return tomllib.loads(f"value = {value}")["value"]
     except (tomllib.TOMLDecodeError, RecursionError):
-        return value
+        is_json = value.lstrip().startswith(("{", "[", '"'))
+    with contextlib.suppress(ValueError, RecursionError):
+        return json.loads(value) if is_json else value
+    return value
 
 
 def engine_arg_text(key: str, value: object) -> str:
     """KEY=VALUE text that --engine-arg parses back to this value."""
     plain = f"{key}={value}"
-    return plain if _engine_arg(plain)[1] == value else f"{key}={_as_toml(value)}"
-
-
-def _as_toml(value: object) -> str:
-    """A JSON value as TOML, in one line."""
-    if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{_as_toml(k)} = {_as_toml(v)}' for k, v in value.items())}}}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_as_toml, value))}]"
-    # The one control character that JSON allows unescaped and TOML does not.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return plain if _engine_arg(plain)[1] == value else f"{key}={json.dumps(value)}"
 
 
 _COUNT = _checked(int, lambda count: count >= 1, "allowed is a whole number from 1")

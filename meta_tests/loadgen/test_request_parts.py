@@ -336,8 +336,11 @@ def test_shares_are_of_the_time_and_not_of_the_steps() -> None:
     marks = Marks("front end", "queue", "prefill", "decode")
     for tag, queued in enumerate((10.0, 17.0)):
         marks.keep(tag, 0, queued, queued, queued, queued)
+    steps.drafted.extend([0, 6, 6])
+    steps.accepted.extend([0, 6, 1])
     load = load_of(steps, marks, 10.0, 20.0, 4)
     assert load is not None
+    assert (load.drafted_tokens, load.accepted_tokens) == (12, 7)
     assert (load.busy, load.prefill, load.waiting) == (0.5, 0.2, 0.1)
     assert (load.kv_full, load.batch_full, load.batch_limit) == (0.3, 0.4, 4)
     assert load.batch_mean == pytest.approx((4 + 12 + 1) / 5)

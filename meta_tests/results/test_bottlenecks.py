@@ -34,6 +34,8 @@ LOADS = st.builds(
     batch_limit=st.none() | st.integers(1, 1024),
     batch_mean=st.floats(0, 1024),
     preemptions=st.integers(0, 5),
+    drafted_tokens=st.integers(0, 99),
+    accepted_tokens=st.integers(0, 99),
     replicas=st.integers(1, 4),
     tail=SHARE,
 )
@@ -54,6 +56,8 @@ VIEWS = st.builds(
     waiting=st.none() | SHARE,
     kv_full=st.none() | SHARE,
     preemptions=st.none() | st.integers(0, 5),
+    drafted_tokens=st.none() | st.integers(0, 99),
+    accepted_tokens=st.none() | st.integers(0, 99),
 )
 REMOTES = st.builds(
     RemoteRun,
@@ -151,6 +155,29 @@ def test_a_full_cache_limits_and_so_does_a_preemption(full: float, preempted: in
     assert finding.limits == (full >= LIMITS or preempted > 0)
     words = ("no request was", "1 request was", "2 requests were", "3 requests were")
     assert words[preempted] in finding.sentence
+
+
+@pytest.mark.parametrize(
+    ("drafted", "accepted", "share"),
+    [(0, 0, None), (8, 9, None), (8, 8, 0.0), (1000, 750, 0.25), (1000, 250, 0.75)],
+)
+def test_rejected_drafts_limit_once_they_are_the_half(
+    drafted: int, accepted: int, share: float | None
+) -> None:
+    in_process = server_run(drafted_tokens=drafted, accepted_tokens=accepted)
+    view = ServerView(1, drafted_tokens=drafted, accepted_tokens=accepted)
+    endpoints = (EndpointFigures("http://a:1", server=view), EndpointFigures("http://b:2"))
+    remote = RemoteRun(ClientFigures(1, 0.0), endpoints)
+    findings = (
+        of("drafts rejected", in_process),
+        next((b for b in bottlenecks(in_process, remote) if b.name == "drafts rejected"), None),
+        next((b for b in bottlenecks(PerformanceFigures(), remote) if "drafts" in b.name), None),
+    )
+    for finding in findings:
+        assert (finding and finding.share) == share
+        if finding is not None:
+            assert finding.limits == (finding.share >= LEADS)
+            assert f"{drafted:,} drafted tokens" in finding.sentence
 
 
 @given(SHARE)

@@ -83,6 +83,7 @@ class Steps:
     The other columns are empty if the engine does not report them. `prompt_tokens`: tokens of the
     prompts whose prefill finished in the step. `running`, `finished`, `waiting`, `preempted`: the
     requests that ran in it, finished in it, still waited after it, and were preempted in it.
+    `drafted`, `accepted`: tokens of speculative decoding, and those of them that the model kept.
     `kv_share`: the share of the KV cache in use after it, 0 to 1. `replica`: the number of the
     replica that made it.
     """
@@ -95,6 +96,8 @@ class Steps:
     waiting: array[int] = field(default_factory=lambda: array("i"))
     kv_share: array[float] = field(default_factory=lambda: array("f"))
     preempted: array[int] = field(default_factory=lambda: array("i"))
+    drafted: array[int] = field(default_factory=lambda: array("i"))
+    accepted: array[int] = field(default_factory=lambda: array("i"))
     replica: array[int] = field(default_factory=lambda: array("i"))
 
 

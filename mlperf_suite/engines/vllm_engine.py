@@ -374,6 +374,9 @@ class Tracer:
         steps.running.append(getattr(scheduler, "num_running_reqs", 0) + finished)
         steps.waiting.append(getattr(scheduler, "num_waiting_reqs", 0))
         steps.kv_share.append(getattr(scheduler, "kv_cache_usage", 0.0))
+        drafts = getattr(scheduler, "spec_decoding_stats", None)
+        steps.drafted.append(getattr(drafts, "num_draft_tokens", 0))
+        steps.accepted.append(getattr(drafts, "num_accepted_tokens", 0))
         steps.replica.append(replica)
 
     def end(self, tag: int, stats: Any) -> None:

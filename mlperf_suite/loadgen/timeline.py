@@ -37,7 +37,8 @@ class EngineLoad:
     requests waiting. `kv_full`: in steps after which at least `KV_FULL` of the KV cache was in use;
     `kv_most`: the highest share of it in use. `batch_full`: in steps of `batch_limit` requests or
     more, None if no limit is known; `batch_mean` (over the busy time) and `batch_most`: requests in
-    a step. `preemptions`: how often a request was preempted. `steps`: their total number.
+    a step. `preemptions`: how often a request was preempted. `accepted_tokens` of the
+    `drafted_tokens` of speculative decoding were kept. `steps`: their total number.
     `replicas`: their number; `tail`: the share of the run in which at least one of them had ended
     its last step and another had not.
     """
@@ -55,6 +56,8 @@ class EngineLoad:
     preemptions: int = 0
     prompt_tokens: int = 0
     output_tokens: int = 0
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
     replicas: int = 1
     tail: float = 0.0
 
@@ -435,6 +438,8 @@ def load_of(
         preemptions=sum(steps.preempted),
         prompt_tokens=sum(steps.prompt_tokens),
         output_tokens=sum(steps.tokens),
+        drafted_tokens=sum(steps.drafted),
+        accepted_tokens=sum(steps.accepted),
         replicas=len(replicas),
         tail=round(max(0.0, max(lasts) - min(lasts)) / (end_s - begin_s), 6),
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING
 from mlperf_suite.reports.accuracy_sections import mmlu_lines
+from mlperf_suite.reports.curve_sections import curve_words
 from mlperf_suite.reports.machine_sections import (
     endpoint_sections,
     energy_sections,
@@ -117,6 +118,8 @@ def _figures(summary: Summary) -> Iterator[Line]:
         yield from _speed(run.performance, {v.rule: v for v in summary.verdicts})
     if summary.peak:
         yield Line("peak", peak_line(summary.peak))
+    if summary.curve:
+        yield Line("curve", curve_words(summary.curve))
     if run.accuracy:
         yield from _accuracy(run.accuracy)
     for mode in (*AUDIT_MODES, CACHING):

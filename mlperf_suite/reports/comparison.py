@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from mlperf_suite.reports.curve_sections import MOST_CURVES, draw_curves
 from mlperf_suite.reports.performance_sections import named_values
 from mlperf_suite.reports.plots import BLUE, ORANGE, draw_bars
 from mlperf_suite.reports.sections import (
@@ -23,6 +24,7 @@ from mlperf_suite.reports.sections import (
     Table,
     Words,
     columns,
+    count,
     decimal,
     notes,
     save_figure,
@@ -35,7 +37,10 @@ from mlperf_suite.results.baseline import (
     load_differences,
 )
 from mlperf_suite.results.comparability import SAMPLE_FACTS, differences
+from mlperf_suite.results.curve_area import common_points, curve_differences
+from mlperf_suite.results.curve_figures import CurveFigures
 from mlperf_suite.results.regression import (
+    CURVE,
     Metric,
     blind_figures,
     figures_missing,
@@ -74,8 +79,9 @@ def comparison_sections(runs: Sequence[BaselineRun], max_regression: float) -> l
     if evidence:
         blocks = [Paragraph(_OTHER_SAMPLES, style="bad"), Points(evidence)]
     sections = [Section("Comparison of runs", blocks, 1), _every_run(runs, max_regression)]
+    sections += _curve_sections(runs)
     for run in rest:
-        if first.kind == run.kind:
+        if first.kind == run.kind and not (first.summary.curve or run.summary.curve):
             sections += _side_by_side(first, run)
     if lines := [line for run in runs for line in _differences(first, run, max_regression)]:
         sections.append(Section("Not alike", [Points(lines)]))
@@ -100,6 +106,8 @@ def _every_run(runs: Sequence[BaselineRun], max_regression: float) -> Section:
             words = f", {change.words} {change.outcome}" if change else ""
             cells.append(f"{values[number]}{words}")
         rows.append(cells)
+        if change := regression.of(CURVE.name):
+            cells[1] += f", {change.label} {change.words} {change.outcome}"
     table = Table(columns(["run", "status", *(name for name, _ in figures)]), rows, style="wide")
     note = notes(["The first is what the others are compared with."])
     plots = [
@@ -167,6 +175,42 @@ def _losses(first: BaselineRun, run: BaselineRun, regression: RegressionFigures)
     ]
 
 
+# Curves
+
+
+def _curves(runs: Sequence[BaselineRun]) -> dict[str, CurveFigures]:
+    """The first curves by their names in a legend, as many as can be told from each other."""
+    rows = {
+        ", ".join(filter(None, (f"{number}: {_name(run)}", run.summary.meta.engine))): curve
+        for number, run in enumerate(runs, 1)
+        if (curve := run.summary.curve)
+    }
+    return dict(list(rows.items())[:MOST_CURVES])
+
+
+def _curve_sections(runs: Sequence[BaselineRun]) -> list[Section]:
+    """All curves on one chart, and where each is above the first."""
+    curves = _curves(runs)
+    if not curves:
+        return []
+    lines = [line for run in runs[1:] for line in _which_is_above(runs[0], run)]
+    rest = sum(run.summary.curve is not None for run in runs) - len(curves)
+    left_out = [f"{count(rest, 'more curve')} not drawn."] if rest else []
+    caption = "The curves as step functions, with 95% intervals; below, TTFT p90."
+    plot = Plot("compare_curves", caption, partial(draw_curves, curves), panels=2)
+    return [Section("Curves", [Plots([plot]), Points(lines), *notes(left_out)])]
+
+
+def _which_is_above(first: BaselineRun, run: BaselineRun) -> list[str]:
+    before, now = first.summary.curve, run.summary.curve
+    if before is None or now is None:
+        return []
+    pair = common_points(before, now)
+    if pair.refusal:
+        return [f"{_name(run)} and {_name(first)}: {pair.refusal}"]
+    return [stretch.words(_name(first), _name(run)) for stretch in pair.stretches()]
+
+
 # What is not alike
 
 
@@ -183,6 +227,7 @@ def _differences(first: BaselineRun, run: BaselineRun, max_regression: float) ->
     lines = first.differences(run.identity, (_name(first), _name(run)))
     if run is not first and first.kind == run.kind:
         lines += load_differences(first.summary, run.summary)
+        lines += curve_differences(first.summary.curve, run.summary.curve)
     if urls := _urls(run):
         lines.append(
             f"hardware: not known for the servers of {_name(run)} ({urls}); the machine in its "
@@ -366,11 +411,17 @@ def plot_comparison(runs: Sequence[BaselineRun], path: Path) -> None:
     """Each metric of each run as bars, in the metric's unit. Raises OSError."""
     from matplotlib.figure import Figure
 
-    metrics = _metrics(runs)
-    height = 0.9 + len(metrics) * (0.7 + 0.28 * len(runs))
-    figure = Figure(figsize=(8, height), layout="constrained")
-    axes = figure.subplots(max(len(metrics), 1), 1, squeeze=False)[:, 0]
-    for axis, (metric, values) in zip(axes, metrics, strict=False):
+    metrics, curves = _metrics(runs), _curves(runs)
+    heights = [3.2, 2.0] if curves else []
+    heights += [0.7 + 0.28 * len(runs)] * len(metrics)
+    figure = Figure(figsize=(8, 0.9 + sum(heights)), layout="constrained")
+    rows = max(len(heights), 1)
+    axes = figure.subplots(rows, 1, squeeze=False, height_ratios=heights or None)[:, 0]
+    if curves:
+        axes[0].sharex(axes[1])
+        draw_curves(curves, axes[:2], "black")
+    for axis, (metric, values) in zip(axes[2 if curves else 0 :], metrics, strict=False):
         _draw(runs, metric, values, axis, "black")
+    for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)
     save_figure(figure, path, dpi=120)

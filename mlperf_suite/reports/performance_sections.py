@@ -62,6 +62,8 @@ def speed_sections(summary: Summary, plots: Sequence[Plot] = ()) -> list[Section
         value = f"at least {value}: {limit}" if limit else value
         peak.append(("highest valid rate, queries/s", value))
     drawings = [Plots(plots, note=_CURVES_NOTE)] if plots else []
+    if performance is None and summary.curve is not None:
+        return []
     if performance is None:
         tiles = [Tiles(peak)] if peak else []
         return [Section("How fast?", [*tiles, *notes(["No performance result."]), *drawings])]

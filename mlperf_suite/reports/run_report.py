@@ -16,6 +16,7 @@ from mlperf_suite.reports.accuracy_sections import (
     caching_sections,
     mmlu_blocks,
 )
+from mlperf_suite.reports.curve_sections import curve_sections
 from mlperf_suite.reports.machine_sections import (
     endpoint_sections,
     energy_gaps,
@@ -108,6 +109,7 @@ def run_sections(
         _head(summary),
         _validity(summary),
         *speed_sections(summary, plots),
+        *curve_sections(summary.curve),
         *time_sections(summary, config),
         *energy_sections(summary.run),
         *regression_sections(summary.regression),
@@ -164,7 +166,7 @@ def _head(summary: Summary) -> Section:
 
 
 def _kind(meta: Meta) -> str:
-    return " ".join(name or "?" for name in (meta.benchmark, meta.category, meta.scenario))
+    return " ".join(filter(None, (meta.benchmark, meta.category, meta.scenario))) or "a run"
 
 
 def _status(meta: Meta) -> str:

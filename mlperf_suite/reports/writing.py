@@ -18,6 +18,7 @@ from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.loadgen.timeline import read_timeline
 from mlperf_suite.reports.comparison import ANSWERS_JSON, SAMPLES_JSON
+from mlperf_suite.reports.curve_sections import curve_plots
 from mlperf_suite.reports.html import html_page
 from mlperf_suite.reports.markdown import markdown_text
 from mlperf_suite.reports.plots import BLUE, plots_of
@@ -147,10 +148,11 @@ def _sections_with_plots(folder: Path, summary: Summary, config: Config) -> list
     plots = plots_of(timeline, _scenario(summary), summary.run.performance, power)
     if (folder / "plots").is_symlink():
         (folder / "plots").unlink()
-    for plot in plots:
+    drawings = [*plots, *curve_plots(summary.curve)]
+    for plot in drawings:
         plot.png(folder / "plots" / f"{plot.name}.png")
-    if plots:
-        names = {f"plots/{plot.name}.png" for plot in plots} | set(summary.plots)
+    if drawings:
+        names = {f"plots/{plot.name}.png" for plot in drawings} | set(summary.plots)
         summary = replace(summary, plots=tuple(sorted(names)))
         write_json(folder / SUMMARY_JSON, summary.as_json())
     return run_sections(summary, config, plots, _samples(folder))

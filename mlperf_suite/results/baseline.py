@@ -20,8 +20,10 @@ from mlperf_suite import strict_json
 from mlperf_suite.errors import UsageError
 from mlperf_suite.results import typed_json
 from mlperf_suite.results.comparability import Aspect, Identity, differences, identity_of
+from mlperf_suite.results.curve_area import curve_differences
 from mlperf_suite.results.regression import (
     COMPARISONS,
+    CURVE,
     Metric,
     compare_summaries,
     metrics_of,
@@ -75,8 +77,10 @@ class BaselineRun:
         return self.config is not None and self.config.engine is not None
 
     def metrics(self, mode: str) -> tuple[Metric, ...]:
-        """The metrics of one mode (performance, accuracy or mmlu) that the baseline has figures
-        for."""
+        """The metrics of one mode (performance, accuracy, mmlu or curve) that the baseline has
+        figures for."""
+        if mode == CURVE.mode:
+            return (CURVE,) if self.summary.curve else ()
         metrics = metrics_of([self.summary])
         return tuple(m for m in metrics if m.mode == mode and samples_of(m, self.summary))
 
@@ -133,6 +137,7 @@ class BaselineRun:
         """
         different = self.differences(identity_of(Config.read(read_config(folder)), current))
         different += load_differences(self.summary, current)
+        different += curve_differences(self.summary.curve, current.curve)
         refusal = self._refusal(different) if different and not allow_different else None
         if self.summary.no_result or current.no_result:
             name = self.label if self.summary.no_result else "this run"
@@ -218,7 +223,7 @@ def load_baseline(
     if fault := version_fault(content):
         raise UsageError(f"{option}{path}: {file.name} has {fault}")
     summary = Summary.read(content)
-    if needs_figures and summary.run.is_empty:
+    if needs_figures and summary.run.is_empty and summary.curve is None:
         status = summary.meta.status
         raise UsageError(f"{option}{path}: the run has no figures to compare ({status})")
     return BaselineRun(str(path), summary, file.parent if file.name == SUMMARY_JSON else None)

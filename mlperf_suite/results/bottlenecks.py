@@ -105,6 +105,21 @@ def _is_auto(settings: Mapping[str, object], name: str) -> bool:
 _RUN, _TIME = "of the run", "of the requests' time"
 
 
+def _of_drafts(drafted: int, accepted: int) -> Iterator[Bottleneck]:
+    """The finding on speculative decoding; none without it, or if its counts cannot be."""
+    if not 0 <= accepted <= drafted or not drafted:
+        return
+    rejected = 1 - accepted / drafted
+    yield Bottleneck(
+        "drafts rejected",
+        rejected,
+        "of the drafted tokens",
+        rejected >= LEADS,
+        f"The model rejected {percent(rejected)} of {drafted:,} drafted tokens.",
+        "fewer speculative tokens for each step, or another drafter (vLLM: --speculative-config)",
+    )
+
+
 def _of_load(
     load: EngineLoad, scenario: str, settings: Mapping[str, object], gpus: int | None
 ) -> Iterator[Bottleneck]:
@@ -164,6 +179,7 @@ def _of_load(
             "had finished and another had not.",
             "--total-sample-count, for a longer run",
         )
+    yield from _of_drafts(load.drafted_tokens, load.accepted_tokens)
 
 
 def _of_life(
@@ -284,6 +300,8 @@ def _of_servers(endpoints: tuple[EndpointFigures, ...], scenario: str) -> Iterat
             f"{_RUN}, {percent(view.kv_most or 0.0)} at most{put_back}.",
             "a larger cache of the server (vLLM: --gpu-memory-utilization, --kv-cache-dtype fp8)",
         )
+    drafts = [(view.drafted_tokens or 0, view.accepted_tokens or 0) for _, view in views]
+    yield from _of_drafts(sum(drafted for drafted, _ in drafts), sum(kept for _, kept in drafts))
     queues = [(view.waiting, url, view) for url, view in views if view.waiting is not None]
     for share, url, view in sorted(queues, key=itemgetter(0))[-1:]:
         ran = "" if view.running_mean is None else f" beside {view.running_mean:,.1f} that ran"

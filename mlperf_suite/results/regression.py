@@ -31,6 +31,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
+from mlperf_suite.results.curve_area import common_points, lost_points
 from mlperf_suite.results.schema import (
     ChangeFigures,
     ChangeOutcome,
@@ -102,6 +103,8 @@ METRICS: tuple[Metric, ...] = (
     Metric("mmlu", "MMLU", "%", "mmlu", True, "mmlu"),
 )
 """The metrics of every benchmark; scores in percent are added by name."""
+CURVE = Metric("curve_area", "area of the curve", "tokens/s", "curve", True, "curve")
+"""The mean height of a curve in the range that two curves have in common."""
 
 
 def metrics_of(summaries: Iterable[Summary]) -> tuple[Metric, ...]:
@@ -349,6 +352,8 @@ def figures_missing(baseline: Summary, current: Summary) -> list[str]:
     mode that both have, a figure that the baseline lacks (JSON's reader drops NaN)."""
     modes = [mode for mode in ("performance", "accuracy", "mmlu") if baseline.run.has(mode)]
     missing = [f"no {mode} run, unlike the baseline" for mode in modes if not current.run.has(mode)]
+    if (baseline.curve is None) != (current.curve is None):
+        missing.append("only one of this run and the baseline has a curve")
     for metric in metrics_of((baseline, current)):
         has_figure = metric.mode in modes and samples_of(metric, current) is not None
         if has_figure and samples_of(metric, baseline) is None:
@@ -382,6 +387,8 @@ def compare_summaries(
             change = replace(_change(metric, then), current=0.0, change=-1.0, outcome="regressed")
             lost = replace(change, words="lost altogether", noise_from="no figure now")
             vanished.append(lost)
+    curves, points = _curve_pair(baseline, current)
+    pairs, vanished = [*pairs, *curves], [*vanished, *points]
     groups = len({metric.group for metric, *_ in pairs})
 
     def judge(shared_among: int) -> list[ChangeFigures]:
@@ -405,6 +412,33 @@ def compare_summaries(
     return changes + vanished
 
 
+_Pair = tuple[Metric, MetricSamples, MetricSamples, Noise]
+
+
+def _curve_pair(baseline: Summary, current: Summary) -> tuple[list[_Pair], list[ChangeFigures]]:
+    """The areas of two curves; instead of them, the first concurrency that was lost altogether."""
+    before, now = baseline.curve, current.curve
+    if before is None or now is None:
+        return [], []
+    for point in lost_points(before, now):
+        then = next(p for p in before.measured if p.concurrency == point.concurrency)
+        change = replace(
+            _change(CURVE, MetricSamples((max(then.system_tps, 1e-9),))), current=0.0, change=-1.0
+        )
+        words = f"{point.outcome} at concurrency {point.concurrency:,}, which was measured then"
+        return [], [replace(change, outcome="regressed", words=words, noise_from="no figure now")]
+    # What a whole session has, more noise or less, is common to its points.
+    pair = common_points(before, now, together=True)
+    if pair.refusal:
+        return [], []
+    then_height, now_height = pair.heights()
+    error = pair.noise()
+    estimates = () if error is None else ((error, _MANY),)
+    words = f"the blocks of {len(pair.first.points)} points" if estimates else "not measured"
+    sides = MetricSamples((then_height,)), MetricSamples((now_height,))
+    return [(CURVE, *sides, Noise(estimates, words))], []
+
+
 def blind_figures(changes: Sequence[ChangeFigures], at_a_rate: bool) -> list[str]:
     """Why the comparison could not show that half of the speed is lost; empty if it could.
 
@@ -413,7 +447,7 @@ def blind_figures(changes: Sequence[ChangeFigures], at_a_rate: bool) -> list[str
     """
     performance = {metric.name for metric in METRICS if metric.of_run}
     times = [c for c in changes if c.metric in performance and not c.higher_is_better]
-    speed = [c for c in changes if c.metric == "tokens_per_sec"]
+    speed = [c for c in changes if c.metric in ("tokens_per_sec", CURVE.name)]
     deciding = times if at_a_rate and times else speed
     blind = [(change.label, change.noise_from) for change in deciding if _is_blind(change)]
     if not blind or len(blind) < len(deciding):

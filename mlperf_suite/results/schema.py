@@ -22,6 +22,7 @@ from mlperf_suite.energy.energy_figures import CostFigures, EnergyFigures
 from mlperf_suite.engines.protocol import RemoteRun, ReplicasRun
 from mlperf_suite.loadgen.timeline import EngineLoad
 from mlperf_suite.profiling.trace import TopOperations
+from mlperf_suite.results.curve_figures import CurveFigures
 from mlperf_suite.results.typed_json import read, written_fields
 from mlperf_suite.rules import rule_named
 from mlperf_suite.rules.caching_figures import Finding
@@ -514,6 +515,7 @@ class Summary:
     system: dict[str, Any] = field(default_factory=dict)
     run: Run = field(default_factory=Run)
     peak: PeakFigures | None = None
+    curve: CurveFigures | None = None
     plan: tuple[PlanRow, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     regression: RegressionFigures | None = None

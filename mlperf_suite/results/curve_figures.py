@@ -1,0 +1,85 @@
+"""The figures of a curve: what one server does at each of several fixed concurrencies.
+
+MLPerf Endpoints draws system tokens/s over tokens/s per user (endpoints_rules.md §5 of
+github.com/mlcommons/endpoints_policies). A curve that the suite's own client measured is a
+rehearsal of it and no result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+REHEARSAL = "rehearsal, not an MLPerf Endpoints result"
+"""The mark on every output of a curve that the official client did not measure."""
+PointOutcome = Literal["planned", "measured", "over-saturated", "failed", "not run"]
+"""Of a point: "over-saturated" was ended early, as its queue and latency grew without end; "not
+run" could not matter any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class CurveBlock:
+    """One of a point's blocks of equal length, from which its intervals are made.
+
+    `tokens_per_sec`: the system's; times in ms, None if no request of the block has one.
+    """
+
+    tokens_per_sec: float
+    tpot_p90_ms: float | None = None
+    ttft_p90_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """A fixed concurrency, and what was measured at it; None or empty if nothing was.
+
+    `regions`: the mandatory regions that it counts for (`series.Regions.of_point`). `folder`: where
+    its files are, from the run's folder. `reason`: why it failed, was ended early or was not run.
+    `output_tokens`: counted by the model's tokenizer in the window of `duration_s`.
+    `tpot_p90_ms`, `ttft_p90_ms`: over the completed requests.
+    """
+
+    concurrency: int
+    outcome: PointOutcome = "planned"
+    regions: tuple[str, ...] = ()
+    reason: str = ""
+    folder: str = ""
+    duration_s: float = 0.0
+    completed: int = 0
+    failed: int = 0
+    output_tokens: int = 0
+    tpot_p50_ms: float | None = None
+    tpot_p90_ms: float | None = None
+    ttft_p50_ms: float | None = None
+    ttft_p90_ms: float | None = None
+    blocks: tuple[CurveBlock, ...] = ()
+
+    @property
+    def system_tps(self) -> float:
+        """Output tokens/s of the whole system; 0 if nothing was measured."""
+        return self.output_tokens / self.duration_s if self.duration_s > 0 else 0.0
+
+    @property
+    def tps_per_user(self) -> float:
+        """Output tokens/s of a user, 1000 / TPOT p90 in ms; 0 if nothing was measured."""
+        return 1000 / self.tpot_p90_ms if self.tpot_p90_ms else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class CurveFigures:
+    """A curve. `client`: the load generator's name and version. `rehearsal`: whether it is not the
+    official client's. `cohort`: the series' cohort whose seeds were used, empty without one.
+    `c_max`: the concurrency of the highest throughput, None if it was not found."""
+
+    client: str
+    rehearsal: bool = True
+    cohort: str = ""
+    c_min: int = 1
+    c_max: int | None = None
+    points: tuple[CurvePoint, ...] = ()
+
+    @property
+    def measured(self) -> tuple[CurvePoint, ...]:
+        """The points that have figures, by concurrency."""
+        points = (point for point in self.points if point.outcome == "measured")
+        return tuple(sorted(points, key=lambda point: point.concurrency))
