@@ -312,7 +312,7 @@ def test_what_a_stopped_job_left_is_cleared_away(tmp_path: Path) -> None:
 def test_the_table_takes_its_lines_from_the_report() -> None:
     failure = Summary(meta=Meta(benchmark="llama3.1-8b", status="failed", reason="it died"))
     title, *lines = problems_of(markdown_text(run_sections(failure))).splitlines()
-    assert title == "#### llama3.1-8b ? ? of an unknown model: failed"
+    assert title == "#### llama3.1-8b of an unknown model: failed"
     assert lines[1:4] == ["No: the run failed.", "", "- The run failed: it died"]
     assert problems_of("# A run\n\nNo section.\n") == "#### A run"
 

@@ -287,7 +287,7 @@ def test_the_readme_says_how_to_run_it_again(tmp_path: Path, submit: Any) -> Non
         "pytest -m offline --benchmark llama3.1-8b-edge --profile official --round v6.1 "
         "--model meta-llama/Llama-3.1-8B-Instruct --dataset 'my news.json' --precision bf16 "
         "--tensor-parallel-size 2 --high-accuracy "
-        "--engine-arg max_num_seqs=512 --engine-arg 'compilation_config={\"mode\" = 3}'\n"
+        "--engine-arg max_num_seqs=512 --engine-arg 'compilation_config={\"mode\": 3}'\n"
     ) in (tmp_path / "tree" / place).read_text()
 
 

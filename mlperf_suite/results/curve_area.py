@@ -185,8 +185,9 @@ def _distances(point: CurvePoint, rng: np.random.Generator) -> Figures:
 
 def _interval(values: Figures, confidence: float = _CONFIDENCE) -> Interval:
     rest = (1 - confidence) / 2
-    low, high = np.quantile(values, (rest, 1 - rest))
-    return float(low), float(high)
+    ordered = np.sort(values)
+    outside = int(len(ordered) * rest)
+    return float(ordered[outside]), float(ordered[-1 - outside])
 
 
 def _scaled(values: Figures) -> Figures:
