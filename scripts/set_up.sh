@@ -115,7 +115,7 @@ if [ "${1:-}" = packages ]; then
   exit 0
 fi
 if ! holds .assets/.set-up "$assets"; then
-  say "installing the embedded model and NLTK's punkt in .assets (about 400 MB)"
+  say "installing the embedded model, NLTK's punkt and Whisper's spellings in .assets (about 400 MB)"
   .venv/bin/python -m mlperf_suite.assets
   printf '%s\n' "$assets" >.assets/.set-up
 fi
