@@ -2,10 +2,12 @@
 
     python -m scripts.compare_scorers whisper --checkout INFERENCE --python PYTHON
 
---checkout is a checkout of github.com/mlcommons/inference, --python an interpreter with the
-packages of the official scorer: numpy and openai-whisper for whisper. The official code runs in
-that interpreter, from the checkout. The number of cases and of differences is printed; the exit
-status is 1 if there are differences.
+--checkout is a checkout of github.com/mlcommons/inference, for qwen3-vl-v6.1 of
+github.com/mlcommons/endpoints. --python is an interpreter with the packages of the official scorer:
+numpy and openai-whisper for whisper, those of multimodal/qwen3-vl/pyproject.toml for qwen3-vl-v6.0,
+the official client (make endpoints-client) for qwen3-vl-v6.1. The official code runs in that
+interpreter, from the checkout. The number of cases and of differences is printed; the exit status
+is 1 if there are differences.
 """
 
 from __future__ import annotations
@@ -19,7 +21,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlperf_suite.scorers.whisper import english_normalizer, word_errors
+from mlperf_suite.datasets.samples import Sample
+from mlperf_suite.scorers.qwen3_vl import HierarchicalF1Scorer, category_of
+from mlperf_suite.scorers.scorer import Answer
+from mlperf_suite.scorers.whisper import WordAccuracyScorer, english_normalizer, word_errors
 
 Case = tuple[str, str]
 """An answer and its reference."""
@@ -29,10 +34,10 @@ Figures = Sequence[object]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One scorer: its made cases, our figures of each, and the official program.
+    """One scorer: its made cases, our figures of each and of all, and the official program.
 
-    `program` reads the cases from stdin as JSON and prints the figures of each; it is run in
-    `folder` of the checkout.
+    `program` reads the cases from stdin as JSON and prints the figures of each and then those of
+    all; it is run in `folder` of the checkout.
     """
 
     cases: Callable[[random.Random, int], list[Case]]
@@ -96,7 +101,9 @@ def transcripts(chance: random.Random, count: int) -> list[Case]:
 
 def _our_word_errors(cases: Sequence[Case]) -> list[Figures]:
     normalize = english_normalizer()
-    return [list(word_errors(*case, normalize)) for case in cases]
+    answers = [Answer(Sample("", reference), (), text) for text, reference in cases]
+    each: list[Figures] = [list(word_errors(*case, normalize)) for case in cases]
+    return [*each, [WordAccuracyScorer().score(answers).values["word_error_rate"]]]
 
 
 _OFFICIAL_WORD_ERRORS = """
@@ -114,7 +121,7 @@ with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
     file.flush()
     manifest = Manifest("", [file.name], labels, len(labels), max_duration=30.0)
 gather = vars(accuracy_eval)["__gather_predictions"]
-figures = []
+figures, decoded = [], []
 for place, (answer, _) in enumerate(cases):
     # As reference_SUT.py passes an answer to LoadGen.
     passed = [numbers[letter] for letter in answer.lower().strip() if letter in numbers]
@@ -122,11 +129,150 @@ for place, (answer, _) in enumerate(cases):
     # A word that is right keeps the rate of an empty reference from being a division by zero.
     _, errors, words = accuracy_eval.word_error_rate([texts[0], "a"], [texts[1], "a"])
     figures.append([errors, words - 1])
+    decoded.append(texts)
+rate, _, _ = accuracy_eval.word_error_rate(*zip(*decoded))
+figures.append([rate * 100])
 json.dump(figures, sys.stdout)
 """
 
+# Qwen3-VL
+
+_LEVELS = ("Apparel", "Shoes", "Boots & Clogs", "Home > Garden", "", " Toys", "caf\u00e9", "a>b")
+_VALUES = (
+    *(
+        "true",
+        "false",
+        "True",
+        "1",
+        "0",
+        "2",
+        "1.0",
+        "1e400",
+        "NaN",
+        "null",
+        '"yes"',
+        '"no"',
+        '"t"',
+    ),
+    *('"TRUE"', '"off"', '""', "[]", "{}", '"maybe"', "-0", "9" * 400, "9" * 5000, '"\\ud800"'),
+)
+_CHANGES = (
+    *("", " ", "\n", "\ufeff", "```json\n", "```", "{", "}", '"', ",", "\\", "\x00", "'", "//x"),
+    *('"extra": 1,', '"category": "Shoes",', "[" * 300, "}" * 3, "<|im_end|>", "\U0001f3a4"),
+)
+
+
+def _category(chance: random.Random) -> str:
+    separator = chance.choice([" > "] * 8 + [">", " >  ", ", "])
+    path = separator.join(chance.choices(_LEVELS, k=chance.randint(1, 5)))
+    return chance.choice([""] * 9 + [" ", " > "]) + path + chance.choice([""] * 9 + [" ", " > "])
+
+
+def _product(chance: random.Random, category: str) -> str:
+    """A model's answer: mostly valid, with members missing, more, twice or of other kinds."""
+    value = chance.choice(_VALUES) if chance.random() < 0.4 else "false"
+    members = [
+        f'"category": {json.dumps(category, ensure_ascii=chance.random() < 0.5)}',
+        f'"brand": {chance.choice(_VALUES) if chance.random() < 0.2 else json.dumps("a brand")}',
+        f'"is_secondhand": {value}',
+    ]
+    if chance.random() < 0.1:
+        del members[chance.randrange(3)]
+    chance.shuffle(members)
+    text = "{" + chance.choice([",", ", ", ",\n  "]).join(members) + "}"
+    if chance.random() < 0.25:
+        cut = chance.randrange(len(text) + 1)
+        rest = "" if chance.random() < 0.4 else text[cut:]
+        text = text[:cut] + chance.choice(_CHANGES) + rest
+    return text
+
+
+def products(chance: random.Random, count: int) -> list[Case]:
+    """Categories, and what a model might answer: right, partly right, wrong or broken JSON."""
+    cases = []
+    for _ in range(count):
+        reference = _category(chance)
+        levels = reference.split(" > ")
+        near = " > ".join([*levels[: chance.randint(0, len(levels))], chance.choice(_LEVELS)])
+        answer = chance.choice([reference, near, near, _category(chance)])
+        cases.append((_product(chance, answer), reference))
+    return cases
+
+
+def _our_levels(strips: bool) -> Callable[[Sequence[Case]], list[Figures]]:
+    """For each answer whether it is valid and the F1 of itself alone; last, the F1 of all."""
+
+    def figures(cases: Sequence[Case]) -> list[Figures]:
+        scorer = HierarchicalF1Scorer(strips=strips)
+        answers = [Answer(Sample("", reference), (), text) for text, reference in cases]
+        f1 = [scorer.score([answer]).values["f1"] for answer in answers]
+        valid = [category_of(answer.text) is not None for answer in answers]
+        each: list[Figures] = [list(row) for row in zip(valid, f1, strict=True)]
+        return [*each, [scorer.score(answers).values["f1"]]]
+
+    return figures
+
+
+_OFFICIAL_F1 = """
+import json, os, sys
+cases = json.load(sys.stdin)
+sys.path.insert(0, os.getcwd())
+{imports}
+pairs = []
+valid = []
+for answer, reference in cases:
+    valid.append(is_valid(answer))
+    pairs.append((category(answer, reference), clean(reference)))
+figures = [[ok, 100 * f1([pair])] for ok, pair in zip(valid, pairs)]
+json.dump([*figures, [100 * f1(pairs)]], sys.stdout)
+"""
+_IS_VALID = """
+from pydantic import ValidationError
+
+def is_valid(answer):
+    try:
+        ProductMetadata.model_validate_json(answer)
+    except ValidationError:
+        return False
+    return True
+"""
+# The step of v6.0 between both is in a function that also draws brands at random: _process_chunk,
+# called with one answer.
+_V6_0 = """
+from mlperf_inf_mm_q3vl import evaluation
+from mlperf_inf_mm_q3vl.schema import ProductMetadata
+f1 = evaluation.calculate_hierarchical_f1
+clean = lambda reference: reference
+
+def category(answer, reference):
+    row = dict(ground_truth_category=reference, potential_product_categories=["a"])
+    row |= dict(ground_truth_brand="", ground_truth_is_secondhand=False)
+    evaluation.init_worker([row])
+    entry = dict(qsl_idx=0, data=answer.encode().hex())
+    ((mine, _),) = evaluation._process_chunk(([entry], 1))["category_dataset_pred_src"]
+    return mine
+"""
+_V6_1 = """
+from inference_endpoint.evaluation import scoring
+from inference_endpoint.dataset_manager.predefined.shopify_product_catalogue import ProductMetadata
+f1 = scoring._calculate_hierarchical_f1
+clean = str.strip  # As in ShopifyCategoryF1Scorer.score
+
+def category(answer, reference):
+    return scoring._parse_response_to_category(answer, clean(reference))
+"""
+
+
+def _f1_program(imports: str) -> str:
+    return _OFFICIAL_F1.replace("{imports}", imports + _IS_VALID)
+
+
 COMPARISONS: Mapping[str, Comparison] = {
     "whisper": Comparison(transcripts, _our_word_errors, "speech2text", _OFFICIAL_WORD_ERRORS),
+    "qwen3-vl-v6.0": Comparison(
+        products, _our_levels(False), "multimodal/qwen3-vl/src", _f1_program(_V6_0)
+    ),
+    "qwen3-vl-v6.1": Comparison(products, _our_levels(True), "src", _f1_program(_V6_1)),
 }
 
 
@@ -154,7 +300,7 @@ def compare(name: str, count: int, seed: int, checkout: Path, python: str) -> in
     theirs = official_figures(comparison, cases, checkout, python)
     ours = comparison.ours(cases)
     differences = 0
-    for case, mine, official in zip(cases, ours, theirs, strict=True):
+    for case, mine, official in zip([*cases, "all cases"], ours, theirs, strict=True):
         if list(mine) != list(official):
             differences += 1
             print(f"differs: ours {mine}, official {official}: {case!r}")
