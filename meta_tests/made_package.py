@@ -69,6 +69,12 @@ def _client_seeds() -> dict[str, int]:
     }
 
 
+def client_point_config(concurrency: int) -> dict[str, Any]:
+    """The client's config.yaml of a point."""
+    settings = {"runtime": _client_seeds(), "load_pattern": _load(concurrency)}
+    return {"type": "online", "model_params": {"streaming": "on"}, "settings": settings}
+
+
 def point_file(model: str, concurrency: int, offline: str) -> dict[str, Any]:
     """A point.yaml."""
     samples = SERIES_MODELS[model].samples
@@ -197,8 +203,7 @@ def write_package(root: Path, model: str = "llama3_1-8b", *, dedicated: bool = F
         point, summary = point_file(model, concurrency, offline), point_summary(model, concurrency)
         if concurrency > C_MAX:
             del point["steady_state"]
-        settings = {"runtime": _client_seeds(), "load_pattern": _load(concurrency)}
-        config = {"type": "online", "model_params": {"streaming": "on"}, "settings": settings}
+        config = client_point_config(concurrency)
         _write(folder / "system_desc.json", system_description())
         _write(folder / "result_summary.json", summary)
         (folder / "point.yaml").write_text(yaml.safe_dump(point))

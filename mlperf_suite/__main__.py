@@ -177,23 +177,39 @@ def _add_submission(commands: argparse._SubParsersAction[argparse.ArgumentParser
         help="build the official directory tree from results, or list why it would be rejected",
     )
     parser.add_argument(
+        "runs", nargs="*", type=Path, metavar="RUN", help="result folders, as --results"
+    )
+    parser.add_argument(
         "--results",
         nargs="+",
         type=Path,
-        required=True,
+        default=[],
         metavar="RUN",
-        help="result folders: accuracy, performance and TEST06 of each scenario",
+        help="result folders: accuracy, performance and TEST06 of each scenario; with --series, of "
+        "the official client's points, or a folder of them",
     )
-    parser.add_argument("--submitter", required=True, help="your organization's name in the tree")
+    parser.add_argument("--submitter", help="your organization's name in the tree")
     parser.add_argument(
         "--system",
-        required=True,
         metavar="FILE|auto",
         help="the system description; auto fills in what it can detect on this machine",
     )
-    parser.add_argument("--division", choices=("closed", "open"), required=True)
-    parser.add_argument("--round", choices=tuple(ROUNDS), required=True)
+    parser.add_argument("--division", choices=("closed", "open"))
+    target = parser.add_mutually_exclusive_group(required=True)
+    target.add_argument("--round", choices=tuple(ROUNDS))
+    target.add_argument(
+        "--series",
+        choices=("endpoints",),
+        help="build a package of the series MLPerf Endpoints, which needs --out and --facts alone",
+    )
     parser.add_argument("--out", type=Path, required=True, help="a new folder for the tree")
+    parser.add_argument(
+        "--facts",
+        type=Path,
+        default=Path("submission.toml"),
+        metavar="FILE",
+        help="with --series: TOML with what cannot be computed (submission.toml)",
+    )
     parser.add_argument(
         "--measurements",
         type=Path,
@@ -217,11 +233,47 @@ def _add_submission(commands: argparse._SubParsersAction[argparse.ArgumentParser
 
 
 def _submission(arguments: argparse.Namespace) -> int:
+    results = (*arguments.runs, *arguments.results)
+    if not results:
+        raise UsageError("submission: no result folder; name them with --results")
+    if arguments.series:
+        return _package(results, arguments)
+    for option in ("submitter", "system", "division"):
+        if getattr(arguments, option) is None:
+            raise UsageError(f"submission: --{option} is required with --round")
+    return _tree(results, arguments)
+
+
+def _package(results: tuple[Path, ...], arguments: argparse.Namespace) -> int:
+    """Build a package of MLPerf Endpoints."""
+    from mlperf_suite.submission.package_build import PackageRequest, build_package
+
+    request = PackageRequest(results, arguments.facts, arguments.out)
+    try:
+        package = build_package(request)
+    except RefusedError as error:
+        return _refusal(error.reasons, f"no package was written to {request.out}")
+    _say(f"{package.root}: {package.system}, {package.model}, {package.points} points")
+    for note in package.notes:
+        _say(note)
+    _say_checked(package.rules_passed, package.root)
+    _say(f"  endpoints-submission-cli check-submission {package.root}")
+    return 0
+
+
+def _say_checked(rules_passed: int, root: Path) -> None:
+    """Print how many rules passed, and how to judge the folder again."""
+    command = "make submission-check TREE=" if IS_CLONE else "mlperf-suite -m compliance --logs="
+    _say(f"{rules_passed} rules passed; to check it again:\n  {command}{root}")
+
+
+def _tree(results: tuple[Path, ...], arguments: argparse.Namespace) -> int:
+    """Build a tree of MLPerf Inference."""
     from mlperf_suite.hardware import describe_system
     from mlperf_suite.submission.build import SubmissionRequest, build_submission
 
     request = SubmissionRequest(
-        tuple(arguments.results),
+        results,
         arguments.submitter,
         arguments.system,
         arguments.division,
@@ -238,9 +290,7 @@ def _submission(arguments: argparse.Namespace) -> int:
     _say(f"{tree.root}: {tree.system}, {request.round.name}, {request.division}")
     if tree.notice:
         _say(tree.notice)
-    _say(f"{tree.rules_passed} rules passed; to check the tree again:")
-    command = "make submission-check TREE=" if IS_CLONE else "mlperf-suite -m compliance --logs="
-    _say(f"  {command}{tree.root}")
+    _say_checked(tree.rules_passed, tree.root)
     for path, fields in tree.unfilled.items():
         _say(f"to be filled in by hand, in {path}:")
         for field in fields:

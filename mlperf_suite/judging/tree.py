@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -359,6 +359,12 @@ def read_yaml(path: Path) -> tuple[Any, str]:
         return yaml.load(text, _YamlLoader), ""  # noqa: S506 - a SafeLoader
     except (yaml.YAMLError, *PowerFacts.malformed):
         return None, f"{path.name} is not YAML"
+
+
+def yaml_text(content: Mapping[str, Any]) -> str:
+    """The content as YAML, with its members in their order."""
+    text: str = yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True)
+    return text
 
 
 def size_of(path: Path) -> int:

@@ -49,6 +49,7 @@ from mlperf_suite.submission.texts import (
     REPLAY_NOTICE,
     accuracy_txt,
     cut_accuracy_log,
+    folder_name,
     measurements,
     readme,
     source_readme,
@@ -151,7 +152,7 @@ def build_submission(request: SubmissionRequest, here: Mapping[str, Any]) -> Sub
     folder = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
     try:
         folder.chmod(0o755)
-        tree = _Tree(folder, request, _folder_name(str(system["system_name"])), notice)
+        tree = _Tree(folder, request, folder_name(str(system["system_name"])), notice)
         for result in results:
             tree.write_result(result, measurements_of_user)
         # Judged as if it had the status that a person may still have to fill in.
@@ -254,11 +255,6 @@ def _read_option(option: str, path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise UsageError(f"{option} {path}: expected a JSON object")
     return content
-
-
-def _folder_name(system_name: str) -> str:
-    """The system's name, made valid as a folder name."""
-    return re.sub(r"[^A-Za-z0-9.+-]+", "_", system_name).strip("_.") or "system"
 
 
 def _judge(root: Path, round_: Round) -> tuple[int, list[str]]:

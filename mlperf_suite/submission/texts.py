@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -37,6 +38,11 @@ _HALF_BYTES = 4096
 _CUT = b"\n\n...\n\n"
 """The size of the two ends of an accuracy log that are kept, and the text between them, as in the
 official truncate_accuracy_log.py."""
+
+
+def folder_name(system_name: str) -> str:
+    """The system's name, made valid as a folder name."""
+    return re.sub(r"[^A-Za-z0-9.+-]+", "_", system_name).strip("_.") or "system"
 
 
 def accuracy_txt(scores: Mapping[str, float], counted_as: str, log_sha256: str, notice: str) -> str:

@@ -1,0 +1,133 @@
+"""The result folders of the official HTTP client, read for a submission.
+
+The client writes config.yaml, performance/result_summary.json, accuracy/accuracy_results.json and
+events.jsonl; a package has the same files side by side, which is read as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mlperf_suite.client_results.result_files import (
+    AccuracyResults,
+    ClientConfig,
+    ResultSummary,
+    config_of,
+    read_typed,
+)
+from mlperf_suite.client_results.series import CONCURRENCY
+from mlperf_suite.judging.tree import CLIENT_ACCURACY, CLIENT_SUMMARY, folders_in, read_yaml
+from mlperf_suite.results.curve_figures import REHEARSAL
+from mlperf_suite.results.run_folder import SUMMARY_JSON, read_summary
+
+_DEEPEST = 6
+"""Levels of folders below a given one in which points are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientPoint:
+    """One run of the client, with its files. `content`: config.yaml as it stands. `accuracy` and
+    `events`: None without the file."""
+
+    folder: Path
+    config_file: Path
+    summary_file: Path
+    accuracy_file: Path | None
+    events_file: Path | None
+    content: dict[str, Any]
+    config: ClientConfig
+    summary: ResultSummary
+    accuracy: AccuracyResults | None
+
+    @property
+    def concurrency(self) -> int | None:
+        """The fixed concurrency of its load; None for any other load."""
+        load = self.config.settings.load_pattern
+        return load.target_concurrency if load.type == CONCURRENCY else None
+
+    @property
+    def output_tps(self) -> float:
+        """Output tokens/s over the whole run; 0 if nothing was measured."""
+        tokens, duration_ns = self.summary.output_sequence_lengths.total, self.summary.duration_ns
+        return tokens / duration_ns * 1e9 if tokens and duration_ns else 0.0
+
+    def __str__(self) -> str:
+        return str(self.folder)
+
+
+def read_points(folders: Sequence[Path]) -> tuple[list[ClientPoint], list[str]]:
+    """The runs of the client in these folders and below them, and one line for each reason why
+    something there is none."""
+    points: list[ClientPoint] = []
+    reasons: list[str] = []
+    for folder in dict.fromkeys(path.resolve() for path in folders):
+        if _is_rehearsal(folder):
+            reasons.append(
+                f"{folder}: {REHEARSAL}; measure the curve with the official client "
+                "(inference-endpoint)"
+            )
+            continue
+        found = [_read(place) for place in _places(folder, _DEEPEST)]
+        points += [point for point in found if isinstance(point, ClientPoint)]
+        reasons += [point for point in found if isinstance(point, str)]
+        if not found:
+            reasons.append(f"{folder}: no {CLIENT_SUMMARY} of the official client in it or below")
+    return points, reasons
+
+
+def _is_rehearsal(folder: Path) -> bool:
+    """Whether the suite's own client measured the curve that a folder is of."""
+    for place in (folder, *folder.parents[:3]):
+        if (place / SUMMARY_JSON).is_file():
+            summary = read_summary(place)
+            return summary is not None and summary.curve is not None and summary.curve.rehearsal
+    return False
+
+
+def _places(folder: Path, levels: int) -> Iterator[Path]:
+    """The folders that have a summary of the client, in order."""
+    if _file(folder, "performance", CLIENT_SUMMARY) is not None:
+        yield folder
+    elif levels:
+        inside = [path for path in folders_in(folder) if not path.is_symlink()]
+        for path in sorted(inside):
+            yield from _places(path, levels - 1)
+
+
+def _file(folder: Path, part: str, name: str) -> Path | None:
+    """A file of the client, in its part of the results or beside the others."""
+    paths = (folder / part / name, folder / name)
+    return next((path for path in paths if path.is_file()), None)
+
+
+def _read(folder: Path) -> ClientPoint | str:
+    """The run in a folder, or in one line what keeps it from being read."""
+    config_file = next(
+        (p for p in (folder / "config.yaml", folder / "config.yml") if p.is_file()), None
+    )
+    if config_file is None:
+        return f"{folder}: no config.yaml of the client"
+    content, problem = read_yaml(config_file)
+    config, fault = (None, problem) if problem else config_of(content)
+    summary_file = _file(folder, "performance", CLIENT_SUMMARY)
+    assert summary_file is not None
+    summary, no_summary = read_typed(summary_file, ResultSummary)
+    accuracy_file, accuracy, no_accuracy = _file(folder, "accuracy", CLIENT_ACCURACY), None, ""
+    if accuracy_file is not None:
+        accuracy, no_accuracy = read_typed(accuracy_file, AccuracyResults)
+    if config is None or summary is None or no_accuracy:
+        return f"{folder}: {fault or no_summary or no_accuracy}"
+    return ClientPoint(
+        folder=folder,
+        config_file=config_file,
+        summary_file=summary_file,
+        accuracy_file=accuracy_file,
+        events_file=_file(folder, "performance", "events.jsonl"),
+        content=content,
+        config=config,
+        summary=summary,
+        accuracy=accuracy,
+    )
