@@ -22,6 +22,9 @@ from mlperf_suite.scorers.scorer import Scorer
 Category = Literal["datacenter", "edge"]
 CATEGORIES: tuple[Category, ...] = ("datacenter", "edge")
 SCENARIOS: tuple[str, ...] = ("Offline", "Server", "Interactive", "SingleStream")
+CURVE = "Curve"
+"""In place of a scenario: streamed answers at each of several fixed concurrencies, as the series
+MLPerf Endpoints measures them. No scenario of LoadGen's, and without limits."""
 
 MIN_DURATION_MS = 600_000
 """Every scenario of a submission runs 10 minutes (mlperf.conf; the checker's TEST_DURATION_MS)."""
@@ -368,7 +371,9 @@ class Benchmark:
         return tuple(s for s in self.scenarios if not s.rounds or round_ in s.rounds)
 
     def scenario(self, name: str) -> Scenario:
-        """The scenario of that name. Raises KeyError if the benchmark has none."""
+        """The scenario of that name, or `CURVE`. Raises KeyError if the benchmark has none."""
+        if name == CURVE:
+            return Scenario(CURVE, "", "Server", "", "tokens/s")
         for scenario in self.scenarios:
             if scenario.name == name:
                 return scenario

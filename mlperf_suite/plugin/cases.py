@@ -23,7 +23,7 @@ from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.workers import shares_of
 from mlperf_suite.rules import rules_for
 from mlperf_suite.rules.registry import Rule, rule_named
-from mlperf_suite.session.plan import MMLU, MmluKey, SearchKey, StepKey
+from mlperf_suite.session.plan import MMLU, CurveKey, MmluKey, SearchKey, StepKey
 
 if TYPE_CHECKING:
     from mlperf_suite.benchmarks.audits import Mode
@@ -53,6 +53,7 @@ class NoCase:
 
 REGRESSION = NoCase(("regression test", "regression tests"), "no --baseline for it")
 SEARCH = NoCase(("rate search", "rate searches"), "no --find-peak-qps")
+CURVES = NoCase(("curve", "curves"), "no -m curve")
 SHARE = NoCase(("test of MMLU's shares", "tests of MMLU's shares"), "one engine")
 RECORD = NoCase(("benchmark record", "benchmark records"), "no pytest-benchmark")
 PROFILED = NoCase(RECORD.kind, "--profile-run makes no result")
@@ -75,7 +76,7 @@ def step_of(item: pytest.Item) -> StepKey | None:
 def steps_of(item: pytest.Item) -> list[StepKey]:
     """The steps that must be made before a test can judge them, in the order of its fixtures."""
     values = [v.key if isinstance(v, MetricCase) else v for v in _parameters(item)]
-    steps: list[StepKey] = [v for v in values if isinstance(v, RunKey | SearchKey | MmluKey)]
+    steps: list[StepKey] = [v for v in values if isinstance(v, StepKey)]
     return [MMLU] if is_share(item) else steps
 
 
@@ -242,6 +243,24 @@ def _searches(config: pytest.Config) -> tuple[list[Any], NoCase]:
     return [_case(key, key, key.scenario.lower()) for key in keys], SEARCH
 
 
+def _curves(config: pytest.Config) -> tuple[list[Any], NoCase]:
+    """A curve of each benchmark of a datacenter, if the user selects curves by name: one takes
+    long, and no result of MLPerf Inference needs it."""
+    if not is_by_name(config, "curve"):
+        return [], CURVES
+    benchmarks = {benchmark.id for benchmark, _ in scenarios_of(config, "performance")}
+    ids = [id_ for id_ in BENCHMARKS if id_ in benchmarks]
+    keys = [CurveKey(id_) for id_ in ids if BENCHMARKS[id_].category == "datacenter"]
+    marks = [pytest.mark.datacenter]
+    return [pytest.param(key, marks=marks, id=key.benchmark) for key in keys], CURVES
+
+
+def is_by_name(config: pytest.Config, word: str) -> bool:
+    """Whether -m, -k or a test's path selects by this word."""
+    expressions = (config.getoption("markexpr"), config.getoption("keyword"), *config.args)
+    return any(word in str(expression or "") for expression in expressions)
+
+
 class LoadGenClock:
     """A clock for pytest-benchmark that only advances by the durations of runs."""
 
@@ -302,6 +321,7 @@ _CASES: dict[str, Callable[[pytest.Config], tuple[list[Any], NoCase]]] = {
     "score_change": lambda config: _changes(config, "accuracy"),
     "mmlu_change": _mmlu_changes,
     "peak_search": _searches,
+    "curve": _curves,
     "benchmarked_run": _records,
     "mmlu_run": lambda config: ([_MMLU_RUN], REGRESSION),
     "mmlu_share": _shares,

@@ -17,7 +17,7 @@ from mlperf_suite.plugin.baseline_gate import baselines_of, check_baselines
 from mlperf_suite.plugin.cases import asks_for_engine, benchmarks_of, is_share, no_case_of, steps_of
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.workers import shares_of
-from mlperf_suite.session.plan import MMLU, Plan, SearchKey
+from mlperf_suite.session.plan import MMLU, CurveKey, Plan, SearchKey
 from mlperf_suite.session.timing.forecast import forecast, planned
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def plan_of(config: pytest.Config, items: Iterable[pytest.Item]) -> Plan:
         settings_of(config),
         [step for step in steps if isinstance(step, RunKey)],
         [step for step in steps if isinstance(step, SearchKey)],
+        [step for step in steps if isinstance(step, CurveKey)],
         mmlu=MMLU in steps,
         engine=any(map(asks_for_engine, items)),
     )

@@ -22,7 +22,7 @@ from mlperf_suite.plugin.cases import (
 from mlperf_suite.plugin.existing_logs import is_of_logs, judged_of
 from mlperf_suite.plugin.lifecycle import plan_of
 from mlperf_suite.plugin.options import settings_of
-from mlperf_suite.session.plan import MMLU, Plan, SearchKey, StepKey
+from mlperf_suite.session.plan import MMLU, CurveKey, MmluKey, Plan, SearchKey, StepKey
 
 if TYPE_CHECKING:
     from mlperf_suite.settings import Settings
@@ -46,7 +46,7 @@ def _of_step(step: StepKey) -> dict[str, str | None]:
     """A step's values for the same options; MMLU has no benchmark, category or scenario."""
     if step == MMLU:
         return {"mode": "accuracy"}
-    assert isinstance(step, RunKey | SearchKey)
+    assert isinstance(step, RunKey | SearchKey | CurveKey)
     return {
         "benchmark": step.benchmark,
         "category": BENCHMARKS[step.benchmark].category,
@@ -73,7 +73,7 @@ def _why_not_step(step: StepKey, settings: Settings) -> NoCase | None:
     if isinstance(step, SearchKey) and not settings.find_peak_qps:
         return SEARCH
     ids = [benchmark.id for benchmark in settings.benchmarks]
-    if isinstance(step, RunKey | SearchKey) and step.benchmark not in ids:
+    if not isinstance(step, MmluKey) and step.benchmark not in ids:
         return NoCase(_TEST, f"no --benchmark {step.benchmark}")
     return None
 
@@ -128,6 +128,12 @@ def _refuse_what_does_nothing(config: pytest.Config, items: list[pytest.Item]) -
     if config.getoption("find_peak_qps") and not any(isinstance(s, SearchKey) for s in steps):
         raise pytest.UsageError(
             "--find-peak-qps: no search is among the selected tests: select Server or Interactive"
+        )
+    if any(isinstance(s, CurveKey) for s in steps) and not all(
+        isinstance(s, CurveKey) for s in steps
+    ):
+        raise pytest.UsageError(
+            "curve: its points need the engine to themselves: select it alone, with -m curve"
         )
     if config.getoption("profile_seconds") and settings_of(config).profile_run is None:
         raise pytest.UsageError("--profile-seconds: can only be used with --profile-run")

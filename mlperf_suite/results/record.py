@@ -7,12 +7,14 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario
 from mlperf_suite.energy.energy_figures import CostFigures, EnergyFigures
 from mlperf_suite.engines.protocol import RemoteRun, ReplicasRun
 from mlperf_suite.loadgen.load_plan import CACHING, MODES
+from mlperf_suite.results.curve_figures import CurveFigures
 from mlperf_suite.results.run_folder import CACHING_FOLDER, RunFolder
 from mlperf_suite.results.schema import (
     CONFIDENCE,
@@ -122,10 +124,20 @@ class Search:
 
 
 @dataclass(slots=True)
+class CurveRecord:
+    """A curve as far as it was measured, and why it failed or is not complete; None so far."""
+
+    figures: CurveFigures = field(default_factory=partial(CurveFigures, ""))
+    failure: str | None = None
+    complete: bool = False
+
+
+@dataclass(slots=True)
 class Result:
     """One benchmark's scenario: its folder, and its runs so far. `search`: None without a peak
-    search. `ended`: when its latest run ended. `cut_short`: why its session ended before everything
-    planned was done. `unwritten`: why its files could not all be written."""
+    search; `curve`: None without a curve. `ended`: when its latest run ended. `cut_short`: why its
+    session ended before everything planned was done. `unwritten`: why its files could not
+    all be written."""
 
     benchmark: Benchmark
     scenario: Scenario
@@ -133,6 +145,7 @@ class Result:
     started: datetime
     runs: dict[Mode, RunRecord] = field(default_factory=dict)
     search: Search | None = None
+    curve: CurveRecord | None = None
     ended: str | None = None
     cut_short: str | None = None
     unwritten: str | None = None
@@ -144,9 +157,10 @@ class Result:
 
     @property
     def failure(self) -> str | None:
-        """Why a run of this result, or its search, failed or was not made or written, or None."""
-        attempts = (*self.runs.values(), *([self.search] if self.search else ()))
-        died = next((attempt.failure for attempt in attempts if attempt.failure), None)
+        """Why a run of this result, its search or its curve failed or was not made or written, or
+        None."""
+        attempts = (*self.runs.values(), self.search, self.curve)
+        died = next((made.failure for made in attempts if made and made.failure), None)
         return died or self.cut_short or self.unwritten
 
     @property
@@ -190,6 +204,7 @@ def summary_of(result: Result, session: Summary, selection: set[Mode]) -> Summar
             profile=next((run.profile for run in runs.values() if run.profile), None),
         ),
         peak=result.search.peak if result.search else None,
+        curve=result.curve.figures if result.curve else None,
         verdicts=tuple(result.verdicts),
         logs=_files(result, "mlperf_log_*"),
         plots=_files(result, "plots/*"),
@@ -205,7 +220,8 @@ def _status(result: Result, unfinished: set[Mode]) -> str:
         return "failed"
     search = result.search
     searching = search is not None and search.peak is None
-    if unfinished or searching or not (result.verdicts or search):
+    searching = searching or (result.curve is not None and not result.curve.complete)
+    if unfinished or searching or not (result.verdicts or search or result.curve):
         return "running"
     no_rate = search is not None and search.peak is not None and search.peak.peak_qps is None
     rule_failed = no_rate or any(v.status == "failed" for v in result.verdicts)

@@ -18,7 +18,7 @@ from typing import Any
 
 from mlperf_suite import strict_json
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.benchmarks.definition import SCENARIOS
+from mlperf_suite.benchmarks.definition import CURVE, SCENARIOS
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.load_plan import CACHING
 from mlperf_suite.results.schema import MMLU, Summary, version_fault
@@ -68,7 +68,7 @@ ENDED = ("complete", "invalid")
 """The statuses of a run that ended normally: whatever it shows, it is a result."""
 _RUN_NAME = re.compile(
     r"\d{8}-\d{6}-"
-    rf"(?P<kind>{MMLU}|[A-Za-z0-9][\w.-]*-(?:{'|'.join(name.lower() for name in SCENARIOS)}))"
+    rf"(?P<kind>{MMLU}|[A-Za-z0-9][\w.-]*-(?:{'|'.join((*SCENARIOS, CURVE)).lower()}))"
     r"(?:-(?P<number>\d+))?"
 )
 

@@ -22,7 +22,7 @@ from mlperf_suite.energy.energy_figures import CostFigures, EnergyFigures
 from mlperf_suite.engines.protocol import RemoteRun, ReplicasRun
 from mlperf_suite.loadgen.timeline import EngineLoad
 from mlperf_suite.profiling.trace import TopOperations
-from mlperf_suite.results.curve_figures import CurveFigures
+from mlperf_suite.results.curve_figures import REHEARSAL, CurveFigures
 from mlperf_suite.results.typed_json import read, written_fields
 from mlperf_suite.rules import rule_named
 from mlperf_suite.rules.caching_figures import Finding
@@ -532,7 +532,11 @@ class Summary:
     @property
     def no_result(self) -> str:
         """Why its figures are not a result, in words; empty if there is no reason."""
-        reasons = {CLIENT_BOUND: self.client_bound, PROFILED: self.meta.profiler is not None}
+        reasons = {
+            CLIENT_BOUND: self.client_bound,
+            PROFILED: self.meta.profiler is not None,
+            REHEARSAL: self.curve is not None and self.curve.rehearsal,
+        }
         return "; ".join(words for words, holds in reasons.items() if holds)
 
     @property

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
+from mlperf_suite.benchmarks.definition import CURVE
 from mlperf_suite.loadgen.load_plan import CACHING, MODES, RunKey
 from mlperf_suite.rules.caching_figures import LOOKS
 
@@ -34,6 +35,21 @@ class SearchKey:
 
 
 @dataclass(frozen=True, slots=True)
+class CurveKey:
+    """A benchmark's curve over fixed concurrencies."""
+
+    benchmark: str
+    scenario: str = CURVE
+
+    @property
+    def place(self) -> Place:
+        return self.benchmark, self.scenario
+
+    def __str__(self) -> str:
+        return f"{self.benchmark} curve"
+
+
+@dataclass(frozen=True, slots=True)
 class MmluKey:
     """The MMLU score; a session makes one, which is of no benchmark's scenario."""
 
@@ -44,16 +60,26 @@ class MmluKey:
 
 
 MMLU = MmluKey()
-StepKey = RunKey | SearchKey | MmluKey
+StepKey = RunKey | SearchKey | CurveKey | MmluKey
 Role = Literal["runs", "scoring"]
 """What an engine is loaded for. Scores may use a prefix cache and runs may not, so each role has
 its own engine, one after the other."""
 Kind = Literal[
-    "load", "idle power", "probe", "scaling", "rate", "warm-up", "run", "search", "blocks", "mmlu"
+    "load",
+    "idle power",
+    "probe",
+    "scaling",
+    "rate",
+    "warm-up",
+    "run",
+    "search",
+    "points",
+    "blocks",
+    "mmlu",
 ]
 """`rate`: a few prompts that measure the rate to plan a run for, if no accuracy run does.
-`blocks`: those of the caching audit. Searches and the audit decide their LoadGen runs as they
-go."""
+`points`: those of a curve. `blocks`: those of the caching audit. Searches, curves and the audit
+decide their runs as they go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +113,7 @@ class Selection:
 
     runs: Collection[RunKey] = ()
     searches: Collection[SearchKey] = ()
+    curves: Collection[CurveKey] = ()
     mmlu: bool = False
     repeat: int = 1
     warm_up: bool = True
@@ -101,9 +128,9 @@ class Selection:
     engine: bool = False
 
     @property
-    def at_engine(self) -> tuple[RunKey | SearchKey, ...]:
+    def at_engine(self) -> tuple[RunKey | SearchKey | CurveKey, ...]:
         """What is made with the engine of the runs."""
-        return (*self.runs, *self.searches)
+        return (*self.runs, *self.searches, *self.curves)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +216,8 @@ def plan_session(selection: Selection) -> Plan:
         steps_of[key] = (*preparation, *before, *_steps_of_run(key, selection, is_first))
     for search in searches:
         steps_of[search] = (*preparation, Step("search", search, f"{search}: at most 16 runs"))
+    for curve in selection.curves:
+        steps_of[curve] = (*preparation, Step("points", curve, f"{curve}: points, one by one"))
     if selection.mmlu:
         steps_of[MMLU] = _steps_of_mmlu(selection)
         needs[MMLU] = ()
@@ -292,8 +321,10 @@ def _sized_by_rate(key: RunKey, selection: Selection) -> bool:
     return kind in ("Offline", "SingleStream")
 
 
-def is_at_a_rate(key: RunKey | SearchKey) -> bool:
+def is_at_a_rate(key: RunKey | SearchKey | CurveKey) -> bool:
     """Whether LoadGen sends the queries of such a run at a rate, as in Server."""
+    if isinstance(key, CurveKey):
+        return False
     return BENCHMARKS[key.benchmark].scenario(key.scenario).loadgen_scenario == "Server"
 
 

@@ -19,14 +19,22 @@ from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.mmlu.score_files import SUBJECTS_PLOT, MmluRecord
 from mlperf_suite.profiling import ranges
 from mlperf_suite.results.baseline import MMLU_KIND, BaselineRun
+from mlperf_suite.results.curve_figures import CurveFigures
 from mlperf_suite.results.node_files import NodeResult, write_node_files
-from mlperf_suite.results.record import PeakSearch, Result, RunRecord, Search, summary_of
+from mlperf_suite.results.record import (
+    CurveRecord,
+    PeakSearch,
+    Result,
+    RunRecord,
+    Search,
+    summary_of,
+)
 from mlperf_suite.results.run_folder import CONFIG_JSON, ENDED, SUMMARY_JSON, RunFolder
 from mlperf_suite.results.schema import MMLU, Meta, Run, ScalingFigures, Summary, WarmUpFigures
 from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.plan import MmluKey, Role, SearchKey, Step, StepKey
+from mlperf_suite.session.plan import CurveKey, MmluKey, Role, SearchKey, Step, StepKey
 from mlperf_suite.session.timing.pace import Pace
 
 Baselines = Mapping[tuple[str, str], BaselineRun]
@@ -74,6 +82,12 @@ class Recorder:
         """What a search found. Raises KeyError if it was not made."""
         return self._searches[key]
 
+    def curve(self, key: CurveKey) -> CurveRecord:
+        """A curve as far as it was measured."""
+        curve = self.result(*key.place).curve
+        assert curve is not None
+        return curve
+
     def result_of(self, key: StepKey) -> Result | MmluRecord:
         """The result that a key is part of; MMLU's must have begun."""
         if isinstance(key, MmluKey):
@@ -101,6 +115,8 @@ class Recorder:
         result = self.result(*key.place)
         if isinstance(key, RunKey):
             result.runs[key.mode] = RunRecord()
+        elif isinstance(key, CurveKey):
+            result.curve = CurveRecord()
         else:
             result.search = Search()
         return result
@@ -118,6 +134,8 @@ class Recorder:
             search = self.result(*key.place).search
             assert search is not None
             search.peak = outcome.figures
+        elif isinstance(outcome, CurveFigures) and isinstance(key, CurveKey):
+            self.curve(key).complete = True
 
     def end(self, key: StepKey, result: Result | MmluRecord, failure: str | None) -> None:
         """Write what became of a key. `failure`: why it failed. Raises OSError as `write` does."""
@@ -126,6 +144,8 @@ class Recorder:
             result.died = failure
         elif isinstance(key, RunKey):
             result.runs[key.mode].failure = failure
+        elif isinstance(key, CurveKey):
+            self.curve(key).failure = failure
         elif result.search is not None:
             result.search.failure = failure
         try:

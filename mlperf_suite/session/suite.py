@@ -27,6 +27,7 @@ from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.record import Result
 from mlperf_suite.results.schema import Config
 from mlperf_suite.session.caching_audit import CachingAudits
+from mlperf_suite.session.curves import Curves
 from mlperf_suite.session.energy import Energy, FindMeters, find_meters
 from mlperf_suite.session.engines import Engines, LoadEngine, endpoint_config
 from mlperf_suite.session.inputs import Inputs
@@ -45,7 +46,7 @@ from mlperf_suite.settings import Settings
 INTERRUPTED = "interrupted"
 
 
-_LONG: tuple[Kind, ...] = ("run", "search", "blocks", "mmlu")
+_LONG: tuple[Kind, ...] = ("run", "search", "points", "blocks", "mmlu")
 """The steps of which a log tells when they begin."""
 
 
@@ -101,6 +102,7 @@ class Suite:
         self._preparation = Preparation(*needs)
         self._runs = ScenarioRuns(*needs)
         self._searches = PeakSearches(*needs, self._preparation)
+        self._curves = Curves(*needs)
         self._audits = CachingAudits(*needs)
         self._watcher = watcher
         watcher.follow(self._pace.left_s)
@@ -272,6 +274,7 @@ class Suite:
             "warm-up": lambda: self._preparation.warm_up(key.place),
             "run": lambda: self._runs.make(step, result),
             "search": lambda: self._searches.make(result),
+            "points": lambda: self._curves.make(result),
             "blocks": lambda: self._audits.make(result),
         }
         return makers[step.kind]()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from mlperf_suite.benchmarks.audits import TEST06, Audit, Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark, Generation, Scenario
+from mlperf_suite.client_results.series import FEWEST_POINTS, ULTRA_LOW, min_duration_s
 from mlperf_suite.loadgen.load_plan import (
     AUDIT_MODES,
     CACHING,
@@ -23,6 +24,7 @@ from mlperf_suite.loadgen.load_plan import (
     RunKey,
 )
 from mlperf_suite.rules.caching_figures import ANSWER_TOKENS, LOOKS
+from mlperf_suite.session.curve_points import PROBE_POINT_S, SMOKE_POINT_S
 from mlperf_suite.session.plan import SearchKey, Step
 
 if TYPE_CHECKING:
@@ -38,6 +40,10 @@ _OFFLINE_SLACK = 1.1
 """LoadGen issues a tenth more samples than the rate and the minimum duration ask for."""
 _SEARCH_RUNS = 11
 """Short runs that a search usually makes; one at full length follows."""
+
+_DRAIN_S, _CURVE_PROBES = 10.0, 10
+"""Of a smoke curve, the time in s of the last answers of a point; of an official one, the doublings
+up to a usual C_max."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,10 +376,10 @@ class Estimator:
     def seconds(self, step: Step) -> float | None:
         """How long a step of the plan takes; None if the speed is not known."""
         key = step.key
-        if step.kind == "load":
-            return _LOAD_S[self.settings.engine_kind]
-        if step.kind == "probe":
-            return PROBE_S
+        loads_s = _LOAD_S[self.settings.engine_kind]
+        fixed = {"load": loads_s, "probe": PROBE_S, "points": self._of_curve()}
+        if step.kind in fixed:
+            return fixed[step.kind]
         # Whether there is a meter, and how many replicas, is known once the engine is loaded.
         if self.speed is None or step.kind in ("idle power", "scaling"):
             return None
@@ -386,6 +392,13 @@ class Estimator:
         # Of MMLU, the questions' own tokens, with examples mostly from the cache.
         tokens = _QUESTION_TOKENS * (1 + self.shots * _UNCACHED_SHARE)
         return self.questions * self.speed.batch_s([round(tokens)], 1.0)
+
+    def _of_curve(self) -> float:
+        """Seconds of a curve of seven points, with what a search for C_max usually takes."""
+        if self.settings.smoke:
+            return FEWEST_POINTS * (SMOKE_POINT_S + _DRAIN_S)
+        points_s = min_duration_s(1) + (FEWEST_POINTS - 1) * min_duration_s(ULTRA_LOW + 1)
+        return points_s + _CURVE_PROBES * PROBE_POINT_S
 
     def _of_run(self, step: Step, key: RunKey) -> float:
         """Seconds of a LoadGen run, or of the rate probe or warm-up before it."""

@@ -16,6 +16,7 @@ from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.hardware import cpu_computes_bf16
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.session.plan import (
+    CurveKey,
     Plan,
     SearchKey,
     Selection,
@@ -44,6 +45,7 @@ def planned(
     settings: Settings,
     runs: Collection[RunKey],
     searches: Collection[SearchKey],
+    curves: Collection[CurveKey] = (),
     *,
     mmlu: bool,
     engine: bool = False,
@@ -55,6 +57,7 @@ def planned(
         Selection(
             runs,
             searches,
+            curves,
             mmlu=mmlu,
             repeat=settings.repeat,
             warm_up=settings.warmup != 0,

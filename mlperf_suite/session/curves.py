@@ -1,0 +1,300 @@
+"""Measures a curve: one server at each of several fixed concurrencies, point by point.
+
+The suite's own client issues the requests, so that every output is marked as a rehearsal. Each
+point is kept in curve.json once it ended, and an interrupted curve goes on with the next start.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from mlperf_suite import __version__
+from mlperf_suite.client_results.series import SEED_SETS, min_duration_s
+from mlperf_suite.engines.closed_loop import Enough, LoopTimes, Prompt, hold_concurrency
+from mlperf_suite.engines.protocol import RemoteEngine
+from mlperf_suite.errors import RunError
+from mlperf_suite.results import typed_json
+from mlperf_suite.results.comparability import differences, identity_of
+from mlperf_suite.results.curve_figures import CurveFigures, CurvePoint
+from mlperf_suite.results.record import CurveRecord, Result
+from mlperf_suite.results.run_folder import (
+    ENDED,
+    read_config,
+    read_object,
+    read_summary,
+    run_folders,
+)
+from mlperf_suite.results.schema import Config
+from mlperf_suite.rules.limits import client_limits
+from mlperf_suite.session.curve_points import (
+    BLOCKS,
+    GAIN,
+    PROBE_POINT_S,
+    SMOKE_POINT_S,
+    c_max_of,
+    endless_order,
+    growing_queue,
+    next_probe,
+    planned_points,
+    point_of,
+    regions_of,
+    tokens_per_s,
+)
+from mlperf_suite.session.load_run import Observation, StepMaker
+from mlperf_suite.session.plan import clock
+
+CURVE_JSON = "curve.json"
+SEED_SET = SEED_SETS["A"]
+_WARM_UP_REQUESTS = 2
+_SALT_BYTES = 8
+"""The series asks for a salt of at least 64 bits before a prompt that a KV cache could know."""
+
+
+@dataclass
+class Curves(StepMaker):
+    """Looks for C_max, plans the points and measures them, each at its fixed concurrency."""
+
+    def make(self, result: Result) -> CurveFigures:
+        """Measure the curve of a result into its record, point by point.
+
+        Raises RunError if no point could be measured, EngineError if the engine dies or hangs.
+        """
+        record = result.curve
+        assert record is not None
+        curve = _Curve(self, result, record)
+        curve.take_up_earlier()
+        curve.warm_up()
+        curve.search()
+        curve.measure()
+        if not record.figures.measured:
+            reasons = [f"{point.concurrency}: {point.reason}" for point in record.figures.points]
+            raise RunError(f"no point of the curve was measured: {reasons[0]}")
+        return record.figures
+
+    def prompts(self, result: Result) -> Iterator[Prompt]:
+        """The samples' prompts without end, for an endpoint each with a salt of its own."""
+        benchmark = result.benchmark
+        token_ids = self.inputs.prompts(benchmark)
+        stops = self.inputs.stops(benchmark, "performance") or [""] * len(token_ids)
+        salted = isinstance(self.engine, RemoteEngine)
+        for index in endless_order(len(token_ids), SEED_SET.seeds["sample_index_rng_seed"]):
+            yield self._salted(token_ids[index]) if salted else token_ids[index], stops[index]
+
+    def _salted(self, prompt: Any) -> list[int]:
+        """A prompt with a salt behind its first token, so that no cache knows what follows."""
+        text = secrets.token_hex(_SALT_BYTES)
+        salt = self.inputs.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return [*prompt[:1], *salt, *prompt[1:]]
+
+
+@dataclass
+class _Curve:
+    """One curve while it is measured. `throughput`: tokens/s by concurrency, from the probes or the
+    points; 0 for one that was ended as its queue grew without end."""
+
+    maker: Curves
+    result: Result
+    record: CurveRecord
+    throughput: dict[int, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        client = f"mlperf-suite {__version__}"
+        self.record.figures = CurveFigures(client, cohort=SEED_SET.cohort)
+        self._prompts = self.maker.prompts(self.result)
+
+    # What is there already
+
+    def take_up_earlier(self) -> None:
+        """Take the points of the newest curve of the same system that was not completed."""
+        maker, folder, benchmark = self.maker, self.result.folder.path, self.result.benchmark.id
+        here = Config.read(read_config(folder))
+        for earlier in run_folders(folder.parent):
+            curve = typed_json.read(CurveFigures, read_object(earlier / CURVE_JSON))
+            summary = read_summary(earlier)
+            if earlier == folder or not (curve and summary and summary.meta.benchmark == benchmark):
+                continue
+            if summary.meta.status in ENDED:
+                return
+            words = f"{earlier.name}: an unfinished curve"
+            if curve.cohort != SEED_SET.cohort:
+                maker.watcher.say(f"{words} of cohort {curve.cohort}, not {SEED_SET.cohort}: left")
+                continue
+            kept = identity_of(Config.read(read_config(earlier)))
+            if unlike := differences(identity_of(here), kept):
+                maker.watcher.say(f"{words} of another {unlike[0].name}: left as it is")
+                continue
+            points = tuple(replace(p, folder=earlier.name) for p in curve.measured)
+            self.record.figures = replace(self.record.figures, points=points)
+            self.throughput = {p.concurrency: p.system_tps for p in points}
+            if points:
+                maker.watcher.say(f"{words}: goes on with its {len(points)} points")
+            return
+
+    # The search for C_max
+
+    def warm_up(self) -> None:
+        """Have the first requests, which take longer than any later ones, answered unmeasured."""
+        if self.maker.settings.warmup != 0:
+            self.maker.watcher.begin(f"{self.result.benchmark.id} curve: warm-up")
+            self._hold(_WARM_UP_REQUESTS, lambda times, now_s: True)
+
+    def _hold(self, concurrency: int, enough: Enough) -> LoopTimes:
+        maker = self.maker
+        return hold_concurrency(
+            maker.engine,
+            self._prompts,
+            maker.inputs.generation(self.result.benchmark),
+            concurrency,
+            enough,
+            silence_s=maker.settings.engine_silence,
+        )
+
+    def search(self) -> None:
+        """Double the concurrency until no higher one can matter. In smoke, each step is a point."""
+        is_smoke = self.maker.settings.smoke
+        while (concurrency := next_probe(self.throughput)) is not None:
+            seconds = SMOKE_POINT_S if is_smoke else PROBE_POINT_S
+            point = self._point(concurrency, seconds, whole_passes=False)
+            if point.outcome == "failed":
+                self._keep(point)
+                break
+            self.throughput[concurrency] = point.system_tps
+            if is_smoke:
+                self._keep(point)
+        c_max = c_max_of(self.throughput)
+        if c_max is not None:
+            self.record.figures = replace(self.record.figures, c_max=c_max)
+
+    # The points
+
+    def measure(self) -> None:
+        """Measure what is planned between 1 and C_max and was not measured yet."""
+        c_max = self.record.figures.c_max
+        if c_max is None:
+            return
+        made = {point.concurrency for point in self.record.figures.points}
+        planned = planned_points(c_max, made)
+        ahead = [c for c in planned if c not in made]
+        self._place(planned, c_max)
+        seconds = sum(self._seconds(concurrency) for concurrency in ahead)
+        if ahead:
+            names = ", ".join(f"{concurrency:,}" for concurrency in ahead)
+            self.maker.watcher.say(
+                f"C_max {c_max:,}; {len(ahead)} more points, at {names}: {clock(seconds)} and the "
+                "last answers of each"
+            )
+        for concurrency in ahead:
+            is_smoke = self.maker.settings.smoke
+            self._keep(
+                self._point(concurrency, self._seconds(concurrency), whole_passes=not is_smoke)
+            )
+
+    def _seconds(self, concurrency: int) -> float:
+        return SMOKE_POINT_S if self.maker.settings.smoke else min_duration_s(concurrency)
+
+    def _place(self, planned: list[int], c_max: int) -> None:
+        """Have every planned point in the curve, each with its regions."""
+        by_concurrency = {c: CurvePoint(c) for c in planned}
+        by_concurrency |= {p.concurrency: p for p in self.record.figures.points}
+        points = (replace(p, regions=regions_of(c_max, c)) for c, p in by_concurrency.items())
+        ascending = tuple(sorted(points, key=lambda point: point.concurrency))
+        self.record.figures = replace(self.record.figures, points=ascending)
+        self._write()
+
+    def _point(self, concurrency: int, seconds: float, *, whole_passes: bool) -> CurvePoint:
+        """Hold a concurrency for some seconds. Raises EngineError if the engine dies or hangs."""
+        maker, benchmark = self.maker, self.result.benchmark
+        name = f"{benchmark.id} at concurrency {concurrency:,}"
+        observation = Observation(maker.engine, name, "performance")
+        maker.watcher.begin(name)
+        samples = len(maker.inputs.prompts(benchmark))
+        saturation = _Saturation(concurrency, seconds, self._best_below(concurrency))
+
+        def enough(times: LoopTimes, now_s: float) -> bool:
+            if saturation.found(times, now_s):
+                return True
+            whole = not whole_passes or len(times.issued_s) % samples == 0
+            return now_s >= seconds and whole
+
+        times = self._hold(concurrency, enough)
+        point = _judged(times, concurrency, saturation.why, self._faults(observation))
+        maker.watcher.say(_point_line(point))
+        return point
+
+    def _best_below(self, concurrency: int) -> float:
+        rates = (rate for c, rate in self.throughput.items() if c < concurrency)
+        return max(rates, default=0.0)
+
+    def _faults(self, observation: Observation) -> list[str]:
+        """What keeps a point from having figures, besides a request that failed."""
+        remote = observation.remote()
+        faults = list(remote.departures) if remote else []
+        if remote and (limits := client_limits(remote.client, self.result.scenario)):
+            # The machine of a smoke run may be the server's too, whose work delays the client.
+            is_busy = any("of a core" in limit for limit in limits)
+            faults += ["client-bound", *limits] if is_busy or not self.maker.settings.smoke else []
+        if tokens := observation.cached_tokens(remote):
+            faults.append(f"{tokens:,} prompt tokens from a cache")
+        return faults
+
+    def _keep(self, point: CurvePoint) -> None:
+        figures = self.record.figures
+        point = replace(point, regions=regions_of(figures.c_max, point.concurrency))
+        others = (p for p in figures.points if p.concurrency != point.concurrency)
+        points = tuple(sorted((*others, point), key=lambda point: point.concurrency))
+        self.record.figures = replace(figures, points=points)
+        self._write()
+
+    def _write(self) -> None:
+        folder = self.result.folder
+        folder.write(CURVE_JSON, typed_json.to_json(self.record.figures))
+
+
+@dataclass
+class _Saturation:
+    """Finds early that a concurrency is past the knee: the wait for the first token grows without
+    end, and the throughput is not above `best` tokens/s, that of a lower concurrency."""
+
+    concurrency: int
+    seconds: float
+    best: float
+    why: str = ""
+    _blocks: int = 0
+
+    def found(self, times: LoopTimes, now_s: float) -> bool:
+        block_s = self.seconds / BLOCKS
+        if not self.best or int(now_s / block_s) == self._blocks or now_s >= self.seconds:
+            return bool(self.why)
+        self._blocks = int(now_s / block_s)
+        rate = tokens_per_s(times, now_s)
+        words = growing_queue(times, self.concurrency, now_s, block_s)
+        if words and rate <= GAIN * self.best:
+            self.why = f"{words}, at {rate:,.1f} tokens/s; a lower concurrency has {self.best:,.1f}"
+        return bool(self.why)
+
+
+def _judged(times: LoopTimes, concurrency: int, saturation: str, faults: list[str]) -> CurvePoint:
+    if times.failure or not times.completed:
+        reason = times.failure or "no request was answered"
+        return CurvePoint(concurrency, "failed", reason=reason, completed=times.completed, failed=1)
+    if faults:
+        reason = "; ".join(faults)
+        return CurvePoint(concurrency, "failed", reason=reason, completed=times.completed)
+    if saturation:
+        return CurvePoint(
+            concurrency, "over-saturated", reason=saturation, completed=times.completed
+        )
+    return point_of(times, concurrency, times.issuing_s)
+
+
+def _point_line(point: CurvePoint) -> str:
+    name = f"concurrency {point.concurrency:,}"
+    if point.outcome != "measured":
+        return f"{name}: {point.outcome}: {point.reason}"
+    return (
+        f"{name}: {point.system_tps:,.1f} tokens/s, {point.tps_per_user:,.2f} per user, "
+        f"TTFT p90 {point.ttft_p90_ms or 0:,.0f} ms, {point.completed:,} answers"
+    )
