@@ -45,7 +45,7 @@ from mlperf_suite.scorers.rouge import RougeScorer
 from mlperf_suite.scorers.scorer import Answer, Scores
 from mlperf_suite.session.engines import EngineRequest
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.plan import MMLU, Role, SearchKey, StepKey
+from mlperf_suite.session.plan import MMLU, CurveKey, Role, SearchKey, StepKey
 from mlperf_suite.session.scenario_runs import decoded
 from mlperf_suite.session.suite import Suite
 from mlperf_suite.session.timing.forecast import planned
@@ -169,7 +169,8 @@ def make(tmp_path: Path) -> Iterator[Make]:
         settings = resolve_settings(values, {})
         runs = [key for key in keys if isinstance(key, RunKey)]
         searches = [key for key in keys if isinstance(key, SearchKey)]
-        plan = planned(settings, runs, searches, mmlu=MMLU in keys)
+        curves = [key for key in keys if isinstance(key, CurveKey)]
+        plan = planned(settings, runs, searches, curves, mmlu=MMLU in keys)
         suite = Suite(settings, plan, load, Watcher())
         suites.append(suite)
         suite.check()

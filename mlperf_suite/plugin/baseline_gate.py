@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlperf_suite.errors import UsageError
+from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.rules.verdict import Status, Verdict
-from mlperf_suite.session.plan import MMLU, Plan
+from mlperf_suite.session.plan import MMLU, CurveKey, Plan
 
 if TYPE_CHECKING:
     from mlperf_suite.results.baseline import BaselineRun
@@ -50,7 +51,7 @@ def check_baselines(suite: Suite, plan: Plan, baselines: Baselines) -> None:
     from mlperf_suite.results.baseline import MMLU_KIND
     from mlperf_suite.results.schema import Meta, Summary
 
-    kinds = {key.place for key in plan.runs}
+    kinds = {key.place for key in plan.keys if isinstance(key, RunKey | CurveKey)}
     settings = suite.settings
     for kind, baseline in baselines.items():
         if kind not in kinds and not (kind == MMLU_KIND and MMLU in plan.keys):

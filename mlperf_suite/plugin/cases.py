@@ -62,9 +62,9 @@ LOGS = NoCase(("test of logs", "tests of logs"), "no --logs")
 
 @dataclass(frozen=True, slots=True)
 class MetricCase:
-    """A metric of a run, or MMLU's score, that is compared with the baseline's."""
+    """A metric of a run, a curve's area, or MMLU's score, that is compared with the baseline's."""
 
-    key: RunKey | MmluKey
+    key: RunKey | CurveKey | MmluKey
     metric: str
 
 
@@ -301,6 +301,18 @@ def _changes(config: pytest.Config, mode: Mode) -> tuple[list[Any], NoCase]:
     return cases, REGRESSION
 
 
+def _curve_changes(config: pytest.Config) -> tuple[list[Any], NoCase]:
+    """The area of each curve for which there is a baseline."""
+    cases = []
+    for curve in _curves(config)[0]:
+        (key,) = curve.values
+        baseline = baselines_of(config).get(key.place)
+        for metric in baseline.metrics("curve") if baseline else ():
+            change = MetricCase(key, metric.name)
+            cases.append(pytest.param(change, marks=curve.marks, id=curve.id))
+    return cases, REGRESSION
+
+
 _MMLU_RUN = pytest.param(MMLU, id=pytest.HIDDEN_PARAM)
 
 
@@ -321,7 +333,8 @@ _CASES: dict[str, Callable[[pytest.Config], tuple[list[Any], NoCase]]] = {
     "score_change": lambda config: _changes(config, "accuracy"),
     "mmlu_change": _mmlu_changes,
     "peak_search": _searches,
-    "curve": _curves,
+    "curve_run": _curves,
+    "curve_change": _curve_changes,
     "benchmarked_run": _records,
     "mmlu_run": lambda config: ([_MMLU_RUN], REGRESSION),
     "mmlu_share": _shares,

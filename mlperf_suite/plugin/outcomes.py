@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mlperf_suite.loadgen.load_plan import RunKey
     from mlperf_suite.results.schema import Summary
     from mlperf_suite.session.mmlu_run import Share
-    from mlperf_suite.session.plan import MmluKey, StepKey
+    from mlperf_suite.session.plan import CurveKey, MmluKey, StepKey
 
 Product = TypeVar("Product")
 STATUS_PROPERTY = "mlperf_status"
@@ -77,7 +77,7 @@ def _fail(config: pytest.Config, failure: str | None) -> NoReturn:
     pytest.fail(failure or "", pytrace=False)
 
 
-def summary_of(config: pytest.Config, step: RunKey | MmluKey, purpose: str) -> Summary:
+def summary_of(config: pytest.Config, step: RunKey | CurveKey | MmluKey, purpose: str) -> Summary:
     """The summary of a step's result so far; the step is made now unless it was made already."""
     make(config, step, purpose)
     suite = suite_of(config)

@@ -139,9 +139,9 @@ class BaselineRun:
         different += load_differences(self.summary, current)
         different += curve_differences(self.summary.curve, current.curve)
         refusal = self._refusal(different) if different and not allow_different else None
-        if self.summary.no_result or current.no_result:
-            name = self.label if self.summary.no_result else "this run"
-            refusal = f"{name}: {self.summary.no_result or current.no_result}"
+        if self.summary.spoiled or current.spoiled:
+            name = self.label if self.summary.spoiled else "this run"
+            refusal = f"{name}: {self.summary.spoiled or current.spoiled}"
         changes: list[ChangeFigures] = []
         if refusal is None:
             paired = _paired_errors(self.folder, folder) if self.folder else {}

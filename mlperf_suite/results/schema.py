@@ -530,14 +530,17 @@ class Summary:
         )
 
     @property
-    def no_result(self) -> str:
-        """Why its figures are not a result, in words; empty if there is no reason."""
-        reasons = {
-            CLIENT_BOUND: self.client_bound,
-            PROFILED: self.meta.profiler is not None,
-            REHEARSAL: self.curve is not None and self.curve.rehearsal,
-        }
+    def spoiled(self) -> str:
+        """Why its figures say nothing about the system, in words; empty if there is no reason."""
+        reasons = {CLIENT_BOUND: self.client_bound, PROFILED: self.meta.profiler is not None}
         return "; ".join(words for words, holds in reasons.items() if holds)
+
+    @property
+    def no_result(self) -> str:
+        """Why its figures are not a result, in words; empty if there is no reason. Rehearsals are
+        compared with each other all the same."""
+        rehearsal = REHEARSAL if self.curve is not None and self.curve.rehearsal else ""
+        return "; ".join(filter(None, (self.spoiled, rehearsal)))
 
     @property
     def machines(self) -> list[str]:

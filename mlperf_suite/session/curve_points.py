@@ -52,6 +52,8 @@ def next_probe(throughput: Mapping[int, float]) -> int | None:
     if not throughput[highest] or highest * 2 > MOST_CONCURRENCY:
         return None
     ascending = sorted(throughput)
+    if throughput[highest] * GAIN < max(throughput.values()):
+        return None
     gains = [
         throughput[now] > GAIN * max(throughput[c] for c in ascending if c < now)
         for now in ascending[1:]
@@ -109,14 +111,17 @@ def endless_order(samples: int, seed: int) -> Iterator[int]:
 # The figures of a point
 
 
-def point_of(times: LoopTimes, concurrency: int, window_s: float) -> CurvePoint:
-    """The figures of a point that issued requests for `window_s`; its outcome is "measured".
+def point_of(times: LoopTimes, concurrency: int) -> CurvePoint:
+    """The figures of a point, at least one of whose requests was answered; it is "measured".
 
-    The tokens of an answer count evenly from its first to its last: so those after the window,
-    while the last answers ended at less than the concurrency, do not count. TTFT and TPOT are those
-    of every answer.
+    Its window is the time in which the loop issued requests. The tokens of an answer count evenly
+    from its first to its last: so those after the window, while the last answers ended at less than
+    the concurrency, do not count. If not even the first request of each user was answered in that
+    time, the window is the whole run. TTFT and TPOT are those of every answer.
     """
-    answers = _Answers(times)
+    answers, window_s = _Answers(times), times.issuing_s
+    if np.sum(answers.end <= window_s) < concurrency:
+        window_s = float(answers.end.max())
     edges = np.linspace(0.0, window_s, BLOCKS + 1)
     by_block = answers.tokens_until(edges)
     blocks = tuple(

@@ -7,11 +7,12 @@ point is kept in curve.json once it ended, and an interrupted curve goes on with
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mlperf_suite import __version__
+from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.client_results.series import SEED_SETS, min_duration_s
 from mlperf_suite.engines.closed_loop import Enough, LoopTimes, Prompt, hold_concurrency
 from mlperf_suite.engines.protocol import RemoteEngine
@@ -55,7 +56,12 @@ _SALT_BYTES = 8
 
 @dataclass
 class Curves(StepMaker):
-    """Looks for C_max, plans the points and measures them, each at its fixed concurrency."""
+    """Looks for C_max, plans the points and measures them, each at its fixed concurrency.
+
+    `config_json`: the settings of a benchmark's runs as used, with the loaded engine.
+    """
+
+    config_json: Callable[[Benchmark], dict[str, Any]]
 
     def make(self, result: Result) -> CurveFigures:
         """Measure the curve of a result into its record, point by point.
@@ -110,7 +116,7 @@ class _Curve:
     def take_up_earlier(self) -> None:
         """Take the points of the newest curve of the same system that was not completed."""
         maker, folder, benchmark = self.maker, self.result.folder.path, self.result.benchmark.id
-        here = Config.read(read_config(folder))
+        here = Config.read(maker.config_json(self.result.benchmark))
         for earlier in run_folders(folder.parent):
             curve = typed_json.read(CurveFigures, read_object(earlier / CURVE_JSON))
             summary = read_summary(earlier)
@@ -287,7 +293,7 @@ def _judged(times: LoopTimes, concurrency: int, saturation: str, faults: list[st
         return CurvePoint(
             concurrency, "over-saturated", reason=saturation, completed=times.completed
         )
-    return point_of(times, concurrency, times.issuing_s)
+    return point_of(times, concurrency)
 
 
 def _point_line(point: CurvePoint) -> str:

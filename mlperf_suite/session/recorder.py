@@ -191,7 +191,7 @@ class Recorder:
         write_reports(folder.path)
         # If nothing was scored, or a run is not a result, nothing is replaced.
         unscored = isinstance(result, MmluRecord) and result.scores is None
-        is_result = not (unscored or summary.no_result)
+        is_result = not (unscored or summary.spoiled)
         replaces = summary.meta.status in ENDED and is_result and not settings.keep_all
         baselines = [b.folder for b in self._baselines.values() if b.folder]
         ended = summary.meta.status != "running"
@@ -204,7 +204,7 @@ class Recorder:
         else:
             kind, summary = result.place, self._runs_summary(result)
         baseline, run = self._baselines.get(kind), summary.run
-        if baseline is None or not (run.performance or run.accuracy or run.mmlu):
+        if baseline is None or (run.is_empty and not (summary.curve and summary.curve.measured)):
             return summary
         regression = baseline.judge(
             summary,

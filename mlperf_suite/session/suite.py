@@ -102,7 +102,7 @@ class Suite:
         self._preparation = Preparation(*needs)
         self._runs = ScenarioRuns(*needs)
         self._searches = PeakSearches(*needs, self._preparation)
-        self._curves = Curves(*needs)
+        self._curves = Curves(*needs, self.recorder.config_json)
         self._audits = CachingAudits(*needs)
         self._watcher = watcher
         watcher.follow(self._pace.left_s)

@@ -1,0 +1,210 @@
+"""A curve as a session measures it: searched, planned, kept point by point, and continued."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytest import MonkeyPatch
+
+from meta_tests.session.test_executor import LLAMA, Make, ScriptedSession, make
+from meta_tests.slots import SlotsEngine
+from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, RemoteRun
+from mlperf_suite.results.curve_figures import REHEARSAL, CurveFigures
+from mlperf_suite.results.run_folder import read_object, read_summary
+from mlperf_suite.results.schema import Summary
+from mlperf_suite.session.plan import CurveKey
+from mlperf_suite.session.watcher import Watcher
+
+__all__ = ["make"]  # the fixture
+
+KEY = CurveKey(LLAMA)
+
+
+class FourSlots(SlotsEngine):
+    """Has four requests at work, and says what it was asked."""
+
+    refuses: Callable[[int], bool] = staticmethod(lambda count: False)
+
+    def __init__(self, settings: dict[str, object], dies_in: str | None) -> None:
+        super().__init__(4, self.refuses)
+        self.runs: list[str] = []
+
+    def run_begins(self, name: str, mode: str) -> None:
+        self.runs.append(name)
+
+
+class Endpoint(FourSlots):
+    """The same behind a network, whose cache knew some of the prompts."""
+
+    cached = 0
+
+    def take_remote_run(self) -> RemoteRun:
+        client = ClientFigures(1, 0.1, 0.1, 0.1)
+        endpoints = (EndpointFigures("http://one", 1, 10, cached_tokens=0),)
+        return RemoteRun(client, endpoints, ("model: another",) if self.cached else ())
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: MonkeyPatch) -> None:
+    """Points of a quarter of a second."""
+    monkeypatch.setattr("mlperf_suite.session.curves.SMOKE_POINT_S", 0.25)
+    monkeypatch.setattr("mlperf_suite.session.curves.PROBE_POINT_S", 0.25)
+
+
+@pytest.fixture
+def lines(monkeypatch: MonkeyPatch) -> list[str]:
+    said: list[str] = []
+    monkeypatch.setattr(Watcher, "say", lambda self, line: said.append(line))
+    return said
+
+
+def summary_of(session: ScriptedSession) -> Summary:
+    session.suite.close()
+    summary = read_summary(session.folder)
+    assert summary is not None
+    return summary
+
+
+def curve_of(session: ScriptedSession) -> CurveFigures:
+    curve = summary_of(session).curve
+    assert curve is not None
+    return curve
+
+
+def outcomes(curve: CurveFigures) -> dict[int, str]:
+    return {point.concurrency: point.outcome for point in curve.points}
+
+
+def test_a_curve_has_its_c_max_and_says_that_it_is_a_rehearsal(
+    make: Make, lines: list[str]
+) -> None:
+    session = make(KEY, kind=FourSlots)
+    assert session.suite.make(KEY).ok
+    curve = curve_of(session)
+    # Four requests at once are as fast as more.
+    assert curve.c_max is not None and curve.c_max >= 4
+    assert curve.rehearsal and curve.cohort == "2026-10-C1"
+    assert {1, 2, 4} <= set(outcomes(curve)) and len(curve.points) >= 4
+    below = [p for p in curve.measured if p.concurrency <= 4]
+    assert [p.system_tps for p in below] == sorted(p.system_tps for p in below)
+    summary = summary_of(session)
+    assert summary.meta.status == "complete" and REHEARSAL in summary.no_result
+    assert (summary.meta.benchmark, summary.meta.scenario) == (LLAMA, "Curve")
+    for name in ("report.md", "report.html", "summary.txt"):
+        if (file := session.folder / name).is_file():
+            assert REHEARSAL.lower() in file.read_text().lower(), name
+    assert any(line.startswith("concurrency 4: ") for line in lines)
+
+
+def test_a_refused_request_fails_its_point_alone(make: Make, monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setattr(FourSlots, "refuses", staticmethod(lambda count: count == 75))
+    session = make(KEY, kind=FourSlots)
+    session.suite.make(KEY)
+    curve = curve_of(session)
+    failed = [point for point in curve.points if point.outcome == "failed"]
+    assert len(failed) == 1 and "HTTP 500: no luck today" in failed[0].reason
+    assert curve.measured
+
+
+def test_a_curve_of_which_nothing_was_measured_fails_in_a_line(
+    make: Make, monkeypatch: MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FourSlots, "refuses", staticmethod(lambda count: True))
+    session = make(KEY, kind=FourSlots)
+    failure = str(session.suite.make(KEY).failure)
+    assert "no point of the curve was measured: 1: request 1: HTTP 500" in failure
+    assert summary_of(session).meta.status == "failed"
+
+
+def interrupted(make: Make, monkeypatch: MonkeyPatch, after: str) -> ScriptedSession:
+    """A curve that Ctrl-C ends at this point."""
+
+    def begin(self: FourSlots, name: str, mode: str) -> None:
+        if name.endswith(after):
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FourSlots, "run_begins", begin)
+        session = make(KEY, kind=FourSlots)
+        with pytest.raises(KeyboardInterrupt):
+            session.suite.make(KEY)
+    session.suite.close()
+    return session
+
+
+def test_an_interrupted_curve_goes_on_point_by_point(
+    make: Make, monkeypatch: MonkeyPatch, lines: list[str]
+) -> None:
+    first = interrupted(make, monkeypatch, "concurrency 4")
+    kept = curve_of(first)
+    assert outcomes(kept) == {1: "measured", 2: "measured"}
+    assert summary_of(first).meta.status == "failed"
+    second = make(KEY, kind=FourSlots)
+    assert second.suite.make(KEY).ok
+    assert f"{first.folder.name}: an unfinished curve: goes on with its 2 points" in lines
+    assert f"{LLAMA} at concurrency 1" not in second.engines[0].runs
+    curve = curve_of(second)
+    points = {point.concurrency: point for point in curve.points}
+    assert points[1].folder == first.folder.name and not points[4].folder
+    assert points[1].system_tps == kept.points[0].system_tps
+    # What is complete is not continued.
+    third = make(KEY, kind=FourSlots)
+    assert third.suite.make(KEY).ok
+    assert f"{LLAMA} at concurrency 1" in third.engines[0].runs
+
+
+def change(folder: Path, name: str, edit: Callable[[Any], None]) -> None:
+    content = read_object(folder / name)
+    assert content is not None
+    edit(content)
+    (folder / name).write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("name", "edit", "words"),
+    [
+        ("curve.json", lambda c: c.update(cohort="2026-04-C0"), "of cohort 2026-04-C0"),
+        ("config.json", lambda c: c["engine"].update(version="2"), "of another "),
+    ],
+    ids=["cohort", "engine"],
+)
+def test_points_of_another_cohort_or_system_are_not_taken_up(
+    make: Make,
+    monkeypatch: MonkeyPatch,
+    lines: list[str],
+    name: str,
+    edit: Callable[[Any], None],
+    words: str,
+) -> None:
+    first = interrupted(make, monkeypatch, "concurrency 4")
+    change(first.folder, name, edit)
+    second = make(KEY, kind=FourSlots)
+    assert second.suite.make(KEY).ok
+    assert f"{LLAMA} at concurrency 1" in second.engines[0].runs
+    assert any(f"{first.folder.name}: an unfinished curve {words}" in line for line in lines)
+    assert (first.folder / "curve.json").is_file()
+
+
+def test_prompts_to_an_endpoint_have_a_salt_each(make: Make) -> None:
+    session = make(KEY, kind=Endpoint)
+    assert session.suite.make(KEY).ok
+    (engine,) = session.engines
+    assert len(set(engine.prompts)) == len(engine.prompts)
+    own = session.suite.inputs.prompts(session.recorder.results[0].benchmark)
+    first_tokens = {prompt[0] for prompt in own}
+    assert {prompt[0] for prompt in engine.prompts} == first_tokens
+    lengths = {len(prompt) for prompt in own}
+    assert any(len(prompt) - 4 > min(lengths) for prompt in engine.prompts)
+
+
+def test_a_point_that_departs_from_the_rules_has_no_figures(
+    make: Make, monkeypatch: MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Endpoint, "cached", 1)
+    session = make(KEY, kind=Endpoint)
+    assert "model: another" in str(session.suite.make(KEY).failure)
+    assert outcomes(curve_of(session)) == {1: "failed"}
