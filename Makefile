@@ -4,7 +4,7 @@ PYTEST := .venv/bin/python -m pytest
 # Set by many images: without Python's caches each session compiles the suite again, half a second.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup stacks endpoints-client offline server interactive singlestream edge compliance peak mmlu submission-check submission-proof public-results endpoint ray cluster test test-slow test-search lint locks options rules-page summary-page pictures perf clean
+.PHONY: help setup stacks endpoints-client offline server interactive singlestream edge compliance peak mmlu submission-check submission-proof public-results endpoint curve ray cluster test test-slow test-search lint locks options rules-page summary-page pictures perf clean
 
 help:             ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -53,6 +53,9 @@ mmlu: setup       ## the MMLU score, through lm-eval on an engine of its own
 
 endpoint: setup   ## start vLLM's own server and measure it over HTTP, Offline and Server
 	@.venv/bin/python -m meta_tests.servers.demos endpoint $(ARGS)
+
+curve: setup      ## start vLLM's own server and measure its curve over fixed concurrencies (a rehearsal)
+	@.venv/bin/python -m meta_tests.servers.demos curve $(ARGS)
 
 ray: setup        ## Ray, for replicas on several GPUs or nodes (docs/replicas.md)
 	@scripts/set_up_ray.sh

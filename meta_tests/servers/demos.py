@@ -1,11 +1,11 @@
 """Start servers or nodes on this machine, run pytest against them, stop them.
 
-    python -m meta_tests.servers.demos endpoint|cluster [PYTEST OPTIONS]
+    python -m meta_tests.servers.demos endpoint|curve|cluster [PYTEST OPTIONS]
 
-`endpoint`: vLLM's own server, measured like any other endpoint. `cluster`: two Ray nodes, each with
-one core and one replica of the real engine with the embedded model; it compares one replica with
-both, and runs Offline and Server on both. Exits with pytest's status. `make endpoint` and
-`make cluster` do the same.
+`endpoint`: vLLM's own server, measured like any other endpoint; `curve`: its curve. `cluster`: two
+Ray nodes, each with one core and one replica of the real engine with the embedded model; it
+compares one replica with both, and runs Offline and Server on both. Exits with pytest's status.
+`make endpoint`, `make curve` and `make cluster` do the same.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from types import FrameType
 from typing import NoReturn
 
@@ -28,12 +30,12 @@ _CANNOT_START, _USAGE = 3, 4
 
 
 @contextlib.contextmanager
-def _endpoint() -> Iterator[list[str]]:
+def _endpoint(selection: str = "(offline or server) and datacenter") -> Iterator[list[str]]:
     """Run vLLM's server; yields the options that measure it."""
     print("starting vLLM's own server with the embedded model (a minute)", flush=True)
     with vllm_server() as server:
         print(f"vLLM's server is ready: --endpoint {server.url}", flush=True)
-        yield ["-m", "(offline or server) and datacenter", "--endpoint", server.url]
+        yield ["-m", selection, "--endpoint", server.url]
     print("vLLM's server has stopped")
 
 
@@ -49,7 +51,11 @@ def _cluster() -> Iterator[list[str]]:
     print("the Ray nodes have stopped")
 
 
-_DEMOS = {"endpoint": _endpoint, "cluster": _cluster}
+_DEMOS: dict[str, Callable[[], AbstractContextManager[list[str]]]] = {
+    "endpoint": _endpoint,
+    "curve": partial(_endpoint, "curve"),
+    "cluster": _cluster,
+}
 
 
 def main(name: str, options: Sequence[str]) -> int:

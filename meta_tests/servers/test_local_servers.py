@@ -210,4 +210,4 @@ def test_an_unknown_demonstration_is_a_line_that_names_the_others(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert demos.main(name, []) == 4
-    assert "endpoint|cluster" in capsys.readouterr().err
+    assert "endpoint|curve|cluster" in capsys.readouterr().err
