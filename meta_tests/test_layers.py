@@ -22,6 +22,7 @@ ORDER = (
         "engines",
         "loadgen",
         "client_results",
+        "official_client",
         "rules",
         "settings",
         "results",

@@ -1,0 +1,209 @@
+"""The official client as a process, on a stand-in: progress, every bad end, and nothing left."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import namedtuple
+from pathlib import Path
+
+import psutil
+import pytest
+
+from meta_tests.client_stand_in import write_client
+from meta_tests.conftest import ROOT
+from mlperf_suite.errors import RunError, UsageError
+from mlperf_suite.official_client.client_job import ClientData, ClientJob, ClientLoad
+from mlperf_suite.official_client.client_process import (
+    ClientProgress,
+    ClientRunError,
+    last_words,
+    progress_in,
+    run_client,
+)
+from mlperf_suite.official_client.installation import KNOWN_COMMIT, find_client
+
+JOB = ClientJob(
+    name="made up",
+    urls=("http://127.0.0.1:9",),
+    model="made up",
+    tokenizer=None,
+    load=ClientLoad(concurrency=2, most_s=1.0),
+    performance=ClientData(prompts=[[1, 2], [3]]),
+    max_new_tokens=4,
+)
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended, if only its parent has not noticed."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def pids_of(folder: Path) -> list[int]:
+    return [int(word) for word in (folder / "pids").read_text().split()]
+
+
+def test_the_files_of_a_run_lie_beside_what_was_asked_and_printed(tmp_path: Path) -> None:
+    progress: list[ClientProgress] = []
+    folder = tmp_path / "run"
+    report = run_client(write_client(tmp_path), JOB, folder, on_progress=progress.append)
+    assert (report / "performance" / "result_summary.json").read_text() == "{}"
+    assert report.parent == folder
+    words = (folder / "arguments").read_text()
+    assert words == f"benchmark from-config --mode perf --config {folder / 'client.yaml'}"
+    assert (folder / "environment").read_text() == "none", "the suite's packages"
+    assert progress[-1] == ClientProgress(20, 20, 1)
+
+
+def test_files_of_another_run_are_not_written_over(tmp_path: Path) -> None:
+    client = write_client(tmp_path)
+    run_client(client, JOB, tmp_path / "run")
+    with pytest.raises(ClientRunError, match="has files of another run"):
+        run_client(client, JOB, tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "words"),
+    [
+        ("dies", "died with status 3: Failed to connect ("),
+        ("raises", "died with status 1: .*RuntimeError: nobody caught it"),
+        ("is killed", "died by signal 9: "),
+    ],
+)
+def test_a_client_that_dies_is_quoted_in_one_line(
+    tmp_path: Path, behaviour: str, words: str
+) -> None:
+    with pytest.raises(ClientRunError, match=words.replace("(", r"\(")) as death:
+        run_client(write_client(tmp_path, behaviour), JOB, tmp_path / "run")
+    assert "\n" not in str(death.value)
+    assert (death.value.folder / "client.log").exists()
+
+
+def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = namedtuple("usage", "free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: usage(0))
+    with pytest.raises(ClientRunError, match=f"no space left in {tmp_path / 'run'}"):
+        run_client(write_client(tmp_path, "dies"), JOB, tmp_path / "run")
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match="file"):
+        run_client(write_client(tmp_path), JOB, tmp_path / "file" / "run")
+
+
+def test_a_client_that_prints_nothing_hangs(tmp_path: Path) -> None:
+    with pytest.raises(ClientRunError, match="hangs: it printed nothing for 1 s, with 7 of 20"):
+        run_client(write_client(tmp_path, "hangs"), JOB, tmp_path / "run", silence_s=1.0)
+
+
+def test_a_client_that_takes_too_long_is_ended_although_it_prints(tmp_path: Path) -> None:
+    with pytest.raises(ClientRunError, match="takes longer than 1 s, with"):
+        run_client(write_client(tmp_path, "prints"), JOB, tmp_path / "run", limit_s=1.0)
+
+
+def test_an_interrupted_client_may_write_what_it_has(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with pytest.raises(ClientRunError):
+        run_client(write_client(tmp_path, "interrupts"), JOB, folder, silence_s=1.0)
+    assert (folder / "report" / "saved").read_text() == "partial"
+
+
+@pytest.mark.parametrize("behaviour", ["ignores", "has children"])
+def test_nothing_is_left_of_a_client_that_does_not_end(tmp_path: Path, behaviour: str) -> None:
+    folder = tmp_path / "run"
+    with pytest.raises(ClientRunError, match="hangs"):
+        run_client(write_client(tmp_path, behaviour), JOB, folder, silence_s=1.5, interrupt_s=0.5)
+    pids = pids_of(folder)
+    assert [pid for pid in pids if not is_gone(pid)] == []
+    assert len(pids) == (1 if behaviour == "ignores" else 3)
+
+
+_CALLER = """
+import sys
+from pathlib import Path
+from meta_tests.official_client.test_client_process import JOB
+from mlperf_suite.official_client.client_process import run_client
+from mlperf_suite.official_client.installation import find_client
+folder = Path(sys.argv[1])
+run_client(find_client(folder), JOB, folder / "run", interrupt_s=0.5)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_nothing_is_left_when_the_suite_ends(tmp_path: Path, number: signal.Signals) -> None:
+    """Ctrl-C, and an end that runs no code of it."""
+    write_client(tmp_path, "has children")
+    caller = subprocess.Popen(
+        [sys.executable, "-c", _CALLER, tmp_path], cwd=ROOT, stderr=subprocess.DEVNULL
+    )
+    limit = time.monotonic() + 60
+    while (
+        caller.poll() is None
+        and not (tmp_path / "run" / "pids").exists()
+        and time.monotonic() < limit
+    ):
+        time.sleep(0.1)
+    time.sleep(0.2)
+    caller.send_signal(number)
+    caller.wait(60)
+    pids = pids_of(tmp_path / "run")
+    assert len(pids) == 3
+    while not all(map(is_gone, pids)) and time.monotonic() < limit:
+        time.sleep(0.1)
+    assert [pid for pid in pids if not is_gone(pid)] == []
+
+
+def test_a_client_that_is_missing_or_another_is_refused_in_a_line(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"not built in .*make endpoints-client CHECKOUT=DIR"):
+        find_client(tmp_path)
+    write_client(tmp_path, version="0.2.0")
+    with pytest.raises(UsageError, match=r"is version 0.2.0, known is 0.1.0"):
+        find_client(tmp_path)
+    write_client(tmp_path, status=1)
+    with pytest.raises(UsageError, match=r"does not start: 0\.1\.0"):
+        find_client(tmp_path)
+
+
+def test_another_commit_is_used_and_said(tmp_path: Path) -> None:
+    write_client(tmp_path)
+    assert find_client(tmp_path).note == ""
+    write_client(tmp_path, commit="f" * 40)
+    note = find_client(tmp_path).note
+    assert "commit ffffffff: this suite was tried with commit ea332753" in note
+    assert f"tried={KNOWN_COMMIT}" in (ROOT / "scripts/set_up_endpoints_client.sh").read_text()
+
+
+def test_what_was_written_is_what_the_client_reads(tmp_path: Path) -> None:
+    run_client(write_client(tmp_path), JOB, tmp_path / "run")
+    config = json.loads((tmp_path / "run" / "client.yaml").read_text())
+    (data,) = config["datasets"]
+    rows = [json.loads(line) for line in Path(data["path"]).read_text().splitlines()]
+    assert rows == [{"input_tokens": [1, 2]}, {"input_tokens": [3]}]
+
+
+@pytest.mark.parametrize(
+    ("output", "progress"),
+    [
+        ("", ClientProgress()),
+        ("a: 0%| | 0/80 [00:00<?, ?it/s]\ra: 1%| | 3/80 [00:05<, errors=2]", (3, 80, 2)),
+        ("a | 9/2147483647 [00:05<?, 1it/s]", ClientProgress(9, 0, 0)),
+    ],
+)
+def test_progress_is_that_of_the_bar(output: str, progress: ClientProgress | tuple[int]) -> None:
+    assert progress_in(output) == (
+        progress if isinstance(progress, ClientProgress) else ClientProgress(*progress)
+    )
+
+
+def test_last_words_are_one_printable_line() -> None:
+    assert last_words("") == ""
+    assert last_words("a\nb\n\x1b[31mc\n") == "b | ?[31mc"
+    assert last_words("t - m - ERROR - first\nt - m - ERROR - second\nPartial results") == "second"

@@ -1,0 +1,1 @@
+"""MLCommons' official HTTP client, `inference-endpoint`, as a part: configured, started, ended."""

@@ -1,0 +1,220 @@
+"""Writes the configuration and the data of one run of the official client.
+
+Source of the fields: config/schema.py, endpoint_client/config.py and dataset_manager/ of
+mlcommons/endpoints, commit ea332753. The configuration is written as JSON, which YAML contains.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.errors import RunError, of_the_system
+
+Route = Literal["openai_completions", "openai"]
+"""The API by the client's name: completions of token ids, or chat completions of text."""
+CONFIG_FILE, DATA_FILE, ACCURACY_FILE = "client.yaml", "performance.jsonl", "accuracy.jsonl"
+REPORT_FOLDER = "report"
+NO_COUNT = 2**31 - 1
+"""More requests than any run issues: it ends by time."""
+_MARGIN = 1.1
+"""What the client adds to a rate times a duration (runtime_settings.py: padding_factor)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientLoad:
+    """How requests are issued; exactly one kind. `rate`: Poisson, in requests/s. `concurrency`:
+    closed loop. Neither: all at once. `requests`: how many; None for a concurrency that ends by
+    time. `least_s`: the minimum duration that the configuration names, in s. `most_s`: after it
+    nothing is issued and what is still in flight is dropped, in s; None for no such end.
+    """
+
+    rate: float | None = None
+    concurrency: int | None = None
+    requests: int | None = None
+    least_s: float = 0.0
+    most_s: float | None = None
+
+    @property
+    def kind(self) -> str:
+        """The client's name of it."""
+        if self.rate is not None:
+            return "poisson"
+        return "max_throughput" if self.concurrency is None else "concurrency"
+
+    @property
+    def pattern(self) -> dict[str, Any]:
+        targets = {"target_qps": self.rate, "target_concurrency": self.concurrency}
+        return {"type": self.kind} | {n: v for n, v in targets.items() if v is not None}
+
+
+def whole_passes(samples: int, rate: float | None, least_s: float) -> int:
+    """The requests that last at least so long at a rate, in whole passes of the data set.
+
+    `rate`: expected, in requests/s; without it one pass.
+    """
+    needed = math.ceil((rate or 0.0) * least_s * _MARGIN)
+    return samples * max(1, math.ceil(needed / samples))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientData:
+    """Samples that are sent, in their order: token ids, or texts for the chat route.
+
+    `references`: by sample what the client's own scorer compares with; none for a performance run.
+    """
+
+    prompts: Sequence[Sequence[int]] | Sequence[str]
+    references: Sequence[str] = ()
+
+    def lines(self) -> Iterable[str]:
+        """The lines of its JSONL file."""
+        for number, prompt in enumerate(self.prompts):
+            is_text = isinstance(prompt, str)
+            row = {"prompt" if is_text else "input_tokens": prompt if is_text else list(prompt)}
+            if self.references:
+                row["reference"] = self.references[number]
+            yield json.dumps(row) + "\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientJob:
+    """One run of the client.
+
+    `urls`: of the servers, with scheme. `model`: its name on the servers. `tokenizer`: a folder;
+    without it tokens are not counted. `generation`: None leaves every sampling value to the server.
+    `seeds`: of schedule and sample order. `accuracy`: answered after the performance run, under the
+    same load. `scorer`: the client's name of one for it. `workers`: its sending processes; by
+    itself it starts so many that two busy cores take a minute. `key_variable`: the environment
+    variable of a bearer token, which is written nowhere.
+    """
+
+    name: str
+    urls: tuple[str, ...]
+    model: str
+    tokenizer: Path | None
+    load: ClientLoad
+    performance: ClientData
+    generation: Generation | None = None
+    max_new_tokens: int
+    streaming: bool = True
+    seeds: tuple[int, int] = (42, 42)
+    accuracy: ClientData | None = None
+    scorer: str = "string_match"
+    workers: int = 1
+    key_variable: str | None = None
+    warmup_requests: int = 0
+    route: Route = field(default="openai_completions")
+
+    @property
+    def mode(self) -> str:
+        """The client's test mode."""
+        return "perf" if self.accuracy is None else "both"
+
+
+def config_of_job(job: ClientJob, folder: Path) -> dict[str, Any]:
+    """The configuration of a job whose files are in that folder."""
+    load, (schedule_seed, sample_seed) = job.load, job.seeds
+    runtime: dict[str, Any] = {
+        "min_duration_ms": round(load.least_s * 1000),
+        "scheduler_random_seed": schedule_seed,
+        "dataloader_random_seed": sample_seed,
+    }
+    if load.most_s is not None:
+        runtime["max_duration_ms"] = round(load.most_s * 1000)
+    requests = load.requests
+    if requests is None and load.most_s is not None:
+        # Without a count the client ends after as many as 10 requests/s would make.
+        requests = NO_COUNT
+    if requests is not None:
+        runtime["n_samples_to_issue"] = requests
+    warmup = {"enabled": True, "n_requests": job.warmup_requests, "drain": True}
+    return {
+        "name": job.name,
+        "type": "offline" if load.kind == "max_throughput" else "online",
+        "model_params": _model_params(job),
+        "report_dir": str(folder / REPORT_FOLDER),
+        "datasets": [*_datasets(job, folder)],
+        "settings": {
+            "runtime": runtime,
+            "load_pattern": load.pattern,
+            "client": {"num_workers": job.workers},
+            **({"warmup": warmup} if job.warmup_requests else {}),
+        },
+        "endpoint_config": {
+            "endpoints": list(job.urls),
+            "api_type": job.route,
+            **({"api_key": f"${{{job.key_variable}}}"} if job.key_variable else {}),
+        },
+    }
+
+
+def _model_params(job: ClientJob) -> dict[str, Any]:
+    params: dict[str, Any] = {
+        "name": job.model,
+        "streaming": "on" if job.streaming else "off",
+        "max_new_tokens": job.max_new_tokens,
+    }
+    if job.tokenizer is not None:
+        params["tokenizer_name"] = str(job.tokenizer)
+    if job.generation is not None:
+        params |= _sampling(job.generation, job.route)
+    return params
+
+
+def _sampling(generation: Generation, route: Route) -> Mapping[str, Any]:
+    params: dict[str, Any] = {
+        "temperature": generation.temperature,
+        "top_p": generation.top_p,
+        "top_k": generation.top_k,
+        "seed": generation.seed,
+    }
+    if route == "openai_completions":
+        params["min_new_tokens"] = generation.min_new_tokens
+    return {name: value for name, value in params.items() if value is not None}
+
+
+def _datasets(job: ClientJob, folder: Path) -> Iterable[dict[str, Any]]:
+    yield {
+        "name": "performance-data",
+        "type": "performance",
+        "path": str(folder / DATA_FILE),
+    }
+    if job.accuracy is not None:
+        yield {
+            "name": "accuracy-data",
+            "type": "accuracy",
+            "path": str(folder / ACCURACY_FILE),
+            "accuracy_config": {
+                "eval_method": job.scorer,
+                "ground_truth": "reference",
+                "extractor": "identity_extractor",
+            },
+        }
+
+
+def write_job(job: ClientJob, folder: Path) -> Path:
+    """Write a job's configuration and data into a folder; returns the configuration's file.
+
+    Raises RunError if they cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _write_lines(folder / DATA_FILE, job.performance)
+        if job.accuracy is not None:
+            _write_lines(folder / ACCURACY_FILE, job.accuracy)
+        text = json.dumps(config_of_job(job, folder), indent=2)
+        (folder / CONFIG_FILE).write_text(text + "\n", encoding="ascii")
+    except OSError as error:
+        raise RunError(of_the_system(error, folder)) from None
+    return folder / CONFIG_FILE
+
+
+def _write_lines(path: Path, data: ClientData) -> None:
+    with path.open("w", encoding="ascii") as file:
+        file.writelines(data.lines())

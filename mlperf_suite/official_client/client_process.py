@@ -1,0 +1,232 @@
+"""Runs the official client as a process: its progress, its end, and why it failed, in one line."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlperf_suite import SUITE_FOLDER
+from mlperf_suite.errors import RunError, of_the_system
+from mlperf_suite.official_client.client_job import NO_COUNT, REPORT_FOLDER, ClientJob, write_job
+from mlperf_suite.official_client.installation import CLIENT, ClientInstallation
+from mlperf_suite.strangers import printable
+
+LOG_FILE = "client.log"
+SILENCE_S = 300.0
+"""How long the client may print nothing, in s. It prints with each answer that ends, so that one
+long answer after another is the longest silence of a run that works."""
+INTERRUPT_S = 20.0
+"""How long the client gets to write what it has after an interrupt, in s."""
+_LOOK_S = 0.25
+_TAIL_BYTES = 16_384
+_FULL_BYTES = 2**16
+"""A file system with less is full: the client's own files are larger."""
+_EVENTS_PLACE = Path("/dev/shm")  # noqa: S108 - read only
+"""Where the client writes its events during a run; 64 MB in a container by default."""
+_COUNT = re.compile(r"(\d+)/(\d+) \[[^\]]*\]?")
+_ERRORS = re.compile(r"errors=(\d+)")
+_OF_ITS_OWN = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTHONSTARTUP")
+"""Variables that would bring the suite's packages into the client's environment."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientProgress:
+    """How far a run is, by the client's own progress bar. `total`: the requests that it issues; 0
+    if that is unknown, as of a run that ends by time."""
+
+    completed: int = 0
+    total: int = 0
+    failed: int = 0
+
+
+class ClientRunError(RunError):
+    """The client ended without a result, in one line. `folder`: what it left is there."""
+
+    def __init__(self, message: str, folder: Path) -> None:
+        super().__init__(message)
+        self.folder = folder
+
+
+def run_client(
+    client: ClientInstallation,
+    job: ClientJob,
+    folder: Path,
+    *,
+    on_progress: Callable[[ClientProgress], None] | None = None,
+    silence_s: float = SILENCE_S,
+    limit_s: float | None = None,
+    interrupt_s: float = INTERRUPT_S,
+) -> Path:
+    """Run one job in a folder; returns the folder of the client's files, which nobody has changed.
+
+    It has config.yaml, performance/ and, of an accuracy run, accuracy/, as a scenario's folder of a
+    submission has them. Beside it lie the configuration and data that were written and what the
+    client printed. `silence_s`: it is ended when it prints nothing for so long. `limit_s`: when it
+    takes longer. However this ends, no process of the client is left; on Ctrl-C or a limit it gets
+    `interrupt_s` to write what it has.
+
+    Raises ClientRunError.
+    """
+    folder = folder.absolute()
+    if (folder / REPORT_FOLDER).exists():
+        raise ClientRunError(f"{folder} has files of another run of {CLIENT}", folder)
+    command = [str(client.program), "benchmark", "from-config", "--mode", job.mode]
+    command += ["--config", str(write_job(job, folder))]
+    watch = _Watch(folder, silence_s, limit_s)
+    with _started(command, folder, interrupt_s) as process:
+        while process.poll() is None:
+            if on_progress is not None:
+                on_progress(watch.progress)
+            if reason := watch.fault():
+                raise ClientRunError(f"{reason}; what it wrote is in {folder}", folder)
+            # A plain wait, so that Ctrl-C comes through at once.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_LOOK_S)
+    if process.returncode:
+        raise ClientRunError(_death(process.returncode, folder), folder)
+    if on_progress is not None:
+        on_progress(watch.progress)
+    return folder / REPORT_FOLDER
+
+
+@contextlib.contextmanager
+def _started(
+    command: list[str], folder: Path, interrupt_s: float
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The client under its guard, in a session of its own; both are gone afterwards."""
+    guard = [sys.executable, "-m", "mlperf_suite.official_client.guard", f"{interrupt_s:g}"]
+    environment = {n: value for n, value in os.environ.items() if n not in _OF_ITS_OWN}
+    try:
+        with (folder / LOG_FILE).open("wb") as log:
+            process = subprocess.Popen(
+                [*guard, *command],
+                # The guard imports the suite from there; the client's program names its own.
+                cwd=SUITE_FOLDER,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise ClientRunError(of_the_system(error, folder), folder) from None
+    try:
+        yield process
+    finally:
+        _end(process, interrupt_s)
+
+
+def _end(process: subprocess.Popen[bytes], interrupt_s: float) -> None:
+    """Close the guard's input, which ends the client; kill all of them if that does not help."""
+    assert process.stdin is not None
+    with contextlib.suppress(OSError):
+        process.stdin.close()
+    try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(interrupt_s + 10.0)
+    finally:
+        # A second Ctrl-C arrives here: then nobody waits.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+class _Watch:
+    """Follows what the client prints."""
+
+    def __init__(self, folder: Path, silence_s: float, limit_s: float | None) -> None:
+        self._folder, self._silence_s, self._limit_s = folder, silence_s, limit_s
+        self._begin_s = self._sign_s = time.monotonic()
+        self._size = -1
+
+    @property
+    def progress(self) -> ClientProgress:
+        """The last state of the client's progress bar."""
+        return progress_in(_tail(self._folder))
+
+    def fault(self) -> str:
+        """Why the client must be ended, in one line; "" if nothing is wrong."""
+        now_s = time.monotonic()
+        size = _size_of(self._folder / LOG_FILE)
+        if size != self._size:
+            self._size, self._sign_s = size, now_s
+        if now_s - self._sign_s > self._silence_s:
+            return f"{CLIENT} hangs: it printed nothing for {self._silence_s:g} s{self._where()}"
+        if self._limit_s is not None and now_s - self._begin_s > self._limit_s:
+            return f"{CLIENT} takes longer than {self._limit_s:g} s{self._where()}"
+        return ""
+
+    def _where(self) -> str:
+        progress = self.progress
+        of_all = f" of {progress.total:,}" if progress.total else ""
+        return f", with {progress.completed:,}{of_all} requests ended"
+
+
+def progress_in(output: str) -> ClientProgress:
+    """The last state of a progress bar in what the client printed."""
+    states = list(_COUNT.finditer(output))
+    if not states:
+        return ClientProgress()
+    completed, total = map(int, states[-1].groups())
+    errors = _ERRORS.search(states[-1].group())
+    failed = int(errors.group(1)) if errors else 0
+    return ClientProgress(completed, 0 if total == NO_COUNT else total, failed)
+
+
+def _death(status: int, folder: Path) -> str:
+    """Why the client died, by its last lines."""
+    ended = f"by signal {status - 128}" if status > 128 else f"with status {status}"
+    for place in (folder, _EVENTS_PLACE):
+        if _is_full(place):
+            return f"{CLIENT} died {ended}: no space left in {place}; what it wrote is in {folder}"
+    reason = last_words(_tail(folder)) or "it printed nothing"
+    return f"{CLIENT} died {ended}: {reason} ({folder / LOG_FILE})"
+
+
+def _is_full(place: Path) -> bool:
+    try:
+        return shutil.disk_usage(place).free < _FULL_BYTES
+    except OSError:
+        return False
+
+
+def last_words(output: str) -> str:
+    """What a client that died said of it: its last error, or its last lines without the bar."""
+    lines = [
+        line.strip() for line in re.split(r"[\r\n]+", output) if line.strip() and "it/s" not in line
+    ]
+    errors = [line.rpartition(" - ERROR - ")[2] for line in lines if " - ERROR - " in line]
+    # An exception that nobody caught is its last line.
+    words = errors[-1] if errors and not _is_exception(lines[-1]) else " | ".join(lines[-2:])
+    return printable(words)[-300:]
+
+
+def _is_exception(line: str) -> bool:
+    return bool(re.match(r"[\w.]+(Error|Exception|Interrupt)\b", line))
+
+
+def _tail(folder: Path) -> str:
+    """The end of what the client printed."""
+    try:
+        with (folder / LOG_FILE).open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - _TAIL_BYTES))
+            return file.read().decode("utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _size_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return -1
