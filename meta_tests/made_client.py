@@ -136,8 +136,15 @@ def client_summary(run: ClientRun) -> dict[str, Any]:
     }
 
 
-def client_events(run: ClientRun) -> str:
-    """The events.jsonl of a run, with a request before it, and one of the accuracy run after it."""
+def client_events(run: ClientRun, *, words: bool = False) -> str:
+    """The events.jsonl of a run, with a request before it, and one of the accuracy run after it.
+
+    `words`: each answer streams its length in words, the first of them alone.
+    """
+    answers = {
+        f"{number:x}": ["TextModelOutput", ["a", " a" * (length - 1)]]
+        for number, length in enumerate(run.lengths.tolist() if words else ())
+    }
     start_ns = 10**9
     of_requests = [
         (at_ns, f"sample.{kind}", f"{number:x}")
@@ -159,7 +166,11 @@ def client_events(run: ClientRun) -> str:
     ]
     lines = [
         {"event_type": kind, "timestamp_ns": at_ns, "sample_uuid": uuid}
-        | ({"data": ["TextModelOutput", "made up"]} if kind == "sample.complete" else {})
+        | (
+            {"data": answers.get(uuid, ["TextModelOutput", "made up"])}
+            if kind == "sample.complete"
+            else {}
+        )
         | ({"finish_reason": "stop"} if kind == "sample.complete" else {})
         for at_ns, kind, uuid in sorted([*of_session, *of_requests], key=lambda event: event[0])
     ]

@@ -1,14 +1,21 @@
 """Stand-in for a curve that the official client measured: each point's folder as the client writes
-it, from drawn latencies; and the facts of submission.toml. None of it is a measurement."""
+it, from drawn latencies or a replay of them; and the facts of submission.toml. None of it is a
+measurement."""
 
 from __future__ import annotations
 
+import heapq
 import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import yaml
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
 
-from meta_tests.made_client import client_scores
+from meta_tests.made_client import ClientRun, client_events, client_scores, client_series
 from meta_tests.made_package import (
     C_MAX,
     CONCURRENCIES,
@@ -84,6 +91,54 @@ def write_curve(root: Path, model: str = "llama3_1-8b", *, dedicated: bool = Fal
             scores = client_scores(SERIES_MODELS[model])
             _write_json(folder / "accuracy/accuracy_results.json", scores)
     return curve
+
+
+def replay(model: str, concurrency: int, passes: int = 6, duration_s: float = 1800.0) -> ClientRun:
+    """A closed loop of drawn latencies: each answer lets the next request go."""
+    benchmark = SERIES_MODELS[model]
+    draw, n = np.random.default_rng(concurrency), passes * benchmark.samples
+    lengths = draw.integers(110, 151, n)
+    mean_ns = concurrency * duration_s * 1e9 / n
+    latency = np.floor(draw.uniform(0.9, 1.1, n) * mean_ns).astype(int)
+    ttft = latency // 10
+    free = [0] * concurrency
+    issued = np.zeros(n, dtype=int)
+    for number, latency_ns in enumerate(latency.tolist()):
+        # A nanosecond between issues keeps them in their order.
+        issued[number] = max(free[0], issued[number - 1] + 1)
+        heapq.heapreplace(free, int(issued[number]) + latency_ns)
+    return ClientRun(benchmark, issued, ttft, latency, (latency - ttft) / (lengths - 1), lengths)
+
+
+def replay_summary(model: str, concurrency: int, run: ClientRun) -> dict[str, Any]:
+    """The result_summary.json of a replay."""
+    n, duration_ns = len(run.issued), run.windows_ns[0]
+    values = {"ttft": run.ttft, "tpot": run.tpot, "latency": run.latency}
+    values["output_sequence_lengths"] = run.lengths
+    series = {name: client_series(v, estimates=False) for name, v in values.items()}
+    tps = int(run.lengths.sum()) / duration_ns * 1e9
+    counts = dict.fromkeys(("n_samples_issued", "n_samples_completed"), n)
+    per_user = 1e9 / series["tpot"]["percentiles"]["90.0"]
+    figures = {"qps": n / duration_ns * 1e9, "tps": tps, "system_tps": tps}
+    figures |= {"duration_ns": duration_ns, "tps_per_user": per_user}
+    return {**point_summary(model, concurrency), **series, **counts, **figures}
+
+
+def write_replay(curve: Path, concurrency: int, model: str = "llama3_1-8b") -> None:
+    """Replace a point of `write_curve` by a replay with its events.jsonl."""
+    run = replay(model, concurrency)
+    folder = curve / f"c{concurrency}"
+    _write_json(folder / "performance/result_summary.json", replay_summary(model, concurrency, run))
+    (folder / "events.jsonl").write_text(client_events(run, words=True))
+
+
+def write_tokenizer(root: Path) -> str:
+    """A tokenizer.json that makes one token of each word; returns submission.toml's line."""
+    tokenizer = Tokenizer(WordLevel({"a": 0, "?": 1}, unk_token="?"))
+    tokenizer.pre_tokenizer = WhitespaceSplit()
+    (root / "tokenizer").mkdir()
+    tokenizer.save(str(root / "tokenizer" / "tokenizer.json"))
+    return 'tokenizer = "tokenizer"\n'
 
 
 def write_facts(root: Path, model: str = "llama3_1-8b") -> Path:

@@ -7,13 +7,21 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from meta_tests.made_curve import FACTS, write_curve, write_facts
+from meta_tests.made_curve import (
+    FACTS,
+    write_curve,
+    write_facts,
+    write_replay,
+    write_tokenizer,
+)
+from meta_tests.made_package import CONCURRENCIES
 from meta_tests.tampering.package_damages import official_ids
 from mlperf_suite.__main__ import main
 from mlperf_suite.client_results.series import SERIES_MODELS
@@ -100,6 +108,65 @@ def test_all_that_is_missing_is_named_at_once(
     assert len(errors) > 15
     assert all(" lacks " in line for line in errors[:-1])
     assert not (tmp_path / "out").exists()
+
+
+def write_replayed_facts(root: Path) -> None:
+    """Facts for points with events, whose warm-up has two requests of which one was answered."""
+    warmup = '[warmup]\ndata_source = "made up"\nlogs_retained = true\n\n'
+    facts = FACTS.replace("llama3_1-8b", "deepseek-r1")
+    (root / "submission.toml").write_text(
+        write_tokenizer(root) + facts.replace("[system]", f"{warmup}[system]", 1)
+    )
+
+
+def test_the_steady_state_and_the_warm_up_are_computed_from_events(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    curve = write_curve(tmp_path, "deepseek-r1")
+    write_replay(curve, 64, "deepseek-r1")
+    write_replayed_facts(tmp_path)
+    assert build(tmp_path) == 0
+    point = point_of(tmp_path, 64)
+    state, samples = point["steady_state"], SERIES_MODELS["deepseek-r1"].samples
+    assert (state["status"], state["verdict"]) == ("windowable", "STEADY STATE")
+    assert state["window"]["super_pass_size"] == samples
+    assert (state["window"]["super_pass_start"], state["window"]["super_pass_end"]) == (1, 5)
+    assert state["window"]["n_samples"] == 5 * samples
+    assert state["window"]["duration_s"] == pytest.approx(1500, rel=0.02)
+    assert (point["warmup"]["requests_issued"], point["warmup"]["requests_completed"]) == (1, 1)
+    assert point["warmup"]["data_source"] == "made up"
+    assert "steady_state" not in point_of(tmp_path, 128)
+    output = capsys.readouterr().out
+    assert "r64: steady state from super-pass 1 to 5" in output
+    assert "r16, r24, r128, r256, r512, r1024: no steady-state window" in output
+    assert not list((tmp_path / "out").rglob("events.jsonl"))
+
+
+def test_events_of_another_run_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    curve = write_curve(tmp_path, "deepseek-r1")
+    write_replay(curve, 64, "deepseek-r1")
+    write_replayed_facts(tmp_path)
+    shutil.copyfile(curve / "c64/events.jsonl", curve / "c128/events.jsonl")
+    assert build(tmp_path) == 2
+    assert "package_distributions: found r128: issued" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_full_size_package_of_replays_stands(tmp_path: Path) -> None:
+    curve = write_curve(tmp_path)
+    for concurrency in CONCURRENCIES:
+        write_replay(curve, concurrency)
+    facts = FACTS.replace(
+        "[system]", '[warmup]\ndata_source = "made up"\nlogs_retained = true\n\n[system]', 1
+    )
+    (tmp_path / "submission.toml").write_text(write_tokenizer(tmp_path) + facts)
+    assert build(tmp_path) == 0
+    states = [point_of(tmp_path, c)["steady_state"]["status"] for c in CONCURRENCIES]
+    assert states == ["windowable"] * len(CONCURRENCIES)
+    if CLI.is_file():
+        assert official_ids(tmp_path / "out" / "Someone" / "box-2026", CLI) == (set(), set())
 
 
 def test_a_curve_that_would_not_stand_is_refused(

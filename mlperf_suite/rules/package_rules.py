@@ -35,6 +35,7 @@ from mlperf_suite.client_results.series import (
     is_approved_drafter,
     min_duration_s,
 )
+from mlperf_suite.client_results.super_passes import super_pass_size
 from mlperf_suite.rules import client_rules
 from mlperf_suite.rules.client_rules import ClientFacts
 from mlperf_suite.rules.facts import Facts, Subject
@@ -514,7 +515,7 @@ def _window_faults(curve: CurveFacts, point: PointFacts, file: PointFile) -> Ite
     model = SERIES_MODELS.get(curve.model)
     if model is None or window.super_pass_size is None or point.client.summary is None:
         return
-    size = math.ceil(file.concurrency / model.samples) * model.samples
+    size = super_pass_size(model.samples, file.concurrency)
     issued = point.client.summary.n_samples_issued
     if window.super_pass_size != size:
         yield f"super-passes of {window.super_pass_size:,}, not of {size:,}"

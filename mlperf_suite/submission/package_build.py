@@ -18,7 +18,7 @@ import msgspec
 
 from mlperf_suite import __version__
 from mlperf_suite.client_results.client_benchmarks import ClientBenchmark
-from mlperf_suite.client_results.package_files import OF_A_POINT
+from mlperf_suite.client_results.package_files import OF_A_POINT, SteadyState
 from mlperf_suite.client_results.provisioned_power import ProvisionedPower, SystemPower
 from mlperf_suite.client_results.series import (
     SEED_SETS,
@@ -39,6 +39,13 @@ from mlperf_suite.results.run_folder import write_json, write_whole
 from mlperf_suite.secrets import scrub
 from mlperf_suite.submission.client_points import ClientPoint, read_points
 from mlperf_suite.submission.package_facts import PackageFacts, lacking_warmup, read_facts
+from mlperf_suite.submission.point_events import (
+    NO_WARMUP,
+    WARMUP_COUNTS,
+    PointEvents,
+    read_point_events,
+    token_counts,
+)
 from mlperf_suite.submission.texts import folder_name
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)
@@ -110,10 +117,8 @@ def build_package(request: PackageRequest) -> Package:
     facts = read_facts(request.facts)
     points, reasons = read_points(request.results)
     reasons += [*facts.missing(), *_wrong(facts)]
-    warmups = {point.folder: _warmup(point) for point in points}
-    reasons += list(
-        dict.fromkeys(line for w in warmups.values() for line in lacking_warmup(facts, w))
-    )
+    of_warmups = [line for p in points for line in lacking_warmup(facts, _known_of_warmup(p))]
+    reasons += dict.fromkeys(of_warmups)
     curve, of_points = (None, []) if reasons else _curve(points, facts)
     if curve is None:
         raise RefusedError(reasons + of_points)
@@ -121,9 +126,9 @@ def build_package(request: PackageRequest) -> Package:
     folder = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
     try:
         folder.chmod(0o755)
-        writer = _Writer(folder / facts.text("organization"), facts, curve, warmups)
+        writer = _Writer(folder / facts.text("organization"), facts, curve)
         writer.write()
-        passed, failures = _judge(writer.root)
+        passed, failures = writer.judge()
         if failures:
             raise RefusedError(failures)
         if out.exists():
@@ -151,7 +156,7 @@ def _wrong(facts: PackageFacts) -> list[str]:
     benchmark = facts.text("benchmark")
     if benchmark and benchmark not in SERIES_MODELS:
         lines.append(f"{facts.path}: benchmark {benchmark}: one of {', '.join(SERIES_MODELS)}")
-    for name in ("source", "docs"):
+    for name in ("source", "docs", "tokenizer"):
         if (path := facts.text(name)) and not (facts.path.parent / path).is_dir():
             lines.append(f"{facts.path}: {name} {path}: no folder")
     return lines
@@ -188,13 +193,12 @@ def _curve(points: Sequence[ClientPoint], facts: PackageFacts) -> tuple[_Curve |
     return (None if reasons else curve), reasons
 
 
-def _warmup(point: ClientPoint) -> dict[str, Any]:
-    """What the client's files say of a point's warm-up: that there was none, or nothing."""
+def _known_of_warmup(point: ClientPoint) -> dict[str, Any]:
+    """The members of a warm-up that the client's files say, with a value that stands for any."""
     run = point.summary.run_config
-    if run is None or run.warmup.get("enabled") is not False:
-        return {}
-    none = dict.fromkeys(("duration_s", "requests_issued", "requests_completed", "concurrency"), 0)
-    return {**none, "data_source": "none, there was no warm-up"}
+    if run is not None and run.warmup.get("enabled") is False:
+        return NO_WARMUP
+    return dict.fromkeys(WARMUP_COUNTS, 0) if point.events_file is not None else {}
 
 
 def _judge(root: Path) -> tuple[int, list[str]]:
@@ -217,21 +221,61 @@ class _Writer:
         home: Path,
         facts: PackageFacts,
         curve: _Curve,
-        warmups: Mapping[Path, Mapping[str, Any]],
     ) -> None:
         self.root = home / facts.text("submission_id")
         self.system = folder_name(str(facts.table("system")["system_name"]))
         self.notes: list[str] = []
-        self._facts, self._curve, self._warmups = facts, curve, warmups
+        self._facts, self._curve = facts, curve
         self._source = f"src/{facts.text('implementation')}"
+        self._events: dict[int, PointEvents] = {}
 
     def write(self) -> None:
         self._write_texts()
+        self._read_events()
         results = self.root / "results" / self.system
         for number, point in self._curve.points.items():
             self._write_point(results / self._curve.model.id / f"r{number}", number, point)
         if self._facts.needs_power:
             write_json(results / SYSTEM_POWER, self._power())
+
+    def judge(self) -> tuple[int, list[str]]:
+        """Judge the package as it stands; the client's events, where there are any, too."""
+        results = self.root / "results" / self.system / self._curve.model.id
+        links = []
+        for number, point in self._curve.points.items():
+            if point.events_file is not None:
+                links.append(results / f"r{number}" / "events.jsonl")
+                links[-1].symlink_to(point.events_file)
+        verdicts = _judge(self.root)
+        for link in links:
+            link.unlink()
+        return verdicts
+
+    def _read_events(self) -> None:
+        """Compute what follows from each point's events.jsonl, and note it."""
+        folder = self._facts.text("tokenizer")
+        counts = token_counts(self._facts.path.parent / folder) if folder else None
+        for number, point in self._curve.points.items():
+            events = read_point_events(point, self._curve.model.samples, number, counts)
+            self._events[number] = events
+            if (state := events.steady_state) is not None:
+                self.notes.append(f"r{number}: {_state_in_words(state)}")
+        fixed = [number for number in self._curve.fixed if not self._events[number].block]
+        if fixed:
+            names = ", ".join(f"r{number}" for number in fixed)
+            self.notes.append(
+                f"{names}: no steady-state window, the whole run's figures count; it needs "
+                "events.jsonl and `tokenizer`, the folder of tokenizer.json, in "
+                f"{self._facts.path.name}"
+            )
+
+    def _warmup(self, number: int) -> dict[str, Any]:
+        """The warm-up's block: counts from the events, the rest from the facts."""
+        point, given = self._curve.points[number], self._facts.table("warmup")
+        counted = self._events[number].warmup
+        if counted.get("requests_issued"):
+            return {**given, **counted}
+        return {**_known_of_warmup(point), **counted, **given}
 
     def _write_texts(self) -> None:
         """src/ and docs/: what the facts name, or a README.md that says what ran."""
@@ -293,7 +337,8 @@ class _Writer:
             "dataset_link": facts.text("dataset_link"),
             "target_cohort": facts.text("target_cohort"),
             **self._seeds(point),
-            "warmup": {**self._warmups[point.folder], **facts.table("warmup")},
+            "warmup": self._warmup(number),
+            **self._events[number].block,
             "nodes_used": nodes,
             "shared_src": self._source,
             "shared_docs": "docs",
@@ -389,6 +434,15 @@ class _Writer:
             "computed": {"total_system_power_w": total_w},
             "provisioned_power_kw": provisioned.kw,
         }
+
+
+def _state_in_words(state: SteadyState) -> str:
+    window = state.window
+    if state.status != "windowable":
+        return f"no steady-state window ({state.status}, {state.verdict}), the whole run counts"
+    first, last, time_s = window.super_pass_start, window.super_pass_end, window.duration_s
+    words = "" if state.verdict == "STEADY STATE" else f", {state.verdict}"
+    return f"steady state from super-pass {first} to {last}, {time_s:,.1f} s{words}"
 
 
 def _copy_text(source: Path, target: Path) -> None:

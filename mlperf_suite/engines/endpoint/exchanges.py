@@ -96,6 +96,11 @@ class TextCodec:
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
         return ids or ([] if self._end is None else [self._end])
 
+    def counts(self, texts: Sequence[str]) -> list[int]:
+        """How many tokens each text is."""
+        encodings = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        return [len(encoding.ids) for encoding in encodings]
+
 
 @dataclass(slots=True)
 class Queue:

@@ -1,0 +1,184 @@
+"""The steady state of a point: which super-passes count, and what a run without them is called."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlperf_suite.client_results.package_files import SteadyState
+from mlperf_suite.client_results.series import FEWEST_PASSES
+from mlperf_suite.client_results.steady_state import steady_state
+from mlperf_suite.client_results.super_passes import (
+    SuperPass,
+    read_super_passes,
+    super_pass_size,
+)
+
+PASS_S = 300.0
+SIZE = 50
+
+
+def passes_of(levels_ms: Sequence[float], noise: float = 0.0, seed: int = 0) -> list[SuperPass]:
+    """Super-passes of 300 s, each with TPOT around its level."""
+    draw = random.Random(seed)
+    passes = []
+    for number, level_ms in enumerate(levels_ms):
+        tpot = [1e6 * level_ms * (1 + noise * draw.uniform(-1, 1)) for _ in range(SIZE)]
+        start_ns = int(1e9 * PASS_S * number)
+        end_ns = start_ns + int(1e9 * PASS_S) - 1
+        passes.append(SuperPass(SIZE, start_ns, end_ns, [10**9] * SIZE, tpot))
+    return passes
+
+
+def state_of(levels_ms: Sequence[float], least_s: float = 1200.0) -> SteadyState:
+    return steady_state(passes_of(levels_ms, noise=0.02), SIZE, SIZE, least_s)
+
+
+@pytest.mark.parametrize(
+    ("levels_ms", "status", "verdict"),
+    [
+        ([10.0] * 6, "windowable", "STEADY STATE"),
+        ([7.0, 10.0, 10.0, 10.0, 10.0, 10.0], "windowable", "STEADY STATE"),
+        ([10.0] * 4, "insufficient_passes", "not found"),
+        ([10.0 * 1.1**i for i in range(12)], "insufficient_duration", "drifting_up"),
+        ([10.0 * 0.9**i for i in range(12)], "insufficient_duration", "drifting_down"),
+        ([10.0, 20.0] * 6, "insufficient_duration", "not found"),
+        ([10.0] * 32 + [13.0] * 8, "windowable", "anomaly"),
+    ],
+)
+def test_each_shape_has_its_name(levels_ms: list[float], status: str, verdict: str) -> None:
+    state = state_of(levels_ms)
+    assert (state.status, state.verdict) == (status, verdict)
+    assert (state.window.passes is not None) == (status == "windowable")
+
+
+def test_a_window_that_is_too_short_is_told_from_a_drift() -> None:
+    state = state_of([10.0] * 6, least_s=1600.0)
+    assert (state.status, state.verdict) == ("insufficient_duration", "STEADY STATE")
+    assert set(state.state.values()) == {"Plateau"}
+
+
+def test_the_first_super_pass_and_one_that_is_not_whole_are_left_out() -> None:
+    passes = passes_of([10.0] * 7)
+    passes[-1].issued -= 1
+    window = steady_state(passes, SIZE, SIZE, 600.0).window
+    assert (window.super_pass_start, window.super_pass_end) == (1, 5)
+    assert window.n_samples == 5 * SIZE
+    assert window.duration_s == pytest.approx(5 * PASS_S, abs=0.001)
+
+
+def test_fewer_requests_than_samples_are_a_part_of_the_data_set() -> None:
+    assert steady_state(passes_of([10.0]), SIZE + 1, SIZE, 600.0).status == "partial_dataset"
+
+
+def test_long_latencies_need_a_longer_window() -> None:
+    passes = passes_of([10.0] * 6)
+    for one in passes:
+        one.latency = [int(400e9)] * SIZE
+    assert steady_state(passes, SIZE, SIZE, 1200.0).status == "insufficient_duration"
+
+
+@given(
+    st.lists(st.floats(5, 50), min_size=1, max_size=20),
+    st.floats(0.1, 10),
+    st.integers(0, 99),
+)
+def test_the_unit_of_time_changes_nothing(levels_ms: list[float], factor: float, seed: int) -> None:
+    first = steady_state(passes_of(levels_ms, 0.03, seed), SIZE, SIZE, 1200.0)
+    scaled = passes_of([factor * level for level in levels_ms], 0.03, seed)
+    assert steady_state(scaled, SIZE, SIZE, 1200.0).status == first.status
+    if first.window.passes is not None:
+        assert first.window.passes >= FEWEST_PASSES
+        assert first.window.super_pass_end is not None
+        assert first.window.super_pass_end < len(levels_ms)
+
+
+@given(st.integers(1, 500), st.integers(1, 2000))
+def test_a_super_pass_is_whole_passes_that_hold_the_requests_under_way(
+    samples: int, concurrency: int
+) -> None:
+    size = super_pass_size(samples, concurrency)
+    assert size % samples == 0
+    assert size - samples < concurrency <= size
+
+
+def event(kind: str, at_ns: int, uuid: str = "", data: Any = None) -> dict[str, Any]:
+    return {"event_type": kind, "timestamp_ns": at_ns, "sample_uuid": uuid, "data": data}
+
+
+def count_words(texts: Sequence[str]) -> list[int]:
+    return [len(text.split()) for text in texts]
+
+
+def write_events(path: Path, answers: Sequence[Any]) -> Path:
+    """A warm-up of two requests, then one request after another with these answers."""
+    events = [
+        event("session.started", 0),
+        event("sample.issued", 100, "w1"),
+        event("sample.issued", 200, "w2"),
+        event("sample.complete", 300, "w1"),
+        event("session.start_performance_tracking", 1000),
+    ]
+    for number, data in enumerate(answers):
+        start = 1000 + 100 * number
+        events += [
+            event("sample.issued", start, f"{number}"),
+            event("sample.recv_first", start + 20, f"{number}"),
+            event("sample.complete", start + 80, f"{number}", data),
+        ]
+    events += [event("session.stop_performance_tracking", 9000), event("session.ended", 9001)]
+    events.append(event("sample.issued", 9002, "late"))
+    path.write_text("".join(json.dumps(line) + "\n" for line in events))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("answer", "tokens"),
+    [
+        (["TextModelOutput", ["a", " b c", " d"]], 3),
+        (["TextModelOutput", ["a"]], 0),
+        (["TextModelOutput", "a b c"], 0),
+        (["TextModelOutput", ["d e"], ["a", " b c "]], 4),
+        (["TextModelOutput", "d e", ["a", " b "]], 3),
+        (["TextModelOutput", "d e", "a b"], 0),
+        (["TextModelOutput"], 0),
+        ("text", 0),
+        (None, 0),
+        (["TextModelOutput", [1, 2]], 0),
+    ],
+)
+def test_tpot_counts_what_comes_after_the_first_chunk(
+    tmp_path: Path, answer: Any, tokens: int
+) -> None:
+    path = write_events(tmp_path / "events.jsonl", [answer])
+    (one,), _ = read_super_passes(path, 5, count_words)
+    assert one.tpot == ([60 / tokens] if tokens else [])
+
+
+def test_requests_are_bucketed_by_issue_and_the_warm_up_is_told_apart(tmp_path: Path) -> None:
+    answer = ["TextModelOutput", ["a", " b"]]
+    passes, warmup = read_super_passes(write_events(tmp_path / "events.jsonl", [answer] * 5), 2)
+    assert [(p.issued, p.first_ns, p.last_ns) for p in passes] == [
+        (2, 1000, 1100),
+        (2, 1200, 1300),
+        (1, 1400, 1400),
+    ]
+    assert [p.latency for p in passes] == [[80, 80], [80, 80], [80]]
+    assert (warmup.issued, warmup.completed, warmup.most_open) == (2, 1, 2)
+    assert warmup.duration_s == pytest.approx(900e-9)
+
+
+@pytest.mark.parametrize("change", [lambda t: t + "{", lambda t: "[]\n" + t, lambda t: "\0" + t])
+def test_a_line_that_is_no_event_is_named(tmp_path: Path, change: Callable[[str], str]) -> None:
+    path = write_events(tmp_path / "events.jsonl", [])
+    text = path.read_text().replace('{"event_type": "session.ended"', '{"event_type": "other"')
+    path.write_text(change(text))
+    with pytest.raises(ValueError, match=r"events.jsonl: line [0-9]+ is no event"):
+        read_super_passes(path, 5)
