@@ -3,21 +3,20 @@
     python -m perf.closed_loop [--guidellm FILE] [--aiperf FILE] [--pairs 2] [--concurrency 64]
 
 A stand-in server answers each request with 100 chunks of one token: the first after 50 ms, the last
-450 ms later. The clients send prompts of 128 tokens in turn: the suite's HTTP client in a closed
-loop, and the programs that the options name, each in an environment of its own; one that is not
-named is left out. Processor time is per request: that of a long run less that of a short one, so
-that a program's start does not count. No engine is measured.
+450 ms later. The clients send prompts of 128 tokens in turn: the curve's own client, and the
+programs that the options name, each in an environment of its own; one that is not named is left
+out. Processor time is per request: that of a long run less that of a short one, so that a program's
+start does not count. No engine is measured.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
-import queue
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -31,8 +30,7 @@ from meta_tests.servers.options import StandIn
 from meta_tests.servers.stand_in_server import RunningStandIn, engine_on, stand_in_server
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.protocol import Request, Tokens
-from mlperf_suite.errors import EngineError
+from mlperf_suite.engines.closed_loop import hold_concurrency
 from perf.pairs import in_turn, middle, pairs_parser, print_header, print_row
 
 _SERVER = StandIn(first_token_s=0.05, rest_s=0.45, chunk_tokens=1)
@@ -53,42 +51,23 @@ class Held:
     cpu_s: float
 
 
-class _Times:
-    """A listener that notes when first tokens and answers came."""
-
-    def __init__(self) -> None:
-        self.sent: dict[int, float] = {}
-        self.ttft_ms: list[float] = []
-        self.answers: queue.SimpleQueue[int] = queue.SimpleQueue()
-
-    def first_tokens(self, tokens: Sequence[Tokens]) -> None:
-        now = time.perf_counter()
-        self.ttft_ms += [(now - self.sent[tag]) * 1000 for tag, _ in tokens]
-
-    def finished(self, answers: Sequence[Tokens]) -> None:
-        for tag, _ in answers:
-            self.answers.put(tag)
-
-    def failed(self, tag: int, error: EngineError) -> None:
-        raise error
-
-
 def _of_suite(server: RunningStandIn, concurrency: int, requests: int) -> Held:
     with engine_on(server, clients=1) as engine:
         processes = [psutil.Process()]
         processes += [c for c in processes[0].children() if c.pid != server.process.pid]
-        times, generation = _Times(), Generation(max_new_tokens=100)
-        began, before = time.perf_counter(), _spent(processes)
-        for number in range(requests + concurrency):
-            if number >= concurrency:
-                times.answers.get(timeout=30)
-            if number < requests:
-                times.sent[number] = time.perf_counter()
-                engine.submit([Request(number, _PROMPT)], generation, times, stream=True)
-        rate = requests / (time.perf_counter() - began)
+        before = _spent(processes)
+        times = hold_concurrency(
+            engine,
+            itertools.repeat((_PROMPT, "")),
+            Generation(max_new_tokens=100),
+            concurrency,
+            lambda times, now_s: len(times.issued_s) >= requests,
+            silence_s=30,
+        )
         spent = _spent(processes) - before
-    p50, p90 = np.percentile(times.ttft_ms, (50, 90))
-    return Held(rate, float(p50), float(p90), spent)
+    ttft_ms = (np.array(times.first_s) - np.array(times.issued_s)) * 1000
+    p50, p90 = np.percentile(ttft_ms, (50, 90))
+    return Held(times.completed / max(times.ended_s), float(p50), float(p90), spent)
 
 
 def _spent(processes: Sequence[psutil.Process]) -> float:

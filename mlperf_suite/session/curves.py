@@ -188,9 +188,9 @@ class _Curve:
         seconds = sum(self._seconds(concurrency) for concurrency in ahead)
         if ahead:
             names = ", ".join(f"{concurrency:,}" for concurrency in ahead)
+            more = f"{len(ahead)} more point{'' if len(ahead) == 1 else 's'}"
             self.maker.watcher.say(
-                f"C_max {c_max:,}; {len(ahead)} more points, at {names}: {clock(seconds)} and the "
-                "last answers of each"
+                f"C_max {c_max:,}; {more}, at {names}: {clock(seconds)} and the last answers"
             )
         for concurrency in ahead:
             is_smoke = self.maker.settings.smoke
