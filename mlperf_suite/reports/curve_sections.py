@@ -36,6 +36,8 @@ _LOOKS = (
     ("#E69F00", "P", "--"),
 )
 """The colour, the mark and the line of each curve."""
+_ROOM = 1.3
+"""How far the axes go, of the highest point."""
 _REGION_MARKS = {"ultra-low": "o", "low": "s", "medium": "^", "high": "D"}
 _STEPS = (
     "A step function, as the Endpoints rules draw it (§5.2): at x the most tokens/s of the points "
@@ -120,9 +122,10 @@ def _rows(curve: CurveFigures) -> list[dict[str, Cell]]:
                 "reason": point.reason,
             }
         )
-    if not any(point.reason for point in curve.points):
-        for row in rows:
-            del row["reason"]
+    for name in ("region", "reason"):
+        if not any(row[name] for row in rows):
+            for row in rows:
+                del row[name]
     return rows
 
 
@@ -159,7 +162,13 @@ def draw_curves(curves: Mapping[str, CurveFigures], panels: Any, ink: str) -> No
             **{"transform": above.transAxes, "fontsize": 30, "color": ink, "alpha": 0.12},
             **{"ha": "center", "va": "center", "rotation": 20, "weight": "bold"},
         )
-    above.set(ylabel="system tokens/s", ylim=(0, None), xlim=(0, None))
+    points = [point for curve in step_curves.values() for point in curve.points]
+    # An interval from few blocks may be many times as wide as the curve: it is cut there.
+    ends = {
+        "xlim": (0, _ROOM * max((point.tps_per_user for point in points), default=1.0)),
+        "ylim": (0, _ROOM * max((point.system_tps for point in points), default=1.0)),
+    }
+    above.set(ylabel="system tokens/s", **ends)
     above.legend(loc="best", fontsize=8)
     below.set(xlabel="tokens/s per user (1000 / TPOT p90)", ylabel="TTFT p90, ms", ylim=(0, None))
 

@@ -196,6 +196,8 @@ def _answer(summary: Summary) -> Paragraph:
         answer = f"No: {count(failures, 'rule')} failed of {len(verdicts)}.{reason}"
     elif meta.profiler is not None:
         answer = f"No: {summary.no_result}. No rule is judged."
+    elif summary.curve and not verdicts and meta.status == "complete":
+        style, answer = "open", f"No rule is judged of a curve: {summary.no_result}."
     elif meta.status == "running" or not verdicts:
         style, answer = "open", "Unknown: the run has not finished, or no rule was judged."
     elif not (shortened or unjudged) and meta.profile != "smoke":

@@ -19,7 +19,7 @@ from mlperf_suite.client_results.series import FEWEST_POINTS, ULTRA_LOW, Regions
 from mlperf_suite.engines.closed_loop import LoopTimes
 from mlperf_suite.results.curve_figures import CurveBlock, CurvePoint
 
-SMOKE_POINT_S = 20.0
+SMOKE_POINT_S = 15.0
 """How long a smoke curve issues requests at each concurrency, in s."""
 PROBE_POINT_S = 60.0
 """The same in the search for C_max of an official curve, in s."""
@@ -52,8 +52,6 @@ def next_probe(throughput: Mapping[int, float]) -> int | None:
     if not throughput[highest] or highest * 2 > MOST_CONCURRENCY:
         return None
     ascending = sorted(throughput)
-    if throughput[highest] * GAIN < max(throughput.values()):
-        return None
     gains = [
         throughput[now] > GAIN * max(throughput[c] for c in ascending if c < now)
         for now in ascending[1:]
