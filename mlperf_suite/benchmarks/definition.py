@@ -229,16 +229,17 @@ NO_MARKS = ModelMarks()
 class Workload:
     """One model on one data set: prompts, generation and required scores.
 
-    `model`: a hub id, or "embedded". `marks`: what identifies a copy of the model under another
-    name. `dataset`: the default of --dataset; `load` reads it, or another that
-    the user names, and `select` takes the benchmark's samples from it. `context`: the longest
-    sequence that the workload needs, in tokens; None for the model's own limit. `reference`: for
-    the whole data set; `reference_of` gives that of the first n samples, if each sample's own is
-    known. `mean_tokens` and `prompt_tokens`: the mean length of an answer and of a prompt, in
-    tokens, for time estimates. `parts`: by mode, what differs in it. `ungated`: why the scores are
-    not compared with a reference; empty if they are. `own_samples`: the number of samples in
-    `dataset`, if fewer than the benchmark's. `with_problems`: makes the scorer with another file of
-    test problems for its programs, if it takes one.
+    `model`: a hub id, or the name of a model that the set-up makes. `marks`: what identifies a copy
+    of the model under another name. `dataset`: the default of --dataset; `load` reads it, or
+    another that the user names, and `select` takes the benchmark's samples from it. `context`: the
+    longest sequence that the workload needs, in tokens; None for the model's own limit.
+    `reference`: for the whole data set; `reference_of` gives that of the first n samples, if each
+    sample's own is known. `mean_tokens` and `prompt_tokens`: the mean length of an answer and of a
+    prompt, in tokens, for time estimates. `parts`: by mode, what differs in it. `ungated`: why the
+    scores are not compared with a reference; empty if they are. `own_samples`: the number of
+    samples in `dataset`, if fewer than the benchmark's. `with_problems`: makes the scorer with
+    another file of test problems for its programs, if it takes one. `media`: what its prompts carry
+    beside tokens.
     """
 
     model: str
@@ -258,6 +259,7 @@ class Workload:
     ungated: str = ""
     own_samples: int | None = None
     with_problems: Callable[[Path], Scorer] | None = None
+    media: Literal["", "sound"] = ""
 
     def part(self, mode: str) -> Part:
         """What a mode runs on: its own part, or else the workload's data and generation."""

@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from mlperf_suite.datasets.media import Media
 from mlperf_suite.errors import DatasetError, first_line
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Sample:
 
     `token_ids` is the whole prompt of data that is published tokenized; the tokenizer is then not
     used. `kind` names the part of a mixed data set that the sample is from, `id` is the sample's
-    own id, if its data set has one.
+    own id, if its data set has one. `media`: what the model hears beside the prompt.
     """
 
     input: str
@@ -42,6 +43,7 @@ class Sample:
     token_ids: tuple[int, ...] | None = None
     kind: str = ""
     id: str = ""
+    media: Media | None = None
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,8 @@ class Samples:
                 content += [item.token_ids, item.kind]
             if item.id:
                 content.append(item.id)
+            if item.media is not None:
+                content.append(item.media.sha256)
             digest.update(json.dumps(content).encode())
         return digest.hexdigest()
 

@@ -35,6 +35,8 @@ from mlperf_suite.hardware import Chosen, Precision, choose_precision
 
 _PATIENCE_S = 300.0
 """How long another process may take to find the settings, in s."""
+_MODALITIES = {"sound": "audio"}
+"""vLLM's names."""
 VLLM_DTYPES: dict[Precision, str] = {
     "bf16": "bfloat16",
     "fp16": "float16",
@@ -56,7 +58,7 @@ class VllmConfig:
     one, since few-shot prompts begin alike. `silence_s`: see `Watch`. `traced`: False makes the
     engine report nothing about its steps and requests, to measure what reporting costs. `profiler`:
     see `ProfilingEngine`; torch's writes its traces to `profile_folder`, an absolute path, from
-    which `stop_profile` takes them.
+    which `stop_profile` takes them. `media`: what a prompt carries beside its tokens.
     """
 
     model: str
@@ -75,6 +77,7 @@ class VllmConfig:
     traced: bool = True
     profiler: Profiler | None = None
     profile_folder: Path | None = None
+    media: Literal["", "sound"] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +122,8 @@ def choose_arguments(config: VllmConfig) -> ChosenArguments:
         # On the CPU, compiling adds 35 s to every start for 10% of speed, and needs a compiler.
         "enforce_eager": on_cpu,
     }
+    if config.media:
+        arguments |= _media_arguments(config.media)
     if config.gpu_memory_utilization is not None:
         arguments["gpu_memory_utilization"] = config.gpu_memory_utilization
     if config.token:
@@ -150,6 +155,14 @@ def choose_arguments(config: VllmConfig) -> ChosenArguments:
     present["tensor_parallel_size"] = tensor_parallel.value
     arguments_of_vllm = AsyncEngineArgs(**present)
     return ChosenArguments(arguments_of_vllm, precision, tensor_parallel, gpus, config.profiler)
+
+
+def _media_arguments(media: str) -> dict[str, object]:
+    return {
+        "limit_mm_per_prompt": {_MODALITIES[media]: 1},
+        # Features of repeated samples would come from this cache, or be kept by their content.
+        "mm_processor_cache_gb": 0,
+    }
 
 
 def _profiler_config(config: VllmConfig, on_cpu: bool) -> Any:

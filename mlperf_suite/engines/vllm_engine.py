@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 import psutil
 
 from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.datasets.media import MediaPrompt
 from mlperf_suite.engines.model_files import MODEL_FILES, model_files_sha256
 from mlperf_suite.engines.protocol import (
     DECODE,
@@ -186,12 +187,11 @@ class VllmEngine:
             task.add_done_callback(self._tasks.discard)
 
     async def _answer(self, request: Request, params: Any, listener: Listener) -> None:
-        from vllm.inputs import TokensPrompt
         from vllm.sampling_params import RequestOutputKind
 
         streams = params.output_kind is RequestOutputKind.DELTA
         name = str(next(self._ids))
-        prompt = TokensPrompt(prompt_token_ids=list(request.prompt_token_ids))
+        prompt = _prompt(request.prompt_token_ids)
         token_ids: list[int] = []
         cached, output = 0, None
         try:
@@ -437,6 +437,17 @@ def _workers(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
             if process.name().startswith(title):
                 workers.append(process)
     return workers
+
+
+def _prompt(token_ids: Sequence[int]) -> Any:
+    """A prompt as vLLM takes it, with its media if it has any."""
+    from vllm.inputs import TokensPrompt
+
+    prompt = TokensPrompt(prompt_token_ids=list(token_ids))
+    if isinstance(token_ids, MediaPrompt):
+        sound = token_ids.media
+        prompt["multi_modal_data"] = {"audio": (sound.waveform(), sound.rate_hz)}
+    return prompt
 
 
 def _sampling_params(generation: Generation, stream: bool, stop: str) -> Any:

@@ -202,6 +202,7 @@ def vllm_config(inputs: Inputs, request: EngineRequest) -> VllmConfig:
         silence_s=settings.engine_silence,
         profiler=profiler,
         profile_folder=(request.log_file.parent / PROFILE_FOLDER).absolute(),
+        media=inputs.media,
     )
 
 

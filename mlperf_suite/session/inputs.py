@@ -7,9 +7,9 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from mlperf_suite.assets import embedded_model_dir
+from mlperf_suite.assets import own_model_dir
 from mlperf_suite.benchmarks.definition import (
     Benchmark,
     Generation,
@@ -18,9 +18,9 @@ from mlperf_suite.benchmarks.definition import (
     Scenario,
     Workload,
 )
-from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.model_marks import model_facts
 from mlperf_suite.benchmarks.prompts import end_of_text_ids, load_tokenizer
+from mlperf_suite.datasets.media import MediaPrompt
 from mlperf_suite.datasets.mmlu_questions import load_mmlu
 from mlperf_suite.datasets.samples import Samples
 from mlperf_suite.errors import UsageError
@@ -62,6 +62,7 @@ class Inputs:
         for benchmark in self.benchmarks:
             self._check_model(benchmark)
             self._check_round(benchmark, [*runs, *searches])
+            self._check_media(benchmark)
             modes = [key.mode for key in runs if key.benchmark == benchmark.id]
             # The performance data is always needed: the warm-up and the probe send it.
             for mode in dict.fromkeys(["performance", *modes]):
@@ -122,11 +123,26 @@ class Inputs:
                     f"--round {round_}: {name} is part of {', '.join(rounds)}; choose one of them"
                 )
 
+    def _check_media(self, benchmark: Benchmark) -> None:
+        """Raise UsageError for prompts that the engine's kind does not pass on as they are."""
+        media, settings = self.workload(benchmark).media, self.settings
+        if media and (settings.engine_kind == "endpoint" or settings.replicated):
+            option = "--endpoint" if settings.engine_kind == "endpoint" else "--replicas"
+            raise UsageError(
+                f"{option}: {benchmark.id}'s prompts carry {media}, which only vLLM in this "
+                "process is given: leave the option out"
+            )
+
+    @property
+    def media(self) -> Literal["", "sound"]:
+        """What the prompts of this session carry beside tokens."""
+        return next(filter(None, (self.workload(b).media for b in self.benchmarks)), "")
+
     @cached_property
     def model_path(self) -> str:
         """The folder or hub id that the engine loads."""
         model = self.settings.model
-        return str(embedded_model_dir()) if model == EMBEDDED.model else model
+        return str(own_model_dir(model) or model)
 
     def workload(self, benchmark: Benchmark) -> Workload:
         """The workload of a benchmark under this session's profile."""
@@ -365,9 +381,14 @@ class Inputs:
 
 
 def _sha256(prompts: Sequence[Sequence[int]]) -> str:
-    """The hash of the whole list as JSON, fed piece by piece since prompts can be long."""
+    """The hash of the whole list as JSON, fed piece by piece since prompts can be long.
+
+    That of a prompt's media follows its tokens.
+    """
     digest = hashlib.sha256(b"[")
     for index, prompt in enumerate(prompts):
         digest.update(f"{', ' if index else ''}{json.dumps(list(prompt))}".encode())
+        if isinstance(prompt, MediaPrompt):
+            digest.update(prompt.media.sha256.encode())
     digest.update(b"]")
     return digest.hexdigest()

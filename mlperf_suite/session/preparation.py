@@ -13,6 +13,7 @@ from pathlib import Path
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Generation, Scenario
+from mlperf_suite.datasets.media import MediaPrompt
 from mlperf_suite.engines.batch import Answers, generate_all, requests_of
 from mlperf_suite.engines.protocol import SILENCE_S, Engine, EngineDescription, ReplicatedEngine
 from mlperf_suite.loadgen.load_plan import RunKey
@@ -32,13 +33,17 @@ _PROBE_PROMPTS = 32
 _WAYS = {"Offline": "all at once", "SingleStream": "one after another"}
 
 
-def warm_up_prompts(prompts: Sequence[Sequence[int]], count: int) -> list[list[int]]:
+def warm_up_prompts(prompts: Sequence[Sequence[int]], count: int) -> list[Sequence[int]]:
     """`count` prompts of the benchmark's lengths with different content.
 
-    Each is a sample's prompt in reverse, so that it cannot put the sample itself into a prefix
-    cache.
+    Each is a sample's prompt in reverse, or one with its media reversed, so that it cannot put the
+    sample itself into a cache.
     """
-    return [list(reversed(prompts[i % len(prompts)])) for i in range(count)]
+    return [_other(prompts[i % len(prompts)]) for i in range(count)]
+
+
+def _other(prompt: Sequence[int]) -> Sequence[int]:
+    return prompt.other() if isinstance(prompt, MediaPrompt) else list(reversed(prompt))
 
 
 def warm_up(
