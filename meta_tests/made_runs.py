@@ -605,7 +605,8 @@ class MadeRun:
     @property
     def longest(self) -> int:
         """At least a quarter of what a reference has for tokens, or of an end, if it has them."""
-        return 6 if self.benchmark.reference.of("gen_len") else 126
+        has_tokens = not (self.benchmark.reference.of("gen_len") or self.benchmark.answers_as_text)
+        return 126 if has_tokens else 6
 
     def good_scores(self) -> dict[str, float]:
         reference = self.benchmark.reference

@@ -16,7 +16,17 @@ PACKAGE = ROOT / "mlperf_suite"
 BESIDE = ("fixtures", "tests", "meta_tests", "perf", "ci", "scripts")
 """What imports the package, and what the package does not import."""
 ORDER = (
-    *("strangers", "secrets", "errors", "strict_json", "assets", "hardware", "energy", "profiling"),
+    *(
+        "strangers",
+        "secrets",
+        "errors",
+        "strict_json",
+        "random_models",
+        "assets",
+        "hardware",
+        "energy",
+        "profiling",
+    ),
     *("datasets", "scorers", "benchmarks"),
     *(
         "engines",

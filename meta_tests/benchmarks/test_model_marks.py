@@ -43,6 +43,8 @@ SIBLINGS: list[tuple[str, str, dict[str, Any]]] = [
         {"model_type": "llama", "hidden_size": 8192},
     ),
     ("gpt-oss-120b", "openai/gpt-oss-20b", {"num_hidden_layers": 24, "num_local_experts": 32}),
+    ("whisper", "openai/whisper-large-v2", {"num_mel_bins": 80, "vocab_size": 51865}),
+    ("whisper", "openai/whisper-large-v3-turbo", {"decoder_layers": 4}),
     # What makes the model itself faster.
     ("mixtral-8x7b", "one expert for each token", {"num_experts_per_tok": 1}),
     ("gpt-oss-120b", "two experts for each token", {"num_experts_per_tok": 2}),

@@ -26,6 +26,7 @@ EACH = pytest.mark.parametrize("row", BENCHMARKS.values(), ids=lambda row: row.i
 # The figures that the official submission checker looks for in accuracy.txt, by metric.
 OFFICIAL_FIGURE = {
     **{name: rf".*'{name}':\s+'?([\d.]+)'?.*" for name in ("rouge1", "rouge2", "rougeL")},
+    "word_accuracy": r"Word Error Rate\:.*, accuracy=([0-9\.]+)%",
     "rougeLsum": r".*'rougeLsum':\s+'?([\d.]+)'?.*",
     **{
         name: rf".*'{name}':\s([\d.]+).*"

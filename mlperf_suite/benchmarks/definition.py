@@ -324,7 +324,9 @@ class Benchmark:
     benchmark is named. `accuracy_samples`: the size of its accuracy data set, if that is a
     different one. `counted_as`: the name of the number of scored answers in accuracy.txt. `audits`:
     those required of a closed submission. `speculation`: where and how a draft model, or the
-    model's own heads, may propose tokens; None if nowhere.
+    model's own heads, may propose tokens; None if nowhere. `answers_as_text`: whether the reference
+    passes an answer to LoadGen as characters, beside the number of its tokens; this suite passes
+    tokens. `also`: the second category that offers the benchmark, if there is one.
     """
 
     id: str
@@ -343,6 +345,8 @@ class Benchmark:
     counted_as: str = GEN_NUM
     required: tuple[tuple[str, ...], ...] = OFFLINE_AND_ONLINE
     speculation: Speculation | None = None
+    answers_as_text: bool = False
+    also: Category | None = None
 
     @property
     def vocabulary(self) -> int | None:

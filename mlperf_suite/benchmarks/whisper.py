@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from mlperf_suite.benchmarks.definition import (
     ALL_ROUNDS,
+    COUNTED_IN_A_SENTENCE,
     NO_MARKS,
     Benchmark,
     Generation,
@@ -77,6 +78,9 @@ WHISPER = Benchmark(
         ungated="random weights: no answer is meant",
         own_samples=_OWN_CLIPS,
     ),
+    counted_as=COUNTED_IN_A_SENTENCE,
     required=(("Offline",),),
+    answers_as_text=True,
+    also="edge",
 )
 BENCHMARKS = (WHISPER,)

@@ -31,6 +31,7 @@ class ClientBenchmark:
     `samples`: of the data set; `answers`: of the accuracy run. `limits_ms`: by the series of
     result_summary.json whose 99th percentile has a limit. `expected`: the scores that are gated;
     none if MLPerf's figure cannot be compared. `scale`: from the client's number to their unit.
+    `also`: a second category that offers the benchmark.
     """
 
     id: str
@@ -41,6 +42,7 @@ class ClientBenchmark:
     limits_ms: Mapping[str, float] = field(default_factory=dict)
     expected: tuple[ExpectedScore, ...] = ()
     scale: float = 1.0
+    also: Category | None = None
 
 
 def _qwen3_vl(scenario: str, limit_ms: float | None, samples: int, f1: float) -> ClientBenchmark:

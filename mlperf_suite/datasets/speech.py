@@ -78,7 +78,7 @@ def _read_clip(where: str, path: Path) -> Sound:
             form = (file.getnchannels(), 8 * file.getsampwidth(), file.getframerate())
             frames = file.readframes(int(_LONGEST_S * RATE_HZ) + 1)
     except (wave.Error, EOFError) as error:
-        why = first_line(error) or "it ends early"
+        why = "it ends early" if isinstance(error, EOFError) else first_line(error)
         raise DatasetError(f"{where}: {path.name} is not a readable WAV file: {why}") from None
     if form != (1, 16, RATE_HZ):
         raise DatasetError(

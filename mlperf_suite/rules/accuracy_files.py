@@ -24,6 +24,10 @@ checker)."""
 _FIGURE = re.compile(r"'([\w-]+)':\s+'?(\d{1,15}(?:\.\d{1,20})?)'?(?=[,}\s]|$)")
 _NAMED_VALUE = re.compile(r"'([\w-]+)':\s+'?([^',}\s]+)")
 _SENTENCE = re.compile(rf"^({COUNTED_IN_A_SENTENCE}): (\d+)\s*$", re.MULTILINE)
+_WORD_RATE = re.compile(
+    r"^Word Error Rate: .{1,40}, accuracy=(\d{1,15}(?:\.\d{1,20})?)%\s*$", re.MULTILINE
+)
+"""What accuracy_eval.py of whisper prints; the figure is `word_accuracy`."""
 _HASH = re.compile(r"^hash=([0-9a-f]{64})\s*$", re.MULTILINE)
 _ENTRY = re.compile(
     r'\{ "seq_id" : (\d{1,19}), "qsl_idx" : (\d{1,19}), "data" : "([0-9A-F]*)"'
@@ -56,7 +60,8 @@ class AccuracyTxt:
 def parse_accuracy_txt(text: str) -> AccuracyTxt:
     """Parse the text of an accuracy.txt; never raises because of its content."""
     values: dict[str, set[float]] = {}
-    for name, figure in (*_FIGURE.findall(text), *_SENTENCE.findall(text)):
+    rates = [("word_accuracy", figure) for figure in _WORD_RATE.findall(text)]
+    for name, figure in (*_FIGURE.findall(text), *_SENTENCE.findall(text), *rates):
         values.setdefault(name, set()).add(float(figure))
     numbers = Counter(name for name, _ in _FIGURE.findall(text))
     names = Counter(name for name, _ in _NAMED_VALUE.findall(text))

@@ -207,8 +207,10 @@ def _beyond(cut: CutLog, total: float) -> str:
 
 
 def _as_reported(entry: CutEntry, run: RunFacts) -> bool:
-    right_length = entry.tokens is None or any(
-        len(entry.answer) == entry.tokens * digits for digits in _HEX_OF_A_TOKEN
+    right_length = (
+        entry.tokens is None
+        or run.benchmark.answers_as_text
+        or any(len(entry.answer) == entry.tokens * digits for digits in _HEX_OF_A_TOKEN)
     )
     if not run.scenario.streams:
         return right_length and entry.first is None

@@ -134,6 +134,8 @@ class _Judged(Protocol):
     def id(self) -> str: ...
     @property
     def category(self) -> str: ...
+    @property
+    def also(self) -> str | None: ...
 
 
 class SubmittedFacts(Protocol):
@@ -387,7 +389,8 @@ def _same(value: object, name: str) -> bool:
 def _covers(system_type: object, result: SubmittedFacts) -> bool:
     types = str(system_type).split(",") if system_type in SYSTEM_TYPES else []
     has_more = len(types) > 1 and (result.benchmark.id, result.round.name) in _OF_BOTH_TYPES
-    return result.benchmark.category in types and not has_more
+    categories = {result.benchmark.category, result.benchmark.also}
+    return bool(categories & set(types)) and not has_more
 
 
 @rule(

@@ -12,6 +12,7 @@ from mlperf_suite import __version__
 from mlperf_suite.benchmarks.audits import Audit
 from mlperf_suite.benchmarks.definition import COUNTED_IN_A_SENTENCE, GEN_NUM
 from mlperf_suite.rules.submission_rules import MEASUREMENT_FIELDS
+from mlperf_suite.scorers.whisper import WORD_ACCURACY, WORD_ERROR_RATE
 from mlperf_suite.settings import engine_arg_text
 from mlperf_suite.submission.evidence import SuiteRun
 
@@ -56,6 +57,9 @@ def accuracy_txt(scores: Mapping[str, float], counted_as: str, log_sha256: str, 
         sentence = f"{counted_as}: {figures.pop(GEN_NUM)}\n"
     elif counted_as != GEN_NUM:
         figures[counted_as] = figures.pop(GEN_NUM)
+    if WORD_ACCURACY in figures:
+        rate, accuracy = figures.pop(WORD_ERROR_RATE, ""), figures.pop(WORD_ACCURACY)
+        sentence += f"Word Error Rate: {rate}%, accuracy={accuracy}%\n"
     header = f"\n{notice}\n" if notice else "\n"
     return f"\nResults\n{header}\n{sentence}{figures}\n\nhash={log_sha256}\n"
 
