@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -136,15 +137,19 @@ def client_summary(run: ClientRun) -> dict[str, Any]:
     }
 
 
-def client_events(run: ClientRun, *, words: bool = False) -> str:
+def client_events(run: ClientRun, *, words: bool = False, salted: bool = False) -> str:
     """The events.jsonl of a run, with a request before it, and one of the accuracy run after it.
 
-    `words`: each answer streams its length in words, the first of them alone.
+    `words`: each answer streams its length in words, the first of them alone. `salted`: each
+    request has a salt of its own, as MLPerf Endpoints allows.
     """
-    answers = {
-        f"{number:x}": ["TextModelOutput", ["a", " a" * (length - 1)]]
-        for number, length in enumerate(run.lengths.tolist() if words else ())
-    }
+    draw, lengths = random.Random(1), run.lengths.tolist()
+    data: dict[tuple[str, str], list[Any]] = {("issued", "before"): ["PromptData", "made up"]}
+    for number in range(len(run.issued)):
+        salt = f"[{draw.randbytes(8).hex()}] " if salted else ""
+        data["issued", f"{number:x}"] = ["PromptData", f"{salt}made up"]
+        answer = ["a", " a" * (lengths[number] - 1)] if words else "made up"
+        data["complete", f"{number:x}"] = ["TextModelOutput", answer]
     start_ns = 10**9
     of_requests = [
         (at_ns, f"sample.{kind}", f"{number:x}")
@@ -166,11 +171,7 @@ def client_events(run: ClientRun, *, words: bool = False) -> str:
     ]
     lines = [
         {"event_type": kind, "timestamp_ns": at_ns, "sample_uuid": uuid}
-        | (
-            {"data": answers.get(uuid, ["TextModelOutput", "made up"])}
-            if kind == "sample.complete"
-            else {}
-        )
+        | ({"data": of_event} if (of_event := data.get((kind[7:], uuid))) else {})
         | ({"finish_reason": "stop"} if kind == "sample.complete" else {})
         for at_ns, kind, uuid in sorted([*of_session, *of_requests], key=lambda event: event[0])
     ]

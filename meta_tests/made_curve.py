@@ -129,7 +129,7 @@ def write_replay(curve: Path, concurrency: int, model: str = "llama3_1-8b") -> N
     run = replay(model, concurrency)
     folder = curve / f"c{concurrency}"
     _write_json(folder / "performance/result_summary.json", replay_summary(model, concurrency, run))
-    (folder / "events.jsonl").write_text(client_events(run, words=True))
+    (folder / "events.jsonl").write_text(client_events(run, words=True, salted=True))
 
 
 def write_tokenizer(root: Path) -> str:

@@ -401,6 +401,12 @@ CLIENT_DAMAGES: dict[str, ClientDamage] = {
         _EVENTS,
         WITH_EVENTS,
     ),
+    "a salt in each prompt": _damage(
+        EVENTS,
+        _each("sample.issued", lambda e, n: [e | {"data": ["PromptData", f"[{n:016x}] made up"]}]),
+        "salt",
+        WITH_EVENTS,
+    ),
     # Accuracy
     "a score of 0": _damage(ACCURACY, {f"{_FIRST}score": 0.0}, "accuracy_gate", _R1),
     "a score below the gate": _damage(ACCURACY, {f"{_FIRST}score": 80.54}, "accuracy_gate", _R1),

@@ -10,12 +10,13 @@ damage is of one with a dedicated point.
 from __future__ import annotations
 
 import json
+import random
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,45 @@ def _without(*names: str) -> Callable[[Path], None]:
             shutil.rmtree((curve / name).resolve())
 
     return change
+
+
+SALTS = [random.Random(n).randbytes(8).hex() for n in range(200)]
+
+
+def _messages(system: str, user: str) -> list[dict[str, str]]:
+    roles = {"system": system, "user": user}
+    return [{"role": role, "content": text} for role, text in roles.items()]
+
+
+def _events_of(prompts: Sequence[Any], later: Sequence[Any]) -> str:
+    """An events.jsonl of requests with these prompts, texts or messages, and of an accuracy run."""
+    events: list[dict[str, Any]] = [{"event_type": "session.start_performance_tracking"}]
+    for number, prompt in enumerate([*prompts, *later]):
+        if number == len(prompts):
+            events.append({"event_type": "session.stop_performance_tracking"})
+        is_text = isinstance(prompt, str)
+        data = ["PromptData", *([prompt] if is_text else [None, None, prompt])]
+        events.append({"event_type": "sample.issued", "sample_uuid": str(number), "data": data})
+    lines = [event | {"timestamp_ns": at_ns} for at_ns, event in enumerate(events)]
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+_SALTED: dict[str, tuple[list[Any], list[Any]]] = {
+    "salts of 32 bits": ([f"[{salt[:8]}] made up" for salt in SALTS], []),
+    "a salt sent twice": ([f"[{SALTS[0]}] made up"] * 2, []),
+    "a request without a salt": ([f"[{SALTS[0]}] made up", "made up"], []),
+    "salts that count": ([f"[{n:016x}] made up" for n in range(200)], []),
+    "salts behind the user's text": ([f"made {s[0]} up [{s}]" for s in SALTS], []),
+    "salts before the system prompt": (
+        [_messages(f"[salt: {salt}]\n\nBe brief.", "made up") for salt in SALTS],
+        [],
+    ),
+    "salts in the accuracy run": (
+        [f"[{salt}] made up" for salt in SALTS],
+        [f"[{SALTS[0]}] made up"],
+    ),
+}
+"""Prompts of a measurement and of its accuracy run."""
 
 
 def _with_copies(*pairs: tuple[str, str]) -> Callable[[Path], None]:
@@ -506,6 +546,11 @@ PACKAGE_DAMAGES: dict[str, PackageDamage] = {
         "distributions",
     ),
     "events that are cut": _damage("r64/events.jsonl", '{"event_type', "distributions"),
+    # What was sent. So few requests are another run's, too.
+    **{
+        name: _damage("r64/events.jsonl", _events_of(prompts, later), "distributions salt")
+        for name, (prompts, later) in _SALTED.items()
+    },
     # Accuracy
     "no accuracy run": _damage(_ALL_SCORES, GONE, "accuracy_points accuracy_gate"),
     "no accuracy in medium": _damage(_SCORES, GONE, "accuracy_points"),

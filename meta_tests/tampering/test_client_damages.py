@@ -71,9 +71,15 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_honest_result_passes(honest: Path, name: str) -> None:
     judged = of_client(honest / name)
     assert len(judged) == len(SCENARIOS[name])
-    not_passed = {v.line for verdicts in judged.values() for v in verdicts.values() if not v.passed}
-    assert not [line for line in not_passed if ": failed" in line]
-    assert bool(not_passed) == (name in UNGATED)
+    not_passed = {
+        rule: v.status
+        for verdicts in judged.values()
+        for rule, v in verdicts.items()
+        if not v.passed
+    }
+    assert "failed" not in not_passed.values()
+    # A scenario without events.jsonl says nothing of its prompts.
+    assert bool(not_passed.keys() - {"salt"}) == (name in UNGATED)
 
 
 @pytest.mark.parametrize("name", CLIENT_DAMAGES)

@@ -56,7 +56,8 @@ def test_an_honest_package_is_recognized_and_passes(
     (group,) = judge_folder(tmp_path)
     assert group.name == f"box-2026-box-{model}"
     assert group.round.name == "Endpoints v1.0"
-    assert [v.line for v in group.verdicts if not v.passed] == []
+    assert [v.rule for v in group.verdicts if not v.passed] == [f"{PREFIX}salt"]
+    assert group.count("failed") == 0
     if CLI.is_file():
         assert official_ids(package, CLI)[0] == set()
 

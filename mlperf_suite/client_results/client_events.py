@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-from msgspec import DecodeError, Meta, Struct, json
+from msgspec import DecodeError, Meta, Raw, Struct, json
 
+from mlperf_suite.client_results.sent_prompts import SentPrompts
 from mlperf_suite.strangers import open_regular
 
 _MOST_BYTES = 2**38
@@ -26,6 +27,7 @@ class _Event(Struct):
     timestamp_ns: _Time
     sample_uuid: str = ""
     finish_reason: str | None = None
+    data: Raw = Raw(b"null")
 
 
 @dataclass(slots=True)
@@ -34,7 +36,8 @@ class RunEvents:
 
     `duration_ns`: from each start of tracking to the end of its last request. `window_ns`: from
     the first request to the end of the last issued of those that ended. `finish_reasons`: by the
-    servers' words. The series are sorted.
+    servers' words. The series are sorted. `prompts`: of the tracked requests; `later_prompts`: of
+    those after them, an accuracy run's.
     """
 
     issued: int = 0
@@ -45,6 +48,8 @@ class RunEvents:
     finish_reasons: Counter[str] = field(default_factory=Counter)
     ttft: array[int] = field(default_factory=lambda: array("q"))
     latency: array[int] = field(default_factory=lambda: array("q"))
+    prompts: SentPrompts = field(default_factory=SentPrompts)
+    later_prompts: SentPrompts = field(default_factory=SentPrompts)
 
 
 class _Tracking:
@@ -69,6 +74,9 @@ class _Tracking:
             self.events.issued += 1
             self._open[uuid] = now, self._blocks[-1]
             self._first_ns = now if self._first_ns is None else self._first_ns
+            self.events.prompts.add(event.data)
+        elif kind == "sample.issued" and self._blocks:
+            self.events.later_prompts.add(event.data)
         elif uuid in self._open:
             self._of_request(event, *self._open[uuid])
 

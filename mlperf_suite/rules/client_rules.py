@@ -29,6 +29,7 @@ from mlperf_suite.client_results.result_files import (
     Distribution,
     ResultSummary,
 )
+from mlperf_suite.client_results.sent_prompts import SentPrompts
 from mlperf_suite.rules.facts import Facts, Subject
 from mlperf_suite.rules.loadgen_verdict import discarded_queries, queries_needed
 from mlperf_suite.rules.registry import rule
@@ -553,6 +554,33 @@ def events_agree(result: ClientFacts) -> Verdict:
         if first != (second if second is None else float(second))
     ]
     return verdict(not wrong, "; ".join(wrong[:4]) or "the figures of events.jsonl")
+
+
+@_own_rule(
+    demand="prompts as they are in the data set",
+    source="Inference rules, appendix FAQ: KV state is not kept across queries; the salt of "
+    "Endpoints rules, §2.9.5.1, is the opposite",
+    fix="Run the client without a salt, and the server without reuse of its KV cache.",
+)
+def salt(result: ClientFacts) -> Verdict:
+    """No request of the measurement has a salt, which allows reuse of the KV cache in MLPerf
+    Endpoints: MLPerf Inference forbids reuse between requests, and sends the data set as it is.
+
+    Whether the server reused its cache stands in none of the client's files. Prompts are in
+    events.jsonl alone.
+    """
+    prompts = sent_prompts(result)
+    if prompts is None:
+        return not_judged("no prompts", why="there is no events.jsonl with prompts")
+    words = f"{prompts.salted:,} of {prompts.readable:,} prompts with a salt"
+    return verdict(not prompts.salted, words)
+
+
+def sent_prompts(result: ClientFacts) -> SentPrompts | None:
+    """The prompts of the measurement's requests; None if they are not known."""
+    if not isinstance(result.events, RunEvents) or not result.events.prompts.readable:
+        return None
+    return result.events.prompts
 
 
 _Pairs = Iterator[tuple[str, float | None, float | None]]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from mlperf_suite.client_results.client_events import RunEvents
 from mlperf_suite.client_results.package_files import OF_A_POINT, PointFile, SystemDescription
 from mlperf_suite.client_results.provisioned_power import (
     ProvisionedPower,
@@ -624,6 +625,34 @@ def distributions(curve: CurveFacts) -> Verdict:
         if under_way > point.concurrency * _OVER and not point.is_dedicated:
             faults.append(f"{point.name}: {under_way:,.1f} requests under way")
     return _verdict(faults, f"{len(runs)} runs")
+
+
+@_own_rule(
+    demand="at least 64 bits, drawn, between system prompt and user's text of each request",
+    source="Endpoints rules, §2.9.5, §2.9.5.1",
+    fix="Let the client salt the measurement's requests, and not those of the accuracy run.",
+)
+def salt(curve: CurveFacts) -> Verdict:
+    """Where requests have a salt, which allows reuse of the KV cache between them, each has one of
+    its own that is long enough, drawn, and between the system prompt and the user's text; those of
+    accuracy runs have none.
+
+    Checked in what was sent: the prompts in events.jsonl, where it lies beside a point. Requests
+    without a salt are allowed if the server reused nothing, which no file says.
+    """
+    sent = [(p, prompts) for p in curve.points if (prompts := client_rules.sent_prompts(p.client))]
+    if not sent:
+        return not_judged("no prompts", why="no point has an events.jsonl with prompts")
+    faults = [f"{point.name}: {fault}" for point, prompts in sent for fault in prompts.faults]
+    for point, _ in sent:
+        events = point.client.events
+        if isinstance(events, RunEvents) and (salted := events.later_prompts.salted):
+            faults.append(f"{point.name}: {salted:,} requests of its accuracy run with a salt")
+    unsalted = [point.name for point, prompts in sent if not prompts.salted]
+    if unsalted and not faults:
+        why = "allowed if no KV cache is reused between requests, which no file says"
+        return not_judged(f"{', '.join(unsalted)} without a salt", why=why)
+    return _verdict(faults, f"{len(sent)} points")
 
 
 # Accuracy
