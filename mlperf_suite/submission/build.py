@@ -9,7 +9,8 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,13 @@ from mlperf_suite.rules.power_measurement import (
     TESTING,
 )
 from mlperf_suite.rules.submission_rules import MEASUREMENT_FIELDS, STATUSES, missing_system_fields
+from mlperf_suite.submission.client_tree import (
+    ClientScenario,
+    client_source_readme,
+    is_of_client,
+    read_client_scenarios,
+    write_client_scenario,
+)
 from mlperf_suite.submission.evidence import (
     SuiteRun,
     find_sessions,
@@ -57,7 +65,9 @@ from mlperf_suite.submission.texts import (
 )
 
 AUTO = "auto"
-_FOR_A_PERSON = frozenset({"system_fields", "measurements"})
+_FOR_A_PERSON = frozenset(
+    f"{subject}{name}" for subject in ("", "client_") for name in ("system_fields", "measurements")
+)
 """Rules about fields that only a person can fill in: a tree is built without them, and the report
 lists what is missing."""
 _SUBMITTER = re.compile(r"[A-Za-z0-9][\w.+-]*")
@@ -121,8 +131,10 @@ def build_submission(request: SubmissionRequest, here: Mapping[str, Any]) -> Sub
     out = request.out.absolute()
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"--out {request.out}: already exists; choose a new folder")
+    of_client = [path for path in request.results if is_of_client(path)]
     # results/latest is a second name for a folder beside it.
-    runs = [read_run(folder) for folder in dict.fromkeys(p.resolve() for p in request.results)]
+    folders = dict.fromkeys(p.resolve() for p in request.results if p not in of_client)
+    runs = [read_run(folder) for folder in folders]
     reasons = [
         f"{run}: {reason}"
         for run in runs
@@ -136,12 +148,13 @@ def build_submission(request: SubmissionRequest, here: Mapping[str, Any]) -> Sub
         reasons.append("replays and measurements cannot be in one tree")
     reasons += refusals_of_systems(finished_runs)
     results, of_results = _results(runs)
-    reasons += of_results
+    scenarios, of_scenarios = read_client_scenarios(of_client, request.round)
+    reasons += [*of_results, *of_scenarios, *_twice(scenarios, runs)]
     if not reasons:
         results, reasons = _with_sessions(results, request.power)
     if reasons:
         raise RefusedError(reasons)
-    system = _system(request, runs, here)
+    system = _system(request, runs, scenarios, here)
     notice = REPLAY_NOTICE if any(run.is_replay for run in runs) else ""
     if notice:
         system["sw_notes"] = " ".join(filter(None, (str(system.get("sw_notes") or ""), notice)))
@@ -155,9 +168,12 @@ def build_submission(request: SubmissionRequest, here: Mapping[str, Any]) -> Sub
         tree = _Tree(folder, request, folder_name(str(system["system_name"])), notice)
         for result in results:
             tree.write_result(result, measurements_of_user)
+        for scenario in scenarios:
+            tree.write_client(scenario, measurements_of_user)
         # Judged as if it had the status that a person may still have to fill in.
         tree.write_system({**system, "status": system.get("status") or STATUSES[0]})
-        passed, failures = _judge(folder, request.round)
+        with tree.client_events():
+            passed, failures = _judge(folder, request.round)
         if failures:
             raise RefusedError(failures)
         tree.write_system(system)
@@ -198,6 +214,15 @@ def _results(runs: Sequence[SuiteRun]) -> tuple[list[_Result], list[str]]:
     return [_Result(modes) for modes in by_scenario.values()], reasons
 
 
+def _twice(scenarios: Sequence[ClientScenario], runs: Sequence[SuiteRun]) -> Iterator[str]:
+    """A line for each result of the client whose scenario has another result."""
+    places = {(run.benchmark.id, run.scenario.name): str(run) for run in runs}
+    for scenario in scenarios:
+        if scenario.name in places:
+            yield f"{scenario}: {' '.join(scenario.name)} is in {places[scenario.name]} too"
+        places.setdefault(scenario.name, str(scenario))
+
+
 def _with_sessions(
     results: Sequence[_Result], folders: Sequence[Path]
 ) -> tuple[list[_Result], list[str]]:
@@ -214,17 +239,21 @@ def _with_sessions(
 
 
 def _system(
-    request: SubmissionRequest, runs: Sequence[SuiteRun], here: Mapping[str, Any]
+    request: SubmissionRequest,
+    runs: Sequence[SuiteRun],
+    scenarios: Sequence[ClientScenario],
+    here: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The system's description; fields that the submission determines are added if absent."""
-    categories = sorted({run.benchmark.category for run in runs})
+    of_client = {scenario.benchmark.category for scenario in scenarios}
+    categories = sorted(of_client | {run.benchmark.category for run in runs})
     determined = {
         "submitter": request.submitter,
         "division": request.division,
         "system_type": ",".join(categories),
     }
     if request.system == AUTO:
-        if any(run.summary.run.remote for run in runs):
+        if scenarios or any(run.summary.run.remote for run in runs):
             raise UsageError(
                 "--system auto: the runs measured servers, whose hardware is unknown; "
                 "pass its description as a file"
@@ -281,6 +310,7 @@ class _Tree:
         self._root = root
         self._home = root / request.division / request.submitter
         self._layout = request.round.layout
+        self._events: dict[Path, Path] = {}
 
     def _place(self, branch: str, run: SuiteRun) -> Path:
         """The scenario's folder; layout v5 has its branches side by side."""
@@ -295,6 +325,32 @@ class _Tree:
     def write_system(self, system: Mapping[str, Any]) -> None:
         path = self._home / "systems" / f"{self.system}.json"
         self._write_json(path, system, missing_system_fields(system))
+
+    def write_client(
+        self, scenario: ClientScenario, measurements_of_user: Mapping[str, Any]
+    ) -> None:
+        """Write a scenario that the official client measured."""
+        folder = self._home.joinpath("results", self.system, *scenario.name)
+        content = write_client_scenario(folder, scenario, measurements_of_user)
+        unfilled = [field for field in MEASUREMENT_FIELDS if not content.get(field)]
+        self._write_json(folder / "measurements.json", content, unfilled)
+        source = self._home / "src" / scenario.benchmark.id / "README.md"
+        if not source.exists():
+            _write_text(source, client_source_readme(scenario))
+        if scenario.point.events_file is not None:
+            self._events[folder / "events.jsonl"] = scenario.point.events_file
+
+    @contextmanager
+    def client_events(self) -> Iterator[None]:
+        """The client's events beside their scenarios while the tree is judged; they are too large
+        to be submitted."""
+        for link, target in self._events.items():
+            link.symlink_to(target)
+        try:
+            yield
+        finally:
+            for link in self._events:
+                link.unlink()
 
     def write_result(self, result: _Result, measurements_of_user: Mapping[str, Any]) -> None:
         run = result.main
