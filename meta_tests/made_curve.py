@@ -128,7 +128,9 @@ def write_replay(curve: Path, concurrency: int, model: str = "llama3_1-8b") -> N
     """Replace a point of `write_curve` by a replay with its events.jsonl."""
     run = replay(model, concurrency)
     folder = curve / f"c{concurrency}"
-    _write_json(folder / "performance/result_summary.json", replay_summary(model, concurrency, run))
+    summary = replay_summary(model, concurrency, run)
+    summary["run_config"]["warmup"] = {"enabled": True, "drain": True}
+    _write_json(folder / "performance/result_summary.json", summary)
     (folder / "events.jsonl").write_text(client_events(run, words=True, salted=True))
 
 

@@ -47,14 +47,15 @@ class SuperPass:
 
 @dataclass(slots=True)
 class WarmupEvents:
-    """The requests before the measurement. `first_ns` and `start_ns`: the first of them, and the
-    start of the measurement."""
+    """The requests before the measurement, whose ends the client does not write, only errors.
+
+    `first_ns` and `start_ns`: the first of them, and the start of the measurement.
+    """
 
     issued: int = 0
-    completed: int = 0
+    failed: int = 0
     first_ns: int = 0
     start_ns: int = 0
-    most_open: int = 0
 
     @property
     def duration_s(self) -> float:
@@ -92,7 +93,7 @@ class _Reader:
             self._issue(uuid, now)
         elif uuid in self._open:
             self._answer(event)
-        elif not self._started:
+        elif not self._started or uuid in self._before:
             self._of_warmup(kind, uuid, now)
 
     def _issue(self, uuid: str, now: int) -> None:
@@ -123,10 +124,9 @@ class _Reader:
             warmup.first_ns = warmup.first_ns if warmup.issued else now
             warmup.issued += 1
             self._before.add(uuid)
-            warmup.most_open = max(warmup.most_open, len(self._before))
-        elif kind == "sample.complete" and uuid in self._before:
+        elif kind.startswith("error.") and uuid in self._before:
             self._before.discard(uuid)
-            warmup.completed += 1
+            warmup.failed += 1
 
     def count(self) -> None:
         """Count the tokens of the texts that wait for it."""

@@ -41,8 +41,8 @@ from mlperf_suite.submission.client_points import ClientPoint, read_points
 from mlperf_suite.submission.package_facts import PackageFacts, lacking_warmup, read_facts
 from mlperf_suite.submission.point_events import (
     NO_WARMUP,
-    WARMUP_COUNTS,
     PointEvents,
+    known_of_warmup,
     read_point_events,
     token_counts,
 )
@@ -117,7 +117,7 @@ def build_package(request: PackageRequest) -> Package:
     facts = read_facts(request.facts)
     points, reasons = read_points(request.results)
     reasons += [*facts.missing(), *_wrong(facts)]
-    of_warmups = [line for p in points for line in lacking_warmup(facts, _known_of_warmup(p))]
+    of_warmups = [line for p in points for line in lacking_warmup(facts, known_of_warmup(p))]
     reasons += dict.fromkeys(of_warmups)
     curve, of_points = (None, []) if reasons else _curve(points, facts)
     if curve is None:
@@ -191,14 +191,6 @@ def _curve(points: Sequence[ClientPoint], facts: PackageFacts) -> tuple[_Curve |
         reasons.append(f"{error}: a curve has a C_min of 1 to 32 and a higher C_max")
     curve = _Curve(model, dict(sorted(by_number.items())), c_max, c_min, dedicated)
     return (None if reasons else curve), reasons
-
-
-def _known_of_warmup(point: ClientPoint) -> dict[str, Any]:
-    """The members of a warm-up that the client's files say, with a value that stands for any."""
-    run = point.summary.run_config
-    if run is not None and run.warmup.get("enabled") is False:
-        return NO_WARMUP
-    return dict.fromkeys(WARMUP_COUNTS, 0) if point.events_file is not None else {}
 
 
 def _judge(root: Path) -> tuple[int, list[str]]:
@@ -275,7 +267,8 @@ class _Writer:
         counted = self._events[number].warmup
         if counted.get("requests_issued"):
             return {**given, **counted}
-        return {**_known_of_warmup(point), **counted, **given}
+        none = NO_WARMUP if "data_source" in known_of_warmup(point) else {}
+        return {**none, **counted, **given}
 
     def _write_texts(self) -> None:
         """src/ and docs/: what the facts name, or a README.md that says what ran."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -124,9 +124,10 @@ class PackageFacts:
                 yield f"{NODE_SETS.example}: {NODE_SETS.words}"
 
 
-def lacking_warmup(facts: PackageFacts, computed: Mapping[str, Any]) -> list[str]:
-    """One line for each member of a warm-up that was neither computed nor is in the file."""
-    known = {**computed, **facts.table("warmup")}
+def lacking_warmup(facts: PackageFacts, names: Sequence[str]) -> list[str]:
+    """One line for each member of a warm-up that is not in the file, but for those of these names,
+    which are computed."""
+    known = {**dict.fromkeys(names, 0), **facts.table("warmup")}
     return [
         f"{facts.path} lacks {line}" for line in _lacking(known, (*WARMUP, DATA_SOURCE), "warmup")
     ]

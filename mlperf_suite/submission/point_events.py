@@ -69,17 +69,34 @@ def read_point_events(
     except (OSError, ValueError) as error:
         raise RefusedError([f"{point}: {error}"]) from error
     if not fixed or count_tokens is None:
-        return PointEvents(_warmup_block(warmup))
+        return PointEvents(_warmup_block(point, warmup))
     state = steady_state(passes, samples, size, min_duration_s(number))
-    return PointEvents(_warmup_block(warmup), state)
+    return PointEvents(_warmup_block(point, warmup), state)
 
 
-def _warmup_block(warmup: WarmupEvents) -> dict[str, Any]:
+def known_of_warmup(point: ClientPoint) -> list[str]:
+    """The members of a warm-up's block that follow from the client's files.
+
+    Its end is not in the events; if the client waited for it (drain), all but the errors ended.
+    """
+    run = point.summary.run_config
+    if run is not None and run.warmup.get("enabled") is False:
+        return list(NO_WARMUP)
+    if point.events_file is None:
+        return []
+    drained = run is not None and run.warmup.get("drain") is True
+    return [name for name in WARMUP_COUNTS if drained or name != "requests_completed"]
+
+
+def _warmup_block(point: ClientPoint, warmup: WarmupEvents) -> dict[str, Any]:
     if not warmup.issued:
         return NO_WARMUP
-    return {
+    counts = {
         "duration_s": round(warmup.duration_s, 3),
         "requests_issued": warmup.issued,
-        "requests_completed": warmup.completed,
-        "concurrency": warmup.most_open,
+        "requests_completed": warmup.issued - warmup.failed,
+        # It has the load of the measurement.
+        "concurrency": min(warmup.issued, point.concurrency or warmup.issued),
     }
+    known = known_of_warmup(point)
+    return {name: count for name, count in counts.items() if name in known}
