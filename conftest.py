@@ -3,6 +3,7 @@
 pytest_plugins = (
     "mlperf_suite.plugin",
     "fixtures.changes",
+    "fixtures.clients",
     "fixtures.dataset",
     "fixtures.engine",
     "fixtures.logs",

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from meta_tests.conftest import ROOT
+from meta_tests.made_client import client_config, client_events, client_run, client_summary
+from mlperf_suite.client_results.client_benchmarks import client_benchmark
+from mlperf_suite.official_client.client_job import ACCURACY_DATA
 from mlperf_suite.official_client.installation import (
     CLIENT,
     KNOWN_COMMIT,
@@ -94,8 +101,42 @@ def write_client(
     return ClientInstallation(program, version, commit)
 
 
-def write_report(config: dict[str, object]) -> None:
-    """The files of a run, which say nothing."""
-    folder = Path(str(config["report_dir"]))
-    (folder / "performance").mkdir(parents=True)
-    (folder / "performance" / "result_summary.json").write_text("{}")
+def write_report(config: dict[str, Any]) -> None:
+    """The files of a run as configured: of made requests, and for accuracy an answer to each."""
+    report, settings = Path(config["report_dir"]), config["settings"]
+    scenario = "Offline" if config["type"] == "offline" else "Server"
+    benchmark = client_benchmark("llama3.1-8b", scenario)
+    assert benchmark is not None
+    run = client_run(benchmark)
+    summary = client_summary(run)
+    pattern = settings["load_pattern"]
+    summary["run_config"]["load_pattern"]["target_qps"] = pattern.get("target_qps")
+    resolved = client_config(benchmark, summary)
+    resolved["settings"]["runtime"] |= settings["runtime"] | {
+        "n_samples_to_issue": summary["n_samples_issued"]
+    }
+    (report / "performance").mkdir(parents=True)
+    (report / "performance" / "result_summary.json").write_text(json.dumps(summary))
+    (report / "config.yaml").write_text(yaml.safe_dump(resolved))
+    numbers = {f"answer-{n}": n for n in range(_count(config))}
+    (report / "sample_idx_map.json").write_text(json.dumps({ACCURACY_DATA: numbers}))
+    lines = [json.dumps(_completion(uuid)) for uuid in numbers]
+    (report / "events.jsonl").write_text(client_events(run) + "".join(f"{x}\n" for x in lines))
+
+
+def _count(config: dict[str, Any]) -> int:
+    """The samples of the accuracy run; 0 without one."""
+    paths = [d["path"] for d in config["datasets"] if d["type"] == "accuracy"]
+    return sum(len(Path(path).read_text().splitlines()) for path in paths)
+
+
+def _completion(uuid: str) -> dict[str, Any]:
+    """An answer as it streamed in, in pieces."""
+    data = ["TextModelOutput", ["A made", " up summary."], None, None]
+    return {
+        "event_type": "sample.complete",
+        "timestamp_ns": 1,
+        "sample_uuid": uuid,
+        "data": data,
+        "finish_reason": "stop",
+    }

@@ -81,6 +81,7 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
         ["host:8000", "ftp://host", "http://", "http://host:port", "http://host:0", " "],
         ["URL like http://host:8000"],
     ),
+    "client": ("Inference-Endpoint", "inference-endpoint", ["aiperf", ""], ["loadgen"]),
     "endpoint-server": (
         "SGLang",
         "sglang",
@@ -604,7 +605,7 @@ def test_the_options_of_each_kind_of_engine_are_those_that_are_documented() -> N
     } == OF_VLLM
     assert {
         *("endpoint-server", "endpoint-routing", "endpoint-ca", "endpoint-clients"),
-        *("endpoint-requests", "served-model-name", "endpoint-header"),
+        *("endpoint-requests", "served-model-name", "endpoint-header", "client"),
     } == OF_ENDPOINT
 
 

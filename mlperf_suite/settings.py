@@ -30,6 +30,7 @@ from mlperf_suite.benchmarks.definition import (
 )
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
+from mlperf_suite.client_results.client_benchmarks import CLIENT_MODELS, CLIENT_ROUND
 from mlperf_suite.datasets.mmlu_questions import HUB_REPOSITORY, STANDARD_SHOTS
 from mlperf_suite.energy.price import Price
 from mlperf_suite.engines.endpoint.config import SERVER_KINDS, ServerKind, Target, parse_endpoint
@@ -44,6 +45,7 @@ from mlperf_suite.engines.routing import (
 )
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.load_plan import MODES as LOADGEN_MODES
+from mlperf_suite.official_client.installation import CLIENT
 from mlperf_suite.random_models import RANDOM_MODELS
 from mlperf_suite.secrets import remember, remember_named
 
@@ -51,6 +53,7 @@ Profile = Literal["smoke", "official"]
 PROFILES: tuple[Profile, ...] = ("smoke", "official")
 EngineKind = Literal["vllm", "endpoint"]
 """The kind of SUT: vLLM in this process, or servers at URLs."""
+CLIENTS = ("loadgen", CLIENT)
 PRECISIONS = ("bf16", "fp16", "fp32", "auto")
 TOKEN_VARIABLES = ("HF_TOKEN", "HUGGINGFACE_HUB_TOKEN")
 _Details = ParamSpec("_Details")
@@ -537,6 +540,13 @@ class Settings:
         variable="ENDPOINT",
         repeatable=True,
     )
+    client: str = _of_endpoint(
+        "what sends the requests to the endpoints: the suite's own client under LoadGen, or "
+        "inference-endpoint, MLCommons' official HTTP client (make endpoints-client)",
+        _choice(*CLIENTS),
+        "loadgen",
+        identifies=None,
+    )
     endpoint_server: ServerKind | None = _of_endpoint(
         "the kind of server; auto detects it, text is any server that accepts and returns only "
         "text",
@@ -675,6 +685,11 @@ class Settings:
     @property
     def engine_kind(self) -> EngineKind:
         return "endpoint" if self.endpoints else "vllm"
+
+    @property
+    def by_official_client(self) -> bool:
+        """Whether MLCommons' HTTP client sends the requests, in place of LoadGen."""
+        return self.client == CLIENT
 
     @property
     def replicated(self) -> bool:
@@ -891,6 +906,43 @@ def check_profile(settings: Settings) -> None:
         raise UsageError(
             f"{in_use[0]}: cannot be used with --profile-run {settings.profile_run}, which makes "
             "performance runs that are not results"
+        )
+
+
+_TAKES_NO_IDS = ("text", "sglang", "vllm-generate")
+
+
+def check_client(settings: Settings) -> None:
+    """Raise UsageError for options that cannot be combined with the official HTTP client."""
+    if not settings.by_official_client:
+        return
+    conflicts = {
+        "--logs": settings.logs is not None,
+        "--find-peak-qps": settings.find_peak_qps,
+        "--baseline": bool(settings.baselines),
+        "--repeat": settings.repeat != 1,
+        "--replicas": settings.replicated,
+        "--endpoint-header": bool(settings.endpoint_headers),
+        "--endpoint-ca": settings.endpoint_ca is not None,
+        "--scenario SingleStream": settings.scenario == "SingleStream",
+        "--plan": settings.plan,
+        f"--endpoint-server {settings.endpoint_server}": settings.endpoint_server in _TAKES_NO_IDS,
+    }
+    if in_use := [name for name, set_by_user in conflicts.items() if set_by_user]:
+        raise UsageError(
+            f"{in_use[0]}: cannot be used with --client {CLIENT}, which sends token ids to "
+            "/v1/completions for Offline, Server and Interactive"
+        )
+    if settings.round.name < CLIENT_ROUND:
+        raise UsageError(
+            f"--round {settings.round.name}: results of --client {CLIENT} are taken from "
+            f"{CLIENT_ROUND} on"
+        )
+    unknown = [name for name in settings.named_benchmarks if name not in CLIENT_MODELS]
+    if unknown:
+        raise UsageError(
+            f"--benchmark {unknown[0]}: not to be measured with --client {CLIENT}: allowed are "
+            f"{', '.join(CLIENT_MODELS)}"
         )
 
 

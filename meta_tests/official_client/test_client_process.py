@@ -54,7 +54,7 @@ def test_the_files_of_a_run_lie_beside_what_was_asked_and_printed(tmp_path: Path
     progress: list[ClientProgress] = []
     folder = tmp_path / "run"
     report = run_client(write_client(tmp_path), JOB, folder, on_progress=progress.append)
-    assert (report / "performance" / "result_summary.json").read_text() == "{}"
+    assert (report / "performance" / "result_summary.json").is_file()
     assert report.parent == folder
     words = (folder / "arguments").read_text()
     assert words == f"benchmark from-config --mode perf --config {folder / 'client.yaml'}"

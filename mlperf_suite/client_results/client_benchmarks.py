@@ -18,10 +18,27 @@ CLIENT_MODELS = (
     *("llama3.1-8b-edge", "gpt-oss-120b", "deepseek-r1"),
 )
 """The benchmarks that may be measured with the client (ENDPOINTS_ALLOWED_MODELS)."""
+CLIENT_ROUND = "v6.1"
+"""The first round that takes the client's results."""
 QWEN3_6, WAN = "qwen3.6-27b", "wan-2.2-t2v-a14b"
 _SCALES = {"gpt-oss-120b": 100.0}
 """What turns a number in accuracy_results.json into the reference's unit: pass_at_1 and
 code_bench_scorer write a share, the scorer of deepseek-r1 percents (evaluation/scoring.py)."""
+
+
+CLIENT_SCENARIOS = ("Offline", "Server", "Interactive")
+"""Those that a session runs with the client."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientScenario:
+    """One scenario of a benchmark, by their names, as a session runs it with the client."""
+
+    benchmark: str
+    scenario: str
+
+    def __str__(self) -> str:
+        return f"{self.benchmark} {self.scenario} with the official client"
 
 
 @dataclass(frozen=True, slots=True)

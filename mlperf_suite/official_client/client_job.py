@@ -20,6 +20,8 @@ Route = Literal["openai_completions", "openai"]
 """The API by the client's name: completions of token ids, or chat completions of text."""
 CONFIG_FILE, DATA_FILE, ACCURACY_FILE = "client.yaml", "performance.jsonl", "accuracy.jsonl"
 REPORT_FOLDER = "report"
+ACCURACY_DATA = "accuracy-data"
+"""The client's name of the accuracy run in its files."""
 NO_COUNT = 2**31 - 1
 """More requests than any run issues: it ends by time."""
 _MARGIN = 1.1
@@ -67,10 +69,12 @@ class ClientData:
     """Samples that are sent, in their order: token ids, or texts for the chat route.
 
     `references`: by sample what the client's own scorer compares with; none for a performance run.
+    `generation`: where it differs from that of the performance run.
     """
 
     prompts: Sequence[Sequence[int]] | Sequence[str]
     references: Sequence[str] = ()
+    generation: Generation | None = None
 
     def lines(self) -> Iterable[str]:
         """The lines of its JSONL file."""
@@ -89,7 +93,8 @@ class ClientJob:
     `urls`: of the servers, with scheme. `model`: its name on the servers. `tokenizer`: a folder;
     without it tokens are not counted. `generation`: None leaves every sampling value to the server.
     `seeds`: of schedule and sample order. `accuracy`: answered after the performance run, under the
-    same load. `scorer`: the client's name of one for it. `workers`: its sending processes; by
+    same load. `scorer`: the client's name of one for it. `keeps_special_tokens`: whether answers
+    have them, which some scorers read. `workers`: its sending processes; by
     itself it starts so many that two busy cores take a minute. `key_variable`: the environment
     variable of a bearer token, which is written nowhere.
     """
@@ -106,6 +111,7 @@ class ClientJob:
     seeds: tuple[int, int] = (42, 42)
     accuracy: ClientData | None = None
     scorer: str = "string_match"
+    keeps_special_tokens: bool = False
     workers: int = 1
     key_variable: str | None = None
     warmup_requests: int = 0
@@ -164,6 +170,8 @@ def _model_params(job: ClientJob) -> dict[str, Any]:
         params["tokenizer_name"] = str(job.tokenizer)
     if job.generation is not None:
         params |= _sampling(job.generation, job.route)
+    if job.keeps_special_tokens:
+        params["skip_special_tokens"] = False
     return params
 
 
@@ -186,8 +194,12 @@ def _datasets(job: ClientJob, folder: Path) -> Iterable[dict[str, Any]]:
         "path": str(folder / DATA_FILE),
     }
     if job.accuracy is not None:
+        own = job.accuracy.generation
+        override = (
+            {"max_new_tokens": own.max_new_tokens, **_sampling(own, job.route)} if own else {}
+        )
         yield {
-            "name": "accuracy-data",
+            "name": ACCURACY_DATA,
             "type": "accuracy",
             "path": str(folder / ACCURACY_FILE),
             "accuracy_config": {
@@ -195,6 +207,7 @@ def _datasets(job: ClientJob, folder: Path) -> Iterable[dict[str, Any]]:
                 "ground_truth": "reference",
                 "extractor": "identity_extractor",
             },
+            **({"generation_config_override": override} if override else {}),
         }
 
 

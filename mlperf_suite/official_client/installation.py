@@ -43,9 +43,13 @@ class ClientInstallation:
         return f"{self.words}: this suite was tried with commit {KNOWN_COMMIT[:8]}"
 
 
-def find_client(folder: Path = CLIENT_FOLDER) -> ClientInstallation:
-    """The client that was built into a folder. Raises UsageError if it is missing, does not start
-    or is of another version than this room writes configurations for."""
+def find_client(folder: Path | None = None) -> ClientInstallation:
+    """The client that was built into a folder, by default where `make endpoints-client` does.
+
+    Raises UsageError if it is missing, does not start or is of another version than this room
+    writes configurations for.
+    """
+    folder = CLIENT_FOLDER if folder is None else folder
     program = folder / "bin" / CLIENT
     if not program.is_file():
         raise UsageError(f"--client {CLIENT}: not built in {folder}: {_HOW_TO_GET}")

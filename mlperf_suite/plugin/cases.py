@@ -16,12 +16,18 @@ import pytest
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS, runnable
 from mlperf_suite.benchmarks.definition import SCENARIOS, Benchmark, Scenario
+from mlperf_suite.client_results.client_benchmarks import (
+    CLIENT_MODELS,
+    CLIENT_SCENARIOS,
+    ClientScenario,
+)
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING, RunKey
 from mlperf_suite.plugin.baseline_gate import baselines_of
 from mlperf_suite.plugin.existing_logs import judged_of, log_cases
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.workers import shares_of
 from mlperf_suite.rules import rules_for
+from mlperf_suite.rules.client_rules import is_of_accuracy, rules_of_a_run
 from mlperf_suite.rules.registry import Rule, rule_named
 from mlperf_suite.session.plan import MMLU, CurveKey, MmluKey, SearchKey, StepKey
 
@@ -57,6 +63,7 @@ CURVES = NoCase(("curve", "curves"), "no -m curve")
 SHARE = NoCase(("test of MMLU's shares", "tests of MMLU's shares"), "one engine")
 RECORD = NoCase(("benchmark record", "benchmark records"), "no pytest-benchmark")
 PROFILED = NoCase(RECORD.kind, "--profile-run makes no result")
+OF_CLIENT = NoCase(("test of the official client", "tests of the official client"), "no --client")
 LOGS = NoCase(("test of logs", "tests of logs"), "no --logs")
 
 
@@ -328,6 +335,43 @@ def _shares(config: pytest.Config) -> tuple[list[Any], NoCase]:
     return [*range(1, shares.count if shares else 1)], SHARE
 
 
+@dataclass(frozen=True, slots=True)
+class ClientCase:
+    """A rule of a scenario that the official client runs."""
+
+    key: ClientScenario
+    rule: str
+
+    @property
+    def mode(self) -> str:
+        return "accuracy" if is_of_accuracy(self.rule) else "performance"
+
+
+def client_cases(config: pytest.Config) -> list[Any]:
+    """A case for each rule of each scenario that the session may run with the client."""
+    settings = settings_of(config)
+    if not settings.by_official_client:
+        return []
+    cases = []
+    for benchmark, scenario in scenarios_of(config, "performance"):
+        own = benchmark in settings.benchmarks and benchmark.id in CLIENT_MODELS
+        if own and scenario.name in CLIENT_SCENARIOS:
+            key = ClientScenario(benchmark.id, scenario.name)
+            cases += [_client_case(ClientCase(key, rule.name)) for rule in rules_of_a_run()]
+    return cases
+
+
+def _client_case(case: ClientCase) -> Any:
+    benchmark, scenario = BENCHMARKS[case.key.benchmark], case.key.scenario.lower()
+    marks = [getattr(pytest.mark, name) for name in (benchmark.category, scenario, case.mode)]
+    return pytest.param(case, marks=marks, id=f"{benchmark.id}-{scenario}-{case.rule}")
+
+
+def client_case_of(item: pytest.Item) -> ClientCase | None:
+    """The case of a test of the official client; None of another test."""
+    return next((value for value in _parameters(item) if isinstance(value, ClientCase)), None)
+
+
 _CASES: dict[str, Callable[[pytest.Config], tuple[list[Any], NoCase]]] = {
     "performance_change": lambda config: _changes(config, "performance"),
     "score_change": lambda config: _changes(config, "accuracy"),
@@ -338,6 +382,7 @@ _CASES: dict[str, Callable[[pytest.Config], tuple[list[Any], NoCase]]] = {
     "benchmarked_run": _records,
     "mmlu_run": lambda config: ([_MMLU_RUN], REGRESSION),
     "mmlu_share": _shares,
+    "client_verdict": lambda config: (client_cases(config), OF_CLIENT),
     "log_verdict": lambda config: (log_cases(judged_of(config) or []), LOGS),
 }
 """By fixture, its cases and what stands in their place if there is none."""

@@ -16,7 +16,14 @@ import pytest
 
 from mlperf_suite.errors import UsageError
 from mlperf_suite.plugin.own_folder import OWN_FOLDER
-from mlperf_suite.settings import OPTIONS, OptionSpec, Settings, check_profile, resolve_settings
+from mlperf_suite.settings import (
+    OPTIONS,
+    OptionSpec,
+    Settings,
+    check_client,
+    check_profile,
+    resolve_settings,
+)
 
 _SETTINGS = pytest.StashKey[Settings]()
 
@@ -28,6 +35,7 @@ def settings_of(config: pytest.Config) -> Settings:
         try:
             settings = resolve_settings(options, config_file=config.getoption("suite_config"))
             check_profile(settings)
+            check_client(settings)
         except UsageError as error:
             raise pytest.UsageError(str(error)) from None
         config.stash[_SETTINGS] = settings

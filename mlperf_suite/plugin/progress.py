@@ -101,6 +101,14 @@ class TerminalWatcher(Watcher):
         text = f"{progress.samples_done}/{total} samples, {rate:.0f} tok/s"
         self._bar.update(task.id, completed=progress.samples_done, total=total, text=text)
 
+    def requests(self, completed: int, total: int, failed: int) -> None:
+        if self._bar is None:
+            return
+        (task,) = self._bar.tasks
+        text = f"{completed:,}{f'/{total:,}' if total else ''} requests"
+        text += f", {failed:,} failed" if failed else ""
+        self._bar.update(task.id, completed=completed, total=total or None, text=text)
+
     def step(self, name: str) -> None:
         left_s = self._left_s()
         if not self._shown and left_s is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,10 @@ from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.plugin.cases import (
     SEARCH,
     SHARE,
+    ClientCase,
     NoCase,
     asks_for_engine,
+    client_case_of,
     is_share,
     no_case_of,
     steps_of,
@@ -59,15 +62,37 @@ def why_not(item: pytest.Item, settings: Settings) -> NoCase | None:
     """Why a test does not run in this session; None if it does."""
     if judged_of(item.config) is not None:
         return None if is_of_logs(item) else NoCase(_TEST, "--logs runs nothing")
+    case = client_case_of(item)
+    if case is not None:
+        return _why_not_case(case, settings)
+    if settings.by_official_client:
+        return no_case_of(item) or NoCase(_TEST, f"--client {settings.client} makes its own runs")
     reasons = (_why_not_step(step, settings) for step in steps_of(item))
     return no_case_of(item) or next(filter(None, reasons), None)
 
 
-def _why_not_step(step: StepKey, settings: Settings) -> NoCase | None:
-    place = _of_step(step)
+def _why_not_case(case: ClientCase, settings: Settings) -> NoCase | None:
+    place: dict[str, str | None] = {
+        "benchmark": case.key.benchmark,
+        "category": BENCHMARKS[case.key.benchmark].category,
+        "scenario": case.key.scenario,
+        "mode": case.mode,
+    }
+    return _unlike_selection(place, settings)
+
+
+def _unlike_selection(place: Mapping[str, str | None], settings: Settings) -> NoCase | None:
+    """Which option leaves out something of that place; None if none does."""
     for name, value in _selection_of(settings).items():
         if value and place.get(name) not in value:
             return NoCase(_TEST, f"--{name} {', '.join(value)}")
+    return None
+
+
+def _why_not_step(step: StepKey, settings: Settings) -> NoCase | None:
+    place = _of_step(step)
+    if reason := _unlike_selection(place, settings):
+        return reason
     if settings.profile_run is not None and place.get("mode") != "performance":
         return NoCase(_TEST, "--profile-run makes performance runs")
     if isinstance(step, SearchKey) and not settings.find_peak_qps:

@@ -32,7 +32,7 @@ from mlperf_suite.client_results.result_files import (
 from mlperf_suite.client_results.sent_prompts import SentPrompts
 from mlperf_suite.rules.facts import Facts, Subject
 from mlperf_suite.rules.loadgen_verdict import discarded_queries, queries_needed
-from mlperf_suite.rules.registry import rule
+from mlperf_suite.rules.registry import Rule, rule, rules_of
 from mlperf_suite.rules.submission_rules import JsonFile, Nameplate
 from mlperf_suite.rules.verdict import Verdict, failure, not_judged, time_words, verdict
 
@@ -55,7 +55,7 @@ class ClientFacts(Facts):
 
     `problems`: of each file that cannot be read, one line. `audits`: by the name of the test, what
     its file has, or one line on why nothing. `events`: None without the file, else as `audits`. The
-    others are as in `ResultFacts`.
+    others are as in `ResultFacts`. `smoke`: rules may be shortened.
     """
 
     division: str
@@ -75,6 +75,7 @@ class ClientFacts(Facts):
     events: RunEvents | str | None = None
     copies: tuple[str, ...] = ()
     nameplate: Nameplate | None = None
+    smoke: bool = False
 
     @property
     def subject(self) -> Subject:
@@ -106,6 +107,15 @@ class ClientFacts(Facts):
                 "no accuracy_results.json with scores that can be read", "what the client wrote"
             )
         return self.accuracy
+
+
+def _is_whole(result: ClientFacts) -> bool:
+    """Whether the files of a run can be read: smoke excuses no file that is missing."""
+    return result.config is not None and result.summary is not None
+
+
+def _is_scored(result: ClientFacts) -> bool:
+    return result.accuracy is not None and bool(result.accuracy.of_accuracy)
 
 
 # Files and configuration
@@ -210,6 +220,7 @@ def seeds(result: ClientFacts) -> Verdict:
 @_client_rule(
     source="submission checker, min_duration_check: TEST_DURATION_MS",
     fix="Set settings.runtime.min_duration_ms to 600000.",
+    shortens=_is_whole,
 )
 def min_duration(result: ClientFacts) -> Verdict:
     """The run is set to last at least ten minutes.
@@ -230,6 +241,7 @@ def min_duration(result: ClientFacts) -> Verdict:
 @_own_rule(
     source="Inference rules: every scenario runs ten minutes",
     fix="Let the run last at least ten minutes: raise n_samples_to_issue, or leave it out.",
+    shortens=_is_whole,
 )
 def lasted(result: ClientFacts) -> Verdict:
     """The run did last at least ten minutes; the official checker reads its setting alone."""
@@ -271,6 +283,7 @@ def every_request_answered(result: ClientFacts) -> Verdict:
 @_own_rule(
     source="mlperf.conf: Offline.min_query_count; submission checker, min_query_count_check",
     fix="Issue the whole data set at least once.",
+    shortens=_is_whole,
 )
 def whole_dataset(result: ClientFacts) -> Verdict:
     """A run issues at least as many requests as the data set has samples."""
@@ -298,19 +311,27 @@ _latency_rule = partial(
 )
 
 
-@_latency_rule()
+def _has_too_few(name: str, result: ClientFacts) -> bool:
+    """Whether a run that was measured is too short for an estimate of a series at p99."""
+    if result.summary is None:
+        return False
+    series: Distribution = getattr(result.summary, name)
+    return series.early_stopping_percentiles.get(_P99) is None and series.avg is not None
+
+
+@_latency_rule(shortens=partial(_has_too_few, "ttft"))
 def ttft_limit(result: ClientFacts) -> Verdict:
     """The early-stopping estimate of TTFT at p99 is below the scenario's limit."""
     return _limit(result, "ttft")
 
 
-@_latency_rule()
+@_latency_rule(shortens=partial(_has_too_few, "tpot"))
 def tpot_limit(result: ClientFacts) -> Verdict:
     """The early-stopping estimate of TPOT at p99 is below the scenario's limit."""
     return _limit(result, "tpot")
 
 
-@_latency_rule()
+@_latency_rule(shortens=partial(_has_too_few, "latency"))
 def latency_limit(result: ClientFacts) -> Verdict:
     """The early-stopping estimate of the latency at p99 is below the scenario's limit."""
     return _limit(result, "latency")
@@ -628,6 +649,7 @@ def _series_again(series: Distribution, values: Sequence[int]) -> _Pairs:
 @_client_rule(
     source="submission checker, accuracy-sample-count; endpoints_parser.py",
     fix="Score every sample of the accuracy data set.",
+    shortens=_is_scored,
 )
 def accuracy_samples(result: ClientFacts) -> Verdict:
     """The accuracy run has as many samples as the benchmark's accuracy data set."""
@@ -739,3 +761,13 @@ def audits(result: ClientFacts) -> Verdict:
     if result.benchmark.id == WAN and "output_caching_test" not in result.audits:
         faults.append("no audit_output_caching_test.json")
     return verdict(not faults, "; ".join(faults) or "passed or none", "passed")
+
+
+def rules_of_a_run() -> list[Rule]:
+    """The rules of what the client measured, without those of a submission's files."""
+    return [entry for entry in rules_of("client") if entry.check.__module__ == __name__]
+
+
+def is_of_accuracy(name: str) -> bool:
+    """Whether the rule of that name judges an accuracy run."""
+    return name.startswith("client_accuracy_")

@@ -22,6 +22,9 @@ class Watcher:
     def progress(self, progress: Progress) -> None:
         """Report the progress of the run that began."""
 
+    def requests(self, completed: int, total: int, failed: int) -> None:
+        """Report the progress of a client that counts requests alone; `total` is 0 if unknown."""
+
     def idle(self) -> None:
         """What began is over."""
 

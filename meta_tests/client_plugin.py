@@ -1,0 +1,11 @@
+"""`-p meta_tests.client_plugin`: the official client is the one in the folder that MADE_CLIENT
+names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from mlperf_suite.official_client import installation
+
+installation.CLIENT_FOLDER = Path(os.environ["MADE_CLIENT"])

@@ -1,0 +1,177 @@
+"""Sessions with --client inference-endpoint, on a stand-in client and a stand-in server."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from meta_tests.client_stand_in import write_client
+from meta_tests.conftest import ROOT, SuiteRun, run_suite, start_suite, wait_until
+from meta_tests.servers.options import StandIn
+from meta_tests.servers.stand_in_server import RunningStandIn, stand_in_server
+from mlperf_suite.assets import embedded_model_dir
+from mlperf_suite.benchmarks.rounds import ROUNDS
+from mlperf_suite.errors import UsageError
+from mlperf_suite.official_client.client_job import whole_passes
+from mlperf_suite.settings import check_client, resolve_settings
+
+CLIENT = "--client=inference-endpoint"
+PLUGIN = ("-p", "meta_tests.client_plugin")
+SERVER = ("-m", "server and datacenter", "--server-target-qps=5")
+IS_BUILT = (ROOT / ".endpoints-client" / ".set-up").exists()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RunningStandIn]:
+    # With time between tokens: of an answer in one piece the client writes a TPOT below zero.
+    options = StandIn(
+        model=str(embedded_model_dir()), max_model_len=8192, first_token_s=0.05, rest_s=0.2
+    )
+    with stand_in_server(options) as running:
+        yield running
+
+
+def session(folder: Path, url: str, *options: str, behaviour: str = "answers") -> SuiteRun:
+    """A session with a stand-in client."""
+    write_client(folder / "client", behaviour)
+    made = {"MADE_CLIENT": str(folder / "client")}
+    arguments = (*options, f"--endpoint={url}", CLIENT, *PLUGIN)
+    return run_suite(folder / "results", *arguments, **made)
+
+
+def folder_of(tmp_path: Path, scenario: str) -> Path:
+    (folder,) = (tmp_path / "results").glob(f"*-llama3.1-8b-{scenario}-client")
+    return folder
+
+
+def statuses(folder: Path) -> dict[str, str]:
+    verdicts = json.loads((folder / "verdicts.json").read_text())
+    return {entry["rule"]: entry["status"] for entry in verdicts}
+
+
+def test_a_run_is_judged_by_the_rules_of_its_files(tmp_path: Path, server: RunningStandIn) -> None:
+    run = session(tmp_path, server.url, *SERVER)
+    assert run.exit_code == pytest.ExitCode.TESTS_FAILED, run.output
+    folder = folder_of(tmp_path, "server")
+    by_rule = statuses(folder)
+    failed = {rule for rule, status in by_rule.items() if status == "failed"}
+    # What the stand-in answers is no summary of anything; its time is not that of the rate.
+    assert failed == {"client_accuracy_gate", "client_window"}, run.output
+    assert by_rule["client_min_duration"] == "shortened"
+    assert by_rule["client_accuracy_samples"] == "shortened"
+    assert "client_required_files" not in by_rule
+    config = json.loads((folder / "client.yaml").read_text())
+    runtime = config["settings"]["runtime"]
+    round_ = ROUNDS["v6.1"]
+    assert runtime["dataloader_random_seed"] == round_.sample_index_rng_seed
+    assert runtime["scheduler_random_seed"] == round_.schedule_rng_seed
+    assert config["settings"]["load_pattern"] == {"type": "poisson", "target_qps": 5.0}
+    assert "--mode both" in (folder / "arguments").read_text()
+    assert json.loads((folder / "rouge.json").read_text())["rouge1"] < 30
+    assert "inference-endpoint, smoke: not an MLPerf result" in run.output
+
+
+def test_server_takes_its_rate_from_offline_and_leaves_out_what_is_not_asked(
+    tmp_path: Path, server: RunningStandIn
+) -> None:
+    run = session(tmp_path, server.url, "-m", "server and datacenter and performance")
+    offline, online = folder_of(tmp_path, "offline"), folder_of(tmp_path, "server")
+    rate = json.loads((online / "client.yaml").read_text())["settings"]["load_pattern"]
+    summary = (offline / "report" / "performance" / "result_summary.json").read_text()
+    assert rate["target_qps"] == pytest.approx(0.8 * json.loads(summary)["qps"])
+    assert [rule for rule in statuses(online) if "accuracy" in rule] == [], run.output
+    assert "--mode perf" in (online / "arguments").read_text()
+
+
+def test_a_client_that_dies_fails_the_session_in_one_line(
+    tmp_path: Path, server: RunningStandIn
+) -> None:
+    run = session(tmp_path, server.url, *SERVER, behaviour="dies")
+    assert run.exit_code == pytest.ExitCode.TESTS_FAILED
+    reason = "llama3.1-8b Server with the official client: inference-endpoint died with status 3"
+    assert f"{reason}: Failed to connect" in run.output
+    assert "Traceback" not in run.output
+    assert (folder_of(tmp_path, "server") / "client.log").exists()
+
+
+def test_ctrl_c_keeps_what_is_there(tmp_path: Path, server: RunningStandIn) -> None:
+    write_client(tmp_path / "client", "interrupts")
+    made = {"MADE_CLIENT": str(tmp_path / "client")}
+    arguments = (*SERVER, f"--endpoint={server.url}", CLIENT, *PLUGIN)
+    running = start_suite(tmp_path / "results", *arguments, **made)
+    wait_until(lambda: bool([*(tmp_path / "results").glob("*-client/report")]), running)
+    running.send_signal(signal.SIGINT)
+    running.wait(60)
+    assert (folder_of(tmp_path, "server") / "report" / "saved").read_text() == "partial"
+
+
+def test_without_the_client_the_session_says_how_to_get_it(
+    tmp_path: Path, server: RunningStandIn
+) -> None:
+    made = {"MADE_CLIENT": str(tmp_path / "nowhere")}
+    arguments = (*SERVER, f"--endpoint={server.url}", CLIENT, *PLUGIN)
+    run = run_suite(tmp_path / "results", *arguments, **made)
+    assert run.exit_code == pytest.ExitCode.USAGE_ERROR
+    assert "make endpoints-client CHECKOUT=DIR" in run.output
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"scenario": "SingleStream"}, "--scenario SingleStream: cannot be used with --client"),
+        ({"find_peak_qps": "true"}, "--find-peak-qps: cannot be used with --client"),
+        ({"repeat": "2"}, "--repeat: cannot be used with --client"),
+        ({"plan": "true"}, "--plan: cannot be used with --client"),
+        ({"logs": "results"}, "--logs: cannot be used with --client"),
+        ({"endpoint_header": ["X-Key=1"]}, "--endpoint-header: cannot be used with --client"),
+        ({"endpoint_server": "text"}, "--endpoint-server text: cannot be used with --client"),
+        ({"round": "v6.0"}, "--round v6.0: results of --client inference-endpoint are taken from"),
+        ({"benchmark": ["llama2-70b-99"]}, "--benchmark llama2-70b-99: not to be measured with"),
+    ],
+)
+def test_what_cannot_go_together_is_refused_in_a_line(options: dict[str, Any], words: str) -> None:
+    given = {"endpoint": ["http://127.0.0.1:9"], "client": "inference-endpoint", **options}
+    with pytest.raises(UsageError, match=words):
+        check_client(resolve_settings(given, {}))
+
+
+def test_the_client_needs_an_endpoint() -> None:
+    with pytest.raises(UsageError, match="--client: can only be used with --endpoint URL"):
+        resolve_settings({"client": "inference-endpoint"}, {})
+
+
+@pytest.mark.parametrize(
+    ("samples", "rate", "least_s", "requests"),
+    [
+        (84, 5.0, 0.0, 84),
+        (84, None, 600.0, 84),
+        (100, 1.0, 600.0, 700),
+        (13_368, 30.0, 600.0, 26_736),
+    ],
+)
+def test_a_run_issues_whole_passes_of_the_data(
+    samples: int, rate: float | None, least_s: float, requests: int
+) -> None:
+    assert whole_passes(samples, rate, least_s) == requests
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not IS_BUILT, reason="needs make endpoints-client")
+def test_the_real_client_runs_and_obeys_the_rules(tmp_path: Path, server: RunningStandIn) -> None:
+    """Server and Offline of the stand-in server: every rule but that on its answers' quality."""
+    options = ("-m", "(offline or server) and datacenter", "--server-target-qps=20")
+    run = run_suite(tmp_path / "results", *options, f"--endpoint={server.url}", CLIENT)
+    for scenario in ("offline", "server"):
+        folder = folder_of(tmp_path, scenario)
+        by_rule = statuses(folder)
+        failed = {rule for rule, status in by_rule.items() if status == "failed"}
+        assert failed == {"client_accuracy_gate"}, run.output
+        config = yaml.safe_load((folder / "report" / "config.yaml").read_text())
+        assert config["type"] == ("offline" if scenario == "offline" else "online")
