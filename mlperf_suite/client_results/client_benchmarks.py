@@ -31,7 +31,7 @@ CLIENT_SCENARIOS = ("Offline", "Server", "Interactive")
 
 
 @dataclass(frozen=True, slots=True)
-class ClientScenario:
+class ClientRunKey:
     """One scenario of a benchmark, by their names, as a session runs it with the client."""
 
     benchmark: str

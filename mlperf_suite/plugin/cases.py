@@ -19,7 +19,7 @@ from mlperf_suite.benchmarks.definition import SCENARIOS, Benchmark, Scenario
 from mlperf_suite.client_results.client_benchmarks import (
     CLIENT_MODELS,
     CLIENT_SCENARIOS,
-    ClientScenario,
+    ClientRunKey,
 )
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING, RunKey
 from mlperf_suite.plugin.baseline_gate import baselines_of
@@ -339,7 +339,7 @@ def _shares(config: pytest.Config) -> tuple[list[Any], NoCase]:
 class ClientCase:
     """A rule of a scenario that the official client runs."""
 
-    key: ClientScenario
+    key: ClientRunKey
     rule: str
 
     @property
@@ -356,7 +356,7 @@ def client_cases(config: pytest.Config) -> list[Any]:
     for benchmark, scenario in scenarios_of(config, "performance"):
         own = benchmark in settings.benchmarks and benchmark.id in CLIENT_MODELS
         if own and scenario.name in CLIENT_SCENARIOS:
-            key = ClientScenario(benchmark.id, scenario.name)
+            key = ClientRunKey(benchmark.id, scenario.name)
             cases += [_client_case(ClientCase(key, rule.name)) for rule in rules_of_a_run()]
     return cases
 

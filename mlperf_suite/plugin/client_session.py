@@ -14,7 +14,7 @@ from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.strangers import printable
 
 if TYPE_CHECKING:
-    from mlperf_suite.client_results.client_benchmarks import ClientScenario
+    from mlperf_suite.client_results.client_benchmarks import ClientRunKey
     from mlperf_suite.judging.verdict_group import VerdictGroup
     from mlperf_suite.session.client_runs import ClientOutcome, ClientRuns
 
@@ -56,7 +56,7 @@ def outcome_of(runs: ClientRuns, case: ClientCase) -> tuple[ClientOutcome, bool]
     return runs.make(case.key), now
 
 
-def _group_of(key: ClientScenario, outcome: ClientOutcome, config: pytest.Config) -> VerdictGroup:
+def _group_of(key: ClientRunKey, outcome: ClientOutcome, config: pytest.Config) -> VerdictGroup:
     from mlperf_suite.judging.verdict_group import scenario_of, verdict_group
 
     benchmark = BENCHMARKS[key.benchmark]

@@ -16,7 +16,7 @@ from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark
 from mlperf_suite.client_results.client_benchmarks import (
     ClientBenchmark,
-    ClientScenario,
+    ClientRunKey,
     client_benchmark,
 )
 from mlperf_suite.client_results.result_files import (
@@ -80,20 +80,20 @@ class ClientRuns:
     """
 
     def __init__(
-        self, settings: Settings, watcher: Watcher, with_accuracy: frozenset[ClientScenario]
+        self, settings: Settings, watcher: Watcher, with_accuracy: frozenset[ClientRunKey]
     ) -> None:
         self._settings, self._watcher, self._with_accuracy = settings, watcher, with_accuracy
-        self._outcomes: dict[ClientScenario, ClientOutcome] = {}
+        self._outcomes: dict[ClientRunKey, ClientOutcome] = {}
         self._inputs: dict[str, Inputs] = {}
         self._client: ClientInstallation | None = None
         self._names: dict[str, str] = {}
 
     @property
-    def outcomes(self) -> dict[ClientScenario, ClientOutcome]:
+    def outcomes(self) -> dict[ClientRunKey, ClientOutcome]:
         """The runs that were made, in their order."""
         return self._outcomes
 
-    def check(self, keys: frozenset[ClientScenario]) -> None:
+    def check(self, keys: frozenset[ClientRunKey]) -> None:
         """Find what would stop the session before anything slow begins. Raises UsageError."""
         self._client = find_client()
         check_writable(self._settings.results_dir)
@@ -111,7 +111,7 @@ class ClientRuns:
             self._inputs[name] = Inputs(self._settings, [BENCHMARKS[name]])
         return self._inputs[name]
 
-    def make(self, key: ClientScenario) -> ClientOutcome:
+    def make(self, key: ClientRunKey) -> ClientOutcome:
         """Run a scenario and judge it, or return what was made before. Never raises SuiteError."""
         if key not in self._outcomes:
             folder = _new_folder(self._settings.results_dir, key)
@@ -127,7 +127,7 @@ class ClientRuns:
                 self._watcher.idle()
         return self._outcomes[key]
 
-    def _run(self, key: ClientScenario, folder: Path) -> ClientOutcome:
+    def _run(self, key: ClientRunKey, folder: Path) -> ClientOutcome:
         rate = self._rate(key) if key.scenario != "Offline" else None
         job = self._job(key, rate)
         self._watcher.begin(str(key))
@@ -150,17 +150,17 @@ class ClientRuns:
 
     # What is asked of the client
 
-    def _rate(self, key: ClientScenario) -> float:
+    def _rate(self, key: ClientRunKey) -> float:
         """The rate in queries/s: the user's, or a share of what Offline reaches."""
         if self._settings.server_target_qps is not None:
             return self._settings.server_target_qps
-        offline = self.make(ClientScenario(key.benchmark, "Offline"))
+        offline = self.make(ClientRunKey(key.benchmark, "Offline"))
         if offline.failure or offline.summary is None or not offline.summary.qps:
             why = offline.failure or "it has no rate"
             raise RunError(f"no rate without Offline: {why}; set --server-target-qps")
         return _SHARE_OF_OFFLINE * offline.summary.qps
 
-    def _job(self, key: ClientScenario, rate: float | None) -> ClientJob:
+    def _job(self, key: ClientRunKey, rate: float | None) -> ClientJob:
         settings, benchmark = self._settings, BENCHMARKS[key.benchmark]
         inputs = self._inputs_of(key.benchmark)
         config = endpoint_config(inputs)
@@ -203,7 +203,7 @@ class ClientRuns:
             self._names[name] = served.pop()
         return self._names[name]
 
-    def _accuracy(self, key: ClientScenario, benchmark: Benchmark) -> ClientData:
+    def _accuracy(self, key: ClientRunKey, benchmark: Benchmark) -> ClientData:
         inputs = self._inputs_of(key.benchmark)
         prompts = inputs.prompts(benchmark, "accuracy")
         generation = inputs.generation(benchmark, "accuracy")
@@ -216,7 +216,7 @@ class ClientRuns:
 
     # What came of it
 
-    def _facts(self, key: ClientScenario, report: Path) -> ClientFacts:
+    def _facts(self, key: ClientRunKey, report: Path) -> ClientFacts:
         content, problem = read_yaml(report / "config.yaml")
         config: ClientConfig | None = None
         if not problem:
@@ -245,13 +245,13 @@ class ClientRuns:
             smoke=self._settings.smoke,
         )
 
-    def _demands(self, key: ClientScenario) -> ClientBenchmark:
+    def _demands(self, key: ClientRunKey) -> ClientBenchmark:
         demands = client_benchmark(key.benchmark, key.scenario)
         assert demands is not None
         return demands
 
     def _scored(
-        self, key: ClientScenario, report: Path, demands: ClientBenchmark
+        self, key: ClientRunKey, report: Path, demands: ClientBenchmark
     ) -> tuple[AccuracyResults, ClientBenchmark]:
         """The suite's scores of the answers, and the demands with this model's reference."""
         benchmark, inputs = BENCHMARKS[key.benchmark], self._inputs_of(key.benchmark)
@@ -293,7 +293,7 @@ def _results(scores: Scores, answers: list[Answer], samples: int) -> AccuracyRes
     return AccuracyResults((score,))
 
 
-def _new_folder(results_dir: Path, key: ClientScenario) -> Path:
+def _new_folder(results_dir: Path, key: ClientRunKey) -> Path:
     """A folder for a run that is not there yet."""
     stamp = datetime.now(UTC).astimezone().strftime("%Y%m%d-%H%M%S")
     base = f"{stamp}-{key.benchmark}-{key.scenario.lower()}-client"
