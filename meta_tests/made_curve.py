@@ -48,6 +48,7 @@ data_parallel = 8
 
 [[system.node_types]]
 host_processor_core_count = 64
+host_processors_per_node = 2
 host_memory_configuration = "16 x 64 GB"
 host_network_card_count = "2"
 driver = "1.0"
@@ -62,11 +63,9 @@ scale_out = { present = false }
 [[power.node_sets]]
 
 [power.node_sets.components.cpu]
-count_per_node = 2
 tdp_per_unit = { value_w = 400, source_type = "vendor_spec", source = "https://example.org/cpu" }
 
 [power.node_sets.components.accelerator]
-count_per_node = 8
 tdp_per_unit = { value_kw = 1.0, source_type = "vendor_spec", source = "https://example.org/tdp" }
 
 [power.node_sets.components.scale_up_network]

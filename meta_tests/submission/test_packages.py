@@ -8,11 +8,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from meta_tests.made_curve import (
     FACTS,
@@ -25,12 +28,17 @@ from meta_tests.made_package import CONCURRENCIES
 from meta_tests.tampering.package_damages import official_ids
 from mlperf_suite.__main__ import main
 from mlperf_suite.client_results.series import SERIES_MODELS
+from mlperf_suite.errors import SuiteError
 from mlperf_suite.judging.judge import judge_folder
-from mlperf_suite.results.curve_figures import REHEARSAL, CurveFigures
+from mlperf_suite.results.curve_figures import REHEARSAL, CurveFigures, CurvePoint
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import Summary
+from mlperf_suite.submission import package_build
+from mlperf_suite.submission.client_points import ClientPoint, read_points
+from mlperf_suite.submission.package_build import PackageRequest
+from mlperf_suite.submission.package_facts import PackageFacts
 
-NEEDED = re.compile(r"(?!tensor|data_par|cooling|accelerator|count_per|tdp|method)\w+ = ")
+NEEDED = re.compile(r"(?!tensor|data_par|cooling|accelerator|host_processors|tdp|method)\w+ = ")
 """A line of submission.toml that no package can do without."""
 CLI = Path(os.environ.get("MLPERF_ENDPOINTS_CLI") or "absent")
 
@@ -108,6 +116,114 @@ def test_all_that_is_missing_is_named_at_once(
     assert len(errors) > 15
     assert all(" lacks " in line for line in errors[:-1])
     assert not (tmp_path / "out").exists()
+
+
+def test_a_second_curve_joins_the_package(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for model in ("llama3_1-8b", "gpt-oss-120b"):
+        shutil.rmtree(tmp_path / "curve", ignore_errors=True)
+        write_curve(tmp_path, model)
+        write_facts(tmp_path, model)
+        assert build(tmp_path) == 0
+    package = tmp_path / "out" / "Someone" / "box-2026"
+    assert [g.count("failed") for g in judge_folder(package)] == [0, 0]
+    if CLI.is_file():
+        assert official_ids(package, CLI)[0] == set()
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"curve", "out", "submission.toml"}
+    before = sorted((p, p.stat().st_mtime) for p in package.rglob("*"))
+    capsys.readouterr()
+    assert build(tmp_path) == 2
+    assert "already has" in capsys.readouterr().err
+    path = write_facts(tmp_path, "deepseek-r1")
+    path.write_text(path.read_text().replace("value_w = 400", "value_w = 300"))
+    shutil.rmtree(tmp_path / "curve")
+    write_curve(tmp_path, "deepseek-r1")
+    assert build(tmp_path) == 2
+    assert "an earlier curve of Box_of_eight has another one" in capsys.readouterr().err
+    path.write_text(path.read_text().replace("Someone", "Another"))
+    assert build(tmp_path) == 2
+    assert "is no package of" in capsys.readouterr().err
+    assert sorted((p, p.stat().st_mtime) for p in package.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("line", "instead", "words"),
+    [
+        ('benchmark = "llama3_1-8b"', 'benchmark = "bert"', "benchmark bert: one of"),
+        ('organization = "Someone"', 'organization = "a/b"', "it names a folder"),
+        ("core_count = 64", "core_count = 0", "host_processor_core_count 0: no count"),
+        ("[[power.node_sets]]", "[[power.node_sets]]\n[[power.node_sets]]", "one for each"),
+        ('cooling = "air"\nscale', 'cooling = "ice"\nscale', "[power]: Invalid enum value 'ice'"),
+        ("[system]", 'source = "nowhere"\n[system]', "source nowhere: no folder"),
+        ("[system]", 'tokenizer = "."\n[system]', "no tokenizer.json"),
+        ("[system]", "[system", "not TOML"),
+        ("[system]", "[system]\nmax_supported_concurrency = 32", "C_min of 1 to 32"),
+        ("value_kw = 1.0", "value_kw = 1.0, value_w = 1.0", "accelerator: not one value"),
+    ],
+)
+def test_what_cannot_be_is_one_line(
+    tmp_path: Path, line: str, instead: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_curve(tmp_path)
+    assert line in FACTS
+    (tmp_path / "submission.toml").write_text(FACTS.replace(line, instead, 1))
+    assert build(tmp_path) == 2
+    (refusal, *outcome) = capsys.readouterr().err.splitlines()
+    assert words in refusal
+    assert len(outcome) <= 1
+    assert {path.name for path in tmp_path.iterdir()} == {"curve", "submission.toml"}
+
+
+_LEAVES = st.sampled_from([1, -1, 0, True, 1.5, 2**70, "x", "a\nb", [], {}, [1], ["x"], [{}]])
+
+
+def _places(content: Any) -> list[tuple[Any, Any]]:
+    """Each table or array in the facts with each name or number of a member."""
+    members: list[Any] = []
+    if isinstance(content, dict):
+        members = list(content)
+    elif isinstance(content, list):
+        members = list(range(len(content)))
+    inner = [place for member in members for place in _places(content[member])]
+    return [(content, member) for member in members] + inner
+
+
+@pytest.fixture(scope="module")
+def points(tmp_path_factory: pytest.TempPathFactory) -> list[ClientPoint]:
+    return read_points([write_curve(tmp_path_factory.mktemp("points"))])[0]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_no_fact_makes_a_traceback(
+    tmp_path_factory: pytest.TempPathFactory, points: list[ClientPoint], data: st.DataObject
+) -> None:
+    root = tmp_path_factory.mktemp("facts")
+    content = tomllib.loads(FACTS)
+    table, member = data.draw(st.sampled_from(_places(content)))
+    table[member] = data.draw(_LEAVES)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(package_build, "read_facts", lambda path: PackageFacts(path, content))
+        patch.setattr(package_build, "_judge", lambda _: (0, ["judged elsewhere"]))
+        patch.setattr(package_build, "read_points", lambda _: (points, []))
+        request = PackageRequest((), root / "submission.toml", root / "out")
+        with pytest.raises(SuiteError):
+            package_build.build_package(request)
+    assert list(root.iterdir()) == []
+
+
+def test_a_curve_of_the_suites_run_has_no_points_of_its_search(tmp_path: Path) -> None:
+    curve = write_curve(tmp_path)
+    write_facts(tmp_path)
+    shutil.copytree(curve / "c64", curve / "search" / "c64")
+    points = [
+        CurvePoint(int(path.name[1:]), "measured", folder=path.name) for path in curve.glob("c*")
+    ]
+    figures = CurveFigures("inference-endpoint", rehearsal=False, points=tuple(points))
+    write_json(curve / "summary.json", Summary(curve=figures).as_json())
+    assert build(tmp_path) == 0
 
 
 def write_replayed_facts(root: Path) -> None:

@@ -20,7 +20,7 @@ from mlperf_suite.client_results.result_files import (
 )
 from mlperf_suite.client_results.series import CONCURRENCY
 from mlperf_suite.judging.tree import CLIENT_ACCURACY, CLIENT_SUMMARY, folders_in, read_yaml
-from mlperf_suite.results.curve_figures import REHEARSAL
+from mlperf_suite.results.curve_figures import REHEARSAL, CurveFigures
 from mlperf_suite.results.run_folder import SUMMARY_JSON, read_summary
 
 _DEEPEST = 6
@@ -64,13 +64,14 @@ def read_points(folders: Sequence[Path]) -> tuple[list[ClientPoint], list[str]]:
     points: list[ClientPoint] = []
     reasons: list[str] = []
     for folder in dict.fromkeys(path.resolve() for path in folders):
-        if _is_rehearsal(folder):
+        curve = _curve(folder)
+        if curve is not None and curve.rehearsal:
             reasons.append(
                 f"{folder}: {REHEARSAL}; measure the curve with the official client "
                 "(inference-endpoint)"
             )
             continue
-        found = [_read(place) for place in _places(folder, _DEEPEST)]
+        found = [_read(place) for place in _of_run(folder, curve)]
         points += [point for point in found if isinstance(point, ClientPoint)]
         reasons += [point for point in found if isinstance(point, str)]
         if not found:
@@ -78,13 +79,20 @@ def read_points(folders: Sequence[Path]) -> tuple[list[ClientPoint], list[str]]:
     return points, reasons
 
 
-def _is_rehearsal(folder: Path) -> bool:
-    """Whether the suite's own client measured the curve that a folder is of."""
+def _curve(folder: Path) -> CurveFigures | None:
+    """The curve of this suite's run that a folder is, or is a part of; None if it is of none."""
     for place in (folder, *folder.parents[:3]):
         if (place / SUMMARY_JSON).is_file():
             summary = read_summary(place)
-            return summary is not None and summary.curve is not None and summary.curve.rehearsal
-    return False
+            return summary.curve if summary else None
+    return None
+
+
+def _of_run(folder: Path, curve: CurveFigures | None) -> Iterator[Path]:
+    """The folders of a curve's points, without those of the search for C_max; else every one."""
+    points = curve.measured if curve and (folder / SUMMARY_JSON).is_file() else ()
+    for place in [folder / point.folder for point in points if point.folder] or [folder]:
+        yield from _places(place, _DEEPEST)
 
 
 def _places(folder: Path, levels: int) -> Iterator[Path]:

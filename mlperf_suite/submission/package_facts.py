@@ -85,7 +85,8 @@ class PackageFacts:
         return value if isinstance(value, dict) else {}
 
     def text(self, name: str) -> str:
-        return str(self.content.get(name) or "").strip()
+        value = self.content.get(name)
+        return "" if value is None else str(value).strip()
 
     @property
     def nodes(self) -> list[dict[str, Any]]:
@@ -172,6 +173,6 @@ def _lacking(
         value: Any = table
         for part in fact.name.split("."):
             value = value.get(part) if isinstance(value, dict) else None
-        if value is None or value == "":
+        if value in (None, "", [], {}):
             place = f"[{name}] " if name else ""
             yield f"{place}{fact.name} = {fact.example}: {fact.words}"
