@@ -79,6 +79,11 @@ def read_points(folders: Sequence[Path]) -> tuple[list[ClientPoint], list[str]]:
     return points, reasons
 
 
+def holds_client_run(folder: Path) -> bool:
+    """Whether the client's files are in a folder, or in one in it (report/ of the suite's runs)."""
+    return next(_places(folder, 1), None) is not None
+
+
 def _curve(folder: Path) -> CurveFigures | None:
     """The curve of this suite's run that a folder is, or is a part of; None if it is of none."""
     for place in (folder, *folder.parents[:3]):

@@ -19,7 +19,7 @@ from mlperf_suite.judging.tree import CLIENT_ACCURACY, CLIENT_SUMMARY
 from mlperf_suite.results.run_folder import SUMMARY_JSON, write_whole
 from mlperf_suite.rules.submission_rules import MEASUREMENT_FIELDS
 from mlperf_suite.secrets import scrub
-from mlperf_suite.submission.client_points import ClientPoint, read_points
+from mlperf_suite.submission.client_points import ClientPoint, holds_client_run, read_points
 
 _FIRST_ROUND = "v6.1"
 
@@ -42,9 +42,7 @@ class ClientScenario:
 def is_of_client(argument: Path) -> bool:
     """Whether a result that the user named is the client's, and not a folder of this suite's."""
     folder = _named(argument)[1]
-    if (folder / SUMMARY_JSON).is_file():
-        return False
-    return any((folder / part / CLIENT_SUMMARY).is_file() for part in ("performance", "."))
+    return not (folder / SUMMARY_JSON).is_file() and holds_client_run(folder)
 
 
 def read_client_scenarios(
