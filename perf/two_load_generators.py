@@ -1,0 +1,146 @@
+"""Compare LoadGen and MLCommons' official HTTP client on one server.
+
+    python -m perf.two_load_generators [--pairs 5] [--samples 32] [--qps X]
+
+vLLM's own server with the embedded model is started once; both send the same token ids at the same
+Poisson rate, in turn, in reverse order in every other pair. Each draws its own arrivals. Without
+--qps the rate is a third of the samples/s that Offline reaches there. Prints each side's figures as
+it reports them, their ratios (LoadGen's over the client's), and of each ratio the geometric mean
+with Student's 95% interval over the pairs. docs/evidence/two-load-generators.md says why they
+differ. Needs `make endpoints-client`.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from statistics import fmean, stdev
+
+from scipy.stats import t
+
+from meta_tests.servers.local_servers import LocalServer, vllm_server
+from mlperf_suite.benchmarks.embedded import EMBEDDED
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.client_results.result_files import ResultSummary, read_typed
+from mlperf_suite.official_client.client_job import ClientData, ClientJob, ClientLoad
+from mlperf_suite.official_client.client_process import run_client
+from mlperf_suite.official_client.installation import ClientInstallation, find_client
+from perf.embedded_engine import (
+    Prompts,
+    embedded_endpoint,
+    embedded_inputs,
+    offline_rate,
+    server_run,
+)
+from perf.pairs import in_turn, pairs_parser, print_header, print_row
+
+_CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """What a load generator reports of a run: times in ms, tokens/s."""
+
+    ttft_p50_ms: float
+    ttft_p90_ms: float
+    tpot_p50_ms: float
+    tpot_p90_ms: float
+    tokens_per_s: float
+
+
+_COLUMNS = ("TTFT p50", "TTFT p90", "TPOT p50", "TPOT p90", "tokens/s")
+
+
+def _of_loadgen(server: LocalServer, prompts: Prompts, qps: float) -> Reported:
+    with embedded_endpoint(server) as engine:
+        detail = server_run(engine, prompts, qps)[0].logs.detail
+    names = [
+        f"result_{time}_{share}_percentile_{unit}"
+        for time, unit in (("first_token", "latency_ns"), ("time_per_output_token", "ns"))
+        for share in ("50.00", "90.00")
+    ]
+    times = [detail.milliseconds(name) for name in names]
+    return _reported([*times, detail.number("result_completed_tokens_per_second")])
+
+
+def _reported(values: Sequence[float | None]) -> Reported:
+    ttft_p50, ttft_p90, tpot_p50, tpot_p90, rate = (float(v) for v in values if v is not None)
+    return Reported(ttft_p50, ttft_p90, tpot_p50, tpot_p90, rate)
+
+
+def _of_client(
+    client: ClientInstallation, server: LocalServer, prompts: Prompts, qps: float, tokenizer: Path
+) -> Reported:
+    job = ClientJob(
+        name="two load generators",
+        urls=(server.url,),
+        model=server.model,
+        tokenizer=tokenizer,
+        load=ClientLoad(rate=qps, requests=len(prompts)),
+        performance=ClientData(prompts=prompts),
+        generation=EMBEDDED.generation,
+        max_new_tokens=EMBEDDED.generation.max_new_tokens,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        report = run_client(client, job, Path(folder))
+        file = report / "performance" / "result_summary.json"
+        summary, fault = read_typed(file, ResultSummary)
+    if summary is None:
+        raise SystemExit(fault)
+    times = [s.percentiles[p] / 1e6 for s in (summary.ttft, summary.tpot) for p in ("50.0", "90.0")]
+    return _reported([*times, summary.tps])
+
+
+def _interval(ratios: Sequence[float]) -> str:
+    """The geometric mean of ratios with its interval."""
+    logs = [math.log(ratio) for ratio in ratios]
+    mean, half = fmean(logs), 0.0
+    if len(logs) > 1:
+        quantile = float(t.ppf((1 + _CONFIDENCE) / 2, len(logs) - 1))
+        half = quantile * stdev(logs) / math.sqrt(len(logs))
+    low, high = math.exp(mean - half), math.exp(mean + half)
+    return f"**{math.exp(mean):.3f}** ({low:.3f} to {high:.3f})"
+
+
+def _third_of_offline(server: LocalServer, prompts: Prompts) -> float:
+    with embedded_endpoint(server) as engine:
+        # A server's first answers are slow.
+        offline_rate(engine, prompts[:8])
+        start_s = time.perf_counter()
+        offline_rate(engine, prompts)
+        return len(prompts) / (time.perf_counter() - start_s) / 3
+
+
+def main() -> None:
+    parser = pairs_parser(__doc__, pairs=5)
+    parser.add_argument("--samples", type=int, default=32)
+    parser.add_argument("--qps", type=float)
+    options = parser.parse_args()
+    inputs, client = embedded_inputs(), find_client()
+    prompts = inputs.prompts(LLAMA3_1_8B)[: options.samples]
+    tokenizer = inputs.tokenizer_folder
+    assert tokenizer is not None
+    with vllm_server(inputs.model_path) as server:
+        qps = options.qps or _third_of_offline(server, prompts)
+        sides = {
+            "LoadGen": lambda: _of_loadgen(server, prompts, qps),
+            "client": lambda: _of_client(client, server, prompts, qps, tokenizer),
+        }
+        print(f"{client.words}; {len(prompts)} prompts at {qps:.2f} queries/s; times in ms\n")
+        print_header("side", *_COLUMNS)
+        ratios: list[list[float]] = []
+        for pair in in_turn(sides, options.pairs):
+            figures = {name: astuple(pair.results[name]) for name in sides}
+            for name, values in figures.items():
+                print_row(f"{pair.number}, {name}", *(f"{value:.1f}" for value in values))
+            of_pair = zip(figures["LoadGen"], figures["client"], strict=True)
+            ratios.append([loadgen / other for loadgen, other in of_pair])
+    print_row("LoadGen / client", *(_interval(column) for column in zip(*ratios, strict=True)))
+
+
+if __name__ == "__main__":
+    main()
