@@ -13,6 +13,8 @@ from pytest import MonkeyPatch
 from meta_tests.session.test_executor import LLAMA, Make, ScriptedSession, make
 from meta_tests.slots import SlotsEngine
 from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, RemoteRun
+from mlperf_suite.official_client.client_job import ClientJob
+from mlperf_suite.official_client.installation import ClientInstallation
 from mlperf_suite.results.curve_figures import REHEARSAL, CurveFigures
 from mlperf_suite.results.run_folder import read_object, read_summary
 from mlperf_suite.results.schema import Summary
@@ -208,3 +210,79 @@ def test_a_point_that_departs_from_the_rules_has_no_figures(
     session = make(KEY, kind=Endpoint)
     assert "model: another" in str(session.suite.make(KEY).failure)
     assert outcomes(curve_of(session)) == {1: "failed"}
+
+
+# With the official client
+
+
+def client_of(monkeypatch: MonkeyPatch, jobs: list[ClientJob], state: Callable[[int], str]) -> None:
+    """A client that answers each request in 10 ms, four at once; `state` of a concurrency's run."""
+
+    def run(client: object, job: ClientJob, folder: Path, **options: object) -> Path:
+        jobs.append(job)
+        concurrency, requests = job.load.concurrency, job.load.requests
+        assert concurrency is not None and requests is not None
+        tpot_ns = 1e6 * max(1.0, concurrency / 4)
+        content = {
+            "n_samples_issued": requests,
+            "n_samples_completed": requests,
+            "n_samples_failed": 0,
+            "state": state(concurrency),
+            "complete": state(concurrency) == "complete",
+            "duration_ns": round(requests / min(concurrency, 4) * 1e7),
+            "ttft": {"percentiles": {"50.0": 1e6, "90.0": 2e6}},
+            "tpot": {"percentiles": {"50.0": tpot_ns, "90.0": tpot_ns}},
+            "output_sequence_lengths": {"total": 10 * requests},
+        }
+        file = folder / "report" / "performance" / "result_summary.json"
+        file.parent.mkdir(parents=True)
+        file.write_text(json.dumps(content))
+        return folder / "report"
+
+    installation = ClientInstallation(Path("client"), "0.1.0", "ea332753")
+    for room in ("curves", "suite"):
+        monkeypatch.setattr(f"mlperf_suite.session.{room}.find_client", lambda: installation)
+    monkeypatch.setattr("mlperf_suite.session.client_points.run_client", run)
+    monkeypatch.setattr(
+        "mlperf_suite.engines.endpoint.server_facts.check_reachable", lambda config: None
+    )
+
+
+OFFICIAL: dict[str, Any] = {"endpoint": ["http://127.0.0.1:1"], "client": "inference-endpoint"}
+
+
+def test_points_of_the_official_client_are_no_rehearsal(
+    make: Make, monkeypatch: MonkeyPatch
+) -> None:
+    jobs: list[ClientJob] = []
+    client_of(monkeypatch, jobs, lambda concurrency: "complete")
+    session = make(KEY, kind=Endpoint, **OFFICIAL)
+    assert session.suite.make(KEY).ok
+    curve = curve_of(session)
+    assert (curve.rehearsal, curve.client) == (
+        False,
+        "inference-endpoint 0.1.0, commit ea332753",
+    )
+    assert curve.c_max == 4 and not summary_of(session).no_result
+    points = {point.concurrency: point for point in curve.points}
+    assert points[2].system_tps == pytest.approx(2000) and points[2].tpot_p90_ms == 1.0
+    assert all((session.folder / point.folder).is_dir() for point in curve.points)
+    seeds = {job.seeds for job in jobs}
+    assert seeds == {(10487924139932647040, 586478644936801402)}
+    # Every prompt of every point has a salt of its own.
+    prompts = [tuple(prompt) for job in jobs for prompt in job.performance.prompts]
+    assert len(set(prompts)) == len(prompts)
+
+
+def test_a_run_that_the_official_client_did_not_complete_is_a_failed_point(
+    make: Make, monkeypatch: MonkeyPatch
+) -> None:
+    client_of(monkeypatch, [], lambda concurrency: "interrupted" if concurrency > 1 else "complete")
+    session = make(KEY, kind=Endpoint, **OFFICIAL)
+    session.suite.make(KEY)
+    points = {point.concurrency: point for point in curve_of(session).points}
+    assert points[1].outcome == "measured"
+    assert (points[2].outcome, points[2].reason) == (
+        "failed",
+        "the run is interrupted, not complete",
+    )

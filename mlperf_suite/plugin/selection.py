@@ -20,6 +20,7 @@ from mlperf_suite.plugin.cases import (
     client_case_of,
     is_share,
     no_case_of,
+    step_of,
     steps_of,
 )
 from mlperf_suite.plugin.existing_logs import is_of_logs, judged_of
@@ -65,7 +66,7 @@ def why_not(item: pytest.Item, settings: Settings) -> NoCase | None:
     case = client_case_of(item)
     if case is not None:
         return _why_not_case(case, settings)
-    if settings.by_official_client:
+    if settings.by_official_client and not isinstance(step_of(item), CurveKey):
         return no_case_of(item) or NoCase(_TEST, f"--client {settings.client} makes its own runs")
     reasons = (_why_not_step(step, settings) for step in steps_of(item))
     return no_case_of(item) or next(filter(None, reasons), None)

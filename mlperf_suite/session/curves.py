@@ -1,11 +1,14 @@
 """Measures a curve: one server at each of several fixed concurrencies, point by point.
 
-The suite's own client issues the requests, so that every output is marked as a rehearsal. Each
-point is kept in curve.json once it ended, and an interrupted curve goes on with the next start.
+The official client issues the requests (--client inference-endpoint), or else the suite's own, and
+then every output is marked as a rehearsal. Each point is kept in curve.json once it ended, and an
+interrupted curve goes on with the next start.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -17,6 +20,9 @@ from mlperf_suite.client_results.series import SEED_SETS, min_duration_s
 from mlperf_suite.engines.closed_loop import Enough, LoopTimes, Prompt, hold_concurrency
 from mlperf_suite.engines.protocol import RemoteEngine
 from mlperf_suite.errors import RunError
+from mlperf_suite.official_client.client_job import whole_passes as passes_of
+from mlperf_suite.official_client.client_process import SILENCE_S
+from mlperf_suite.official_client.installation import find_client
 from mlperf_suite.results import typed_json
 from mlperf_suite.results.comparability import differences, identity_of
 from mlperf_suite.results.curve_figures import CurveFigures, CurvePoint
@@ -30,6 +36,7 @@ from mlperf_suite.results.run_folder import (
 )
 from mlperf_suite.results.schema import Config
 from mlperf_suite.rules.limits import client_limits
+from mlperf_suite.session.client_points import POINTS_FOLDER, PROBES_FOLDER, OfficialPoints
 from mlperf_suite.session.curve_points import (
     BLOCKS,
     GAIN,
@@ -44,12 +51,15 @@ from mlperf_suite.session.curve_points import (
     regions_of,
     tokens_per_s,
 )
+from mlperf_suite.session.engines import endpoint_config
 from mlperf_suite.session.load_run import Observation, StepMaker
 from mlperf_suite.session.plan import clock
 
 CURVE_JSON = "curve.json"
 SEED_SET = SEED_SETS["A"]
 _WARM_UP_REQUESTS = 2
+_FEWEST_ANSWERS = 4
+"""Of a point that the official client measures before any rate is known."""
 _SALT_BYTES = 8
 """The series asks for a salt of at least 64 bits before a prompt that a KV cache could know."""
 
@@ -80,6 +90,26 @@ class Curves(StepMaker):
             raise RunError(f"no point of the curve was measured: {reasons[0]}")
         return record.figures
 
+    def official_points(self, result: Result) -> OfficialPoints | None:
+        """What measures points with the official client; None for the suite's own."""
+        settings, inputs = self.settings, self.inputs
+        if not settings.by_official_client:
+            return None
+        config = endpoint_config(inputs)
+        return OfficialPoints(
+            find_client(),
+            result.folder.path,
+            tuple(target.url for target in config.targets),
+            self.engine.description.model,
+            inputs.tokenizer_folder,
+            inputs.generation(result.benchmark),
+            SEED_SET,
+            "API_KEY" if settings.api_key else None,
+            settings.endpoint_clients or 1,
+            max(SILENCE_S, settings.engine_silence),
+            self.watcher,
+        )
+
     def prompts(self, result: Result) -> Iterator[Prompt]:
         """The samples' prompts without end, for an endpoint each with a salt of its own."""
         benchmark = result.benchmark
@@ -99,16 +129,20 @@ class Curves(StepMaker):
 @dataclass
 class _Curve:
     """One curve while it is measured. `throughput`: tokens/s by concurrency, from the probes or the
-    points; 0 for one that was ended as its queue grew without end."""
+    points; 0 for one that was ended as its queue grew without end. `rates`: samples/s likewise."""
 
     maker: Curves
     result: Result
     record: CurveRecord
     throughput: dict[int, float] = field(default_factory=dict)
+    rates: dict[int, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        client = f"mlperf-suite {__version__}"
-        self.record.figures = CurveFigures(client, cohort=SEED_SET.cohort)
+        self._official = self.maker.official_points(self.result)
+        client = self._official.client.words if self._official else f"mlperf-suite {__version__}"
+        self.record.figures = CurveFigures(
+            client, rehearsal=self._official is None, cohort=SEED_SET.cohort
+        )
         self._prompts = self.maker.prompts(self.result)
 
     # What is there already
@@ -125,6 +159,9 @@ class _Curve:
             if summary.meta.status in ENDED:
                 return
             words = f"{earlier.name}: an unfinished curve"
+            if curve.client != self.record.figures.client:
+                maker.watcher.say(f"{words} by {curve.client}: left as it is")
+                continue
             if curve.cohort != SEED_SET.cohort:
                 maker.watcher.say(f"{words} of cohort {curve.cohort}, not {SEED_SET.cohort}: left")
                 continue
@@ -134,7 +171,8 @@ class _Curve:
                 continue
             points = tuple(replace(p, folder=earlier.name) for p in curve.measured)
             self.record.figures = replace(self.record.figures, points=points)
-            self.throughput = {p.concurrency: p.system_tps for p in points}
+            for point in points:
+                self._learn(point)
             if points:
                 maker.watcher.say(f"{words}: goes on with its {len(points)} points")
             return
@@ -167,12 +205,18 @@ class _Curve:
             if point.outcome == "failed":
                 self._keep(point)
                 break
-            self.throughput[concurrency] = point.system_tps
+            self._learn(point)
             if is_smoke:
                 self._keep(point)
         c_max = c_max_of(self.throughput)
         if c_max is not None:
             self.record.figures = replace(self.record.figures, c_max=c_max)
+
+    def _learn(self, point: CurvePoint) -> None:
+        """Take up the throughput of a probe or of a point."""
+        self.throughput[point.concurrency] = point.system_tps
+        if point.duration_s:
+            self.rates[point.concurrency] = point.completed / point.duration_s
 
     # The points
 
@@ -213,6 +257,8 @@ class _Curve:
     def _point(self, concurrency: int, seconds: float, *, whole_passes: bool) -> CurvePoint:
         """Hold a concurrency for some seconds. Raises EngineError if the engine dies or hangs."""
         maker, benchmark = self.maker, self.result.benchmark
+        if self._official is not None:
+            return self._official_point(self._official, concurrency, seconds, whole_passes)
         name = f"{benchmark.id} at concurrency {concurrency:,}"
         observation = Observation(maker.engine, name, "performance")
         maker.watcher.begin(name)
@@ -228,6 +274,27 @@ class _Curve:
         times = self._hold(concurrency, enough)
         point = _judged(times, concurrency, saturation.why, self._faults(observation))
         maker.watcher.say(_point_line(point))
+        return point
+
+    def _official_point(
+        self, official: OfficialPoints, concurrency: int, seconds: float, whole_passes: bool
+    ) -> CurvePoint:
+        self.maker.watcher.begin(f"{self.result.benchmark.id} at concurrency {concurrency:,}")
+        count = len(self.maker.inputs.prompts(self.result.benchmark))
+        prompts = [token_ids for token_ids, _ in itertools.islice(self._prompts, count)]
+        # The throughput grows with the concurrency, and a point must not be too short.
+        above = [c for c in self.rates if c >= concurrency]
+        rate = self.rates[min(above)] if above else max(self.rates.values(), default=0.0) * 1.5
+        requests = max(concurrency, _FEWEST_ANSWERS, math.ceil(rate * seconds))
+        if whole_passes:
+            requests = passes_of(count, rate, seconds)
+        is_probe = not (whole_passes or self.maker.settings.smoke)
+        least_s, place = (
+            (seconds if whole_passes else 0.0),
+            PROBES_FOLDER if is_probe else POINTS_FOLDER,
+        )
+        point = official.measure(concurrency, prompts, requests, least_s, place)
+        self.maker.watcher.say(_point_line(point))
         return point
 
     def _best_below(self, concurrency: int) -> float:

@@ -22,6 +22,7 @@ from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.loadgen.runner import abandoned
 from mlperf_suite.mmlu.journal import Shares
 from mlperf_suite.mmlu.score_files import MmluRecord
+from mlperf_suite.official_client.installation import find_client
 from mlperf_suite.profiling import nsight, ranges
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.record import Result
@@ -129,6 +130,8 @@ class Suite:
         )
         if self.settings.profile_run == "cuda":
             nsight.check()
+        if self.settings.by_official_client:
+            find_client()
         if MMLU in self.plan.keys:
             _ = self.inputs.mmlu
         if self.settings.engine_kind == "endpoint":

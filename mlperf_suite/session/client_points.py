@@ -1,0 +1,126 @@
+"""Measures a curve's points with MLCommons' official HTTP client, whose files are kept."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.client_results.result_files import Distribution, ResultSummary, read_typed
+from mlperf_suite.client_results.series import SeedSet
+from mlperf_suite.errors import SuiteError
+from mlperf_suite.official_client.client_job import ClientData, ClientJob, ClientLoad
+from mlperf_suite.official_client.client_process import ClientProgress, run_client
+from mlperf_suite.official_client.installation import ClientInstallation
+from mlperf_suite.results.curve_figures import CurvePoint
+from mlperf_suite.session.watcher import Watcher
+
+POINTS_FOLDER, PROBES_FOLDER = "points", "probes"
+"""In a curve's folder: a folder for each point, with the client's files in `report`; and those of
+the search for C_max, which are no points."""
+_NS_PER_MS = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class OfficialPoints:
+    """Points with the official client, in a curve's folder.
+
+    `urls`: of the servers. `model`: its name there. `tokenizer`: the folder of its tokenizer.
+    `key_variable`: the environment variable with the bearer token, None without one. `workers`: the
+    client's processes. `silence_s`: how long it may print nothing.
+    """
+
+    client: ClientInstallation
+    folder: Path
+    urls: tuple[str, ...]
+    model: str
+    tokenizer: Path | None
+    generation: Generation
+    seed_set: SeedSet
+    key_variable: str | None
+    workers: int
+    silence_s: float
+    watcher: Watcher
+
+    def measure(
+        self,
+        concurrency: int,
+        prompts: Sequence[Sequence[int]],
+        requests: int,
+        least_s: float,
+        place: str = POINTS_FOLDER,
+    ) -> CurvePoint:
+        """Run one point into a folder in `place`, until so many requests are answered.
+
+        `least_s`: the minimum duration that the configuration names, in s. A client that fails
+        makes a failed point.
+        """
+        seeds = self.seed_set.seeds
+        job = ClientJob(
+            name=f"concurrency {concurrency}",
+            urls=self.urls,
+            model=self.model,
+            tokenizer=self.tokenizer,
+            load=ClientLoad(concurrency=concurrency, requests=requests, least_s=least_s),
+            performance=ClientData(prompts=prompts),
+            generation=self.generation,
+            max_new_tokens=self.generation.max_new_tokens,
+            seeds=(seeds["scheduler_rng_seed"], seeds["sample_index_rng_seed"]),
+            workers=self.workers,
+            key_variable=self.key_variable,
+        )
+        run_folder = self._new_folder(place, concurrency)
+        try:
+            report = run_client(
+                self.client, job, run_folder, on_progress=self._progress, silence_s=self.silence_s
+            )
+        except SuiteError as error:
+            return CurvePoint(concurrency, "failed", reason=str(error))
+        folder = str(report.relative_to(self.folder.absolute()))
+        return point_of_summary(report, concurrency, folder)
+
+    def _progress(self, progress: ClientProgress) -> None:
+        self.watcher.requests(progress.completed, progress.total, progress.failed)
+
+    def _new_folder(self, place: str, concurrency: int) -> Path:
+        """A folder that is not there yet: a probe and a point may have the same concurrency."""
+        base = self.folder.absolute() / place
+        names = (f"{concurrency:05}{f'-{n}' if n > 1 else ''}" for n in itertools.count(1))
+        return next(base / name for name in names if not (base / name).exists())
+
+
+def point_of_summary(report: Path, concurrency: int, folder: str) -> CurvePoint:
+    """The figures of a point from the client's result_summary.json."""
+    file = report / "performance" / "result_summary.json"
+    summary, fault = read_typed(file, ResultSummary)
+    if summary is None:
+        return CurvePoint(concurrency, "failed", reason=fault, folder=folder)
+    completed, failed = summary.n_samples_completed, summary.n_samples_failed
+    reasons = {
+        f"{failed:,} requests failed": failed,
+        "no request was answered": not completed,
+        f"the run is {summary.state}, not complete": not summary.complete,
+        "no duration": not summary.duration_ns,
+    }
+    reason = next((words for words, holds in reasons.items() if holds), "")
+    return CurvePoint(
+        concurrency,
+        "failed" if reason else "measured",
+        reason=reason,
+        folder=folder,
+        duration_s=(summary.duration_ns or 0) / 1e9,
+        completed=completed,
+        failed=failed,
+        output_tokens=round(summary.output_sequence_lengths.total or 0.0),
+        tpot_p50_ms=_ms(summary.tpot, "50.0"),
+        tpot_p90_ms=_ms(summary.tpot, "90.0"),
+        ttft_p50_ms=_ms(summary.ttft, "50.0"),
+        ttft_p90_ms=_ms(summary.ttft, "90.0"),
+    )
+
+
+def _ms(times: Distribution, percent: str) -> float | None:
+    value = times.percentiles.get(percent)
+    return None if value is None else value / _NS_PER_MS
