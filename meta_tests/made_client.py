@@ -38,7 +38,7 @@ def client_series(values: Any, *, estimates: bool = True) -> dict[str, Any]:
         "max": ascending[-1].item(),
         "median": ascending[ranks["50.0"]].item(),
         "avg": total / n,
-        "std_dev": float(ascending.std()),
+        "std_dev": float(ascending.std(ddof=1)),
         "percentiles": {name: ascending[rank].item() for name, rank in ranks.items()},
     }
     if estimates:

@@ -300,6 +300,31 @@ CLIENT_DAMAGES: dict[str, ClientDamage] = {
     "a mean that is smaller, without a histogram": _damage(
         SUMMARY, {"ttft.avg": _times(0.9), "ttft.histogram": GONE}, "distributions"
     ),
+    "a standard deviation that is doubled": _damage(
+        SUMMARY, {"ttft.std_dev": _times(2.0)}, "distributions"
+    ),
+    "a standard deviation of 0": _damage(
+        SUMMARY, {"output_sequence_lengths.std_dev": 0.0}, "distributions"
+    ),
+    "10% more tokens of lengths that differ much": _damage(
+        SUMMARY,
+        {
+            "output_sequence_lengths.total": _times(1.1),
+            "output_sequence_lengths.avg": _times(1.1),
+            "output_sequence_lengths.std_dev": _times(1.1),
+            "tps": _times(1.1),
+        },
+        "distributions",
+        _R1,
+    ),
+    "a p90 in another bucket": _damage(
+        SUMMARY, {"ttft/percentiles/90.0": _times(0.95)}, "distributions"
+    ),
+    "buckets that overlap": _damage(
+        SUMMARY,
+        {"latency.histogram.buckets": lambda b: [[0.5 * b[0][0], b[0][1]], *b[:-1]]},
+        "distributions",
+    ),
     "a mean of next to nothing": _damage(
         SUMMARY, {"ttft.avg": 5e-324, "ttft.histogram": GONE}, "distributions"
     ),
@@ -400,6 +425,9 @@ CLIENT_DAMAGES: dict[str, ClientDamage] = {
         {"latency.histogram.counts": lambda c: [*c[:-2], c[-2] + 1, c[-1] - 1]},
         _EVENTS,
         WITH_EVENTS,
+    ),
+    "a standard deviation that its events have not": _damage(
+        SUMMARY, {"latency.std_dev": _times(1.0001)}, _EVENTS, WITH_EVENTS
     ),
     "a salt in each prompt": _damage(
         EVENTS,

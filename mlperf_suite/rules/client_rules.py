@@ -31,8 +31,15 @@ from mlperf_suite.client_results.result_files import (
 )
 from mlperf_suite.client_results.sent_prompts import SentPrompts
 from mlperf_suite.rules.facts import Facts, Subject
-from mlperf_suite.rules.loadgen_verdict import discarded_queries, queries_needed
+from mlperf_suite.rules.loadgen_verdict import queries_needed
 from mlperf_suite.rules.registry import Rule, rule, rules_of
+from mlperf_suite.rules.series_shape import (
+    discarded_of,
+    estimates_of,
+    percent_of,
+    percentile_rank,
+    shape_faults,
+)
 from mlperf_suite.rules.submission_rules import JsonFile, Nameplate
 from mlperf_suite.rules.verdict import Verdict, failure, not_judged, time_words, verdict
 
@@ -41,8 +48,6 @@ _own_rule = partial(_client_rule, official=False)
 _NEAR = 1e-9
 """Figures that one program computed from the same integers."""
 _P99 = "99.0"
-_TAIL = (50.0, 99.99)
-"""The percentiles that early stopping estimates."""
 _TEST09_TOKENS = (1150.38, 1406.02)
 """TEST09_LOW and TEST09_HIGH of the checker."""
 _SIGMAS = 6.0
@@ -428,8 +433,8 @@ def distributions(result: ClientFacts) -> Verdict:
     """Each series agrees with itself: mean and total, order of percentiles, estimates, histogram.
 
     An estimate of early stopping is never below its percentile, and there is one from 662 samples
-    on at p99, 64 at p90. Histograms hold percentiles and estimates in their places, and the mean is
-    one that the percentiles allow.
+    on at p99, 64 at p90. Histograms hold percentiles and estimates in their places. Total and
+    standard deviation are those of values that lie as percentiles and histogram say.
     """
     run, n = result.run, result.run.n_samples_completed
     exact = ("latency", "output_sequence_lengths")
@@ -459,38 +464,21 @@ def _faults(series: Distribution, count: int | None, most: int) -> Iterator[str]
     if not series.min <= series.avg <= series.max:
         yield "mean beyond minimum and maximum"
     by_name = series.percentiles.items()
-    steps = sorted((p, value) for name, value in by_name if (p := _percent(name)) is not None)
+    steps = sorted((p, value) for name, value in by_name if (p := percent_of(name)) is not None)
     values = [series.min, *(value for _, value in steps), series.max]
     if not steps or any(low > high for low, high in pairwise(values)):
         yield "percentiles not in order"
-    low, high = _mean_between([(0.0, series.min), *steps, (100.0, series.max)], size or most)
-    if not low <= series.avg <= high:
-        yield f"mean {series.avg:,g}, by its percentiles {low:,g} to {high:,g}"
     if series.median != series.percentiles.get("50.0", series.median):
         yield "median and p50 differ"
     yield from _estimate_faults(series, size or most)
-    yield from _histogram_faults(series, steps, size or most)
-
-
-def _mean_between(steps: list[tuple[float, float]], n: int) -> tuple[float, float]:
-    """The least and greatest mean of n values with these percentiles, each at most 1 value off."""
-    pairs = list(pairwise(steps))
-    low = sum((end - start) / 100 * value for (start, value), (end, _) in pairs)
-    high = sum((end - start) / 100 * value for (start, _), (end, value) in pairs)
-    slack = len(steps) * abs(steps[-1][1] - steps[0][1]) / max(n, 1)
-    return (low - slack) * (1 - _NEAR), (high + slack) * (1 + _NEAR)
-
-
-def _percent(name: str) -> float | None:
-    """The percentile that a name stands for; None if it is no number."""
-    is_number = name.replace(".", "", 1).isdecimal() and name.isascii() and len(name) < 9
-    return float(name) if is_number else None
+    yield from _histogram_faults(series)
+    yield from shape_faults(series, size or most)
 
 
 def _estimate_faults(series: Distribution, n: int) -> Iterator[str]:
-    for percent, name, estimate in _estimates(series):
+    for percent, name, estimate in estimates_of(series):
         plain = series.percentiles.get(name)
-        discarded = _discarded(n, percent)
+        discarded = discarded_of(n, percent)
         if (estimate is None) != (discarded == 0):
             yield f"{'no' if estimate is None else 'an'} estimate of p{name} from {n:,} values"
         elif estimate is not None and (
@@ -499,44 +487,14 @@ def _estimate_faults(series: Distribution, n: int) -> Iterator[str]:
             yield f"estimate of p{name} below the percentile or above the maximum"
 
 
-def _estimates(series: Distribution) -> Iterator[tuple[float, str, float | None]]:
-    """The percentile in percent, its name and the estimate."""
-    for name, estimate in series.early_stopping_percentiles.items():
-        percent = _percent(name)
-        if percent is not None and _TAIL[0] <= percent <= _TAIL[1]:
-            yield percent, name, estimate
-
-
-def _discarded(n: int, percent: float) -> int:
-    """The place from the end of n sorted values of early stopping's estimate; 0 for too few."""
-    return discarded_queries(n, percent / 100)
-
-
-_SLACK = 0.01
-"""How far a value may lie from the bucket that it was counted in: histograms are of a bounded
-relative precision."""
-
-
-def _histogram_faults(
-    series: Distribution, steps: list[tuple[float, float]], n: int
-) -> Iterator[str]:
-    histogram = series.histogram
-    if len(histogram.buckets) != len(histogram.counts):
+def _histogram_faults(series: Distribution) -> Iterator[str]:
+    buckets, counts = series.histogram.buckets, series.histogram.counts
+    if len(buckets) != len(counts):
         yield "buckets without counts"
-        return
-    if not histogram.counts:
-        return
-    pairs = list(zip(histogram.buckets, histogram.counts, strict=True))
-    of_estimates = [
-        (100 * (1 - _discarded(n, percent) / n), value)
-        for percent, _, value in _estimates(series)
-        if value is not None
-    ]
-    for percent, value in (*steps, *of_estimates):
-        above = sum(c for (low, _), c in pairs if low > value * (1 + _SLACK) + 1)
-        below = sum(c for (_, high), c in pairs if high < value * (1 - _SLACK) - 1)
-        if above > n * (1 - percent / 100) + 1 or below > n * percent / 100 + 1:
-            yield f"histogram and p{percent:.5g} differ"
+    if any(low > high for low, high in buckets) or any(
+        end != start for (_, end), (start, _) in pairwise(buckets)
+    ):
+        yield "buckets not one after the other"
 
 
 def _order_faults(run: ResultSummary) -> list[str]:
@@ -623,17 +581,35 @@ def _counted_again(run: ResultSummary, events: RunEvents) -> _Pairs:
         yield "ended by other", run.finish_reason_counts["other"], rest
 
 
+def _std_dev(values: Sequence[int], total: int) -> float | None:
+    """Of a sample of the values, as the client's report.py has it; None without values."""
+    n = len(values)
+    if n < 2:
+        return 0.0 if n else None
+    return math.sqrt(n * sum(v * v for v in values) - total * total) / math.sqrt(n * (n - 1))
+
+
 def _series_again(series: Distribution, values: Sequence[int]) -> _Pairs:
     """Each figure of a series, and that of the sorted values."""
     n = len(values)
-    yield "total", series.total, sum(values) if n else None
+    total = sum(values)
+    yield "total", series.total, total if n else None
+    yield "mean", series.avg, total / n if n else None
+    yield "median", series.median, values[percentile_rank(50, n)] if n else None
+    std_dev = _std_dev(values, total)
+    # Of the client's sums in floating point, or in a summary that was rounded.
+    yield (
+        "std_dev",
+        series.std_dev,
+        series.std_dev if _is_near(series.std_dev, std_dev) else std_dev,
+    )
     yield "min", series.min, values[0] if n else None
     yield "max", series.max, values[-1] if n else None
     for name, value in series.percentiles.items():
-        if n and (percent := _percent(name)) is not None and percent <= 100:
-            yield f"p{name}", value, values[int(percent / 100 * (n - 1))]
-    for percent, name, estimate in _estimates(series):
-        discarded = _discarded(n, percent)
+        if n and (percent := percent_of(name)) is not None and percent <= 100:
+            yield f"p{name}", value, values[percentile_rank(percent, n)]
+    for percent, name, estimate in estimates_of(series):
+        discarded = discarded_of(n, percent)
         yield f"estimate of p{name}", estimate, values[n - discarded] if discarded else None
     histogram = series.histogram
     ends = [*(bisect_left(values, high) for _, high in histogram.buckets[:-1]), n]

@@ -1,0 +1,57 @@
+"""Figures of one series: any values have them, and a figure of others is seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import convert, structs
+
+from meta_tests.made_client import client_series
+from mlperf_suite.client_results.result_files import Distribution
+from mlperf_suite.rules.series_shape import shape_faults
+
+LENGTHS = np.minimum(np.random.default_rng(1).lognormal(7.7, 1.0, 20_000).astype(int), 20_000) + 100
+"""Of answers that differ much, as deepseek-r1's do."""
+
+
+def series_of(values: Any) -> Distribution:
+    return convert(client_series(np.asarray(values)), Distribution)
+
+
+@given(st.lists(st.integers(1, 10**13), min_size=2, max_size=300))
+@settings(max_examples=200, deadline=None)
+def test_no_values_are_refused(values: list[int]) -> None:
+    series = series_of(values)
+    assert list(shape_faults(series, len(values))) == []
+
+
+@pytest.mark.parametrize("share", [0.9, 1.1])
+@pytest.mark.parametrize("with_std_dev", [False, True])
+def test_another_total_is_seen(share: float, with_std_dev: bool) -> None:
+    series = series_of(LENGTHS)
+    assert series.total is not None
+    assert series.std_dev is not None
+    std_dev = series.std_dev * (share if with_std_dev else 1)
+    forged = structs.replace(series, total=series.total * share, std_dev=std_dev)
+    assert list(shape_faults(forged, len(LENGTHS))) != []
+
+
+@pytest.mark.parametrize("share", [0.9, 1.1])
+def test_another_standard_deviation_is_seen(share: float) -> None:
+    series = series_of(LENGTHS)
+    assert series.std_dev is not None
+    forged = structs.replace(series, std_dev=series.std_dev * share)
+    assert list(shape_faults(forged, len(LENGTHS))) != []
+
+
+@pytest.mark.parametrize("name", ["50.0", "90.0", "99.0"])
+def test_a_percentile_and_an_estimate_keep_to_their_places(name: str) -> None:
+    series = series_of(LENGTHS)
+    for member in ("percentiles", "early_stopping_percentiles"):
+        values = getattr(series, member)
+        moved = structs.replace(series, **{member: {**values, name: values[name] * 0.8}})
+        assert list(shape_faults(moved, len(LENGTHS))) != []
