@@ -468,6 +468,8 @@ def test_the_models_that_have_a_short_name_are_those_that_can_be_run() -> None:
         "llama3.1-405b-instruct": "meta-llama/Llama-3.1-405B-Instruct",
         "deepseek-r1": "deepseek-ai/DeepSeek-R1",
         "gpt-oss-120b": "openai/gpt-oss-120b",
+        "whisper-large-v3": "openai/whisper-large-v3",
+        "random-whisper": "random-whisper",
     } == MODEL_ALIASES
     assert set(MODEL_ALIASES.values()) == {
         w.model for b in runnable() for w in (b.workload, b.smoke) if w

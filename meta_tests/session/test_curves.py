@@ -242,7 +242,7 @@ def client_of(monkeypatch: MonkeyPatch, jobs: list[ClientJob], state: Callable[[
     installation = ClientInstallation(Path("client"), "0.1.0", "ea332753")
     for room in ("curves", "suite"):
         monkeypatch.setattr(f"mlperf_suite.session.{room}.find_client", lambda: installation)
-    monkeypatch.setattr("mlperf_suite.session.client_points.run_client", run)
+    monkeypatch.setattr("mlperf_suite.session.official_points.run_client", run)
     monkeypatch.setattr(
         "mlperf_suite.engines.endpoint.server_facts.check_reachable", lambda config: None
     )

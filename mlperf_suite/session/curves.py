@@ -36,7 +36,6 @@ from mlperf_suite.results.run_folder import (
 )
 from mlperf_suite.results.schema import Config
 from mlperf_suite.rules.limits import client_limits
-from mlperf_suite.session.client_points import POINTS_FOLDER, PROBES_FOLDER, OfficialPoints
 from mlperf_suite.session.curve_points import (
     BLOCKS,
     GAIN,
@@ -53,6 +52,7 @@ from mlperf_suite.session.curve_points import (
 )
 from mlperf_suite.session.engines import endpoint_config
 from mlperf_suite.session.load_run import Observation, StepMaker
+from mlperf_suite.session.official_points import POINTS_FOLDER, PROBES_FOLDER, OfficialPoints
 from mlperf_suite.session.plan import clock
 
 CURVE_JSON = "curve.json"
