@@ -74,6 +74,25 @@ def test_the_first_super_pass_and_one_that_is_not_whole_are_left_out() -> None:
     assert window.duration_s == pytest.approx(5 * PASS_S, abs=0.001)
 
 
+def test_what_is_off_the_later_level_is_left_out() -> None:
+    window = steady_state(passes_of([9.2, 9.2, *[10.0] * 6]), SIZE, SIZE, 1200.0).window
+    assert (window.super_pass_start, window.super_pass_end) == (2, 7)
+
+
+def test_a_noisy_window_must_last_longer() -> None:
+    """A variation of 5.9% needs six super-passes for a mean within 5%."""
+    noisy = [10.0, 9.4, 10.6, 9.4, 10.6, 9.4]
+    assert state_of(noisy, least_s=600.0).status == "insufficient_duration"
+    assert state_of([*noisy, 10.6, 9.4], least_s=600.0).status == "windowable"
+
+
+def test_a_rise_of_values_that_follow_each_other_is_no_trend() -> None:
+    """Mann-Kendall alone, without the correction for autocorrelation, finds one."""
+    levels = [10.4, 10.1, 10.4, 10.0, 10.5, 10.4, 10.5, 10.4, 11.1, 10.4, 10.8, 10.7, 10.9]
+    state = steady_state(passes_of([10.4, *levels]), SIZE, SIZE, PASS_S * len(levels) - 1)
+    assert state.status == "windowable"
+
+
 def test_fewer_requests_than_samples_are_a_part_of_the_data_set() -> None:
     assert steady_state(passes_of([10.0]), SIZE + 1, SIZE, 600.0).status == "partial_dataset"
 

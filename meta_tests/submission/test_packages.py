@@ -5,6 +5,7 @@ MLPERF_ENDPOINTS_CLI names an installed endpoints-submission-cli, the official c
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -79,6 +80,33 @@ def test_what_can_be_computed_is(tmp_path: Path) -> None:
     assert highest["seed_set"] == "A"
     assert highest["dataset_type"] == "Accuracy + Performance"
     assert point_of(tmp_path, 512)["dataset_type"] == "Performance"
+
+
+def test_a_dedicated_offline_run_is_in_no_region(tmp_path: Path) -> None:
+    write_curve(tmp_path, dedicated=True)
+    write_facts(tmp_path)
+    assert build(tmp_path) == 0
+    point = point_of(tmp_path, SERIES_MODELS["llama3_1-8b"].samples)
+    assert (point["offline"], point["region"]) == ("dedicated", "submitters_choice")
+    assert point_of(tmp_path, 1024)["offline"] == "none"
+
+
+def test_a_point_may_have_members_of_its_own(tmp_path: Path) -> None:
+    write_curve(tmp_path)
+    of_point = (
+        "[point.64]\ntensor_parallel = 2\ndata_parallel = 4\n"
+        "link_to_model_transformation = 'https://example.org/how'\n"
+    )
+    (tmp_path / "submission.toml").write_text(FACTS + of_point)
+    assert build(tmp_path) == 0
+    (path,) = (tmp_path / "out").glob("*/*/results/*/*/r64/system_desc.json")
+    description = json.loads(path.read_text())
+    assert (description["tensor_parallel"], description["data_parallel"]) == (2, 4)
+    assert "link_to_model_transformation" not in description
+    point = point_of(tmp_path, 64)
+    assert point["link_to_model_transformation"] == "https://example.org/how"
+    assert "tensor_parallel" not in point
+    assert "link_to_model_transformation" not in point_of(tmp_path, 128)
 
 
 @pytest.mark.parametrize("line", [line for line in FACTS.splitlines() if NEEDED.match(line)])
