@@ -110,6 +110,7 @@ def test_a_refused_request_fails_its_point_alone(make: Make, monkeypatch: Monkey
     failed = [point for point in curve.points if point.outcome == "failed"]
     assert len(failed) == 1 and "HTTP 500: no luck today" in failed[0].reason
     assert curve.measured
+    assert summary_of(session).meta.status == "invalid"
 
 
 def test_a_curve_of_which_nothing_was_measured_fails_in_a_line(

@@ -196,8 +196,12 @@ def _answer(summary: Summary) -> Paragraph:
         answer = f"No: {count(failures, 'rule')} failed of {len(verdicts)}.{reason}"
     elif meta.profiler is not None:
         answer = f"No: {summary.no_result}. No rule is judged."
+    elif summary.curve and meta.status == "invalid":
+        failed = [point for point in summary.curve.points if point.outcome == "failed"]
+        answer = f"No: {count(len(failed), 'point')} failed of {len(summary.curve.points)}."
     elif summary.curve and not verdicts and meta.status == "complete":
-        style, answer = "open", f"No rule is judged of a curve: {summary.no_result}."
+        package = "its package is judged, with submission --series endpoints"
+        style, answer = "open", f"No rule is judged of a curve: {summary.no_result or package}."
     elif meta.status == "running" or not verdicts:
         style, answer = "open", "Unknown: the run has not finished, or no rule was judged."
     elif not (shortened or unjudged) and meta.profile != "smoke":

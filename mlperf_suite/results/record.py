@@ -214,8 +214,8 @@ def summary_of(result: Result, session: Summary, selection: set[Mode]) -> Summar
 
 
 def _status(result: Result, unfinished: set[Mode]) -> str:
-    """The status: failed (a run died), running, invalid (a rule failed, or no rate was valid), or
-    complete."""
+    """The status: failed (a run died), running, invalid (a rule or a point of a curve failed, or no
+    rate was valid), or complete."""
     if result.failure is not None:
         return "failed"
     search = result.search
@@ -224,7 +224,9 @@ def _status(result: Result, unfinished: set[Mode]) -> str:
     if unfinished or searching or not (result.verdicts or search or result.curve):
         return "running"
     no_rate = search is not None and search.peak is not None and search.peak.peak_qps is None
-    rule_failed = no_rate or any(v.status == "failed" for v in result.verdicts)
+    points = result.curve.figures.points if result.curve else ()
+    lost = no_rate or any(point.outcome == "failed" for point in points)
+    rule_failed = lost or any(v.status == "failed" for v in result.verdicts)
     return "invalid" if rule_failed else "complete"
 
 
