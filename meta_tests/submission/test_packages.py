@@ -25,7 +25,7 @@ from meta_tests.made_curve import (
     write_replay,
     write_tokenizer,
 )
-from meta_tests.made_package import CONCURRENCIES
+from meta_tests.made_package import CONCURRENCIES, client_point_config
 from meta_tests.tampering.package_damages import official_ids
 from mlperf_suite.__main__ import main
 from mlperf_suite.client_results.series import SERIES_MODELS
@@ -107,6 +107,44 @@ def test_a_point_may_have_members_of_its_own(tmp_path: Path) -> None:
     assert point["link_to_model_transformation"] == "https://example.org/how"
     assert "tensor_parallel" not in point
     assert "link_to_model_transformation" not in point_of(tmp_path, 128)
+
+
+def test_accuracy_may_have_a_run_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    curve = write_curve(tmp_path)
+    (tmp_path / "scored" / "report").mkdir(parents=True)
+    (curve / "c64" / "accuracy").rename(tmp_path / "scored" / "report" / "accuracy")
+    facts = FACTS + '[point.64]\naccuracy = "scored"\n'
+    (tmp_path / "submission.toml").write_text(facts)
+    config = tmp_path / "scored" / "report" / "config.yaml"
+    for concurrency, status in ((24, 2), (64, 0)):
+        config.write_text(yaml.safe_dump(client_point_config(concurrency)))
+        assert build(tmp_path) == status
+    assert "[point.64]" in (error := capsys.readouterr().err)
+    assert "accuracy at concurrency 24" in error
+    point = point_of(tmp_path, 64)
+    assert point["dataset_type"] == "Accuracy + Performance"
+    assert "accuracy" not in point
+    shutil.rmtree(tmp_path / "scored")
+    shutil.rmtree(tmp_path / "out")
+    assert build(tmp_path) == 2
+    assert "no accuracy_results.json" in capsys.readouterr().err
+
+
+def test_an_accuracy_run_too_many_is_refused_or_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    curve = write_curve(tmp_path)
+    shutil.copytree(curve / "c64" / "accuracy", curve / "c128" / "accuracy")
+    shutil.copytree(curve / "c64" / "accuracy", curve / "c256" / "accuracy")
+    write_facts(tmp_path)
+    assert build(tmp_path) == 2
+    assert "one too many" in capsys.readouterr().err
+    left_out = "".join(f"[point.{c}]\naccuracy = false\n" for c in (128, 256))
+    (tmp_path / "submission.toml").write_text(FACTS + left_out)
+    assert build(tmp_path) == 0
+    assert point_of(tmp_path, 128)["dataset_type"] == "Performance"
 
 
 @pytest.mark.parametrize("line", [line for line in FACTS.splitlines() if NEEDED.match(line)])

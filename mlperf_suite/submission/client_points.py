@@ -7,7 +7,7 @@ events.jsonl; a package has the same files side by side, which is read as well.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +77,23 @@ def read_points(folders: Sequence[Path]) -> tuple[list[ClientPoint], list[str]]:
         if not found:
             reasons.append(f"{folder}: no {CLIENT_SUMMARY} of the official client in it or below")
     return points, reasons
+
+
+def with_accuracy_of(point: ClientPoint, folder: Path) -> ClientPoint | str:
+    """A point with the accuracy run in another folder of the client, or in one line why it is
+    none. Where its configuration says a fixed concurrency, it is the point's (§4.3)."""
+    inside = [path for path in folders_in(folder) if path.name == "report"]
+    for place in (folder, *inside):
+        if (path := _file(place, "accuracy", CLIENT_ACCURACY)) is None:
+            continue
+        accuracy, problem = read_typed(path, AccuracyResults)
+        content, _ = read_yaml(place / "config.yaml")
+        config, _ = config_of(content)
+        load = config.settings.load_pattern if config else None
+        if load and load.type == CONCURRENCY and load.target_concurrency != point.concurrency:
+            return f"{place}: accuracy at concurrency {load.target_concurrency}"
+        return problem or replace(point, accuracy_file=path, accuracy=accuracy)
+    return f"{folder}: no {CLIENT_ACCURACY} of the official client"
 
 
 def holds_client_run(folder: Path) -> bool:

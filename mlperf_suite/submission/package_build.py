@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mlperf_suite.client_results.series import (
@@ -19,7 +19,7 @@ from mlperf_suite.client_results.series import (
 )
 from mlperf_suite.errors import RefusedError, UsageError
 from mlperf_suite.judging.packages import judge_package
-from mlperf_suite.submission.client_points import ClientPoint, read_points
+from mlperf_suite.submission.client_points import ClientPoint, read_points, with_accuracy_of
 from mlperf_suite.submission.package_facts import PackageFacts, lacking_warmup, read_facts
 from mlperf_suite.submission.package_writer import PackageCurve, PackageWriter
 from mlperf_suite.submission.point_events import (
@@ -172,8 +172,28 @@ def _curve(
         Regions.of(c_max, c_min or min(fixed))
     except (TypeError, ValueError) as error:
         reasons.append(f"{error}: a curve has a C_min of 1 to 32 and a higher C_max")
+    by_number, of_accuracy = _with_accuracy(by_number, facts)
+    reasons += of_accuracy
     curve = PackageCurve(model, dict(sorted(by_number.items())), c_max, c_min, dedicated)
     return (None if reasons else curve), reasons
+
+
+def _with_accuracy(
+    points: Mapping[int, ClientPoint], facts: PackageFacts
+) -> tuple[dict[int, ClientPoint], list[str]]:
+    """The points with the accuracy runs that the facts name, and why one cannot be taken."""
+    result, reasons = dict(points), []
+    for number, point in points.items():
+        place = facts.accuracy_of_point(number)
+        if isinstance(place, Path):
+            scored = with_accuracy_of(point, place)
+            if isinstance(scored, str):
+                reasons.append(f"{facts.path}: [point.{number}] {scored}")
+            else:
+                result[number] = scored
+        elif not place:
+            result[number] = replace(point, accuracy_file=None, accuracy=None)
+    return result, reasons
 
 
 def _judge(root: Path) -> tuple[int, list[str]]:

@@ -18,6 +18,8 @@ from mlperf_suite.errors import UsageError
 from mlperf_suite.strangers import read_regular
 
 FACTS_FILE = Path("submission.toml")
+ACCURACY_RUN = "accuracy"
+"""In a point's table: the folder of its accuracy run, or false for none."""
 _MOST_BYTES = 2**20
 
 
@@ -102,6 +104,12 @@ class PackageFacts:
         """What [point.<concurrency>] adds to a point's files."""
         value = self.table("point").get(str(concurrency))
         return value if isinstance(value, dict) else {}
+
+    def accuracy_of_point(self, concurrency: int) -> Path | bool:
+        """The folder of a point's accuracy run, if it is not the point's own; else whether its own
+        counts."""
+        value = self.of_point(concurrency).get(ACCURACY_RUN, True)
+        return self.path.parent / value if isinstance(value, str) else value is not False
 
     def missing(self) -> list[str]:
         """One line for each fact that is not there, all but the warm-up's."""

@@ -28,7 +28,7 @@ from mlperf_suite.judging.tree import (
 from mlperf_suite.results.run_folder import write_json, write_whole
 from mlperf_suite.secrets import scrub
 from mlperf_suite.submission.client_points import ClientPoint
-from mlperf_suite.submission.package_facts import PackageFacts
+from mlperf_suite.submission.package_facts import ACCURACY_RUN, PackageFacts
 from mlperf_suite.submission.point_events import (
     NO_WARMUP,
     PointEvents,
@@ -177,7 +177,8 @@ class PackageWriter:
         """point.yaml (§8.3)."""
         facts, load = self._facts, point.config.settings.load_pattern
         kinds = ("Accuracy", "Performance") if point.accuracy_file else ("Performance",)
-        of_point = {n: v for n, v in facts.of_point(number).items() if n not in OF_A_POINT}
+        of_others = {*OF_A_POINT, ACCURACY_RUN}
+        of_point = {n: v for n, v in facts.of_point(number).items() if n not in of_others}
         nodes = [
             {"system_node_ensemble_id": node["system_node_ensemble_id"], "nodes": count}
             for node, count in self._nodes()
