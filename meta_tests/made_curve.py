@@ -15,6 +15,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
+from meta_tests.conftest import ROOT
 from meta_tests.made_client import ClientRun, client_events, client_scores, client_series
 from meta_tests.made_package import (
     C_MAX,
@@ -26,52 +27,8 @@ from meta_tests.made_package import (
 )
 from mlperf_suite.client_results.series import SERIES_MODELS
 
-FACTS = """\
-organization = "Someone"
-submission_id = "box-2026"
-benchmark = "llama3_1-8b"
-division = "Standardized"
-target_cohort = "2026-11-C1"
-implementation = "server"
-model_precision = "fp8"
-link_to_model = "https://example.org/model"
-dataset_name = "made up"
-dataset_link = "https://example.org/data"
-
-[system]
-system_name = "Box of eight"
-shortened_system_name = "Box 8"
-system_availability_status = "Available"
-availability_url = "https://example.org/box"
-tensor_parallel = 1
-data_parallel = 8
-
-[[system.node_types]]
-host_processor_core_count = 64
-host_processors_per_node = 2
-host_memory_configuration = "16 x 64 GB"
-host_network_card_count = "2"
-driver = "1.0"
-filesystem = "ext4"
-cooling = "air"
-accelerator_info = [{ accelerator_model_name = "Accelerator", accelerators_per_node = 8 }]
-
-[power]
-cooling = "air"
-scale_out = { present = false }
-
-[[power.node_sets]]
-
-[power.node_sets.components.cpu]
-tdp_per_unit = { value_w = 400, source_type = "vendor_spec", source = "https://example.org/cpu" }
-
-[power.node_sets.components.accelerator]
-tdp_per_unit = { value_kw = 1.0, source_type = "vendor_spec", source = "https://example.org/tdp" }
-
-[power.node_sets.components.scale_up_network]
-method = "none"
-"""
-"""A complete submission.toml for a llama3_1-8b curve on one node of eight accelerators."""
+FACTS = (ROOT / "docs" / "submission.toml").read_text()
+"""The sample of submission.toml: a llama3_1-8b curve on one node of eight accelerators."""
 
 
 def write_curve(root: Path, model: str = "llama3_1-8b", *, dedicated: bool = False) -> Path:
