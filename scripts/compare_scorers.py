@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlperf_suite.benchmarks.product_prompts import Version, texts_of
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.scorers.qwen3_vl import HierarchicalF1Scorer, category_of
 from mlperf_suite.scorers.scorer import Answer
@@ -267,10 +268,87 @@ def _f1_program(imports: str) -> str:
     return _OFFICIAL_F1.replace("{imports}", imports + _IS_VALID)
 
 
+# Qwen3-VL's prompts
+
+_TEXTS = (
+    "",
+    "a shoe",
+    "{braces} {0} %s",
+    "<script>x</script>",
+    "caf\u00e9 \u65e5",
+    "a\nb",
+    '"quoted"',
+    "it's",
+)
+
+
+def described_products(chance: random.Random, count: int) -> list[Case]:
+    """Products as the data set describes them, without their pictures; each has no reference."""
+    cases = []
+    for _ in range(count):
+        title, description = chance.choices(_TEXTS, k=2)
+        product: dict[str, object] = {"product_title": title, "product_description": description}
+        categories = chance.choices(_LEVELS + _TEXTS, k=chance.randint(0, 4))
+        product["potential_product_categories"] = categories
+        cases.append((json.dumps(product), ""))
+    return cases
+
+
+def _our_prompts(version: Version) -> Callable[[Sequence[Case]], list[Figures]]:
+    def figures(cases: Sequence[Case]) -> list[Figures]:
+        each: list[Figures] = [list(texts_of(Sample(text, ""), version)) for text, _ in cases]
+        return [*each, [len(each)]]
+
+    return figures
+
+
+_PROMPTS_V6_0 = """
+import json, os, sys
+cases = json.load(sys.stdin)
+sys.path.insert(0, os.getcwd())
+from PIL import Image
+from mlperf_inf_mm_q3vl.task import ShopifyGlobalCatalogue
+image = Image.new("RGB", (2, 2))
+image.format = "PNG"
+prompts = []
+for text, _ in cases:
+    sample = ShopifyGlobalCatalogue.formulate_loaded_sample(
+        json.loads(text) | dict(product_image=image)
+    )
+    system, user = sample.messages
+    part, picture = user["content"]
+    assert picture["type"] == "image_url"
+    prompts.append([system["content"], part["text"]])
+json.dump([*prompts, [len(prompts)]], sys.stdout)
+"""
+_PROMPTS_V6_1 = """
+import json, os, sys
+cases = json.load(sys.stdin)
+sys.path.insert(0, os.getcwd())
+from inference_endpoint.dataset_manager.predefined.shopify_product_catalogue.presets import q3vl
+(formatter,) = q3vl()
+prompts = []
+for text, _ in cases:
+    product = json.loads(text)
+    categories = json.dumps(product["potential_product_categories"])
+    row = product | dict(potential_product_categories=categories, product_image_base64="eA==")
+    row = formatter.process_row(row)
+    part, picture = row["prompt"]
+    assert picture["type"] == "image_url"
+    prompts.append([row["system"], part["text"]])
+json.dump([*prompts, [len(prompts)]], sys.stdout)
+"""
+
 COMPARISONS: Mapping[str, Comparison] = {
     "whisper": Comparison(transcripts, _our_word_errors, "speech2text", _OFFICIAL_WORD_ERRORS),
     "qwen3-vl-v6.0": Comparison(
         products, _our_levels(False), "multimodal/qwen3-vl/src", _f1_program(_V6_0)
+    ),
+    "qwen3-vl-prompts-v6.0": Comparison(
+        described_products, _our_prompts("v6.0"), "multimodal/qwen3-vl/src", _PROMPTS_V6_0
+    ),
+    "qwen3-vl-prompts-v6.1": Comparison(
+        described_products, _our_prompts("v6.1"), "src", _PROMPTS_V6_1
     ),
     "qwen3-vl-v6.1": Comparison(products, _our_levels(True), "src", _f1_program(_V6_1)),
 }

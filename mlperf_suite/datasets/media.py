@@ -1,4 +1,4 @@
-"""Sound that belongs to a sample, and prompts that carry it to the engine."""
+"""Sound and pictures that belong to samples, and prompts that carry them to the engine."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+    from PIL import Image
+
+_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
+_MOST_PIXELS = 100_000_000
+"""A few bytes can stand for endless pixels."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,48 @@ class Sound:
         return Sound(np.frombuffer(self.pcm, dtype="<i2")[::-1].tobytes(), self.rate_hz)
 
 
-Media = Sound
+@dataclass(frozen=True)
+class Picture:
+    """A picture file as published, unchanged."""
+
+    content: bytes = field(repr=False)
+
+    @cached_property
+    def sha256(self) -> str:
+        """A fingerprint of the content."""
+        return hashlib.sha256(self.content).hexdigest()
+
+    def check(self) -> None:
+        """Raise ValueError for a file that is no picture, or one of too many pixels; the pixels
+        themselves are not read."""
+        width, height = self._open().size
+        if not 0 < width * height <= _MOST_PIXELS:
+            raise ValueError(
+                f"{width:,} x {height:,} pixels, and at most {_MOST_PIXELS:,} are read"
+            )
+
+    def _open(self) -> Image.Image:
+        from PIL import Image, UnidentifiedImageError
+
+        try:
+            return Image.open(BytesIO(self.content), formats=_FORMATS)
+        except (UnidentifiedImageError, OSError, SyntaxError, Image.DecompressionBombError):
+            raise ValueError(f"not a picture of the formats {', '.join(_FORMATS)}") from None
+
+    def image(self) -> Image.Image:
+        """The pixels in three colors, neither scaled nor cut. Raises OSError for a broken file."""
+        return self._open().convert("RGB")
+
+    def other(self) -> Picture:
+        """A picture of the same size with different content: this one turned upside down."""
+        from PIL import Image
+
+        file = BytesIO()
+        self.image().transpose(Image.Transpose.ROTATE_180).save(file, format="PNG")
+        return Picture(file.getvalue())
+
+
+Media = Sound | Picture
 
 
 class MediaPrompt(tuple[int, ...]):
