@@ -285,7 +285,7 @@ def _every_line(entries: dict[str, Any], scenario: Scenario, mode: Mode) -> dict
         "requested_performance_issue_unique": entries["effective_performance_issue_unique"],
         "effective_max_async_queries": 0 if scenario.loadgen_scenario == "Server" else 1,
     }
-    keys = lines_of(scenario.loadgen_scenario, mode == "accuracy")
+    keys = lines_of(scenario.loadgen_scenario, mode == "accuracy", scenario.counts_tokens)
     return {key: known_values.get(key, _ELSE.get(key, 0)) for key in keys if key != _OF_INVALID}
 
 

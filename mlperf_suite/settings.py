@@ -714,7 +714,9 @@ class Settings:
         The official model keeps its own prompt under every profile. Raises UsageError if the
         profile has no form of the benchmark.
         """
-        return _workload(benchmark, self.profile, self.model)
+        workload = _workload(benchmark, self.profile, self.model)
+        as_in_round = benchmark.by_round.get(self.round.name)
+        return workload if as_in_round is None else as_in_round(workload)
 
     def generation(self, benchmark: Benchmark, mode: str = "performance") -> Generation:
         """The generation settings of a benchmark in a mode."""

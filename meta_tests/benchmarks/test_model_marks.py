@@ -45,6 +45,11 @@ SIBLINGS: list[tuple[str, str, dict[str, Any]]] = [
     ("gpt-oss-120b", "openai/gpt-oss-20b", {"num_hidden_layers": 24, "num_local_experts": 32}),
     ("whisper", "openai/whisper-large-v2", {"num_mel_bins": 80, "vocab_size": 51865}),
     ("whisper", "openai/whisper-large-v3-turbo", {"decoder_layers": 4}),
+    (
+        "qwen3-vl-235b-a22b",
+        "Qwen/Qwen3-VL-30B-A3B-Instruct",
+        {"text_config": {"hidden_size": 2048, "num_hidden_layers": 48}},
+    ),
     # What makes the model itself faster.
     ("mixtral-8x7b", "one expert for each token", {"num_experts_per_tok": 1}),
     ("gpt-oss-120b", "two experts for each token", {"num_experts_per_tok": 2}),

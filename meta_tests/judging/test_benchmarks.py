@@ -21,7 +21,7 @@ from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.judging.judge import judge_folder
 
 DEEPSEEK_R1, GPT_OSS_120B = BENCHMARKS["deepseek-r1"], BENCHMARKS["gpt-oss-120b"]
-OTHERS = [b for b in BENCHMARKS.values() if not b.id.startswith("llama3.1-8b")]
+OTHERS = [b for b in BENCHMARKS.values() if b.in_trees and not b.id.startswith("llama3.1-8b")]
 
 
 def newest_round(benchmark: Benchmark) -> Round:

@@ -162,7 +162,7 @@ def test_every_run_of_one_process_has_the_official_settings(
     detail = every_run[name].logs.detail
     seeds = {seed: detail[f"effective_{seed}"] for seed in shipped_round().seeds}
     assert seeds == shipped_round().seeds
-    assert detail["requested_use_token_latencies"] is True
+    assert detail["requested_use_token_latencies"] is (True if scenario.counts_tokens else None)
     assert detail["effective_sample_concatenate_permutation"] is True
     assert detail["effective_scenario"] == scenario.loadgen_scenario
     assert detail["effective_test_mode"] == f"{mode.title()}Only"

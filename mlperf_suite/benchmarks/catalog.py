@@ -34,7 +34,11 @@ def default_benchmarks() -> list[Benchmark]:
     return [b for b in runnable() if b.by_default]
 
 
+def judged_in_trees() -> list[Benchmark]:
+    """The benchmarks whose results in submissions the suite judges."""
+    return [b for b in BENCHMARKS.values() if b.in_trees]
+
+
 def find_benchmark(name: str) -> Benchmark | None:
     """The benchmark that a submission calls by this name, or None if it is unknown."""
-    benchmark = BENCHMARKS.get(name)
-    return benchmark or next((b for b in BENCHMARKS.values() if name in b.aliases), None)
+    return next((b for b in judged_in_trees() if name in (b.id, *b.aliases)), None)

@@ -50,7 +50,8 @@ class Scenario:
     `name` is the name in submissions; `loadgen_scenario` and `loadgen_model` are the names in
     LoadGen's configuration. `metric` is the detail log key of the deciding figure. `rounds`: the
     rounds that offer the scenario, if fewer than the benchmark's. `min_queries`: the minimum for a
-    performance run, if user.conf has to set it because mlperf.conf does not.
+    performance run, if user.conf has to set it because mlperf.conf does not. `counts_tokens`:
+    whether LoadGen counts the answers' tokens (use_token_latencies in mlperf.conf).
     """
 
     name: str
@@ -61,6 +62,7 @@ class Scenario:
     limits: TokenLimits | None = None
     rounds: tuple[str, ...] = ()
     min_queries: int | None = None
+    counts_tokens: bool = True
 
     @property
     def marker(self) -> str:
@@ -76,6 +78,12 @@ def offline(model: str, min_queries: int | None = None) -> Scenario:
     """Offline, under LoadGen's name for the model."""
     metric, unit = "result_tokens_per_second", "tokens/s"
     return Scenario("Offline", model, "Offline", metric, unit, min_queries=min_queries)
+
+
+def offline_samples(model: str) -> Scenario:
+    """Offline of a benchmark whose tokens LoadGen does not count."""
+    metric, unit = "result_samples_per_second", "samples/s"
+    return Scenario("Offline", model, "Offline", metric, unit, counts_tokens=False)
 
 
 def server(model: str, ttft_ms: float, tpot_ms: float) -> Scenario:
@@ -259,7 +267,7 @@ class Workload:
     ungated: str = ""
     own_samples: int | None = None
     with_problems: Callable[[Path], Scorer] | None = None
-    media: Literal["", "sound"] = ""
+    media: Literal["", "sound", "picture"] = ""
 
     def part(self, mode: str) -> Part:
         """What a mode runs on: its own part, or else the workload's data and generation."""
@@ -326,7 +334,9 @@ class Benchmark:
     those required of a closed submission. `speculation`: where and how a draft model, or the
     model's own heads, may propose tokens; None if nowhere. `answers_as_text`: whether the reference
     passes an answer to LoadGen as characters, beside the number of its tokens; this suite passes
-    tokens. `also`: the second category that offers the benchmark, if there is one.
+    tokens. `also`: the second category that offers the benchmark, if there is one. `by_round`: what
+    turns its workload, or its smoke form, into that of a round. `in_trees`: whether the suite
+    judges its results in submissions.
     """
 
     id: str
@@ -347,6 +357,8 @@ class Benchmark:
     speculation: Speculation | None = None
     answers_as_text: bool = False
     also: Category | None = None
+    by_round: Mapping[str, Callable[[Workload], Workload]] = field(default_factory=dict)
+    in_trees: bool = True
 
     @property
     def vocabulary(self) -> int | None:

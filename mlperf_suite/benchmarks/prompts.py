@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.datasets.media import MediaPrompt
+from mlperf_suite.datasets.media import MediaPrompt, Sound
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.errors import DatasetError, UsageError, first_line
 
@@ -87,7 +87,7 @@ class TokensBesideMedia:
     def check(self, samples: Sequence[Sample]) -> None:
         """Raise DatasetError for a sample without media."""
         for index, sample in enumerate(samples):
-            if sample.media is None:
+            if not isinstance(sample.media, Sound):
                 raise DatasetError(f"--dataset: sample {index} has no sound")
 
     def encode(self, samples: Sequence[Sample], tokenizer: Any) -> list[MediaPrompt]:

@@ -53,9 +53,13 @@ def _samples(path: Path) -> Iterator[Sample]:
         categories = row.get(_CATEGORIES)
         if not isinstance(categories, list) or not all(isinstance(c, str) for c in categories):
             raise DatasetError(f"{where}: column '{_CATEGORIES}' is not a list of texts")
-        texts = {_TITLE: _text(where, row, _TITLE), _DESCRIPTION: _text(where, row, _DESCRIPTION)}
-        content = json.dumps(texts | {_CATEGORIES: categories})
+        title, description = (_text(where, row, name) for name in (_TITLE, _DESCRIPTION))
+        content = _input(title, description, categories)
         yield Sample(content, _text(where, row, _CATEGORY), media=_picture(where, row))
+
+
+def _input(title: str, description: str, categories: list[str]) -> str:
+    return json.dumps({_CATEGORIES: categories, _DESCRIPTION: description, _TITLE: title})
 
 
 def _text(where: str, row: Mapping[str, object], name: str) -> str:
@@ -92,9 +96,8 @@ _DRAWINGS = (
 def _drawn_products() -> Iterator[Sample]:
     categories = [category for _, category, _ in _DRAWINGS]
     for number, (title, category, color) in enumerate(_DRAWINGS):
-        texts = {_TITLE: title, _DESCRIPTION: f"A drawing of {title} on a white ground."}
-        picture = Picture(_drawing(number, color))
-        yield Sample(json.dumps(texts | {_CATEGORIES: categories}), category, media=picture)
+        content = _input(title, f"A drawing of {title} on a white ground.", categories)
+        yield Sample(content, category, media=Picture(_drawing(number, color)))
 
 
 def _drawing(number: int, color: tuple[int, int, int]) -> bytes:

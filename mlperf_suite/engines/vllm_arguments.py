@@ -35,7 +35,7 @@ from mlperf_suite.hardware import Chosen, Precision, choose_precision
 
 _PATIENCE_S = 300.0
 """How long another process may take to find the settings, in s."""
-_MODALITIES = {"sound": "audio"}
+_MODALITIES = {"sound": "audio", "picture": "image"}
 """vLLM's names."""
 VLLM_DTYPES: dict[Precision, str] = {
     "bf16": "bfloat16",
@@ -77,7 +77,7 @@ class VllmConfig:
     traced: bool = True
     profiler: Profiler | None = None
     profile_folder: Path | None = None
-    media: Literal["", "sound"] = ""
+    media: Literal["", "sound", "picture"] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,9 +215,17 @@ def _model_changes(config: Any) -> dict[str, str]:
         "hf_overrides": bool(getattr(model, "hf_overrides", None)),
         "hf_config_path": getattr(model, "hf_config_path", None) not in (None, model.model),
         f"load_format={load_format}": "dummy" in load_format.casefold(),
+        **_changes_of_media(getattr(model, "multimodal_config", None)),
     }
     names = ", ".join(name for name, is_used in changes.items() if is_used)
     return {MODEL_CHANGES: names} if names else {}
+
+
+def _changes_of_media(config: Any) -> dict[str, bool]:
+    """The arguments in use with which a picture gets other tokens than the model's files say, such
+    as a limit of its pixels: MLPerf forbids them (multimodal/qwen3-vl/README.md, Constraints)."""
+    names = ("mm_processor_kwargs", "media_io_kwargs", "video_pruning_rate", "image_pruning_rate")
+    return {name: bool(getattr(config, name, None)) for name in names}
 
 
 def _speculation(config: Any) -> dict[str, object] | None:

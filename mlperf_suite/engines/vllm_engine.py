@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 import psutil
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.datasets.media import MediaPrompt
+from mlperf_suite.datasets.media import MediaPrompt, Sound
 from mlperf_suite.engines.model_files import MODEL_FILES, model_files_sha256
 from mlperf_suite.engines.protocol import (
     DECODE,
@@ -191,10 +191,16 @@ class VllmEngine:
 
         streams = params.output_kind is RequestOutputKind.DELTA
         name = str(next(self._ids))
-        prompt = _prompt(request.prompt_token_ids)
         token_ids: list[int] = []
         cached, output = 0, None
         try:
+            # A picture takes milliseconds to decode, during which others are answered.
+            has_media = isinstance(request.prompt_token_ids, MediaPrompt)
+            prompt = (
+                await asyncio.to_thread(_prompt, request.prompt_token_ids)
+                if has_media
+                else _prompt(request.prompt_token_ids)
+            )
             async for output in self._llm.generate(prompt, params, name):
                 # Each output of a streamed answer repeats the number.
                 cached = output.num_cached_tokens or cached
@@ -445,8 +451,12 @@ def _prompt(token_ids: Sequence[int]) -> Any:
 
     prompt = TokensPrompt(prompt_token_ids=list(token_ids))
     if isinstance(token_ids, MediaPrompt):
-        sound = token_ids.media
-        prompt["multi_modal_data"] = {"audio": (sound.waveform(), sound.rate_hz)}
+        media = token_ids.media
+        prompt["multi_modal_data"] = (
+            {"audio": (media.waveform(), media.rate_hz)}
+            if isinstance(media, Sound)
+            else {"image": media.image()}
+        )
     return prompt
 
 

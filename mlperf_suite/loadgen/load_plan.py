@@ -146,7 +146,8 @@ def plan_run(
         "effective_min_duration_ms": min_duration_ms,
         "effective_performance_sample_count": samples,
         "effective_sample_concatenate_permutation": True,
-        "requested_use_token_latencies": True,
+        # LoadGen writes the entry only if it counts them.
+        **({"requested_use_token_latencies": True} if scenario.counts_tokens else {}),
         "qsl_reported_total_count": samples,
         **{f"effective_{name}": seed for name, seed in round_.seeds.items()},
     }

@@ -138,10 +138,11 @@ def version_numbers(version: str) -> tuple[int, int, int] | None:
 
 
 @lru_cache(maxsize=32)
-def lines_of(scenario: str, accuracy: bool) -> tuple[str, ...]:
+def lines_of(scenario: str, accuracy: bool, counts_tokens: bool = True) -> tuple[str, ...]:
     """The keys of a log's entries in their order, including those that not every LoadGen writes.
 
-    `scenario`: LoadGen's name. A run with several loaded sets repeats `ISSUED` for each.
+    `scenario`: LoadGen's name. `counts_tokens`: see `Scenario`. A run with several loaded sets
+    repeats `ISSUED` for each.
     """
     requested = (
         *_ASKED.get(scenario, ()),
@@ -157,9 +158,20 @@ def lines_of(scenario: str, accuracy: bool) -> tuple[str, ...]:
         "effective_accuracy_sample_count",
         "effective_sample_concatenate_permutation",
     )
-    return (*_FIRST, *requested, *effective, *_ISSUED, *(() if accuracy else _results(scenario)))
+    results = () if accuracy else _results(scenario)
+    keys = (*_FIRST, *requested, *effective, *_ISSUED, *results)
+    if counts_tokens:
+        return tuple(key for key in keys if key != _STOPPING)
+    return tuple(key for key in keys if key not in _OF_TOKENS)
 
 
+_STOPPING = "early_stopping_result"
+_STOPPING_OF_TOKENS = ("early_stopping_ttft_result", "early_stopping_tpot_result")
+_OF_TOKENS = {
+    *("requested_use_token_latencies", "result_tokens_per_second"),
+    *_STOPPING_OF_TOKENS,
+}
+"""What an Offline log has only if tokens are counted; otherwise it has `_STOPPING`."""
 ISSUED = frozenset(_ISSUED)
 """The keys that an accuracy run has once for each set of samples that it loads."""
 
@@ -181,8 +193,8 @@ def _results(scenario: str) -> tuple[str, ...]:
         "result_min_queries_met",
         "early_stopping_met",
         _REASON,
-        "early_stopping_ttft_result",
-        "early_stopping_tpot_result",
+        _STOPPING,
+        *_STOPPING_OF_TOKENS,
         "result_query_count",
         *_RATES.get(scenario, ()),
         *(f"result_{statistic}_latency_ns" for statistic in _STATISTICS),
@@ -198,19 +210,25 @@ def _every_line() -> frozenset[str]:
 
 
 def out_of_place(
-    keys: Sequence[str], scenario: str, version: str, *, accuracy: bool, valid: bool
+    keys: Sequence[str],
+    scenario: str,
+    version: str,
+    *,
+    accuracy: bool,
+    valid: bool,
+    counts_tokens: bool = True,
 ) -> str:
     """Describe the first entry that is missing, unexpected or out of order; "" if there is none.
 
     `keys`: of the log's entries, in order; messages and keys that no known LoadGen writes are
-    ignored. `valid`: whether the log calls the result valid.
+    ignored. `valid`: whether the log calls the result valid. `counts_tokens`: see `Scenario`.
     """
-    written = lines_of(scenario, accuracy)
+    written = lines_of(scenario, accuracy, counts_tokens)
     first, end = written.index(_ISSUED[0]), written.index(_ISSUED[-1]) + 1
     of_sets = written[first:end] * max(1, keys.count(_ISSUED[0]))
     absent = _not_written(keys, version, valid=valid)
     keys_due = [key for key in (*written[:first], *of_sets, *written[end:]) if key not in absent]
-    numbers = [key for key in keys if key in _every_line()]
+    numbers = [key for key in keys if key in _every_line() or key in written]
     for place, key in enumerate(keys_due):
         if place == len(numbers) or numbers[place] != key:
             if key not in numbers:

@@ -56,6 +56,7 @@ _ONE_RUN = "one run: its lines, settings, samples and tokens"
     official=False,
     source="LoadGen's sources; tolerances in docs/evidence/log-consistency.md",
     fix="Submit the audit's logs exactly as LoadGen wrote them; if they are, repeat the audit.",
+    of_tokens=True,
 )
 def log_agrees(run: RunFacts) -> Verdict:
     """The audit's detail log agrees with itself and with the answers that the audit logged.

@@ -252,7 +252,7 @@ def most_tokens(run: RunFacts) -> int | None:
     return run.benchmark.workload.part(run.mode).generation.max_new_tokens + _TOKENS_OVER
 
 
-@_figures_rule(demand="tokens / duration")
+@_figures_rule(demand="tokens / duration", of_tokens=True)
 def token_rate(run: RunFacts) -> Verdict:
     """Tokens per second times the duration is one number of tokens, as long as answers may be."""
     tokens, count, most = tokens_reported(run), answer_count(run), most_tokens(run)

@@ -87,6 +87,7 @@ def _of_no_release(run: RunFacts, version: str) -> Verdict:
     fix="Use the same engine settings and answer limit in both runs, and repeat them.",
     same_samples=True,
     whole_log=True,
+    of_tokens=True,
 )
 def tokens_as_in_accuracy(run: RunFacts) -> Verdict:
     """Answers of the performance run have as many tokens as those of the accuracy run."""
@@ -299,6 +300,7 @@ def log_lines(run: RunFacts) -> Verdict:
         version,
         accuracy=run.is_accuracy,
         valid=run.detail["result_validity"] == "VALID",
+        counts_tokens=run.scenario.counts_tokens,
     )
     for key in filter(_COUNTED.fullmatch, keys):
         run.whole(key)

@@ -50,6 +50,7 @@ class Rule:
     metric: str | None
     same_samples: bool
     whole_log: bool
+    of_tokens: bool
     shortens: Relaxation
 
     @property
@@ -81,6 +82,7 @@ class Rule:
             and (submitted or not self.submitted_only)
             and (in_session or not self.session_only)
             and (not self.same_samples or benchmark.accuracy_samples is None)
+            and (scenario.counts_tokens or not self.of_tokens)
             and (self.metric is None or self.metric in benchmark.metrics)
             # Logs in a folder TEST06 are judged as TEST06, whatever their benchmark.
             and (self.subject not in AUDIT_MODES[1:] or benchmark.audit(self.subject) is not None)
@@ -130,6 +132,7 @@ def rule(
     metric: str | None = None,
     same_samples: bool = False,
     whole_log: bool = False,
+    of_tokens: bool = False,
     shortens: Relaxation = False,
 ) -> Callable[[AnyCheck], AnyCheck]:
     """Register a function as a rule of each subject; the first sentence of its docstring is the
@@ -143,6 +146,7 @@ def rule(
     gates; it applies only to benchmarks judged by that figure. `same_samples`: it applies only to
     benchmarks whose accuracy run has the same samples as the others. `whole_log`: it compares a log
     with itself, so a damaged or truncated one is not judged: the rule on whole logs fails it.
+    `of_tokens`: it reads how many tokens LoadGen counted, and applies only where LoadGen does.
     `shortens`: smoke relaxes it.
     """
 
@@ -163,6 +167,7 @@ def rule(
                 metric=metric,
                 same_samples=same_samples,
                 whole_log=whole_log,
+                of_tokens=of_tokens,
                 shortens=shortens,
             )
             RULES.append(entry)

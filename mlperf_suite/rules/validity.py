@@ -256,8 +256,12 @@ def equal_issue_mode(run: RunFacts) -> Verdict:
     fix="Use the round's mlperf.conf, under the name of the benchmark's model.",
 )
 def token_latencies(run: RunFacts) -> Verdict:
-    """LoadGen counts tokens (use_token_latencies)."""
-    return _is_true(run, "requested_use_token_latencies")
+    """LoadGen counts tokens where mlperf.conf has it so for the benchmark (use_token_latencies)."""
+    key = "requested_use_token_latencies"
+    if run.scenario.counts_tokens:
+        return _is_true(run, key)
+    value = run.detail[key]
+    return verdict(not value, "no entry" if value is None else value, "no entry, or false")
 
 
 def _is_true(run: RunFacts, key: str) -> Verdict:

@@ -134,7 +134,7 @@ class Inputs:
             )
 
     @property
-    def media(self) -> Literal["", "sound"]:
+    def media(self) -> Literal["", "sound", "picture"]:
         """What the prompts of this session carry beside tokens."""
         return next(filter(None, (self.workload(b).media for b in self.benchmarks)), "")
 

@@ -1,0 +1,102 @@
+"""qwen3-vl-235b-a22b: the category of a product from its texts and its picture, Offline.
+
+Sources: multimodal/qwen3-vl/README.md of mlcommons/inference ("Reference Implementation
+Specification": sampling, 48,289 samples, the reference's F1), mlperf.conf (no token latencies), and
+examples/08_Qwen3-VL-235B-A22B_Example of mlcommons/endpoints (v6.1: at most 150 tokens). The other
+scenarios are limited in latency alone, and since v6.1 measured with the official HTTP client.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mlperf_suite.benchmarks.definition import (
+    NO_MARKS,
+    Benchmark,
+    Generation,
+    ReferenceAccuracy,
+    Workload,
+    at_least,
+    from_a_file,
+    offline_samples,
+)
+from mlperf_suite.benchmarks.model_marks import ModelMarks, Sibling
+from mlperf_suite.benchmarks.product_prompts import ProductPrompt
+from mlperf_suite.datasets.products import load_products
+from mlperf_suite.random_models import RANDOM_LLAVA
+from mlperf_suite.scorers.qwen3_vl import F1, HierarchicalF1Scorer
+
+_ID, _SAMPLES, _DRAWINGS, _SMOKE_TOKENS = "qwen3-vl-235b-a22b", 48_289, 4, 48
+_REFERENCE = ReferenceAccuracy((at_least(F1, 79.03),), _SAMPLES)
+_V6_0 = Workload(
+    model="Qwen/Qwen3-VL-235B-A22B-Instruct",
+    marks=ModelMarks(
+        shape={
+            "model_type": "qwen3_vl_moe",
+            "text_config": {
+                "hidden_size": 4096,
+                "num_hidden_layers": 94,
+                "num_experts": 128,
+                "num_experts_per_tok": 8,
+            },
+        },
+        siblings=(
+            Sibling("Qwen/Qwen3-VL-30B-A3B-Instruct", "text_config"),
+            Sibling("Qwen/Qwen3-VL-235B-A22B-Thinking"),
+        ),
+    ),
+    load=from_a_file("the folder of Shopify/product-catalogue's parquet files", load_products),
+    prompt=ProductPrompt("v6.0"),
+    # The reference limits no answer; a valid one has some fifty tokens.
+    generation=Generation(
+        max_new_tokens=2048, min_new_tokens=0, temperature=0.7, top_p=0.8, top_k=20, seed=None
+    ),
+    scorer=HierarchicalF1Scorer(),
+    reference=_REFERENCE,
+    # Neither is published.
+    mean_tokens=60,
+    prompt_tokens=1500,
+    context=32_768,
+    media="picture",
+)
+
+
+def _as_in_v6_1(workload: Workload) -> Workload:
+    """With the prompt, the answer limit and the scorer of mlcommons/endpoints."""
+    longest = min(150, workload.generation.max_new_tokens)
+    return replace(
+        workload,
+        prompt=ProductPrompt("v6.1"),
+        generation=replace(workload.generation, max_new_tokens=longest),
+        scorer=HierarchicalF1Scorer(strips=True),
+    )
+
+
+QWEN3_VL = Benchmark(
+    _ID,
+    "datacenter",
+    _SAMPLES,
+    (offline_samples(_ID),),
+    ("v6.0", "v6.1"),
+    # The ids of <|im_end|> and <|endoftext|>.
+    (151645, 151643),
+    _REFERENCE,
+    workload=_V6_0,
+    smoke=replace(
+        _V6_0,
+        model=RANDOM_LLAVA,
+        marks=NO_MARKS,
+        load=load_products,
+        dataset="embedded",
+        generation=replace(_V6_0.generation, max_new_tokens=_SMOKE_TOKENS),
+        mean_tokens=_SMOKE_TOKENS,
+        context=4096,
+        ungated="random weights of another architecture: no answer is meant",
+        own_samples=_DRAWINGS,
+    ),
+    by_round={"v6.1": _as_in_v6_1},
+    required=(("Offline",),),
+    answers_as_text=True,
+    in_trees=False,
+)
+BENCHMARKS = (QWEN3_VL,)
