@@ -62,24 +62,23 @@ def make_whisper(folder: Path) -> None:
     WhisperProcessor(extractor, tokenizer).save_pretrained(folder)
 
 
-_LLAVA_TOKENS = ("<|end|>", "<|user|>", "<|assistant|>", "<|system|>", "<image>")
+_PALIGEMMA_TOKENS = ("<|end|>", "<|begin|>", "<|user|>", "<|assistant|>", "<|system|>", "<image>")
 _PATCH, _PICTURE = 14, 56
 """In pixels; each picture becomes sixteen tokens."""
 _CHAT_TEMPLATE = (
     "{% for message in messages %}<|{{ message.role }}|>"
     "{% if message.content is string %}{{ message.content }}{% else %}"
-    "{% for part in message.content %}"
-    "{% if part.type == 'image' %}<image>{% else %}{{ part.text }}{% endif %}"
-    "{% endfor %}{% endif %}<|end|>{% endfor %}"
-    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    "{% for part in message.content if part.type == 'text' %}{{ part.text }}{% endfor %}"
+    "{% endif %}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
+"""PaliGemma's picture stands before all text, without a placeholder."""
 
 
-def make_llava(folder: Path) -> None:
-    """A LLaVA of 0.2 million random weights, whose tokens are bytes.
+def make_paligemma(folder: Path) -> None:
+    """A PaliGemma of 0.3 million random weights, whose tokens are bytes.
 
-    Qwen3-VL itself would need torchvision for its processor, of which the package index has no CPU
-    build.
+    Qwen3-VL itself needs torchvision in transformers and vLLM, of which the package index has no
+    CPU build; PaliGemma does not.
     """
     import torch
     from tokenizers import Tokenizer
@@ -87,71 +86,68 @@ def make_llava(folder: Path) -> None:
     from tokenizers.models import BPE
     from tokenizers.pre_tokenizers import ByteLevel
     from transformers import (
-        CLIPImageProcessorPil,
-        LlavaConfig,
-        LlavaForConditionalGeneration,
-        LlavaProcessor,
+        PaliGemmaConfig,
+        PaliGemmaForConditionalGeneration,
+        PaliGemmaProcessor,
         PreTrainedTokenizerFast,
+        SiglipImageProcessorPil,
     )
 
-    bytes_ = Tokenizer(
-        BPE({letter: i for i, letter in enumerate(sorted(ByteLevel.alphabet()))}, [])
+    letters = {letter: number for number, letter in enumerate(sorted(ByteLevel.alphabet()))}
+    of_bytes = Tokenizer(BPE(letters, []))
+    of_bytes.pre_tokenizer, of_bytes.decoder = ByteLevel(add_prefix_space=False), Decoder()
+    end, begin = _PALIGEMMA_TOKENS[:2]
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=of_bytes, eos_token=end, pad_token=end, bos_token=begin
     )
-    bytes_.pre_tokenizer, bytes_.decoder = ByteLevel(add_prefix_space=False), Decoder()
-    end = _LLAVA_TOKENS[0]
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=bytes_, eos_token=end, pad_token=end)
-    tokenizer.add_special_tokens({"additional_special_tokens": list(_LLAVA_TOKENS[1:])})
+    tokenizer.add_special_tokens({"additional_special_tokens": list(_PALIGEMMA_TOKENS[2:])})
     tokenizer.chat_template = _CHAT_TEMPLATE
+    pictures = SiglipImageProcessorPil(size={"height": _PICTURE, "width": _PICTURE})
+    pictures.image_seq_length = (_PICTURE // _PATCH) ** 2
+    processor = PaliGemmaProcessor(pictures, tokenizer, chat_template=_CHAT_TEMPLATE)
     shape = {
         "hidden_size": _WIDTH,
         "intermediate_size": 2 * _WIDTH,
         "num_hidden_layers": 2,
         "num_attention_heads": 2,
     }
-    end_id = tokenizer.eos_token_id
-    config = LlavaConfig(
-        text_config={
-            "model_type": "llama",
-            **shape,
-            "vocab_size": len(tokenizer),
-            "num_key_value_heads": 2,
-            "max_position_embeddings": 8192,
-            "initializer_range": 0.3,
-            "eos_token_id": end_id,
-            "bos_token_id": end_id,
-        },
-        vision_config={
-            "model_type": "clip_vision_model",
-            **shape,
-            "image_size": _PICTURE,
-            "patch_size": _PATCH,
-            "initializer_range": 0.3,
-        },
+    special = {"eos_token_id": tokenizer.eos_token_id, "bos_token_id": tokenizer.bos_token_id}
+    text = {
+        "model_type": "gemma",
+        **shape,
+        "vocab_size": len(processor.tokenizer),
+        "num_key_value_heads": 1,
+        "head_dim": _WIDTH // 2,
+        "max_position_embeddings": 8192,
+        "initializer_range": 0.3,
+        "num_image_tokens": pictures.image_seq_length,
+        "pad_token_id": tokenizer.pad_token_id,
+        **special,
+    }
+    vision = {
+        "model_type": "siglip_vision_model",
+        **shape,
+        "image_size": _PICTURE,
+        "patch_size": _PATCH,
+        "projection_dim": _WIDTH,
+        "num_image_tokens": pictures.image_seq_length,
+    }
+    config = PaliGemmaConfig(
+        text_config=text,
+        vision_config=vision,
         image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
-        vision_feature_layer=-1,
-        image_seq_length=(_PICTURE // _PATCH) ** 2,
-        initializer_range=0.3,
+        projection_dim=_WIDTH,
+        hidden_size=_WIDTH,
+        **special,
     )
     torch.manual_seed(0)
-    model = LlavaForConditionalGeneration(config)
-    model.generation_config.eos_token_id = end_id
-    model.save_pretrained(folder)
-    side = {"height": _PICTURE, "width": _PICTURE}
-    pictures = CLIPImageProcessorPil(size={"shortest_edge": _PICTURE}, crop_size=side)
-    LlavaProcessor(
-        pictures,
-        tokenizer,
-        patch_size=_PATCH,
-        vision_feature_select_strategy="default",
-        num_additional_image_tokens=1,
-        image_token="<image>",  # noqa: S106 - no secret
-        chat_template=_CHAT_TEMPLATE,
-    ).save_pretrained(folder)
+    PaliGemmaForConditionalGeneration(config).save_pretrained(folder)
+    processor.save_pretrained(folder)
 
 
-RANDOM_WHISPER, RANDOM_LLAVA = "random-whisper", "random-llava"
+RANDOM_WHISPER, RANDOM_PALIGEMMA = "random-whisper", "random-paligemma"
 RANDOM_MODELS: Mapping[str, Callable[[Path], None]] = {
     RANDOM_WHISPER: make_whisper,
-    RANDOM_LLAVA: make_llava,
+    RANDOM_PALIGEMMA: make_paligemma,
 }
 """By the model's name, what makes its folder."""

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from mlperf_suite.datasets.media import MediaPrompt, Picture
+from mlperf_suite.datasets.media import MediaPrompt, PictureFile
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.errors import DatasetError, UsageError
 
@@ -118,7 +118,7 @@ class ProductPrompt:
     def check(self, samples: Sequence[Sample]) -> None:
         """Raise DatasetError for a sample without a picture."""
         for index, sample in enumerate(samples):
-            if not isinstance(sample.media, Picture):
+            if not isinstance(sample.media, PictureFile):
                 raise DatasetError(f"--dataset: sample {index} has no picture")
 
     def encode(self, samples: Sequence[Sample], tokenizer: Any) -> list[MediaPrompt]:

@@ -23,7 +23,7 @@ from mlperf_suite.benchmarks.definition import (
 from mlperf_suite.benchmarks.model_marks import ModelMarks, Sibling
 from mlperf_suite.benchmarks.product_prompts import ProductPrompt
 from mlperf_suite.datasets.products import load_products
-from mlperf_suite.random_models import RANDOM_LLAVA
+from mlperf_suite.random_models import RANDOM_PALIGEMMA
 from mlperf_suite.scorers.qwen3_vl import F1, HierarchicalF1Scorer
 
 _ID, _SAMPLES, _DRAWINGS, _SMOKE_TOKENS = "qwen3-vl-235b-a22b", 48_289, 4, 48
@@ -84,7 +84,7 @@ QWEN3_VL = Benchmark(
     workload=_V6_0,
     smoke=replace(
         _V6_0,
-        model=RANDOM_LLAVA,
+        model=RANDOM_PALIGEMMA,
         marks=NO_MARKS,
         load=load_products,
         dataset="embedded",

@@ -49,7 +49,7 @@ class Sound:
 
 
 @dataclass(frozen=True)
-class Picture:
+class PictureFile:
     """A picture file as published, unchanged."""
 
     content: bytes = field(repr=False)
@@ -80,16 +80,16 @@ class Picture:
         """The pixels in three colors, neither scaled nor cut. Raises OSError for a broken file."""
         return self._open().convert("RGB")
 
-    def other(self) -> Picture:
+    def other(self) -> PictureFile:
         """A picture of the same size with different content: this one turned upside down."""
         from PIL import Image
 
         file = BytesIO()
         self.image().transpose(Image.Transpose.ROTATE_180).save(file, format="PNG")
-        return Picture(file.getvalue())
+        return PictureFile(file.getvalue())
 
 
-Media = Sound | Picture
+Media = Sound | PictureFile
 
 
 class MediaPrompt(tuple[int, ...]):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
 
-from mlperf_suite.datasets.media import Picture
+from mlperf_suite.datasets.media import PictureFile
 from mlperf_suite.datasets.samples import Sample, Samples, parquet_rows
 from mlperf_suite.errors import DatasetError
 
@@ -69,12 +69,12 @@ def _text(where: str, row: Mapping[str, object], name: str) -> str:
     return value
 
 
-def _picture(where: str, row: Mapping[str, object]) -> Picture:
+def _picture(where: str, row: Mapping[str, object]) -> PictureFile:
     cell = row.get(_PICTURE)
     content = cell.get("bytes") if isinstance(cell, Mapping) else cell
     if not isinstance(content, bytes):
         raise DatasetError(f"{where}: column '{_PICTURE}' holds no picture")
-    picture = Picture(content)
+    picture = PictureFile(content)
     try:
         picture.check()
     except ValueError as error:
@@ -97,7 +97,7 @@ def _drawn_products() -> Iterator[Sample]:
     categories = [category for _, category, _ in _DRAWINGS]
     for number, (title, category, color) in enumerate(_DRAWINGS):
         content = _input(title, f"A drawing of {title} on a white ground.", categories)
-        yield Sample(content, category, media=Picture(_drawing(number, color)))
+        yield Sample(content, category, media=PictureFile(_drawing(number, color)))
 
 
 def _drawing(number: int, color: tuple[int, int, int]) -> bytes:

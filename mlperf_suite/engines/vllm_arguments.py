@@ -224,7 +224,7 @@ def _model_changes(config: Any) -> dict[str, str]:
 def _changes_of_media(config: Any) -> dict[str, bool]:
     """The arguments in use with which a picture gets other tokens than the model's files say, such
     as a limit of its pixels: MLPerf forbids them (multimodal/qwen3-vl/README.md, Constraints)."""
-    names = ("mm_processor_kwargs", "media_io_kwargs", "video_pruning_rate", "image_pruning_rate")
+    names = ("mm_processor_kwargs", "media_io_kwargs")
     return {name: bool(getattr(config, name, None)) for name in names}
 
 
