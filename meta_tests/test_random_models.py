@@ -32,7 +32,7 @@ def test_the_random_whisper_hears_the_difference(tmp_path: Path) -> None:
     processor = WhisperProcessor.from_pretrained(tmp_path)
     model = WhisperForConditionalGeneration.from_pretrained(tmp_path).eval()
     assert WHISPER.smoke is not None
-    samples = load_speech("embedded").items
+    samples = load_speech("embedded").items[:4]
     answers = set()
     for prompt in WHISPER.smoke.prompt.encode(samples, processor.tokenizer):
         sound = prompt.media  # type: ignore[attr-defined]

@@ -62,23 +62,23 @@ def make_whisper(folder: Path) -> None:
     WhisperProcessor(extractor, tokenizer).save_pretrained(folder)
 
 
-_PALIGEMMA_TOKENS = ("<|end|>", "<|begin|>", "<|user|>", "<|assistant|>", "<|system|>", "<image>")
-_PATCH, _PICTURE = 14, 56
-"""In pixels; each picture becomes sixteen tokens."""
+_BLIP_TOKENS = ("<|end|>", "<|begin|>", "<|user|>", "<|assistant|>", "<|system|>", "<image>")
+_PATCH, _PICTURE, _PICTURE_TOKENS = 14, 56, 16
+"""Patches and pictures in pixels; the tokens that a picture becomes."""
 _CHAT_TEMPLATE = (
     "{% for message in messages %}<|{{ message.role }}|>"
     "{% if message.content is string %}{{ message.content }}{% else %}"
     "{% for part in message.content if part.type == 'text' %}{{ part.text }}{% endfor %}"
     "{% endif %}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
-"""PaliGemma's picture stands before all text, without a placeholder."""
+"""BLIP-2's picture stands before all text, without a placeholder."""
 
 
-def make_paligemma(folder: Path) -> None:
-    """A PaliGemma of 0.3 million random weights, whose tokens are bytes.
+def make_blip2(folder: Path) -> None:
+    """A BLIP-2 of 0.9 million random weights, whose tokens are bytes.
 
     Qwen3-VL itself needs torchvision in transformers and vLLM, of which the package index has no
-    CPU build; PaliGemma does not.
+    CPU build; BLIP-2 does not.
     """
     import torch
     from tokenizers import Tokenizer
@@ -86,68 +86,53 @@ def make_paligemma(folder: Path) -> None:
     from tokenizers.models import BPE
     from tokenizers.pre_tokenizers import ByteLevel
     from transformers import (
-        PaliGemmaConfig,
-        PaliGemmaForConditionalGeneration,
-        PaliGemmaProcessor,
+        Blip2Config,
+        Blip2ForConditionalGeneration,
+        Blip2Processor,
+        BlipImageProcessorPil,
         PreTrainedTokenizerFast,
-        SiglipImageProcessorPil,
     )
 
     letters = {letter: number for number, letter in enumerate(sorted(ByteLevel.alphabet()))}
     of_bytes = Tokenizer(BPE(letters, []))
     of_bytes.pre_tokenizer, of_bytes.decoder = ByteLevel(add_prefix_space=False), Decoder()
-    end, begin = _PALIGEMMA_TOKENS[:2]
+    end, begin = _BLIP_TOKENS[:2]
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=of_bytes, eos_token=end, pad_token=end, bos_token=begin
     )
-    tokenizer.add_special_tokens({"additional_special_tokens": list(_PALIGEMMA_TOKENS[2:])})
+    tokenizer.add_special_tokens({"additional_special_tokens": list(_BLIP_TOKENS[2:])})
     tokenizer.chat_template = _CHAT_TEMPLATE
-    pictures = SiglipImageProcessorPil(size={"height": _PICTURE, "width": _PICTURE})
-    pictures.image_seq_length = (_PICTURE // _PATCH) ** 2
-    processor = PaliGemmaProcessor(pictures, tokenizer, chat_template=_CHAT_TEMPLATE)
-    shape = {
-        "hidden_size": _WIDTH,
-        "intermediate_size": 2 * _WIDTH,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-    }
-    special = {"eos_token_id": tokenizer.eos_token_id, "bos_token_id": tokenizer.bos_token_id}
+    shape = {"hidden_size": _WIDTH, "num_hidden_layers": 2, "num_attention_heads": 2}
     text = {
-        "model_type": "gemma",
+        "model_type": "opt",
         **shape,
-        "vocab_size": len(processor.tokenizer),
-        "num_key_value_heads": 1,
-        "head_dim": _WIDTH // 2,
+        "vocab_size": len(tokenizer),
+        "ffn_dim": 2 * _WIDTH,
+        "word_embed_proj_dim": _WIDTH,
         "max_position_embeddings": 8192,
-        "initializer_range": 0.3,
-        "num_image_tokens": pictures.image_seq_length,
+        "init_std": 0.3,
+        "eos_token_id": tokenizer.eos_token_id,
+        "bos_token_id": tokenizer.bos_token_id,
         "pad_token_id": tokenizer.pad_token_id,
-        **special,
     }
-    vision = {
-        "model_type": "siglip_vision_model",
-        **shape,
-        "image_size": _PICTURE,
-        "patch_size": _PATCH,
-        "projection_dim": _WIDTH,
-        "num_image_tokens": pictures.image_seq_length,
-    }
-    config = PaliGemmaConfig(
+    sight = {**shape, "intermediate_size": 2 * _WIDTH, "image_size": _PICTURE}
+    config = Blip2Config(
         text_config=text,
-        vision_config=vision,
+        vision_config={**sight, "patch_size": _PATCH},
+        qformer_config={**shape, "intermediate_size": 2 * _WIDTH, "encoder_hidden_size": _WIDTH},
+        num_query_tokens=_PICTURE_TOKENS,
         image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
-        projection_dim=_WIDTH,
-        hidden_size=_WIDTH,
-        **special,
     )
     torch.manual_seed(0)
-    PaliGemmaForConditionalGeneration(config).save_pretrained(folder)
-    processor.save_pretrained(folder)
+    Blip2ForConditionalGeneration(config).save_pretrained(folder)
+    pictures = BlipImageProcessorPil(size={"height": _PICTURE, "width": _PICTURE})
+    Blip2Processor(pictures, tokenizer, _PICTURE_TOKENS).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
 
 
-RANDOM_WHISPER, RANDOM_PALIGEMMA = "random-whisper", "random-paligemma"
+RANDOM_WHISPER, RANDOM_BLIP2 = "random-whisper", "random-blip2"
 RANDOM_MODELS: Mapping[str, Callable[[Path], None]] = {
     RANDOM_WHISPER: make_whisper,
-    RANDOM_PALIGEMMA: make_paligemma,
+    RANDOM_BLIP2: make_blip2,
 }
 """By the model's name, what makes its folder."""

@@ -23,10 +23,10 @@ from mlperf_suite.benchmarks.definition import (
 from mlperf_suite.benchmarks.model_marks import ModelMarks, Sibling
 from mlperf_suite.benchmarks.product_prompts import ProductPrompt
 from mlperf_suite.datasets.products import load_products
-from mlperf_suite.random_models import RANDOM_PALIGEMMA
+from mlperf_suite.random_models import RANDOM_BLIP2
 from mlperf_suite.scorers.qwen3_vl import F1, HierarchicalF1Scorer
 
-_ID, _SAMPLES, _DRAWINGS, _SMOKE_TOKENS = "qwen3-vl-235b-a22b", 48_289, 4, 48
+_ID, _SAMPLES, _DRAWINGS, _SMOKE_TOKENS = "qwen3-vl-235b-a22b", 48_289, 32, 48
 _REFERENCE = ReferenceAccuracy((at_least(F1, 79.03),), _SAMPLES)
 _V6_0 = Workload(
     model="Qwen/Qwen3-VL-235B-A22B-Instruct",
@@ -84,7 +84,7 @@ QWEN3_VL = Benchmark(
     workload=_V6_0,
     smoke=replace(
         _V6_0,
-        model=RANDOM_PALIGEMMA,
+        model=RANDOM_BLIP2,
         marks=NO_MARKS,
         load=load_products,
         dataset="embedded",

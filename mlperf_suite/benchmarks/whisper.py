@@ -26,7 +26,7 @@ from mlperf_suite.datasets.speech import load_speech
 from mlperf_suite.random_models import RANDOM_WHISPER
 from mlperf_suite.scorers.whisper import WORD_ACCURACY, WordAccuracyScorer
 
-_SAMPLES, _OWN_CLIPS, _SMOKE_TOKENS = 1_633, 4, 48
+_SAMPLES, _OWN_CLIPS, _SMOKE_TOKENS = 1_633, 32, 48
 _REFERENCE = ReferenceAccuracy((at_least(WORD_ACCURACY, 100 - 2.0671),), _SAMPLES)
 _OFFICIAL = Workload(
     model="openai/whisper-large-v3",

@@ -91,11 +91,14 @@ _DRAWINGS = (
     ("a yellow lamp", "Home > Lighting > Lamps", (220, 200, 30)),
 )
 """Title, category and color of this project's own products."""
+_SHAPES = 8
 
 
 def _drawn_products() -> Iterator[Sample]:
+    """Each product in several shapes: as many samples as show a rate that holds for more."""
     categories = [category for _, category, _ in _DRAWINGS]
-    for number, (title, category, color) in enumerate(_DRAWINGS):
+    for number in range(len(_DRAWINGS) * _SHAPES):
+        title, category, color = _DRAWINGS[number % len(_DRAWINGS)]
         content = _input(title, f"A drawing of {title} on a white ground.", categories)
         yield Sample(content, category, media=PictureFile(_drawing(number, color)))
 
@@ -105,7 +108,7 @@ def _drawing(number: int, color: tuple[int, int, int]) -> bytes:
     from PIL import Image, ImageDraw
 
     image = Image.new("RGB", (96, 96), "white")
-    ImageDraw.Draw(image).ellipse((8, 8 + 10 * number, 88, 88 - 8 * number), fill=color)
+    ImageDraw.Draw(image).ellipse((8, 8 + number, 88, 88 - number), fill=color)
     file = BytesIO()
     image.save(file, format="PNG")
     return file.getvalue()

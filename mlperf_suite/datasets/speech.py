@@ -7,7 +7,8 @@ mlcommons/inference. Clips are WAV files of one channel with 16 bits at 16 kHz.
 from __future__ import annotations
 
 import wave
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from mlperf_suite.datasets.media import Sound
@@ -17,6 +18,8 @@ from mlperf_suite.errors import DatasetError, first_line
 EMBEDDED_SPEECH = Path(__file__).parent / "embedded" / "speech.json"
 """Four sentences of this project, spoken by eSpeak NG (scripts/make_speech.py)."""
 RATE_HZ = 16_000
+_PAUSES = 8
+"""Before the package's own clips, in steps of 0.1 s."""
 _LONGEST_S = 30.0
 """Longer clips are left out, as officially: Whisper hears 30 s."""
 
@@ -32,9 +35,21 @@ def load_speech(source: str, token: str | None = None) -> Samples:
         samples = tuple(_samples(path))
     except OSError as error:
         raise DatasetError(f"--dataset {path}: cannot be read: {error.strerror or error}") from None
+    if source == "embedded":
+        samples = tuple(_after_pauses(samples))
     if not samples:
         raise DatasetError(f"--dataset {path}: no clip of at most {_LONGEST_S:.0f} s")
     return Samples("embedded" if source == "embedded" else path.name, samples)
+
+
+def _after_pauses(samples: Sequence[Sample]) -> Iterator[Sample]:
+    """Each clip after several pauses: as many samples as show a rate that holds for more."""
+    for number in range(_PAUSES):
+        silence = bytes(2 * number * RATE_HZ // 10)
+        for sample in samples:
+            if isinstance(sample.media, Sound):
+                sound = Sound(silence + sample.media.pcm, RATE_HZ)
+                yield replace(sample, id=f"{sample.id}-{number}", media=sound)
 
 
 def _samples(manifest: Path) -> Iterator[Sample]:
