@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from mlperf_suite.client_results.answer_texts import TEXTS_AT_ONCE
 from mlperf_suite.client_results.client_events import RunEvents, read_events
 
 Event = tuple[int, str, str]
@@ -117,3 +119,73 @@ def test_a_fifo_and_a_folder_do_not_block(tmp_path: Path) -> None:
         counted, problem = read_events(path)
         assert counted is None
         assert problem.startswith(f"{path.name} cannot be read: ")
+
+
+def words(texts: Sequence[str]) -> list[int]:
+    return [len(text.split()) for text in texts]
+
+
+def answered(folder: Path, *data: object, first: bool = True) -> RunEvents:
+    """A run of one request for each answer, first tokens after 5 ns and the last after 25 ns."""
+    lines: list[dict[str, object]] = [{"event_type": START[1], "timestamp_ns": 10}]
+    for number, answer in enumerate(data):
+        at_ns = 100 * (number + 1)
+        kinds = {"issued": at_ns, **({"recv_first": at_ns + 5} if first else {})}
+        kinds["complete"] = at_ns + 25
+        lines += [
+            {
+                "event_type": f"sample.{kind}",
+                "timestamp_ns": now,
+                "sample_uuid": f"{number}",
+                "data": answer if kind == "complete" else None,
+            }
+            for kind, now in kinds.items()
+        ]
+    path = folder / "events.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    events, problem = read_events(path, words)
+    assert events is not None, problem
+    return events
+
+
+@pytest.mark.parametrize(
+    ("output", "lengths", "tpot"),
+    [
+        (["a", " b c", " d"], [4], [20 / 3]),
+        # Chunks are joined before they are counted.
+        (["a", "b", "c d"], [2], [10.0]),
+        (["a b"], [2], []),
+        ("a b c", [3], []),
+        ([], [], []),
+        ("", [], []),
+    ],
+)
+def test_answers_are_counted_whole_and_after_their_first_chunk(
+    tmp_path: Path, output: object, lengths: list[int], tpot: list[float]
+) -> None:
+    events = answered(tmp_path, ["TextModelOutput", output, None, None])
+    assert (events.lengths.tolist(), events.tpot.tolist()) == (lengths, tpot)
+    assert events.uncounted == ""
+
+
+def test_without_a_first_token_there_is_no_tpot(tmp_path: Path) -> None:
+    events = answered(tmp_path, ["TextModelOutput", ["a", " b"]], first=False)
+    assert (events.lengths.tolist(), events.tpot.tolist()) == ([2], [])
+
+
+@pytest.mark.parametrize("answer", [None, 1, "a b", ["ErrorData", "a b"], [], {"a": 1}])
+def test_what_is_no_answer_has_no_tokens(tmp_path: Path, answer: object) -> None:
+    assert answered(tmp_path, answer).lengths.tolist() == []
+
+
+@pytest.mark.parametrize("rest", [[["think"], None], [None, [{"name": "f"}]]])
+def test_what_takes_the_chat_template_is_not_counted(tmp_path: Path, rest: list[object]) -> None:
+    plain, structured = ["TextModelOutput", "a b"], ["TextModelOutput", "a b", *rest]
+    assert "chat template" in answered(tmp_path, plain, structured, plain).uncounted
+
+
+def test_more_answers_than_are_counted_at_once(tmp_path: Path) -> None:
+    data = [["TextModelOutput", ["a", " b" * (n % 7)]] for n in range(TEXTS_AT_ONCE + 3)]
+    events = answered(tmp_path, *data)
+    assert events.lengths.tolist() == sorted(1 + n % 7 for n in range(len(data)))
+    assert len(events.tpot) == sum(n % 7 > 0 for n in range(len(data)))

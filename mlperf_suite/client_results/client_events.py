@@ -14,11 +14,19 @@ from typing import Annotated
 
 from msgspec import DecodeError, Meta, Raw, Struct, json
 
+from mlperf_suite.client_results.answer_texts import (
+    TEXTS_AT_ONCE,
+    AnswerText,
+    TokenCounts,
+    answer_text,
+)
 from mlperf_suite.client_results.sent_prompts import SentPrompts
 from mlperf_suite.strangers import open_regular
 
 _MOST_BYTES = 2**38
 _LONGEST_LINE = 2**26
+NO_TOKENIZER = "the model's tokenizer is not at hand"
+_STRUCTURED = "answers with reasoning or tool calls, counted in the model's chat template"
 _Time = Annotated[int, Meta(ge=0, le=2**62)]
 
 
@@ -38,6 +46,9 @@ class RunEvents:
     the first request to the end of the last issued of those that ended. `finish_reasons`: by the
     servers' words. The series are sorted. `prompts`: of the tracked requests; `later_prompts`: of
     those after them, an accuracy run's.
+
+    `lengths` and `tpot`: of the answers in tokens, in tokens and ns, where a tokenizer was there to
+    count them. `uncounted`: why they were not, in one line; "" if they were.
     """
 
     issued: int = 0
@@ -48,6 +59,9 @@ class RunEvents:
     finish_reasons: Counter[str] = field(default_factory=Counter)
     ttft: array[int] = field(default_factory=lambda: array("q"))
     latency: array[int] = field(default_factory=lambda: array("q"))
+    lengths: array[int] = field(default_factory=lambda: array("q"))
+    tpot: array[float] = field(default_factory=lambda: array("d"))
+    uncounted: str = ""
     prompts: SentPrompts = field(default_factory=SentPrompts)
     later_prompts: SentPrompts = field(default_factory=SentPrompts)
 
@@ -55,8 +69,11 @@ class RunEvents:
 class _Tracking:
     """Counts events in the order of the file."""
 
-    def __init__(self) -> None:
-        self.events = RunEvents()
+    def __init__(self, count_tokens: TokenCounts | None) -> None:
+        self.events = RunEvents(uncounted="" if count_tokens else NO_TOKENIZER)
+        self._count_tokens = count_tokens
+        self._texts: list[tuple[AnswerText, int | None]] = []
+        self._firsts: dict[str, int] = {}
         self._on = False
         self._blocks: list[list[int]] = []
         self._open: dict[str, tuple[int, list[int]]] = {}
@@ -84,10 +101,12 @@ class _Tracking:
         kind, now = event.event_type, event.timestamp_ns
         if kind == "sample.recv_first":
             self.events.ttft.append(now - issued_ns)
+            self._firsts[event.sample_uuid] = now
         elif kind.startswith("error."):
             self.events.failed += 1
         elif kind == "sample.complete":
             del self._open[event.sample_uuid]
+            self._take_answer(event)
             self.events.completed += 1
             self.events.latency.append(now - issued_ns)
             if event.finish_reason is not None:
@@ -97,16 +116,45 @@ class _Tracking:
                 self._last_issue_ns = issued_ns
                 self.events.window_ns = max(0, now - (self._first_ns or 0))
 
+    def _take_answer(self, event: _Event) -> None:
+        first_ns = self._firsts.pop(event.sample_uuid, None)
+        if self._count_tokens is None or self.events.uncounted:
+            return
+        text = answer_text(event.data)
+        if text.is_structured:
+            self.events.uncounted = _STRUCTURED
+        self._texts.append((text, None if first_ns is None else event.timestamp_ns - first_ns))
+        if len(self._texts) >= TEXTS_AT_ONCE:
+            self._count()
+
+    def _count(self) -> None:
+        """Count the tokens of the answers that wait for it."""
+        if self._count_tokens is None:
+            return
+        counts = self._count_tokens([text.whole for text, _ in self._texts if text.whole])
+        self.events.lengths.extend(counts)
+        streamed = [(text.later, ns) for text, ns in self._texts if text.later and ns is not None]
+        counts = self._count_tokens([text for text, _ in streamed])
+        self.events.tpot.extend(
+            ns / count for (_, ns), count in zip(streamed, counts, strict=True) if count
+        )
+        self._texts.clear()
+
     def result(self) -> RunEvents:
+        self._count()
+        self.events.lengths = array("q", sorted(self.events.lengths))
+        self.events.tpot = array("d", sorted(self.events.tpot))
         self.events.duration_ns = sum(end - start for start, end in self._blocks)
         self.events.ttft = array("q", sorted(self.events.ttft))
         self.events.latency = array("q", sorted(self.events.latency))
         return self.events
 
 
-def read_events(path: Path) -> tuple[RunEvents | None, str]:
+def read_events(
+    path: Path, count_tokens: TokenCounts | None = None
+) -> tuple[RunEvents | None, str]:
     """The figures in events.jsonl and "", or None and in one line why there are none."""
-    decoder, tracking, number = json.Decoder(_Event), _Tracking(), 0
+    decoder, tracking, number = json.Decoder(_Event), _Tracking(count_tokens), 0
     try:
         with open_regular(path, _MOST_BYTES) as file:
             while line := file.readline(_LONGEST_LINE):

@@ -7,20 +7,21 @@ metrics/steady_state_diagnostics.py for which text a TPOT counts. All times are 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import DecodeError, Meta, Raw, Struct, json
 
+from mlperf_suite.client_results.answer_texts import (
+    TEXTS_AT_ONCE,
+    TokenCounts,
+    answer_text,
+)
 from mlperf_suite.strangers import open_regular
 
-TokenCounts = Callable[[Sequence[str]], list[int]]
-"""From texts to how many tokens the model's tokenizer makes of each."""
 _MOST_BYTES = 2**38
 _LONGEST_LINE = 2**26
-_TEXTS_AT_ONCE = 4096
 
 
 class _Event(Struct):
@@ -113,9 +114,9 @@ class _Reader:
             del self._open[event.sample_uuid]
             of_request.latency.append(event.timestamp_ns - issued_ns)
             if first_ns is not None and self._count_tokens is not None:
-                text = _after_first_chunk(event.data)
+                text = answer_text(event.data).later
                 self._texts.append((of_request, event.timestamp_ns - first_ns, text))
-                if len(self._texts) >= _TEXTS_AT_ONCE:
+                if len(self._texts) >= TEXTS_AT_ONCE:
                     self.count()
 
     def _of_warmup(self, kind: str, uuid: str, now: int) -> None:
@@ -161,24 +162,3 @@ def read_super_passes(
             reader.take(event)
     reader.count()
     return reader.passes, reader.warmup
-
-
-def _after_first_chunk(data: Raw) -> str:
-    """The text of an answer without its first chunk, what the first token's time covers.
-
-    The client writes [name, output, reasoning, tool calls]; output and reasoning are lists of
-    chunks if they were streamed, and a text otherwise. Reasoning comes first.
-    """
-    try:
-        parts: Any = json.decode(data)
-    except (DecodeError, ValueError, RecursionError):
-        return ""
-    if not isinstance(parts, list):
-        return ""
-    output, reasoning = (*parts[1:3], None, None)[:2]
-    thoughts = list(reasoning) if isinstance(reasoning, list) else []
-    if isinstance(output, list):
-        chunks = output if reasoning else output[1:]
-    else:
-        chunks = [output] if isinstance(output, str) and thoughts else []
-    return "".join(part for part in (*thoughts[1:], *chunks) if isinstance(part, str))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from mlperf_suite.benchmarks.catalog import find_benchmark
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
+from mlperf_suite.client_results.answer_texts import TokenCounts
 from mlperf_suite.client_results.client_benchmarks import WAN, ClientBenchmark, client_benchmark
 from mlperf_suite.client_results.client_events import RunEvents, read_events
 from mlperf_suite.client_results.result_files import (
@@ -18,6 +19,7 @@ from mlperf_suite.client_results.result_files import (
     config_of,
     read_typed,
 )
+from mlperf_suite.engines.endpoint.exchanges import TextCodec
 from mlperf_suite.judging.tree import BenchmarkPlace, Place, read_json, read_yaml, size_of
 from mlperf_suite.judging.verdict_group import VerdictGroup, name_of, scenario_of, verdict_group
 from mlperf_suite.rules import judge
@@ -84,9 +86,13 @@ def _read(place: Place, benchmark: ClientBenchmark) -> ClientResult:
 
 
 def judge_client_result(
-    result: ClientResult, round_: Round, others: Sequence[ClientResult]
+    result: ClientResult,
+    round_: Round,
+    others: Sequence[ClientResult],
+    tokenizer: Path | None = None,
 ) -> VerdictGroup:
-    """Judge one result; `others`: those of the submission, itself included."""
+    """Judge one result; `others`: those of the submission, itself included; `tokenizer`: the
+    folder of one that may be a result's."""
     place = result.place
     copies = [o.words for o in others if o is not result and o.run == result.run is not None]
     measurements = place.measurements_file(place.folder)
@@ -101,7 +107,7 @@ def judge_client_result(
         summary=result.summary,
         accuracy=result.accuracy,
         problems=result.problems,
-        events=events_of(place.folder),
+        events=events_of(place.folder, result.config, tokenizer),
         audits=_audits(place.folder / "audit"),
         missing_files=tuple(_missing(place)),
         system=read_json(place.system_file),
@@ -115,14 +121,47 @@ def judge_client_result(
     return verdict_group(name, round_, [("performance", judge(facts))], benchmark, scenario)
 
 
-def events_of(folder: Path) -> RunEvents | str | None:
-    """The run's events, why they cannot be read, or None if the file is not there."""
+def events_of(
+    folder: Path, config: ClientConfig | None = None, tokenizer: Path | None = None
+) -> RunEvents | str | None:
+    """The run's events, why they cannot be read, or None if the file is not there.
+
+    Tokens are counted by the tokenizer that `config` names, from the folder `tokenizer` or the
+    local cache of the Hugging Face hub, where either has it.
+    """
     paths = (folder / "events.jsonl", folder / "performance" / "events.jsonl")
     path = next((path for path in paths if path.exists()), None)
     if path is None:
         return None
-    events, problem = read_events(path)
+    events, problem = read_events(path, _token_counts(config, tokenizer))
     return events or problem
+
+
+def _token_counts(config: ClientConfig | None, tokenizer: Path | None) -> TokenCounts | None:
+    """What counts tokens as the client did; None if its tokenizer is not on this machine."""
+    parameters = config.model_params if config is not None else {}
+    name = parameters.get("tokenizer_name") or parameters.get("name")
+    if not isinstance(name, str):
+        return None
+    # A name in a stranger's file leads to no file of this machine but those in the hub's cache.
+    is_named = tokenizer is not None and PurePath(name).name.lower() == tokenizer.name.lower()
+    folder = tokenizer if is_named else _cached(name)
+    try:
+        return None if folder is None else TextCodec(str(folder)).counts
+    # The library raises Exception itself for a file that it cannot read.
+    except Exception:
+        return None
+
+
+def _cached(name: str) -> Path | None:
+    """The folder of a tokenizer in the hub's local cache."""
+    from huggingface_hub import try_to_load_from_cache
+
+    try:
+        file = try_to_load_from_cache(name, "tokenizer.json")
+    except ValueError:
+        return None
+    return Path(file).parent if isinstance(file, str) else None
 
 
 def _nameplate(place: Place) -> Nameplate | None:

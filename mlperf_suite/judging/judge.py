@@ -60,6 +60,7 @@ def judge_folder(
     *,
     high_accuracy: bool = False,
     smoke: bool = False,
+    tokenizer: Path | None = None,
 ) -> list[VerdictGroup]:
     """Judge every run under a folder, for `round_` or else for the round that its seeds belong to.
 
@@ -67,14 +68,16 @@ def judge_folder(
     `high_accuracy`: gate accuracy at the reference's high target (99.9%); benchmarks that are
     always gated there do not need it. `smoke`: smoke results of this suite are judged as such: by
     shortened rules, and by the reference of the model and data that their summary names.
+    `tokenizer`: a folder whose tokenizer.json counts the tokens in events.jsonl of results that
+    name a model or tokenizer like the folder.
     """
     tree = find_runs(root)
     judged: list[VerdictGroup] = []
     for submission in tree.submissions:
         benchmarks = [b for b in tree.benchmarks if b.submission == submission]
-        judged += judge_submission(submission, benchmarks, round_, high_accuracy)
+        judged += judge_submission(submission, benchmarks, round_, high_accuracy, tokenizer)
     for package in tree.packages:
-        judged += judge_package(package)
+        judged += judge_package(package, tokenizer)
     judged += [judge_idle(path, round_ or ROUNDS[DEFAULT_ROUND]) for path in tree.idle_systems]
     judged += [_judge_loose_client(tree.root, path, round_) for path in tree.client_folders]
     return judged + _judge_loose(tree, _Review(round_, high_accuracy, smoke))

@@ -42,10 +42,10 @@ _FILES = (POINT_YAML, _CONFIG, CLIENT_SUMMARY, _DESCRIPTION)
 _OTHER_DEMANDS = "a benchmark of several turns, whose demands the suite does not know"
 
 
-def judge_package(root: Path) -> list[VerdictGroup]:
+def judge_package(root: Path, tokenizer: Path | None = None) -> list[VerdictGroup]:
     """Judge every curve of a package, the folder of a submission id; one group says what is missing
-    where there is no curve."""
-    return [_judge_curve(root, system, model) for system, model in _curves(root)]
+    where there is no curve. `tokenizer`: the folder of one that may be the model's."""
+    return [_judge_curve(root, system, model, tokenizer) for system, model in _curves(root)]
 
 
 def _curves(root: Path) -> Iterator[tuple[str, str]]:
@@ -55,10 +55,10 @@ def _curves(root: Path) -> Iterator[tuple[str, str]]:
         yield from [(system.name, model.name) for model in models or [Path()]]
 
 
-def _judge_curve(root: Path, system: str, model: str) -> VerdictGroup:
+def _judge_curve(root: Path, system: str, model: str, tokenizer: Path | None) -> VerdictGroup:
     folders = folders_in(root / "results" / system / model) if model else []
     numbered = sorted((int(m[1]), f) for f in folders if (m := _POINT.fullmatch(f.name)))
-    points = tuple(_point(folder, number, model) for number, folder in numbered)
+    points = tuple(_point(folder, number, model, tokenizer) for number, folder in numbered)
     faults = [*_package_faults(root), *_curve_faults(system, model, points)]
     for _, folder in numbered:
         faults += [f"no {folder.name}/{name}" for name in _FILES if size_of(folder / name) == 0]
@@ -86,7 +86,7 @@ def _power(path: Path) -> SystemPower | str | None:
     return power or problem
 
 
-def _point(folder: Path, number: int, model: str) -> PointFacts:
+def _point(folder: Path, number: int, model: str, tokenizer: Path | None) -> PointFacts:
     """What the files of a point have."""
     content, problem = read_yaml(folder / POINT_YAML)
     file, fault = (None, problem) if problem else point_of(content)
@@ -94,7 +94,7 @@ def _point(folder: Path, number: int, model: str) -> PointFacts:
     description, no_description = (
         (None, described.problem) if described.problem else description_of(described.content)
     )
-    client = _client(folder, model, file)
+    client = _client(folder, model, file, tokenizer)
     problems = (fault, no_description, *client.problems)
     return PointFacts(
         name=folder.name,
@@ -107,7 +107,9 @@ def _point(folder: Path, number: int, model: str) -> PointFacts:
     )
 
 
-def _client(folder: Path, model: str, file: PointFile | None) -> ClientFacts:
+def _client(
+    folder: Path, model: str, file: PointFile | None, tokenizer: Path | None
+) -> ClientFacts:
     """The client's files of a point."""
     benchmark = SERIES_MODELS.get(model) or ClientBenchmark(model, "datacenter", "Server", 0, 0)
     if file is not None and file.offline == "dedicated":
@@ -133,7 +135,7 @@ def _client(folder: Path, model: str, file: PointFile | None) -> ClientFacts:
         missing_files=(),
         system=JsonFile({}),
         measurements=JsonFile({}),
-        events=events_of(folder),
+        events=events_of(folder, config, tokenizer),
     )
 
 

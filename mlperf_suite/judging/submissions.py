@@ -75,6 +75,7 @@ def judge_submission(
     benchmarks: Sequence[BenchmarkPlace],
     round_: Round | None,
     high_accuracy: bool,
+    tokenizer: Path | None = None,
 ) -> list[VerdictGroup]:
     names = _model_mapping(submission)
     results = {b.folder: _results(b, names) for b in benchmarks}
@@ -95,7 +96,8 @@ def judge_submission(
             for result in of_place
         ]
         judged += [
-            judge_client_result(result, of_tree, from_client) for result in of_client[place.folder]
+            judge_client_result(result, of_tree, from_client, tokenizer)
+            for result in of_client[place.folder]
         ]
     return judged
 

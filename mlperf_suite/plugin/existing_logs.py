@@ -56,6 +56,7 @@ def _judge(settings: Settings, folder: Path) -> list[VerdictGroup]:
         settings.round if settings.round_given else None,
         high_accuracy=settings.high_accuracy,
         smoke=settings.profile_given and settings.smoke,
+        tokenizer=_tokenizer(settings),
     )
     if not judged:
         from mlperf_suite.results.run_folder import CACHING_FOLDER, PEAK_FOLDER
@@ -68,6 +69,12 @@ def _judge(settings: Settings, folder: Path) -> list[VerdictGroup]:
     if not runs:
         raise UsageError(f"--logs {folder}: no run of this category and scenario in it")
     return runs
+
+
+def _tokenizer(settings: Settings) -> Path | None:
+    """The folder that --model names, if it has a tokenizer."""
+    folder = Path(settings.model)
+    return folder.resolve() if (folder / "tokenizer.json").is_file() else None
 
 
 def _is_selected(run: VerdictGroup, settings: Settings) -> bool:

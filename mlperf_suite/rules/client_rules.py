@@ -515,24 +515,30 @@ def _order_faults(run: ResultSummary) -> list[str]:
 def events_agree(result: ClientFacts) -> Verdict:
     """Counts, windows, TTFT and latencies are those of events.jsonl, where it lies beside.
 
-    Each percentile, early stopping's estimates and histograms too. Tokens are not counted again:
-    that takes the model's tokenizer and chat template.
+    Mean, deviation, each percentile, early stopping's estimates and histograms too; lengths in
+    tokens and TPOT where the tokenizer that the configuration names is on this machine: in the
+    local cache of the Hugging Face hub, or in the folder of --model if that has its name.
     """
     if result.events is None:
         return verdict(True, "no events.jsonl", "the same where it is there")
     if isinstance(result.events, str):
         return verdict(False, result.events)
     figures = [*_counted_again(result.run, result.events)]
-    for name in ("ttft", "latency"):
-        again = _series_again(getattr(result.run, name), getattr(result.events, name))
+    uncounted = result.events.uncounted
+    # A run without streaming has no TPOT.
+    of_tokens = {"output_sequence_lengths": "lengths", "tpot": "tpot"}
+    for name in ("ttft", "latency", *(() if uncounted else of_tokens)):
+        again = _series_again(
+            getattr(result.run, name), getattr(result.events, of_tokens.get(name, name))
+        )
         figures += [(f"{name} {key}", first, second) for key, first, second in again]
-    # As JSON's numbers are read: an integer beyond 2**53 is rounded.
     wrong = [
         f"{name} {_figure(first)} and {_figure(second)}"
         for name, first, second in figures
-        if first != (second if second is None else float(second))
+        if not _is_same(first, second)
     ]
-    return verdict(not wrong, "; ".join(wrong[:4]) or "the figures of events.jsonl")
+    words = "the figures of events.jsonl" + (f"; tokens not counted: {uncounted}" * bool(uncounted))
+    return verdict(not wrong, "; ".join(wrong[:4]) or words)
 
 
 @_own_rule(
@@ -562,6 +568,14 @@ def sent_prompts(result: ClientFacts) -> SentPrompts | None:
     return result.events.prompts
 
 
+def _is_same(first: float | None, second: float | None) -> bool:
+    """As JSON's numbers are read: an integer beyond 2**53 is rounded. A sum of TPOTs depends on its
+    order."""
+    return first == (second if second is None else float(second)) or (
+        isinstance(second, float) and _is_near(first, second)
+    )
+
+
 _Pairs = Iterator[tuple[str, float | None, float | None]]
 
 
@@ -581,7 +595,7 @@ def _counted_again(run: ResultSummary, events: RunEvents) -> _Pairs:
         yield "ended by other", run.finish_reason_counts["other"], rest
 
 
-def _std_dev(values: Sequence[int], total: int) -> float | None:
+def _std_dev(values: Sequence[float], total: float) -> float | None:
     """Of a sample of the values, as the client's report.py has it; None without values."""
     n = len(values)
     if n < 2:
@@ -589,20 +603,14 @@ def _std_dev(values: Sequence[int], total: int) -> float | None:
     return math.sqrt(n * sum(v * v for v in values) - total * total) / math.sqrt(n * (n - 1))
 
 
-def _series_again(series: Distribution, values: Sequence[int]) -> _Pairs:
+def _series_again(series: Distribution, values: Sequence[float]) -> _Pairs:
     """Each figure of a series, and that of the sorted values."""
     n = len(values)
     total = sum(values)
     yield "total", series.total, total if n else None
     yield "mean", series.avg, total / n if n else None
     yield "median", series.median, values[percentile_rank(50, n)] if n else None
-    std_dev = _std_dev(values, total)
-    # Of the client's sums in floating point, or in a summary that was rounded.
-    yield (
-        "std_dev",
-        series.std_dev,
-        series.std_dev if _is_near(series.std_dev, std_dev) else std_dev,
-    )
+    yield "std_dev", series.std_dev, _std_dev(values, total)
     yield "min", series.min, values[0] if n else None
     yield "max", series.max, values[-1] if n else None
     for name, value in series.percentiles.items():

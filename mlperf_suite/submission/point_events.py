@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
+from mlperf_suite.client_results.answer_texts import TokenCounts
 from mlperf_suite.client_results.package_files import SteadyState
 from mlperf_suite.client_results.series import min_duration_s
 from mlperf_suite.client_results.steady_state import steady_state
 from mlperf_suite.client_results.super_passes import (
-    TokenCounts,
     WarmupEvents,
     read_super_passes,
     super_pass_size,
