@@ -1,7 +1,7 @@
 """The command `mlperf-suite`: pytest on the suite's own tests, and what is done beside the runs.
 
-`report`, `compare`, `aggregate`, `submission`, `tune`, `convert` and `setup` are commands; all else
-is pytest's: `mlperf-suite -m offline`.
+`report`, `compare`, `aggregate`, `submission`, `tune`, `replay`, `convert` and `setup` are
+commands; all else is pytest's: `mlperf-suite -m offline`.
 """
 
 from __future__ import annotations
@@ -344,6 +344,48 @@ def _tune(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "replay",
+        help="replay recorded agent sessions on a chat server, as edge-agentic does: TTFT and time "
+        "per token by turn and by context, and the inline score",
+    )
+    parser.add_argument("sessions", type=Path, metavar="FILE.jsonl", help="recorded sessions")
+    parser.add_argument("--endpoint", required=True, metavar="URL", help="the server; API_KEY")
+    parser.add_argument("--model", required=True, help="its name on the server")
+    parser.add_argument("--out", type=Path, default=Path("replay.json"), help="(replay.json)")
+    parser.add_argument(
+        "--tool-delays", action="store_true", help="wait as long as the recorded tools took"
+    )
+    parser.add_argument(
+        "--turn-timeout", type=float, default=600.0, metavar="S", help="of one turn, in s (600)"
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="the first N conversations alone")
+    parser.set_defaults(do=_replay)
+
+
+def _replay(arguments: argparse.Namespace) -> int:
+    from mlperf_suite.session.agent_replay import ReplayRequest, run_replay
+
+    _check_output("--out", arguments.out)
+    if not arguments.turn_timeout > 0:
+        raise UsageError.for_option(
+            "--turn-timeout", arguments.turn_timeout, "allowed is a number above 0"
+        )
+    if arguments.limit is not None and arguments.limit < 1:
+        raise UsageError.for_option("--limit", arguments.limit, "allowed is a number from 1 on")
+    request = ReplayRequest(
+        sessions=arguments.sessions,
+        endpoint=arguments.endpoint,
+        model=arguments.model,
+        out=arguments.out,
+        delays=arguments.tool_delays,
+        timeout_s=arguments.turn_timeout,
+        limit=arguments.limit,
+    )
+    return 0 if run_replay(request, _say) else 1
+
+
 def _add_convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "convert",
@@ -391,6 +433,7 @@ _COMMANDS = {
     "aggregate": _add_aggregate,
     "submission": _add_submission,
     "tune": _add_tune,
+    "replay": _add_replay,
     "convert": _add_convert,
     "setup": _add_setup,
 }
@@ -399,8 +442,9 @@ _COMMANDS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command, or pytest where the first argument names none, and return the exit status.
 
-    Of a command: 0 for success, 1 for a comparison with a loss or a submission that a person must
-    still complete, 2 for an error, 130 for a tuning that was interrupted.
+    Of a command: 0 for success, 1 for a comparison with a loss, a submission that a person must
+    still complete or a replay with missing turns, 2 for an error, 130 for a tuning that was
+    interrupted.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     if not arguments or arguments[0] not in (*_COMMANDS, "-h", "--help"):

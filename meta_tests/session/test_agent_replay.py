@@ -1,0 +1,164 @@
+"""Recorded sessions asked again: the history that is sent, missing turns, figures and the score."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from meta_tests.servers.chat_stand_in import Events, call_piece, chat_stand_in, delta, last
+from mlperf_suite.__main__ import main
+from mlperf_suite.datasets.agent_sessions import read_sessions
+from mlperf_suite.engines.endpoint.chat_client import ChatClient
+from mlperf_suite.engines.endpoint.config import parse_endpoint
+from mlperf_suite.errors import DatasetError
+from mlperf_suite.session.agent_replay import TurnFigures, replay, replay_lines, replay_summary
+
+TOOLS = [{"type": "function", "function": {"name": "bash", "parameters": {}}}]
+
+
+def rows(name: str, commands: list[str]) -> list[dict[str, Any]]:
+    """A recorded conversation whose model starts these commands."""
+    lines: list[dict[str, Any]] = []
+    for position, command in enumerate(commands):
+        row: dict[str, Any] = {"role": "tool", "delay_seconds": 0.05}
+        row["tool_results"] = [{"tool_call_id": f"c{position - 1}", "content": "done"}]
+        if position == 0:
+            row = {"role": "user", "content": "Do it.", "system": "Help.", "tools": TOOLS}
+        function = {"name": "bash", "arguments": json.dumps({"command": command})}
+        call = {"id": f"c{position}", "type": "function", "function": function}
+        lines += [row, {"role": "assistant", "reasoning_content": "Hm.", "tool_calls": [call]}]
+    return [row | {"conversation_id": name, "turn": i} for i, row in enumerate(lines, 1)]
+
+
+def written(path: Path, lines: list[dict[str, Any]]) -> Path:
+    file = path / "sessions.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return file
+
+
+def replayed(
+    file: Path, answer: Any, **options: Any
+) -> tuple[list[TurnFigures], list[dict[str, Any]]]:
+    async def run() -> tuple[list[TurnFigures], list[dict[str, Any]]]:
+        async with chat_stand_in(answer) as server:
+            client = ChatClient(parse_endpoint(server.url), "m")
+            turns = await replay(client, read_sessions(file), **options)
+            return turns, server.bodies
+
+    return asyncio.run(run())
+
+
+def says_ls(body: dict[str, Any]) -> Events:
+    return [call_piece(0, '{"comm', "bash"), call_piece(0, 'and": "ls"}'), *last("tool_calls")]
+
+
+def test_the_history_has_the_recorded_answers(tmp_path: Path) -> None:
+    file = written(tmp_path, rows("a", ["cat x", "ls", "grep y"]))
+    _, bodies = replayed(file, says_ls)
+    roles = [[message["role"] for message in body["messages"]] for body in bodies]
+    assert roles[0] == ["system", "user"]
+    assert roles[2] == [*roles[0], "assistant", "tool", "assistant", "tool"]
+    answer = bodies[1]["messages"][2]
+    assert (answer["content"], answer["reasoning_content"]) == (None, "Hm.")
+    assert answer["tool_calls"][0]["function"]["arguments"] == '{"command": "cat x"}'
+    assert bodies[1]["messages"][3] == {"role": "tool", "tool_call_id": "c0", "content": "done"}
+    assert all(body["tools"] == TOOLS for body in bodies)
+    assert {(b["temperature"], b["seed"], b["max_tokens"]) for b in bodies} == {(0.0, 42, 1024)}
+
+
+def test_the_score_is_the_mean_of_turns_that_can_be_scored(tmp_path: Path) -> None:
+    file = written(tmp_path, rows("a", ["ls", "ls | wc", "unknown", "cat x"]))
+    turns, _ = replayed(file, says_ls)
+    assert [turn.score for turn in turns] == [1.0, 0.5, None, 0.0]
+    summary = replay_summary(turns)
+    assert (summary["score"], summary["scored"], summary["missing"]) == (0.5, 3, 0)
+    assert "inline score: 0.5000 of 3 turns" in "\n".join(replay_lines(summary))
+
+
+def test_a_turn_without_an_answer_ends_its_conversation_alone(tmp_path: Path) -> None:
+    def fails_once(body: dict[str, Any]) -> Events:
+        fails = len(body["messages"]) == 4
+        return [delta(content="half")] if fails else says_ls(body)
+
+    file = written(tmp_path, rows("a", ["ls", "ls", "ls"]) + rows("b", ["ls"]))
+    turns, bodies = replayed(file, fails_once)
+    assert len(bodies) == 3
+    assert [bool(turn.failure) for turn in turns] == [False, True, True, False]
+    assert turns[2].failure == "not asked, since turn 2 has no answer"
+    summary = replay_summary(turns)
+    assert (summary["missing"], summary["score"]) == (2, 0.5)
+
+
+def test_a_slow_turn_is_missing(tmp_path: Path) -> None:
+    def endless(body: dict[str, Any]) -> Events:
+        while True:
+            yield delta(content="a")
+
+    file = written(tmp_path, rows("a", ["ls", "ls"]))
+    turns, _ = replayed(file, endless, timeout_s=0.05)
+    assert turns[0].failure == "did not end its answer within 0.05 s"
+    assert replay_summary(turns)["score"] == 0.0
+
+
+def test_delays_of_tools_are_kept_or_dropped(tmp_path: Path, monkeypatch: Any) -> None:
+    waits: list[float] = []
+    real = asyncio.sleep
+
+    async def sleep(delay: float) -> None:
+        waits.append(delay)
+        await real(0)
+
+    monkeypatch.setattr("mlperf_suite.session.agent_replay.asyncio.sleep", sleep)
+    file = written(tmp_path, rows("a", ["ls", "ls"]))
+    replayed(file, says_ls, delays=True)
+    assert 0.05 in waits
+    waits.clear()
+    replayed(file, says_ls)
+    assert 0.05 not in waits
+
+
+def test_the_command_writes_figures_and_names_a_server_that_is_gone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out = written(tmp_path, rows("a", ["ls", "ls"])), tmp_path / "replay.json"
+    words = ["replay", str(file), "--endpoint", "http://127.0.0.1:9", "--model", "m"]
+    assert main([*words, "--out", str(out)]) == 1
+    summary = json.loads(out.read_text())
+    assert (summary["turns"], summary["missing"], summary["score"]) == (2, 2, 0.0)
+    assert "a, turn 1: refused the connection" in capsys.readouterr().out
+    assert main([*words, "--turn-timeout", "0"]) == 2
+    assert main([*words, "--limit", "0"]) == 2
+
+
+def test_figures_are_grouped_by_turn_and_context() -> None:
+    turns = [
+        TurnFigures("a", position, context_tokens=100 * position, ttft_ms=float(position))
+        for position in range(1, 26)
+    ]
+    summary = replay_summary(turns)
+    counts = {name: group["turns"] for name, group in summary["by_turn"].items()}
+    assert counts == {"1": 1, "2 to 10": 9, "11 to 20": 10, "21 to 30": 5}
+    contexts = {name: group["turns"] for name, group in summary["by_context"].items()}
+    assert contexts == {"up to 2,048": 20, "up to 4,096": 5}
+    assert summary["all"]["ttft_ms"] == {"p50": 13.0, "p90": 23.0, "p99": 25.0}
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda lines: lines[1:], "turns are not 1, 2, 3"),
+        (lambda lines: lines[:-1], "does not answer every second turn"),
+        (lambda lines: [], "has no conversation"),
+        (lambda lines: [lines[0] | {"turn": "1"}], "line 1: needs a text"),
+        (lambda lines: [lines[0], lines[1] | {"role": "user"}], "does not answer"),
+        (lambda lines: [*lines[:2], lines[2] | {"tool_results": [1]}, lines[3]], "list of objects"),
+        (lambda lines: [*lines[:2], lines[2] | {"tool_results": [{}]}, lines[3]], "lacks"),
+    ],
+)
+def test_files_that_cannot_be_replayed(tmp_path: Path, change: Any, why: str) -> None:
+    with pytest.raises(DatasetError, match=why):
+        read_sessions(written(tmp_path, change(rows("a", ["ls", "ls"]))))

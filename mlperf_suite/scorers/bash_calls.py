@@ -1,0 +1,86 @@
+"""How alike the programs are that two answers start through the tool `bash`.
+
+The definition and the names are those of AgenticInferenceInlineScorer (mlcommons/endpoints,
+src/inference_endpoint/evaluation/scoring.py). Commands are text here: none is run.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+_SAME_NAME = (
+    "pip pytest pylint cython make conda cat head tail wc diff grep sed awk tr sort uniq cut find "
+    "ls xargs cp mv rm mkdir touch tee source which alias unset export git curl true false "
+    "timeout date"
+)
+_OTHER_NAMES = {
+    "python": "python python2 python3 py",
+    "pip": "pip3",
+    "sphinx": "sphinx-build sphinx-quickstart",
+    "cat": "less more",
+    "grep": "egrep fgrep rg ag",
+    "awk": "gawk",
+    "find": "locate",
+    "source": ".",
+    "curl": "wget",
+    "apt": "apt-get apt",
+    "yum": "yum",
+}
+_PROGRAMS = {name: name for name in _SAME_NAME.split()} | {
+    other: name for name, others in _OTHER_NAMES.items() for other in others.split()
+}
+"""Programs that count, by each of their names."""
+_WRAPPERS = frozenset(("env", "time", "nice", "sudo", "exec", "command"))
+_QUOTED = re.compile(r"""'[^']*'|"(?:[^"\\]|\\.)*"|`[^`]*`""")
+_SEPARATOR = re.compile(r"\|\||\||&&|;|\n")
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_VERSION = re.compile(r"\.\d+(\.\d+)?$")
+_MOST_CHARACTERS = 20_000
+"""Of a command; a longer one starts nothing. Text of a stranger full of quotes would take minutes:
+an answer has at most 1,024 tokens."""
+
+
+def programs_of(tool_calls: object) -> list[str]:
+    """The programs that the calls of `bash` start, in order, under one name each."""
+    if not isinstance(tool_calls, list | tuple):
+        return []
+    return [name for call in tool_calls for name in _programs(_command(call))]
+
+
+def _command(call: Any) -> str:
+    """The command of a call; empty if it is not one of `bash` with a command."""
+    function = (call.get("function") or {}) if isinstance(call, dict) else {}
+    if not isinstance(function, dict) or function.get("name") != "bash":
+        return ""
+    arguments = function.get("arguments")
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments)
+        except (ValueError, RecursionError):
+            return ""
+    if not isinstance(arguments, dict):
+        return ""
+    command = arguments.get("command") or arguments.get("cmd")
+    return command if isinstance(command, str) and len(command) <= _MOST_CHARACTERS else ""
+
+
+def _programs(command: str) -> Iterator[str]:
+    for part in _SEPARATOR.split(_QUOTED.sub(" ", command)):
+        words = iter(part.split())
+        for word in words:
+            if word not in _WRAPPERS and not _ASSIGNMENT.match(word):
+                file = word.rpartition("/")[2].lower()
+                name = _PROGRAMS.get(_VERSION.sub("", file))
+                if name:
+                    yield name
+                break
+
+
+def likeness(expected: list[str], actual: list[str]) -> float:
+    """Multiset intersection over union, from 0 to 1. `expected` is not empty."""
+    wanted, given = Counter(expected), Counter(actual)
+    return (wanted & given).total() / (wanted | given).total()

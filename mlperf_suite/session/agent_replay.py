@@ -1,0 +1,246 @@
+"""The replay of recorded agent sessions on a chat server: figures by turn, and the inline score.
+
+As edge-agentic (qwen3.6-27b, round v6.1) does: one conversation at a time, the recorded answers as
+history, temperature 0, seed 42, at most 1,024 tokens, 600 s a turn. A turn without an answer ends
+its conversation; the turns left out are missing, and score 0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from mlperf_suite.benchmarks.percentile import percentile
+from mlperf_suite.datasets.agent_sessions import RecordedSession, RecordedTurn, read_sessions
+from mlperf_suite.engines.endpoint.chat import ChatSampling, Json
+from mlperf_suite.engines.endpoint.chat_client import ChatClient, ChatTurn
+from mlperf_suite.engines.endpoint.config import parse_endpoint
+from mlperf_suite.results.run_folder import write_whole
+from mlperf_suite.scorers.bash_calls import likeness, programs_of
+
+REFERENCE_SCORE = 0.6335
+"""Of the reference run, from 0 to 1 (examples/11_Edge_Agentic_Example/README.md)."""
+SAMPLING = ChatSampling(max_tokens=1024)
+TURN_TIMEOUT_S = 600.0
+_CONTEXTS = (2_048, 4_096, 8_192, 16_384, 32_768)
+"""Upper ends of the context lengths by which figures are grouped, in tokens."""
+
+
+class ChatServer(Protocol):
+    """What answers a turn; see `ChatClient`."""
+
+    async def ask(
+        self,
+        messages: Sequence[Json],
+        sampling: ChatSampling,
+        *,
+        tools: Sequence[Json],
+        timeout_s: float,
+    ) -> ChatTurn: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TurnFigures:
+    """One recorded turn. `position`: from 1 in its conversation. `score` is None where the
+    recorded answer starts no program that counts. `failure`: why it has no answer."""
+
+    conversation: str
+    position: int
+    failure: str = ""
+    context_tokens: int | None = None
+    cached_tokens: int | None = None
+    tokens: int | None = None
+    ttft_ms: float | None = None
+    tpot_ms: float | None = None
+    latency_ms: float | None = None
+    finish_reason: str | None = None
+    count_mismatch: str = ""
+    score: float | None = None
+
+
+async def replay(
+    server: ChatServer,
+    sessions: Iterable[RecordedSession],
+    *,
+    delays: bool = False,
+    timeout_s: float = TURN_TIMEOUT_S,
+    sampling: ChatSampling = SAMPLING,
+    progress: Callable[[TurnFigures], None] = lambda turn: None,
+) -> list[TurnFigures]:
+    """Ask each turn of each session, one after another. `delays`: wait as long as the recorded
+    tools took."""
+    figures: list[TurnFigures] = []
+    for session in sessions:
+        lost = ""
+        for position, (turn, messages) in enumerate(session.prompts(), 1):
+            if not lost:
+                await asyncio.sleep(turn.delay_s if delays else 0)
+                answer = await server.ask(
+                    messages, sampling, tools=session.tools, timeout_s=timeout_s
+                )
+                figures.append(_answered(session.name, position, turn, answer))
+                lost = answer.failure and f"not asked, since turn {position} has no answer"
+                progress(figures[-1])
+            else:
+                figures.append(_missing(session.name, position, turn, lost))
+    return figures
+
+
+def _missing(name: str, position: int, turn: RecordedTurn, failure: str) -> TurnFigures:
+    wanted = programs_of(turn.answer.get("tool_calls"))
+    return TurnFigures(name, position, failure, score=0.0 if wanted else None)
+
+
+def _answered(name: str, position: int, turn: RecordedTurn, asked: ChatTurn) -> TurnFigures:
+    if asked.failure:
+        return _missing(name, position, turn, asked.failure)
+    wanted = programs_of(turn.answer.get("tool_calls"))
+    given = programs_of([call.as_json() for call in asked.answer.tool_calls])
+    return TurnFigures(
+        name,
+        position,
+        context_tokens=asked.answer.prompt_tokens,
+        cached_tokens=asked.answer.cached_tokens,
+        tokens=asked.tokens,
+        ttft_ms=_ms(asked.ttft_s),
+        tpot_ms=_ms(asked.tpot_s),
+        latency_ms=_ms(asked.latency_s),
+        finish_reason=asked.answer.finish_reason,
+        count_mismatch=asked.count_mismatch(),
+        score=likeness(wanted, given) if wanted else None,
+    )
+
+
+def _ms(value_s: float | None) -> float | None:
+    return None if value_s is None else value_s * 1000
+
+
+def replay_summary(turns: Sequence[TurnFigures]) -> dict[str, Any]:
+    """The replay's figures as JSON: counts, the score, and times over all turns, by position and
+    by context length."""
+    scores = [turn.score for turn in turns if turn.score is not None]
+    missing = [turn for turn in turns if turn.failure]
+    return {
+        "turns": len(turns),
+        "missing": len(missing),
+        "first_failure": missing[0].failure if missing else None,
+        "count_mismatches": sum(bool(turn.count_mismatch) for turn in turns),
+        "scored": len(scores),
+        "score": round(statistics.fmean(scores), 4) if scores else None,
+        "reference_score": REFERENCE_SCORE,
+        "all": _times(turns),
+        "by_turn": _grouped(turns, _turn_group),
+        "by_context": _grouped(turns, _context_group),
+        "per_turn": [asdict(turn) for turn in turns],
+    }
+
+
+def _times(turns: Sequence[TurnFigures]) -> dict[str, Any]:
+    """Counts and percentiles of the turns that have an answer, in ms."""
+    times: dict[str, Any] = {"turns": sum(not turn.failure for turn in turns)}
+    for name in ("ttft_ms", "tpot_ms", "latency_ms"):
+        values = sorted(v for turn in turns if (v := getattr(turn, name)) is not None)
+        if values:
+            times[name] = {f"p{p}": round(percentile(values, p / 100), 3) for p in (50, 90, 99)}
+    return times
+
+
+def _grouped(
+    turns: Sequence[TurnFigures], group: Callable[[TurnFigures], str | None]
+) -> dict[str, dict[str, Any]]:
+    groups: dict[str, list[TurnFigures]] = {}
+    for turn in sorted(turns, key=lambda turn: (turn.context_tokens or 0, turn.position)):
+        name = group(turn)
+        if name is not None and not turn.failure:
+            groups.setdefault(name, []).append(turn)
+    return {name: _times(members) for name, members in groups.items()}
+
+
+def _turn_group(turn: TurnFigures) -> str:
+    """1, 2 to 10, 11 to 20 and so on: the first turn of a conversation finds no cache."""
+    if turn.position == 1:
+        return "1"
+    low = (turn.position - 1) // 10 * 10
+    return f"{max(2, low + 1)} to {low + 10}"
+
+
+def _context_group(turn: TurnFigures) -> str | None:
+    if turn.context_tokens is None:
+        return None
+    ends = [end for end in _CONTEXTS if turn.context_tokens <= end]
+    return f"up to {ends[0]:,}" if ends else f"above {_CONTEXTS[-1]:,}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayRequest:
+    """What to replay where. `out`: the JSON file for the figures; `limit`: the first so many
+    conversations alone."""
+
+    sessions: Path
+    endpoint: str
+    model: str
+    out: Path
+    delays: bool = False
+    timeout_s: float = TURN_TIMEOUT_S
+    limit: int | None = None
+
+
+def run_replay(request: ReplayRequest, say: Callable[[str], None]) -> bool:
+    """Replay, write the figures and say them; whether every turn was answered."""
+    recorded = read_sessions(request.sessions)
+    sessions = recorded[: request.limit]
+    turns = sum(len(session.turns) for session in sessions)
+    say(f"{len(sessions)} of {len(recorded)} conversations, {turns} turns")
+    figures = asyncio.run(_replay_on_server(request, sessions, say))
+    summary = replay_summary(figures)
+    summary |= {"conversations": len(sessions), "recorded_conversations": len(recorded)}
+    summary |= {"tool_delays": request.delays, "turn_timeout_s": request.timeout_s}
+    write_whole(request.out, json.dumps(summary, indent=2) + "\n")
+    say("\n".join(replay_lines(summary)))
+    say(str(request.out))
+    return not any(turn.failure for turn in figures)
+
+
+async def _replay_on_server(
+    request: ReplayRequest, sessions: Sequence[RecordedSession], say: Callable[[str], None]
+) -> list[TurnFigures]:
+    key = os.environ.get("API_KEY")
+    # Every kind of server takes what is sent here; only vLLM knows the field for token ids.
+    server = ChatClient(parse_endpoint(request.endpoint), request.model, key=key)
+
+    def progress(turn: TurnFigures) -> None:
+        if turn.failure:
+            say(f"{turn.conversation}, turn {turn.position}: {turn.failure}")
+
+    return await replay(
+        server, sessions, delays=request.delays, timeout_s=request.timeout_s, progress=progress
+    )
+
+
+def replay_lines(summary: dict[str, Any]) -> list[str]:
+    """The summary as lines of text."""
+    score = "none" if summary["score"] is None else f"{summary['score']:.4f}"
+    lines = [
+        f"turns: {summary['turns']}, missing: {summary['missing']}",
+        f"inline score: {score} of {summary['scored']} turns "
+        f"(reference run: {summary['reference_score']}); not judged here",
+        _line("all turns", summary["all"]),
+    ]
+    lines += [_line(f"turns {name}", times) for name, times in summary["by_turn"].items()]
+    contexts = summary["by_context"].items()
+    return lines + [_line(f"context {name} tokens", times) for name, times in contexts]
+
+
+def _line(name: str, times: dict[str, Any]) -> str:
+    parts = [
+        f"{word} {times[key]['p50']:,.1f} / {times[key]['p90']:,.1f}"
+        for word, key in (("TTFT", "ttft_ms"), ("TPOT", "tpot_ms"))
+        if key in times
+    ]
+    return f"{name} ({times['turns']}): {', '.join(parts) or 'no times'} ms (p50 / p90)"
