@@ -59,7 +59,6 @@ ONE_PLACE = {
     "pylatexenc": "scorers",
     "pyarrow": "datasets",
     "yaml": "judging",
-    "optuna": "tuning",
 }
 """Where an outside library is imported, and nowhere else."""
 PARALLEL = (

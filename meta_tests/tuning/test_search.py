@@ -1,67 +1,80 @@
-"""The search and the claim on a simulated engine: 10,000 settings, 5% noise, a known optimum."""
+"""The search and the claim on simulated engines: 10,000 settings, 5% noise, a known optimum."""
 
 from __future__ import annotations
 
-import math
-import random
-
+import numpy as np
 import pytest
 
+from meta_tests.tuning.simulated import TRIALS, equal_settings, one_optimum, serving_engine
 from mlperf_suite.tuning.claim import PAIRS, Gain, gain_of
-from mlperf_suite.tuning.search import Sampler, TuningSearch
-from mlperf_suite.tuning.space import Settings, Trial
-
-NOISE = 0.05
-TRIALS = 60
-WEIGHTS = {"batch": 0.06, "tokens": 0.03, "block": 0.015, "threads": 0.008}
-SPACE = {name: tuple(range(10)) for name in WEIGHTS}
+from mlperf_suite.tuning.search import TuningSearch
+from mlperf_suite.tuning.space import Trial
+from mlperf_suite.tuning.surrogate import Surrogate, similarities
 
 
-class SimulatedEngine:
-    """Its rate falls with the distance of each setting from an optimum, by a weight for each."""
-
-    def __init__(self, seed: int, is_flat: bool = False) -> None:
-        self.random = random.Random(seed)
-        self.best = {name: self.random.randrange(10) for name in SPACE}
-        self._weights = dict.fromkeys(WEIGHTS, 0.0) if is_flat else WEIGHTS
-
-    def share(self, settings: Settings) -> float:
-        """The rate without noise, as a share of the optimum's."""
-        loss = sum(
-            weight * abs(int(settings[name] or 0) - self.best[name]) ** 1.3
-            for name, weight in self._weights.items()
-        )
-        return math.exp(-loss)
-
-    def measure(self, settings: Settings) -> Trial:
-        return Trial(settings, 1000 * self.share(settings) * self.noise(), NOISE)
-
-    def noise(self) -> float:
-        return math.exp(self.random.gauss(0, NOISE))
-
-
-def candidate(engine: SimulatedEngine, seed: int, sampler: Sampler) -> Settings:
-    search = TuningSearch(SPACE, seed, sampler)
+def search_on(engine_of: object, seed: int) -> float:
+    """The share of the optimum's rate that one search ends with."""
+    assert callable(engine_of)
+    engine = engine_of(seed)
+    search = TuningSearch(engine.space, seed)
     for number in range(TRIALS):
         search.add(engine.measure(search.following(number / TRIALS)))
-    return dict(search.candidates()[0])
+    assert search.trials[0].settings == {n: choices[0] for n, choices in engine.space.items()}
+    return float(engine.share(search.best()))
 
 
-def searches(sampler: Sampler) -> list[float]:
-    engines = [SimulatedEngine(seed) for seed in range(10)]
-    return [engine.share(candidate(engine, seed, sampler)) for seed, engine in enumerate(engines)]
+@pytest.mark.parametrize("engine_of", [one_optimum, serving_engine])
+def test_ends_near_the_optimum(engine_of: object) -> None:
+    assert search_on(engine_of, 0) > 0.95
 
 
-def test_comes_nearer_to_the_optimum_than_random_search_in_the_same_budget() -> None:
-    pytest.importorskip("optuna")
-    pytest.importorskip("torch")
-    shares, random_shares = searches("gp"), searches("random")
-    assert sum(shares) > sum(random_shares)
-    assert sorted(shares)[5] > 0.95, shares
+def test_values_of_a_number_resemble_their_neighbours_and_words_nothing() -> None:
+    near, far = similarities((None, 16, 32, 64))[-1][1, 2:]
+    assert 1 > near > far > 0
+    assert similarities((None, 16, 32, 64))[0][0, 1:].tolist() == [0, 0, 0]
+    assert np.array_equal(similarities((None, True, False))[0], np.eye(3))
+
+
+def test_the_model_pools_runs_that_share_a_value() -> None:
+    space = {"a": (None, True), "b": tuple(range(4))}
+    rows = np.array([[a, b] for a in (0, 1) for b in range(4)] * 2)
+    logs = 0.3 * rows[:, 0] + np.array([0.05, -0.05] * 8)
+    model = Surrogate(space)
+    model.fit(rows, logs, 0.05, refits=True)
+    posterior = model.posterior(np.array([[0, 1], [1, 1]]))
+    assert posterior.mean[1] - posterior.mean[0] == pytest.approx(0.3, abs=0.03)
+    assert posterior.deviation.max() < 0.05
+
+
+def test_the_best_is_not_the_luckiest_run() -> None:
+    search = TuningSearch({"a": (None, True, False)}, seed=0)
+    for value, rate in ((None, 100), (True, 110), (True, 111), (True, 112), (False, 114)):
+        search.add(Trial({"a": value}, rate, 0.05))
+    for rate in (99, 101, 98):
+        search.add(Trial({"a": False}, rate, 0.05))
+    assert search.best() == {"a": True}
+
+
+def test_avoids_the_neighbours_of_what_failed() -> None:
+    space = {"a": tuple(range(8)), "b": (None, True)}
+    search = TuningSearch(space, seed=0)
+    for a in (0, 1, 2, 3, 5, 6, 7):
+        for b in (None, True):
+            failed = {"reason": "out of memory"} if a > 4 else {"rate": 100.0 + 10 * a}
+            search.add(Trial({"a": a, "b": b}, error=0.01, **failed))
+    assert search.following(0.9)["a"] in (2, 3, 4)
+
+
+def test_a_space_of_millions_is_sampled() -> None:
+    space = {name: tuple(range(20)) for name in "abcdef"}
+    search = TuningSearch(space, seed=0)
+    for number in range(3):
+        search.add(Trial(search.following(number / 3), 100.0 + number, 0.01))
+    assert search.following(0.9).keys() == space.keys()
 
 
 def test_equal_settings_are_no_better_than_the_default_in_95_of_100() -> None:
-    engine = SimulatedEngine(1, is_flat=True)
+    engine = equal_settings(1)
     claims = [
         gain_of([engine.noise() for _ in range(PAIRS)], [engine.noise() for _ in range(PAIRS)])
         for _ in range(4000)
@@ -87,10 +100,9 @@ def test_a_claim_needs_five_pairs() -> None:
         gain_of([1.0] * 4, [2.0] * 4)
 
 
-def test_failed_trials_are_no_candidates() -> None:
-    pytest.importorskip("optuna")
+def test_failed_trials_are_not_the_best() -> None:
     search = TuningSearch({"a": (None, 1, 2)}, seed=0)
     search.add(Trial({"a": None}, 100.0, 0.01))
     search.add(Trial({"a": 1}, reason="out of memory"))
     search.add(Trial({"a": 2}, 50.0, 0.01))
-    assert search.candidates() == [(("a", None),)]
+    assert search.best() == {"a": None}

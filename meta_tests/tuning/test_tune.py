@@ -23,7 +23,9 @@ from mlperf_suite.tuning.space import (
     Trial,
     run_arguments,
     run_variables,
+    serve_command,
     space_of,
+    space_text,
 )
 
 STAND_IN = ("-p", "meta_tests.stand_in_plugin", "--warmup=0", "--offline-target-qps=8.4")
@@ -67,7 +69,6 @@ def test_a_run_that_hangs_is_killed_or_writes_nothing(
 
 
 def test_a_cancelled_tuning_leaves_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("optuna")
     mark = tmp_path / "ran"
     program = tmp_path / "python"
     program.write_text(f"#!/bin/sh\necho $$ >{mark}\nexec sleep 600\n")
@@ -113,12 +114,13 @@ def request_in(folder: Path) -> tune.Request:
 def test_tune_claims_a_gain_and_prints_its_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("optuna")
     stand_in_trials(monkeypatch, {None: 100, 16: 160}, failing=32)
     lines: list[str] = []
     gain = tune.tune(request_in(tmp_path), lines.append)
     assert gain and gain.is_better and gain.low < 0.6 < gain.high
-    assert lines[-1] == "command: mlperf-suite -m offline --engine-arg=max_num_seqs=16"
+    assert lines[-2] == "command: mlperf-suite -m offline --engine-arg=max_num_seqs=16"
+    assert lines[-1] == "server: vllm serve MODEL --max-num-seqs 16"
+    assert space_of(tmp_path / "winner.toml")["max_num_seqs"] == (None, 16)
     assert (tmp_path / "tuning.md").read_text().startswith("+")
     assert any("failed: out of memory" in line for line in lines)
 
@@ -126,7 +128,6 @@ def test_tune_claims_a_gain_and_prints_its_command(
 def test_a_default_that_is_the_best_gets_no_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("optuna")
     stand_in_trials(monkeypatch, {None: 160, 16: 100, 32: 100})
     lines: list[str] = []
     assert tune.tune(request_in(tmp_path), lines.append) is None
@@ -134,7 +135,6 @@ def test_a_default_that_is_the_best_gets_no_command(
 
 
 def test_an_interrupted_search_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("optuna")
     earlier = [{"settings": {"max_num_seqs": v}, "rate": r} for v, r in ((None, 100), (16, 160))]
     lines = [*map(json.dumps, earlier), '{"settings": {"max_nu']
     (tmp_path / "trials.jsonl").write_text("\n".join(lines))
@@ -153,7 +153,6 @@ def test_two_tunings_refuse_each_other(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_trials_of_another_space_are_refused(tmp_path: Path) -> None:
-    pytest.importorskip("optuna")
     (tmp_path / "trials.jsonl").write_text('{"settings": {"block_size": 16}, "rate": 1.0}\n')
     with pytest.raises(UsageError, match="another space"):
         tune.tune(request_in(tmp_path), print)
@@ -162,7 +161,6 @@ def test_trials_of_another_space_are_refused(tmp_path: Path) -> None:
 def test_ctrl_c_ends_the_command_with_130(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("optuna")
 
     def run_trial(*_: object) -> Trial:
         raise KeyboardInterrupt
@@ -199,3 +197,13 @@ def test_settings_as_options_and_variables() -> None:
     options = ["--engine-arg=max_num_seqs=16", "--engine-arg=enforce_eager=False"]
     assert run_arguments(settings) == options
     assert run_variables(settings) == {"OMP_X": "0,1"}
+
+
+@pytest.mark.parametrize("options", [("--model", "/m y"), ("--seed=1", "--model=/m y")])
+def test_settings_as_a_server_and_as_a_file(options: Sequence[str]) -> None:
+    settings: Settings = {"enforce_eager": False, "a_b": True, "kv": "fp8", "OMP_X": "0", "c": None}
+    command = "OMP_X=0 vllm serve '/m y' --no-enforce-eager --a-b --kv fp8"
+    assert serve_command(settings, options) == command
+    assert space_text(settings) == (
+        'enforce_eager = [false]\na_b = [true]\nkv = ["fp8"]\nOMP_X = ["0"]\n'
+    )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
+import shlex
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,6 +78,35 @@ def run_arguments(settings: Settings) -> list[str]:
 def run_variables(settings: Settings) -> dict[str, str]:
     """The environment variables for these settings."""
     return {name: str(v) for name, v in settings.items() if v is not None and name.isupper()}
+
+
+def serve_command(settings: Settings, options: Sequence[str]) -> str:
+    """`vllm serve` with these settings, for a shell. `options`: the run's, for its --model."""
+    model = "MODEL"
+    for option, following in itertools.zip_longest(options, options[1:], fillvalue=""):
+        name, equals, value = option.partition("=")
+        if name == "--model":
+            model = value if equals else following
+    variables = [f"{name}={value}" for name, value in run_variables(settings).items()]
+    return shlex.join([*variables, "vllm", "serve", model, *_serve_flags(settings)])
+
+
+def _serve_flags(settings: Settings) -> list[str]:
+    flags: list[str] = []
+    for name, value in settings.items():
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            # argparse's BooleanOptionalAction, which vLLM uses for each of its switches.
+            flags.append(f"--{'' if value else 'no-'}{flag}")
+        elif value is not None and not name.isupper():
+            flags += [f"--{flag}", str(value)]
+    return flags
+
+
+def space_text(settings: Settings) -> str:
+    """These settings as the TOML file that `--space` takes, with nothing else to choose."""
+    chosen = {name: value for name, value in settings.items() if value is not None}
+    return "".join(f"{name} = [{json.dumps(value)}]\n" for name, value in chosen.items())
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,19 @@ from mlperf_suite.errors import UsageError
 from mlperf_suite.results.run_folder import write_whole
 from mlperf_suite.tuning.claim import PAIRS, Gain, gain_of
 from mlperf_suite.tuning.search import TuningSearch
-from mlperf_suite.tuning.space import Settings, Space, Trial, run_arguments, run_variables
+from mlperf_suite.tuning.space import (
+    Settings,
+    Space,
+    Trial,
+    run_arguments,
+    run_variables,
+    serve_command,
+    space_text,
+)
 from mlperf_suite.tuning.trial_run import run_trial
 
 _TRIALS, _RESULT, _LOCK = "trials.jsonl", "tuning.md", ".lock"
+_WINNER = "winner.toml"
 _LONGEST_S = 1800.0
 _FACTOR = 5
 """A trial that takes this many times as long as the default's hangs."""
@@ -48,7 +57,7 @@ def tune(request: Request, say: Callable[[str], None]) -> Gain | None:
             search.add(trial)
         _search(request, search, say)
         default = {name: choices[0] for name, choices in request.space.items()}
-        best = dict(search.candidates()[0])
+        best = dict(search.best())
         gain = None if best == default else _pairs(request, default, best, say)
         _write(request, best, gain, say)
         return gain
@@ -130,6 +139,8 @@ def _write(request: Request, best: Settings, gain: Gain | None, say: Callable[[s
         words = [*(f"{k}={v}" for k, v in run_variables(best).items()), "mlperf-suite", "-m"]
         words += ["offline", *run_arguments(best), *request.options]
         lines.append(f"command: {shlex.join(words)}")
+        lines.append(f"server: {serve_command(best, request.options)}")
+        write_whole(request.out / _WINNER, space_text(best))
     write_whole(request.out / _RESULT, "\n\n".join(lines) + "\n")
     for line in lines:
         say(line)

@@ -1,0 +1,159 @@
+"""How near a search of `tune` comes to the known optimum of simulated engines, beside other ways.
+
+    python -m perf.tuning_search [--searches 10] [--equal 0]
+
+Each way has 60 trials with 5% noise on each of two engines with 10,000 settings. "tune" is this
+suite's search. "tpe" and "gp" are Optuna's samplers and "random" is random search, each with its
+highest run as the result; "grid" measures every combination of a few values of each setting in
+order, as `vllm bench sweep serve` does with lists that give at most 60. `--equal` makes that many
+tunings with pairs on an engine whose settings change nothing, of 20 trials each, and says how
+often a gain is claimed. Needs Optuna.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+import random
+import statistics
+from collections.abc import Callable, Iterator, Mapping
+
+from meta_tests.tuning.simulated import (
+    TRIALS,
+    SimulatedEngine,
+    equal_settings,
+    one_optimum,
+    serving_engine,
+)
+from mlperf_suite.tuning.claim import PAIRS, gain_of
+from mlperf_suite.tuning.search import TuningSearch
+from mlperf_suite.tuning.space import Settings, Trial
+
+_NEAR = 0.98
+_EQUAL_TRIALS = 20
+
+
+def tuned(engine: SimulatedEngine, seed: int, trials: int = TRIALS) -> Settings:
+    """The suite's search."""
+    search = TuningSearch(engine.space, seed)
+    for number in range(trials):
+        search.add(engine.measure(search.following(number / trials)))
+    return search.best()
+
+
+def _highest(trials: Iterator[Trial]) -> Settings:
+    return max(trials, key=lambda trial: trial.rate or 0.0).settings
+
+
+def _random(engine: SimulatedEngine, seed: int) -> Settings:
+    source = random.Random(seed)  # noqa: S311 - an order, no secret
+    rows = (
+        {name: source.choice(choices) for name, choices in engine.space.items()}
+        for _ in range(TRIALS)
+    )
+    return _highest(map(engine.measure, rows))
+
+
+def _grid(engine: SimulatedEngine, _seed: int) -> Settings:
+    counts = dict.fromkeys(engine.space, 1)
+    while True:
+        more = [n for n, c in engine.space.items() if counts[n] < len(c)]
+        name = min(more, key=lambda n: counts[n] / len(engine.space[n]))
+        if math.prod(counts.values()) // counts[name] * (counts[name] + 1) > TRIALS:
+            break
+        counts[name] += 1
+    few = [
+        [choices[int((i + 0.5) * len(choices) / counts[name])] for i in range(counts[name])]
+        for name, choices in engine.space.items()
+    ]
+    rows = (dict(zip(engine.space, row, strict=True)) for row in itertools.product(*few))
+    return _highest(map(engine.measure, rows))
+
+
+def _optuna(sampler: str) -> Callable[[SimulatedEngine, int], Settings]:
+    def search(engine: SimulatedEngine, seed: int) -> Settings:
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        study = optuna.create_study(
+            direction="maximize", sampler=getattr(optuna.samplers, sampler)(seed=seed)
+        )
+
+        def trials() -> Iterator[Trial]:
+            for _ in range(TRIALS):
+                asked = study.ask()
+                row = {
+                    name: choices[_suggestion(asked, name, choices)]
+                    for name, choices in engine.space.items()
+                }
+                trial = engine.measure(row)
+                failed = None if trial.rate else optuna.trial.TrialState.FAIL
+                study.tell(asked, trial.rate and math.log(trial.rate), state=failed)
+                yield trial
+
+        return _highest(trials())
+
+    return search
+
+
+def _suggestion(asked: object, name: str, choices: tuple[object, ...]) -> int:
+    if None in choices:
+        index: int = asked.suggest_categorical(name, range(len(choices)))  # type: ignore[attr-defined]
+    else:
+        index = asked.suggest_int(name, 0, len(choices) - 1)  # type: ignore[attr-defined]
+    return index
+
+
+WAYS: Mapping[str, Callable[[SimulatedEngine, int], Settings]] = {
+    "tune": tuned,
+    "gp": _optuna("GPSampler"),
+    "tpe": _optuna("TPESampler"),
+    "random": _random,
+    "grid": _grid,
+}
+ENGINES = {"one optimum": one_optimum, "serving engine": serving_engine}
+
+
+def shares(
+    way: Callable[[SimulatedEngine, int], Settings],
+    engine_of: Callable[[int], SimulatedEngine],
+    searches: int,
+) -> list[float]:
+    """The result's rate without noise as a share of the optimum's, for each search."""
+    engines = [(seed, engine_of(seed)) for seed in range(searches)]
+    return [engine.share(way(engine, seed)) or 0.0 for seed, engine in engines]
+
+
+def _claims(seed: int) -> bool:
+    engine = equal_settings(seed)
+    default = {name: choices[0] for name, choices in engine.space.items()}
+    if tuned(engine, seed, _EQUAL_TRIALS) == default:
+        return False
+    runs = ([engine.noise() for _ in range(PAIRS)] for _ in range(2))
+    return gain_of(*runs).is_better
+
+
+def main() -> None:
+    """Print a table for each engine, and the share of claims on equal settings."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--searches", type=int, default=10)
+    parser.add_argument("--equal", type=int, default=0)
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
+    arguments = parser.parse_args()
+    for name, engine_of in ENGINES.items() if arguments.searches else ():
+        print(f"| {name} | within 2% | median | worst |\n|---|---:|---:|---:|", flush=True)
+        for way in arguments.ways:
+            found = shares(WAYS[way], engine_of, arguments.searches)
+            near = sum(share >= _NEAR for share in found)
+            below = [
+                f"{(share - 1) * 100:.1f}%" for share in (statistics.median(found), min(found))
+            ]
+            print(f"| {way} | {near} of {len(found)} | {' | '.join(below)} |", flush=True)
+    if arguments.equal:
+        claims = sum(_claims(seed) for seed in range(arguments.equal))
+        print(f"equal settings: a gain is claimed in {claims} of {arguments.equal} tunings")
+
+
+if __name__ == "__main__":
+    main()
