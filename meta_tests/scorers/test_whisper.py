@@ -29,6 +29,7 @@ CASES = [
     ("um so the the end", "so the end", 1, 3),
     ("", "three words here", 3, 3),
     ("words from nothing", "", 3, 0),
+    ("any bo dy", "anybody", 0, 1),
     ("a b c d", "abcd", 4, 1),
     ("caf\u00e9 \u65e5\u672c noise", "caf noise", 0, 2),
     ("b a", "a b", 2, 2),
