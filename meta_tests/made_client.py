@@ -16,6 +16,7 @@ from meta_tests.made_runs import system_fields
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.client_results.client_benchmarks import WAN, ClientBenchmark, client_benchmark
 from mlperf_suite.rules.loadgen_verdict import discarded_queries
+from mlperf_suite.rules.series_shape import bucket_edges
 from mlperf_suite.rules.submission_rules import MEASUREMENT_FIELDS
 
 _GRID = ("99.9", "99.0", "97.0", "95.0", "90.0", "80.0", "75.0", "50.0", "25.0", "10.0", "1.0")
@@ -28,9 +29,8 @@ def client_series(values: Any, *, estimates: bool = True) -> dict[str, Any]:
     ascending, n = np.sort(values), len(values)
     shares = {name: float(name) / 100 for name in _GRID}
     ranks = {name: int(share * (n - 1)) for name, share in shares.items()}
-    edges = np.geomspace(max(ascending[0], 1e-9), ascending[-1] * (1 + 1e-12), 31)
-    edges[0] = ascending[0]
-    counts, _ = np.histogram(ascending, edges)
+    edges = np.array(bucket_edges(ascending[0].item(), ascending[-1].item(), 30))
+    counts, _ = np.histogram(np.clip(ascending, edges[0], edges[-1]), edges)
     total = ascending.sum().item()
     made = {
         "total": total,

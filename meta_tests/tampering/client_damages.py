@@ -423,7 +423,7 @@ CLIENT_DAMAGES: dict[str, ClientDamage] = {
     "a histogram that its events have not": _damage(
         SUMMARY,
         {"latency.histogram.counts": lambda c: [*c[:-2], c[-2] + 1, c[-1] - 1]},
-        _EVENTS,
+        f"{_EVENTS} distributions",
         WITH_EVENTS,
     ),
     "a standard deviation that its events have not": _damage(

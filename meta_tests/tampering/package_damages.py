@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from meta_tests.made_package import C_MAX, OFFLINE, PASSES, SPEC, write_package
+from meta_tests.made_package import C_MAX, OFFLINE, PASSES, SPEC, as_agentic, write_package
 from meta_tests.tampering.client_damages import GONE, ClientDamage
 from mlperf_suite.judging.packages import judge_package
 from mlperf_suite.rules.registry import rules_of
@@ -173,6 +173,34 @@ def _moved(one: int, another: int) -> Callable[[Path], None]:
         _as_other_point(curve, another)
 
     return change
+
+
+def _of_several_turns(name: str, pattern: str, member: str, new: Any) -> Callable[[Path], None]:
+    """A curve of several turns, and in it a member of files changed, or of the score `member`."""
+
+    def change(curve: Path) -> None:
+        for path in as_agentic(curve).glob(f"{pattern}/{name}"):
+            content = json.loads(path.read_text())
+            if name == "accuracy_results.json":
+                of_name = [s for s in content["accuracy_scores"] if s["dataset_name"] == member]
+                for score in of_name:
+                    score["score"] = new
+            else:
+                content["output_sequence_lengths_full_run"]["output_sequence_lengths"][member] = new
+            path.write_text(json.dumps(content))
+
+    return change
+
+
+_AGENTIC_RULE = "agentic_accuracy"
+_OF_TURNS = {
+    "several turns, inline below the gate at one point": ("r128", "performance", 0.58),
+    "several turns, inline in percent": ("r128", "performance", 58.9),
+    "several turns, no inline score at one point": ("r128", "performance", None),
+    "several turns, SWE-bench below the gate": ("r*", "swe_bench", 0.93),
+    "several turns, SWE-bench below in one region so that the mean is": ("r64", "swe_bench", 0.88),
+    "several turns, SWE-bench in percent": ("r*", "swe_bench", 94.8),
+}
 
 
 def _times(factor: float) -> Callable[[Any], Any]:
@@ -722,6 +750,19 @@ PACKAGE_DAMAGES: dict[str, PackageDamage] = {
     "more replicas than fit": _damage(_SYSTEM, {"tensor_parallel": 2}, "engagement"),
     "system_tps_per_kw 2% higher": _damage(
         _RUN, {"system_tps_per_kw": 1.02 * PASSES * 13368 * 130 / 1315.625 / 13.2}, "engagement"
+    ),
+    **{
+        name: _damage("", _of_several_turns("accuracy_results.json", *change), _AGENTIC_RULE)
+        for name, change in _OF_TURNS.items()
+    },
+    "several turns, SWE-bench below in one region alone": _damage(
+        "", _of_several_turns("accuracy_results.json", "r64", "swe_bench", 0.91), ""
+    ),
+    "several turns, turns that are too long": _damage(
+        "", _of_several_turns("result_summary.json", "r24", "avg", 520.5), _AGENTIC_RULE
+    ),
+    "several turns, turns that are too short": _damage(
+        "", _of_several_turns("result_summary.json", "r24", "avg", 424.5), _AGENTIC_RULE
     ),
 }
 

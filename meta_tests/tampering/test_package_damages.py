@@ -5,6 +5,7 @@ MLPERF_ENDPOINTS_CLI names an installed endpoints-submission-cli, the official c
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from meta_tests.made_client import write_client_submission
-from meta_tests.made_package import write_package
+from meta_tests.made_package import as_agentic, write_package
 from meta_tests.tampering.package_damages import (
     CURVE,
     PACKAGE_DAMAGES,
@@ -22,11 +23,12 @@ from meta_tests.tampering.package_damages import (
     official_ids,
     rules_of_id,
 )
-from mlperf_suite.client_results.series import AGENTIC_MODELS, SERIES_MODELS
+from mlperf_suite.client_results.series import SERIES_MODELS
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.judging.packages import judge_package
 from mlperf_suite.rules.registry import rules_of
 
+AGENTIC_RULE = f"{PREFIX}agentic_accuracy"
 CLI = Path(os.environ.get("MLPERF_ENDPOINTS_CLI") or "absent")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "evidence" / "endpoints-packages.md"
 _ROW = re.compile(r"^\| (.+?) \| (.+?) \| (.+?)(?: \(warns: .+\))? \|$", re.MULTILINE)
@@ -122,15 +124,19 @@ def test_the_checker_says_what_the_page_says(
     assert official == (", ".join(sorted(official_ids(package, CLI)[0])) or "passes")
 
 
-def test_a_benchmark_of_several_turns_is_not_judged(tmp_path: Path) -> None:
+def test_of_a_benchmark_of_several_turns_the_accuracy_alone_is_judged(tmp_path: Path) -> None:
     package = write_package(tmp_path)
-    model = AGENTIC_MODELS[0]
-    (package / CURVE).rename(package / "results/box" / model)
-    for path in package.glob("results/box/*/r*/point.yaml"):
-        text = path.read_text().replace(
-            "load_pattern: concurrency", "load_pattern: agentic_inference"
-        )
-        path.write_text(text.replace("elected", "none"))
+    curve = as_agentic(package / CURVE)
+    (group,) = judge_package(package)
+    assert [v.status for v in group.verdicts if v.rule == AGENTIC_RULE] == ["passed"]
+    others = {v.status for v in group.verdicts if v.rule != AGENTIC_RULE}
+    assert others == {"not judged"}
+    if CLI.is_file():
+        assert official_ids(package, CLI)[0] == set()
+    summary = curve / "r24/result_summary.json"
+    content = json.loads(summary.read_text())
+    del content["output_sequence_lengths_full_run"]
+    summary.write_text(json.dumps(content))
     (group,) = judge_package(package)
     assert {verdict.status for verdict in group.verdicts} == {"not judged"}
 

@@ -70,6 +70,12 @@ class RunConfig(Struct, frozen=True):
     dataloader_random_seed: int | None = None
 
 
+class FullRun(Struct, frozen=True):
+    """Figures of every turn of a run of several turns, beside those of its window."""
+
+    output_sequence_lengths: Distribution = field(default_factory=Distribution)
+
+
 class ResultSummary(Struct, frozen=True):
     """performance/result_summary.json.
 
@@ -97,6 +103,7 @@ class ResultSummary(Struct, frozen=True):
     system_tps: Figure | None = None
     tps_per_user: Figure | None = None
     system_tps_per_kw: Figure | None = None
+    output_sequence_lengths_full_run: FullRun | None = None
     finish_reason_counts: Annotated[dict[str, Requests], _MOST] = field(default_factory=dict)
     run_config: RunConfig | None = None
 

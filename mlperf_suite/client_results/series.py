@@ -98,7 +98,28 @@ SERIES_MODELS = {
     )
 }
 """The benchmarks of one turn, by the names of their folders (§3.2)."""
-AGENTIC_MODELS = ("kimi-k3", "qwen3_6-35b-a3b", "deepseek-v4_1-flash")
+
+
+@dataclass(frozen=True, slots=True)
+class AgenticTargets:
+    """Gates of a benchmark of several turns (§3.2): scores in percent, tokens of a turn.
+
+    `inline`: of the performance run at every point; `swe_bench`: of the mean over the mandatory
+    regions; `tokens`: least and most mean length of a turn at every point.
+    """
+
+    inline: float
+    swe_bench: float
+    tokens: tuple[float, float]
+
+
+AGENTIC_TARGETS = {
+    "kimi-k3": AgenticTargets(58.32, 93.5, (425.0, 520.0)),
+    "qwen3_6-35b-a3b": AgenticTargets(55.86, 69.0, (344.0, 422.0)),
+    "deepseek-v4_1-flash": AgenticTargets(52.36, 96.4, (793.0, 970.0)),
+}
+AGENTIC_MODELS = tuple(AGENTIC_TARGETS)
+"""The benchmarks of several turns, by the names of their folders (§3.2)."""
 CONCURRENCY, AGENTIC = "concurrency", "agentic_inference"
 """Load patterns (§6.1)."""
 _DRAFTERS_COHORT = "2026-09-C1"

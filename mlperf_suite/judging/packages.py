@@ -31,8 +31,10 @@ from mlperf_suite.judging.tree import (
 )
 from mlperf_suite.judging.verdict_group import VerdictGroup, name_of, verdict_group
 from mlperf_suite.rules import judge
+from mlperf_suite.rules.agentic_rules import agentic_accuracy
 from mlperf_suite.rules.client_rules import ClientFacts
 from mlperf_suite.rules.package_rules import CurveFacts, PointFacts
+from mlperf_suite.rules.registry import rule_of
 from mlperf_suite.rules.submission_rules import JsonFile
 from mlperf_suite.rules.verdict import set_aside
 
@@ -73,7 +75,10 @@ def _judge_curve(root: Path, system: str, model: str, tokenizer: Path | None) ->
     )
     verdicts = judge(curve)
     if curve.is_agentic:
-        verdicts = set_aside(verdicts, _OTHER_DEMANDS)
+        accuracy = rule_of(agentic_accuracy, "package").name
+        verdicts = [
+            v if v.rule == accuracy else set_aside([v], _OTHER_DEMANDS)[0] for v in verdicts
+        ]
     name = name_of("", *filter(None, (root.name, system, model)))
     return verdict_group(name, SERIES, [("performance", verdicts)])
 

@@ -24,12 +24,14 @@ from mlperf_suite.rules import (
     submission_rules,
     client_rules,
     package_rules,
+    agentic_rules,
 )
 from mlperf_suite.rules.registry import accuracy_verdict, judge, rule_named, rules_for
 
 __all__ = [
     "accuracy_rules",
     "accuracy_verdict",
+    "agentic_rules",
     "audit_rules",
     "caching",
     "client_rules",

@@ -34,6 +34,7 @@ from mlperf_suite.rules.facts import Facts, Subject
 from mlperf_suite.rules.loadgen_verdict import queries_needed
 from mlperf_suite.rules.registry import Rule, rule, rules_of
 from mlperf_suite.rules.series_shape import (
+    bucket_edges,
     discarded_of,
     estimates_of,
     percent_of,
@@ -620,6 +621,13 @@ def _series_again(series: Distribution, values: Sequence[float]) -> _Pairs:
         discarded = discarded_of(n, percent)
         yield f"estimate of p{name}", estimate, values[n - discarded] if discarded else None
     histogram = series.histogram
+    if n and histogram.buckets:
+        edges = bucket_edges(values[0], values[-1], len(histogram.buckets))
+        yield from (
+            (f"bucket {number}", edge, edges[number + end])
+            for number, bucket in enumerate(histogram.buckets)
+            for end, edge in enumerate(bucket)
+        )
     ends = [*(bisect_left(values, high) for _, high in histogram.buckets[:-1]), n]
     for (low, _), count, (start, end) in zip(
         histogram.buckets, histogram.counts, pairwise([0, *ends]), strict=False

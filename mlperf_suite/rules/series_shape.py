@@ -7,6 +7,7 @@ knots can have. Source of the definitions: registry.py of github.com/mlcommons/e
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 
@@ -43,6 +44,13 @@ def estimates_of(series: Distribution) -> Iterator[tuple[float, str, float | Non
 def discarded_of(n: int, percent: float) -> int:
     """The place from the end of n sorted values of early stopping's estimate; 0 for too few."""
     return discarded_queries(n, percent / 100)
+
+
+def bucket_edges(least: float, most: float, count: int) -> list[float]:
+    """The bounds of that many buckets of equal ratio: from 1 on, over a factor of at least 10."""
+    low = math.log(max(least, 1.0))
+    step = (math.log(max(most, 10.0 * max(least, 1.0))) - low) / count
+    return [math.exp(low + number * step) for number in range(count + 1)]
 
 
 def shape_faults(series: Distribution, n: int) -> Iterator[str]:
