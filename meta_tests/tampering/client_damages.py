@@ -422,8 +422,8 @@ CLIENT_DAMAGES: dict[str, ClientDamage] = {
     ),
     "a histogram that its events have not": _damage(
         SUMMARY,
-        {"latency.histogram.counts": lambda c: [*c[:-2], c[-2] + 1, c[-1] - 1]},
-        f"{_EVENTS} distributions",
+        {"latency.histogram.counts": lambda c: [c[0] - 1, c[1] + 1, *c[2:]]},
+        _EVENTS,
         WITH_EVENTS,
     ),
     "a standard deviation that its events have not": _damage(
