@@ -4,7 +4,7 @@ PYTEST := .venv/bin/python -m pytest
 # Set by many images: without Python's caches each session compiles the suite again, half a second.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup stacks endpoints-client offline server interactive singlestream edge compliance peak mmlu submission-check submission-proof public-results endpoint curve ray cluster test test-slow test-search lint locks options rules-page summary-page pictures perf clean
+.PHONY: help setup stacks endpoints-client bfcl offline server interactive singlestream edge compliance peak mmlu submission-check submission-proof public-results endpoint curve ray cluster test test-slow test-search lint locks options rules-page summary-page pictures perf clean
 
 help:             ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -17,6 +17,9 @@ stacks: setup     ## other serving stacks to measure: llama.cpp's server, built 
 
 endpoints-client: ## MLCommons' official HTTP client, built from a checkout of mlcommons/endpoints (CHECKOUT=DIR)
 	@CHECKOUT='$(CHECKOUT)' scripts/set_up_endpoints_client.sh
+
+bfcl: setup       ## bfcl-eval, the checker of function calling, in an environment of its own
+	@scripts/set_up_bfcl.sh
 
 offline: setup    ## Offline, datacenter: measure and judge a real engine (ARGS=more options)
 	$(PYTEST) -m "offline and datacenter" $(ARGS)
@@ -100,4 +103,4 @@ pictures: setup   ## the README's pictures, of the latest run's report (needs Ch
 	.venv/bin/python -m scripts.make_pictures
 
 clean:            ## remove what setup made
-	rm -rf .venv .venv-llama-cpp .endpoints-client .assets .python .uv
+	rm -rf .venv .venv-llama-cpp .endpoints-client .bfcl .assets .python .uv

@@ -1,7 +1,7 @@
 """The command `mlperf-suite`: pytest on the suite's own tests, and what is done beside the runs.
 
-`report`, `compare`, `aggregate`, `submission`, `tune`, `replay`, `convert` and `setup` are
-commands; all else is pytest's: `mlperf-suite -m offline`.
+`report`, `compare`, `aggregate`, `submission`, `tune`, `replay`, `function-calls`, `convert`
+and `setup` are commands; all else is pytest's: `mlperf-suite -m offline`.
 """
 
 from __future__ import annotations
@@ -386,6 +386,43 @@ def _replay(arguments: argparse.Namespace) -> int:
     return 0 if run_replay(request, _say) else 1
 
 
+def _add_function_calls(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "function-calls",
+        help="BFCL v4's 995 samples on a chat server, with both accuracy gates of edge-agentic; "
+        "needs make bfcl",
+    )
+    parser.add_argument("--endpoint", required=True, metavar="URL", help="the server; API_KEY")
+    parser.add_argument("--model", required=True, help="its name on the server")
+    parser.add_argument("--out", type=Path, default=Path("function-calls.json"))
+    parser.add_argument(
+        "--python",
+        type=Path,
+        default=Path(".bfcl/bin/python"),
+        metavar="FILE",
+        help="of the environment with bfcl-eval (.bfcl/bin/python)",
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="N samples of each subset; no gate")
+    parser.set_defaults(do=_function_calls)
+
+
+def _function_calls(arguments: argparse.Namespace) -> int:
+    from mlperf_suite.session.function_calling import CallingRequest, run_function_calling
+
+    _check_output("--out", arguments.out)
+    if arguments.limit is not None and arguments.limit < 1:
+        raise UsageError.for_option("--limit", arguments.limit, "allowed is a number from 1 on")
+    request = CallingRequest(
+        endpoint=arguments.endpoint,
+        model=arguments.model,
+        # Not resolved: the link in an environment's folder is what makes it one.
+        python=arguments.python.absolute(),
+        out=arguments.out,
+        limit=arguments.limit,
+    )
+    return 0 if run_function_calling(request, _say) else 1
+
+
 def _add_convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "convert",
@@ -434,6 +471,7 @@ _COMMANDS = {
     "submission": _add_submission,
     "tune": _add_tune,
     "replay": _add_replay,
+    "function-calls": _add_function_calls,
     "convert": _add_convert,
     "setup": _add_setup,
 }
@@ -443,8 +481,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command, or pytest where the first argument names none, and return the exit status.
 
     Of a command: 0 for success, 1 for a comparison with a loss, a submission that a person must
-    still complete or a replay with missing turns, 2 for an error, 130 for a tuning that was
-    interrupted.
+    still complete, a replay with missing turns or function calls below a gate,
+    2 for an error, 130 for a tuning that was interrupted.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     if not arguments or arguments[0] not in (*_COMMANDS, "-h", "--help"):

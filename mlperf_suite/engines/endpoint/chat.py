@@ -262,7 +262,8 @@ def chat_body(
         "stream": True,
         "stream_options": {"include_usage": True},
         **({} if sampling.seed is None else {"seed": sampling.seed}),
-        **({"tools": list(tools)} if tools else {}),
+        # Some servers stall where tools come without a choice.
+        **({"tools": list(tools), "tool_choice": "auto"} if tools else {}),
         **(fields or {}),
     }
     return _json.encode(body)
