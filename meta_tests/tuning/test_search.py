@@ -106,3 +106,14 @@ def test_failed_trials_are_not_the_best() -> None:
     search.add(Trial({"a": 1}, reason="out of memory"))
     search.add(Trial({"a": 2}, 50.0, 0.01))
     assert search.best() == {"a": None}
+
+
+def test_one_setting_changed_around_the_best() -> None:
+    search = TuningSearch({"a": (None, True), "b": (None, "x", "y")}, seed=0)
+    for a in (None, True):
+        for b, factor in ((None, 1.0), ("x", 1.2), ("y", 1.4)):
+            search.add(Trial({"a": a, "b": b}, 100 * factor * (2 if a else 1), 0.01))
+    changes = {(name, choice): change for name, choice, change in search.around(search.best())}
+    assert changes.keys() == {("a", None), ("b", None), ("b", "x")}
+    assert changes["a", None] == pytest.approx(-0.5, abs=0.05)
+    assert changes["b", "x"] == pytest.approx(1.2 / 1.4 - 1, abs=0.05)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mlperf_suite.tuning.space import Settings, Space, Trial
+from mlperf_suite.tuning.space import Choice, Settings, Space, Trial
 from mlperf_suite.tuning.surrogate import Floats, Indices, Surrogate
 
 _START = 12
@@ -64,6 +64,20 @@ class TuningSearch:
         """Of the settings that ran, those with the highest mean in the model."""
         rows = self._fit(is_last=True)
         return self._settings(rows[int(np.argmax(self._rates.posterior(rows).mean))])
+
+    def around(self, best: Settings) -> list[tuple[str, Choice, float]]:
+        """By name and each other choice, how the rate changes in the model, relative to `best`."""
+        self._fit(is_last=True)
+        others = [
+            (name, choice)
+            for name, choices in self._space.items()
+            for choice in choices
+            if choice != best[name]
+        ]
+        rows = self._indices([best, *({**best, name: choice} for name, choice in others)])
+        means = self._rates.posterior(rows).mean
+        changes = np.expm1(means[1:] - means[0])
+        return [(*other, float(change)) for other, change in zip(others, changes, strict=True)]
 
     def _value(self, rows: Indices, is_final: bool) -> Floats:
         measured = self._fit(is_last=False)

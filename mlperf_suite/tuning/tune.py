@@ -26,9 +26,10 @@ from mlperf_suite.tuning.space import (
     space_text,
 )
 from mlperf_suite.tuning.trial_run import run_trial
+from mlperf_suite.tuning.tuning_page import tuning_page
 
 _TRIALS, _RESULT, _LOCK = "trials.jsonl", "tuning.md", ".lock"
-_WINNER = "winner.toml"
+_WINNER, _PAGE = "winner.toml", "report.html"
 _LONGEST_S = 1800.0
 _FACTOR = 5
 """A trial that takes this many times as long as the default's hangs."""
@@ -59,7 +60,7 @@ def tune(request: Request, say: Callable[[str], None]) -> Gain | None:
         default = {name: choices[0] for name, choices in request.space.items()}
         best = dict(search.best())
         gain = None if best == default else _pairs(request, default, best, say)
-        _write(request, best, gain, say)
+        _write(request, search, best, gain, say)
         return gain
 
 
@@ -132,7 +133,13 @@ def _words(trial: Trial) -> str:
     return f"{words or 'the default'}: {rate}"
 
 
-def _write(request: Request, best: Settings, gain: Gain | None, say: Callable[[str], None]) -> None:
+def _write(
+    request: Request,
+    search: TuningSearch,
+    best: Settings,
+    gain: Gain | None,
+    say: Callable[[str], None],
+) -> None:
     claim = gain.words if gain else "no setting was shown to be better than the default"
     lines = [claim]
     if gain and gain.is_better:
@@ -142,5 +149,6 @@ def _write(request: Request, best: Settings, gain: Gain | None, say: Callable[[s
         lines.append(f"server: {serve_command(best, request.options)}")
         write_whole(request.out / _WINNER, space_text(best))
     write_whole(request.out / _RESULT, "\n\n".join(lines) + "\n")
+    write_whole(request.out / _PAGE, tuning_page(search, request.space, best, lines))
     for line in lines:
         say(line)
