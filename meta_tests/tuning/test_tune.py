@@ -121,8 +121,9 @@ def test_tune_claims_a_gain_and_prints_its_command(
     assert lines[-2] == "command: mlperf-suite -m offline --engine-arg=max_num_seqs=16"
     assert lines[-1] == "server: vllm serve MODEL --max-num-seqs 16"
     assert space_of(tmp_path / "winner.toml")["max_num_seqs"] == (None, 16)
-    page = (tmp_path / "report.html").read_text().replace("<wbr>", "")
-    assert "vllm serve MODEL --max-num-seqs 16" in page and "<svg" in page
+    page = (tmp_path / "report.html").read_text()
+    assert 'vllm serve MODEL <span class="option">--max-num-seqs</span> 16' in page
+    assert page.count("<svg") == 2
     assert (tmp_path / "tuning.md").read_text().startswith("+")
     assert any("failed: out of memory" in line for line in lines)
 
