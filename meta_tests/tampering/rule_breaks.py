@@ -697,7 +697,10 @@ BREAKS: dict[str, Break] = {
     "accuracy_whole_dataset": whole_dataset,
     **{
         gate_name(name): below_gate(name)
-        for name in ("rouge1", "rouge2", "rougeL", "rougeLsum", "exact_match", "gsm8k", "mbxp")
+        for name in (
+            *("rouge1", "rouge2", "rougeL", "rougeLsum", "exact_match", "gsm8k", "mbxp"),
+            *("word_accuracy", "f1"),
+        )
     },
     "accuracy_gen_len": length("gen_len"),
     "accuracy_tokens_per_sample": length("tokens_per_sample"),
