@@ -30,6 +30,7 @@ from mlperf_suite.client_results.result_files import (
     ResultSummary,
 )
 from mlperf_suite.client_results.sent_prompts import SentPrompts
+from mlperf_suite.loadgen.load_plan import SMOKE
 from mlperf_suite.rules.facts import Facts, Subject
 from mlperf_suite.rules.loadgen_verdict import queries_needed
 from mlperf_suite.rules.registry import Rule, rule, rules_of
@@ -48,7 +49,7 @@ _client_rule = partial(rule, "client")
 _own_rule = partial(_client_rule, official=False)
 _NEAR = 1e-9
 """Figures that one program computed from the same integers."""
-_P99 = "99.0"
+_P90, _P99 = "90.0", "99.0"
 _TEST09_TOKENS = (1150.38, 1406.02)
 """TEST09_LOW and TEST09_HIGH of the checker."""
 _SIGMAS = 6.0
@@ -318,11 +319,15 @@ _latency_rule = partial(
 
 
 def _has_too_few(name: str, result: ClientFacts) -> bool:
-    """Whether a run that was measured is too short for an estimate of a series at p99."""
+    """Whether a run that was measured is too short for an estimate of a series at p99, and its p90
+    is within what a smoke run under LoadGen keeps to: ten times the limit."""
     if result.summary is None:
         return False
     series: Distribution = getattr(result.summary, name)
-    return series.early_stopping_percentiles.get(_P99) is None and series.avg is not None
+    p90_ns, limit_ms = series.percentiles.get(_P90), result.benchmark.limits_ms.get(name)
+    if series.early_stopping_percentiles.get(_P99) is not None or p90_ns is None:
+        return False
+    return limit_ms is None or p90_ns < limit_ms * 1e6 * SMOKE["Server"].latency_factor
 
 
 @_latency_rule(shortens=partial(_has_too_few, "ttft"))
