@@ -55,7 +55,9 @@ def inputs_of(id_: str, folder: Path) -> Inputs:
 
 def test_every_published_benchmark_has_data_for_each_of_its_modes() -> None:
     own_proof = {"llama3.1-8b", "llama3.1-8b-edge"}
-    assert set(PUBLISHED) == set(BENCHMARKS) - own_proof
+    # Their prompts have sound and pictures, of which no full size is made.
+    with_media = {"whisper", "qwen3-vl-235b-a22b"}
+    assert set(PUBLISHED) == set(BENCHMARKS) - own_proof - with_media
     for published in PUBLISHED.values():
         audits = {audit.mode for audit in published.benchmark.audits}
         assert set(published.modes) == {"accuracy", "performance"} | audits

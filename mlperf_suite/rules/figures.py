@@ -132,8 +132,10 @@ def _early_end(run: RunFacts, count: int) -> str:
     if 0 < most_s < last_s.low:
         return f"at most {most_s:,.3f} s, the last query was issued after {last_s.middle:,.3f} s"
     at_once = run.whole("effective_max_async_queries")
+    if not (lasted_s := duration_s(run)):
+        return ""
     # Little's law: the queries under way, on average until the last answer.
-    mean_at_once = latencies(run, LATENCY).mean / 1e9 * count / duration_s(run)
+    mean_at_once = latencies(run, LATENCY).mean / 1e9 * count / lasted_s
     if run.scenario.loadgen_scenario == "Server" and 0 < at_once < mean_at_once:
         return f"at most {at_once:,} queries at once, {mean_at_once:,.1f} were on average"
     return ""

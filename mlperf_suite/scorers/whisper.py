@@ -17,8 +17,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Protocol, cast
 
-import numpy as np
-
 from mlperf_suite import IS_CLONE
 from mlperf_suite.assets import has_spellings, set_up_spellings, spellings_file
 from mlperf_suite.scorers.scorer import GEN_NUM, Answer, Score, Scores, token_figures
@@ -122,6 +120,8 @@ def _joint(answer: Sequence[str], reference: Sequence[str]) -> tuple[int, int]:
 
 def edit_distance(one: Sequence[str], other: Sequence[str]) -> int:
     """The least number of words to add, drop or replace (Levenshtein's distance)."""
+    import numpy as np
+
     numbers: dict[str, int] = {}
     columns = np.array([numbers.setdefault(word, len(numbers)) for word in other], dtype=np.int64)
     places = np.arange(len(other) + 1)

@@ -19,10 +19,6 @@ from mlperf_suite.client_results.series import FEWEST_POINTS, ULTRA_LOW, Regions
 from mlperf_suite.engines.closed_loop import LoopTimes
 from mlperf_suite.results.curve_figures import CurveBlock, CurvePoint
 
-SMOKE_POINT_S = 15.0
-"""How long a smoke curve issues requests at each concurrency, in s."""
-PROBE_POINT_S = 60.0
-"""The same in the search for C_max of an official curve, in s."""
 GAIN = 1.05
 """A doubled concurrency that does not raise the throughput by this factor is past the knee."""
 _PAST_THE_KNEE = 2

@@ -39,8 +39,6 @@ from mlperf_suite.rules.limits import client_limits
 from mlperf_suite.session.curve_points import (
     BLOCKS,
     GAIN,
-    PROBE_POINT_S,
-    SMOKE_POINT_S,
     c_max_of,
     endless_order,
     growing_queue,
@@ -54,6 +52,7 @@ from mlperf_suite.session.engines import endpoint_config
 from mlperf_suite.session.load_run import Observation, StepMaker
 from mlperf_suite.session.official_points import POINTS_FOLDER, PROBES_FOLDER, OfficialPoints
 from mlperf_suite.session.plan import clock
+from mlperf_suite.session.timing.estimate import PROBE_POINT_S, SMOKE_POINT_S
 
 CURVE_JSON = "curve.json"
 SEED_SET = SEED_SETS["A"]

@@ -24,7 +24,6 @@ from mlperf_suite.loadgen.load_plan import (
     RunKey,
 )
 from mlperf_suite.rules.caching_figures import ANSWER_TOKENS, LOOKS
-from mlperf_suite.session.curve_points import PROBE_POINT_S, SMOKE_POINT_S
 from mlperf_suite.session.plan import SearchKey, Step
 
 if TYPE_CHECKING:
@@ -41,6 +40,10 @@ _OFFLINE_SLACK = 1.1
 _SEARCH_RUNS = 11
 """Short runs that a search usually makes; one at full length follows."""
 
+SMOKE_POINT_S = 15.0
+"""How long a smoke curve issues requests at each concurrency, in s."""
+PROBE_POINT_S = 60.0
+"""The same in the search for C_max of an official curve, in s."""
 _DRAIN_S, _CURVE_PROBES = 10.0, 10
 """Of a smoke curve, the time in s of the last answers of a point; of an official one, the doublings
 up to a usual C_max."""
