@@ -116,6 +116,13 @@ def test_a_commit_that_was_not_tried_and_changes_of_no_commit_are_said(
     assert "not committed" not in built.read_text()
 
 
+def test_a_bare_repository_is_built_too(suite: Path, tmp_path: Path) -> None:
+    commit = commit_client(tmp_path / "checkout")
+    git(tmp_path, "clone", "-q", "--bare", "checkout", "bare")
+    status, _, output = set_up(suite, tmp_path / "bare")
+    assert (status, f"commit {commit}" in output) == (0, True), output
+
+
 def test_on_python_3_11_the_bounds_and_the_missing_factory_are_set(
     suite: Path, tmp_path: Path
 ) -> None:

@@ -19,7 +19,9 @@ where=${CHECKOUT:-}
   fail "no checkout: git clone https://github.com/mlcommons/endpoints DIR, then make endpoints-client CHECKOUT=DIR"
 commit=$(git -C "$where" rev-parse --verify HEAD 2>/dev/null) ||
   fail "CHECKOUT=$where is no git checkout with a commit: git clone https://github.com/mlcommons/endpoints DIR"
-git -C "$where" show HEAD:./pyproject.toml 2>/dev/null | grep -q '^name = "inference-endpoint"' ||
+# A bare repository has no prefix, and does for a checkout.
+prefix=$(git -C "$where" rev-parse --show-prefix 2>/dev/null || true)
+git -C "$where" show "HEAD:${prefix}pyproject.toml" 2>/dev/null | grep -q '^name = "inference-endpoint"' ||
   fail "CHECKOUT=$where is no checkout of mlcommons/endpoints: its pyproject.toml names no inference-endpoint"
 if [ -n "$(git -C "$where" status --porcelain --untracked-files=no 2>/dev/null)" ]; then
   say "changes in $where that are not committed are left out"
