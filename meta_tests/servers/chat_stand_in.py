@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 Events = Iterable[dict[str, Any]]
@@ -32,10 +33,16 @@ def last(reason: str = "stop", prompt: int = 7, tokens: int = 3) -> list[dict[st
 
 
 class ChatStandIn:
-    """`bodies`: the requests so far. `closed`: connections that the client closed meanwhile."""
+    """`bodies`: the requests so far. `closed`: connections that the client closed meanwhile.
+    `pages`: what it answers to GET, by path; anything else is not found."""
 
-    def __init__(self, answer: Callable[[dict[str, Any]], Events], pause_s: float) -> None:
-        self._answer, self._pause_s = answer, pause_s
+    def __init__(
+        self,
+        answer: Callable[[dict[str, Any]], Events],
+        pause_s: float,
+        pages: Mapping[str, Callable[[], str]],
+    ) -> None:
+        self._answer, self._pause_s, self._pages = answer, pause_s, pages
         self.bodies: list[dict[str, Any]] = []
         self.closed = 0
         self.url = ""
@@ -43,7 +50,18 @@ class ChatStandIn:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(asyncio.IncompleteReadError):
             while True:
-                await self._reply(await _body(reader), writer)
+                path, body = await _request(reader)
+                if body is not None and path.endswith("/chat/completions"):
+                    await self._reply(body, writer)
+                else:
+                    await self._show(path, writer)
+
+    async def _show(self, path: str, writer: asyncio.StreamWriter) -> None:
+        page = self._pages.get(path)
+        text = (page() if page else "not found").encode()
+        status = b"200 OK" if page else b"404 Not Found"
+        writer.write(b"HTTP/1.1 %b\r\nContent-Length: %d\r\n\r\n%b" % (status, len(text), text))
+        await writer.drain()
 
     async def _reply(self, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
         self.bodies.append(body)
@@ -66,23 +84,27 @@ def _write(writer: asyncio.StreamWriter, data: bytes) -> None:
     writer.write(b"%x\r\n%b\r\n" % (len(data), data))
 
 
-async def _body(reader: asyncio.StreamReader) -> dict[str, Any]:
+async def _request(reader: asyncio.StreamReader) -> tuple[str, dict[str, Any] | None]:
+    """The path of a request, and its body as JSON; None for one without a body."""
     head = await reader.readuntil(b"\r\n\r\n")
-    length = next(
+    path = head.split(b" ", 2)[1].decode()
+    lengths = [
         int(line.partition(b":")[2])
         for line in head.split(b"\r\n")
         if line.lower().startswith(b"content-length:")
-    )
-    body: dict[str, Any] = json.loads(await reader.readexactly(length))
-    return body
+    ]
+    return path, json.loads(await reader.readexactly(lengths[0])) if lengths else None
 
 
 @contextlib.asynccontextmanager
 async def chat_stand_in(
-    answer: Callable[[dict[str, Any]], Events], *, pause_s: float = 0.0
+    answer: Callable[[dict[str, Any]], Events],
+    *,
+    pause_s: float = 0.0,
+    pages: Mapping[str, Callable[[], str]] | None = None,
 ) -> AsyncIterator[ChatStandIn]:
     """A chat server on a free port until the context ends, whose events come `pause_s` apart."""
-    stand_in = ChatStandIn(answer, pause_s)
+    stand_in = ChatStandIn(answer, pause_s, pages or {})
     server = await asyncio.start_server(stand_in.serve, "127.0.0.1", 0, limit=2**26)
     stand_in.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
@@ -94,3 +116,21 @@ async def chat_stand_in(
 def same(events: Sequence[dict[str, Any]]) -> Callable[[dict[str, Any]], Events]:
     """The same answer to each request."""
     return lambda body: events
+
+
+@contextlib.contextmanager
+def chat_server(
+    answer: Callable[[dict[str, Any]], Events],
+    pages: Mapping[str, Callable[[], str]] | None = None,
+) -> Iterator[ChatStandIn]:
+    """The same on a thread of its own, for a client that runs its own loop or waits for it."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    context = chat_stand_in(answer, pages=pages)
+    try:
+        yield asyncio.run_coroutine_threadsafe(context.__aenter__(), loop).result()
+    finally:
+        asyncio.run_coroutine_threadsafe(context.__aexit__(None, None, None), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()

@@ -9,13 +9,27 @@ from typing import Any
 
 import pytest
 
-from meta_tests.servers.chat_stand_in import Events, call_piece, chat_stand_in, delta, last
+from meta_tests.reports.outputs import page_rows
+from meta_tests.servers.chat_stand_in import (
+    Events,
+    call_piece,
+    chat_server,
+    chat_stand_in,
+    delta,
+    last,
+)
 from mlperf_suite.__main__ import main
 from mlperf_suite.datasets.agent_sessions import read_sessions
 from mlperf_suite.engines.endpoint.chat_client import ChatClient
 from mlperf_suite.engines.endpoint.config import parse_endpoint
 from mlperf_suite.errors import DatasetError
-from mlperf_suite.session.agent_replay import TurnFigures, replay, replay_lines, replay_summary
+from mlperf_suite.session.agent_replay import (
+    TurnFigures,
+    cache_reuse,
+    replay,
+    replay_lines,
+    replay_summary,
+)
 
 TOOLS = [{"type": "function", "function": {"name": "bash", "parameters": {}}}]
 
@@ -121,17 +135,88 @@ def test_delays_of_tools_are_kept_or_dropped(tmp_path: Path, monkeypatch: Any) -
     assert 0.05 not in waits
 
 
-def test_the_command_writes_figures_and_names_a_server_that_is_gone(
+MODELS = json.dumps({"data": [{"id": "m", "owned_by": "vllm"}]})
+
+
+def commanded(file: Path, url: str, *more: str) -> int:
+    return main(["replay", str(file), "--endpoint", url, "--model", "m", *more])
+
+
+def test_the_command_writes_figures_and_a_page(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file, out = written(tmp_path, rows("a", ["ls", "ls"])), tmp_path / "replay.json"
-    words = ["replay", str(file), "--endpoint", "http://127.0.0.1:9", "--model", "m"]
-    assert main([*words, "--out", str(out)]) == 1
+    name = "</script><b>"
+    file = written(tmp_path, rows("a", ["ls", "ls"]) + rows(name, ["ls"]))
+    out = tmp_path / "replay.json"
+
+    def answer(body: dict[str, Any]) -> Events:
+        return says_ls(body) if len(body["messages"]) > 2 or len(bodies) < 2 else [delta()]
+
+    with chat_server(answer, {"/v1/models": lambda: MODELS}) as server:
+        bodies = server.bodies
+        assert commanded(file, server.url, "--out", str(out)) == 1
     summary = json.loads(out.read_text())
-    assert (summary["turns"], summary["missing"], summary["score"]) == (2, 2, 0.0)
-    assert "a, turn 1: refused the connection" in capsys.readouterr().out
-    assert main([*words, "--turn-timeout", "0"]) == 2
-    assert main([*words, "--limit", "0"]) == 2
+    assert (summary["turns"], summary["missing"], summary["salted"]) == (3, 1, True)
+    page = out.with_suffix(".html").read_text()
+    assert page.count("<svg") == 3 and "<b>" not in page
+    assert ["up to 2,048", "2"] in [row[:2] for row in page_rows(page)]
+    assert "Missing: 1 turn" in page and "KV reuse: not judged" in page
+    assert "KV reuse: not judged" in capsys.readouterr().out
+
+
+def test_a_server_that_is_gone_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, out = written(tmp_path, rows("a", ["ls", "ls"])), tmp_path / "replay.json"
+    assert commanded(file, "http://127.0.0.1:9", "--out", str(out)) == 2
+    assert "refused the connection" in capsys.readouterr().err
+    assert not out.exists()
+    assert commanded(file, "http://127.0.0.1:9", "--turn-timeout", "0") == 2
+    assert commanded(file, "http://127.0.0.1:9", "--limit", "0") == 2
+
+
+def cached(count: int) -> Events:
+    usage = {
+        "prompt_tokens": 100,
+        "completion_tokens": 3,
+        "prompt_tokens_details": {"cached_tokens": count},
+    }
+    ended = {"choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": "stop"}]}
+    return [ended, {"choices": [], "usage": usage}]
+
+
+@pytest.mark.parametrize(
+    ("of_first", "words"),
+    [
+        (0, "200 of 400 prompt tokens, across conversations none: as allowed"),
+        (9, "18: not allowed"),
+    ],
+)
+def test_reuse_across_conversations_is_told_from_reuse_within(
+    tmp_path: Path, of_first: int, words: str
+) -> None:
+    file = written(tmp_path, rows("a", ["ls", "ls"]) + rows("b", ["ls", "ls"]))
+
+    def answer(body: dict[str, Any]) -> Events:
+        return cached(100 if len(body["messages"]) > 2 else of_first)
+
+    turns, bodies = replayed(file, answer, salted=True)
+    assert words in cache_reuse(turns).words()
+    salts = [body["cache_salt"] for body in bodies]
+    assert salts[0] == salts[1] != salts[2] == salts[3] and len(salts[0]) == 16
+
+
+def test_a_server_that_only_counts_hits_is_asked_after_each_turn(tmp_path: Path) -> None:
+    file, out = written(tmp_path, rows("a", ["ls", "ls"])), tmp_path / "replay.json"
+
+    def metrics() -> str:
+        hits = {0: 5, 1: 5, 2: 69}[len(server.bodies)]
+        return f"vllm:prefix_cache_hits_total 5{hits}\nvllm:num_requests_running 1\n"
+
+    pages = {"/v1/models": lambda: MODELS, "/metrics": metrics}
+    with chat_server(says_ls, pages) as server:
+        assert commanded(file, server.url, "--out", str(out)) == 0
+    summary = json.loads(out.read_text())
+    assert [turn["cached_tokens"] for turn in summary["per_turn"]] == [0, 569 - 55]
+    assert summary["cache_reuse"] == {"prompt": 14, "within": 514, "across": 0}
 
 
 def test_figures_are_grouped_by_turn_and_context() -> None:

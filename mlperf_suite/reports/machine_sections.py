@@ -236,7 +236,7 @@ def _endpoint(endpoint: EndpointFigures, duration_s: float | None) -> dict[str, 
 def _server_section(remotes: Mapping[str, RemoteRun]) -> Section:
     endpoints = [(mode, end) for mode, remote in remotes.items() for end in remote.endpoints]
     views = [
-        {"run": mode, "endpoint": in_words(end.url), **_server(end.server)}
+        {"run": mode, "endpoint": in_words(end.url), **server_view_cells(end.server)}
         for mode, end in endpoints
         if end.server is not None
     ]
@@ -249,7 +249,9 @@ def _server_section(remotes: Mapping[str, RemoteRun]) -> Section:
     return Section("The server's own view", [*lines, *table], 3)
 
 
-def _server(server: ServerView) -> dict[str, Cell]:
+def server_view_cells(server: ServerView) -> dict[str, Cell]:
+    """What a server says of a run, by the names of columns."""
+
     def ratio(part: int | None, whole: int | None) -> str:
         return "" if part is None or not whole else percent(min(part, whole) / whole)
 

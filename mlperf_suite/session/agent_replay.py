@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import secrets
 import statistics
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,7 +21,9 @@ from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.datasets.agent_sessions import RecordedSession, RecordedTurn, read_sessions
 from mlperf_suite.engines.endpoint.chat import ChatSampling, Json
 from mlperf_suite.engines.endpoint.chat_client import ChatClient, ChatTurn
-from mlperf_suite.engines.endpoint.config import parse_endpoint
+from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
+from mlperf_suite.engines.endpoint.server_facts import ServerFacts, find_out, metrics
+from mlperf_suite.engines.endpoint.server_metrics import HITS, ServerWatch
 from mlperf_suite.results.run_folder import write_whole
 from mlperf_suite.scorers.bash_calls import likeness, programs_of
 
@@ -28,8 +31,15 @@ REFERENCE_SCORE = 0.6335
 """Of the reference run, from 0 to 1 (examples/11_Edge_Agentic_Example/README.md)."""
 SAMPLING = ChatSampling(max_tokens=1024)
 TURN_TIMEOUT_S = 600.0
+_SALT_BYTES = 8
+_SALTED = ("vllm", "sglang")
+"""The kinds of servers whose chat completions have the field `cache_salt`."""
 _CONTEXTS = (2_048, 4_096, 8_192, 16_384, 32_768)
 """Upper ends of the context lengths by which figures are grouped, in tokens."""
+
+
+CachedTokens = Callable[[], float | None]
+"""How many prompt tokens a server has taken from its cache so far; None if it does not say."""
 
 
 class ChatServer(Protocol):
@@ -42,6 +52,7 @@ class ChatServer(Protocol):
         *,
         tools: Sequence[Json],
         timeout_s: float,
+        cache_salt: str = "",
     ) -> ChatTurn: ...
 
 
@@ -71,25 +82,45 @@ async def replay(
     delays: bool = False,
     timeout_s: float = TURN_TIMEOUT_S,
     sampling: ChatSampling = SAMPLING,
+    salted: bool = False,
+    cached: CachedTokens = lambda: None,
     progress: Callable[[TurnFigures], None] = lambda turn: None,
 ) -> list[TurnFigures]:
     """Ask each turn of each session, one after another. `delays`: wait as long as the recorded
-    tools took."""
+    tools took. `salted`: send a salt with each conversation, so that the server may reuse its KV
+    cache within it alone. `cached`: asked after each turn that does not report its own."""
     figures: list[TurnFigures] = []
+    before = cached()
     for session in sessions:
-        lost = ""
+        lost, salt = "", secrets.token_hex(_SALT_BYTES) if salted else ""
         for position, (turn, messages) in enumerate(session.prompts(), 1):
             if not lost:
                 await asyncio.sleep(turn.delay_s if delays else 0)
                 answer = await server.ask(
-                    messages, sampling, tools=session.tools, timeout_s=timeout_s
+                    messages,
+                    sampling,
+                    tools=session.tools,
+                    timeout_s=timeout_s,
+                    cache_salt=salt,
                 )
-                figures.append(_answered(session.name, position, turn, answer))
+                figure = _answered(session.name, position, turn, answer)
+                if figure.cached_tokens is None and before is not None:
+                    before, figure = _counted(figure, before, cached())
+                figures.append(figure)
                 lost = answer.failure and f"not asked, since turn {position} has no answer"
                 progress(figures[-1])
             else:
                 figures.append(_missing(session.name, position, turn, lost))
     return figures
+
+
+def _counted(
+    figure: TurnFigures, before: float, now: float | None
+) -> tuple[float | None, TurnFigures]:
+    """The turn with the cached tokens that the server counted during it, and its count now."""
+    if now is None or figure.failure:
+        return now, figure
+    return now, replace(figure, cached_tokens=round(max(0.0, now - before)))
 
 
 def _missing(name: str, position: int, turn: RecordedTurn, failure: str) -> TurnFigures:
@@ -121,6 +152,37 @@ def _ms(value_s: float | None) -> float | None:
     return None if value_s is None else value_s * 1000
 
 
+@dataclass(frozen=True, slots=True)
+class CacheReuse:
+    """Prompt tokens from the server's cache: `across` conversations are those of first turns,
+    `within` those of later ones, `prompt` all of those turns; None if it does not report them."""
+
+    prompt: int = 0
+    within: int | None = None
+    across: int | None = None
+
+    def words(self) -> str:
+        """Which reuse was seen, and whether it is allowed."""
+        if self.within is None or self.across is None:
+            return "KV reuse: not judged, the server reports no cached tokens"
+        seen = f"within conversations {self.within:,} of {self.prompt:,} prompt tokens"
+        if self.across:
+            return f"KV reuse: {seen}, across conversations {self.across:,}: not allowed"
+        return f"KV reuse: {seen}, across conversations none: as allowed"
+
+
+def cache_reuse(turns: Sequence[TurnFigures]) -> CacheReuse:
+    """The reuse that the turns report; no figure if one of them does not."""
+    answered = [turn for turn in turns if not turn.failure]
+    if not answered or any(turn.cached_tokens is None for turn in answered):
+        return CacheReuse()
+    return CacheReuse(
+        prompt=sum(turn.context_tokens or 0 for turn in answered),
+        within=sum(turn.cached_tokens or 0 for turn in answered if turn.position > 1),
+        across=sum(turn.cached_tokens or 0 for turn in answered if turn.position == 1),
+    )
+
+
 def replay_summary(turns: Sequence[TurnFigures]) -> dict[str, Any]:
     """The replay's figures as JSON: counts, the score, and times over all turns, by position and
     by context length."""
@@ -134,6 +196,7 @@ def replay_summary(turns: Sequence[TurnFigures]) -> dict[str, Any]:
         "scored": len(scores),
         "score": round(statistics.fmean(scores), 4) if scores else None,
         "reference_score": REFERENCE_SCORE,
+        "cache_reuse": asdict(cache_reuse(turns)),
         "all": _times(turns),
         "by_turn": _grouped(turns, _turn_group),
         "by_context": _grouped(turns, _context_group),
@@ -192,34 +255,72 @@ class ReplayRequest:
 
 
 def run_replay(request: ReplayRequest, say: Callable[[str], None]) -> bool:
-    """Replay, write the figures and say them; whether every turn was answered."""
+    """Replay, write the figures and a page of them, and say them; whether every turn was answered.
+
+    Raises UsageError if the server cannot be reached or refuses the key.
+    """
+    from mlperf_suite.session.replay_page import replay_page
+
     recorded = read_sessions(request.sessions)
     sessions = recorded[: request.limit]
     turns = sum(len(session.turns) for session in sessions)
     say(f"{len(sessions)} of {len(recorded)} conversations, {turns} turns")
-    figures = asyncio.run(_replay_on_server(request, sessions, say))
-    summary = replay_summary(figures)
+    summary = _measured(request, sessions, say)
     summary |= {"conversations": len(sessions), "recorded_conversations": len(recorded)}
     summary |= {"tool_delays": request.delays, "turn_timeout_s": request.timeout_s}
     write_whole(request.out, json.dumps(summary, indent=2) + "\n")
     say("\n".join(replay_lines(summary)))
-    say(str(request.out))
-    return not any(turn.failure for turn in figures)
+    page = request.out.with_suffix(".html")
+    write_whole(page, replay_page(summary, replay_lines(summary)[:3]))
+    say(f"{request.out}\n{page}")
+    return not summary["missing"]
+
+
+def _measured(
+    request: ReplayRequest, sessions: Sequence[RecordedSession], say: Callable[[str], None]
+) -> dict[str, Any]:
+    """The figures of a replay, with what the server is and says of it."""
+    target = parse_endpoint(request.endpoint)
+    config = EndpointConfig(
+        (target,), request.model, None, 0, served_model=request.model, key=os.environ.get("API_KEY")
+    )
+    server = find_out(config, target)
+    with ServerWatch(lambda: metrics(config, server.target, server.kind)) as watch:
+        figures = asyncio.run(_replay_on_server(request, sessions, config, server, watch, say))
+        view = watch.view()
+    summary = replay_summary(figures)
+    return summary | {
+        "server": f"{server.name} {server.version}".rstrip(),
+        "stand_in": server.stand_in,
+        "salted": server.kind in _SALTED,
+        "server_view": None if view is None else asdict(view),
+    }
 
 
 async def _replay_on_server(
-    request: ReplayRequest, sessions: Sequence[RecordedSession], say: Callable[[str], None]
+    request: ReplayRequest,
+    sessions: Sequence[RecordedSession],
+    config: EndpointConfig,
+    server: ServerFacts,
+    watch: ServerWatch,
+    say: Callable[[str], None],
 ) -> list[TurnFigures]:
-    key = os.environ.get("API_KEY")
-    # Every kind of server takes what is sent here; only vLLM knows the field for token ids.
-    server = ChatClient(parse_endpoint(request.endpoint), request.model, key=key)
+    # Only vLLM knows the field for token ids.
+    is_vllm = server.kind == "vllm"
+    client = ChatClient(server.target, request.model, key=config.key, token_ids=is_vllm)
 
     def progress(turn: TurnFigures) -> None:
         if turn.failure:
             say(f"{turn.conversation}, turn {turn.position}: {turn.failure}")
 
     return await replay(
-        server, sessions, delays=request.delays, timeout_s=request.timeout_s, progress=progress
+        client,
+        sessions,
+        delays=request.delays,
+        timeout_s=request.timeout_s,
+        salted=server.kind in _SALTED,
+        cached=lambda: watch.counted(HITS),
+        progress=progress,
     )
 
 
@@ -230,6 +331,7 @@ def replay_lines(summary: dict[str, Any]) -> list[str]:
         f"turns: {summary['turns']}, missing: {summary['missing']}",
         f"inline score: {score} of {summary['scored']} turns "
         f"(reference run: {summary['reference_score']}); not judged here",
+        CacheReuse(**summary["cache_reuse"]).words(),
         _line("all turns", summary["all"]),
     ]
     lines += [_line(f"turns {name}", times) for name, times in summary["by_turn"].items()]

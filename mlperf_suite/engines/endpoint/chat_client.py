@@ -89,10 +89,13 @@ class ChatClient:
         tools: Sequence[Json] = (),
         timeout_s: float = 600.0,
         limits: ChatLimits | None = None,
+        cache_salt: str = "",
     ) -> ChatTurn:
         """Ask, and wait for the end of the answer. A turn that takes longer than `timeout_s` is
-        ended, and its connection closed."""
-        body = chat_body(messages, sampling, self._model, tools=tools, fields=self._fields)
+        ended, and its connection closed. `cache_salt`: requests with the same one may share a KV
+        cache, for a server that knows the field; "" sends none."""
+        fields = {**self._fields, **({"cache_salt": cache_salt} if cache_salt else {})}
+        body = chat_body(messages, sampling, self._model, tools=tools, fields=fields)
         exchange = _ChatExchange(self._pool.head(self._path, len(body)) + body, limits)
         self._pool.acquire(exchange)
         try:

@@ -12,6 +12,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
+from types import TracebackType
+from typing import Self
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -91,6 +93,44 @@ class MetricsSampler:
 
     def close(self) -> None:
         self._end.set()
+
+
+class ServerWatch:
+    """A server's own view of the time in which this context is open. `read`: as `MetricsSampler`'s.
+    A server without metrics is asked once."""
+
+    def __init__(self, read: Callable[[], Reading]) -> None:
+        self._read = read
+        self._before: Reading = {}
+        self._began = 0.0
+        self._sampler: MetricsSampler | None = None
+
+    def __enter__(self) -> Self:
+        self._before, self._began = self._read(), time.monotonic()
+        self._sampler = MetricsSampler(self._read) if self._before else None
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        if self._sampler is not None:
+            self._sampler.close()
+
+    def counted(self, name: str) -> float | None:
+        """What a counter says now; None if the server does not report it."""
+        return self._read().get(name) if name in self._before else None
+
+    def view(self) -> ServerView | None:
+        """The view so far; None if the server has no metrics, or none were read yet."""
+        if self._sampler is None:
+            return None
+        after, before = self._read(), self._before
+        growth = {name: max(0.0, after[name] - before[name]) for name in after.keys() & before}
+        readings = self._sampler.between(self._began, time.monotonic())
+        return server_view([reading for _, reading in readings], growth)
 
 
 def server_view(readings: Sequence[Reading], growth: Reading) -> ServerView | None:
