@@ -36,7 +36,7 @@ from mlperf_suite.loadgen.schedule import Asked, Issue, Schedule, first_samples,
 from mlperf_suite.rules.accuracy_files import parse_accuracy_txt
 from mlperf_suite.rules.caching_figures import ANSWER_TOKENS, LOOKS, Block, Caching, Kind
 from mlperf_suite.rules.clock import POWER_FORMAT
-from mlperf_suite.rules.facts import AnswerTokens, Division, RunFacts, SubmittedTexts
+from mlperf_suite.rules.facts import AnswerTokens, ComparedRuns, Division, RunFacts, SubmittedTexts
 from mlperf_suite.rules.figures import PERCENTILES, TPOT, TTFT
 from mlperf_suite.rules.loadgen_verdict import discarded_queries
 from mlperf_suite.rules.origin import LABELS
@@ -172,10 +172,11 @@ def _detail_entries(
     least = 2 * benchmark.samples if offline else 100
     samples = least if offline else 1
     unique = audit is not None and audit.unique
-    if audit is not None:
+    short = audit is not None and not audit.compares
+    if audit is not None and short:
         least = audit.queries
         samples = (loaded if unique else least) if offline else 1
-    equal, min_ms = audit is None, 0 if audit else MIN_DURATION_MS
+    equal, min_ms = not short, 0 if short else MIN_DURATION_MS
     if single:
         expected_count = int(2 * min_ms / 1e3 * qps)
         effective_least = max(least, expected_count)
@@ -599,6 +600,9 @@ class MadeRun:
         ]
         if self.mode in AUDIT_MODES[1:]:
             self.verify = ["TEST PASS"]
+        self.verify_rates = ["TEST PASS"] if audit and audit.compares else []
+        rate = self.entries.get("result_samples_per_second")
+        self.compared = ComparedRuns(AccuracyLog(logged), self.scores, rate)
         if self.accuracy_passed is None and self.mode == "performance":
             self.accuracy_passed = True
 
@@ -690,7 +694,8 @@ class MadeRun:
             {ACCURACY: self.accuracy_bytes},
             None if self.submitted else self.clock,
         )
-        texts = SubmittedTexts(self.accuracy_txt, self.verify_txt, self.cut_log)
+        rates = tuple(self.verify_rates)
+        texts = SubmittedTexts(self.accuracy_txt, self.verify_txt, self.cut_log, rates)
         scores = parse_accuracy_txt(self.accuracy_txt).scores
         return RunFacts(
             self.benchmark,
@@ -698,7 +703,7 @@ class MadeRun:
             self.mode,
             self.round,
             logs,
-            scores=scores if self.mode in ("accuracy", "test07") else None,
+            scores=scores if self.mode in ("accuracy", "test07", "test01") else None,
             reference=self.benchmark.reference,
             accuracy_passed=self.accuracy_passed,
             division=self.division,
@@ -710,6 +715,7 @@ class MadeRun:
             caching=self._caching_facts() if self.mode == CACHING else None,
             remote=self.remote,
             accuracy_tokens=self.accuracy_tokens,
+            compared=self.compared,
         )
 
 
@@ -805,6 +811,9 @@ def _write_result(
         (audits / audit.name / "accuracy").mkdir(parents=True)
         (audits / audit.name / "accuracy" / ACCURACY).write_text(load.accuracy_json)
         (audits / audit.name / audit.verified_in).write_text(load.verify_txt)
+        if audit.also_verified_in:
+            (audits / audit.name / audit.also_verified_in).write_text(load.verify_txt)
+            write_run(audits / audit.name / "performance" / "run_1", load)
 
 
 def audit_values() -> Iterator[tuple[str, object]]:

@@ -13,7 +13,7 @@ from mlperf_suite.rules.registry import RULES, Rule
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "rules.md"
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Performance and accuracy runs": ("performance", "accuracy"),
-    "MLPerf's audits": ("test06", "test07", "test09"),
+    "MLPerf's audits": ("test06", "test07", "test09", "test01"),
     "The caching audit": ("caching",),
     "MMLU": ("mmlu",),
     "A kept result of this suite, judged again": ("kept_run",),

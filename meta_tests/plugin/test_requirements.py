@@ -26,7 +26,10 @@ FILES = (
     "tests/accuracy/test_accuracy.py",
     *(f"tests/performance/test_{name}.py" for name in ("performance", "offline", "server")),
     *(f"tests/performance/test_{name}.py" for name in ("interactive", "singlestream")),
-    *(f"tests/compliance/test_{name}.py" for name in ("audits", "test06", "test07", "test09")),
+    *(
+        f"tests/compliance/test_{name}.py"
+        for name in ("audits", "test06", "test07", "test09", "test01")
+    ),
     "tests/compliance/test_caching.py",
 )
 """The files whose tests are of rules of runs."""

@@ -375,6 +375,9 @@ def _audit_damages(audit: Audit) -> dict[str, Tampering]:
     answers = ("sample_count", "eos", "token_count") if mode == "test06" else ("every_sample",)
     rules = (*answers, "log_is_whole", "mean_tokens") if audit.mean_tokens else answers
     wrong = {f"{mode}_{rule}" for rule in (*rules, "log_is_whole", "verified")}
+    if audit.compares:
+        # Without its files, its other rules have nothing to judge.
+        wrong = {f"{mode}_verified"}
     damages = {
         f"no {name} (Offline)": seen_by(removed(folder), " ".join(["required_files", *wrong])),
         f"no {audit.verified_in} of {name} (Offline)": seen_by(
@@ -386,6 +389,12 @@ def _audit_damages(audit: Audit) -> dict[str, Tampering]:
     damages[f"{name} failed (Offline)"] = seen_by(
         replaced("TEST PASS", "TEST FAIL", verification), f"{mode}_verified"
     )
+    if audit.also_verified_in:
+        second = audit.also_verified_in
+        damages[f"no {second} of {name} (Offline)"] = seen_by(
+            removed(lambda home: folder(home) / second), f"required_files {mode}_verified"
+        )
+        return damages
     damages[f"{name}: the answer of one sample is not logged (Offline)"] = seen_by(
         _answers(audit, lambda rows: rows[1:]), f"{mode}_every_sample"
     )

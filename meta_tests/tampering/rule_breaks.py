@@ -51,6 +51,7 @@ AGREEMENT = frozenset(r.name for r in RULES if r.whole_log) | {
     "test06_log_agrees",
     "test07_log_agrees",
     "test09_log_agrees",
+    "test01_log_agrees",
 }
 """The rules that compare figures of a log with one another.
 
@@ -59,6 +60,8 @@ What breaks another rule may be seen by one of them as well: a figure does not c
 FOLLOWING = {
     "accuracy_whole_dataset": {"accuracy_every_sample"},
     "accuracy_log_ends": {"accuracy_answers"},
+    "test01_answers": {"test01_same_answers"},
+    "test01_log_is_whole": {"test01_same_answers"},
     # One ROUGE figure changed alone no longer fits the others.
     **{f"accuracy_rouge{kind}": {"accuracy_score_figures"} for kind in ("1", "2", "l", "lsum")},
 }
@@ -263,6 +266,26 @@ _EMPTY, _OTHER = ', "token_data" : ""', ', "token_data" : "0C000000"'
 
 def audit(run: MadeRun, data: st.DataObject) -> None:
     put(run, *data.draw(st.sampled_from([*audit_values(), ("effective_min_duration_ms", None)])))
+
+
+def audit_that_compares(run: MadeRun, data: st.DataObject) -> None:
+    key = data.draw(st.sampled_from(["rng_seed", "sampling_target"]))
+    put(run, f"effective_accuracy_log_{key}", data.draw(st.sampled_from([None, 0, 100, 4096.5])))
+
+
+def unlike_answer(run: MadeRun, data: st.DataObject) -> None:
+    """One answer differs, and the accuracies are too far apart or not known."""
+    at = data.draw(st.integers(0, len(run.answers) - 1))
+    run.answers[at] = replace(run.answers[at], token_ids=run.answers[at].token_ids[::-1])
+    scores = {name: score * 1.0102 for name, score in run.scores.items()}
+    scores = data.draw(st.sampled_from([None, {}, scores]))
+    run.compared = replace(run.compared, scores=scores)
+
+
+def other_speed(run: MadeRun, data: st.DataObject) -> None:
+    factor = data.draw(st.floats(0.01, 0.9) | st.floats(1.12, 50))
+    rate = (run.compared.samples_per_s or 0) * factor
+    run.compared = replace(run.compared, samples_per_s=rate)
 
 
 def few_answers(run: MadeRun, data: st.DataObject) -> None:
@@ -618,7 +641,9 @@ def other_places(run: MadeRun, data: st.DataObject) -> None:
 
 
 def other_audit_log(run: MadeRun, data: st.DataObject) -> None:
-    if run.scenario.name == "SingleStream" or data.draw(st.booleans()):
+    # TEST01 logs a part of its answers.
+    in_lines = run.scenario.name == "SingleStream" or run.mode == "test01"
+    if in_lines or data.draw(st.booleans()):
         data.draw(st.sampled_from([other_lines, other_setting]))(run, data)
     else:
         for key in ("result_completed_tokens_per_second", "result_tokens_per_second"):
@@ -676,8 +701,13 @@ def in_modes(breaks: dict[str, Break], *prefixes: str) -> dict[str, Break]:
 
 BREAKS: dict[str, Break] = {
     **in_modes(_OF_BOTH_RUNS, "", "accuracy_"),
-    **in_modes(_OF_EVERY_AUDIT, "test06_", "test07_", "test09_"),
+    **in_modes(_OF_EVERY_AUDIT, "test06_", "test07_", "test09_", "test01_"),
     **in_modes(_OF_COMPLETE_AUDITS, "test07_", "test09_"),
+    "test01_settings": audit_that_compares,
+    "test01_same_answers": unlike_answer,
+    "test01_same_rate": other_speed,
+    "test01_full_length": bad_number("effective_min_duration_ms", -1, 599_999),
+    "test01_verified": drawn_fact("verify_rates", [], ["TEST FAIL"], ["passed"]),
     "accuracy_issue_order": other_places,
     "accuracy_answers": other_text,
     "accuracy_score_figures": other_figures,

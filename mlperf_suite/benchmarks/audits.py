@@ -1,8 +1,9 @@
 """Compliance tests: the LoadGen settings of an audit run.
 
-Sources: compliance/TEST06/audit.config, compliance/TEST07/gpt-oss-120b/audit.config and
-compliance/TEST09/gpt-oss-120b/audit.config of github.com/mlcommons/inference. Since July 2026 (pull
-request 2619), for v6.1, the last two issue each sample once; in v6.0 they draw with replacement.
+Sources: compliance/TEST06/audit.config, compliance/TEST07/gpt-oss-120b/audit.config,
+compliance/TEST09/gpt-oss-120b/audit.config and compliance/TEST01/whisper/audit.config of
+github.com/mlcommons/inference. Since July 2026 (pull request 2619), for v6.1, TEST07 and TEST09
+issue each sample once; in v6.0 they draw with replacement.
 The caching audit is this suite's own and follows the intent of compliance/TEST04, which MLPerf does
 not require of language models; docs/caching-audit.md describes the differences.
 """
@@ -15,14 +16,14 @@ from typing import Literal
 
 ISSUED_ONCE = "effective_performance_issue_unique"
 """The detail log key that says whether each sample is issued once."""
-AuditMode = Literal["test06", "test07", "test09", "caching"]
+AuditMode = Literal["test06", "test07", "test09", "test01", "caching"]
 Mode = Literal["accuracy", "performance"] | AuditMode
 """The purpose of a LoadGen run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """One audit: a short performance run that logs answers.
+    """One audit: a performance run that logs answers, a short one in most audits.
 
     `mode`: the name of the run mode. `queries`: the minimum that LoadGen issues. `logged`: about
     how many answers it logs. `unique`: whether each sample is issued once instead of drawn at
@@ -31,8 +32,9 @@ class Audit:
     once in every round. `same`: whether one sample is issued over and over
     (performance_issue_same). `samples`: the size of the audit's own data set; None if it uses the
     benchmark's. `least_score`: a metric and the minimum score of the answers in it. `mean_tokens`:
-    the minimum and maximum of the mean answer length. `verified_in`: the file in which the official
-    script reports its verdict.
+    the minimum and maximum of the mean answer length. `compares`: whether it is a performance run
+    of full length, whose answers and rate are compared with the result's other runs. `verified_in`:
+    the file in which the official script reports its verdict, and `also_verified_in` a second one.
     """
 
     mode: AuditMode
@@ -44,7 +46,9 @@ class Audit:
     samples: int | None = None
     least_score: tuple[str, float] | None = None
     mean_tokens: tuple[float, float] | None = None
+    compares: bool = False
     verified_in: str = "verify_accuracy.txt"
+    also_verified_in: str | None = None
 
     @property
     def name(self) -> str:
@@ -62,10 +66,15 @@ class Audit:
         order = {"performance_issue_unique": 1} if self.unique else {}
         if self.same:
             order = {"performance_issue_same": 1, "performance_issue_same_index": 0}
-        return {
+        logging: dict[str, float | int] = {
             "mode": 2,
             "accuracy_log_rng_seed": _LOG_SEED,
             "accuracy_log_sampling_target": self.logged,
+        }
+        if self.compares:
+            return logging
+        return {
+            **logging,
             "min_query_count": self.queries,
             "min_duration": 0,
             **order,
@@ -78,9 +87,14 @@ class Audit:
         order = {ISSUED_ONCE: True} if self.unique else {}
         if self.same:
             order = {"effective_performance_issue_same": True}
-        return {
+        logging = {
             "effective_accuracy_log_rng_seed": _LOG_SEED,
             "effective_accuracy_log_sampling_target": self.logged,
+        }
+        if self.compares:
+            return logging
+        return {
+            **logging,
             # Offline turns the effective count into one query of that many samples.
             "requested_min_query_count": self.queries,
             "effective_min_duration_ms": 0,

@@ -1,13 +1,15 @@
 """whisper: transcripts of LibriSpeech's clips by whisper-large-v3, Offline.
 
 Sources: speech2text/README.md, QSL.py and reference_SUT.py of mlcommons/inference (prompt, at most
-200 tokens, temperature 0, a context of 448, the reference's word error rate of 2.0671%).
+200 tokens, temperature 0, a context of 448, the reference's word error rate of 2.0671%), and
+compliance/TEST01/whisper/audit.config (as long as a performance run, 4,096 answers logged).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from mlperf_suite.benchmarks.audits import Audit
 from mlperf_suite.benchmarks.definition import (
     ALL_ROUNDS,
     COUNTED_IN_A_SENTENCE,
@@ -57,6 +59,13 @@ _OFFICIAL = Workload(
     context=448,
     media="sound",
 )
+TEST01 = Audit(
+    "test01",
+    queries=_SAMPLES,
+    logged=4096,
+    compares=True,
+    also_verified_in="verify_performance.txt",
+)
 WHISPER = Benchmark(
     "whisper",
     "datacenter",
@@ -66,6 +75,7 @@ WHISPER = Benchmark(
     # The id of <|endoftext|>.
     (50257,),
     _REFERENCE,
+    (TEST01,),
     workload=_OFFICIAL,
     smoke=replace(
         _OFFICIAL,

@@ -40,7 +40,8 @@ from mlperf_suite.rules.accuracy_files import (
     parse_accuracy_txt,
     parse_cut_log,
 )
-from mlperf_suite.rules.facts import AnswerTokens, RunFacts, SubmittedTexts
+from mlperf_suite.rules.audit_rules import PART_III
+from mlperf_suite.rules.facts import AnswerTokens, ComparedRuns, RunFacts, SubmittedTexts
 from mlperf_suite.rules.power_measurement import POWER
 from mlperf_suite.rules.submission_rules import (
     BenchmarkFacts,
@@ -254,7 +255,13 @@ def _judge_result(
     for mode in AUDIT_MODES:
         audit = benchmark.audit(mode)
         if audit is not None:
-            groups.append((mode, judge(_audit_facts(accuracy, place, audit, mode))))
+            compared = ComparedRuns(
+                accuracy.logs.accuracy,
+                accuracy.scores,
+                result.performance[0].detail.number("result_samples_per_second"),
+            )
+            facts = _audit_facts(accuracy, place, audit, mode)
+            groups.append((mode, judge(replace(facts, compared=compared))))
     name = name_of(place.division, place.submitter, place.system, place.benchmark, place.scenario)
     return verdict_group(name, round_, groups, benchmark, result.scenario)
 
@@ -294,6 +301,9 @@ def _audit_facts(accuracy: RunFacts, place: Place, audit: Audit, mode: Mode) -> 
     texts = SubmittedTexts(
         verify_txt=read_text(folder / audit.verified_in),
         verify_others=tuple(text for path in others if (text := read_text(path))),
+        accuracy_txts=tuple(
+            text for name in PART_III if (text := read_text(folder / "accuracy" / name))
+        ),
     )
     return replace(accuracy, mode=mode, logs=answers, scores=None, submitted=texts)
 
@@ -337,6 +347,9 @@ def _missing_files(result: _Result, measurements: Path) -> list[str]:
     for audit in result.benchmark.audits if place.division != "open" else ():
         folder = place.audit(audit.name)
         paths += [folder / audit.verified_in, folder / "accuracy" / ACCURACY]
+        if audit.also_verified_in:
+            logs = folder / "performance" / "run_1"
+            paths += [folder / audit.also_verified_in, *(logs / name for name in (SUMMARY, DETAIL))]
     absent = [_from(place, path) for path in paths if size_of(path) == 0]
     texts = {ACCURACY_TXT, *(audit.verified_in for audit in result.benchmark.audits)}
     absent += [f"{_from(place, p)} in UTF-8" for p in paths if p.name in texts and not is_utf8(p)]

@@ -15,13 +15,16 @@ TEST_MODES: dict[Mode, str] = {
     "test06": "PerformanceOnly",
     "test07": "PerformanceOnly",
     "test09": "PerformanceOnly",
+    "test01": "PerformanceOnly",
     "caching": "PerformanceOnly",
 }
-AUDIT_MODES: tuple[Mode, ...] = ("test06", "test07", "test09")
+AUDIT_MODES: tuple[Mode, ...] = ("test06", "test07", "test09", "test01")
 """MLPerf's own audits, which are part of a submission."""
 CACHING: Mode = "caching"
 """The suite's own audit, which is not part of a submission."""
-MODES: tuple[Mode, ...] = ("accuracy", "performance", *AUDIT_MODES, CACHING)
+COMPARED: tuple[Mode, Mode] = ("accuracy", "performance")
+"""The runs with whose answers and rate an audit may be compared."""
+MODES: tuple[Mode, ...] = (*COMPARED, *AUDIT_MODES, CACHING)
 PERFORMANCE_SAMPLES_KEY = "performance_sample_count_override"
 ACCURACY_SAMPLES_KEY = "accuracy_sample_count_override"
 

@@ -1,4 +1,4 @@
-"""Rules of MLPerf's audits: what all of them demand, then TEST07's and TEST09's own.
+"""Rules of MLPerf's audits: what all of them demand, then those of TEST07, TEST09 and TEST01.
 
 Source: compliance/ of github.com/mlcommons/inference. test06.py has what TEST06 demands beyond it.
 """
@@ -10,17 +10,20 @@ import re
 from functools import partial
 
 from mlperf_suite.benchmarks.audits import ISSUED_ONCE, TEST06, Audit, Mode
+from mlperf_suite.benchmarks.definition import MIN_DURATION_MS
 from mlperf_suite.loadgen.logs import DETAIL
+from mlperf_suite.rules.accuracy_files import parse_accuracy_txt
 from mlperf_suite.rules.facts import TEXT_ALONE, RunFacts
 from mlperf_suite.rules.origin import loadgen_files, log_lines, settings_took
 from mlperf_suite.rules.registry import CLOSED, rule
 from mlperf_suite.rules.seeded import order_verdict
 from mlperf_suite.rules.validity import error_verdict, mode_verdict, whole_log_verdict
-from mlperf_suite.rules.verdict import Verdict, VerdictError, not_judged, verdict
+from mlperf_suite.rules.verdict import Verdict, VerdictError, not_judged, time_words, verdict
 
-AUDITS: tuple[Mode, ...] = ("test06", "test07", "test09")
+AUDITS: tuple[Mode, ...] = ("test06", "test07", "test09", "test01")
 _every_audit = partial(rule, *AUDITS, divisions=CLOSED)
 _complete_audit = partial(rule, "test07", "test09", divisions=CLOSED)
+_comparing_audit = partial(rule, "test01", divisions=CLOSED)
 AUDIT_CONF_IS_READ = "Multiple conf files are used"
 """LoadGen counts its own audit.config as an error; the official checker also lets it pass."""
 _SHORTENED_BY_SMOKE = frozenset(
@@ -115,9 +118,20 @@ _ROUNDING = 2e-5
 def log_is_whole(run: RunFacts) -> Verdict:
     """The audit's logs can be read in whole; a submission need not bring the detail log."""
     damage = run.logs.accuracy.damage
+    if damage and _may_be_cut(run):
+        return not_judged(damage[0], why=_CUT)
     if damage:
         return verdict(False, damage[0])
     return verdict(True, "whole") if lacks_detail_log(run) else whole_log_verdict(run)
+
+
+_CUT = "a submission's log of TEST01 may be cut, and has the reference's answers as characters"
+
+
+def _may_be_cut(run: RunFacts) -> bool:
+    """Whether truncate_accuracy_log.py cuts the audit's accuracy log, which no script reads again:
+    its verdict on the whole log lies beside it."""
+    return run.submitted is not None and audit_of(run).compares
 
 
 # The settings
@@ -141,7 +155,7 @@ _SETTINGS = "audit.config's settings"
 
 @_every_audit(
     demand=_SETTINGS,
-    source="compliance/TEST06, TEST07 and TEST09: audit.config",
+    source="compliance/TEST01, TEST06, TEST07 and TEST09: audit.config",
     fix="Put the audit's audit.config where LoadGen starts, and repeat the audit.",
     shortens=is_shortened,
 )
@@ -149,8 +163,8 @@ def settings(run: RunFacts) -> Verdict:
     """The settings of the audit's audit.config took effect.
 
     TEST06: 100 samples logged, no minimum duration, equal issue off. TEST07 and TEST09: every
-    answer logged, each sample issued once. Smoke may ask for fewer queries and answers; any other
-    difference fails it too.
+    answer logged, each sample issued once. TEST01: 4,096 answers logged. Smoke may ask for fewer
+    queries and answers; any other difference fails it too.
     """
     need_detail_log(run)
     keys = _differences(run)
@@ -159,7 +173,7 @@ def settings(run: RunFacts) -> Verdict:
 
 @_every_audit(
     demand="PerformanceOnly",
-    source="compliance/TEST06, TEST07 and TEST09: mode in audit.config",
+    source="compliance/TEST01, TEST06, TEST07 and TEST09: mode in audit.config",
     fix="Repeat the audit as a performance run of its scenario.",
 )
 def test_mode(run: RunFacts) -> Verdict:
@@ -275,27 +289,132 @@ def mean_tokens(run: RunFacts) -> Verdict:
     return run.unless_unreferenced(verdict(low <= mean <= high, f"{mean:,.2f} tokens", demand))
 
 
-@_complete_audit(
+# TEST01
+
+
+_DELTA = 0.01
+"""By which share the accuracy of answers that differ may differ (README.md of compliance/TEST01,
+Part III: (1-x)% of a target of 99%)."""
+_SPEED_APART = 0.10
+"""By which share the rates may differ (verify_performance.py)."""
+
+
+@_comparing_audit(
+    demand="the accuracy run's answers",
+    source="compliance/TEST01: verify_accuracy.py; README.md, Part III",
+    fix="Use the same engine settings in all runs, and repeat the audit after the accuracy run.",
+)
+def same_answers(run: RunFacts) -> Verdict:
+    """Each logged answer is the accuracy run's of that sample, token for token.
+
+    Where some differ, as batches of another composition make them, the accuracy of both runs may
+    differ by 1%. The official script compares the first byte of each answer alone.
+    """
+    ours, others = run.logs.accuracy, run.compared.answers if run.compared else None
+    if ours.damage and _may_be_cut(run):
+        return not_judged(ours.damage[0], why=_CUT)
+    if others is None or (others.damage and run.submitted is not None):
+        return not_judged(f"{len(ours.samples):,} answers", why="no answers of an accuracy run")
+    answers = {index: sample.token_ids for index, sample in others.first_of_each().items()}
+    alike = [answers.get(sample.index) == sample.token_ids for sample in ours.samples]
+    found = f"{sum(alike):,} of {len(alike):,} answers"
+    if alike and all(alike):
+        return verdict(True, found)
+    if not alike or not {sample.index for sample in ours.samples} <= set(answers):
+        return verdict(False, found, why="not of the samples of the accuracy run")
+    return _as_accurate(run, found)
+
+
+def _as_accurate(run: RunFacts, found: str) -> Verdict:
+    """By the accuracies of both runs, which are over the same samples if each was logged."""
+    (name, *_), demand = run.benchmark.metrics, f"all, or accuracies at most {_DELTA:.0%} apart"
+    other_scores = run.compared.scores if run.compared else None
+    ours, theirs = ((scores or {}).get(name) for scores in (run.scores, other_scores))
+    if not ours or theirs is None:
+        return verdict(False, found, demand, f"no {name} of both runs to compare")
+    samples = set(run.logs.accuracy.first_of_each())
+    if len(samples) != run.detail.number("qsl_reported_total_count"):
+        return verdict(False, found, demand, "not every sample was logged")
+    apart = abs(1 - theirs / ours)
+    return verdict(apart <= _DELTA, f"{found}, {name} {ours:.4f} and {theirs:.4f}", demand)
+
+
+@_comparing_audit(
+    source="compliance/TEST01: verify_performance.py",
+    fix="Repeat the audit on the system as it was in the performance run.",
+)
+def same_rate(run: RunFacts) -> Verdict:
+    """The audit is VALID, and its samples/s are within 10% of the performance run's."""
+    need_detail_log(run)
+    demand = f"VALID, within {_SPEED_APART:.0%} of the performance run's"
+    rate = run.number("result_samples_per_second", demand)
+    found = f"{run.detail['result_validity']}, {rate:,.4f} samples/s"
+    other = run.compared.samples_per_s if run.compared else None
+    if run.detail["result_validity"] != "VALID":
+        return verdict(False, found, demand)
+    if other is None:
+        return not_judged(found, demand, "no rate of a performance run")
+    apart = abs(rate - other) <= _SPEED_APART * other
+    return verdict(apart, found, f"{demand} {other:,.4f}")
+
+
+@_comparing_audit(
+    source="compliance/TEST01/README.md: a performance run; submission checker, performance_check",
+    fix="Give the audit the user.conf of the performance run.",
+    shortens=True,
+)
+def full_length(run: RunFacts) -> Verdict:
+    """The audit is set to last at least ten minutes, as the performance run is."""
+    need_detail_log(run)
+    demand = f"at least {time_words(MIN_DURATION_MS, exact=True)}"
+    value_ms = run.number("effective_min_duration_ms", demand)
+    return verdict(value_ms >= MIN_DURATION_MS, time_words(value_ms, exact=True), demand)
+
+
+@rule(
+    "test07",
+    "test09",
+    "test01",
+    divisions=CLOSED,
     source="submission checker, compliance_check.py: accuracy_check",
-    fix="Run the audit's run_verification.py, and submit the file that it writes.",
+    fix="Run the audit's run_verification.py, and submit the files that it writes.",
     submitted_only=True,
 )
 def verified(run: RunFacts) -> Verdict:
     """The submission's file with the verdict of the audit's official script says TEST PASS.
 
-    It names no other audit and no failed check, and its figures are those of the log.
+    It names no other audit and no failed check, and its figures are those of the log. TEST01 has a
+    second such file, on performance.
     """
-    file = audit_of(run).verified_in
-    demand = f"TEST PASS in {file}"
+    file, second = audit_of(run).verified_in, audit_of(run).also_verified_in
+    demand = f"TEST PASS in {f'{file} and {second}' if second else file}"
     text = run.submitted.verify_txt if run.submitted else None
     if text is None:
         return verdict(False, f"no {file}", demand)
+    others = run.submitted.verify_others if run.submitted else ()
+    if second and not any("TEST PASS" in other for other in others):
+        return verdict(False, f"no TEST PASS in {second}", demand)
     if "TEST PASS" not in text:
-        return verdict(False, "no TEST PASS", demand)
+        return _by_accuracies(run, demand) if second else verdict(False, "no TEST PASS", demand)
     fault = verification_fault(run)
     return verdict(not fault, fault or "TEST PASS", demand)
 
 
+def _by_accuracies(run: RunFacts, demand: str) -> Verdict:
+    """Of answers that differ, by the accuracies of both runs (README.md of TEST01, Part III)."""
+    name = run.benchmark.metrics[0]
+    texts = run.submitted.accuracy_txts if run.submitted else ()
+    scores = [parse_accuracy_txt(text).scores.get(name) for text in texts]
+    ours, theirs = scores if len(scores) == len(PART_III) else (None, None)
+    if not ours or not theirs:
+        return verdict(False, f"no TEST PASS, and no {name} in {' and '.join(PART_III)}", demand)
+    found = f"no TEST PASS, {name} {ours:.4f} and {theirs:.4f}"
+    apart = abs(1 - ours / theirs)
+    return verdict(apart <= _DELTA, found, f"{demand}, or accuracies at most {_DELTA:.0%} apart")
+
+
+PART_III = ("baseline_accuracy.txt", "compliance_accuracy.txt")
+"""What TEST01's folder of the accuracy log has where the answers differ."""
 _NO_PASS = re.compile(
     r"^.*(?:check pass: (?!True\b|Skipped\b)|TEST FAIL|verification failed).*$", re.M
 )

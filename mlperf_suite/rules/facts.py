@@ -13,7 +13,7 @@ from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Sce
 from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.engines.protocol import MODEL_CHANGES, SERVER_MODEL, SPECULATIVE, RemoteRun
 from mlperf_suite.loadgen.load_plan import TEST_MODES
-from mlperf_suite.loadgen.logs import DetailLog, RunLogs
+from mlperf_suite.loadgen.logs import AccuracyLog, DetailLog, RunLogs
 from mlperf_suite.loadgen.releases import version_numbers
 from mlperf_suite.rules.caching_figures import Caching
 from mlperf_suite.rules.verdict import Verdict, VerdictError, failure, not_judged
@@ -96,12 +96,14 @@ class SubmittedTexts:
 
     `verify_txt`: the verdict of an audit's official script, `verify_others`: other files of
     verdicts beside it. `accuracy_log`: the accuracy log, if it was truncated for submission.
+    `accuracy_txts`: those of an audit whose answers differ, and of the accuracy run's same samples.
     """
 
     accuracy_txt: str | None = None
     verify_txt: str | None = None
     accuracy_log: str | None = None
     verify_others: tuple[str, ...] = ()
+    accuracy_txts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,17 @@ class AnswerTokens:
 
 
 @dataclass(frozen=True, slots=True)
+class ComparedRuns:
+    """The runs of the same result that an audit is compared with: the answers of the accuracy run,
+    its `scores` as in `RunFacts`, and the samples/s of the performance run. None for what is
+    missing or cannot be read."""
+
+    answers: AccuracyLog | None = None
+    scores: Mapping[str, float] | None = None
+    samples_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RunFacts(Facts):
     """All that a rule may know of a run, and its way to read the run's detail log.
 
@@ -146,7 +159,8 @@ class RunFacts(Facts):
     reported; None if the engine is in this process. `accuracy_tokens`: those of the accuracy run of
     the same system, None if unknown. `text_alone`: see `gives_text_alone`.
     `cached_tokens`: prompt tokens that the engine took from a cache in this run; None if it does
-    not count them, or if only logs are available. `caching`: the measurements of the caching audit;
+    not count them, or if only logs are available. `compared`: see `ComparedRuns`; None if there are
+    none. `caching`: the measurements of the caching audit;
     `logs` are then those of its last block.
     """
 
@@ -174,6 +188,7 @@ class RunFacts(Facts):
     text_alone: bool = False
     accuracy_tokens: AnswerTokens | None = None
     cached_tokens: int | None = None
+    compared: ComparedRuns | None = None
     caching: Caching | None = None
 
     @property

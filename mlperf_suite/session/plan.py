@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import CURVE
-from mlperf_suite.loadgen.load_plan import CACHING, MODES, RunKey
+from mlperf_suite.loadgen.load_plan import CACHING, COMPARED, MODES, RunKey
 from mlperf_suite.rules.caching_figures import LOOKS
 
 Place = tuple[str, str]
@@ -232,17 +232,27 @@ def _needs(selection: Selection) -> dict[StepKey, tuple[StepKey, ...]]:
     """The runs and searches to make, the unasked ones last, each with the runs before it."""
     runs = set(selection.runs)
     needs: dict[StepKey, tuple[StepKey, ...]] = {}
-    offline_runs: dict[RunKey, None] = {}
+    unasked: dict[RunKey, None] = {}
     for key in selection.at_engine:
         before = _accuracy_before(key, runs) if isinstance(key, RunKey) else ()
         if is_at_a_rate(key) and key.benchmark not in selection.rates_known:
-            offline = RunKey(key.benchmark, "Offline", "performance")
-            before = (*before, offline)
-            offline_runs[offline] = None
+            before = (*before, RunKey(key.benchmark, "Offline", "performance"))
+        if isinstance(key, RunKey):
+            before = (*before, *_compared_with(key))
+        unasked |= dict.fromkeys(run for run in before if isinstance(run, RunKey))
         needs[key] = before
-    for offline in offline_runs:
-        needs.setdefault(offline, _accuracy_before(offline, runs))
+    for run in unasked:
+        needs.setdefault(run, _accuracy_before(run, runs))
     return needs
+
+
+def _compared_with(key: RunKey) -> tuple[RunKey, ...]:
+    """The runs whose answers and rate an audit is compared with, if it is such an audit."""
+    audit = BENCHMARKS[key.benchmark].audit(key.mode)
+    if audit is None or not audit.compares:
+        return ()
+    accuracy, performance = (replace(key, mode=mode) for mode in COMPARED)
+    return accuracy, performance
 
 
 def _accuracy_before(key: RunKey, runs: Collection[RunKey]) -> tuple[StepKey, ...]:
@@ -297,7 +307,9 @@ def _steps_of_run(key: RunKey, selection: Selection, is_first: bool) -> list[Ste
         words = f"{key.benchmark} caching audit: {LOOKS[0]} to {LOOKS[-1]} pairs of blocks"
         return [Step("blocks", key, words)]
     repeat = selection.repeat if key.mode == "performance" else 1
-    why = "" if key in selection.runs else " (for Server's rate)"
+    compared = any(key in _compared_with(run) for run in selection.runs)
+    why = " (to compare an audit with)" if compared else " (for Server's rate)"
+    why = "" if key in selection.runs else why
     steps = []
     for number in range(1, repeat + 1):
         again = f", run {number} of {repeat}" if repeat > 1 else ""

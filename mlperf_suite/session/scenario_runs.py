@@ -18,7 +18,7 @@ from mlperf_suite.results.record import Result, RunRecord, accuracy_figures, sco
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import PROFILED, PerformanceFigures
 from mlperf_suite.rules import accuracy_verdict, clock, judge, limits, validity
-from mlperf_suite.rules.facts import AnswerTokens, RunFacts, gives_text_alone
+from mlperf_suite.rules.facts import AnswerTokens, ComparedRuns, RunFacts, gives_text_alone
 from mlperf_suite.rules.registry import rule_of
 from mlperf_suite.rules.verdict import Verdict, set_aside
 from mlperf_suite.scorers.scorer import Answer, Scores, reads_special_tokens
@@ -29,7 +29,7 @@ from mlperf_suite.session.load_run import (
     samples_for,
     shortened_to,
 )
-from mlperf_suite.session.plan import Step
+from mlperf_suite.session.plan import Place, Step
 
 _DECODED_AT_ONCE = 64
 _RULES_OF_REPEATS = (
@@ -48,6 +48,8 @@ class ScenarioRuns(StepMaker):
 
     _facts: dict[RunKey, RunFacts] = dataclasses.field(default_factory=dict)
     """Those of each key's first run, for its repeats."""
+    _compared: dict[Place, ComparedRuns] = dataclasses.field(default_factory=dict)
+    """By place, what an audit of it is compared with."""
 
     def make(self, step: Step, result: Result) -> RunRecord:
         """Make a run, or a repeat of it, and complete its record.
@@ -135,12 +137,15 @@ class ScenarioRuns(StepMaker):
         cached_tokens = observation.cached_tokens(record.remote)
         samples = self.pace.estimator.size(result.benchmark, result.scenario, key.mode).samples
         audit = result.benchmark.audit(key.mode)
-        scored = key.mode == "accuracy" or (audit is not None and audit.least_score is not None)
+        scored = key.mode == "accuracy" or (
+            audit is not None and (audit.compares or audit.least_score is not None)
+        )
         scores = self._scores(key, result, run.logs, samples) if scored else None
         if key.mode == "accuracy" and run.samples:
             record.answers = AnswerTokens(run.tokens / run.samples, run.samples)
         facts = self._facts_of(key, result, record, run.logs, scores, samples, cached_tokens)
         record.verdicts = judge(facts)
+        self._keep_to_compare(key, result, facts)
         if self.settings.profile_run is not None:
             record.verdicts = set_aside(record.verdicts, PROFILED)
         if audit is not None:
@@ -192,7 +197,21 @@ class ScenarioRuns(StepMaker):
             text_alone=gives_text_alone(engine),
             cached_tokens=cached_tokens,
             accuracy_tokens=accuracy.answers if accuracy else None,
+            compared=self._compared.get(key.place),
         )
+
+    def _keep_to_compare(self, key: RunKey, result: Result, facts: RunFacts) -> None:
+        """Keep what the benchmark's audits compare themselves with."""
+        if not any(audit.compares for audit in result.benchmark.audits):
+            return
+        compared = self._compared.get(key.place, ComparedRuns())
+        if key.mode == "accuracy":
+            answers, scores = facts.logs.accuracy, facts.scores
+            compared = dataclasses.replace(compared, answers=answers, scores=scores)
+        elif key.mode == "performance":
+            rate = facts.detail.number("result_samples_per_second")
+            compared = dataclasses.replace(compared, samples_per_s=rate)
+        self._compared[key.place] = compared
 
     def _keep_audit(
         self, key: RunKey, result: Result, scores: Scores | None, high_accuracy: bool

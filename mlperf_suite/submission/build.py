@@ -23,9 +23,10 @@ from mlperf_suite.errors import RefusedError, UsageError
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.judging.submissions import ACCURACY_TXT
 from mlperf_suite.judging.tree import read_scores
-from mlperf_suite.loadgen.load_plan import AUDIT_MODES
-from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES, COMPARED
+from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY, read_logs
 from mlperf_suite.results.run_folder import ENDED, file_sha256, write_json
+from mlperf_suite.rules.audit_rules import PART_III
 from mlperf_suite.rules.facts import Division
 from mlperf_suite.rules.power_measurement import (
     POWER,
@@ -56,6 +57,7 @@ from mlperf_suite.submission.system_description import describe_machine, differe
 from mlperf_suite.submission.texts import (
     REPLAY_NOTICE,
     accuracy_txt,
+    comparison_texts,
     cut_accuracy_log,
     folder_name,
     measurements,
@@ -361,7 +363,7 @@ class _Tree:
             _copy_session(result.session, results / "performance")
         for audit in run.benchmark.audits:
             if audit.mode in result.runs:
-                self._write_audit(result.runs[audit.mode], audit)
+                self._write_audit(result, audit)
         self._write_measurements(run, measurements_of_user)
         code = "src" if self._layout == "v6" else "code"
         readme_of_code = source_readme(run, self._notice)
@@ -372,24 +374,46 @@ class _Tree:
         _copy_logs(logs, folder)
         log = logs / ACCURACY
         (folder / ACCURACY).write_bytes(cut_accuracy_log(log.read_bytes()))
+        _write_text(folder / ACCURACY_TXT, self._accuracy_txt(run, logs))
+
+    def _accuracy_txt(self, run: SuiteRun, logs: Path) -> str:
+        """accuracy.txt of a scored run. Raises RefusedError if a score is missing."""
         all_scores = read_scores(logs, run.workload.scorer)
         names = dict.fromkeys((*run.benchmark.metrics, GEN_NUM))
         absent = [name for name in names if name not in all_scores]
         if absent:
             raise RefusedError([f"{logs}: {', '.join(absent)} not among the scores"])
         scores = {name: all_scores[name] for name in names}
-        text = accuracy_txt(scores, run.benchmark.counted_as, file_sha256(log), self._notice)
-        _write_text(folder / ACCURACY_TXT, text)
+        sha256 = file_sha256(logs / ACCURACY)
+        return accuracy_txt(scores, run.benchmark.counted_as, sha256, self._notice)
 
-    def _write_audit(self, run: SuiteRun, audit: Audit) -> None:
+    def _write_audit(self, result: _Result, audit: Audit) -> None:
+        run = result.runs[audit.mode]
         logs, folder = run.logs(audit.mode), self._place("compliance", run) / audit.name
         _copy_logs(logs, folder / "performance" / "run_1")
         (folder / "accuracy").mkdir(parents=True, exist_ok=True)
         shutil.copyfile(logs / ACCURACY, folder / "accuracy" / ACCURACY)
         verdicts = _read_json(logs.parent / "verdicts.json")
+        if audit.compares:
+            self._write_comparison(result, audit, verdicts, folder)
+            return
         scores = read_scores(logs, run.workload.scorer) if audit.least_score else {}
         text = verified_text(audit, verdicts, scores, self._notice)
         _write_text(folder / audit.verified_in, text)
+
+    def _write_comparison(
+        self, result: _Result, audit: Audit, verdicts: Sequence[Mapping[str, Any]], folder: Path
+    ) -> None:
+        """The files of an audit's two scripts, and the accuracies that count if answers differ."""
+        modes: tuple[Mode, Mode, Mode] = (*COMPARED, audit.mode)
+        logs = [read_logs(result.runs[mode].logs(mode)) for mode in modes]
+        for name, text in comparison_texts(audit, verdicts, logs, self._notice).items():
+            _write_text(folder / name, text)
+        baseline, compliance = PART_III
+        of_audit: dict[str, Mode] = {compliance: audit.mode, ACCURACY_TXT: audit.mode}
+        for name, mode in {baseline: modes[0], **of_audit}.items():
+            run = result.runs[mode]
+            _write_text(folder / "accuracy" / name, self._accuracy_txt(run, run.logs(mode)))
 
     def _write_measurements(self, run: SuiteRun, measurements_of_user: Mapping[str, Any]) -> None:
         folder = self._place("measurements", run)

@@ -11,6 +11,7 @@ from typing import Any
 from mlperf_suite import __version__
 from mlperf_suite.benchmarks.audits import Audit
 from mlperf_suite.benchmarks.definition import COUNTED_IN_A_SENTENCE, GEN_NUM
+from mlperf_suite.loadgen.logs import RunLogs
 from mlperf_suite.rules.submission_rules import MEASUREMENT_FIELDS
 from mlperf_suite.scorers.whisper import WORD_ACCURACY, WORD_ERROR_RATE
 from mlperf_suite.settings import engine_arg_text
@@ -87,6 +88,39 @@ def verified_text(
     lines += [f"{v['rule']}: {v['status']}: {v.get('found')}" for v in wrong]
     lines += ["TEST PASS" if of_audit and not wrong else "TEST FAIL", *([notice] if notice else [])]
     return "\n".join(lines) + "\n"
+
+
+def comparison_texts(
+    audit: Audit, verdicts: Sequence[Mapping[str, Any]], logs: Sequence[RunLogs], notice: str
+) -> dict[str, str]:
+    """By name, the outputs of the scripts that compare an audit with the result's other runs.
+
+    `logs`: of the accuracy, the performance and the audit run. As officially, answers are compared
+    by their first element alone; a pass needs the audit's verdicts too.
+    """
+    accuracy, performance, own = logs
+    passed = verified_text(audit, verdicts, {}, "")
+    answers = {index: s.token_ids[:1] for index, s in accuracy.accuracy.first_of_each().items()}
+    samples = own.accuracy.samples
+    wrong = sum(answers.get(sample.index) != sample.token_ids[:1] for sample in samples)
+    counts = {
+        "num_acc_log_entries": len(accuracy.accuracy.samples),
+        "num_perf_log_entries": len(samples),
+        "num_perf_log_data_mismatch": wrong,
+    }
+    rates = {
+        "Reference score": performance.detail["result_samples_per_second"],
+        "Test score": own.detail["result_samples_per_second"],
+    }
+    differ = "TEST FAIL\n" if wrong else ""
+    texts = (
+        (audit.verified_in, counts, differ or passed),
+        (str(audit.also_verified_in), rates, passed),
+    )
+    return {
+        name: "".join(f"{key} = {value}\n" for key, value in figures.items()) + word + notice
+        for name, figures, word in texts
+    }
 
 
 def _figures(

@@ -316,9 +316,11 @@ class Estimator:
 
     def audit_size(self, benchmark: Benchmark, scenario: Scenario, audit: Audit) -> Size:
         """The queries of an audit: its own number, or fewer for TEST06 in a smoke run on a slow
-        machine. An audit that issues each sample once has no more queries than the data has
-        samples."""
+        machine. One that is compared with a performance run takes that run's samples. An audit
+        that issues each sample once has no more queries than the data has samples."""
         samples = self.size(benchmark, scenario, audit.mode).samples
+        if audit.compares:
+            return Size(samples)
         if audit.unique and samples < audit.queries:
             return Size(samples, f"{samples} of {audit.queries:,} queries: all of this data")
         if audit.unique or not self.settings.smoke or self.speed is None:
@@ -422,7 +424,8 @@ class Estimator:
         samples = self.size(benchmark, scenario, key.mode).samples
         audit = benchmark.audit(key.mode)
         queries = self.audit_size(benchmark, scenario, audit).samples if audit else None
-        return self._times(benchmark, scenario, key.mode).run_s(key.mode, samples, queries)
+        mode = "performance" if audit and audit.compares else key.mode
+        return self._times(benchmark, scenario, key.mode).run_s(mode, samples, queries)
 
 
 # How many samples a smoke run takes

@@ -1,0 +1,180 @@
+"""TEST01: answers and rate compared with the accuracy and performance runs of the same result."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from meta_tests.made_runs import MadeRun
+from meta_tests.tampering.rule_breaks import verdict_on
+from mlperf_suite.benchmarks.rounds import ROUNDS
+from mlperf_suite.benchmarks.whisper import TEST01, WHISPER
+from mlperf_suite.loadgen.load_plan import RunKey, plan_run
+from mlperf_suite.loadgen.logs import AccuracyLog
+from mlperf_suite.rules.facts import ComparedRuns, SubmittedTexts
+from mlperf_suite.scorers.whisper import WORD_ACCURACY
+from mlperf_suite.session.plan import Selection, plan_session
+
+OFFLINE = WHISPER.scenario("Offline")
+
+
+def made(*, submitted: bool = False) -> MadeRun:
+    return MadeRun(WHISPER, OFFLINE, "test01", ROUNDS["v6.1"], submitted=submitted)
+
+
+def with_an_answer(run: MadeRun, change: Callable[[tuple[int, ...]], tuple[int, ...]]) -> MadeRun:
+    first, *rest = run.answers
+    run.answers = [replace(first, token_ids=change(tuple(first.token_ids))), *rest]
+    return run
+
+
+def test_the_audit_is_as_long_as_a_performance_run() -> None:
+    plan = plan_run(WHISPER, OFFLINE, "test01", ROUNDS["v6.1"], WHISPER.samples, target_qps=9.0)
+    assert plan.audit_conf == {
+        "mode": 2,
+        "accuracy_log_rng_seed": 720381539243781796,
+        "accuracy_log_sampling_target": 4096,
+    }
+    assert plan.log_values["effective_min_duration_ms"] == 600_000
+    assert plan.log_values["effective_sample_concatenate_permutation"] is True
+
+
+def test_the_runs_that_it_is_compared_with_are_made_before_it() -> None:
+    audit = RunKey("whisper", "Offline", "test01")
+    plan = plan_session(Selection(runs=[audit], offline_rate_given=True))
+    assert [key.mode for key in plan.runs] == ["accuracy", "performance", "test01"]
+    assert {key.mode for key in plan.unasked if isinstance(key, RunKey)} == {
+        "accuracy",
+        "performance",
+    }
+    words = [step.what for step in plan.steps if step.kind == "run"]
+    assert [" (to compare an audit with)" in what for what in words] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("factor", "status"), [(1.0, "passed"), (1.0099, "passed"), (1.0102, "failed")]
+)
+def test_answers_that_differ_have_to_be_as_accurate(factor: float, status: str) -> None:
+    run = with_an_answer(made(), lambda ids: ids[:-1])
+    scores = {WORD_ACCURACY: run.scores[WORD_ACCURACY] * factor}
+    run.compared = replace(run.compared, scores=scores)
+    verdict = verdict_on(run.facts(), "test01_same_answers")
+    assert verdict.status == status and verdict.found.startswith("1,632 of 1,633 answers")
+
+
+def test_a_part_of_the_samples_has_no_accuracy_to_compare() -> None:
+    run = with_an_answer(made(), lambda ids: ids[:-1])
+    run.answers.pop()
+    verdict = verdict_on(run.facts(), "test01_same_answers")
+    assert verdict.status == "failed" and verdict.why == "not every sample was logged"
+
+
+def test_without_the_other_runs_nothing_is_compared() -> None:
+    facts = replace(made().facts(), compared=ComparedRuns())
+    for rule in ("same_answers", "same_rate"):
+        assert verdict_on(facts, f"test01_{rule}").status == "not judged"
+
+
+def test_an_invalid_run_has_no_rate_that_counts() -> None:
+    run = made()
+    run.entries["result_validity"] = "INVALID"
+    assert verdict_on(run.facts(), "test01_same_rate").status == "failed"
+
+
+def test_a_cut_log_in_a_submission_is_not_judged() -> None:
+    run = made(submitted=True)
+    facts = run.facts()
+    logs = replace(facts.logs, accuracy=AccuracyLog((), ("not JSON: cut",)))
+    for rule in ("log_is_whole", "same_answers"):
+        verdict = verdict_on(replace(facts, logs=logs), f"test01_{rule}")
+        assert verdict.status == "not judged" and "may be cut" in verdict.why
+    in_session = replace(facts, logs=logs, submitted=None)
+    assert verdict_on(in_session, "test01_log_is_whole").status == "failed"
+
+
+def accuracies(*figures: float) -> tuple[str, ...]:
+    return tuple(f"Word Error Rate: {100 - f}%, accuracy={f}%\n" for f in figures)
+
+
+@pytest.mark.parametrize(
+    ("texts", "status"),
+    [
+        (accuracies(97.9, 97.9), "passed"),
+        (accuracies(97.9, 96.95), "passed"),
+        (accuracies(97.9, 96.90), "failed"),
+        (accuracies(97.9), "failed"),
+        ((), "failed"),
+        (("", ""), "failed"),
+    ],
+)
+def test_a_submission_may_show_accuracies_in_place_of_equal_answers(
+    texts: tuple[str, ...], status: str
+) -> None:
+    facts = made(submitted=True).facts()
+    submitted = SubmittedTexts(
+        verify_txt="TEST FAIL\n", verify_others=("TEST PASS\n",), accuracy_txts=texts
+    )
+    assert verdict_on(replace(facts, submitted=submitted), "test01_verified").status == status
+
+
+# The official script on the same logs
+
+
+def write(folder: Path, run: MadeRun) -> None:
+    folder.mkdir(parents=True)
+    (folder / "mlperf_log_detail.txt").write_text(run.detail_text)
+    (folder / "mlperf_log_summary.txt").write_text(run.summary)
+    (folder / "mlperf_log_accuracy.json").write_text(run.accuracy_json)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    "MLPERF_INFERENCE" not in os.environ, reason="no checkout of mlcommons/inference"
+)
+@pytest.mark.parametrize(
+    ("fault", "passes", "officially"),
+    [
+        ("none", True, True),
+        ("first token", False, False),
+        # Which the official script does not look at.
+        ("last token", False, True),
+        ("rate", False, False),
+    ],
+)
+def test_the_official_script_on_the_same_logs(
+    tmp_path: Path, fault: str, passes: bool, officially: bool
+) -> None:
+    accuracy, performance, audit = (
+        MadeRun(WHISPER, OFFLINE, mode, ROUNDS["v6.1"])
+        for mode in ("accuracy", "performance", "test01")
+    )
+    if fault == "first token":
+        with_an_answer(audit, lambda ids: (12, *ids[1:]))
+    elif fault == "last token":
+        with_an_answer(audit, lambda ids: (*ids[:-1], 12))
+    elif fault == "rate":
+        audit.entries["result_samples_per_second"] *= 0.89
+    write(tmp_path / "results" / "accuracy", accuracy)
+    write(tmp_path / "results" / "performance" / "run_1", performance)
+    write(tmp_path / "audit", audit)
+    script = Path(os.environ["MLPERF_INFERENCE"]) / "compliance" / "TEST01" / "run_verification.py"
+    folders = ["-r", "results", "-c", "audit", "-o", "out", "--dtype", "int32"]
+    command = [sys.executable, str(script), *folders]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    names = (TEST01.verified_in, str(TEST01.also_verified_in))
+    words = [(tmp_path / name).read_text() for name in names]
+    assert all("TEST PASS" in text for text in words) is officially, json.dumps(words)
+    audit.compared = ComparedRuns(
+        AccuracyLog(tuple(accuracy.answers)),
+        {WORD_ACCURACY: 90.0},
+        performance.entries["result_samples_per_second"],
+    )
+    own = [verdict_on(audit.facts(), f"test01_{rule}") for rule in ("same_answers", "same_rate")]
+    assert all(verdict.passed for verdict in own) is passes
