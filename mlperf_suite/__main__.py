@@ -7,6 +7,7 @@ and `setup` are commands; all else is pytest's: `mlperf-suite -m offline`.
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -348,9 +349,15 @@ def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser = commands.add_parser(
         "replay",
         help="replay recorded agent sessions on a chat server, as edge-agentic does: TTFT and time "
-        "per token by turn and by context, and the inline score",
+        "per token by turn and by context, and the inline score; or a production trace on any "
+        "server: its arrivals, lengths and shared prefixes, a rehearsal",
     )
-    parser.add_argument("sessions", type=Path, metavar="FILE.jsonl", help="recorded sessions")
+    parser.add_argument(
+        "file",
+        type=Path,
+        metavar="FILE",
+        help="recorded sessions, mooncake's trace, or OpenTelemetry's spans as OTLP JSON",
+    )
     parser.add_argument("--endpoint", required=True, metavar="URL", help="the server; API_KEY")
     parser.add_argument("--model", required=True, help="its name on the server")
     parser.add_argument("--out", type=Path, default=Path("replay.json"), help="(replay.json)")
@@ -360,22 +367,71 @@ def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument(
         "--turn-timeout", type=float, default=600.0, metavar="S", help="of one turn, in s (600)"
     )
-    parser.add_argument("--limit", type=int, metavar="N", help="the first N conversations alone")
+    parser.add_argument(
+        "--limit", type=int, metavar="N", help="the first N conversations or requests alone"
+    )
+    parser.add_argument(
+        "--tokenizer",
+        type=Path,
+        metavar="DIR",
+        help="of a trace: the folder with the model's tokenizer.json (--model, if it is a folder)",
+    )
+    parser.add_argument(
+        "--speed", type=float, default=1.0, metavar="F", help="of a trace: F times as fast (1)"
+    )
+    for name in ("ttft", "tpot"):
+        parser.add_argument(
+            f"--{name}-limit",
+            type=float,
+            metavar="MS",
+            help=f"of a trace: goodput counts requests within this {name.upper()}, in ms",
+        )
     parser.set_defaults(do=_replay)
 
 
 def _replay(arguments: argparse.Namespace) -> int:
-    from mlperf_suite.session.agent_replay import ReplayRequest, run_replay
+    from mlperf_suite.datasets.production_traces import kind_of
 
     _check_output("--out", arguments.out)
-    if not arguments.turn_timeout > 0:
-        raise UsageError.for_option(
-            "--turn-timeout", arguments.turn_timeout, "allowed is a number above 0"
-        )
+    for name in ("turn-timeout", "speed", "ttft-limit", "tpot-limit"):
+        value = getattr(arguments, name.replace("-", "_"))
+        if value is not None and not 0 < value < math.inf:
+            raise UsageError.for_option(f"--{name}", value, "allowed is a number above 0")
     if arguments.limit is not None and arguments.limit < 1:
         raise UsageError.for_option("--limit", arguments.limit, "allowed is a number from 1 on")
+    if kind_of(arguments.file) == "sessions":
+        return _replay_sessions(arguments)
+    return _replay_trace(arguments)
+
+
+def _replay_trace(arguments: argparse.Namespace) -> int:
+    """Replay a production trace."""
+    from mlperf_suite.session.trace_replay import TraceRun, run_trace
+
+    run = TraceRun(
+        trace=arguments.file,
+        endpoint=arguments.endpoint,
+        model=arguments.model,
+        tokenizer=arguments.tokenizer or Path(arguments.model),
+        out=arguments.out,
+        speed=arguments.speed,
+        limit=arguments.limit,
+        ttft_ms=arguments.ttft_limit,
+        tpot_ms=arguments.tpot_limit,
+        silence_s=arguments.turn_timeout,
+    )
+    return run_trace(run, _say)
+
+
+def _replay_sessions(arguments: argparse.Namespace) -> int:
+    """Replay recorded sessions."""
+    from mlperf_suite.session.agent_replay import ReplayRequest, run_replay
+
+    for name in ("tokenizer", "speed", "ttft-limit", "tpot-limit"):
+        if getattr(arguments, name.replace("-", "_")) not in (None, 1.0):
+            raise UsageError(f"--{name}: only of a production trace, not of recorded sessions")
     request = ReplayRequest(
-        sessions=arguments.sessions,
+        sessions=arguments.file,
         endpoint=arguments.endpoint,
         model=arguments.model,
         out=arguments.out,

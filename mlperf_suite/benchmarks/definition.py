@@ -117,7 +117,7 @@ class Generation:
 
     `top_k`: 0 means the whole vocabulary. `seed`: set on each request; None sets none. `stops`: by
     sample kind, a text that ends the answer. `keeps_eos`: whether the answer given to LoadGen
-    includes its final EOS.
+    includes its final EOS. `ignore_eos`: an answer goes on to its most tokens; of servers alone.
     """
 
     max_new_tokens: int = 128
@@ -128,6 +128,7 @@ class Generation:
     seed: int | None = 42
     stops: tuple[tuple[str, str], ...] = ()
     keeps_eos: bool = True
+    ignore_eos: bool = False
 
     def as_json(self) -> dict[str, object]:
         """The settings for config.json; those that only some benchmarks use appear only there."""

@@ -213,6 +213,7 @@ class Driver(ABC):
             stream,
             self._retries,
             self._end_ids,
+            ignore_eos=generation.ignore_eos,
         )
 
     def _hand_out(self, now: float) -> Iterable[Link]:

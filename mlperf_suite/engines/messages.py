@@ -22,7 +22,7 @@ class Sampling(msgspec.Struct, array_like=True, frozen=True):
     """How tokens are chosen; as `Generation`. `wants_first`: whether the first token is wanted as
     soon as it is made. `retries`: how often a request that a server refuses for now is sent again.
     `end_ids`: the ids that end the model's answers, if known. `stop`: the answer ends after this
-    text, which it includes; "" means no stop."""
+    text, which it includes; "" means no stop. `ignore_eos`: the model's end is no end."""
 
     max_tokens: int
     min_tokens: int
@@ -34,6 +34,7 @@ class Sampling(msgspec.Struct, array_like=True, frozen=True):
     retries: int = 0
     end_ids: tuple[int, ...] = ()
     stop: str = ""
+    ignore_eos: bool = False
 
 
 class Submit(msgspec.Struct, array_like=True, tag=True):
@@ -108,7 +109,8 @@ class Place(msgspec.Struct, array_like=True, frozen=True):
 
 class Hello(msgspec.Struct, array_like=True, tag=True):
     """The first message to a client. `connections`: the most per place. `silence_s`: how long an
-    answer that began may pause, and how long a first token may be overdue."""
+    answer that began may pause, and how long a first token may be overdue. `cache_salt`: sent with
+    every request; "" sends another one with each."""
 
     places: list[Place]
     kind: str
@@ -121,6 +123,7 @@ class Hello(msgspec.Struct, array_like=True, tag=True):
     context: int | None
     connections: int
     silence_s: float
+    cache_salt: str = ""
 
 
 class Post(msgspec.Struct, array_like=True, tag=True):

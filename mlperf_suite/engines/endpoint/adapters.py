@@ -189,7 +189,12 @@ def _more_sampling(sampling: Sampling) -> dict[str, Any]:
         "min_p": 0.0,
         "repetition_penalty": 1.0,
         "min_tokens": sampling.min_tokens,
+        **_without_end(sampling),
     }
+
+
+def _without_end(sampling: Sampling) -> dict[str, Any]:
+    return {"ignore_eos": True} if sampling.ignore_eos else {}
 
 
 def _vllm_sampling(sampling: Sampling) -> dict[str, Any]:
@@ -345,6 +350,7 @@ class Sglang(Adapter):
                 "presence_penalty": 0.0,
                 "repetition_penalty": 1.0,
                 **({} if sampling.seed is None else {"sampling_seed": sampling.seed}),
+                **_without_end(sampling),
                 "skip_special_tokens": True,
                 **({"stop": [sampling.stop], "no_stop_trim": True} if sampling.stop else {}),
             },

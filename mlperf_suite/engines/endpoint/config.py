@@ -99,7 +99,8 @@ class EndpointConfig:
     the machine's cores. `requests`: the most that a server gets at once; None chooses by what it
     works on at once. `context_needed`: the longest sequence needed, in tokens. `vocabulary`: all
     token ids are below it. `end_ids`: the ids that end the model's answers, for servers that must
-    be told.
+    be told. `cache_salt`: hexadecimal digits that every request has, so that they may share a
+    prefix cache; "" gives each a salt of its own.
     """
 
     targets: tuple[Target, ...]
@@ -118,3 +119,4 @@ class EndpointConfig:
     context_needed: int | None = None
     silence_s: float = SILENCE_S
     log_file: Path | None = None
+    cache_salt: str = ""

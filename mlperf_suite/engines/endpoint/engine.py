@@ -210,6 +210,7 @@ class EndpointEngine(Driver):
             self._context,
             self._at_once,
             config.silence_s,
+            config.cache_salt,
         )
         links: list[Link] = []
         try:

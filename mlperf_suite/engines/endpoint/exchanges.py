@@ -177,7 +177,8 @@ class Shared:
         if sampling != self._sampling:
             template = self.adapter.body(_PROMPT, sampling, self.hello.model, _SALT)
             self._sampling, self._template = sampling, _json.encode(template)
-        salted = self._template.replace(_SALT_JSON, b"%016x" % random.getrandbits(64))
+        salt = self.hello.cache_salt.encode() or b"%016x" % random.getrandbits(64)
+        salted = self._template.replace(_SALT_JSON, salt)
         return salted.replace(_PROMPT_JSON, _json.encode(prompt))
 
 

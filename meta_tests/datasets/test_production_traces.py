@@ -1,0 +1,165 @@
+"""Traces of production: what is read of each format, and files that end in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlperf_suite.datasets import production_traces
+from mlperf_suite.datasets.production_traces import TraceRequest, kind_of, read_trace
+from mlperf_suite.errors import DatasetError
+
+ROW = {"timestamp": 27482, "input_length": 1000, "output_length": 52, "hash_ids": [46, 47]}
+
+
+def written(path: Path, *rows: Any, name: str = "trace.jsonl") -> Path:
+    file = path / name
+    texts = [row if isinstance(row, str) else json.dumps(row) for row in rows]
+    file.write_text("".join(f"{text}\n" for text in texts))
+    return file
+
+
+def span(at_ns: object, prompt: object = "7", answer: object = "3", **more: str) -> dict[str, Any]:
+    values = {"gen_ai.usage.input_tokens": prompt, "gen_ai.usage.output_tokens": answer}
+    attributes = [{"key": key, "value": {"intValue": value}} for key, value in values.items()]
+    attributes += [{"key": k, "value": {"stringValue": v}} for k, v in more.items()]
+    return {"name": "chat m", "startTimeUnixNano": at_ns, "attributes": attributes}
+
+
+def exported(*spans: dict[str, Any]) -> dict[str, Any]:
+    return {"resourceSpans": [{"scopeSpans": [{"spans": list(spans)}]}]}
+
+
+def test_mooncakes_rows_are_requests_since_the_first(tmp_path: Path) -> None:
+    file = written(tmp_path, ROW, "", ROW | {"timestamp": 30482.5, "hash_ids": [46, 48]})
+    trace = read_trace(file)
+    assert (trace.kind, trace.notes) == ("mooncake", ())
+    assert trace.requests == (
+        TraceRequest(0.0, 1000, 52, (46, 47)),
+        TraceRequest(3.0005, 1000, 52, (46, 48)),
+    )
+    assert len(read_trace(file, 1).requests) == 1
+
+
+def test_requests_out_of_order_are_sorted_and_empty_answers_have_a_token(tmp_path: Path) -> None:
+    late, early = ROW | {"timestamp": 5000}, ROW | {"timestamp": 1000, "output_length": 0}
+    trace = read_trace(written(tmp_path, late, early))
+    assert [(r.at_s, r.answer) for r in trace.requests] == [(0.0, 1), (4.0, 52)]
+    assert len(trace.notes) == 2 and "sorted" in trace.notes[0]
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_spans_of_models_are_requests(tmp_path: Path, indent: int | None) -> None:
+    chat = {"gen_ai.operation.name": "chat"}
+    spans = [
+        span("1544712662000000000", "9", "4", **chat),
+        span("1544712660000000000", 7, 3, **chat),
+        span("1544712661000000000", **{"gen_ai.operation.name": "invoke_agent"}),
+        {"name": "a database", "startTimeUnixNano": "1", "attributes": []},
+    ]
+    trace = read_trace(written(tmp_path, json.dumps(exported(*spans), indent=indent)))
+    assert trace.kind == "OpenTelemetry"
+    assert trace.requests == (TraceRequest(0.0, 7, 3), TraceRequest(2.0, 9, 4))
+
+
+def test_spans_may_be_exported_one_a_line_and_with_their_former_names(tmp_path: Path) -> None:
+    former = span("5000000000")
+    for attribute, name in zip(former["attributes"], ("prompt", "completion"), strict=True):
+        attribute["key"] = f"gen_ai.usage.{name}_tokens"
+    trace = read_trace(written(tmp_path, exported(span("1000000000")), exported(former)))
+    assert [request.at_s for request in trace.requests] == [0.0, 4.0]
+
+
+def test_the_kind_is_known_by_the_content(tmp_path: Path) -> None:
+    assert kind_of(written(tmp_path, {"conversation_id": "a", "turn": 1})) == "sessions"
+    assert kind_of(written(tmp_path, ROW, name="conversations.txt")) == "mooncake"
+    for rows in ([{"a": 1}], []):
+        with pytest.raises(DatasetError, match="neither recorded sessions"):
+            kind_of(written(tmp_path, *rows))
+
+
+HOSTILE = [
+    (ROW | {"timestamp": -1}, "`timestamp` is -1"),
+    (ROW | {"timestamp": float("nan")}, "`timestamp` is nan"),
+    (ROW | {"timestamp": float("inf")}, "`timestamp` is endless"),
+    (ROW | {"timestamp": True}, "`timestamp` is bool"),
+    (ROW | {"timestamp": "0"}, "`timestamp` is str"),
+    (ROW | {"input_length": 10**12}, "`input_length` is 1000000000000, not a number from 0 to"),
+    (ROW | {"input_length": 0}, "`input_length` is 0, not a count"),
+    (ROW | {"output_length": 1.5}, "`output_length` is 1.5, not a count"),
+    (ROW | {"output_length": -5}, "`output_length` is -5"),
+    (ROW | {"input_length": 10**400}, "`input_length` is 1000"),
+    (ROW | {"hash_ids": [1]}, "1 `hash_ids` for 1,000 tokens, not 2"),
+    (ROW | {"hash_ids": [1, -2]}, "not whole numbers"),
+    (ROW | {"hash_ids": "12"}, "not whole numbers"),
+    ("[1]", "not an object"),
+    ('{"timestamp": 1, "timestamp": 2}', "twice in one object"),
+    ("{" * 5, "no JSON"),
+]
+
+
+@pytest.mark.parametrize(("row", "why"), HOSTILE, ids=range(len(HOSTILE)))
+def test_a_hostile_row_is_named_in_one_line(tmp_path: Path, row: Any, why: str) -> None:
+    with pytest.raises(DatasetError) as caught:
+        read_trace(written(tmp_path, ROW, row, ROW))
+    message = str(caught.value)
+    assert "line 2: " in message and why in message and len(message) < 400
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (exported(span("-1")), "`startTimeUnixNano` is not a whole number"),
+        (exported(span(None)), "`startTimeUnixNano` is not a whole number"),
+        (exported(span("1", "9" * 30)), "is not a whole number"),
+        (exported(span("1", str(10**12))), "not a number from 0 to 10,000,000"),
+        (exported({"attributes": 1}), "`attributes` is not a list"),
+        ({"resourceSpans": 1}, "`resourceSpans` is not a list"),
+        (exported(), "has no request"),
+    ],
+)
+def test_hostile_spans(tmp_path: Path, content: Any, why: str) -> None:
+    with pytest.raises(DatasetError, match=why):
+        read_trace(written(tmp_path, content))
+
+
+def test_times_years_apart_and_too_many_requests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = written(tmp_path, ROW, ROW | {"timestamp": 1e14})
+    with pytest.raises(DatasetError, match="more than a year apart"):
+        read_trace(file)
+    monkeypatch.setattr(production_traces, "_MOST_REQUESTS", 2)
+    file = written(tmp_path, ROW, ROW, ROW)
+    with pytest.raises(DatasetError, match="more than 2 requests: --limit N"):
+        read_trace(file)
+    assert len(read_trace(file, 2).requests) == 2
+
+
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3)
+    ),
+    max_leaves=9,
+)
+
+
+@pytest.mark.hypothesis
+@given(values=st.fixed_dictionaries(dict.fromkeys(ROW, ANY)), spans=ANY)
+def test_any_content_is_a_trace_or_one_line(
+    tmp_path_factory: pytest.TempPathFactory, values: dict[str, Any], spans: Any
+) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    for content in (values, {"resourceSpans": spans}, exported(span(spans, spans, spans))):
+        try:
+            trace = read_trace(written(folder, json.dumps(content)))
+        except DatasetError as error:
+            assert "\n" not in str(error)
+        else:
+            assert all(r.prompt >= 1 and r.answer >= 1 and r.at_s >= 0 for r in trace.requests)
