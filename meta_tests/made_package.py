@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from meta_tests.made_client import client_scores, client_series
 from mlperf_suite.client_results.series import (
     AGENTIC,
     AGENTIC_MODELS,
+    AGENTIC_TARGETS,
     SEED_SETS,
     SERIES_MODELS,
 )
@@ -23,6 +25,39 @@ SCORED = (16, 24, 64, C_MAX)
 OFFLINE = 13368
 """The concurrency of a dedicated Offline point: the size of a data set."""
 PASSES = 5
+_DATA_SETS = [
+    {
+        "name": "agentic_coding",
+        "type": "performance",
+        "accuracy_config": {"eval_method": "agentic_inference_inline"},
+        "agentic_inference": {
+            "enable_salt": True,
+            "inject_tool_delay": True,
+            "num_trajectories_to_issue": 613,
+            "stop_issuing_on_first_user_complete": False,
+        },
+    },
+    {
+        "name": "swe_bench",
+        "type": "accuracy",
+        "accuracy_config": {
+            "eval_method": "swe_bench_scorer",
+            "extras": {"num_instances": 200},
+        },
+    },
+]
+_SAMPLING: dict[str, dict[str, Any]] = {
+    "kimi-k3": {"temperature": 1.0, "top_p": 1.0, "max_new_tokens": 8192, "streaming": "on"},
+    "qwen3_6-35b-a3b": {
+        "temperature": 1.0,
+        "top_k": 20,
+        "top_p": 0.95,
+        "repetition_penalty": 1.0,
+        "presence_penalty": 1.5,
+        "max_new_tokens": 8192,
+    },
+    "deepseek-v4_1-flash": {"temperature": 0.6},
+}
 SPEC = {"source_type": "vendor_spec", "source": "https://example.org/specification"}
 
 
@@ -218,20 +253,34 @@ def write_package(root: Path, model: str = "llama3_1-8b", *, dedicated: bool = F
     return package
 
 
-def as_agentic(curve: Path) -> Path:
-    """Make a curve one of several turns that obeys every rule on its accuracy; its new folder."""
-    curve = curve.rename(curve.parent / AGENTIC_MODELS[0])
+def as_agentic(curve: Path, model: str = AGENTIC_MODELS[0]) -> Path:
+    """Make a curve one of several turns that obeys every rule, of runs that last twice as long; its
+    new folder."""
+    curve = curve.rename(curve.parent / model)
     for folder in curve.iterdir():
         point = yaml.safe_load((folder / "point.yaml").read_text())
         point["runtime_settings"]["load_pattern"] = AGENTIC
+        point["steady_state"]["window"]["duration_s"] *= 2
         point |= {"offline": "none", "model_name": curve.name}
         (folder / "point.yaml").write_text(yaml.safe_dump(point))
+        config = yaml.safe_load((folder / "config.yaml").read_text())
+        config["settings"]["load_pattern"]["type"] = AGENTIC
+        config |= {"datasets": _DATA_SETS, "model_params": _SAMPLING[model]}
+        (folder / "config.yaml").write_text(yaml.safe_dump(config))
         summary = json.loads((folder / "result_summary.json").read_text())
-        summary["output_sequence_lengths_full_run"] = {"output_sequence_lengths": {"avg": 472.0}}
+        summary["output_sequence_lengths_full_run"] = {
+            "output_sequence_lengths": {"avg": fmean(AGENTIC_TARGETS[model].tokens)}
+        }
+        summary["run_config"]["load_pattern"]["type"] = AGENTIC
+        summary["duration_ns"] *= 2
+        for name in ("qps", "tps", "system_tps"):
+            summary[name] /= 2
+        lengths, latency = summary["output_sequence_lengths"], summary["latency"]
+        summary["e2e_avg_interactivity"] = lengths["total"] / latency["total"] * 1e9
         _write(folder / "result_summary.json", summary)
         scores = [_score("performance", "performance", 0.589)]
         if int(folder.name[1:]) in SCORED:
-            scores.append(_score("swe_bench", "accuracy", 0.9483))
+            scores.append(_score("swe_bench", "accuracy", 0.975))
         _write(folder / "accuracy_results.json", {"accuracy_scores": scores})
     return curve
 

@@ -435,6 +435,27 @@ CLIENT_DAMAGES: dict[str, ClientDamage] = {
         "salt",
         WITH_EVENTS,
     ),
+    "a salt in each prompt of token ids": _damage(
+        EVENTS,
+        _each("sample.issued", lambda e, n: [e | {"data": ["PromptData", None, [1, n, 7]]}]),
+        "salt",
+        WITH_EVENTS,
+    ),
+    "salts of few samples of token ids": _damage(
+        EVENTS,
+        _each(
+            "sample.issued",
+            lambda e, n: [e | {"data": ["PromptData", None, [1, n % 500, *range(50)]]}],
+        ),
+        "salt",
+        WITH_EVENTS,
+    ),
+    "a salt in words": _damage(
+        EVENTS,
+        _each("sample.issued", lambda e, n: [e | {"data": ["PromptData", f"salt {n}: made up"]}]),
+        "salt",
+        WITH_EVENTS,
+    ),
     # Accuracy
     "a score of 0": _damage(ACCURACY, {f"{_FIRST}score": 0.0}, "accuracy_gate", _R1),
     "a score below the gate": _damage(ACCURACY, {f"{_FIRST}score": 80.54}, "accuracy_gate", _R1),

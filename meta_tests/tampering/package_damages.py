@@ -17,12 +17,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from meta_tests.made_package import C_MAX, OFFLINE, PASSES, SPEC, as_agentic, write_package
 from meta_tests.tampering.client_damages import GONE, ClientDamage
+from mlperf_suite.client_results.series import AGENTIC_MODELS
 from mlperf_suite.judging.packages import judge_package
 from mlperf_suite.rules.registry import rules_of
 
@@ -37,15 +38,20 @@ class PackageDamage:
     it, without their prefix.
 
     `change`: members by their paths, a file's text, GONE, or a function of the curve's folder.
+    `turns`: the benchmark of several turns that the curve is made one of; "" for none.
     """
 
     files: str
     change: Change
     rules: frozenset[str]
     dedicated: bool = False
+    turns: str = ""
 
     def make(self, package: Path) -> None:
         curve = package / CURVE
+        self.apply(as_agentic(curve, self.turns) if self.turns else curve)
+
+    def apply(self, curve: Path) -> None:
         if callable(self.change):
             self.change(curve)
             return
@@ -76,16 +82,40 @@ def _messages(system: str, user: str) -> list[dict[str, str]]:
 
 
 def _events_of(prompts: Sequence[Any], later: Sequence[Any]) -> str:
-    """An events.jsonl of requests with these prompts, texts or messages, and of an accuracy run."""
+    """An events.jsonl of requests with these prompts and of an accuracy run: texts, token ids or
+    messages, or a conversation's name and them."""
     events: list[dict[str, Any]] = [{"event_type": "session.start_performance_tracking"}]
     for number, prompt in enumerate([*prompts, *later]):
         if number == len(prompts):
             events.append({"event_type": "session.stop_performance_tracking"})
-        is_text = isinstance(prompt, str)
-        data = ["PromptData", *([prompt] if is_text else [None, None, prompt])]
-        events.append({"event_type": "sample.issued", "sample_uuid": str(number), "data": data})
+        conversation, sent = prompt if isinstance(prompt, tuple) else ("", prompt)
+        before = 0 if isinstance(sent, str) else 1 if isinstance(sent[0], int) else 2
+        of_request = {"sample_uuid": str(number), "conversation_id": conversation}
+        data = ["PromptData", *[None] * before, sent]
+        events.append({"event_type": "sample.issued", **of_request, "data": data})
     lines = [event | {"timestamp_ns": at_ns} for at_ns, event in enumerate(events)]
     return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+_SAMPLES = [[*range(100 * n, 100 * n + 40)] for n in range(1, 41)]
+"""Token ids of samples."""
+
+
+def _token_ids(salt_size: int, before: int = 0) -> list[list[int]]:
+    """Each sample five times with a drawn salt, behind so many of its tokens."""
+    draw = random.Random(1)
+    return [
+        [1, 2, *sample[:before], *(draw.randrange(10**5) for _ in range(salt_size)), *sample]
+        for _ in range(5)
+        for sample in _SAMPLES
+    ]
+
+
+def _turn(conversation: int, pass_salt: str = "0a0b", salt: str = "") -> tuple[str, Any]:
+    """A turn of a conversation with its salts in the system prompt."""
+    salts = f"[salt: {pass_salt}]", f"[salt: {salt or SALTS[conversation][:4]}]"
+    system = "\n\n".join([salts[0], "Be brief.", salts[1]])
+    return f"{conversation}", _messages(system, "made up")
 
 
 _SALTED: dict[str, tuple[list[Any], list[Any]]] = {
@@ -102,6 +132,10 @@ _SALTED: dict[str, tuple[list[Any], list[Any]]] = {
         [f"[{salt}] made up" for salt in SALTS],
         [f"[{SALTS[0]}] made up"],
     ),
+    "salts of 2 token ids": (_token_ids(2), []),
+    "salts of token ids behind the user's text": (_token_ids(4, before=30), []),
+    "salts of token ids sent twice": ([*_token_ids(4), *_token_ids(4)[:3]], []),
+    "salts of token ids in the accuracy run": (_token_ids(4), _token_ids(4)),
 }
 """Prompts of a measurement and of its accuracy run."""
 
@@ -129,7 +163,7 @@ def _renamed(one: str, another: str) -> Callable[[Path], None]:
 def _both(*damages: PackageDamage) -> Callable[[Path], None]:
     def change(curve: Path) -> None:
         for damage in damages:
-            damage.make(curve.parents[2])
+            damage.apply(curve)
 
     return change
 
@@ -138,9 +172,9 @@ def _as_other_point(curve: Path, concurrency: int) -> None:
     """A whole further point, as another concurrency, with a run of its own."""
     folder = curve / f"r{concurrency}"
     shutil.copytree(curve / "r128", folder)
-    _damage(f"r{concurrency}/point.yaml", {"concurrency": concurrency}, "").make(curve.parents[2])
+    _damage(f"r{concurrency}/point.yaml", {"concurrency": concurrency}, "").apply(curve)
     load = {"settings.load_pattern.target_concurrency": concurrency}
-    _damage(f"r{concurrency}/config.yaml", load, "").make(curve.parents[2])
+    _damage(f"r{concurrency}/config.yaml", load, "").apply(curve)
     summary = json.loads((folder / "result_summary.json").read_text())
     summary["run_config"]["load_pattern"]["target_concurrency"] = concurrency
     # Another run: latencies of one nanosecond more.
@@ -175,31 +209,26 @@ def _moved(one: int, another: int) -> Callable[[Path], None]:
     return change
 
 
-def _of_several_turns(name: str, pattern: str, member: str, new: Any) -> Callable[[Path], None]:
-    """A curve of several turns, and in it a member of files changed, or of the score `member`."""
+def _with_score(pattern: str, name: str, new: Any) -> Callable[[Path], None]:
+    """The score of that name in the files of points."""
 
     def change(curve: Path) -> None:
-        for path in as_agentic(curve).glob(f"{pattern}/{name}"):
+        for path in curve.glob(f"{pattern}/accuracy_results.json"):
             content = json.loads(path.read_text())
-            if name == "accuracy_results.json":
-                of_name = [s for s in content["accuracy_scores"] if s["dataset_name"] == member]
-                for score in of_name:
-                    score["score"] = new
-            else:
-                content["output_sequence_lengths_full_run"]["output_sequence_lengths"][member] = new
+            for score in content["accuracy_scores"]:
+                score["score"] = new if score["dataset_name"] == name else score["score"]
             path.write_text(json.dumps(content))
 
     return change
 
 
-_AGENTIC_RULE = "agentic_accuracy"
-_OF_TURNS = {
-    "several turns, inline below the gate at one point": ("r128", "performance", 0.58),
-    "several turns, inline in percent": ("r128", "performance", 58.9),
-    "several turns, no inline score at one point": ("r128", "performance", None),
-    "several turns, SWE-bench below the gate": ("r*", "swe_bench", 0.93),
-    "several turns, SWE-bench below in one region so that the mean is": ("r64", "swe_bench", 0.88),
-    "several turns, SWE-bench in percent": ("r*", "swe_bench", 94.8),
+_KIMI, _QWEN, _DEEPSEEK = AGENTIC_MODELS
+_SALTED_TURNS: dict[str, list[Any]] = {
+    "no salts in conversations": [("a", _messages("Be brief.", "made up"))],
+    "one turn without its salts": [_turn(1), _turn(1), ("1", _messages("Be brief.", "made up"))],
+    "a salt of another conversation": [_turn(1), _turn(2), _turn(1, salt="ffff")],
+    "a pass with the salts of the last": [(f"{n}", _turn(n % 40)[1]) for n in range(80)],
+    "salts of single requests": [f"[{salt}] made up" for salt in SALTS],
 }
 
 
@@ -397,10 +426,10 @@ PACKAGE_DAMAGES: dict[str, PackageDamage] = {
     "six points": _damage("", _without("r512"), "points"),
     "33 points": _damage("", _more_points(*range(600, 626)), "points"),
     "a load pattern poisson": _damage(
-        _POINT, {"runtime_settings.load_pattern": "poisson"}, "points"
+        _POINT, {"runtime_settings.load_pattern": "poisson"}, "points files_agree"
     ),
     "a point of several turns": _damage(
-        _POINT, {"runtime_settings.load_pattern": "agentic_inference"}, "points"
+        _POINT, {"runtime_settings.load_pattern": "agentic_inference"}, "points files_agree"
     ),
     "a point twice": _damage(
         "", _with_copies(("r64", "r064")), "points distributions accuracy_points"
@@ -751,20 +780,203 @@ PACKAGE_DAMAGES: dict[str, PackageDamage] = {
     "system_tps_per_kw 2% higher": _damage(
         _RUN, {"system_tps_per_kw": 1.02 * PASSES * 13368 * 130 / 1315.625 / 13.2}, "engagement"
     ),
+}
+_AS_OF_ONE_TURN = (
+    *("no src/", "a point without point.yaml", "a point without result_summary.json"),
+    *("a folder of another concurrency", "shared_src is no folder", "point.yaml is a list"),
+    *("result_summary.json is no YAML or JSON", "no warmup in point.yaml"),
+    *("no seed_set in point.yaml", "no node_types in system_desc.json", "a concurrency of 0"),
+    *("a steady state of another status", "a warm-up at concurrency 0"),
+    *("available without a link", "one point of another system", "a tps_utilization of 0.5"),
+    *("another division in point.yaml", "measured at another concurrency"),
+    *("a summary of another concurrency", "measured with other seeds", "another scheduler seed"),
+    *("no model seed", "a set that is not published", "a set in its fifth cohort"),
+    *("a drafter for a benchmark without one", "another model in point.yaml"),
+    *("an unknown model", "points of two data sets", "six points", "33 points"),
+    *("a point beyond the margin", "a point in the margin"),
+    *("a region that is not the point's", "C_min declared"),
+    *("a window of 599 s", "a window longer than its run", "no steady state"),
+    *("windowable over three passes", "windowable and drifting", "windowable without a window"),
+    *("four passes that do not suffice", "a duration of 0", "requests that are not accounted for"),
+    *("an interrupted run", "system_tps 2% higher", "tps_per_user 2% higher"),
+    *("no TPOT at p90", "TPOT at p90 halved", "a percentile without a number"),
+    *("no system_power.json", "a part without power"),
+    *("more nodes than there are", "fewer replicas than fit", "more replicas than fit"),
+)
+"""What is judged of several turns as of one."""
+_REPLAY, _SCORED_RUN = "datasets.0.agentic_inference.", "datasets.1.accuracy_config."
+_TURNS_AVG = "output_sequence_lengths_full_run.output_sequence_lengths.avg"
+_OF_TURNS = {
+    # The curve
+    "no low point": _damage("", _moved(24, 700), "regions accuracy_points agentic_accuracy"),
+    "no medium point": _damage("", _moved(64, 700), "regions accuracy_points agentic_accuracy"),
+    "C_min declared without a point": _damage(
+        _SYSTEMS, {"c_min_override": 20}, "regions accuracy_points agentic_accuracy"
+    ),
+    "failed requests": _damage(
+        _RUN, {"n_samples_issued": 66_841, "n_samples_failed": 1}, "requests figures"
+    ),
+    "accuracy_results.json is cut": _damage(
+        _SCORES, '{"accuracy', "files_readable accuracy_points agentic_accuracy"
+    ),
+    "an elected Offline point": _damage(
+        f"r{C_MAX}/point.yaml", {"offline": "elected"}, "offline_point"
+    ),
+    "an elected Offline point without accuracy": _damage(
+        "r512/point.yaml", {"offline": "elected"}, "offline_point accuracy_points"
+    ),
+    "a dedicated Offline point": _damage(
+        "r512/point.yaml", {"offline": "dedicated"}, "offline_point accuracy_points"
+    ),
+    "a point of one turn": _damage(
+        _POINT,
+        {"runtime_settings.load_pattern": "concurrency"},
+        "points files_agree offline_point",
+    ),
+    "C_max 32": _damage(
+        _SYSTEMS,
+        {"max_supported_concurrency": 32},
+        "files_agree regions accuracy_points agentic_accuracy",
+    ),
+    "a window of 2,399 s": _damage(_POINT, {f"{_WINDOW}duration_s": 2399.0}, "duration"),
+    "a window of 600 s at 32 and below": _damage(
+        "r24/point.yaml", {f"{_WINDOW}duration_s": 600.0}, ""
+    ),
+    "a run of 2,399 s without a window": _damage(
+        "",
+        _both(
+            _damage(_POINT, {"steady_state": GONE}, ""),
+            _damage(
+                _RUN,
+                {
+                    "duration_ns": 2399 * 10**9,
+                    "qps": 66840 / 2399,
+                    "tps": GONE,
+                    "system_tps": GONE,
+                },
+                "",
+            ),
+        ),
+        "duration figures",
+    ),
+    "an interactivity 2% higher": _damage(_RUN, {"e2e_avg_interactivity": _times(1.02)}, "figures"),
+    "an interactivity of nothing": _damage(
+        _RUN, {"latency.total": 0, "e2e_avg_interactivity": 1.0}, "figures distributions"
+    ),
+    "the interactivity of other sums": _damage(
+        _RUN,
+        {"output_tokens_per_turn_total": 1e6, "e2e_turn_time_seconds_total": 1e6},
+        "figures",
+    ),
+    "sums that fit the interactivity": _damage(
+        _RUN,
+        {
+            "output_tokens_per_turn_total": 1e6,
+            "e2e_turn_time_seconds_total": 1e6,
+            "e2e_avg_interactivity": 1.0,
+        },
+        "",
+    ),
+    # Accuracy
+    "inline below the gate at one point": _damage(
+        "", _with_score("r128", "performance", 0.52), "agentic_accuracy"
+    ),
+    "inline in percent": _damage("", _with_score("r128", "performance", 58.9), "agentic_accuracy"),
+    "no inline score at one point": _damage(
+        "", _with_score("r128", "performance", None), "agentic_accuracy"
+    ),
+    "no scores at one point": _damage("r128/accuracy_results.json", GONE, "agentic_accuracy"),
+    "SWE-bench below the gate": _damage(
+        "", _with_score("r*", "swe_bench", 0.68), "agentic_accuracy"
+    ),
+    "SWE-bench below in one region so that the mean is": replace(
+        _damage("", _with_score("r64", "swe_bench", 0.78), "agentic_accuracy"), turns=_KIMI
+    ),
+    "SWE-bench in percent": _damage("", _with_score("r*", "swe_bench", 97.5), "agentic_accuracy"),
+    "SWE-bench below in one region alone": _damage("", _with_score("r64", "swe_bench", 0.95), ""),
+    "no SWE-bench in medium": _damage(
+        _SCORES, {"accuracy_scores": lambda s: s[:1]}, "agentic_accuracy accuracy_points"
+    ),
+    "SWE-bench at a fifth point": _damage(
+        "r128/accuracy_results.json",
+        {
+            "accuracy_scores": lambda s: [
+                *s,
+                s[0] | {"dataset_name": "swe_bench", "dataset_type": "accuracy", "score": 0.99},
+            ]
+        },
+        "accuracy_points",
+    ),
+    "two inline scores": _damage(
+        "r128/accuracy_results.json",
+        {"accuracy_scores": lambda s: [*s, s[0] | {"dataset_name": "another"}]},
+        "agentic_accuracy",
+    ),
+    "turns that are too long": _damage(
+        "r24/result_summary.json", {_TURNS_AVG: 970.5}, "agentic_accuracy"
+    ),
+    "turns that are too short": _damage(
+        "r24/result_summary.json", {_TURNS_AVG: 343.5}, "agentic_accuracy"
+    ),
+    # What was sent
     **{
-        name: _damage("", _of_several_turns("accuracy_results.json", *change), _AGENTIC_RULE)
-        for name, change in _OF_TURNS.items()
+        name: _damage("r64/events.jsonl", _events_of(prompts, []), "distributions salt")
+        for name, prompts in _SALTED_TURNS.items()
     },
-    "several turns, SWE-bench below in one region alone": _damage(
-        "", _of_several_turns("accuracy_results.json", "r64", "swe_bench", 0.91), ""
+    # Settings
+    "no salt": _damage(_CONFIG, {f"{_REPLAY}enable_salt": False}, "agentic_settings"),
+    "no delay of tools": _damage(
+        _CONFIG, {f"{_REPLAY}inject_tool_delay": GONE}, "agentic_settings"
     ),
-    "several turns, turns that are too long": _damage(
-        "", _of_several_turns("result_summary.json", "r24", "avg", 520.5), _AGENTIC_RULE
+    "conversations that stop with the first": _damage(
+        _CONFIG, {f"{_REPLAY}stop_issuing_on_first_user_complete": True}, "agentic_settings"
     ),
-    "several turns, turns that are too short": _damage(
-        "", _of_several_turns("result_summary.json", "r24", "avg", 424.5), _AGENTIC_RULE
+    "half of the conversations": _damage(
+        _CONFIG, {f"{_REPLAY}num_trajectories_to_issue": 306}, "agentic_settings"
+    ),
+    "no conversations": _damage(
+        _CONFIG, {f"{_REPLAY}num_trajectories_to_issue": GONE}, "agentic_settings"
+    ),
+    "conversations that are text": _damage(
+        _CONFIG, {f"{_REPLAY}num_trajectories_to_issue": "613"}, "agentic_settings"
+    ),
+    "no data sets": _damage(_CONFIG, {"datasets": GONE}, "agentic_settings"),
+    "data that is not scored inline": _damage(
+        _CONFIG, {"datasets.0.accuracy_config": GONE}, "agentic_settings"
+    ),
+    "SWE-bench of 20 problems": _damage(
+        _CONFIG, {f"{_SCORED_RUN}extras.num_instances": 20}, "agentic_settings"
+    ),
+    "SWE-bench by another scorer": _damage(
+        _CONFIG, {f"{_SCORED_RUN}eval_method": "pass_at_1"}, "agentic_settings"
     ),
 }
+"""What is judged of several turns alone."""
+_SAMPLED = {
+    "a temperature of 0": (_KIMI, {"model_params.temperature": 0.0}),
+    "a penalty of its own": (_KIMI, {"model_params.frequency_penalty": 0.5}),
+    "answers of at most 512 tokens": (_QWEN, {"model_params.max_new_tokens": 512}),
+    "no penalty": (_QWEN, {"model_params.presence_penalty": GONE}),
+    "a temperature that is true": (_QWEN, {"model_params.temperature": True}),
+}
+
+
+def _of_several_turns() -> dict[str, PackageDamage]:
+    damages = {name: PACKAGE_DAMAGES[name] for name in _AS_OF_ONE_TURN} | _OF_TURNS
+    models = (_KIMI, _QWEN, _DEEPSEEK)
+    made = {
+        f"several turns, {name}": replace(
+            damage, turns=damage.turns or models[number % len(models)]
+        )
+        for number, (name, damage) in enumerate(damages.items())
+    }
+    return made | {
+        f"several turns, {name}": replace(_damage(_CONFIG, change, "agentic_settings"), turns=model)
+        for name, (model, change) in _SAMPLED.items()
+    }
+
+
+PACKAGE_DAMAGES |= _of_several_turns()
 
 
 def failed_rules(package: Path) -> set[str]:

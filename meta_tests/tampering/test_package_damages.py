@@ -23,12 +23,11 @@ from meta_tests.tampering.package_damages import (
     official_ids,
     rules_of_id,
 )
-from mlperf_suite.client_results.series import SERIES_MODELS
+from mlperf_suite.client_results.series import AGENTIC_MODELS, SERIES_MODELS
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.judging.packages import judge_package
 from mlperf_suite.rules.registry import rules_of
 
-AGENTIC_RULE = f"{PREFIX}agentic_accuracy"
 CLI = Path(os.environ.get("MLPERF_ENDPOINTS_CLI") or "absent")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "evidence" / "endpoints-packages.md"
 _ROW = re.compile(r"^\| (.+?) \| (.+?) \| (.+?)(?: \(warns: .+\))? \|$", re.MULTILINE)
@@ -124,21 +123,21 @@ def test_the_checker_says_what_the_page_says(
     assert official == (", ".join(sorted(official_ids(package, CLI)[0])) or "passes")
 
 
-def test_of_a_benchmark_of_several_turns_the_accuracy_alone_is_judged(tmp_path: Path) -> None:
+@pytest.mark.parametrize("model", AGENTIC_MODELS)
+def test_an_honest_package_of_several_turns_passes(tmp_path: Path, model: str) -> None:
     package = write_package(tmp_path)
-    curve = as_agentic(package / CURVE)
+    curve = as_agentic(package / CURVE, model)
     (group,) = judge_package(package)
-    assert [v.status for v in group.verdicts if v.rule == AGENTIC_RULE] == ["passed"]
-    others = {v.status for v in group.verdicts if v.rule != AGENTIC_RULE}
-    assert others == {"not judged"}
+    assert [v.line for v in group.verdicts if not v.passed and v.rule != f"{PREFIX}salt"] == []
     if CLI.is_file():
-        assert official_ids(package, CLI)[0] == set()
+        assert official_ids(package, CLI) == (set(), set())
     summary = curve / "r24/result_summary.json"
     content = json.loads(summary.read_text())
     del content["output_sequence_lengths_full_run"]
     summary.write_text(json.dumps(content))
     (group,) = judge_package(package)
-    assert {verdict.status for verdict in group.verdicts} == {"not judged"}
+    (status,) = {v.status for v in group.verdicts if v.rule == f"{PREFIX}agentic_accuracy"}
+    assert status == "not judged"
 
 
 def test_a_file_of_that_name_makes_no_package_of_another_submission(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from mlperf_suite.client_results.answer_texts import (
     TokenCounts,
     answer_text,
 )
-from mlperf_suite.client_results.sent_prompts import SentPrompts
+from mlperf_suite.client_results.sent_prompts import Decoding, SentPrompts
 from mlperf_suite.strangers import open_regular
 
 _MOST_BYTES = 2**38
@@ -35,6 +35,7 @@ class _Event(Struct):
     timestamp_ns: _Time
     sample_uuid: str = ""
     finish_reason: str | None = None
+    conversation_id: str | None = None
     data: Raw = Raw(b"null")
 
 
@@ -69,8 +70,12 @@ class RunEvents:
 class _Tracking:
     """Counts events in the order of the file."""
 
-    def __init__(self, count_tokens: TokenCounts | None) -> None:
-        self.events = RunEvents(uncounted="" if count_tokens else NO_TOKENIZER)
+    def __init__(self, count_tokens: TokenCounts | None, decode: Decoding | None) -> None:
+        self.events = RunEvents(
+            uncounted="" if count_tokens else NO_TOKENIZER,
+            prompts=SentPrompts(decode),
+            later_prompts=SentPrompts(decode),
+        )
         self._count_tokens = count_tokens
         self._texts: list[tuple[AnswerText, int | None]] = []
         self._firsts: dict[str, int] = {}
@@ -91,7 +96,7 @@ class _Tracking:
             self.events.issued += 1
             self._open[uuid] = now, self._blocks[-1]
             self._first_ns = now if self._first_ns is None else self._first_ns
-            self.events.prompts.add(event.data)
+            self.events.prompts.add(event.data, event.conversation_id or "")
         elif kind == "sample.issued" and self._blocks:
             self.events.later_prompts.add(event.data)
         elif uuid in self._open:
@@ -151,10 +156,13 @@ class _Tracking:
 
 
 def read_events(
-    path: Path, count_tokens: TokenCounts | None = None
+    path: Path, count_tokens: TokenCounts | None = None, decode: Decoding | None = None
 ) -> tuple[RunEvents | None, str]:
-    """The figures in events.jsonl and "", or None and in one line why there are none."""
-    decoder, tracking, number = json.Decoder(_Event), _Tracking(count_tokens), 0
+    """The figures in events.jsonl and "", or None and in one line why there are none.
+
+    Without `count_tokens` there are none of tokens, without `decode` no texts of token ids.
+    """
+    decoder, tracking, number = json.Decoder(_Event), _Tracking(count_tokens, decode), 0
     try:
         with open_regular(path, _MOST_BYTES) as file:
             while line := file.readline(_LONGEST_LINE):

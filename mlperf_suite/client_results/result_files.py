@@ -103,6 +103,9 @@ class ResultSummary(Struct, frozen=True):
     system_tps: Figure | None = None
     tps_per_user: Figure | None = None
     system_tps_per_kw: Figure | None = None
+    e2e_avg_interactivity: Figure | None = None
+    output_tokens_per_turn_total: Figure | None = None
+    e2e_turn_time_seconds_total: Figure | None = None
     output_sequence_lengths_full_run: FullRun | None = None
     finish_reason_counts: Annotated[dict[str, Requests], _MOST] = field(default_factory=dict)
     run_config: RunConfig | None = None
@@ -173,6 +176,7 @@ class ClientConfig(Struct, frozen=True):
 
     type: str | None = None
     model_params: dict[str, Any] = field(default_factory=dict)
+    datasets: Annotated[tuple[dict[str, Any], ...], _MOST] = ()
     settings: ClientSettings = field(default_factory=ClientSettings)
 
 

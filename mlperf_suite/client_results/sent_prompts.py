@@ -2,7 +2,11 @@
 
 MLPerf Endpoints asks for one of at least 64 bits between the system prompt and the user's text
 where a server reuses its KV cache between requests (endpoints_rules.md §2.9.5.1). The form is the
-client's: "[<hex>] " before the prompt, "[salt: <hex>]" in messages.
+client's: "[<hex>] " before the prompt, "[salt: <hex>]" in messages. Prompts of token ids are read
+as text where the model's tokenizer is at hand, else by what the streams have in common.
+
+A replay of conversations has two salts in the system prompt instead, one of the pass before it and
+one of the conversation behind it (agentic_inference_strategy.py of the client).
 """
 
 from __future__ import annotations
@@ -10,14 +14,23 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec import DecodeError, Raw, json
 
+from mlperf_suite.client_results.token_streams import TokenStreams
+
+Decoding = Callable[[Sequence[int]], str]
+"""From token ids to their text."""
 LEAST_BITS = 64
 _SALT = re.compile(r"\[(?:salt: ?([0-9a-fA-F]{1,256})|([0-9a-fA-F]{8,256}))\]")
+_OF_TURNS = re.compile(r"\[salt: ([0-9a-f]{4})\]\n\n.*\n\n\[salt: ([0-9a-f]{4})\]", re.DOTALL)
+_DIFFERENT = 0.9
+"""Of the conversations, which have a pair of salts of their own: two of 16 bits may be the same."""
+_MOST_PROMPTS = 2**22
+"""Different prompts that are told apart, more than any data set has."""
 _FEWEST, _MOST = 100, 4096
 """Salts from which their variation is estimated."""
 _SHARE = 0.9
@@ -26,13 +39,20 @@ _SHARE = 0.9
 
 @dataclass(slots=True)
 class SentPrompts:
-    """The prompts of requests, counted. `readable`: those that are a text or messages.
+    """The prompts of requests, counted. `readable`: those that are a text or messages, or token ids
+    that `decode` makes a text of; `streams`: the other token ids.
 
     `misplaced`: those whose salt has the user's text before it, or the system prompt behind it.
     `least_bits`: of the shortest salt. `repeated`: salts that an earlier request had.
+    `of_turns`: those with the two salts of a conversation; `changed`: those with others than the
+    conversation had before.
     """
 
+    decode: Decoding | None = None
     readable: int = 0
+    streams: TokenStreams = field(default_factory=TokenStreams)
+    of_turns: int = 0
+    changed: int = 0
     salted: int = 0
     misplaced: int = 0
     repeated: int = 0
@@ -40,13 +60,52 @@ class SentPrompts:
     _salts: set[str] = field(default_factory=set)
     _some: list[str] = field(default_factory=list)
     _before: set[int] = field(default_factory=set)
+    _different: set[int] = field(default_factory=set)
+    _conversations: dict[str, tuple[str, str]] = field(default_factory=dict)
 
-    def add(self, data: Raw) -> None:
+    @property
+    def count(self) -> int:
+        return self.readable + self.streams.count
+
+    @property
+    def is_salted(self) -> bool | None:
+        """Whether any request has a salt; None if that cannot be told of token ids."""
+        return True if self.salted else self.streams.is_salted if self.streams.count else False
+
+    @property
+    def different(self) -> int:
+        """How many different prompts there are, up to a number that no data set has."""
+        return len(self._different)
+
+    def add(self, data: Raw, conversation: str = "") -> None:
         """Count the prompt of one request, the data of its event."""
-        if (texts := _texts(data)) is None:
+        parts = _parts(data)
+        texts = _texts(parts)
+        if (token_ids := _token_ids(parts)) is not None:
+            text = self._decoded(token_ids)
+            texts = None if text is None else ("", text)
+            if texts is None:
+                self.streams.add(token_ids)
+        if texts is not None:
+            self._add_texts(*texts, conversation)
+        elif token_ids is None:
             return
+        if len(self._different) < _MOST_PROMPTS:
+            self._different.add(hash(bytes(data)))
+
+    def _decoded(self, token_ids: Sequence[int]) -> str | None:
+        try:
+            return self.decode(token_ids) if self.decode is not None else None
+        # OverflowError: an id that the library cannot take.
+        except (OverflowError, TypeError, ValueError):
+            return None
+
+    def _add_texts(self, system: str, user: str, conversation: str) -> None:
         self.readable += 1
-        system, user = texts
+        if (salts := _OF_TURNS.fullmatch(system)) is not None:
+            self.of_turns += 1
+            pair = salts[1], salts[2]
+            self.changed += self._conversations.setdefault(conversation, pair) != pair
         text = system + user
         if (match := _SALT.search(text)) is None:
             return
@@ -68,8 +127,20 @@ class SentPrompts:
         return sum(_entropy(column) for column in columns)
 
     @property
+    def faults_of_turns(self) -> Iterator[str]:
+        """What is wrong with the salts of conversations, which each request must have."""
+        if self.of_turns < self.count:
+            yield f"{self.of_turns:,} of {self.count:,} requests with the salts of a conversation"
+        if self.changed:
+            yield f"{self.changed:,} requests with other salts than their conversation"
+        pairs, conversations = set(self._conversations.values()), len(self._conversations)
+        if len(pairs) < _DIFFERENT * conversations:
+            yield f"{len(pairs):,} pairs of salts in {conversations:,} conversations"
+
+    @property
     def faults(self) -> Iterator[str]:
         """What is wrong with the salts, where there are any."""
+        yield from self.streams.faults
         if 0 < self.salted < self.readable:
             yield f"{self.salted:,} of {self.readable:,} requests with a salt"
         if 0 < self.least_bits < LEAST_BITS:
@@ -89,18 +160,29 @@ def _entropy(values: tuple[str, ...]) -> float:
     return -sum(count / total * math.log2(count / total) for count in counts)
 
 
-def _texts(data: Raw) -> tuple[str, str] | None:
-    """The system's and the user's text of a prompt; None if it has neither.
+def _parts(data: Raw) -> list[Any]:
+    """Text, token ids and messages of a prompt, each None if it has none.
 
     The client writes [name, text, token ids, messages, ...], the last ones left out if empty.
     """
     try:
         parts: Any = json.decode(data)
     except (DecodeError, ValueError, RecursionError):
+        parts = None
+    return [*(parts[1:4] if isinstance(parts, list) else []), None, None, None][:3]
+
+
+def _token_ids(parts: list[Any]) -> list[int] | None:
+    """Those that were sent, which count before a text."""
+    ids = parts[1]
+    if not isinstance(ids, list) or not all(type(i) is int and 0 <= i < 2**31 for i in ids):
         return None
-    if not isinstance(parts, list):
-        return None
-    text, _, messages = (*parts[1:4], None, None, None)[:3]
+    return ids
+
+
+def _texts(parts: list[Any]) -> tuple[str, str] | None:
+    """The system's and the user's text of a prompt; None if it has neither."""
+    text, _, messages = parts
     if isinstance(text, str):
         return "", text
     return _of_messages(messages) if isinstance(messages, list) else None

@@ -122,6 +122,10 @@ AGENTIC_MODELS = tuple(AGENTIC_TARGETS)
 """The benchmarks of several turns, by the names of their folders (§3.2)."""
 CONCURRENCY, AGENTIC = "concurrency", "agentic_inference"
 """Load patterns (§6.1)."""
+TRAJECTORIES = 613
+"""Conversations of the data set of several turns, each issued equally often."""
+SWE_BENCH_PROBLEMS = 200
+"""Both: examples/10_Agentic_Inference/README.md of github.com/mlcommons/endpoints."""
 _DRAFTERS_COHORT = "2026-09-C1"
 _DRAFTERS = {
     "deepseek-r1": (
@@ -188,6 +192,8 @@ class Regions:
         return f"{region}_concurrency" if region else "margin"
 
 
-def min_duration_s(concurrency: int) -> float:
-    """How long a point must be measured, in seconds (§6.2)."""
-    return 600.0 if concurrency <= ULTRA_LOW else 1200.0
+def min_duration_s(concurrency: int, *, agentic: bool = False) -> float:
+    """How long a point must be measured, in seconds (§6.2). `agentic`: of several turns."""
+    if concurrency <= ULTRA_LOW:
+        return 600.0
+    return 2400.0 if agentic else 1200.0

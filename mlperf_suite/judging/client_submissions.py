@@ -8,7 +8,6 @@ from pathlib import Path, PurePath
 
 from mlperf_suite.benchmarks.catalog import find_benchmark
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
-from mlperf_suite.client_results.answer_texts import TokenCounts
 from mlperf_suite.client_results.client_benchmarks import WAN, ClientBenchmark, client_benchmark
 from mlperf_suite.client_results.client_events import RunEvents, read_events
 from mlperf_suite.client_results.result_files import (
@@ -133,12 +132,13 @@ def events_of(
     path = next((path for path in paths if path.exists()), None)
     if path is None:
         return None
-    events, problem = read_events(path, _token_counts(config, tokenizer))
+    codec = _codec(config, tokenizer)
+    events, problem = read_events(path, *((codec.counts, codec.prompt) if codec else ()))
     return events or problem
 
 
-def _token_counts(config: ClientConfig | None, tokenizer: Path | None) -> TokenCounts | None:
-    """What counts tokens as the client did; None if its tokenizer is not on this machine."""
+def _codec(config: ClientConfig | None, tokenizer: Path | None) -> TextCodec | None:
+    """The tokenizer with which the client counted; None if it is not on this machine."""
     parameters = config.model_params if config is not None else {}
     name = parameters.get("tokenizer_name") or parameters.get("name")
     if not isinstance(name, str):
@@ -147,7 +147,7 @@ def _token_counts(config: ClientConfig | None, tokenizer: Path | None) -> TokenC
     is_named = tokenizer is not None and PurePath(name).name.lower() == tokenizer.name.lower()
     folder = tokenizer if is_named else _cached(name)
     try:
-        return None if folder is None else TextCodec(str(folder)).counts
+        return None if folder is None else TextCodec(str(folder))
     # The library raises Exception itself for a file that it cannot read.
     except Exception:
         return None

@@ -31,17 +31,13 @@ from mlperf_suite.judging.tree import (
 )
 from mlperf_suite.judging.verdict_group import VerdictGroup, name_of, verdict_group
 from mlperf_suite.rules import judge
-from mlperf_suite.rules.agentic_rules import agentic_accuracy
 from mlperf_suite.rules.client_rules import ClientFacts
 from mlperf_suite.rules.package_rules import CurveFacts, PointFacts
-from mlperf_suite.rules.registry import rule_of
 from mlperf_suite.rules.submission_rules import JsonFile
-from mlperf_suite.rules.verdict import set_aside
 
 _POINT = re.compile(r"r([0-9]{1,9})")
 _DESCRIPTION, _CONFIG = "system_desc.json", "config.yaml"
 _FILES = (POINT_YAML, _CONFIG, CLIENT_SUMMARY, _DESCRIPTION)
-_OTHER_DEMANDS = "a benchmark of several turns, whose demands the suite does not know"
 
 
 def judge_package(root: Path, tokenizer: Path | None = None) -> list[VerdictGroup]:
@@ -73,14 +69,8 @@ def _judge_curve(root: Path, system: str, model: str, tokenizer: Path | None) ->
         layout=tuple(faults),
         power=_power(root / "results" / system / SYSTEM_POWER),
     )
-    verdicts = judge(curve)
-    if curve.is_agentic:
-        accuracy = rule_of(agentic_accuracy, "package").name
-        verdicts = [
-            v if v.rule == accuracy else set_aside([v], _OTHER_DEMANDS)[0] for v in verdicts
-        ]
     name = name_of("", *filter(None, (root.name, system, model)))
-    return verdict_group(name, SERIES, [("performance", verdicts)])
+    return verdict_group(name, SERIES, [("performance", judge(curve))])
 
 
 def _power(path: Path) -> SystemPower | str | None:

@@ -558,18 +558,32 @@ def salt(result: ClientFacts) -> Verdict:
     Endpoints: MLPerf Inference forbids reuse between requests, and sends the data set as it is.
 
     Whether the server reused its cache stands in none of the client's files. Prompts are in
-    events.jsonl alone.
+    events.jsonl alone; there are no more different ones than samples. Token ids are read as text
+    where the model's tokenizer is on this machine.
     """
     prompts = sent_prompts(result)
     if prompts is None:
         return not_judged("no prompts", why="there is no events.jsonl with prompts")
-    words = f"{prompts.salted:,} of {prompts.readable:,} prompts with a salt"
+    samples = result.benchmark.samples
+    # A replay of conversations has a prompt of its own for each turn.
+    if prompts.different > samples and result.benchmark.id != QWEN3_6:
+        return verdict(False, f"{prompts.different:,} different prompts of {samples:,} samples")
+    if prompts.is_salted is None and prompts.count <= samples:
+        words = f"{prompts.streams.count:,} prompts of token ids"
+        return not_judged(words, why=UNTOLD)
+    if not prompts.salted and prompts.is_salted:
+        return verdict(False, "prompts of token ids that differ though their ends are the same")
+    words = f"{prompts.salted:,} of {prompts.count:,} prompts with a salt"
     return verdict(not prompts.salted, words)
+
+
+UNTOLD = "no sample was sent twice, and the model's tokenizer is not on this machine"
+"""Why nobody can say whether prompts of token ids have a salt."""
 
 
 def sent_prompts(result: ClientFacts) -> SentPrompts | None:
     """The prompts of the measurement's requests; None if they are not known."""
-    if not isinstance(result.events, RunEvents) or not result.events.prompts.readable:
+    if not isinstance(result.events, RunEvents) or not result.events.prompts.count:
         return None
     return result.events.prompts
 

@@ -21,6 +21,7 @@ from mlperf_suite.client_results.provisioned_power import (
     SystemPower,
     cooling_of,
 )
+from mlperf_suite.client_results.result_files import ResultSummary
 from mlperf_suite.client_results.series import (
     AGENTIC,
     AGENTIC_MODELS,
@@ -32,6 +33,7 @@ from mlperf_suite.client_results.series import (
     OFFLINE_SHARE,
     SEED_SETS,
     SERIES_MODELS,
+    ULTRA_LOW,
     Regions,
     is_approved_drafter,
     min_duration_s,
@@ -133,7 +135,7 @@ class CurveFacts(Facts):
     @property
     def is_agentic(self) -> bool:
         """Whether it is of a benchmark of several turns, which has other demands."""
-        patterns = {f.runtime_settings.load_pattern for _, f in self.files}
+        patterns = {f.runtime_settings.load_pattern for p, f in self.files if not p.is_dedicated}
         return self.model in AGENTIC_MODELS and patterns == {AGENTIC}
 
     @property
@@ -308,9 +310,9 @@ def _disagreed(point: PointFacts, file: PointFile) -> Iterator[str]:
         return
     load, runtime = config.settings.load_pattern, config.settings.runtime
     if not point.is_dedicated:
-        if load.type not in (CONCURRENCY, AGENTIC) or load.target_concurrency != file.concurrency:
-            at = load.target_concurrency
-            yield f"config.yaml has {load.type} at {at}, point.yaml {file.concurrency}"
+        pattern, at = file.runtime_settings.load_pattern, load.target_concurrency
+        if (load.type, at) != (pattern, file.concurrency):
+            yield f"config.yaml has {load.type} at {at}, point.yaml {pattern} at {file.concurrency}"
         if config.model_params.get("streaming") == "off":
             yield "config.yaml has streaming off"
     seeds_ = file.runtime_settings.runtime
@@ -391,7 +393,7 @@ def warmup(curve: CurveFacts) -> Verdict:
 def points(curve: CurveFacts) -> Verdict:
     """A curve has 7 to 32 points, 8 with a dedicated Offline point, all but that at a fixed
     concurrency, and each once."""
-    dedicated = len(curve.points) - len(curve.fixed)
+    dedicated = 0 if curve.is_agentic else len(curve.points) - len(curve.fixed)
     least, count = FEWEST_POINTS + bool(dedicated), len(curve.points)
     faults = [] if least <= count <= MOST_POINTS else [f"{count} points"]
     fixed_load = AGENTIC if curve.model in AGENTIC_MODELS else CONCURRENCY
@@ -440,9 +442,11 @@ def regions(curve: CurveFacts) -> Verdict:
 )
 def offline_point(curve: CurveFacts) -> Verdict:
     """One point is the Offline result: that at C_max, or a dedicated one that is at least as
-    concurrent and reaches 98% of its throughput."""
-    c_max = curve.description.max_supported_concurrency
+    concurrent and reaches 98% of its throughput. A curve of several turns has none."""
     of_offline = [(p, f) for p, f in curve.of_files if p.offline]
+    if curve.is_agentic:
+        return verdict(not of_offline, ", ".join(p.name for p, _ in of_offline) or "none", "none")
+    c_max = curve.description.max_supported_concurrency
     demand = f"one, at C_max {c_max:,} or dedicated"
     if len(of_offline) != 1:
         return verdict(False, ", ".join(p.name for p, _ in of_offline) or "none", demand)
@@ -466,23 +470,24 @@ def offline_point(curve: CurveFacts) -> Verdict:
     fix="Measure the point longer.",
 )
 def duration(curve: CurveFacts) -> Verdict:
-    """Every point is measured for 600 s up to concurrency 32, else 1,200 s: its steady-state window
-    where that gives its figures, else the whole run."""
+    """Every point is measured for 600 s up to concurrency 32, else 1,200 s, 2,400 s of several
+    turns: its steady-state window where that gives its figures, else the whole run."""
     faults = []
     for point, file in curve.of_files:
         run, block = point.client.summary, file.steady_state
         if run is None:
             continue
-        whole_s, least_s = (run.duration_ns or 0) / 1e9, min_duration_s(file.concurrency)
+        whole_s = (run.duration_ns or 0) / 1e9
+        least_s = min_duration_s(file.concurrency, agentic=curve.is_agentic)
         window_s = block.window.duration_s if block and block.status == "windowable" else None
         lasted_s = whole_s if window_s is None else window_s
         if lasted_s < least_s:
             faults.append(f"{point.name}: {lasted_s:,.1f} s of {least_s:,.0f} s")
         if lasted_s > whole_s:
             faults.append(f"{point.name}: a window of {lasted_s:,.1f} s in {whole_s:,.1f} s")
-    return _verdict(
-        faults, f"{len(curve.files)} points long enough", "600 s up to 32, else 1,200 s"
-    )
+    beyond_s = min_duration_s(ULTRA_LOW + 1, agentic=curve.is_agentic)
+    demand = f"600 s up to {ULTRA_LOW}, else {beyond_s:,.0f} s"
+    return _verdict(faults, f"{len(curve.files)} points long enough", demand)
 
 
 @_package_rule(
@@ -560,12 +565,13 @@ def tpot_p90_ms(point: PointFacts) -> float | None:
     demand="figures that follow from the client's own",
     source="Endpoints rules, §4.1, §9.1; checker: result-file-valid, "
     "metric-consistency-output-tokens, metric-consistency-system-tps, "
-    "metric-consistency-tpot-p90, metric-consistency-tps-per-user",
+    "metric-consistency-tpot-p90, metric-consistency-tps-per-user, agentic-metric-consistency",
     fix=_AS_WRITTEN,
 )
 def figures(curve: CurveFacts) -> Verdict:
     """Tokens a second are tokens over time, tokens/s per user 1000 over TPOT in ms at p90, which
-    every point but a dedicated Offline one has.
+    every point but a dedicated Offline one has, and the interactivity of turns tokens over the
+    time of the requests.
 
     Within 1%, as the official checker, where they are stored; the client's own rates exactly.
     """
@@ -577,9 +583,23 @@ def figures(curve: CurveFacts) -> Verdict:
         per_user = 1000 / p90_ms if p90_ms and not point.is_dedicated else None
         faults += _far(point, "system_tps", run.system_tps, point.system_tps)
         faults += _far(point, "tps_per_user", run.tps_per_user, per_user)
+        if run.e2e_avg_interactivity is not None:
+            turns = interactivity(run)
+            faults += [f"{point.name}: an e2e_avg_interactivity of nothing"] * (turns is None)
+            faults += _far(point, "e2e_avg_interactivity", run.e2e_avg_interactivity, turns)
         names = {*run.ttft.percentiles, *run.tpot.percentiles}
         faults += [f"{point.name}: p{name}" for name in sorted(names) if not _is_percent(name)]
     return _verdict(faults, f"{len(_measured(curve))} points")
+
+
+def interactivity(run: ResultSummary) -> float | None:
+    """Output tokens over the time of all turns, in tokens/s: of the sums that name both, else of
+    the client's own, which leave out what failed."""
+    tokens, time_s = run.output_tokens_per_turn_total, run.e2e_turn_time_seconds_total
+    if tokens is None and time_s is None and not run.n_samples_failed:
+        tokens = run.output_sequence_lengths.total
+        time_s = None if run.latency.total is None else run.latency.total / 1e9
+    return tokens / time_s if time_s and tokens is not None else None
 
 
 def _far(
@@ -637,21 +657,31 @@ def salt(curve: CurveFacts) -> Verdict:
     its own that is long enough, drawn, and between the system prompt and the user's text; those of
     accuracy runs have none.
 
-    Checked in what was sent: the prompts in events.jsonl, where it lies beside a point. Requests
-    without a salt are allowed if the server reused nothing, which no file says.
+    Checked in what was sent: the prompts in events.jsonl, where it lies beside a point; token ids
+    as text where the model's tokenizer is on this machine, else by what they have in common.
+    Requests without a salt are allowed if the server reused nothing, which no file says. Of several
+    turns each request has the two salts of its conversation in the system prompt.
     """
     sent = [(p, prompts) for p in curve.points if (prompts := client_rules.sent_prompts(p.client))]
     if not sent:
         return not_judged("no prompts", why="no point has an events.jsonl with prompts")
-    faults = [f"{point.name}: {fault}" for point, prompts in sent for fault in prompts.faults]
-    for point, _ in sent:
-        events = point.client.events
-        if isinstance(events, RunEvents) and (salted := events.later_prompts.salted):
-            faults.append(f"{point.name}: {salted:,} requests of its accuracy run with a salt")
-    unsalted = [point.name for point, prompts in sent if not prompts.salted]
-    if unsalted and not faults:
+    faults = [
+        f"{point.name}: {fault}"
+        for point, prompts in sent
+        for fault in (prompts.faults_of_turns if curve.is_agentic else prompts.faults)
+    ]
+    faults += [
+        f"{p.name}: requests of its accuracy run with a salt"
+        for p, _ in sent
+        if isinstance(events := p.client.events, RunEvents) and events.later_prompts.is_salted
+    ]
+    unsalted = [point.name for point, prompts in sent if not prompts.is_salted]
+    if unsalted and not faults and not curve.is_agentic:
+        is_untold = any(prompts.is_salted is None for _, prompts in sent)
         why = "allowed if no KV cache is reused between requests, which no file says"
-        return not_judged(f"{', '.join(unsalted)} without a salt", why=why)
+        return not_judged(
+            f"{', '.join(unsalted)} without a salt", why=client_rules.UNTOLD if is_untold else why
+        )
     return _verdict(faults, f"{len(sent)} points")
 
 
@@ -703,7 +733,8 @@ def accuracy_points(curve: CurveFacts) -> Verdict:
     names = [point.name for point in owners.values()]
     extra = [p for p in _with_accuracy(curve) if p.name not in names and not p.offline]
     faults += [f"{point.name} is one too many" for point in extra]
-    return _verdict(faults, ", ".join(names), "one in each region, and Offline")
+    demand = "one in each region" + (", and Offline" if not curve.is_agentic else "")
+    return _verdict(faults, ", ".join(names), demand)
 
 
 @_package_rule(
@@ -717,6 +748,8 @@ def accuracy_gate(curve: CurveFacts) -> Verdict:
     The official checker passes a run without the scores that it gates.
     """
     scored = _with_accuracy(curve)
+    if curve.is_agentic:
+        return verdict(True, f"{len(scored)} runs", "see the rule on several turns")
     if curve.model not in SERIES_MODELS:
         return not_judged(f"{len(scored)} runs", "the benchmark's gate", "no known benchmark")
     checks = (
