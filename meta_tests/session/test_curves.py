@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,14 @@ from pytest import MonkeyPatch
 
 from meta_tests.session.test_executor import LLAMA, Make, ScriptedSession, make
 from meta_tests.slots import SlotsEngine
-from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, RemoteRun
+from mlperf_suite.engines.protocol import (
+    ClientFigures,
+    EndpointFigures,
+    EngineTrace,
+    RemoteRun,
+    ServerView,
+    Steps,
+)
 from mlperf_suite.official_client.client_job import ClientJob
 from mlperf_suite.official_client.installation import ClientInstallation
 from mlperf_suite.results.curve_figures import REHEARSAL, CurveFigures
@@ -46,7 +54,8 @@ class Endpoint(FourSlots):
 
     def take_remote_run(self) -> RemoteRun:
         client = ClientFigures(1, 0.1, 0.1, 0.1)
-        endpoints = (EndpointFigures("http://one", 1, 10, cached_tokens=0),)
+        says = ServerView(readings=3, running_mean=2.5)
+        endpoints = (EndpointFigures("http://one", 1, 10, cached_tokens=0, server=says),)
         return RemoteRun(client, endpoints, ("model: another",) if self.cached else ())
 
 
@@ -200,6 +209,52 @@ def test_prompts_to_an_endpoint_have_a_salt_each(make: Make) -> None:
     assert {prompt[0] for prompt in engine.prompts} == first_tokens
     lengths = {len(prompt) for prompt in own}
     assert any(len(prompt) - 4 > min(lengths) for prompt in engine.prompts)
+
+
+class Traced(FourSlots):
+    """In this process, with a queue of one request after each of two steps."""
+
+    steps_made = 2
+
+    def take_trace(self) -> EngineTrace:
+        return EngineTrace(
+            Steps(
+                ended_s=array("d", [1.0, 2.0]),
+                running=array("i", [4, 2]),
+                waiting=array("i", [1, 1]),
+                kv_share=array("f", [0.5, 0.25]),
+                preempted=array("i", [0, 3]),
+            )
+        )
+
+
+@pytest.mark.parametrize(
+    ("engine", "view"),
+    [
+        (Endpoint, ServerView(readings=3, running_mean=2.5)),
+        (
+            Traced,
+            ServerView(
+                readings=2,
+                running_mean=3.0,
+                running_most=4.0,
+                waiting_mean=1.0,
+                waiting_most=1.0,
+                waiting=1.0,
+                kv_mean=0.375,
+                kv_most=0.5,
+                kv_full=0.0,
+                preemptions=3,
+            ),
+        ),
+    ],
+)
+def test_each_point_has_what_its_server_or_engine_said(
+    make: Make, engine: type[FourSlots], view: ServerView
+) -> None:
+    session = make(KEY, kind=engine)
+    assert session.suite.make(KEY).failure is None
+    assert all(point.servers == (view,) for point in curve_of(session).points)
 
 
 def test_a_point_that_departs_from_the_rules_has_no_figures(

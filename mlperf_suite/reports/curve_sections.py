@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mlperf_suite.reports.machine_sections import server_view_cells
 from mlperf_suite.reports.plots import BLUE, GREEN, ORANGE
 from mlperf_suite.reports.sections import (
     Block,
@@ -54,8 +55,22 @@ def curve_sections(curve: CurveFigures | None) -> list[Section]:
     blocks: list[Block] = [*(mark if curve.rehearsal else []), Paragraph(f"{words}.")]
     blocks += [Plots(plots)] if (plots := curve_plots(curve)) else []
     blocks += record_table(_rows(curve), ("region", "outcome", "reason"), style="wide broad")
+    blocks += _server_tables(curve)
     blocks += notes([f"Load generator: {curve.client}. Users' tokens/s are 1000 / TPOT p90 in ms."])
     return [Section("The curve", blocks)]
+
+
+def _server_tables(curve: CurveFigures) -> list[Block]:
+    """What the servers said of themselves at each point, or that none did."""
+    points = sorted(curve.points, key=lambda point: point.concurrency)
+    rows = [
+        {"concurrency": f"{point.concurrency:,}", **server_view_cells(view)}
+        for point in points
+        for view in point.servers
+    ]
+    if not rows:
+        return [*notes(["No metrics of the server, or none before a point was over."])]
+    return [*record_table(rows, title="The server's own view, point by point", folded=True)]
 
 
 def curve_plots(curve: CurveFigures | None) -> list[Plot]:

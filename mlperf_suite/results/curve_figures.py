@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from mlperf_suite.engines.protocol import ServerView
+
 REHEARSAL = "rehearsal, not an MLPerf Endpoints result"
 """The mark on every output of a curve that the official client did not measure."""
 PointOutcome = Literal["planned", "measured", "over-saturated", "failed", "not run"]
@@ -36,7 +38,8 @@ class CurvePoint:
     `regions`: the mandatory regions that it counts for (`series.Regions.of_point`). `folder`: where
     its files are, from the run's folder. `reason`: why it failed, was ended early or was not run.
     `output_tokens`: counted by the model's tokenizer in the window of `duration_s`.
-    `tpot_p90_ms`, `ttft_p90_ms`: over the completed requests.
+    `tpot_p90_ms`, `ttft_p90_ms`: over the completed requests. `servers`: what each server that has
+    metrics, or the engine in this process, said of itself meanwhile.
     """
 
     concurrency: int
@@ -53,6 +56,7 @@ class CurvePoint:
     ttft_p50_ms: float | None = None
     ttft_p90_ms: float | None = None
     blocks: tuple[CurveBlock, ...] = ()
+    servers: tuple[ServerView, ...] = ()
 
     @property
     def system_tps(self) -> float:

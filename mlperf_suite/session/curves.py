@@ -18,7 +18,14 @@ from mlperf_suite import __version__
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.client_results.series import SEED_SETS, min_duration_s
 from mlperf_suite.engines.closed_loop import Enough, LoopTimes, Prompt, hold_concurrency
-from mlperf_suite.engines.protocol import RemoteEngine
+from mlperf_suite.engines.endpoint.server_metrics import view_of
+from mlperf_suite.engines.protocol import (
+    Engine,
+    RemoteEngine,
+    RemoteRun,
+    ServerView,
+    TracingEngine,
+)
 from mlperf_suite.errors import RunError
 from mlperf_suite.official_client.client_job import whole_passes as passes_of
 from mlperf_suite.official_client.client_process import SILENCE_S
@@ -260,6 +267,8 @@ class _Curve:
             return self._official_point(self._official, concurrency, seconds, whole_passes)
         name = f"{benchmark.id} at concurrency {concurrency:,}"
         observation = Observation(maker.engine, name, "performance")
+        if isinstance(maker.engine, TracingEngine):
+            maker.engine.take_trace()
         maker.watcher.begin(name)
         samples = len(maker.inputs.prompts(benchmark))
         saturation = _Saturation(concurrency, seconds, self._best_below(concurrency))
@@ -271,7 +280,10 @@ class _Curve:
             return now_s >= seconds and whole
 
         times = self._hold(concurrency, enough)
-        point = _judged(times, concurrency, saturation.why, self._faults(observation))
+        remote = observation.remote()
+        faults = self._faults(observation, remote)
+        point = _judged(times, concurrency, saturation.why, faults)
+        point = replace(point, servers=_views(maker.engine, remote))
         maker.watcher.say(_point_line(point))
         return point
 
@@ -300,9 +312,8 @@ class _Curve:
         rates = (rate for c, rate in self.throughput.items() if c < concurrency)
         return max(rates, default=0.0)
 
-    def _faults(self, observation: Observation) -> list[str]:
+    def _faults(self, observation: Observation, remote: RemoteRun | None) -> list[str]:
         """What keeps a point from having figures, besides a request that failed."""
-        remote = observation.remote()
         faults = list(remote.departures) if remote else []
         if remote and (limits := client_limits(remote.client, self.result.scenario)):
             # The machine of a smoke run may be the server's too, whose work delays the client.
@@ -346,6 +357,14 @@ class _Saturation:
         if words and rate <= GAIN * self.best:
             self.why = f"{words}, at {rate:,.1f} tokens/s; a lower concurrency has {self.best:,.1f}"
         return bool(self.why)
+
+
+def _views(engine: Engine, remote: RemoteRun | None) -> tuple[ServerView, ...]:
+    """What the servers, or the engine in this process, said of themselves."""
+    if remote is not None:
+        return tuple(e.server for e in remote.endpoints if e.server is not None)
+    view = view_of(engine.take_trace().steps) if isinstance(engine, TracingEngine) else None
+    return () if view is None else (view,)
 
 
 def _judged(times: LoopTimes, concurrency: int, saturation: str, faults: list[str]) -> CurvePoint:

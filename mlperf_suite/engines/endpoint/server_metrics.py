@@ -166,6 +166,17 @@ def server_view(readings: Sequence[Reading], growth: Reading) -> ServerView | No
     )
 
 
+def view_of(steps: Steps) -> ServerView | None:
+    """What an engine in this process says of itself, a reading after each of its steps; None if it
+    does not report its load."""
+    if not len(steps.running) == len(steps.waiting) == len(steps.kv_share) == len(steps.ended_s):
+        return None
+    columns = zip(steps.running, steps.waiting, steps.kv_share, strict=True)
+    readings = [dict(zip(_LATEST, map(float, row), strict=True)) for row in columns]
+    counted = {PREEMPTIONS: steps.preempted, DRAFTED: steps.drafted, ACCEPTED: steps.accepted}
+    return server_view(readings, {name: float(sum(of)) for name, of in counted.items() if of})
+
+
 def fill_load(steps: Steps, servers: Sequence[Sequence[tuple[float, Reading]]]) -> None:
     """Give steps the requests that all servers ran and queued at the time, and the KV cache in use,
     from the last reading before each; nothing unless every server reports all three."""
