@@ -8,4 +8,5 @@ pytest_plugins = (
     "fixtures.engine",
     "fixtures.logs",
     "fixtures.runs",
+    "fixtures.tuning",
 )

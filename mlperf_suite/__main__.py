@@ -300,45 +300,21 @@ def _tree(results: tuple[Path, ...], arguments: argparse.Namespace) -> int:
 
 
 def _add_tune(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    from mlperf_suite.tuning.tuning_options import add_options
+
     parser = commands.add_parser(
-        "tune", help="search for vLLM's fastest settings in Offline, and compare them in pairs"
+        "tune", help="search for the engine's best settings, and compare them in pairs"
     )
-    parser.add_argument("--scenario", choices=("Offline",), default="Offline", help="(Offline)")
-    parser.add_argument(
-        "--minutes",
-        type=float,
-        default=30.0,
-        help="the time for the search (30); the pairs of runs after it come on top",
-    )
-    parser.add_argument(
-        "--space", type=Path, metavar="FILE", help="TOML, NAME = [choices]; [] leaves a name out"
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        required=True,
-        metavar="DIR",
-        help="a folder for the runs; one of an interrupted search goes on",
-    )
-    parser.add_argument(
-        "options", nargs="*", metavar="-- OPTION", help="options of every run, as --model"
-    )
+    add_options(parser)
     parser.set_defaults(do=_tune)
 
 
 def _tune(arguments: argparse.Namespace) -> int:
-    from mlperf_suite.tuning.space import space_of
-    from mlperf_suite.tuning.trial_run import check_options
-    from mlperf_suite.tuning.tune import Request, tune
+    from mlperf_suite.tuning.tune import tune
+    from mlperf_suite.tuning.tuning_request import request_of
 
-    if not 0 < arguments.minutes < 100_000:
-        raise UsageError.for_option("--minutes", arguments.minutes, "allowed is a number above 0")
-    check_options(arguments.options)
-    space = space_of(arguments.space)
-    if not space:
-        raise UsageError("--space: nothing to choose from; name a setting with a choice")
     try:
-        tune(Request(arguments.out, arguments.minutes, space, arguments.options), _say)
+        tune(request_of(arguments), _say)
     except KeyboardInterrupt:
         _say("interrupted; the same command goes on", sys.stderr)
         return 130

@@ -9,7 +9,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -17,7 +19,7 @@ import pytest
 
 from mlperf_suite.__main__ import main
 from mlperf_suite.errors import UsageError
-from mlperf_suite.tuning import trial_run, tune
+from mlperf_suite.tuning import tune
 from mlperf_suite.tuning.space import (
     Settings,
     Trial,
@@ -27,25 +29,45 @@ from mlperf_suite.tuning.space import (
     space_of,
     space_text,
 )
+from mlperf_suite.tuning.target import TARGETS, TuneTarget
+from mlperf_suite.tuning.trial_run import Command, Measured, run_trial
+from mlperf_suite.tuning.tuning_options import TARGET_NAMES
+from mlperf_suite.tuning.tuning_request import Request
 
-STAND_IN = ("-p", "meta_tests.stand_in_plugin", "--warmup=0", "--offline-target-qps=8.4")
-MARKS = "offline and datacenter and performance"
+OFFLINE = TARGETS["offline"]
+RunTrial = Callable[[Command, TuneTarget], Measured]
+STAND_IN = ("-p", "meta_tests.stand_in_plugin", "--total-sample-count=24")
 SPACE = {"max_num_seqs": (None, 16, 32)}
 
 
+def measured(folder: Path, settings: Settings, limit_s: float = 600) -> Measured:
+    folder.mkdir()
+    command = Command(folder, settings, (*OFFLINE.trial, *STAND_IN), limit_s)
+    return run_trial(command, OFFLINE)
+
+
 def test_a_trial_is_a_kept_run_with_its_rate(tmp_path: Path) -> None:
-    settings = {"STAND_IN": '{"delays_s": [10.2]}'}
-    trial = trial_run.run_trial(tmp_path / "001", MARKS, settings, STAND_IN, 600)
-    assert trial.rate and trial.rate > 0, trial.reason
+    run = measured(tmp_path / "001", {"STAND_IN": '{"delays_s": [0.5]}'})
+    assert run.trial.rate and run.trial.rate > 0, run.trial.reason
+    assert run.samples == 24
+    assert run.costs["latency p50, ms"] == pytest.approx(500, rel=0.5)
     assert list(tmp_path.glob("001/*/summary.json"))
 
 
-@pytest.mark.parametrize("fault", ["load_error", "crash"])
-def test_an_engine_that_fails_is_one_failed_trial(tmp_path: Path, fault: str) -> None:
-    settings = {"STAND_IN": json.dumps({fault: "no such weights"})}
-    trial = trial_run.run_trial(tmp_path / "001", MARKS, settings, STAND_IN, 600)
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ({"load_error": "no such weights"}, "no such weights"),
+        ({"crash": "boom"}, "RuntimeError"),
+        ({"answers": ["another sample's"]}, "failed accuracy_rouge1"),
+    ],
+)
+def test_an_engine_that_fails_is_one_failed_trial(
+    tmp_path: Path, fault: dict[str, object], reason: str
+) -> None:
+    trial = measured(tmp_path / "001", {"STAND_IN": json.dumps(fault)}).trial
     assert trial.rate is None
-    assert trial.reason
+    assert reason in trial.reason
 
 
 @pytest.mark.parametrize(
@@ -64,8 +86,8 @@ def test_a_run_that_hangs_is_killed_or_writes_nothing(
     program.write_text(text)
     program.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(program))
-    trial = trial_run.run_trial(tmp_path / "001", MARKS, {}, (), 1 if "sleep" in script else 600)
-    assert trial.reason.startswith(reason)
+    run = measured(tmp_path / "001", {}, 1 if "sleep" in script else 600)
+    assert run.trial.reason.startswith(reason)
 
 
 def test_a_cancelled_tuning_leaves_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,26 +111,24 @@ def test_a_cancelled_tuning_leaves_no_run(tmp_path: Path, monkeypatch: pytest.Mo
 
 def stand_in_trials(
     monkeypatch: pytest.MonkeyPatch, rates: dict[object, float], failing: object = ()
-) -> list[Settings]:
-    """Each trial's rate by its max_num_seqs; the list of what was run."""
+) -> tuple[list[Settings], RunTrial]:
+    """Each trial's rate by its max_num_seqs; the list of what was run, and what runs it."""
     runs: list[Settings] = []
 
-    def run_trial(
-        folder: Path, marks: str, settings: Settings, options: Sequence[str], limit_s: float
-    ) -> Trial:
-        folder.mkdir(parents=True)
-        runs.append(settings)
-        value = settings["max_num_seqs"]
+    def trial_of(command: Command, target: TuneTarget) -> Measured:
+        runs.append(command.settings)
+        value, folder = command.settings["max_num_seqs"], command.folder.name
         if value == failing:
-            return Trial(settings, reason="out of memory")
-        return Trial(settings, rates[value] * (1 + len(runs) % 3 / 1000), 0.001)
+            return Measured(Trial(command.settings, reason="out of memory"), folder)
+        trial = Trial(command.settings, rates[value] * (1 + len(runs) % 3 / 1000), 0.001)
+        return Measured(trial, folder, 0.01, 12, {"latency p50, ms": 1e5 / rates[value]})
 
-    monkeypatch.setattr(tune, "run_trial", run_trial)
-    return runs
+    monkeypatch.setattr(tune, "run_trial", trial_of)
+    return runs, trial_of
 
 
-def request_in(folder: Path) -> tune.Request:
-    return tune.Request(folder, 0.02, SPACE, ())
+def request_in(folder: Path, minutes: float = 0.02) -> Request:
+    return Request(folder, minutes, SPACE)
 
 
 def test_tune_claims_a_gain_and_prints_its_command(
@@ -116,15 +136,20 @@ def test_tune_claims_a_gain_and_prints_its_command(
 ) -> None:
     stand_in_trials(monkeypatch, {None: 100, 16: 160}, failing=32)
     lines: list[str] = []
-    gain = tune.tune(request_in(tmp_path), lines.append)
-    assert gain and gain.is_better and gain.low < 0.6 < gain.high
-    assert lines[-2] == "command: mlperf-suite -m offline --engine-arg=max_num_seqs=16"
-    assert lines[-1] == "server: vllm serve MODEL --max-num-seqs 16"
+    claim = tune.tune(request_in(tmp_path), lines.append)
+    assert claim.gain and claim.is_better and claim.gain.low < 0.6 < claim.gain.high
+    answer = (tmp_path / "tuning.md").read_text().split("\n\n")
+    assert answer[0].startswith("+")
+    assert answer[1].startswith("what it costs: latency p50, ms -37.5%")
+    assert answer[1].endswith("energy not measured (no counter)")
+    assert answer[2].startswith("max_num_seqs = 16 instead of default: +")
+    command = "mlperf-suite -m 'offline and datacenter and (accuracy or performance)'"
+    assert answer[3] == f"command: {command} --engine-arg=max_num_seqs=16"
+    assert answer[4] == "server: vllm serve MODEL --max-num-seqs 16\n"
     assert space_of(tmp_path / "winner.toml")["max_num_seqs"] == (None, 16)
     page = (tmp_path / "report.html").read_text()
     assert 'vllm serve MODEL <span class="option">--max-num-seqs</span> 16' in page
-    assert page.count("<svg") == 2
-    assert (tmp_path / "tuning.md").read_text().startswith("+")
+    assert page.count("<svg") == 3
     assert any("failed: out of memory" in line for line in lines)
 
 
@@ -132,19 +157,101 @@ def test_a_default_that_is_the_best_gets_no_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand_in_trials(monkeypatch, {None: 160, 16: 100, 32: 100})
-    lines: list[str] = []
-    assert tune.tune(request_in(tmp_path), lines.append) is None
-    assert lines[-1] == "no setting was shown to be better than the default"
+    claim = tune.tune(request_in(tmp_path), print)
+    assert not claim.is_better
+    words = "no setting was shown to be better than the default\n"
+    assert (tmp_path / "tuning.md").read_text() == words
+
+
+def test_a_candidate_that_fails_in_the_pairs_is_no_winner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, trial_of = stand_in_trials(monkeypatch, {None: 100, 16: 160, 32: 90})
+
+    def broken(command: Command, target: TuneTarget) -> Measured:
+        run = trial_of(command, target)
+        if command.settings["max_num_seqs"] == 16 and "performance" in str(command.options):
+            return replace(run, trial=Trial(command.settings, reason="failed score"))
+        return run
+
+    monkeypatch.setattr(tune, "run_trial", broken)
+    claim = tune.tune(request_in(tmp_path), print)
+    assert not claim.is_better
+    assert claim.words.endswith("the candidate failed in the pairs: failed score")
+    assert not (tmp_path / "winner.toml").exists()
 
 
 def test_an_interrupted_search_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     earlier = [{"settings": {"max_num_seqs": v}, "rate": r} for v, r in ((None, 100), (16, 160))]
     lines = [*map(json.dumps, earlier), '{"settings": {"max_nu']
     (tmp_path / "trials.jsonl").write_text("\n".join(lines))
-    runs = stand_in_trials(monkeypatch, {None: 100, 16: 160, 32: 50})
-    gain = tune.tune(tune.Request(tmp_path, 1e-9, SPACE, ()), print)
-    assert gain and gain.is_better
+    runs, _ = stand_in_trials(monkeypatch, {None: 100, 16: 160, 32: 50})
+    assert tune.tune(request_in(tmp_path, 1e-9), print).is_better
     assert len(runs) == 10, "the pairs alone"
+
+
+def test_the_time_of_an_interrupted_search_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = {"settings": {"max_num_seqs": None}, "rate": 100, "seconds": 61}
+    (tmp_path / "trials.jsonl").write_text(json.dumps(row) + "\n")
+    runs, _ = stand_in_trials(monkeypatch, {None: 100})
+    tune.tune(request_in(tmp_path, 1), print)
+    assert not runs
+
+
+def test_interrupted_pairs_go_on_with_those_that_are_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates: dict[object, float] = {None: 100, 16: 160, 32: 50}
+    rows = [{"settings": {"max_num_seqs": v}, "rate": r} for v, r in ((None, 100), (16, 160))]
+    (tmp_path / "trials.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    runs, trial_of = stand_in_trials(monkeypatch, rates)
+
+    def interrupted(command: Command, target: TuneTarget) -> Measured:
+        if len(runs) == 5:
+            raise KeyboardInterrupt
+        return trial_of(command, target)
+
+    monkeypatch.setattr(tune, "run_trial", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        tune.tune(request_in(tmp_path, 1e-9), print)
+    monkeypatch.setattr(tune, "run_trial", trial_of)
+    claim = tune.tune(request_in(tmp_path, 1e-9), print)
+    assert claim.is_better
+    assert len(runs) == 5 + 6, "two pairs were whole; the half of the third is made again"
+
+
+def test_trials_run_side_by_side_with_a_device_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, trial_of = stand_in_trials(monkeypatch, {None: 100, 16: 160, 32: 50})
+    seen, together = Counter[str](), threading.Barrier(2, timeout=20)
+
+    def beside(command: Command, target: TuneTarget) -> Measured:
+        if seen.total() in (1, 2):
+            together.wait()
+        seen[command.variables["CUDA_VISIBLE_DEVICES"]] += 1
+        return trial_of(command, target)
+
+    monkeypatch.setattr(tune, "run_trial", beside)
+    tune.tune(replace(request_in(tmp_path), slots=("0", "1,2")), print)
+    assert seen["0"] and seen["1,2"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_ends_the_tuning_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stand_in_trials(monkeypatch, {None: 100, 16: 160, 32: 50})
+    (tmp_path / "trials.jsonl").symlink_to("/dev/full")
+    space = tmp_path / "space.toml"
+    names = ("max_num_batched_tokens", "enable_chunked_prefill", "VLLM_CPU_OMP_THREADS_BIND")
+    space.write_text("max_num_seqs = [16, 32]\n" + "".join(f"{name} = []\n" for name in names))
+    words = ["--out", str(tmp_path), "--space", str(space), "--minutes", "0.01"]
+    assert main(["tune", *words]) == 2
+    assert "No space left on device" in capsys.readouterr().err
+    assert not (tmp_path / "tuning.md").exists()
 
 
 def test_two_tunings_refuse_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,10 +272,10 @@ def test_ctrl_c_ends_the_command_with_130(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
 
-    def run_trial(*_: object) -> Trial:
+    def interrupted(*_: object) -> Measured:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tune, "run_trial", run_trial)
+    monkeypatch.setattr(tune, "run_trial", interrupted)
     assert main(["tune", "--out", str(tmp_path)]) == 130
     assert "the same command goes on" in capsys.readouterr().err
 
@@ -210,3 +317,7 @@ def test_settings_as_a_server_and_as_a_file(options: Sequence[str]) -> None:
     assert space_text(settings) == (
         'enforce_eager = [false]\na_b = [true]\nkv = ["fp8"]\nOMP_X = ["0"]\n'
     )
+
+
+def test_each_target_has_an_option() -> None:
+    assert tuple(TARGETS) == TARGET_NAMES

@@ -60,6 +60,7 @@ class NoCase:
 REGRESSION = NoCase(("regression test", "regression tests"), "no --baseline for it")
 SEARCH = NoCase(("rate search", "rate searches"), "no --find-peak-qps")
 CURVES = NoCase(("curve", "curves"), "no -m curve")
+TUNINGS = NoCase(("tuning", "tunings"), "no -m tune")
 SHARE = NoCase(("test of MMLU's shares", "tests of MMLU's shares"), "one engine")
 RECORD = NoCase(("benchmark record", "benchmark records"), "no pytest-benchmark")
 PROFILED = NoCase(RECORD.kind, "--profile-run makes no result")
@@ -262,9 +263,17 @@ def _curves(config: pytest.Config) -> tuple[list[Any], NoCase]:
     return [pytest.param(key, marks=marks, id=key.benchmark) for key in keys], CURVES
 
 
+def _tunings(config: pytest.Config) -> tuple[list[Any], NoCase]:
+    """The search for the best settings, if the user selects it by name: it takes the longest."""
+    is_asked = is_by_name(config, "tune")
+    return [pytest.param(None, id=pytest.HIDDEN_PARAM)] if is_asked else [], TUNINGS
+
+
 def is_by_name(config: pytest.Config, word: str) -> bool:
     """Whether -m, -k or a test's path selects by this word."""
-    expressions = (config.getoption("markexpr"), config.getoption("keyword"), *config.args)
+    own = str(config.rootpath)
+    paths = (str(argument).removeprefix(own) for argument in config.args)
+    expressions = (config.getoption("markexpr"), config.getoption("keyword"), *paths)
     return any(word in str(expression or "") for expression in expressions)
 
 
@@ -379,6 +388,7 @@ _CASES: dict[str, Callable[[pytest.Config], tuple[list[Any], NoCase]]] = {
     "peak_search": _searches,
     "curve_run": _curves,
     "curve_change": _curve_changes,
+    "tuning": _tunings,
     "benchmarked_run": _records,
     "mmlu_run": lambda config: ([_MMLU_RUN], REGRESSION),
     "mmlu_share": _shares,

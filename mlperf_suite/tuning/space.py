@@ -27,13 +27,13 @@ _TOKENS = (2048, 4096, 8192, 16384)
 _BATCHES = (16, 32, 64, 128, 256, 512)
 
 
-def space_of(file: Path | None) -> dict[str, tuple[Choice, ...]]:
-    """The space of this machine, with the names in a TOML file in its place.
+def space_of(file: Path | None, own: Space | None = None) -> dict[str, tuple[Choice, ...]]:
+    """The space of this machine, or `own`, with the names in a TOML file in its place.
 
     In the file, `name = [choices]` narrows or adds a setting and `name = []` leaves one out.
     Raises UsageError for a file that is no such table.
     """
-    space: dict[str, tuple[Choice, ...]] = dict(_of_machine())
+    space: dict[str, tuple[Choice, ...]] = dict(_of_machine() if own is None else own)
     for name, choices in (_read(file) if file else {}).items():
         is_list = isinstance(choices, list) and all(isinstance(v, Value) for v in choices)
         if not is_list or not name.isidentifier():
@@ -88,10 +88,11 @@ def serve_command(settings: Settings, options: Sequence[str]) -> str:
         if name == "--model":
             model = value if equals else following
     variables = [f"{name}={value}" for name, value in run_variables(settings).items()]
-    return shlex.join([*variables, "vllm", "serve", model, *_serve_flags(settings)])
+    return shlex.join([*variables, "vllm", "serve", model, *serve_flags(settings)])
 
 
-def _serve_flags(settings: Settings) -> list[str]:
+def serve_flags(settings: Settings) -> list[str]:
+    """The flags of vLLM's server for these settings."""
     flags: list[str] = []
     for name, value in settings.items():
         flag = name.replace("_", "-")
@@ -112,9 +113,10 @@ def space_text(settings: Settings) -> str:
 @dataclass(frozen=True, slots=True)
 class Trial:
     """Settings and what a run with them showed: the rate in tokens/s and the relative standard
-    error of it, or the reason why there is none."""
+    error of it, or the reason why there is none. `cut`: why it was ended early, empty if not."""
 
     settings: Settings
     rate: float | None = None
     error: float = 0.0
     reason: str = ""
+    cut: str = ""

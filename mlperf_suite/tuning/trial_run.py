@@ -2,56 +2,114 @@
 
 from __future__ import annotations
 
-import math
+import contextlib
 import os
 import signal
-import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mlperf_suite.errors import UsageError
-from mlperf_suite.results.regression import METRICS, samples_of
-from mlperf_suite.results.run_folder import read_summary, run_folders
 from mlperf_suite.tuning.space import Settings, Trial, run_arguments, run_variables
+from mlperf_suite.tuning.target import TrialFiles, TuneTarget, costs_of, trial_files
 
 _STOP_S = 20.0
 """How long a run may take to write what it has after Ctrl-C before it is killed."""
-_OUTPUT = "output.txt"
+_LOOK_S = 0.5
+OUTPUT = "output.txt"
+Watch = Callable[[Path], str]
+"""Gets the results folder of a run that goes on; why it is ended early, empty to go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A trial, the folder of its run, how long it took, and what the run says besides its rate.
+
+    `samples`: how many it had. `costs`: see `costs_of`.
+    """
+
+    trial: Trial
+    folder: str
+    seconds: float = 0.0
+    samples: int | None = None
+    costs: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A run to make: in which new folder, with which settings, under which options of the suite.
+
+    `limit_s`: seconds after which it is ended as one that hangs. `variables`: environment variables
+    besides the settings' own. `stopped`: set when the tuning ends, and the run with it.
+    """
+
+    folder: Path
+    settings: Settings
+    options: Sequence[str]
+    limit_s: float
+    variables: Mapping[str, str] = field(default_factory=dict)
+    stopped: threading.Event = field(default_factory=threading.Event)
 
 
 def run_trial(
-    folder: Path, marks: str, settings: Settings, options: Sequence[str], limit_s: float
-) -> Trial:
-    """Run the suite with these settings, its results in a new folder, and read its rate.
+    command: Command, target: TuneTarget, watch: Watch = lambda _: "", engine: bool = True
+) -> Measured:
+    """Run the suite, its results in the command's folder, and read the target's figure.
 
-    `marks`: pytest's -m. `limit_s`: seconds after which the run is ended as one that hangs. A run
-    without a usable rate is a failed trial with its reason. Raises OSError if the folder or the
-    output cannot be written, KeyboardInterrupt after the run was ended.
+    A run without a usable figure is a failed trial with its reason, and one that `watch` ended a
+    cut one. `engine`: whether the settings are those of an engine in the run's own process. Raises
+    OSError if the output cannot be written, KeyboardInterrupt after the run was
+    ended.
     """
-    folder.mkdir(parents=True)
-    command = [sys.executable, "-m", "mlperf_suite", "-m", marks, f"--results-dir={folder}"]
-    with (folder / _OUTPUT).open("wb") as output:
+    begin = time.monotonic()
+    arguments = [*command.options, *(run_arguments(command.settings) if engine else ())]
+    cut = ""
+    with _process(command, arguments, run_variables(command.settings) if engine else {}) as process:
+        while process.poll() is None and not cut:
+            if time.monotonic() - begin > command.limit_s:
+                trial = Trial(command.settings, reason=f"no end after {command.limit_s:.0f} s")
+                return Measured(trial, command.folder.name, time.monotonic() - begin)
+            if command.stopped.is_set():
+                raise KeyboardInterrupt
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_LOOK_S)
+            cut = watch(command.folder)
+    seconds = time.monotonic() - begin
+    if cut and process.returncode != 0:
+        return Measured(Trial(command.settings, cut=cut), command.folder.name, seconds)
+    runs = trial_files(command.folder)
+    trial = _outcome(command, target, runs, process.returncode)
+    samples = next((run.summary.meta.samples for run in runs if run.summary.meta.samples), None)
+    return Measured(trial, command.folder.name, seconds, samples, costs_of(runs))
+
+
+@contextlib.contextmanager
+def _process(
+    command: Command, arguments: Sequence[str], variables: Mapping[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The run's process; at the end, every process that it started is ended too."""
+    words = [sys.executable, "-m", "mlperf_suite", f"--results-dir={command.folder}"]
+    with (command.folder / OUTPUT).open("wb") as output:
         process = subprocess.Popen(
-            [*command, *run_arguments(settings), *options],
-            env={**os.environ, **run_variables(settings)},
+            [*words, "-p", "no:cacheprovider", *arguments],
+            env={**os.environ, **command.variables, **variables},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
         try:
-            status = process.wait(limit_s)
-        except subprocess.TimeoutExpired:
-            return Trial(settings, reason=f"no end after {limit_s:.0f} s")
+            yield process
         finally:
-            _end(process)
-    return _outcome(folder, settings, status)
+            end_group(process)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the run and every process that it started."""
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """End a process that leads its group, and every process of the group."""
     for number in (signal.SIGINT, signal.SIGKILL):
         try:
             os.killpg(process.pid, number)
@@ -60,34 +118,36 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             continue
 
 
-def _outcome(folder: Path, settings: Settings, status: int) -> Trial:
-    runs = run_folders(folder)
-    summary = read_summary(runs[-1]) if runs else None
+def _outcome(
+    command: Command, target: TuneTarget, runs: Sequence[TrialFiles], status: int
+) -> Trial:
+    settings = command.settings
     if status < 0:
         killed = signal.Signals(-status).name
         hint = ", as the system does where memory is short" if status == -signal.SIGKILL else ""
         return Trial(settings, reason=f"killed by {killed}{hint}")
-    if summary is None:
-        return Trial(settings, reason=f"no result: {_last_line(folder / _OUTPUT)}")
-    if summary.meta.status == "failed" or summary.no_result:
-        return Trial(settings, reason=summary.meta.reason or summary.no_result or "failed")
-    if broken := [verdict.rule for verdict in summary.verdicts if verdict.status == "failed"]:
+    if not runs:
+        return Trial(settings, reason=f"no result: {last_line(command.folder / OUTPUT)}")
+    for summary in (run.summary for run in runs):
+        if summary.meta.status == "failed" or summary.spoiled:
+            return Trial(settings, reason=summary.meta.reason or summary.spoiled or "failed")
+    verdicts = [verdict for run in runs for verdict in run.summary.verdicts]
+    if broken := [verdict.rule for verdict in verdicts if verdict.status == "failed"]:
         return Trial(settings, reason=f"failed {', '.join(sorted(set(broken)))}")
-    samples = samples_of(METRICS[0], summary)
-    if samples is None:
-        return Trial(settings, reason="the run has no tokens/s")
-    logs = list(map(math.log, samples.blocks))
-    error = statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else 0.0
-    return Trial(settings, samples.value, error)
+    figure = next(filter(None, map(target.figure, runs)), None)
+    if figure is None:
+        return Trial(settings, reason=f"the run shows no {target.unit}")
+    return Trial(settings, figure.rate, figure.error)
 
 
-def _last_line(file: Path) -> str:
+def last_line(file: Path) -> str:
     lines = file.read_text(errors="replace").split("\n")
     return next((line.strip() for line in reversed(lines) if line.strip()), "no output")[:300]
 
 
 def check_options(options: Sequence[str]) -> None:
     """Raise UsageError for options of a run that the search sets itself."""
-    own = ("--results-dir", "-m", "--engine-arg", "--endpoint", "--logs", "--plan", "--co")
+    of_runs = ("--results-dir", "-m", "-k", "--find-peak-qps", "--engine-arg", "--warmup")
+    own = (*of_runs, "--endpoint", "--logs", "--plan", "--co")
     if taken := [word for word in options if word.partition("=")[0] in own]:
         raise UsageError(f"tune: {taken[0]}: not with tune, which sets it or does not support it")

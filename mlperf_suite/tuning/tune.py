@@ -4,64 +4,41 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
-import shlex
+import itertools
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from pathlib import Path
 
 from mlperf_suite.engines.watch import terminated_like_interrupted
 from mlperf_suite.errors import UsageError
-from mlperf_suite.results.run_folder import write_whole
-from mlperf_suite.tuning.claim import PAIRS, Gain, gain_of
+from mlperf_suite.tuning.answer import write_answer
+from mlperf_suite.tuning.claim import Claim, Contribution, Pair, contributions_of, gain_of
+from mlperf_suite.tuning.records import Records
 from mlperf_suite.tuning.search import TuningSearch
-from mlperf_suite.tuning.space import (
-    Settings,
-    Space,
-    Trial,
-    run_arguments,
-    run_variables,
-    serve_command,
-    space_text,
-)
-from mlperf_suite.tuning.trial_run import run_trial
-from mlperf_suite.tuning.tuning_page import tuning_page
+from mlperf_suite.tuning.serving import run_served
+from mlperf_suite.tuning.space import Settings, run_arguments, run_variables
+from mlperf_suite.tuning.trial_run import Command, Measured, run_trial
+from mlperf_suite.tuning.tuning_request import Request
 
-_TRIALS, _RESULT, _LOCK = "trials.jsonl", "tuning.md", ".lock"
-_WINNER, _PAGE = "winner.toml", "report.html"
-_LONGEST_S = 1800.0
+_TRIALS, _PAIRS, _AROUND, _LOCK = "trials.jsonl", "pairs.jsonl", "around.jsonl", ".lock"
+_LONGEST_S = 6 * 3600.0
 _FACTOR = 5
-"""A trial that takes this many times as long as the default's hangs."""
+"""A run that takes this many times as long as the default's hangs."""
+_SIZE = "--total-sample-count"
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What the user asked for. `minutes`: the search's; the pairs come on top of it."""
+def tune(request: Request, say: Callable[[str], None]) -> Claim:
+    """Search for the budget's time, then measure the pairs and what each setting contributes.
 
-    out: Path
-    minutes: float
-    space: Space
-    options: Sequence[str]
-
-
-def tune(request: Request, say: Callable[[str], None]) -> Gain | None:
-    """Search for the budget's time, then measure the pairs; None if the default was the best.
-
-    Trials of an interrupted search in the folder count. Raises UsageError if another search uses
-    the folder, its trials are of another space, or the default itself does not run.
+    Runs of an interrupted tuning in the folder count. Raises UsageError if another tuning uses the
+    folder, its trials are of another space, or the default itself does not run.
     """
     request.out.mkdir(parents=True, exist_ok=True)
     with _lock(request.out), terminated_like_interrupted():
-        search = TuningSearch(request.space, seed=0)
-        for trial in _earlier(request):
-            search.add(trial)
-        _search(request, search, say)
-        default = {name: choices[0] for name, choices in request.space.items()}
-        best = dict(search.best())
-        gain = None if best == default else _pairs(request, default, best, say)
-        _write(request, search, best, gain, say)
-        return gain
+        return Tuning(request, say).run()
 
 
 @contextlib.contextmanager
@@ -74,81 +51,217 @@ def _lock(folder: Path) -> Iterator[None]:
         yield
 
 
-def _earlier(request: Request) -> Iterator[Trial]:
-    file = request.out / _TRIALS
-    for line in file.read_text().splitlines() if file.exists() else ():
+class Tuning:
+    """One tuning of a folder that is locked."""
+
+    def __init__(self, request: Request, say: Callable[[str], None]) -> None:
+        self._request = request
+        self._say = say
+        self._search = TuningSearch(request.space, seed=0)
+        self._default = {name: choices[0] for name, choices in request.space.items()}
+        self._stopped = threading.Event()
+        self._trials: list[Measured] = []
+        self._first: Measured | None = None
+        """The default's run in the search, by which the others are sized and limited."""
+        self._numbers = itertools.count(1 + len(list((request.out / "runs").glob("*"))))
+
+    def run(self) -> Claim:
+        self._look_for_better()
+        best = dict(self._search.best())
+        claim = Claim(best, self._default)
+        if best != self._default:
+            claim = self._compared(claim)
+        contributions = self._contributions(claim)
+        claim = replace(claim, contributions=contributions)
+        write_answer(self._request, self._trials, claim, self._say)
+        return claim
+
+    def _records(self, name: str) -> Records:
+        return Records(self._request.out / name)
+
+    # The search
+
+    def _look_for_better(self) -> None:
+        request = self._request
+        budget_s, spent_s = request.minutes * 60, self._take_earlier()
+        begin = time.monotonic() - spent_s
+        running: dict[Future[Measured], str] = {}
+        with ThreadPoolExecutor(len(request.slots)) as pool, self._ended_together():
+            while True:
+                spent = (time.monotonic() - begin) / budget_s
+                # The first run is alone: it is what the others are held against.
+                free = [slot for slot in request.slots if slot not in running.values()]
+                free = free if self._first else free[: 1 - len(running)]
+                for slot in free if spent < 1 or self._first is None else ():
+                    settings = self._search.following(spent)
+                    running[pool.submit(self._trial, settings, slot)] = slot
+                if not running:
+                    return
+                for done in wait(running, return_when=FIRST_COMPLETED).done:
+                    del running[done]
+                    self._keep(done.result())
+
+    @contextlib.contextmanager
+    def _ended_together(self) -> Iterator[None]:
+        """Whatever ends the search ends the trials that still run."""
         try:
-            trial = Trial(**json.loads(line))
-        except (ValueError, TypeError):
-            continue  # Cut off when the disk was full or the machine went down.
-        known = trial.settings.keys() == request.space.keys()
-        if not known or any(v not in request.space[name] for name, v in trial.settings.items()):
-            raise UsageError(f"--out {request.out}: has trials of another space; name a new folder")
-        yield trial
+            yield
+        finally:
+            self._stopped.set()
+            self._stopped = threading.Event()
 
+    def _take_earlier(self) -> float:
+        """Take the trials of an interrupted search; the time in s that they took."""
+        space, spent_s = self._request.space, 0.0
+        for run, _ in self._records(_TRIALS):
+            settings = run.trial.settings
+            known = settings.keys() == space.keys()
+            if not known or any(v not in space[name] for name, v in settings.items()):
+                raise UsageError(
+                    f"--out {self._request.out}: has trials of another space; name a new folder"
+                )
+            self._take(run)
+            spent_s += run.seconds
+        return spent_s / len(self._request.slots)
 
-def _search(request: Request, search: TuningSearch, say: Callable[[str], None]) -> None:
-    start, limit_s = time.monotonic(), _LONGEST_S
-    while not search.trials or time.monotonic() - start < request.minutes * 60:
-        spent = (time.monotonic() - start) / (request.minutes * 60)
-        began = time.monotonic()
-        trial = _run(request, search.following(spent), "performance", limit_s)
-        if not search.trials:
-            if trial.rate is None:
-                raise UsageError(f"tune: the default itself does not run: {trial.reason}")
-            limit_s = min(_LONGEST_S, _FACTOR * (time.monotonic() - began))
-        search.add(trial)
-        with (request.out / _TRIALS).open("a") as file:
-            file.write(json.dumps(asdict(trial)) + "\n")
-        say(f"trial {len(search.trials)}: {_words(trial)}")
+    def _trial(self, settings: Settings, slot: str) -> Measured:
+        return self._run(settings, self._request.target.trial, self._first, slot)
 
+    def _keep(self, run: Measured) -> None:
+        if self._first is None and run.trial.rate is None:
+            raise UsageError(f"tune: the default itself does not run: {run.trial.reason}")
+        self._take(run)
+        self._records(_TRIALS).add(run)
+        self._say(f"trial {len(self._trials)}: {self._words(run)}")
 
-def _run(request: Request, settings: Settings, marks: str, limit_s: float) -> Trial:
-    """One run in the first folder that is free; an interrupted trial leaves its folder."""
-    runs = request.out / "runs"
-    number = 1 + (len(list(runs.iterdir())) if runs.exists() else 0)
-    marks = f"offline and datacenter and {marks}" if marks else "offline and datacenter"
-    return run_trial(runs / f"{number:03}", marks, settings, request.options, limit_s)
+    def _take(self, run: Measured) -> None:
+        self._first = self._first or run
+        self._trials.append(run)
+        self._search.add(run.trial)
 
+    def _run(
+        self, settings: Settings, form: Sequence[str], alike: Measured | None, slot: str = ""
+    ) -> Measured:
+        """One run in the next folder. `alike`: a run of the same form, by which it is limited."""
+        request = self._request
+        limit_s = min(_LONGEST_S, _FACTOR * alike.seconds) if alike else _LONGEST_S
+        devices = {"CUDA_VISIBLE_DEVICES": slot} if slot else {}
+        folder = request.out / "runs" / f"{next(self._numbers):03}"
+        options = [*form, *self._sizes, *request.options]
+        folder.mkdir(parents=True)
+        command = Command(folder, settings, options, limit_s, devices, self._stopped)
+        if request.serve:
+            return run_served(request.serve, command, request.target)
+        return run_trial(command, request.target)
 
-def _pairs(
-    request: Request, default: Settings, best: Settings, say: Callable[[str], None]
-) -> Gain | None:
-    """Default and candidate in turn, each with its accuracy run; None if one of them fails."""
-    rates: dict[bool, list[float]] = {False: [], True: []}
-    for pair in range(PAIRS):
+    @property
+    def _sizes(self) -> list[str]:
+        """Every run has as many samples as the first, as the size of a batch decides its rate."""
+        first, target, own = self._first, self._request.target, self._request.options
+        if first is None:
+            return []
+        given = {option.partition("=")[0] for option in own}
+        sizes = {_SIZE: first.samples, target.start: first.trial.rate if target.start else None}
+        return [f"{name}={value}" for name, value in sizes.items() if value and name not in given]
+
+    def _words(self, run: Measured) -> str:
+        trial, unit = run.trial, self._request.target.unit
+        words = " ".join([*_variables(trial.settings), *run_arguments(trial.settings)])
+        if trial.rate is not None:
+            result = f"{trial.rate:,.4g} {unit}"
+        else:
+            result = f"cut: {trial.cut}" if trial.cut else f"failed: {trial.reason}"
+        return f"{words or 'the default'}: {result} ({run.seconds:.0f} s)"
+
+    # The pairs
+
+    def _compared(self, claim: Claim) -> Claim:
+        """Default and candidate in turn, each with its accuracy run."""
+        pairs = self._earlier_pairs(claim.best)[: self._request.pairs]
+        while len(pairs) < self._request.pairs:
+            pair = self._pair(len(pairs), claim.best, pairs[-1].default if pairs else None)
+            if isinstance(pair, str):
+                return replace(claim, pairs=pairs, failure=pair)
+            pairs.append(pair)
+        rates = ([_rate(p.default) for p in pairs], [_rate(p.best) for p in pairs])
+        return replace(claim, pairs=pairs, gain=gain_of(*rates))
+
+    def _pair(self, number: int, best: Settings, alike: Measured | None) -> Pair | str:
+        """A pair, or which run of it failed and why."""
+        sides: dict[bool, Measured] = {}
         # Each comes first in every second pair, so that a drift of the machine favours neither.
-        for is_best in (False, True) if pair % 2 == 0 else (True, False):
-            trial = _run(request, best if is_best else default, "", _LONGEST_S)
-            say(f"pair {pair + 1}: {_words(trial)}")
-            if trial.rate is None:
-                return None
-            rates[is_best].append(trial.rate)
-    return gain_of(rates[False], rates[True])
+        for is_best in (False, True) if number % 2 == 0 else (True, False):
+            settings = best if is_best else self._default
+            run = self._run(settings, self._request.target.whole, alike, self._request.slots[0])
+            sides[is_best] = run
+            self._records(_PAIRS).add(run, pair=number)
+            self._say(f"pair {number + 1}: {self._words(run)}")
+            if run.trial.rate is None:
+                who = "the candidate" if is_best else "the default"
+                return f"{who} failed in the pairs: {run.trial.reason}"
+        return Pair(sides[False], sides[True])
+
+    def _earlier_pairs(self, best: Settings) -> list[Pair]:
+        """The whole pairs of an interrupted tuning with the same candidate."""
+        pairs: list[Pair] = []
+        halves: dict[bool, Measured] = {}
+        for run, more in self._records(_PAIRS):
+            settings = run.trial.settings
+            if run.trial.rate is None or settings not in (self._default, best):
+                halves = {}
+                continue
+            number, is_best = more.get("pair"), settings == best
+            halves = {is_best: run} if number != len(pairs) else {**halves, is_best: run}
+            if len(halves) == 2 and number == len(pairs):
+                pairs.append(Pair(halves[False], halves[True]))
+                halves = {}
+        return pairs
+
+    # What each setting contributes
+
+    def _contributions(self, claim: Claim) -> list[Contribution]:
+        around = self._search.around(claim.best)
+        rounds = self._rounds(claim) if claim.is_better else []
+        return contributions_of(claim.best, claim.default, around, rounds)
+
+    def _rounds(self, claim: Claim) -> list[Mapping[str, float]]:
+        """The winner, and the winner with one setting undone, in turn while there is time."""
+        names = ["", *(n for n, choice in claim.best.items() if choice != self._default[n])]
+        if len(names) == 2:
+            # Nothing else than the pairs have shown.
+            return [{names[1]: _rate(pair.default), "": _rate(pair.best)} for pair in claim.pairs]
+        records = self._records(_AROUND)
+        earlier = [(run, more) for run, more in records if more.get("best") == claim.best]
+        rounds: list[dict[str, float]] = []
+        left_s = self._request.around_minutes * 60 - sum(run.seconds for run, _ in earlier)
+        for run, more in earlier:
+            _into(rounds, int(more["round"]), str(more["without"]), run)
+        number = len(rounds)
+        while left_s > 0:
+            for name in names if number % 2 == 0 else names[::-1]:
+                if left_s <= 0:
+                    break
+                settings = {**claim.best, **({name: self._default[name]} if name else {})}
+                run = self._run(settings, self._request.target.trial, self._first)
+                left_s -= run.seconds
+                records.add(run, round=number, without=name, best=claim.best)
+                _into(rounds, number, name, run)
+                self._say(f"without {name}: {self._words(run)}" if name else self._words(run))
+            number += 1
+        return list(rounds)
 
 
-def _words(trial: Trial) -> str:
-    words = " ".join([*run_variables(trial.settings).values(), *run_arguments(trial.settings)])
-    rate = f"{trial.rate:,.1f} tokens/s" if trial.rate is not None else f"failed: {trial.reason}"
-    return f"{words or 'the default'}: {rate}"
+def _into(rounds: list[dict[str, float]], number: int, name: str, run: Measured) -> None:
+    while len(rounds) <= number:
+        rounds.append({})
+    if run.trial.rate is not None:
+        rounds[number][name] = run.trial.rate
 
 
-def _write(
-    request: Request,
-    search: TuningSearch,
-    best: Settings,
-    gain: Gain | None,
-    say: Callable[[str], None],
-) -> None:
-    claim = gain.words if gain else "no setting was shown to be better than the default"
-    lines = [claim]
-    if gain and gain.is_better:
-        words = [*(f"{k}={v}" for k, v in run_variables(best).items()), "mlperf-suite", "-m"]
-        words += ["offline", *run_arguments(best), *request.options]
-        lines.append(f"command: {shlex.join(words)}")
-        lines.append(f"server: {serve_command(best, request.options)}")
-        write_whole(request.out / _WINNER, space_text(best))
-    write_whole(request.out / _RESULT, "\n\n".join(lines) + "\n")
-    write_whole(request.out / _PAGE, tuning_page(search, request.space, best, lines))
-    for line in lines:
-        say(line)
+def _rate(run: Measured) -> float:
+    assert run.trial.rate is not None
+    return run.trial.rate
+
+
+def _variables(settings: Settings) -> list[str]:
+    return [f"{name}={value}" for name, value in run_variables(settings).items()]

@@ -1,0 +1,63 @@
+"""`pytest -m tune`: the command `tune` under the session's own options."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlperf_suite.errors import UsageError
+from mlperf_suite.plugin.options import settings_of
+from mlperf_suite.plugin.progress import TerminalWatcher
+from mlperf_suite.settings import OPTIONS
+
+if TYPE_CHECKING:
+    from mlperf_suite.tuning.claim import Claim
+
+_FOLDER = "tuning"
+_NOT_OF_RUNS = ("results_dir",)
+
+
+def make_tuning(config: pytest.Config) -> Claim:
+    """Search and compare, in the folder `tuning` of the results; one that was interrupted goes on.
+
+    Raises pytest.UsageError for options that cannot be.
+    """
+    from mlperf_suite.tuning.tune import tune
+    from mlperf_suite.tuning.tuning_options import add_options
+    from mlperf_suite.tuning.tuning_request import request_of
+
+    parser = argparse.ArgumentParser("--tune", add_help=False, exit_on_error=False)
+    add_options(parser)
+    out = settings_of(config).results_dir / _FOLDER
+    words = [
+        f"--out={out}",
+        *shlex.split(config.getoption("tune")),
+        "--",
+        *_options_of_runs(config),
+    ]
+    watcher = TerminalWatcher(config.get_terminal_writer())
+    try:
+        return tune(request_of(parser.parse_args(words)), watcher.say)
+    except (UsageError, argparse.ArgumentError) as error:
+        raise pytest.UsageError(f"--tune: {error}") from None
+
+
+def _options_of_runs(config: pytest.Config) -> list[str]:
+    """What was given on this session's command line; variables and files reach the runs anyway."""
+    words: list[str] = []
+    for plugin in config.getoption("plugins"):
+        words += ["-p", plugin]
+    if file := config.getoption("suite_config"):
+        words.append(f"--suite-config={file}")
+    for spec in OPTIONS:
+        given = config.getoption(spec.dest)
+        if spec.dest in _NOT_OF_RUNS or given is None:
+            continue
+        if spec.switch:
+            words += [spec.flag] if given == "true" else []
+        else:
+            words += [f"{spec.flag}={v}" for v in (given if isinstance(given, list) else [given])]
+    return words

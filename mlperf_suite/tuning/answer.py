@@ -1,0 +1,58 @@
+"""The answer of a tuning in words and files: the gain, its cost, what gives it, what to paste."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+
+from mlperf_suite.results.run_folder import write_whole
+from mlperf_suite.tuning.claim import Claim, Contribution
+from mlperf_suite.tuning.space import run_arguments, run_variables, serve_command, space_text
+from mlperf_suite.tuning.trial_run import Measured
+from mlperf_suite.tuning.tuning_page import choice_word, tuning_page
+from mlperf_suite.tuning.tuning_request import Request
+
+RESULT, WINNER, PAGE = "tuning.md", "winner.toml", "report.html"
+
+
+def write_answer(
+    request: Request, trials: Sequence[Measured], claim: Claim, say: Callable[[str], None]
+) -> None:
+    """Write and say the answer: the text, the page, and a winner's settings as a file."""
+    lines = answer_lines(request, claim)
+    if claim.is_better:
+        write_whole(request.out / WINNER, space_text(claim.best))
+    write_whole(request.out / RESULT, "\n\n".join(lines) + "\n")
+    write_whole(request.out / PAGE, tuning_page(request, trials, claim, lines))
+    for line in [*lines, f"page: {request.out / PAGE}"]:
+        say(line)
+
+
+def answer_lines(request: Request, claim: Claim) -> list[str]:
+    """The answer in lines: the gain, what it costs, what gives it, the winner's commands."""
+    lines = [claim.words]
+    if not claim.is_better:
+        return lines
+    lines.append(_cost_line(claim))
+    lines += [_contribution_line(row) for row in claim.contributions if row.measured]
+    variables = [f"{name}={value}" for name, value in run_variables(claim.best).items()]
+    words = [*variables, "mlperf-suite", *request.target.whole[:2], *run_arguments(claim.best)]
+    if request.serve:
+        return [*lines, f"server: {request.serve.line(claim.best)}"]
+    lines.append(f"command: {shlex.join([*words, *request.options])}")
+    lines.append(f"server: {serve_command(claim.best, request.options)}")
+    return lines
+
+
+def _cost_line(claim: Claim) -> str:
+    costs = [f"{row.name} {row.change.interval}" for row in claim.costs]
+    if not any("energy" in row.name for row in claim.costs):
+        costs.append("energy not measured (no counter)")
+    return f"what it costs: {', '.join(costs)}"
+
+
+def _contribution_line(row: Contribution) -> str:
+    assert row.measured is not None
+    how = "measured" if row.measured.pairs > 1 else "one run each"
+    was = choice_word(row.name, None)
+    return f"{row.name} = {row.choice} instead of {was}: {row.measured.interval} ({how})"

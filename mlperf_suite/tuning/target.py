@@ -1,0 +1,198 @@
+"""What a search makes as high as possible, and where a run's files say it.
+
+Each target is judged by what the suite has for it: Offline's tokens/s, the peak search's rates, a
+curve's area. A trial is the cheapest run that shows the figure and the scores; the pairs that
+decide are whole runs with the accuracy gate.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from mlperf_suite.loadgen.timeline import Timeline, read_timeline
+from mlperf_suite.results.curve_area import StepCurve
+from mlperf_suite.results.regression import METRICS, samples_of
+from mlperf_suite.results.run_folder import read_summary, run_folders
+from mlperf_suite.results.schema import PerformanceFigures, Summary
+
+_BOTH = "datacenter and (accuracy or performance)"
+_PEAK = ("--find-peak-qps", "-k", "test_accuracy or test_peak_qps")
+_FEWEST_BLOCKS = 4
+_OF_MEDIAN = 1.0483
+"""A normal distribution's standard deviation by the median difference of two draws from it."""
+_RESOLUTION = 0.014
+"""The standard error of a rate known to lie within a twentieth: the peak search's last step."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialFiles:
+    """A run in its folder."""
+
+    folder: Path
+    summary: Summary
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A rate, and its relative standard error as far as one run shows it."""
+
+    rate: float
+    error: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TuneTarget:
+    """`trial`, `whole`: the suite's options for a trial and for a run of the pairs. `figure`: the
+    rate of a run, None if it does not have it. `start`: the option that gives later runs the first
+    one's rate to begin with, if there is one."""
+
+    name: str
+    unit: str
+    meaning: str
+    trial: tuple[str, ...]
+    whole: tuple[str, ...]
+    figure: Callable[[TrialFiles], Figure | None]
+    start: str = ""
+
+
+def trial_files(folder: Path) -> list[TrialFiles]:
+    """The runs in a results folder, the newest first."""
+    summaries = ((run, read_summary(run)) for run in run_folders(folder))
+    return [TrialFiles(run, summary) for run, summary in summaries if summary is not None]
+
+
+def _offline(run: TrialFiles) -> Figure | None:
+    """Of a performance run, or else of an accuracy run: Offline sends both all at once."""
+    if run.summary.run.performance is not None:
+        samples = samples_of(METRICS[0], run.summary)
+        return Figure(samples.value, _error(samples.blocks)) if samples else None
+    timeline = read_timeline(run.folder / "Accuracy")
+    if timeline is None or run.summary.meta.scenario != "Offline":
+        return None
+    times, tokens = timeline.made_so_far()
+    if not times or times[-1] <= 0 or tokens[-1] <= 0:
+        return None
+    rate = 1000 * tokens[-1] / times[-1]
+    return Figure(rate, _error(timeline.blocks().get("tokens_per_sec", ())))
+
+
+def _error(blocks: Sequence[float]) -> float:
+    """The relative standard error of the mean, from the median difference of neighbouring blocks:
+    the step from reading prompts to writing answers is in every run and no noise."""
+    logs = list(map(math.log, blocks))
+    if len(logs) < _FEWEST_BLOCKS:
+        return 0.0
+    median = statistics.median(abs(after - before) for before, after in pairwise(logs))
+    return _OF_MEDIAN * median / math.sqrt(len(logs))
+
+
+def _peak(run: TrialFiles) -> Figure | None:
+    peak = run.summary.peak
+    return Figure(peak.peak_qps, _RESOLUTION) if peak and peak.peak_qps else None
+
+
+def _goodput(run: TrialFiles) -> Figure | None:
+    peak = run.summary.peak
+    return Figure(peak.goodput_qps, _RESOLUTION) if peak and peak.goodput_qps else None
+
+
+def _area(run: TrialFiles) -> Figure | None:
+    """The area under the step function from 0 to the most tokens/s per user."""
+    curve = run.summary.curve
+    if curve is None or not curve.measured:
+        return None
+    users, heights = StepCurve(curve.measured).steps()
+    widths = (end - begin for begin, end in pairwise([0.0, *users]))
+    area = sum(width * height for width, height in zip(widths, heights, strict=True))
+    return Figure(area) if area > 0 else None
+
+
+def _at_a_rate(name: str, scenario: str, meaning: str, figure: object) -> TuneTarget:
+    trial = f"datacenter and (offline and accuracy or {scenario} and performance)"
+    return TuneTarget(
+        name,
+        "queries/s",
+        meaning,
+        ("-m", trial, *_PEAK),
+        ("-m", f"{scenario} and {_BOTH}", *_PEAK),
+        figure,  # type: ignore[arg-type]
+        start="--server-target-qps",
+    )
+
+
+TARGETS: Mapping[str, TuneTarget] = {
+    target.name: target
+    for target in (
+        TuneTarget(
+            "offline",
+            "tokens/s",
+            "Offline's tokens/s",
+            ("-m", "offline and datacenter and accuracy", "--warmup=0"),
+            ("-m", f"offline and {_BOTH}"),
+            _offline,
+        ),
+        _at_a_rate("server", "server", "the highest valid rate of Server", _peak),
+        _at_a_rate("interactive", "interactive", "the highest valid rate of Interactive", _peak),
+        _at_a_rate(
+            "goodput", "server", "the highest rate of Server with 99% within both limits", _goodput
+        ),
+        TuneTarget(
+            "curve",
+            "(tokens/s)²",
+            "the area of tokens/s over tokens/s per user",
+            ("-m", "curve or offline and datacenter and accuracy"),
+            ("-m", "curve or offline and datacenter and accuracy"),
+            _area,
+        ),
+    )
+}
+
+
+def costs_of(runs: Sequence[TrialFiles]) -> dict[str, float]:
+    """What the runs took of their users and of the machine, by name with unit; lower is better.
+
+    Latencies of a performance run as LoadGen reports them, or of the requests of another; energy
+    where a counter was read.
+    """
+    costs: dict[str, float] = {}
+    for run in runs:
+        if performance := run.summary.run.performance:
+            costs |= _latencies(performance)
+        elif timeline := read_timeline(run.folder / "Accuracy"):
+            costs = {**_of_requests(timeline), **costs}
+        energy = run.summary.run.energy
+        for kind in energy.measured if energy else ():
+            if kind.joules_per_token:
+                costs[f"{kind.kind} energy, J/token"] = kind.joules_per_token
+        for point in run.summary.curve.measured if run.summary.curve else ():
+            if point.concurrency == 1 and point.ttft_p90_ms and point.tpot_p90_ms:
+                costs |= {"TTFT p90 of one user, ms": point.ttft_p90_ms}
+                costs |= {"TPOT p90 of one user, ms": point.tpot_p90_ms}
+    return costs
+
+
+def _latencies(run: PerformanceFigures) -> dict[str, float]:
+    by_name = {"latency": run.latency_ms, "TTFT": run.ttft_ms, "TPOT": run.tpot_ms}
+    return {
+        f"{name} {percentile}, ms": values[percentile]
+        for name, values in by_name.items()
+        for percentile in ("p50", "p99")
+        if values and values.get(percentile)
+    }
+
+
+def _of_requests(timeline: Timeline) -> dict[str, float]:
+    """Of a run that is no performance run; TPOT by the engine's own times if it did not stream."""
+    decode_ms = timeline.parts_ms.get("decode", ())
+    tpot = timeline.tpot_ms or [
+        own_ms / (tokens - 1)
+        for own_ms, tokens in zip(decode_ms, timeline.tokens, strict=False)
+        if tokens > 1
+    ]
+    rows = {"latency": timeline.latency_ms, "TPOT": tpot}
+    return {f"{name} p50, ms": statistics.median(of) for name, of in rows.items() if of}

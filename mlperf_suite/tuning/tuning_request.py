@@ -1,0 +1,72 @@
+"""What the user asks a tuning for."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlperf_suite.errors import UsageError
+from mlperf_suite.tuning.claim import PAIRS
+from mlperf_suite.tuning.serving import ServerTemplate
+from mlperf_suite.tuning.space import Space, space_of
+from mlperf_suite.tuning.target import TARGETS, TuneTarget
+from mlperf_suite.tuning.trial_run import check_options
+
+_MOST_MINUTES = 100_000
+_AROUND_SHARE = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user asked for.
+
+    `minutes`: the search's; the pairs come on top of it, and `around_minutes` for runs in which one
+    setting of the winner is undone. `options`: those of every run. `slots`: for each trial that may
+    run beside others, the devices it has to itself; one without a name has all. `serve`: starts a
+    server for each run; None for an engine in the run's own process.
+    """
+
+    out: Path
+    minutes: float
+    space: Space
+    options: Sequence[str] = ()
+    target: TuneTarget = TARGETS["offline"]
+    pairs: int = PAIRS
+    around_minutes: float = 0.0
+    slots: Sequence[str] = ("",)
+    serve: ServerTemplate | None = None
+
+
+def request_of(arguments: Namespace) -> Request:
+    """The command line of `tune`. Raises UsageError for what cannot be."""
+    minutes = _minutes("--minutes", arguments.minutes)
+    around = arguments.around_minutes
+    around = minutes * _AROUND_SHARE if around is None else _minutes("--around-minutes", around, 0)
+    if arguments.pairs < PAIRS:
+        raise UsageError.for_option("--pairs", arguments.pairs, f"allowed is a number from {PAIRS}")
+    check_options(arguments.options)
+    serve = ServerTemplate(arguments.serve) if arguments.serve else None
+    if serve:
+        serve.check()
+    space = space_of(arguments.space, {} if serve else None)
+    if not space:
+        raise UsageError("--space: nothing to choose from; name a setting with a choice")
+    return Request(
+        out=arguments.out,
+        minutes=minutes,
+        space=space,
+        options=arguments.options,
+        target=TARGETS[arguments.target],
+        pairs=arguments.pairs,
+        around_minutes=around,
+        slots=arguments.slot or ("",),
+        serve=serve,
+    )
+
+
+def _minutes(option: str, value: float, least: float = 1e-9) -> float:
+    if not least <= value < _MOST_MINUTES:
+        raise UsageError.for_option(option, value, "allowed is a number above 0")
+    return value
