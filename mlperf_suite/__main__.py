@@ -362,19 +362,42 @@ def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
             metavar="MS",
             help=f"of a trace: goodput counts requests within this {name.upper()}, in ms",
         )
+    _add_agent_curve(parser)
     parser.set_defaults(do=_replay)
+
+
+def _add_agent_curve(parser: argparse.ArgumentParser) -> None:
+    from mlperf_suite.client_results.series import AGENTIC_MODELS
+
+    group = parser.add_argument_group(
+        "curve", "recorded sessions at several concurrencies, as MLPerf Endpoints does: a rehearsal"
+    )
+    group.add_argument(
+        "--curve", choices=AGENTIC_MODELS, help="the benchmark whose sampling is used"
+    )
+    group.add_argument(
+        "--point-seconds", type=float, default=60.0, metavar="S", help="of each point (60)"
+    )
+    group.add_argument(
+        "--most-concurrency", type=int, default=64, metavar="N", help="conversations at once (64)"
+    )
+    group.add_argument(
+        "--max-tokens", type=int, metavar="N", help="of a turn, if not the reference's 8192"
+    )
 
 
 def _replay(arguments: argparse.Namespace) -> int:
     from mlperf_suite.datasets.production_traces import kind_of
 
     _check_output("--out", arguments.out)
-    for name in ("turn-timeout", "speed", "ttft-limit", "tpot-limit"):
+    for name in ("turn-timeout", "speed", "ttft-limit", "tpot-limit", "point-seconds"):
         value = getattr(arguments, name.replace("-", "_"))
         if value is not None and not 0 < value < math.inf:
             raise UsageError.for_option(f"--{name}", value, "allowed is a number above 0")
-    if arguments.limit is not None and arguments.limit < 1:
-        raise UsageError.for_option("--limit", arguments.limit, "allowed is a number from 1 on")
+    for name in ("limit", "most-concurrency", "max-tokens"):
+        value = getattr(arguments, name.replace("-", "_"))
+        if value is not None and value < 1:
+            raise UsageError.for_option(f"--{name}", value, "allowed is a number from 1 on")
     if kind_of(arguments.file) == "sessions":
         return _replay_sessions(arguments)
     return _replay_trace(arguments)
@@ -406,6 +429,8 @@ def _replay_sessions(arguments: argparse.Namespace) -> int:
     for name in ("tokenizer", "speed", "ttft-limit", "tpot-limit"):
         if getattr(arguments, name.replace("-", "_")) not in (None, 1.0):
             raise UsageError(f"--{name}: only of a production trace, not of recorded sessions")
+    if arguments.curve:
+        return _replay_at_concurrencies(arguments)
     request = ReplayRequest(
         sessions=arguments.file,
         endpoint=arguments.endpoint,
@@ -416,6 +441,25 @@ def _replay_sessions(arguments: argparse.Namespace) -> int:
         limit=arguments.limit,
     )
     return 0 if run_replay(request, _say) else 1
+
+
+def _replay_at_concurrencies(arguments: argparse.Namespace) -> int:
+    """Measure the curve of recorded sessions."""
+    from mlperf_suite.session.agent_curve import AgentCurveRequest, run_agent_curve
+
+    request = AgentCurveRequest(
+        sessions=arguments.file,
+        endpoint=arguments.endpoint,
+        model=arguments.model,
+        out=arguments.out,
+        benchmark=arguments.curve,
+        seconds=arguments.point_seconds,
+        most=arguments.most_concurrency,
+        delays=arguments.tool_delays,
+        timeout_s=arguments.turn_timeout,
+        max_tokens=arguments.max_tokens,
+    )
+    return 0 if run_agent_curve(request, _say) else 1
 
 
 def _add_function_calls(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

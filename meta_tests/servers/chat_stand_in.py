@@ -122,12 +122,14 @@ def same(events: Sequence[dict[str, Any]]) -> Callable[[dict[str, Any]], Events]
 def chat_server(
     answer: Callable[[dict[str, Any]], Events],
     pages: Mapping[str, Callable[[], str]] | None = None,
+    *,
+    pause_s: float = 0.0,
 ) -> Iterator[ChatStandIn]:
     """The same on a thread of its own, for a client that runs its own loop or waits for it."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
-    context = chat_stand_in(answer, pages=pages)
+    context = chat_stand_in(answer, pages=pages, pause_s=pause_s)
     try:
         yield asyncio.run_coroutine_threadsafe(context.__aenter__(), loop).result()
     finally:

@@ -37,3 +37,18 @@ def test_vllm_reuses_within_a_conversation_alone(tmp_path: Path, usage: bool) ->
     assert reuse["across"] == 0 and reuse["within"] > 100
     assert summary["server_view"]["running_most"] >= 1
     assert not any(turn["count_mismatch"] for turn in summary["per_turn"])
+
+
+@pytest.mark.slow
+def test_vllm_has_a_curve_of_conversations(tmp_path: Path) -> None:
+    file, out = tmp_path / "sessions.jsonl", tmp_path / "curve.json"
+    lines = [line for name in ("a", "b", "c") for line in conversation(name, 3)]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    arguments = ["--enable-prefix-caching", "--enable-prompt-tokens-details"]
+    with vllm_server(arguments=arguments) as server:
+        words = ["replay", str(file), "--endpoint", server.url, "--model", server.model]
+        words += ["--curve", "qwen3_6-35b-a3b", "--max-tokens", "16", "--point-seconds", "10"]
+        assert main([*words, "--most-concurrency", "4", "--out", str(out)]) == 0
+    content = json.loads(out.read_text())
+    assert all(p["interactivity"] > 0 for p in content["curve"]["points"])
+    assert all(turns["cache_reuse"]["within"] > 0 for turns in content["turns"].values())

@@ -118,6 +118,15 @@ AGENTIC_TARGETS = {
     "qwen3_6-35b-a3b": AgenticTargets(55.86, 69.0, (344.0, 422.0)),
     "deepseek-v4_1-flash": AgenticTargets(52.36, 96.4, (793.0, 970.0)),
 }
+AGENTIC_SAMPLING: dict[str, dict[str, float]] = {
+    "kimi-k3": {"temperature": 1.0, "top_p": 1.0, "max_new_tokens": 8192},
+    "qwen3_6-35b-a3b": {
+        **{"temperature": 1.0, "top_k": 20, "top_p": 0.95, "repetition_penalty": 1.0},
+        **{"presence_penalty": 1.5, "max_new_tokens": 8192},
+    },
+}
+"""The only parameters that may be set (examples/10_Agentic_Inference/README.md of
+mlcommons/endpoints), which has none of DeepSeek-V4.1-Flash."""
 AGENTIC_MODELS = tuple(AGENTIC_TARGETS)
 """The benchmarks of several turns, by the names of their folders (§3.2)."""
 CONCURRENCY, AGENTIC = "concurrency", "agentic_inference"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -56,8 +56,14 @@ def curve_sections(curve: CurveFigures | None) -> list[Section]:
     blocks += [Plots(plots)] if (plots := curve_plots(curve)) else []
     blocks += record_table(_rows(curve), ("region", "outcome", "reason"), style="wide broad")
     blocks += _server_tables(curve)
-    blocks += notes([f"Load generator: {curve.client}. Users' tokens/s are 1000 / TPOT p90 in ms."])
+    users = f"Users' tokens/s are {_user_words([curve])}"
+    blocks += notes([f"Load generator: {curve.client}. {users}."])
     return [Section("The curve", blocks)]
+
+
+def _user_words(curves: Iterable[CurveFigures]) -> str:
+    of_agents = any(p.interactivity is not None for curve in curves for p in curve.points)
+    return "tokens of turns ÷ their time" if of_agents else "1000 / TPOT p90 in ms"
 
 
 def _server_tables(curve: CurveFigures) -> list[Block]:
@@ -185,7 +191,8 @@ def draw_curves(curves: Mapping[str, CurveFigures], panels: Any, ink: str) -> No
     }
     above.set(ylabel="system tokens/s", **ends)
     above.legend(loc="best", fontsize=8)
-    below.set(xlabel="tokens/s per user (1000 / TPOT p90)", ylabel="TTFT p90, ms", ylim=(0, None))
+    label = f"tokens/s per user ({_user_words(curves.values())})"
+    below.set(xlabel=label, ylabel="TTFT p90, ms", ylim=(0, None))
 
 
 def _draw_steps(name: str, steps: StepCurve, look: tuple[str, str, str], axes: Any) -> None:

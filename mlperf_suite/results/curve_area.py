@@ -158,11 +158,7 @@ class StepCurve:
 
 
 def _usable_blocks(point: CurvePoint) -> list[tuple[float, float]]:
-    rates = [
-        (1000 / block.tpot_p90_ms, block.tokens_per_sec)
-        for block in point.blocks
-        if block.tpot_p90_ms
-    ]
+    rates = [(block.tps_per_user, block.tokens_per_sec) for block in point.blocks]
     return [pair for pair in rates if _is_usable(*pair)]
 
 

@@ -24,11 +24,24 @@ class CurveBlock:
     """One of a point's blocks of equal length, from which its intervals are made.
 
     `tokens_per_sec`: the system's; times in ms, None if no request of the block has one.
+    `interactivity`: as a point's.
     """
 
     tokens_per_sec: float
     tpot_p90_ms: float | None = None
     ttft_p90_ms: float | None = None
+    interactivity: float | None = None
+
+    @property
+    def tps_per_user(self) -> float:
+        """As a point's."""
+        return _user_rate(self.interactivity, self.tpot_p90_ms)
+
+
+def _user_rate(interactivity: float | None, tpot_p90_ms: float | None) -> float:
+    if interactivity is not None:
+        return interactivity
+    return 1000 / tpot_p90_ms if tpot_p90_ms else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +52,8 @@ class CurvePoint:
     its files are, from the run's folder. `reason`: why it failed, was ended early or was not run.
     `output_tokens`: counted by the model's tokenizer in the window of `duration_s`.
     `tpot_p90_ms`, `ttft_p90_ms`: over the completed requests. `servers`: what each server that has
-    metrics, or the engine in this process, said of itself meanwhile.
+    metrics, or the engine in this process, said of itself meanwhile. `interactivity`: of agents,
+    the tokens of all turns ÷ the sum of their times in s (§4.1); None for a benchmark of one turn.
     """
 
     concurrency: int
@@ -57,6 +71,7 @@ class CurvePoint:
     ttft_p90_ms: float | None = None
     blocks: tuple[CurveBlock, ...] = ()
     servers: tuple[ServerView, ...] = ()
+    interactivity: float | None = None
 
     @property
     def system_tps(self) -> float:
@@ -65,8 +80,9 @@ class CurvePoint:
 
     @property
     def tps_per_user(self) -> float:
-        """Output tokens/s of a user, 1000 / TPOT p90 in ms; 0 if nothing was measured."""
-        return 1000 / self.tpot_p90_ms if self.tpot_p90_ms else 0.0
+        """Output tokens/s of a user: 1000 / TPOT p90 in ms, of agents the interactivity; 0 if
+        nothing was measured."""
+        return _user_rate(self.interactivity, self.tpot_p90_ms)
 
 
 @dataclass(frozen=True, slots=True)

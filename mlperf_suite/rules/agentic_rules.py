@@ -14,6 +14,7 @@ from typing import Any
 
 from mlperf_suite.client_results.result_files import AccuracyScore, ClientConfig
 from mlperf_suite.client_results.series import (
+    AGENTIC_SAMPLING,
     AGENTIC_TARGETS,
     MANDATORY,
     SWE_BENCH_PROBLEMS,
@@ -29,14 +30,6 @@ _INLINE, _SWE_BENCH = "performance", "swe_bench"
 """The type of the scores of a performance run, and the data set of the accuracy run."""
 _INLINE_METHOD, _SWE_BENCH_METHOD = "agentic_inference_inline", "swe_bench_scorer"
 _PENALTIES = ("repetition_penalty", "presence_penalty", "frequency_penalty")
-_SAMPLING: dict[str, dict[str, float]] = {
-    "kimi-k3": {"temperature": 1.0, "top_p": 1.0, "max_new_tokens": 8192},
-    "qwen3_6-35b-a3b": {
-        **{"temperature": 1.0, "top_k": 20, "top_p": 0.95, "repetition_penalty": 1.0},
-        **{"presence_penalty": 1.5, "max_new_tokens": 8192},
-    },
-}
-"""The parameters that may be set; the README has none of DeepSeek-V4.1-Flash."""
 _MOST_NAMED = 4
 
 
@@ -169,7 +162,7 @@ def _replay_faults(config: ClientConfig) -> Iterator[str]:
 
 
 def _sampling_faults(model: str, parameters: Mapping[str, Any]) -> Iterator[str]:
-    if (demanded := _SAMPLING.get(model)) is None:
+    if (demanded := AGENTIC_SAMPLING.get(model)) is None:
         return
     for name in (*dict.fromkeys((*demanded, "top_k", *_PENALTIES)),):
         value, demand = parameters.get(name), demanded.get(name)

@@ -103,7 +103,7 @@ async def replay(
                     timeout_s=timeout_s,
                     cache_salt=salt,
                 )
-                figure = _answered(session.name, position, turn, answer)
+                figure = answered_turn(session.name, position, turn, answer)
                 if figure.cached_tokens is None and before is not None:
                     before, figure = _counted(figure, before, cached())
                 figures.append(figure)
@@ -128,7 +128,8 @@ def _missing(name: str, position: int, turn: RecordedTurn, failure: str) -> Turn
     return TurnFigures(name, position, failure, score=0.0 if wanted else None)
 
 
-def _answered(name: str, position: int, turn: RecordedTurn, asked: ChatTurn) -> TurnFigures:
+def answered_turn(name: str, position: int, turn: RecordedTurn, asked: ChatTurn) -> TurnFigures:
+    """The figures of a turn that was asked, and its score."""
     if asked.failure:
         return _missing(name, position, turn, asked.failure)
     wanted = programs_of(turn.answer.get("tool_calls"))
@@ -276,15 +277,18 @@ def run_replay(request: ReplayRequest, say: Callable[[str], None]) -> bool:
     return not summary["missing"]
 
 
+def asked_server(endpoint: str, model: str) -> tuple[EndpointConfig, ServerFacts]:
+    """How to reach a chat server, with the key of API_KEY, and what it is. Raises UsageError."""
+    target, key = parse_endpoint(endpoint), os.environ.get("API_KEY")
+    config = EndpointConfig((target,), model, None, 0, served_model=model, key=key)
+    return config, find_out(config, target)
+
+
 def _measured(
     request: ReplayRequest, sessions: Sequence[RecordedSession], say: Callable[[str], None]
 ) -> dict[str, Any]:
     """The figures of a replay, with what the server is and says of it."""
-    target = parse_endpoint(request.endpoint)
-    config = EndpointConfig(
-        (target,), request.model, None, 0, served_model=request.model, key=os.environ.get("API_KEY")
-    )
-    server = find_out(config, target)
+    config, server = asked_server(request.endpoint, request.model)
     with ServerWatch(lambda: metrics(config, server.target, server.kind)) as watch:
         figures = asyncio.run(_replay_on_server(request, sessions, config, server, watch, say))
         view = watch.view()

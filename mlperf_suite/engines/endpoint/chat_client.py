@@ -61,13 +61,21 @@ class ChatTurn:
 
 
 class ChatClient:
-    """Asks one server; `token_ids`: it is vLLM, which adds them to its answers."""
+    """Asks one server; `token_ids`: it is vLLM, which adds them to its answers. `connections`: the
+    most at once. `fields`: what each request adds to OpenAI's."""
 
     def __init__(
-        self, target: Target, model: str, *, key: str | None = None, token_ids: bool = False
+        self,
+        target: Target,
+        model: str,
+        *,
+        key: str | None = None,
+        token_ids: bool = False,
+        connections: int = 2,
+        fields: Json | None = None,
     ) -> None:
         self._model = model
-        self._fields = _VLLM_FIELDS if token_ids else {}
+        self._fields = {**(_VLLM_FIELDS if token_ids else {}), **(fields or {})}
         self._path = target.path(CHAT_COMPLETIONS)
         place = Place(
             host=target.host,
@@ -79,7 +87,7 @@ class ChatClient:
             posts=self._path,
         )
         context = ssl.create_default_context() if target.tls else None
-        self._pool = Pool(place, _hello(place, model, key), context)
+        self._pool = Pool(place, _hello(place, model, key, connections), context)
 
     async def ask(
         self,
@@ -109,7 +117,7 @@ class ChatClient:
         return exchange.turn()
 
 
-def _hello(place: Place, model: str, key: str | None) -> Hello:
+def _hello(place: Place, model: str, key: str | None, connections: int) -> Hello:
     return Hello(
         places=[place],
         kind="text",
@@ -120,8 +128,8 @@ def _hello(place: Place, model: str, key: str | None) -> Hello:
         tokenizer=None,
         vocabulary=0,
         context=None,
-        # One conversation at a time; the spare one replaces a connection that the server closed.
-        connections=2,
+        # The spare one replaces a connection that the server closed.
+        connections=connections,
         silence_s=0.0,
     )
 

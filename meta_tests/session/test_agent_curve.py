@@ -1,0 +1,129 @@
+"""Conversations held at fixed concurrencies: salts, delays, figures, and points that fail."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from meta_tests.reports.outputs import page_rows
+from meta_tests.servers.chat_stand_in import Events, chat_server, delta, last
+from meta_tests.session.test_agent_replay import MODELS, rows, written
+from mlperf_suite.__main__ import main
+from mlperf_suite.datasets.agent_sessions import read_sessions
+from mlperf_suite.engines.closed_loop import LoopTimes
+from mlperf_suite.results.curve_area import StepCurve
+from mlperf_suite.results.curve_figures import REHEARSAL
+from mlperf_suite.session.agent_curve import Trajectories, agent_point, sampling_of
+from mlperf_suite.session.agent_replay import cache_reuse
+
+SALT = re.compile(r"\[salt: ([0-9a-f]{16})\]\n\n(.*)\n\n\[salt: ([0-9a-f]{16})\]", re.DOTALL)
+
+
+def measured(
+    file: Path, answer: Any, *more: str, pause_s: float = 0.0
+) -> tuple[int, dict[str, Any], list[dict[str, Any]]]:
+    """The exit status, the curve's file and the requests."""
+    out = file.parent / "curve.json"
+    words = ["--curve", "qwen3_6-35b-a3b", "--point-seconds", "0.3", "--max-tokens", "5"]
+    with chat_server(answer, {"/v1/models": lambda: MODELS}, pause_s=pause_s) as server:
+        command = ["replay", str(file), "--endpoint", server.url, "--model", "m"]
+        status = main([*command, *words, "--out", str(out), *more])
+        bodies = server.bodies
+    return status, json.loads(out.read_text()), bodies
+
+
+def says_hello(body: dict[str, Any]) -> Events:
+    return [delta(content="hello"), delta(content=" you"), *last()]
+
+
+def test_a_curve_of_conversations_is_a_rehearsal_with_its_interactivity(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = written(tmp_path, rows("a", ["ls", "ls"]) + rows("b", ["ls"]))
+    status, content, bodies = measured(file, says_hello, "--most-concurrency", "2", pause_s=0.02)
+    points = content["curve"]["points"]
+    assert [point["concurrency"] for point in points] == [1, 2]
+    if status == 0:
+        assert all(point["outcome"] == "measured" for point in points)
+        assert all(point["interactivity"] > 0 and point["output_tokens"] > 0 for point in points)
+    assert content["mark"] == REHEARSAL
+    body = bodies[0]
+    assert (body["top_k"], body["presence_penalty"], body["max_tokens"]) == (20, 1.5, 5)
+    assert body["chat_template_kwargs"] == {"preserve_thinking": True} and "seed" not in body
+    assert SALT.fullmatch(body["messages"][0]["content"])[2] == "Help."  # type: ignore[index]
+    page = file.parent / "curve.html"
+    text = page.read_text()
+    assert REHEARSAL in text and "tokens of turns ÷ their time" in text
+    assert [row[0] for row in page_rows(text) if row[0] in ("1", "2")][-2:] == ["1", "2"]
+    assert REHEARSAL in capsys.readouterr().out
+
+
+def test_salts_are_a_passs_and_a_conversations(tmp_path: Path) -> None:
+    sessions = read_sessions(written(tmp_path, rows("a", ["ls", "ls"]) + rows("b", ["ls"])))
+
+    def salts_of(trajectories: Trajectories) -> list[list[tuple[str, str]]]:
+        found = []
+        for _ in range(4):
+            _, turns, _ = trajectories.next()
+            texts = [messages[0]["content"] for _, messages in turns]
+            found.append([(m[1], m[3]) for text in texts if (m := SALT.fullmatch(text))])
+        return found
+
+    first, second, third, _ = salts_of(Trajectories(sessions))
+    assert len(set(first)) == 1 and len(first) == 2
+    assert first[0][0] == second[0][0] != third[0][0]
+    assert first[0][1] not in (second[0][1], third[0][1])
+    assert salts_of(Trajectories(sessions))[0] != first
+
+
+def test_interactivity_is_the_tokens_of_turns_by_their_time() -> None:
+    times = LoopTimes()
+    times.issued_s.extend([0.0, 0.0, 3.0, 5.0])
+    times.first_s.extend([0.5, 1.0, 3.5, 5.5])
+    times.ended_s.extend([2.0, 4.0, 5.0, 8.0])
+    times.tokens.extend([10, 20, 30, 30])
+    times.issuing_s = 8.0
+    point = agent_point(times, 2)
+    assert point.interactivity == pytest.approx(90 / 11)
+    assert point.tps_per_user == point.interactivity
+    assert point.system_tps == pytest.approx(90 / 8)
+    rates = [block.interactivity for block in point.blocks]
+    assert rates == [0, 5, 0, 5, 15, 0, 0, 10]
+    # A block in which no turn ended has no figure of a user.
+    assert StepCurve([point]).points == [point]
+
+
+def test_the_first_turn_without_an_answer_ends_its_point(tmp_path: Path) -> None:
+    def fails_later(body: dict[str, Any]) -> Events:
+        return says_hello(body) if len(body["messages"]) == 2 else [delta(content="half")]
+
+    file = written(tmp_path, rows("a", ["ls", "ls"]))
+    status, content, bodies = measured(file, fails_later)
+    (point,) = content["curve"]["points"]
+    assert (status, point["outcome"], len(bodies)) == (1, "failed", 2)
+    assert point["reason"].startswith("a, turn 2: ")
+    assert content["turns"]["1"]["missing"] == 1
+
+
+def test_conversations_need_a_system_prompt_for_the_salt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [{k: v for k, v in row.items() if k != "system"} for row in rows("a", ["ls"])]
+    command = ["replay", str(written(tmp_path, lines)), "--endpoint", "http://127.0.0.1:9"]
+    command += ["--model", "m", "--curve", "kimi-k3", "--out", str(tmp_path / "curve.json")]
+    assert main(command) == 2
+    assert "a has no system prompt to salt" in capsys.readouterr().err
+    assert main([*command, "--most-concurrency", "0"]) == 2
+
+
+def test_each_benchmark_has_its_sampling() -> None:
+    fields, sampling = sampling_of("kimi-k3")
+    assert (fields, sampling.max_tokens, sampling.temperature) == ({}, 8192, 1.0)
+    assert sampling_of("deepseek-v4_1-flash") == (fields, sampling)
+    fields, sampling = sampling_of("qwen3_6-35b-a3b", 32)
+    assert (fields["top_k"], sampling.top_p, sampling.max_tokens) == (20, 0.95, 32)
+    assert cache_reuse([]).words() == "KV reuse: not judged, the server reports no cached tokens"

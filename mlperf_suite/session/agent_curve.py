@@ -1,0 +1,349 @@
+"""The curve of an agentic benchmark of MLPerf Endpoints: conversations held at fixed concurrencies.
+
+As the reference client does (examples/10_Agentic_Inference/README.md of mlcommons/endpoints): each
+user replays one trajectory after another, turn by turn with the recorded answers as history, a salt
+before the system prompt for each pass over the data and one after it for each conversation, and the
+recorded delays of tools between turns. A rehearsal: the series takes the reference client's alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import itertools
+import json
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from mlperf_suite import __version__
+from mlperf_suite.client_results.series import AGENTIC_SAMPLING
+from mlperf_suite.datasets.agent_sessions import Message, RecordedSession, read_sessions
+from mlperf_suite.engines.closed_loop import LoopTimes
+from mlperf_suite.engines.endpoint.chat import ChatSampling
+from mlperf_suite.engines.endpoint.chat_client import ChatClient
+from mlperf_suite.engines.endpoint.config import EndpointConfig
+from mlperf_suite.engines.endpoint.server_facts import ServerFacts, metrics
+from mlperf_suite.engines.endpoint.server_metrics import ServerWatch
+from mlperf_suite.errors import DatasetError
+from mlperf_suite.results import typed_json
+from mlperf_suite.results.curve_figures import REHEARSAL, CurveFigures, CurvePoint
+from mlperf_suite.results.run_folder import write_whole
+from mlperf_suite.rules.limits import FULL_SHARE
+from mlperf_suite.session.agent_replay import (
+    ChatServer,
+    TurnFigures,
+    answered_turn,
+    asked_server,
+    cache_reuse,
+)
+from mlperf_suite.session.curve_points import (
+    BLOCKS,
+    c_max_of,
+    next_probe,
+    planned_points,
+    point_of,
+    regions_of,
+)
+
+_SALT_BYTES = 8
+_FLAGS: dict[str, dict[str, Any]] = {
+    "qwen3_6-35b-a3b": {"chat_template_kwargs": {"preserve_thinking": True}}
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AgentCurveRequest:
+    """What to measure where. `benchmark`: one of the series' agentic ones, whose sampling is used.
+    `seconds`: of each point. `most`: the highest concurrency to try. `max_tokens`: of a turn, if
+    not the reference's."""
+
+    sessions: Path
+    endpoint: str
+    model: str
+    out: Path
+    benchmark: str
+    seconds: float
+    most: int
+    delays: bool = True
+    timeout_s: float = 600.0
+    max_tokens: int | None = None
+
+
+class Trajectories:
+    """The conversations without end, pass after pass in their order, each with its salts. No two
+    objects have the same salts, so that no point finds what another left in a cache."""
+
+    def __init__(self, sessions: Sequence[RecordedSession]) -> None:
+        self._sessions, self._key = sessions, secrets.token_bytes(_SALT_BYTES)
+        self._numbers = itertools.count()
+
+    def next(self) -> tuple[str, Iterator[tuple[Any, list[Message]]], RecordedSession]:
+        """The name of the next one, its turns with the messages to send, and itself."""
+        repeat, place = divmod(next(self._numbers), len(self._sessions))
+        session = self._sessions[place]
+        salts = self._salt(str(repeat)), self._salt(f"{repeat} {session.name}")
+        turns = ((turn, salted(messages, *salts)) for turn, messages in session.prompts())
+        return session.name, turns, session
+
+    def _salt(self, text: str) -> str:
+        digest = hashlib.blake2b(text.encode(), digest_size=_SALT_BYTES, key=self._key)
+        return digest.hexdigest()
+
+
+def salted(messages: Sequence[Message], before: str, after: str) -> list[Message]:
+    """The messages with a salt at each end of the system prompt, as the reference client writes
+    it."""
+    first, *others = messages
+    content = f"[salt: {before}]\n\n{first['content']}\n\n[salt: {after}]"
+    return [{**first, "content": content}, *others]
+
+
+@dataclass
+class ConversationLoop:
+    """Holds a number of conversations at a server for some seconds; then each turn that was sent is
+    awaited, and no other is sent. The first turn without an answer ends the loop.
+
+    `turns`: the figures of each turn, in the order of their ends.
+    """
+
+    server: ChatServer
+    trajectories: Trajectories
+    sampling: ChatSampling
+    seconds: float
+    delays: bool = True
+    timeout_s: float = 600.0
+    times: LoopTimes = field(default_factory=LoopTimes)
+    turns: list[TurnFigures] = field(default_factory=list)
+    _began_s: float = 0.0
+
+    async def hold(self, concurrency: int) -> None:
+        """Hold so many conversations."""
+        self._began_s = time.monotonic()
+        await asyncio.gather(*(self._user() for _ in range(concurrency)))
+        self.times.issuing_s = min(self.seconds, self._now_s)
+
+    @property
+    def _now_s(self) -> float:
+        return time.monotonic() - self._began_s
+
+    @property
+    def _is_over(self) -> bool:
+        return self._now_s >= self.seconds or bool(self.times.failure)
+
+    async def _user(self) -> None:
+        while not self._is_over:
+            name, turns, session = self.trajectories.next()
+            for position, (turn, messages) in enumerate(turns, 1):
+                await asyncio.sleep(turn.delay_s if self.delays else 0)
+                if self._is_over:
+                    return
+                await self._turn(name, position, turn, messages, session)
+
+    async def _turn(
+        self,
+        name: str,
+        position: int,
+        turn: Any,
+        messages: list[Message],
+        session: RecordedSession,
+    ) -> None:
+        times, number = self.times, len(self.times.issued_s)
+        times.issued_s.append(self._now_s)
+        for column in (times.first_s, times.ended_s):
+            column.append(float("nan"))
+        times.tokens.append(0)
+        asked = await self.server.ask(
+            messages, self.sampling, tools=session.tools, timeout_s=self.timeout_s
+        )
+        self.turns.append(answered_turn(name, position, turn, asked))
+        if asked.failure or asked.ttft_s is None or not asked.tokens:
+            why = asked.failure or "answered without a token"
+            times.failure = times.failure or f"{name}, turn {position}: {why}"
+            return
+        sent_s = asked.sent - self._began_s
+        times.issued_s[number] = sent_s
+        times.first_s[number] = sent_s + asked.ttft_s
+        times.ended_s[number] = sent_s + asked.latency_s
+        times.tokens[number] = asked.tokens
+
+
+def agent_point(times: LoopTimes, concurrency: int) -> CurvePoint:
+    """The figures of a point whose turns were all answered. Its interactivity is the tokens of all
+    turns ÷ the sum of their times, without the tools' (endpoints_rules.md §4.1)."""
+    point = point_of(times, concurrency)
+    issued, ended = np.array(times.issued_s, float), np.array(times.ended_s, float)
+    tokens, edges = np.array(times.tokens, float), np.linspace(0, point.duration_s, BLOCKS + 1)
+
+    def rate(inside: Any) -> float:
+        spent_s = (ended - issued)[inside].sum()
+        return float(tokens[inside].sum() / spent_s) if spent_s > 0 else 0.0
+
+    rates = [rate((ended > edges[n]) & (ended <= edges[n + 1])) for n in range(BLOCKS)]
+    blocks = [replace(b, interactivity=r) for b, r in zip(point.blocks, rates, strict=True)]
+    return replace(point, interactivity=rate(np.isfinite(ended)), blocks=tuple(blocks))
+
+
+@dataclass
+class AgentCurve:
+    """Measures the points, and keeps each in the request's file once it ended."""
+
+    request: AgentCurveRequest
+    sessions: Sequence[RecordedSession]
+    config: EndpointConfig
+    server: ServerFacts
+    say: Callable[[str], None]
+    figures: CurveFigures = field(
+        default_factory=lambda: CurveFigures(f"mlperf-suite {__version__}")
+    )
+    turns: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+    def measure(self) -> None:
+        """Double the concurrency until no higher one can matter, then measure what lies between."""
+        rates: dict[int, float] = {}
+        while (concurrency := next_probe(rates)) is not None and concurrency <= self.request.most:
+            point = self._point(concurrency)
+            rates[concurrency] = point.system_tps
+            if point.outcome != "measured":
+                break
+        if (c_max := c_max_of(rates)) is None:
+            return
+        self.figures = replace(self.figures, c_max=c_max)
+        for concurrency in planned_points(c_max, rates):
+            if concurrency not in rates:
+                self._point(concurrency)
+
+    def _point(self, concurrency: int) -> CurvePoint:
+        request, server = self.request, self.server
+        fields, sampling = sampling_of(request.benchmark, request.max_tokens)
+        began, used_s = time.monotonic(), time.process_time()
+
+        async def hold() -> ConversationLoop:
+            client = ChatClient(
+                server.target,
+                request.model,
+                key=self.config.key,
+                token_ids=server.kind == "vllm",
+                connections=concurrency + 1,
+                fields=fields,
+            )
+            loop = ConversationLoop(
+                client,
+                Trajectories(self.sessions),
+                sampling,
+                request.seconds,
+                request.delays,
+                request.timeout_s,
+            )
+            await loop.hold(concurrency)
+            return loop
+
+        with ServerWatch(lambda: metrics(self.config, server.target, server.kind)) as watch:
+            loop = asyncio.run(hold())
+            view = watch.view()
+        share = (time.process_time() - used_s) / max(1e-9, time.monotonic() - began)
+        point = _judged(loop.times, concurrency, share)
+        point = replace(point, servers=() if view is None else (view,))
+        self.turns[concurrency] = turns_summary(loop.turns)
+        self._keep(point)
+        return point
+
+    def _keep(self, point: CurvePoint) -> None:
+        points = sorted((*self.figures.points, point), key=lambda point: point.concurrency)
+        c_max = self.figures.c_max
+        placed = tuple(replace(p, regions=regions_of(c_max, p.concurrency)) for p in points)
+        self.figures = replace(self.figures, points=placed)
+        self.say(_point_words(point, self.turns[point.concurrency]))
+        write_whole(self.request.out, json.dumps(self.as_json(), indent=2) + "\n")
+
+    def as_json(self) -> dict[str, Any]:
+        """The curve as its file has it."""
+        _, sampling = sampling_of(self.request.benchmark, self.request.max_tokens)
+        return {
+            "mark": REHEARSAL,
+            "benchmark": self.request.benchmark,
+            "server": f"{self.server.name} {self.server.version}".rstrip(),
+            "stand_in": self.server.stand_in,
+            "tool_delays": self.request.delays,
+            "max_tokens": sampling.max_tokens,
+            "seconds": self.request.seconds,
+            "conversations": len(self.sessions),
+            "curve": typed_json.to_json(self.figures),
+            "turns": self.turns,
+        }
+
+
+def _judged(times: LoopTimes, concurrency: int, share: float) -> CurvePoint:
+    fault = times.failure or ("" if times.completed else "no turn was answered")
+    if not fault and share >= FULL_SHARE:
+        fault = f"client-bound: the client used {share:.0%} of a core"
+    if fault:
+        completed = times.completed
+        return CurvePoint(concurrency, "failed", reason=fault, completed=completed, failed=1)
+    return agent_point(times, concurrency)
+
+
+def turns_summary(turns: Sequence[TurnFigures]) -> dict[str, Any]:
+    """What the rules gate of a point besides its speed, and the reuse of the KV cache."""
+    scores = [turn.score for turn in turns if turn.score is not None]
+    tokens = [turn.tokens for turn in turns if turn.tokens is not None]
+    return {
+        "turns": len(turns),
+        "missing": sum(bool(turn.failure) for turn in turns),
+        "inline_score": round(100 * fmean(scores), 2) if scores else None,
+        "tokens_a_turn": round(fmean(tokens), 1) if tokens else None,
+        "cache_reuse": asdict(cache_reuse(turns)),
+    }
+
+
+def _point_words(point: CurvePoint, turns: Mapping[str, Any]) -> str:
+    name = f"concurrency {point.concurrency:,}"
+    if point.outcome != "measured":
+        return f"{name}: {point.outcome}: {point.reason}"
+    return (
+        f"{name}: {point.system_tps:,.1f} tokens/s, interactivity {point.tps_per_user:,.2f} "
+        f"tokens/s, TTFT p90 {point.ttft_p90_ms or 0:,.0f} ms, {turns['turns']:,} turns"
+    )
+
+
+def sampling_of(
+    benchmark: str, max_tokens: int | None = None
+) -> tuple[dict[str, Any], ChatSampling]:
+    """The reference's sampling: what it adds to OpenAI's fields, and OpenAI's. That of
+    DeepSeek-V4.1-Flash is not published: Kimi-K3's is used."""
+    more = dict(AGENTIC_SAMPLING.get(benchmark, AGENTIC_SAMPLING["kimi-k3"]))
+    most = max_tokens or int(more.pop("max_new_tokens"))
+    sampling = ChatSampling(most, more.pop("temperature"), more.pop("top_p"), seed=None)
+    more.pop("max_new_tokens", None)
+    return {**more, **_FLAGS.get(benchmark, {})}, sampling
+
+
+def run_agent_curve(request: AgentCurveRequest, say: Callable[[str], None]) -> bool:
+    """Measure a curve into a file and a page; whether every point has figures.
+
+    Raises DatasetError for conversations without a system prompt, and UsageError if the server
+    cannot be reached. At Ctrl-C, the points so far are kept.
+    """
+    from mlperf_suite.session.replay_page import agent_curve_page
+
+    sessions = read_sessions(request.sessions)
+    if bare := [session.name for session in sessions if not session.opening]:
+        raise DatasetError(f"{request.sessions}: {bare[0]} has no system prompt to salt")
+    config, server = asked_server(request.endpoint, request.model)
+    say(f"{REHEARSAL}: {len(sessions)} conversations, {request.seconds:g} s a point")
+    curve = AgentCurve(request, sessions, config, server, say)
+    try:
+        curve.measure()
+    finally:
+        if curve.figures.points:
+            write_whole(request.out, json.dumps(curve.as_json(), indent=2) + "\n")
+            page = request.out.with_suffix(".html")
+            write_whole(page, agent_curve_page(curve.as_json(), curve.figures))
+            say(f"{request.out}\n{page}")
+    return all(point.outcome == "measured" for point in curve.figures.points)
