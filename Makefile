@@ -15,8 +15,8 @@ setup:            ## virtual environment, locked packages, embedded model (BUILD
 stacks: setup     ## other serving stacks to measure: llama.cpp's server, built from source
 	@scripts/set_up_stacks.sh
 
-endpoints-client: ## MLCommons' official HTTP client, built from a checkout of mlcommons/endpoints (CHECKOUT=DIR)
-	@CHECKOUT='$(CHECKOUT)' scripts/set_up_endpoints_client.sh
+endpoints-client: ## MLCommons' official HTTP client, built from a checkout of mlcommons/endpoints (CHECKOUT=DIR; EVALUATE=DIR)
+	@CHECKOUT='$(CHECKOUT)' EVALUATE='$(EVALUATE)' scripts/set_up_endpoints_client.sh
 
 bfcl: setup       ## bfcl-eval, the checker of function calling, in an environment of its own
 	@scripts/set_up_bfcl.sh

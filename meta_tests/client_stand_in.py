@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import yaml
 from meta_tests.conftest import ROOT
 from meta_tests.made_client import client_config, client_events, client_run, client_summary
 from mlperf_suite.client_results.client_benchmarks import client_benchmark
-from mlperf_suite.official_client.client_job import ACCURACY_DATA
+from mlperf_suite.official_client.client_job import ACCURACY_DATA, PERFORMANCE_DATA
 from mlperf_suite.official_client.installation import (
     CLIENT,
     KNOWN_COMMIT,
@@ -89,13 +90,19 @@ def write_client(
     version: str = KNOWN_VERSION,
     commit: str = KNOWN_COMMIT,
     status: int = 0,
+    scorer: str | None = None,
 ) -> ClientInstallation:
-    """Write a client into a folder; `status`: of its exit when asked for its version."""
+    """Write a client into a folder; `status`: of its exit when asked for its version. `scorer`:
+    what its ROUGE says as it fails to load, "" if it loads; None leaves out its Python."""
     program = folder / "bin" / CLIENT
     program.parent.mkdir(parents=True, exist_ok=True)
     fields = {"version": version, "behaviour": behaviour, "root": str(ROOT), "status": status}
     program.write_text(_PROGRAM.format(python=sys.executable, **fields))
     program.chmod(0o755)
+    if scorer is not None:
+        python = program.parent / "python"
+        python.write_text(f"#!/bin/sh\necho {scorer!r} >&2\nexit {1 if scorer else 0}\n")
+        python.chmod(0o755)
     (folder / "source" / ".git").mkdir(parents=True, exist_ok=True)
     (folder / "source" / ".git" / "HEAD").write_text(f"{commit}\n")
     return ClientInstallation(program, version, commit)
@@ -107,7 +114,8 @@ def write_report(config: dict[str, Any]) -> None:
     scenario = "Offline" if config["type"] == "offline" else "Server"
     benchmark = client_benchmark("llama3.1-8b", scenario)
     assert benchmark is not None
-    run = client_run(benchmark)
+    samples = _count(config, "performance")
+    run = client_run(replace(benchmark, samples=samples))
     summary = client_summary(run)
     pattern = settings["load_pattern"]
     summary["run_config"]["load_pattern"]["target_qps"] = pattern.get("target_qps")
@@ -118,16 +126,45 @@ def write_report(config: dict[str, Any]) -> None:
     (report / "performance").mkdir(parents=True)
     (report / "performance" / "result_summary.json").write_text(json.dumps(summary))
     (report / "config.yaml").write_text(yaml.safe_dump(resolved))
-    numbers = {f"answer-{n}": n for n in range(_count(config))}
-    (report / "sample_idx_map.json").write_text(json.dumps({ACCURACY_DATA: numbers}))
+    numbers = {f"answer-{n}": n for n in range(_count(config, "accuracy"))}
+    measured = {f"{n:x}": n % samples for n in range(len(run.issued))}
+    maps = {PERFORMANCE_DATA: measured, ACCURACY_DATA: numbers}
+    (report / "sample_idx_map.json").write_text(json.dumps(maps))
+    if numbers and _scorer(config) == "rouge":
+        (report / "accuracy").mkdir()
+        scores = json.dumps(_rouge_results(len(numbers)))
+        (report / "accuracy" / "accuracy_results.json").write_text(scores)
     lines = [json.dumps(_completion(uuid)) for uuid in numbers]
     (report / "events.jsonl").write_text(client_events(run) + "".join(f"{x}\n" for x in lines))
 
 
-def _count(config: dict[str, Any]) -> int:
-    """The samples of the accuracy run; 0 without one."""
-    paths = [d["path"] for d in config["datasets"] if d["type"] == "accuracy"]
+def _count(config: dict[str, Any], kind: str) -> int:
+    """The samples of the data of a kind; 0 without any."""
+    paths = [d["path"] for d in config["datasets"] if d["type"] == kind]
     return sum(len(Path(path).read_text().splitlines()) for path in paths)
+
+
+def _scorer(config: dict[str, Any]) -> str:
+    """The scorer that the configuration names."""
+    (data,) = (d for d in config["datasets"] if d["type"] == "accuracy")
+    return str(data["accuracy_config"]["eval_method"])
+
+
+def _rouge_results(samples: int) -> dict[str, Any]:
+    """What the client's ROUGE says of answers that it finds good."""
+    rouge = dict.fromkeys(("rouge1", "rouge2", "rougeL", "rougeLsum"), "40.0")
+    counts = {"issued": samples, "scored": samples, "empty": 0, "missing": 0}
+    score = {
+        "dataset_name": ACCURACY_DATA,
+        "score": rouge | {"gen_len": "41681", "gen_num": samples},
+        "unit_samples": samples,
+        "num_repeats": 1,
+        "total_samples": samples,
+        "complete": True,
+        "dataset_type": "accuracy",
+        "response_counts": counts,
+    }
+    return {"accuracy_scores": [score]}
 
 
 def _completion(uuid: str) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def write_python(folder: Path, *, newer: int = 0, pip: int = 0) -> None:
     python.chmod(0o755)
 
 
-def set_up(folder: Path, checkout: Path | str) -> tuple[int, str, str]:
+def set_up(folder: Path, checkout: Path | str, evaluate: Path | str = "") -> tuple[int, str, str]:
     """Run it: its exit status, what Python was asked, and what it printed."""
     requests = folder / "asked"
     requests.write_text("")
@@ -78,6 +78,7 @@ def set_up(folder: Path, checkout: Path | str) -> tuple[int, str, str]:
             "HOME": str(folder),
             "PYTHON": "./python",
             "CHECKOUT": str(checkout),
+            "EVALUATE": str(evaluate),
         },
         capture_output=True,
         text=True,
@@ -91,7 +92,7 @@ def test_the_commit_is_built_once_and_named(suite: Path, tmp_path: Path) -> None
     commit = commit_client(tmp_path / "checkout")
     status, requests, output = set_up(suite, tmp_path / "checkout")
     assert status == 0, output
-    assert "install -q -e .endpoints-client/source aiohttp\n" in requests
+    assert "install -q -e .endpoints-client/source aiohttp evaluate nltk rouge_score\n" in requests
     assert output.endswith(
         f".endpoints-client/bin/inference-endpoint, version 0.1.0, commit {commit}\n"
     )
@@ -133,6 +134,21 @@ def test_on_python_3_11_the_bounds_and_the_missing_factory_are_set(
     assert "--ignore-requires-python -c .endpoints-client/constraints.txt" in requests
     assert "numpy<2.4" in (suite / ".endpoints-client" / "constraints.txt").read_text()
     assert "eager_task_factory" in (suite / ".endpoints-client" / "eager_tasks.pth").read_text()
+
+
+def test_a_checkout_of_evaluate_brings_the_clients_rouge(suite: Path, tmp_path: Path) -> None:
+    commit_client(tmp_path / "checkout")
+    evaluate = tmp_path / "evaluate"
+    status, _, output = set_up(suite, tmp_path / "checkout", evaluate)
+    assert (status, "has no metrics/rouge/rouge.py" in output) == (1, True)
+    (evaluate / "metrics" / "rouge").mkdir(parents=True)
+    (evaluate / "metrics" / "rouge" / "rouge.py").write_text("# rouge\n")
+    assert set_up(suite, tmp_path / "checkout")[0] == 0
+    copy = suite / ".endpoints-client" / "metrics" / "rouge" / "rouge.py"
+    assert not copy.exists()
+    # Of a client that is built already, too.
+    status, requests, output = set_up(suite, tmp_path / "checkout", evaluate)
+    assert (status, "-m venv" in requests, copy.read_text()) == (0, False, "# rouge\n"), output
 
 
 def test_an_install_that_fails_leaves_nothing_that_counts_as_built(

@@ -921,13 +921,12 @@ def check_client(settings: Settings) -> None:
     conflicts = {
         "--logs": settings.logs is not None,
         "--find-peak-qps": settings.find_peak_qps,
-        "--baseline": bool(settings.baselines),
         "--repeat": settings.repeat != 1,
+        "--profile-run": settings.profile_run is not None,
         "--replicas": settings.replicated,
         "--endpoint-header": bool(settings.endpoint_headers),
         "--endpoint-ca": settings.endpoint_ca is not None,
         "--scenario SingleStream": settings.scenario == "SingleStream",
-        "--plan": settings.plan,
         f"--endpoint-server {settings.endpoint_server}": settings.endpoint_server in _TAKES_NO_IDS,
     }
     if in_use := [name for name, set_by_user in conflicts.items() if set_by_user]:

@@ -19,6 +19,15 @@ from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.errors import UsageError
 from mlperf_suite.official_client.client_job import whole_passes
+from mlperf_suite.official_client.own_scorers import own_scorer
+from mlperf_suite.results.comparability import (
+    EVERY_ASPECT,
+    Aspect,
+    Identity,
+    differences,
+    identity_of,
+)
+from mlperf_suite.results.schema import Config, Meta, Summary
 from mlperf_suite.settings import check_client, resolve_settings
 
 CLIENT = "--client=inference-endpoint"
@@ -37,9 +46,15 @@ def server() -> Iterator[RunningStandIn]:
         yield running
 
 
-def session(folder: Path, url: str, *options: str, behaviour: str = "answers") -> SuiteRun:
-    """A session with a stand-in client."""
-    write_client(folder / "client", behaviour)
+def session(
+    folder: Path,
+    url: str,
+    *options: str,
+    behaviour: str = "answers",
+    scorer: str | None = None,
+) -> SuiteRun:
+    """A session with a stand-in client; `scorer`: see `write_client`."""
+    write_client(folder / "client", behaviour, scorer=scorer)
     made = {"MADE_CLIENT": str(folder / "client")}
     arguments = (*options, f"--endpoint={url}", CLIENT, *PLUGIN)
     return run_suite(folder / "results", *arguments, **made)
@@ -50,19 +65,32 @@ def folder_of(tmp_path: Path, scenario: str) -> Path:
     return folder
 
 
+def summary_in(folder: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((folder / "summary.json").read_text())
+    return content
+
+
 def statuses(folder: Path) -> dict[str, str]:
-    verdicts = json.loads((folder / "verdicts.json").read_text())
-    return {entry["rule"]: entry["status"] for entry in verdicts}
+    return {entry["rule"]: entry["status"] for entry in summary_in(folder)["verdicts"]}
 
 
-def test_a_run_is_judged_by_the_rules_of_its_files(tmp_path: Path, server: RunningStandIn) -> None:
-    run = session(tmp_path, server.url, *SERVER)
+@pytest.fixture(scope="module")
+def judged(
+    tmp_path_factory: pytest.TempPathFactory, server: RunningStandIn
+) -> tuple[SuiteRun, Path]:
+    """A run without the client's own scorer, and its folder."""
+    place = tmp_path_factory.mktemp("judged")
+    run = session(place, server.url, *SERVER, scorer="No module named evaluate")
+    return run, folder_of(place, "server")
+
+
+def test_a_run_is_judged_by_the_rules_of_its_files(judged: tuple[SuiteRun, Path]) -> None:
+    run, folder = judged
     assert run.exit_code == pytest.ExitCode.TESTS_FAILED, run.output
-    folder = folder_of(tmp_path, "server")
     by_rule = statuses(folder)
     failed = {rule for rule, status in by_rule.items() if status == "failed"}
-    # What the stand-in answers is no summary of anything; its time is not that of the rate.
-    assert failed == {"client_accuracy_gate", "client_window"}, run.output
+    # What the stand-in answers is no summary of anything.
+    assert failed == {"client_accuracy_gate"}, run.output
     assert by_rule["client_min_duration"] == "shortened"
     assert by_rule["client_accuracy_samples"] == "shortened"
     assert "client_required_files" not in by_rule
@@ -73,8 +101,109 @@ def test_a_run_is_judged_by_the_rules_of_its_files(tmp_path: Path, server: Runni
     assert runtime["scheduler_random_seed"] == round_.schedule_rng_seed
     assert config["settings"]["load_pattern"] == {"type": "poisson", "target_qps": 5.0}
     assert "--mode both" in (folder / "arguments").read_text()
-    assert json.loads((folder / "rouge.json").read_text())["rouge1"] < 30
-    assert "inference-endpoint, smoke: not an MLPerf result" in run.output
+    assert json.loads((folder / "Accuracy" / "rouge.json").read_text())["rouge1"] < 30
+
+
+def test_a_run_has_the_files_figures_and_lines_of_every_other_run(
+    judged: tuple[SuiteRun, Path],
+) -> None:
+    run, folder = judged
+    summary = summary_in(folder)
+    assert summary["meta"]["load_generator"].startswith("inference-endpoint 0.1.0, commit ea332753")
+    of_client = json.loads((folder / "report" / "performance" / "result_summary.json").read_text())
+    figures = summary["run"]["performance"]
+    assert figures["tokens_per_sec"] == of_client["tps"]
+    assert figures["ttft_ms"]["p99"] == of_client["ttft"]["percentiles"]["99.0"] / 1e6
+    assert figures["early_stopping"]["estimates_ms"]["ttft"] > 0
+    assert len(figures["blocks"]["tokens_per_sec"]) == 20
+    assert figures["goodput"]["requests"] == of_client["n_samples_completed"]
+    assert "valid" not in figures
+    page = (folder / "report.html").read_text()
+    assert "sent by inference-endpoint 0.1.0" in page
+    assert "LoadGen says" not in page
+    assert "ttft.png" in {path.name for path in (folder / "plots").iterdir()}
+    assert folder.name in (folder.parent / "index.md").read_text()
+    assert "report/performance/result_summary.json" in (folder / "checksums.json").read_text()
+    assert "goodput" in run.output
+    assert f"report    {folder / 'report.html'}" in run.output
+    assert "LoadGen: " not in run.output
+
+
+def test_runs_of_two_load_generators_are_never_compared_in_silence() -> None:
+    by_client = Summary(meta=Meta(load_generator="inference-endpoint 0.1.0, commit ea332753"))
+    other = Summary(meta=Meta(load_generator="inference-endpoint 0.1.0, commit 00000000"))
+    kept = Config(settings={"client": "inference-endpoint"})
+
+    def names(first: Identity, second: Identity, *aspects: Aspect) -> list[str]:
+        return [d.name for d in differences(first, second, aspects or EVERY_ASPECT)]
+
+    of_client, of_loadgen = identity_of(None, by_client), identity_of(None, Summary())
+    assert names(of_client, of_loadgen, "measurement") == ["load generator"]
+    assert "load generator" in names(
+        identity_of(kept), identity_of(Config(settings={"client": "loadgen"}))
+    )
+    assert names(of_client, identity_of(None, other)) == ["load generator's version"]
+    assert names(of_client, identity_of(None, other), "measurement") == []
+
+
+def test_without_the_clients_scorer_the_run_says_that_it_cannot_be_submitted(
+    judged: tuple[SuiteRun, Path],
+) -> None:
+    run, folder = judged
+    config = json.loads((folder / "client.yaml").read_text())
+    assert config["datasets"][1]["accuracy_config"]["eval_method"] == "string_match"
+    assert "make endpoints-client again" in summary_in(folder)["meta"]["not_submittable"]
+    assert "cannot be submitted: the client's rouge cannot run: " in run.output
+    assert "It cannot be submitted" in (folder / "report.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "metric", "says", "words"),
+    [
+        ("llama3.1-8b", "rouge", None, "rouge does not start: No such file or directory"),
+        (
+            "llama3.1-8b",
+            "rouge",
+            "x: Couldn't find a module script",
+            "make endpoints-client EVALUA",
+        ),
+        (
+            "llama3.1-8b",
+            "rouge",
+            "Resource punkt_tab not found",
+            "punkt_tab is missing: make setup",
+        ),
+        ("llama3.1-8b", "rouge", "it broke", "the client's rouge cannot run: it broke"),
+        ("deepseek-r1", "exact_match", "", "a code execution service"),
+        ("llama3.1-8b", "rouge", "", ""),
+    ],
+)
+def test_the_scorer_that_runs_here_or_why_it_does_not(
+    tmp_path: Path, name: str, metric: str, says: str | None, words: str
+) -> None:
+    scorer = own_scorer(write_client(tmp_path, scorer=says), name, metric)
+    assert words in scorer.fault
+    assert (scorer.name, bool(scorer.fault)) == (
+        ("string_match", True) if words else ("rouge", False)
+    )
+
+
+def test_a_later_run_has_the_clients_own_scores_and_is_compared_with_an_earlier_one(
+    tmp_path: Path, server: RunningStandIn, judged: tuple[SuiteRun, Path]
+) -> None:
+    run = session(tmp_path, server.url, *SERVER, f"--baseline={judged[1]}", scorer="")
+    folder = folder_of(tmp_path, "server")
+    config = json.loads((folder / "client.yaml").read_text())
+    assert config["datasets"][1]["accuracy_config"]["eval_method"] == "rouge"
+    row = json.loads((folder / "accuracy.jsonl").read_text().splitlines()[0])
+    assert len(row["reference"]) > 50
+    summary = summary_in(folder)
+    assert statuses(folder)["client_accuracy_gate"] == "passed", run.output
+    assert "not_submittable" not in summary["meta"]
+    # Other answers than the client says: the suite scores what it sees.
+    assert "rouge1 is 40.0000 by the client's scorer and 4.7" in run.output
+    assert "refused" not in summary["regression"], run.output
+    assert "tokens_per_sec" in {metric["metric"] for metric in summary["regression"]["metrics"]}
 
 
 def test_server_takes_its_rate_from_offline_and_leaves_out_what_is_not_asked(
@@ -97,7 +226,10 @@ def test_a_client_that_dies_fails_the_session_in_one_line(
     reason = "llama3.1-8b Server with the official client: inference-endpoint died with status 3"
     assert f"{reason}: Failed to connect" in run.output
     assert "Traceback" not in run.output
-    assert (folder_of(tmp_path, "server") / "client.log").exists()
+    folder = folder_of(tmp_path, "server")
+    assert (folder / "client.log").exists()
+    meta = summary_in(folder)["meta"]
+    assert (meta["status"], "died with status 3" in meta["reason"]) == ("failed", True)
 
 
 def test_ctrl_c_keeps_what_is_there(tmp_path: Path, server: RunningStandIn) -> None:
@@ -108,7 +240,9 @@ def test_ctrl_c_keeps_what_is_there(tmp_path: Path, server: RunningStandIn) -> N
     wait_until(lambda: bool([*(tmp_path / "results").glob("*-client/report")]), running)
     running.send_signal(signal.SIGINT)
     running.wait(60)
-    assert (folder_of(tmp_path, "server") / "report" / "saved").read_text() == "partial"
+    folder = folder_of(tmp_path, "server")
+    assert (folder / "report" / "saved").read_text() == "partial"
+    assert summary_in(folder)["meta"]["status"] == "failed"
 
 
 def test_without_the_client_the_session_says_how_to_get_it(
@@ -119,7 +253,7 @@ def test_without_the_client_the_session_says_how_to_get_it(
     run = run_suite(tmp_path / "results", *arguments, **made)
     assert run.exit_code == pytest.ExitCode.USAGE_ERROR
     assert "make endpoints-client CHECKOUT=DIR" in run.output
-    assert not (tmp_path / "results").exists()
+    assert not [*(tmp_path / "results").glob("*-client")]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +262,6 @@ def test_without_the_client_the_session_says_how_to_get_it(
         ({"scenario": "SingleStream"}, "--scenario SingleStream: cannot be used with --client"),
         ({"find_peak_qps": "true"}, "--find-peak-qps: cannot be used with --client"),
         ({"repeat": "2"}, "--repeat: cannot be used with --client"),
-        ({"plan": "true"}, "--plan: cannot be used with --client"),
         ({"logs": "results"}, "--logs: cannot be used with --client"),
         ({"endpoint_header": ["X-Key=1"]}, "--endpoint-header: cannot be used with --client"),
         ({"endpoint_server": "text"}, "--endpoint-server text: cannot be used with --client"),

@@ -11,6 +11,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
 from meta_tests.made_client import write_client_submission
 from meta_tests.made_runs import system_fields
@@ -20,6 +21,7 @@ from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.judging.judge import judge_folder
+from mlperf_suite.results.schema import Meta, Summary
 from mlperf_suite.rules.submission_rules import MEASUREMENT_FIELDS
 
 CHECKOUT = Path(os.environ.get("MLPERF_INFERENCE") or "absent")
@@ -105,6 +107,29 @@ def test_a_path_may_name_benchmark_and_scenario(
     # What only a person can fill in is listed, as for LoadGen's results.
     assert submit(tmp_path, *map(str, paths), measurements=False) == 1
     assert "  weight_data_types" in capsys.readouterr().out
+
+
+def test_a_run_of_the_suite_is_named_by_its_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    folders = client_folders(tmp_path)
+    shutil.move(folders["Server"], run / "report")
+    offline = f"llama3.1-8b/Offline={folders['Offline']}"
+    meta = Meta(
+        benchmark="llama3.1-8b", scenario="Server", load_generator="inference-endpoint 0.1.0"
+    )
+    (run / "summary.json").write_text(json.dumps(Summary(meta=meta).as_json()))
+    assert submit(tmp_path, str(run), offline, measurements=False) == 1
+    assert "  weight_data_types" in capsys.readouterr().out
+    config = run / "report" / "config.yaml"
+    content = yaml.safe_load(config.read_text())
+    content["datasets"] = [{"accuracy_config": {"eval_method": "string_match"}}]
+    config.write_text(yaml.safe_dump(content))
+    shutil.rmtree(tmp_path / "tree")
+    said = refusals(tmp_path, capsys, str(run), offline)
+    assert "no score of the client's own scorer (string_match)" in said
 
 
 def refusals(

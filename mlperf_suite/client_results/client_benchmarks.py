@@ -37,6 +37,10 @@ class ClientRunKey:
     benchmark: str
     scenario: str
 
+    @property
+    def place(self) -> tuple[str, str]:
+        return self.benchmark, self.scenario
+
     def __str__(self) -> str:
         return f"{self.benchmark} {self.scenario} with the official client"
 

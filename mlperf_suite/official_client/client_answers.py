@@ -1,60 +1,78 @@
-"""The answers of an accuracy run of the official client, from its events.jsonl."""
+"""What became of each request of a run of the official client, from its events.jsonl."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from msgspec import DecodeError, Struct, ValidationError, convert, json
+from msgspec import DecodeError, Raw, Struct, json
 
+from mlperf_suite.client_results.answer_texts import answer_text
 from mlperf_suite.errors import RunError
-from mlperf_suite.official_client.client_job import ACCURACY_DATA
 from mlperf_suite.strangers import open_regular, read_regular
 
 EVENTS_FILE, INDEX_FILE = "events.jsonl", "sample_idx_map.json"
 _MOST_BYTES, _LONGEST_LINE = 2**38, 2**26
 
 
-class _Completion(Struct):
+class _Event(Struct):
     event_type: str
+    timestamp_ns: int = 0
     sample_uuid: str = ""
-    data: Any = None
+    data: Raw = Raw(b"null")
 
 
-def accuracy_answers(report: Path) -> dict[int, str]:
-    """By the sample's number, the text that answered it; "" for a request that failed.
+@dataclass(slots=True)
+class ClientAnswer:
+    """A request that ended, or of which that is not known yet. `sample`: its number in the data.
 
-    A sample without an answer is missing. Raises RunError for files that cannot be read.
+    Times in ns of the client's clock; `first_ns` is None for an answer that was not streamed.
+    `text`: of the answer, "" for a request that failed.
+    """
+
+    sample: int
+    issued_ns: int
+    first_ns: int | None = None
+    ended_ns: int | None = None
+    text: str = ""
+
+
+def read_answers(report: Path) -> dict[str, list[ClientAnswer]]:
+    """By data set, the requests that ended, in the order of their ends.
+
+    Raises RunError for files that cannot be read.
     """
     try:
         maps = json.decode(read_regular(report / INDEX_FILE), type=dict[str, dict[str, int]])
-        numbers = maps.get(ACCURACY_DATA, {})
-        return dict(_answers(report / EVENTS_FILE, numbers))
+        return _answers(report / EVENTS_FILE, maps)
     except OSError as error:
         raise RunError(f"{report}: {error.strerror or error}") from None
     except (DecodeError, ValueError, RecursionError):
         raise RunError(f"{report}: {INDEX_FILE} or {EVENTS_FILE} cannot be read") from None
 
 
-def _answers(path: Path, numbers: dict[str, int]) -> list[tuple[int, str]]:
-    decoder = json.Decoder(_Completion)
-    answers = []
+def _answers(path: Path, maps: dict[str, dict[str, int]]) -> dict[str, list[ClientAnswer]]:
+    decoder = json.Decoder(_Event)
+    places = {uuid: (name, number) for name, of in maps.items() for uuid, number in of.items()}
+    open_requests: dict[str, ClientAnswer] = {}
+    ended: dict[str, list[ClientAnswer]] = {name: [] for name in maps}
     with open_regular(path, _MOST_BYTES) as file:
         while line := file.readline(_LONGEST_LINE):
-            if b"sample.complete" not in line:
-                continue
             event = decoder.decode(line)
-            number = numbers.get(event.sample_uuid)
-            if event.event_type == "sample.complete" and number is not None:
-                answers.append((number, _text(event.data)))
-    return answers
+            uuid, now_ns = event.sample_uuid, event.timestamp_ns
+            if uuid not in places:
+                continue
+            name, number = places[uuid]
+            request = open_requests.setdefault(uuid, ClientAnswer(number, now_ns))
+            if event.event_type == "sample.recv_first":
+                request.first_ns = now_ns
+            elif event.event_type == "sample.complete":
+                request.ended_ns, request.text = now_ns, answer_text(event.data).whole
+                ended[name].append(open_requests.pop(uuid))
+    return ended
 
 
-def _text(data: Any) -> str:
-    """The text in a TextModelOutput: its tag, and the output as one text or in the pieces that a
-    stream brought."""
-    try:
-        _, output, *_ = convert(data, tuple[str, str | list[str], Any, Any])
-    except ValidationError:
-        return ""
-    return output if isinstance(output, str) else "".join(output)
+def texts_by_sample(answers: Sequence[ClientAnswer]) -> dict[int, str]:
+    """The text that answered each sample; one without an answer is missing."""
+    return {answer.sample: answer.text for answer in answers}

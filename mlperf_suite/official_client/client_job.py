@@ -22,6 +22,11 @@ CONFIG_FILE, DATA_FILE, ACCURACY_FILE = "client.yaml", "performance.jsonl", "acc
 REPORT_FOLDER = "report"
 ACCURACY_DATA = "accuracy-data"
 """The client's name of the accuracy run in its files."""
+PERFORMANCE_DATA = "performance"
+"""The same of the samples that are measured (sample_idx_map.json)."""
+PLACEHOLDER = "string_match"
+"""The client's name of a scorer that needs nothing, for a run whose own one is not at hand: it says
+what share of the answers equals the reference."""
 NO_COUNT = 2**31 - 1
 """More requests than any run issues: it ends by time."""
 _MARGIN = 1.1
@@ -110,7 +115,7 @@ class ClientJob:
     streaming: bool = True
     seeds: tuple[int, int] = (42, 42)
     accuracy: ClientData | None = None
-    scorer: str = "string_match"
+    scorer: str = PLACEHOLDER
     keeps_special_tokens: bool = False
     workers: int = 1
     key_variable: str | None = None
@@ -209,6 +214,14 @@ def _datasets(job: ClientJob, folder: Path) -> Iterable[dict[str, Any]]:
             },
             **({"generation_config_override": override} if override else {}),
         }
+
+
+def scorers_of(config: Mapping[str, Any]) -> set[str]:
+    """The scorers that a configuration names, as the client writes it; empty for anything else."""
+    datasets = config.get("datasets")
+    rows = [row for row in datasets if isinstance(row, dict)] if isinstance(datasets, list) else []
+    scored = (row.get("accuracy_config") for row in rows)
+    return {str(of["eval_method"]) for of in scored if isinstance(of, dict) and "eval_method" in of}
 
 
 def write_job(job: ClientJob, folder: Path) -> Path:

@@ -34,8 +34,6 @@ _EVENTS_PLACE = Path("/dev/shm")  # noqa: S108 - read only
 """Where the client writes its events during a run; 64 MB in a container by default."""
 _COUNT = re.compile(r"(\d+)/(\d+) \[[^\]]*\]?")
 _ERRORS = re.compile(r"errors=(\d+)")
-_OF_ITS_OWN = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTHONSTARTUP")
-"""Variables that would bring the suite's packages into the client's environment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +80,7 @@ def run_client(
     command = [str(client.program), "benchmark", "from-config", "--mode", job.mode]
     command += ["--config", str(write_job(job, folder))]
     watch = _Watch(folder, silence_s, limit_s)
-    with _started(command, folder, interrupt_s) as process:
+    with _started(client, command, folder, interrupt_s) as process:
         while process.poll() is None:
             if on_progress is not None:
                 on_progress(watch.progress)
@@ -100,18 +98,18 @@ def run_client(
 
 @contextlib.contextmanager
 def _started(
-    command: list[str], folder: Path, interrupt_s: float
+    client: ClientInstallation, command: list[str], folder: Path, interrupt_s: float
 ) -> Iterator[subprocess.Popen[bytes]]:
     """The client under its guard, in a session of its own; both are gone afterwards."""
     guard = [sys.executable, "-m", "mlperf_suite.official_client.guard", f"{interrupt_s:g}"]
-    environment = {n: value for n, value in os.environ.items() if n not in _OF_ITS_OWN}
+    guard.append(str(client.folder))
     try:
         with (folder / LOG_FILE).open("wb") as log:
             process = subprocess.Popen(
                 [*guard, *command],
-                # The guard imports the suite from there; the client's program names its own.
+                # The guard imports the suite from there; the client runs in a folder of its own.
                 cwd=SUITE_FOLDER,
-                env=environment,
+                env=client.environment,
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -25,14 +25,14 @@ _TERM_S = 3.0
 """How long processes have to end after SIGTERM, in s."""
 
 
-def main(patience_s: float, command: list[str]) -> int:
-    """Run the command; return its exit status, or 128 + N if signal N ended it."""
+def main(patience_s: float, folder: str, command: list[str]) -> int:
+    """Run the command in a folder; return its exit status, or 128 + N if signal N ended it."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit(128))
     with contextlib.suppress(AttributeError):
         # Linux; elsewhere what left its parent is not found.
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    client = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    client = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL)
     try:
         while client.poll() is None and not _is_closed():
             pass
@@ -73,4 +73,4 @@ def _end_children() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(float(sys.argv[1]), sys.argv[2:]))
+    sys.exit(main(float(sys.argv[1]), sys.argv[2], sys.argv[3:]))

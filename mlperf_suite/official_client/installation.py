@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from mlperf_suite import SUITE_FOLDER
+from mlperf_suite.assets import nltk_data_dir
 from mlperf_suite.errors import UsageError
 from mlperf_suite.strangers import read_regular
 
@@ -20,6 +22,10 @@ _HOW_TO_GET = (
 _VERSION_LIMIT_S = 120.0
 """Its imports alone take seconds, on a busy machine many."""
 _COMMIT_LENGTH = 40
+METRICS = "metrics"
+"""The folder in its environment with the scripts that `evaluate` loads, as metrics/rouge/rouge.py
+of github.com/huggingface/evaluate: it looks in the folder that it runs in before the hub."""
+_OF_THE_SUITE = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTHONSTARTUP")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +35,20 @@ class ClientInstallation:
     program: Path
     version: str
     commit: str
+
+    @property
+    def folder(self) -> Path:
+        """Where it runs: beside copies of the scripts that its scorers load, if there are any."""
+        metrics = self.program.parent.parent / METRICS
+        return metrics if metrics.is_dir() else self.program.parent.parent
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Its environment variables: without those that bring the suite's packages into it, and
+        with NLTK's data, which its ROUGE splits sentences by."""
+        own = {n: value for n, value in os.environ.items() if n not in _OF_THE_SUITE}
+        places = [own.get("NLTK_DATA", ""), str(nltk_data_dir())]
+        return own | {"NLTK_DATA": os.pathsep.join(filter(None, places))}
 
     @property
     def words(self) -> str:

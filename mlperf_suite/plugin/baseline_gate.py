@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mlperf_suite.client_results.client_benchmarks import ClientRunKey
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.plugin.options import settings_of
@@ -51,13 +52,18 @@ def check_baselines(suite: Suite, plan: Plan, baselines: Baselines) -> None:
     from mlperf_suite.results.baseline import MMLU_KIND
     from mlperf_suite.results.schema import Meta, Summary
 
-    kinds = {key.place for key in plan.keys if isinstance(key, RunKey | CurveKey)}
+    kinds = {key.place for key in plan.keys if isinstance(key, RunKey | ClientRunKey | CurveKey)}
     settings = suite.settings
     for kind, baseline in baselines.items():
         if kind not in kinds and not (kind == MMLU_KIND and MMLU in plan.keys):
             name = " ".join(kind).strip()
             raise UsageError(f"--baseline {baseline.label}: a run of {name}, which is not selected")
-        meta = Meta(model=settings.model, profile=settings.profile, round=settings.round.name)
+        meta = Meta(
+            model=settings.model,
+            profile=settings.profile,
+            round=settings.round.name,
+            load_generator=suite.recorder.load_generator,
+        )
         if kind == MMLU_KIND:
             task = suite.inputs.mmlu
             meta = replace(meta, dataset=task.data.name, questions=task.planned, shots=task.shots)

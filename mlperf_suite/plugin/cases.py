@@ -72,8 +72,20 @@ LOGS = NoCase(("test of logs", "tests of logs"), "no --logs")
 class MetricCase:
     """A metric of a run, a curve's area, or MMLU's score, that is compared with the baseline's."""
 
-    key: RunKey | CurveKey | MmluKey
+    key: RunKey | ClientRunKey | CurveKey | MmluKey
     metric: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCase:
+    """A rule of a scenario that the official client runs."""
+
+    key: ClientRunKey
+    rule: str
+
+    @property
+    def mode(self) -> str:
+        return "accuracy" if is_of_accuracy(self.rule) else "performance"
 
 
 def step_of(item: pytest.Item) -> StepKey | None:
@@ -83,7 +95,7 @@ def step_of(item: pytest.Item) -> StepKey | None:
 
 def steps_of(item: pytest.Item) -> list[StepKey]:
     """The steps that must be made before a test can judge them, in the order of its fixtures."""
-    values = [v.key if isinstance(v, MetricCase) else v for v in _parameters(item)]
+    values = [v.key if isinstance(v, MetricCase | ClientCase) else v for v in _parameters(item)]
     steps: list[StepKey] = [v for v in values if isinstance(v, StepKey)]
     return [MMLU] if is_share(item) else steps
 
@@ -311,8 +323,9 @@ def _changes(config: pytest.Config, mode: Mode) -> tuple[list[Any], NoCase]:
     for benchmark, scenario in scenarios_of(config, mode):
         baseline = baselines_of(config).get((benchmark.id, scenario.name))
         key = RunKey(benchmark.id, scenario.name, mode)
+        made = ClientRunKey(*key.place) if settings_of(config).by_official_client else key
         for metric in baseline.metrics(mode) if baseline else ():
-            case = MetricCase(key, metric.name)
+            case = MetricCase(made, metric.name)
             cases.append(_case(case, key, scenario.marker, metric.name))
     return cases, REGRESSION
 
@@ -342,18 +355,6 @@ def _mmlu_changes(config: pytest.Config) -> tuple[list[Any], NoCase]:
 def _shares(config: pytest.Config) -> tuple[list[Any], NoCase]:
     shares = shares_of(config)
     return [*range(1, shares.count if shares else 1)], SHARE
-
-
-@dataclass(frozen=True, slots=True)
-class ClientCase:
-    """A rule of a scenario that the official client runs."""
-
-    key: ClientRunKey
-    rule: str
-
-    @property
-    def mode(self) -> str:
-        return "accuracy" if is_of_accuracy(self.rule) else "performance"
 
 
 def client_cases(config: pytest.Config) -> list[Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mlperf_suite.client_results.client_benchmarks import ClientRunKey
 from mlperf_suite.errors import SuiteError, UsageError
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.plugin import hooks
@@ -63,9 +64,21 @@ def plan_of(config: pytest.Config, items: Iterable[pytest.Item]) -> Plan:
         [step for step in steps if isinstance(step, RunKey)],
         [step for step in steps if isinstance(step, SearchKey)],
         [step for step in steps if isinstance(step, CurveKey)],
+        _client_runs(items),
         mmlu=MMLU in steps,
         engine=any(map(asks_for_engine, items)),
     )
+
+
+def _client_runs(items: Iterable[pytest.Item]) -> dict[ClientRunKey, bool]:
+    """The runs of the official client, each with whether a test judges its accuracy."""
+    runs: dict[ClientRunKey, bool] = {}
+    for item in items:
+        for step in steps_of(item):
+            if isinstance(step, ClientRunKey):
+                of_accuracy = item.get_closest_marker("accuracy") is not None
+                runs[step] = runs.get(step, False) or of_accuracy
+    return runs
 
 
 def suite_of(config: pytest.Config) -> Suite:

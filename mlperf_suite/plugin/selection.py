@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
+from mlperf_suite.client_results.client_benchmarks import ClientRunKey
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.plugin.cases import (
     SEARCH,
@@ -50,7 +51,7 @@ def _of_step(step: StepKey) -> dict[str, str | None]:
     """A step's values for the same options; MMLU has no benchmark, category or scenario."""
     if step == MMLU:
         return {"mode": "accuracy"}
-    assert isinstance(step, RunKey | SearchKey | CurveKey)
+    assert isinstance(step, RunKey | ClientRunKey | SearchKey | CurveKey)
     return {
         "benchmark": step.benchmark,
         "category": BENCHMARKS[step.benchmark].category,
@@ -66,7 +67,7 @@ def why_not(item: pytest.Item, settings: Settings) -> NoCase | None:
     case = client_case_of(item)
     if case is not None:
         return _why_not_case(case, settings)
-    if settings.by_official_client and not isinstance(step_of(item), CurveKey):
+    if settings.by_official_client and not isinstance(step_of(item), ClientRunKey | CurveKey):
         return no_case_of(item) or NoCase(_TEST, f"--client {settings.client} makes its own runs")
     reasons = (_why_not_step(step, settings) for step in steps_of(item))
     return no_case_of(item) or next(filter(None, reasons), None)

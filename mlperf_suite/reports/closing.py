@@ -96,6 +96,9 @@ def _answer(summary: Summary) -> Iterator[Line]:
     style = {"failed": "bad", "passed": "ok"}.get(worst, "open")
     style = "open" if style == "ok" and "not a" in label else style
     yield from _folded([Line(None, ": ".join(filter(None, (label, counts))), "", style)])
+    if meta.not_submittable:
+        words = f"cannot be submitted: {meta.not_submittable}"
+        yield from _folded([Line(None, words, style="open")])
     if meta.status not in ("complete", "invalid"):
         words = ": ".join(filter(None, (meta.status, meta.reason)))
         yield from _folded([Line(None, words, style="bad")])
@@ -135,7 +138,8 @@ def _figures(summary: Summary) -> Iterator[Line]:
 def _speed(performance: PerformanceFigures, verdicts: Mapping[str, Verdict]) -> Iterator[Line]:
     rates = ((performance.tokens_per_sec, "tokens/s"), (performance.samples_per_sec, "samples/s"))
     words = ", ".join(f"{value:,.2f} {unit}" for value, unit in rates if value is not None)
-    yield Line("speed", words, "LoadGen: VALID" if performance.valid else "LoadGen: INVALID")
+    answers = {True: "LoadGen: VALID", False: "LoadGen: INVALID", None: ""}
+    yield Line("speed", words, answers[performance.valid])
     if performance.invalid_reason:
         yield Line("", performance.invalid_reason, style="bad")
     estimate_name, estimates = early_estimates(performance)

@@ -212,7 +212,11 @@ def endpoint_sections(run: Run, config: Config | None) -> list[Section]:
     brief = paragraphs(_remote_lines(run.remote))
     sections = [Section("Endpoints", [note, *table], brief=brief)]
     sections.append(_server_section(run.remote))
-    clients = [{"run": mode, **_client(remote)} for mode, remote in run.remote.items()]
+    clients = [
+        {"run": mode, **_client(remote)}
+        for mode, remote in run.remote.items()
+        if remote.client.processes
+    ]
     if clients:
         sections.append(Section("The client", record_table(clients, ["run"]), 3))
     return sections
@@ -300,6 +304,8 @@ def _remote_lines(remote: Mapping[str, RemoteRun]) -> list[str]:
         for endpoint in run.endpoints
         if endpoint.turned_away
     ]
+    if not client.processes:
+        return [*lines, "the server's hardware is not known"]
     lines.append(
         f"client processes: {client.processes:,}, the busiest at {client.busy_share * 100:.3g}% of "
         f"a core; delay at p99 {time_cell(client.out_ms)} out, {time_cell(client.back_ms)} back"

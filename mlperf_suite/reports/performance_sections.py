@@ -99,9 +99,10 @@ def _gate(run: Run) -> list[Row]:
 
 
 def _loadgen_line(performance: PerformanceFigures) -> str:
-    """What LoadGen says, of how much and how long."""
+    """What LoadGen says, of how much and how long; the official client says no such word."""
     target, length = performance.target_qps, performance.duration_s
-    parts = [f"LoadGen says {'VALID' if performance.valid else 'INVALID'}: "]
+    word = "VALID" if performance.valid else "INVALID"
+    parts = ["" if performance.valid is None else f"LoadGen says {word}: "]
     parts.append(f"{decimal(performance.total_new_tokens, 0)} new tokens")
     parts.append("" if length is None else f" in {decimal(length)} s")
     parts.append("" if target is None else f", target rate {decimal(target, 3)} queries/s")
@@ -112,7 +113,7 @@ def _speed_notes(performance: PerformanceFigures) -> list[str]:
     times = dict(reported_times(performance))
     absent = [name for name, _ in _TIMES if name not in times]
     lines = []
-    if absent:
+    if absent and performance.valid is not None:
         lines.append(f"LoadGen reports no {' and '.join(absent)} in this scenario.")
     if performance.invalid_reason:
         lines.append(f"LoadGen says INVALID: {performance.invalid_reason}")

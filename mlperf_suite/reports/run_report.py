@@ -160,6 +160,8 @@ def _plots(folder: Path) -> set[str]:
 def _head(summary: Summary) -> Section:
     meta = summary.meta
     label = [Paragraph(lead=f"{meta.label}.")] if meta.label else []
+    if meta.not_submittable:
+        label.append(Paragraph(f"{meta.not_submittable}.", lead="It cannot be submitted:"))
     measured = Paragraph(f"Measured: {summary.measured}.")
     title = f"{_kind(meta)} of {summary.model}"
     return Section(title, [measured, *label], 1, _status(meta))

@@ -107,10 +107,20 @@ def identity_of(config: Config | None, summary: Summary | None = None) -> Identi
     if config.engine is not None:
         facts |= _of_engine(config.engine)
         reports |= _reports_of(config.engine)
+    facts |= _of_load_generator(settings, summary.meta)
     if not summary.run.is_empty:
         place = "on servers elsewhere" if summary.run.remote else "in the suite's process"
         facts["place"] = Fact("engine", place)
     return Identity({**facts, **machine_of(summary.system or config.system).facts}, reports)
+
+
+def _of_load_generator(settings: Mapping[str, Any], meta: Meta) -> dict[str, Fact]:
+    """What sent the requests: figures of two load generators are not of one measurement."""
+    words = meta.load_generator or str(settings.get("client") or "loadgen")
+    facts = {"load generator": Fact("measurement", words.partition(" ")[0])}
+    if meta.load_generator:
+        facts["load generator's version"] = Fact("release", words, if_known=True)
+    return facts
 
 
 def machine_of(system: Mapping[str, Any]) -> Identity:

@@ -57,7 +57,9 @@ class KeptRun:
     @property
     def line(self) -> tuple[str, str]:
         """What the runs of a trend have in common: system and workload."""
-        return self.system, f"{self.kind}, {self.model}, {self.label}"
+        sent_by = self.summary.meta.load_generator
+        words = [self.kind, self.model, self.label, *([sent_by] if sent_by else [])]
+        return self.system, ", ".join(words)
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,7 +137,7 @@ class Result:
     """One benchmark's scenario: its folder, and its runs so far. `search`: None without a peak
     search; `curve`: None without a curve. `ended`: when its latest run ended. `cut_short`: why its
     session ended before everything planned was done. `unwritten`: why its files could not
-    all be written."""
+    all be written. `not_submittable`: why it cannot be submitted whatever its rules say."""
 
     benchmark: Benchmark
     scenario: Scenario
@@ -149,6 +149,7 @@ class Result:
     ended: str | None = None
     cut_short: str | None = None
     unwritten: str | None = None
+    not_submittable: str | None = None
 
     @property
     def place(self) -> tuple[str, str]:
@@ -190,6 +191,7 @@ def summary_of(result: Result, session: Summary, selection: set[Mode]) -> Summar
             ended=result.ended,
             status=_status(result, selection - finished),
             reason=result.failure,
+            not_submittable=result.not_submittable,
         ),
         run=replace(
             session.run,

@@ -53,6 +53,9 @@ _EVIDENCE = (
     "*/*/mlperf_log_*",
     "*/*/user.conf",
     "*/*/audit.config",
+    # Of the official client.
+    "report/config.yaml",
+    "report/*/*.json",
 )
 """The evidence that a run is judged by; later reports never rewrite it."""
 LAST_WORD = ".last-word"
@@ -66,9 +69,12 @@ LOCK_S, _LOCK_LOOK_S = 10.0, 0.01
 s. To write the index of a thousand runs takes about a second."""
 ENDED = ("complete", "invalid")
 """The statuses of a run that ended normally: whatever it shows, it is a result."""
+_BY_CLIENT = "-client"
+"""Ends the kind of a run of the official client, which is not one of LoadGen's."""
 _RUN_NAME = re.compile(
     r"\d{8}-\d{6}-"
-    rf"(?P<kind>{MMLU}|[A-Za-z0-9][\w.-]*-(?:{'|'.join((*SCENARIOS, CURVE)).lower()}))"
+    rf"(?P<kind>{MMLU}|[A-Za-z0-9][\w.-]*-(?:{'|'.join((*SCENARIOS, CURVE)).lower()})"
+    rf"(?:{_BY_CLIENT})?)"
     r"(?:-(?P<number>\d+))?"
 )
 
@@ -174,13 +180,21 @@ def mode_folder(mode: str) -> str:
 class RunFolder:
     """One run's folder: results/<time>-<benchmark>-<scenario>/, or results/<time>-mmlu/.
 
-    `benchmark`: its id, or "mmlu", which has no scenario.
+    `benchmark`: its id, or "mmlu", which has no scenario. `by_client`: whether the official client
+    sends the requests.
     """
 
     def __init__(
-        self, results_dir: Path, benchmark: str, scenario: str | None, start: datetime
+        self,
+        results_dir: Path,
+        benchmark: str,
+        scenario: str | None,
+        start: datetime,
+        *,
+        by_client: bool = False,
     ) -> None:
         self.kind = f"{benchmark}-{scenario.lower()}" if scenario else benchmark
+        self.kind += _BY_CLIENT if by_client else ""
         name = f"{start:%Y%m%d-%H%M%S}-{self.kind}"
         for number in range(1, 1000):
             self.path = results_dir / (name if number == 1 else f"{name}-{number}")

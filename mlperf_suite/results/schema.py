@@ -60,7 +60,8 @@ class Meta:
     each run takes, with the reason in the sentence `samples_why`. `questions`
     and `shots` are MMLU's. `engine`: its name, version and precision, None before it is loaded.
     `profiler`: the one that the engine was loaded with, None without one. `reason`: why a failed
-    run failed.
+    run failed. `load_generator`: what sent the requests, with its version; None for LoadGen.
+    `not_submittable`: why it cannot be submitted whatever its rules say, in one line.
     """
 
     category: str | None = None
@@ -83,6 +84,8 @@ class Meta:
     profiler: str | None = None
     status: str = UNKNOWN
     reason: str | None = None
+    load_generator: str | None = None
+    not_submittable: str | None = None
 
     @property
     def kind(self) -> tuple[str, str]:
@@ -568,6 +571,7 @@ class Summary:
         parts += [meta.engine] if meta.engine else []
         machines = Counter(self.machines).items()
         parts += [name if number == 1 else f"{number} x {name}" for name, number in machines]
+        parts += [f"sent by {meta.load_generator}"] if meta.load_generator else []
         return in_words(", ".join(parts))
 
     @classmethod

@@ -703,7 +703,8 @@ def scores_of(result: ClientFacts) -> dict[str, float]:
         (first, *others) = scores
         if others or not isinstance(first.score, dict):
             raise failure("several data sets with several scores each", "one")
-        return {name: number for name, value in first.score.items() if (number := _number(value))}
+        numbers = {name: _number(value) for name, value in first.score.items()}
+        return {name: number for name, number in numbers.items() if number is not None}
     weighted, total = 0.0, 0
     for score in scores:
         number, samples = _number(score.score), score.total_samples or 0

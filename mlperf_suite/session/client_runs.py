@@ -1,21 +1,21 @@
 """Runs scenarios of round v6.1 with MLCommons' HTTP client, and judges what it writes.
 
 The client measures and writes; its files are judged by the rules that judge them in a submission's
-tree, without those of the files that a submission adds. The suite scores the answers itself, since
-the client's own scorers need the hub or services beside it.
+tree, without those of the files that a submission adds. The suite scores the answers too, by the
+benchmark's scorer: the client's own scorer is not at hand everywhere, and only its score counts in
+a submission.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark
+from mlperf_suite.benchmarks.definition import MIN_DURATION_MS
 from mlperf_suite.client_results.client_benchmarks import (
-    ClientBenchmark,
     ClientRunKey,
     client_benchmark,
 )
@@ -28,12 +28,20 @@ from mlperf_suite.client_results.result_files import (
     config_of,
     read_typed,
 )
-from mlperf_suite.engines.endpoint.server_facts import check_reachable, find_out
-from mlperf_suite.errors import RunError, SuiteError, of_the_system
+from mlperf_suite.engines.protocol import ClientFigures, RemoteRun
+from mlperf_suite.errors import RunError
 from mlperf_suite.judging.client_submissions import events_of
-from mlperf_suite.judging.tree import read_yaml
-from mlperf_suite.official_client.client_answers import accuracy_answers
+from mlperf_suite.judging.tree import CLIENT_ACCURACY, CLIENT_SUMMARY, read_yaml
+from mlperf_suite.loadgen.timeline import Timeline, write_timeline
+from mlperf_suite.official_client.client_answers import (
+    ClientAnswer,
+    read_answers,
+    texts_by_sample,
+)
 from mlperf_suite.official_client.client_job import (
+    ACCURACY_DATA,
+    PERFORMANCE_DATA,
+    PLACEHOLDER,
     ClientData,
     ClientJob,
     ClientLoad,
@@ -44,261 +52,309 @@ from mlperf_suite.official_client.client_process import (
     ClientProgress,
     run_client,
 )
-from mlperf_suite.official_client.installation import ClientInstallation, find_client
-from mlperf_suite.results.record import scorer_json
-from mlperf_suite.results.run_folder import check_writable, write_json
-from mlperf_suite.rules.client_rules import ClientFacts, is_of_accuracy, rules_of_a_run
+from mlperf_suite.official_client.installation import find_client
+from mlperf_suite.official_client.own_scorers import OwnScorer, own_scorer
+from mlperf_suite.results.baseline import write_answer_scores
+from mlperf_suite.results.client_figures import client_performance, client_timeline
+from mlperf_suite.results.record import Result, RunRecord, accuracy_figures, scorer_json
+from mlperf_suite.results.run_folder import write_json
+from mlperf_suite.results.schema import PerformanceFigures
+from mlperf_suite.rules.client_rules import (
+    ClientFacts,
+    is_of_accuracy,
+    rules_of_a_run,
+    scores_of,
+)
 from mlperf_suite.rules.submission_rules import JsonFile
-from mlperf_suite.rules.verdict import Verdict
+from mlperf_suite.rules.verdict import Verdict, VerdictError
 from mlperf_suite.scorers.scorer import Answer, Scores, reads_special_tokens
 from mlperf_suite.session.engines import endpoint_config
-from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.watcher import Watcher
-from mlperf_suite.settings import Settings
+from mlperf_suite.session.load_run import Observation, StepMaker
+from mlperf_suite.session.plan import Step
+from mlperf_suite.session.preparation import Preparation
 
-_SHARE_OF_OFFLINE = 0.8
-"""Of the rate of Offline, a rate for Server; as for LoadGen's runs."""
 _WARMUP_REQUESTS = 2
-_EVENT_RATE = 1.0
-"""Requests/s that are expected of Offline where nobody says another rate: one pass of any data."""
+_SAME_SCORE = 0.01
+"""How far two scorers' scores may be apart, relatively: the client rounds its own to 4 digits."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClientOutcome:
-    """What became of a run: where it is, and its verdicts by rule, or why there are none."""
+@dataclass
+class ClientRuns(StepMaker):
+    """Makes a run of the client, judges it and fills in its records.
 
-    folder: Path
-    verdicts: dict[str, Verdict] = field(default_factory=dict)
-    failure: str = ""
-    summary: ResultSummary | None = None
-
-
-class ClientRuns:
-    """Makes each run once, when it is first asked for.
-
-    `with_accuracy`: the scenarios whose accuracy is judged as well.
+    `preparation`: measures the rate that Offline is planned for.
     """
 
-    def __init__(
-        self, settings: Settings, watcher: Watcher, with_accuracy: frozenset[ClientRunKey]
-    ) -> None:
-        self._settings, self._watcher, self._with_accuracy = settings, watcher, with_accuracy
-        self._outcomes: dict[ClientRunKey, ClientOutcome] = {}
-        self._inputs: dict[str, Inputs] = {}
-        self._client: ClientInstallation | None = None
-        self._names: dict[str, str] = {}
+    preparation: Preparation
 
-    @property
-    def outcomes(self) -> dict[ClientRunKey, ClientOutcome]:
-        """The runs that were made, in their order."""
-        return self._outcomes
+    def make(self, step: Step, result: Result) -> RunRecord:
+        """Run a scenario and complete its records, of accuracy too if that was selected.
 
-    def check(self, keys: frozenset[ClientRunKey]) -> None:
-        """Find what would stop the session before anything slow begins. Raises UsageError."""
-        self._client = find_client()
-        check_writable(self._settings.results_dir)
-        for name in sorted({key.benchmark for key in keys}):
-            inputs = self._inputs_of(name)
-            inputs.check([])
-            check_reachable(endpoint_config(inputs))
-            if any(key.benchmark == name for key in self._with_accuracy):
-                inputs.scorer(BENCHMARKS[name]).check()
-        if note := self._client.note:
-            self._watcher.say(note)
-
-    def _inputs_of(self, name: str) -> Inputs:
-        if name not in self._inputs:
-            self._inputs[name] = Inputs(self._settings, [BENCHMARKS[name]])
-        return self._inputs[name]
-
-    def make(self, key: ClientRunKey) -> ClientOutcome:
-        """Run a scenario and judge it, or return what was made before. Never raises SuiteError."""
-        if key not in self._outcomes:
-            folder = _new_folder(self._settings.results_dir, key)
-            self._outcomes[key] = ClientOutcome(folder, failure=f"{key}: interrupted")
-            try:
-                self._outcomes[key] = self._run(key, folder)
-            except SuiteError as error:
-                self._outcomes[key] = ClientOutcome(folder, failure=f"{key}: {error}")
-            except OSError as error:
-                words = of_the_system(error, folder)
-                self._outcomes[key] = ClientOutcome(folder, failure=f"{key}: {words}")
-            finally:
-                self._watcher.idle()
-        return self._outcomes[key]
-
-    def _run(self, key: ClientRunKey, folder: Path) -> ClientOutcome:
-        rate = self._rate(key) if key.scenario != "Offline" else None
-        job = self._job(key, rate)
-        self._watcher.begin(str(key))
-        report = run_client(
-            self._client or find_client(),
-            job,
-            folder,
-            on_progress=self._progress,
-            silence_s=max(SILENCE_S, self._settings.engine_silence),
-        )
-        facts = self._facts(key, report)
-        verdicts = [rule.judge(facts) for rule in rules_of_a_run()]
-        if job.accuracy is None:
-            verdicts = [v for v in verdicts if not is_of_accuracy(v.rule)]
-        write_json(folder / "verdicts.json", [verdict.as_json() for verdict in verdicts])
-        return ClientOutcome(folder, {v.rule: v for v in verdicts}, summary=facts.summary)
+        Returns the performance run's. Raises SuiteError or OSError; what the client wrote by then
+        stays in the result's folder.
+        """
+        key = step.key
+        assert isinstance(key, ClientRunKey)
+        run = _ClientRun(self, key, result, key in self.pace.plan.selection.scored)
+        job = run.job(self._requests(step, result))
+        self.watcher.begin(str(key))
+        observation = Observation(self.engine, str(key), "performance")
+        record = result.runs["performance"]
+        try:
+            report = run_client(
+                run.client,
+                job,
+                result.folder.path,
+                on_progress=self._progress,
+                silence_s=max(SILENCE_S, self.settings.engine_silence),
+            )
+        finally:
+            # What the servers did until then; a failure here must not hide the reason.
+            with contextlib.suppress(Exception):
+                record.remote = observation.remote()
+        run.judge(report, record)
+        return record
 
     def _progress(self, progress: ClientProgress) -> None:
-        self._watcher.requests(progress.completed, progress.total, progress.failed)
+        self.watcher.requests(progress.completed, progress.total, progress.failed)
 
-    # What is asked of the client
-
-    def _rate(self, key: ClientRunKey) -> float:
-        """The rate in queries/s: the user's, or a share of what Offline reaches."""
-        if self._settings.server_target_qps is not None:
-            return self._settings.server_target_qps
-        offline = self.make(ClientRunKey(key.benchmark, "Offline"))
-        if offline.failure or offline.summary is None or not offline.summary.qps:
-            why = offline.failure or "it has no rate"
-            raise RunError(f"no rate without Offline: {why}; set --server-target-qps")
-        return _SHARE_OF_OFFLINE * offline.summary.qps
-
-    def _job(self, key: ClientRunKey, rate: float | None) -> ClientJob:
-        settings, benchmark = self._settings, BENCHMARKS[key.benchmark]
-        inputs = self._inputs_of(key.benchmark)
-        config = endpoint_config(inputs)
-        offline = rate is None
-        expected = settings.offline_target_qps or _EVENT_RATE if offline else rate
+    def _requests(self, step: Step, result: Result) -> ClientLoad:
+        """The load: Server's rate is the user's, or a share of what Offline reached."""
+        assert isinstance(step.key, ClientRunKey)
+        settings, benchmark = self.settings, result.benchmark
+        samples = self.pace.estimator.size(benchmark, result.scenario).samples
         least_s = 0.0 if settings.smoke else MIN_DURATION_MS / 1000
-        prompts = inputs.prompts(benchmark)
-        load = ClientLoad(
-            rate=rate,
-            requests=whole_passes(len(prompts), expected, least_s),
-            least_s=least_s,
-        )
-        round_ = settings.round
-        warmup = settings.warmup
+        if step.key.scenario != "Offline":
+            rate = self.pace.server_qps(benchmark.id)
+            count = whole_passes(samples, rate, least_s)
+            return ClientLoad(rate=rate, requests=count, least_s=least_s)
+        expected = settings.offline_target_qps
+        if expected is None and least_s:
+            expected = self.preparation.rate(step)
+        return ClientLoad(requests=whole_passes(samples, expected, least_s), least_s=least_s)
+
+
+class _ClientRun:
+    """One run: what is asked of the client, and what came of it."""
+
+    def __init__(self, maker: ClientRuns, key: ClientRunKey, result: Result, scored: bool) -> None:
+        self._maker, self._key, self._result = maker, key, result
+        self._inputs, self._benchmark = maker.inputs, result.benchmark
+        self.client = find_client()
+        self._scorer: OwnScorer | None = None
+        if scored:
+            metric = self._inputs.scorer(self._benchmark).name
+            self._scorer = own_scorer(self.client, key.benchmark, metric)
+            if self._scorer.fault:
+                result.not_submittable = self._scorer.fault
+
+    def _samples(self, mode: str = "performance") -> int:
+        sized: Callable[..., Any] = self._maker.pace.estimator.size
+        return int(sized(self._benchmark, self._result.scenario, mode).samples)
+
+    def job(self, load: ClientLoad) -> ClientJob:
+        """What the client is asked."""
+        settings, inputs, benchmark = self._maker.settings, self._inputs, self._benchmark
+        round_, warmup = settings.round, settings.warmup
         return ClientJob(
-            name=str(key),
-            urls=tuple(target.url for target in config.targets),
-            model=self._served_name(key.benchmark),
+            name=str(self._key),
+            urls=tuple(target.url for target in endpoint_config(inputs).targets),
+            model=self._maker.engine.description.model,
             tokenizer=inputs.tokenizer_folder,
             load=load,
-            performance=ClientData(prompts=prompts),
+            performance=ClientData(prompts=inputs.prompts(benchmark)[: self._samples()]),
             generation=inputs.generation(benchmark),
             max_new_tokens=inputs.generation(benchmark).max_new_tokens,
-            streaming=not offline,
+            streaming=load.rate is not None,
             seeds=(round_.schedule_rng_seed, round_.sample_index_rng_seed),
-            accuracy=self._accuracy(key, benchmark) if key in self._with_accuracy else None,
+            accuracy=self._accuracy_data() if self._scorer else None,
+            scorer=self._scorer.name if self._scorer else PLACEHOLDER,
             keeps_special_tokens=reads_special_tokens(inputs.scorer(benchmark)),
             workers=settings.endpoint_clients or 1,
             key_variable="API_KEY" if settings.api_key else None,
             warmup_requests=_WARMUP_REQUESTS if warmup is None else warmup,
         )
 
-    def _served_name(self, name: str) -> str:
-        """The model's name on the servers, which have to be there."""
-        if name not in self._names:
-            config = endpoint_config(self._inputs_of(name))
-            served = {find_out(config, target).model for target in config.targets}
-            if len(served) > 1:
-                raise RunError(f"the endpoints serve the model under names: {sorted(served)}")
-            self._names[name] = served.pop()
-        return self._names[name]
-
-    def _accuracy(self, key: ClientRunKey, benchmark: Benchmark) -> ClientData:
-        inputs = self._inputs_of(key.benchmark)
-        prompts = inputs.prompts(benchmark, "accuracy")
+    def _accuracy_data(self) -> ClientData:
+        inputs, benchmark = self._inputs, self._benchmark
+        count = self._samples("accuracy")
+        items = inputs.samples(benchmark, "accuracy").items[:count]
         generation = inputs.generation(benchmark, "accuracy")
         return ClientData(
-            prompts=prompts,
-            # The client demands a scorer; this one says what share of answers has these words.
-            references=[f"sample {number}" for number in range(len(prompts))],
+            prompts=inputs.prompts(benchmark, "accuracy")[:count],
+            references=[str(item.reference) for item in items],
             generation=None if generation == inputs.generation(benchmark) else generation,
         )
 
     # What came of it
 
-    def _facts(self, key: ClientRunKey, report: Path) -> ClientFacts:
+    def judge(self, report: Path, record: RunRecord) -> None:
+        """Fill in the records of the run from the client's files."""
+        answers = read_answers(report)
+        summary, fault = read_typed(report / "performance" / CLIENT_SUMMARY, ResultSummary)
+        if summary is not None:
+            timeline = self._timeline(answers.get(PERFORMANCE_DATA, []))
+            record.figures = client_performance(self._result.scenario, summary, timeline)
+            if record.remote is not None:
+                record.remote = _as_the_client_saw(record.remote, record.figures, summary)
+        facts = self._facts(report, summary, fault)
+        scored = answers.get(ACCURACY_DATA, [])
+        scores = self._scores(scored) if self._scorer else None
+        if scores is not None:
+            facts = self._with_accuracy(facts, report, scores, scored)
+        judged = [rule.judge(facts) for rule in rules_of_a_run()]
+        record.verdicts = [v for v in judged if not is_of_accuracy(v.rule)]
+        if scores is not None:
+            self._keep_scores(scores, [v for v in judged if is_of_accuracy(v.rule)])
+
+    def _timeline(self, answers: Sequence[ClientAnswer]) -> Timeline | None:
+        lengths = [len(prompt) for prompt in self._inputs.prompts(self._benchmark)]
+        answers = [answer for answer in answers if 0 <= answer.sample < len(lengths)]
+        texts = [answer.text for answer in answers]
+        timeline = client_timeline(answers, [len(ids) for ids in self._token_ids(texts)], lengths)
+        if timeline is not None:
+            folder = self._result.folder.performance
+            folder.mkdir(exist_ok=True)
+            write_timeline(folder, timeline)
+        return timeline
+
+    def _token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        encode: Callable[..., dict[str, list[list[int]]]] = self._inputs.tokenizer
+        return encode(list(texts), add_special_tokens=False)["input_ids"] if texts else []
+
+    def _facts(self, report: Path, summary: ResultSummary | None, fault: str) -> ClientFacts:
         content, problem = read_yaml(report / "config.yaml")
         config: ClientConfig | None = None
         if not problem:
             config, problem = config_of(content)
-        summary, fault = read_typed(report / "performance" / "result_summary.json", ResultSummary)
-        demands = self._demands(key)
-        accuracy = None
-        if key in self._with_accuracy:
-            accuracy, demands = self._scored(key, report, demands)
+        demands = client_benchmark(self._key.benchmark, self._key.scenario)
+        assert demands is not None
         return ClientFacts(
             division="closed",
             submitter="",
-            name=key.benchmark,
-            scenario=key.scenario,
-            round=self._settings.round,
+            name=self._key.benchmark,
+            scenario=self._key.scenario,
+            round=self._maker.settings.round,
             benchmark=demands,
             config=config,
             summary=summary,
-            accuracy=accuracy,
+            accuracy=None,
             problems=tuple(filter(None, (problem, fault))),
             audits={},
             missing_files=(),
             system=JsonFile({}),
             measurements=JsonFile({}),
-            events=events_of(report),
-            smoke=self._settings.smoke,
+            events=events_of(report, config, self._inputs.tokenizer_folder),
+            smoke=self._maker.settings.smoke,
         )
 
-    def _demands(self, key: ClientRunKey) -> ClientBenchmark:
-        demands = client_benchmark(key.benchmark, key.scenario)
-        assert demands is not None
-        return demands
+    # Accuracy
 
-    def _scored(
-        self, key: ClientRunKey, report: Path, demands: ClientBenchmark
-    ) -> tuple[AccuracyResults, ClientBenchmark]:
-        """The suite's scores of the answers, and the demands with this model's reference."""
-        benchmark, inputs = BENCHMARKS[key.benchmark], self._inputs_of(key.benchmark)
+    def _scores(self, answers: Sequence[ClientAnswer]) -> Scores:
+        """The suite's scores of the answers. Raises RunError if there are none."""
+        inputs, benchmark = self._inputs, self._benchmark
         items = inputs.samples(benchmark, "accuracy").items
-        texts = accuracy_answers(report)
-        encode: Callable[..., dict[str, list[int]]] = inputs.tokenizer
-        answers = [
-            Answer(items[number], encode(text, add_special_tokens=False)["input_ids"], text)
-            for number, text in sorted(texts.items())
-            if 0 <= number < len(items)
-        ]
-        if not answers:
+        texts = sorted(texts_by_sample(answers).items())
+        texts = [(number, text) for number, text in texts if 0 <= number < len(items)]
+        if not texts:
             raise RunError("the accuracy run has no answers")
-        scorer = inputs.scorer(benchmark)
-        scores = scorer.score(answers)
-        reference, _ = inputs.reference(benchmark, len(items))
-        strict = self._settings.high_accuracy
-        content = scorer_json(scores, reference, strict)
-        write_json(report.parent / f"{scorer.name}.json", content)
-        expected = reference.scores if reference else ()
-        return _results(scores, answers, len(items)), replace(demands, expected=expected)
+        tokens = self._token_ids([text for _, text in texts])
+        self._write_answers(texts)
+        return inputs.scorer(benchmark).score(
+            [
+                Answer(items[number], ids, text)
+                for (number, text), ids in zip(texts, tokens, strict=True)
+            ]
+        )
+
+    def _write_answers(self, texts: Sequence[tuple[int, str]]) -> None:
+        from mlperf_suite.reports.writing import write_samples
+
+        folder = self._result.folder.accuracy
+        folder.mkdir(exist_ok=True)
+        items = self._inputs.samples(self._benchmark, "accuracy").items
+        write_samples(folder, [number for number, _ in texts], [text for _, text in texts], items)
+
+    def _with_accuracy(
+        self, facts: ClientFacts, report: Path, scores: Scores, answers: Sequence[ClientAnswer]
+    ) -> ClientFacts:
+        """The facts with the client's own scores, or the suite's in place of the placeholder's."""
+        samples = self._samples("accuracy")
+        reference, _ = self._inputs.reference(self._benchmark, samples)
+        demands = replace(facts.benchmark, expected=reference.scores if reference else ())
+        if self._scorer is None or self._scorer.fault:
+            own = _results(scores, texts_by_sample(answers), samples)
+            return replace(facts, benchmark=demands, accuracy=own)
+        own_file = report / "accuracy" / CLIENT_ACCURACY
+        accuracy, fault = read_typed(own_file, AccuracyResults)
+        problems = tuple(filter(None, (*facts.problems, fault)))
+        facts = replace(facts, benchmark=demands, accuracy=accuracy, problems=problems)
+        self._compare(facts, scores)
+        return facts
+
+    def _compare(self, facts: ClientFacts, scores: Scores) -> None:
+        """Say where the client's score differs from the suite's of the same answers."""
+        try:
+            of_client = scores_of(facts) if facts.accuracy else {}
+        except VerdictError:
+            return
+        for name, value in scores.values.items():
+            other = of_client.get(name, value)
+            if abs(other - value) > _SAME_SCORE * max(abs(value), 1.0):
+                words = (
+                    f"{name} is {other:,.4f} by the client's scorer and {value:,.4f} by the suite's"
+                )
+                self._maker.watcher.say(f"{self._key}: {words}")
+
+    def _keep_scores(self, scores: Scores, verdicts: list[Verdict]) -> None:
+        inputs, benchmark, folder = self._inputs, self._benchmark, self._result.folder.accuracy
+        scorer, strict = inputs.scorer(benchmark), self._maker.settings.high_accuracy
+        samples = self._samples("accuracy")
+        reference, _ = inputs.reference(benchmark, samples)
+        gate = next((v for v in verdicts if v.rule == "client_accuracy_gate"), None)
+        passed = None if gate is None or gate.status == "not judged" else gate.passed
+        self._result.runs["accuracy"] = RunRecord(
+            verdicts=verdicts,
+            figures=accuracy_figures(scores, reference, strict, samples, passed),
+        )
+        write_json(folder / f"{scorer.name}.json", scorer_json(scores, reference, strict))
+        data = inputs.samples(benchmark, "accuracy").sha256
+        write_answer_scores(folder, scorer.name, scores.per_answer, data)
 
 
-def _results(scores: Scores, answers: list[Answer], samples: int) -> AccuracyResults:
-    empty = sum(not answer.text for answer in answers)
+def _as_the_client_saw(
+    remote: RemoteRun, figures: PerformanceFigures, summary: ResultSummary
+) -> RemoteRun:
+    """What the servers said of a run, with the official client's figures in place of those of the
+    suite's own client, which sent nothing. Only one server's are known by server."""
+    endpoints = remote.endpoints
+    if len(endpoints) == 1:
+        (endpoint,) = endpoints
+        own = replace(
+            endpoint,
+            requests=summary.n_samples_completed,
+            tokens=figures.total_new_tokens or 0,
+            ttft_ms=figures.ttft_ms or {},
+            latency_ms=figures.latency_ms or {},
+        )
+        endpoints = (own,)
+    return RemoteRun(ClientFigures(0, 0.0), endpoints)
+
+
+def _results(scores: Scores, texts: Mapping[int, str], samples: int) -> AccuracyResults:
+    """The suite's scores as the client writes its own."""
+    empty = sum(not text for text in texts.values())
     counts = ResponseCounts(
-        issued=samples, scored=len(answers), empty=empty, missing=samples - len(answers)
+        issued=samples, scored=len(texts), empty=empty, missing=samples - len(texts)
     )
     score = AccuracyScore(
-        "accuracy-data",
+        ACCURACY_DATA,
         score=dict(scores.values),
         unit_samples=samples,
         num_repeats=1,
         total_samples=samples,
-        complete=len(answers) == samples,
+        complete=len(texts) == samples,
         dataset_type="accuracy",
         response_counts=counts,
     )
     return AccuracyResults((score,))
-
-
-def _new_folder(results_dir: Path, key: ClientRunKey) -> Path:
-    """A folder for a run that is not there yet."""
-    stamp = datetime.now(UTC).astimezone().strftime("%Y%m%d-%H%M%S")
-    base = f"{stamp}-{key.benchmark}-{key.scenario.lower()}-client"
-    number, folder = 1, results_dir / base
-    while folder.exists():
-        number += 1
-        folder = results_dir / f"{base}-{number}"
-    return folder

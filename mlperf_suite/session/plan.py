@@ -12,6 +12,7 @@ from typing import Literal
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import CURVE
+from mlperf_suite.client_results.client_benchmarks import ClientRunKey
 from mlperf_suite.loadgen.load_plan import CACHING, COMPARED, MODES, RunKey
 from mlperf_suite.rules.caching_figures import LOOKS
 
@@ -60,7 +61,7 @@ class MmluKey:
 
 
 MMLU = MmluKey()
-StepKey = RunKey | SearchKey | CurveKey | MmluKey
+StepKey = RunKey | ClientRunKey | SearchKey | CurveKey | MmluKey
 Role = Literal["runs", "scoring"]
 """What an engine is loaded for. Scores may use a prefix cache and runs may not, so each role has
 its own engine, one after the other."""
@@ -72,14 +73,15 @@ Kind = Literal[
     "rate",
     "warm-up",
     "run",
+    "client run",
     "search",
     "points",
     "blocks",
     "mmlu",
 ]
 """`rate`: a few prompts that measure the rate to plan a run for, if no accuracy run does.
-`points`: those of a curve. `blocks`: those of the caching audit. Searches, curves and the audit
-decide their runs as they go."""
+`client run`: one of the official client. `points`: those of a curve. `blocks`: those of the caching
+audit. Searches, curves and the audit decide their runs as they go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,7 @@ class Step:
 class Selection:
     """What the user selected, and what is known of the session.
 
+    `scored`: the runs of the official client whose accuracy is judged as well.
     `repeat`: how often each performance run is made. `warm_up`: whether one precedes each run;
     `warm_up_once`: only the first of each scenario, since the runs keep the engine warm.
     `rates_known`: the ids of the benchmarks whose target QPS for Server is known without an Offline
@@ -114,6 +117,8 @@ class Selection:
     runs: Collection[RunKey] = ()
     searches: Collection[SearchKey] = ()
     curves: Collection[CurveKey] = ()
+    client_runs: Collection[ClientRunKey] = ()
+    scored: Collection[ClientRunKey] = ()
     mmlu: bool = False
     repeat: int = 1
     warm_up: bool = True
@@ -128,9 +133,9 @@ class Selection:
     engine: bool = False
 
     @property
-    def at_engine(self) -> tuple[RunKey | SearchKey | CurveKey, ...]:
+    def at_engine(self) -> tuple[RunKey | ClientRunKey | SearchKey | CurveKey, ...]:
         """What is made with the engine of the runs."""
-        return (*self.runs, *self.searches, *self.curves)
+        return (*self.runs, *self.client_runs, *self.searches, *self.curves)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +219,11 @@ def plan_session(selection: Selection) -> Plan:
         before = [rate] if rate is not None and at_rate else []
         is_first = first.get(key.place) == key
         steps_of[key] = (*preparation, *before, *_steps_of_run(key, selection, is_first))
+    by_client = (key for key in needs if isinstance(key, ClientRunKey))
+    for client_run in sorted(by_client, key=_client_order):
+        why = "" if client_run in selection.client_runs else " (for Server's rate)"
+        step = Step("client run", client_run, f"{client_run}{why}")
+        steps_of[client_run] = (*preparation, step)
     for search in searches:
         steps_of[search] = (*preparation, Step("search", search, f"{search}: at most 16 runs"))
     for curve in selection.curves:
@@ -224,7 +234,10 @@ def plan_session(selection: Selection) -> Plan:
     steps = dict.fromkeys(step for of_key in steps_of.values() for step in of_key)
     if selection.engine and not selection.at_engine:
         steps = {preparation[0]: None, **steps}
-    unasked = frozenset(keys) - frozenset(selection.runs)
+    selected = (*selection.runs, *selection.client_runs)
+    unasked = frozenset(k for k in needs if isinstance(k, RunKey | ClientRunKey)).difference(
+        selected
+    )
     return Plan(tuple(steps), steps_of, needs, unasked, selection)
 
 
@@ -232,17 +245,17 @@ def _needs(selection: Selection) -> dict[StepKey, tuple[StepKey, ...]]:
     """The runs and searches to make, the unasked ones last, each with the runs before it."""
     runs = set(selection.runs)
     needs: dict[StepKey, tuple[StepKey, ...]] = {}
-    unasked: dict[RunKey, None] = {}
+    unasked: dict[RunKey | ClientRunKey, None] = {}
     for key in selection.at_engine:
         before = _accuracy_before(key, runs) if isinstance(key, RunKey) else ()
         if is_at_a_rate(key) and key.benchmark not in selection.rates_known:
-            before = (*before, RunKey(key.benchmark, "Offline", "performance"))
+            before = (*before, _offline_of(key))
         if isinstance(key, RunKey):
             before = (*before, *_compared_with(key))
-        unasked |= dict.fromkeys(run for run in before if isinstance(run, RunKey))
+        unasked |= dict.fromkeys(run for run in before if isinstance(run, RunKey | ClientRunKey))
         needs[key] = before
     for run in unasked:
-        needs.setdefault(run, _accuracy_before(run, runs))
+        needs.setdefault(run, _accuracy_before(run, runs) if isinstance(run, RunKey) else ())
     return needs
 
 
@@ -253,6 +266,13 @@ def _compared_with(key: RunKey) -> tuple[RunKey, ...]:
         return ()
     accuracy, performance = (replace(key, mode=mode) for mode in COMPARED)
     return accuracy, performance
+
+
+def _offline_of(key: RunKey | ClientRunKey | SearchKey | CurveKey) -> RunKey | ClientRunKey:
+    """The Offline run whose rate a run at a rate takes."""
+    if isinstance(key, ClientRunKey):
+        return ClientRunKey(key.benchmark, "Offline")
+    return RunKey(key.benchmark, "Offline", "performance")
 
 
 def _accuracy_before(key: RunKey, runs: Collection[RunKey]) -> tuple[StepKey, ...]:
@@ -333,8 +353,8 @@ def _sized_by_rate(key: RunKey, selection: Selection) -> bool:
     return kind in ("Offline", "SingleStream")
 
 
-def is_at_a_rate(key: RunKey | SearchKey | CurveKey) -> bool:
-    """Whether LoadGen sends the queries of such a run at a rate, as in Server."""
+def is_at_a_rate(key: RunKey | ClientRunKey | SearchKey | CurveKey) -> bool:
+    """Whether the queries of such a run are sent at a rate, as in Server."""
     if isinstance(key, CurveKey):
         return False
     return BENCHMARKS[key.benchmark].scenario(key.scenario).loadgen_scenario == "Server"
@@ -342,6 +362,11 @@ def is_at_a_rate(key: RunKey | SearchKey | CurveKey) -> bool:
 
 def _benchmark_order(benchmark: str) -> int:
     return list(BENCHMARKS).index(benchmark)
+
+
+def _client_order(key: ClientRunKey) -> tuple[int, int]:
+    names = [scenario.name for scenario in BENCHMARKS[key.benchmark].scenarios]
+    return _benchmark_order(key.benchmark), names.index(key.scenario)
 
 
 def _order(key: RunKey) -> tuple[int, int, int]:

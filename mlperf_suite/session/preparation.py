@@ -13,6 +13,7 @@ from pathlib import Path
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Generation, Scenario
+from mlperf_suite.client_results.client_benchmarks import ClientRunKey
 from mlperf_suite.datasets.media import MediaPrompt
 from mlperf_suite.engines.batch import Answers, generate_all, requests_of
 from mlperf_suite.engines.protocol import SILENCE_S, Engine, EngineDescription, ReplicatedEngine
@@ -152,7 +153,7 @@ class Preparation(StepMaker):
 
         Measured once, so that all repeats have the same length.
         """
-        assert isinstance(step.key, RunKey)
+        assert isinstance(step.key, RunKey | ClientRunKey)
         benchmark = BENCHMARKS[step.key.benchmark]
         scenario = benchmark.scenario(step.key.scenario)
         self.watcher.begin("measuring the rate to plan for")

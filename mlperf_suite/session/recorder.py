@@ -12,7 +12,8 @@ from typing import Any
 from mlperf_suite import __version__
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.benchmarks.definition import Benchmark
+from mlperf_suite.benchmarks.definition import CURVE, Benchmark
+from mlperf_suite.client_results.client_benchmarks import ClientRunKey
 from mlperf_suite.errors import of_the_system
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.loadgen.load_plan import RunKey
@@ -58,6 +59,8 @@ class Recorder:
         self._scaling: ScalingFigures | None = None
         self.mmlu: MmluRecord | None = None
         """The MMLU score, None before it begins."""
+        self.load_generator: str | None = None
+        """What sends the requests in LoadGen's place, with version and commit; None if LoadGen."""
         self.writable = True
         """Whether all files could be written so far."""
         self.node_files: list[Path] = []
@@ -73,7 +76,9 @@ class Recorder:
         kind = (benchmark, scenario)
         if kind not in self._results:
             start = datetime.now(UTC).astimezone()
-            folder = RunFolder(self._settings.results_dir, benchmark, scenario, start)
+            by_client = self._settings.by_official_client and scenario != CURVE
+            place = (self._settings.results_dir, benchmark, scenario, start)
+            folder = RunFolder(*place, by_client=by_client)
             definition = BENCHMARKS[benchmark]
             self._results[kind] = Result(definition, definition.scenario(scenario), folder, start)
         return self._results[kind]
@@ -100,6 +105,8 @@ class Recorder:
         if isinstance(key, MmluKey):
             return self.mmlu.verdicts if self.mmlu else []
         result = self.result(*key.place)
+        if isinstance(key, ClientRunKey):
+            return result.verdicts
         record = result.runs.get(key.mode) if isinstance(key, RunKey) else None
         return record.verdicts if record else []
 
@@ -115,6 +122,8 @@ class Recorder:
         result = self.result(*key.place)
         if isinstance(key, RunKey):
             result.runs[key.mode] = RunRecord()
+        elif isinstance(key, ClientRunKey):
+            result.runs["performance"] = RunRecord()
         elif isinstance(key, CurveKey):
             result.curve = CurveRecord()
         else:
@@ -144,6 +153,8 @@ class Recorder:
             result.died = failure
         elif isinstance(key, RunKey):
             result.runs[key.mode].failure = failure
+        elif isinstance(key, ClientRunKey):
+            result.runs["performance"].failure = failure
         elif isinstance(key, CurveKey):
             self.curve(key).failure = failure
         elif result.search is not None:
@@ -223,6 +234,7 @@ class Recorder:
             round=settings.round.name,
             profile=settings.profile,
             label=self._engines.label(role),
+            load_generator=self.load_generator,
             node_name=settings.node_name,
         )
         return Summary(meta=dataclasses.replace(common, **meta), system=dict(describe_system()))
@@ -306,7 +318,13 @@ class Recorder:
     # The end of the session
 
     def _planned_modes(self, result: Result) -> set[Mode]:
-        return {key.mode for key in self._pace.plan.runs if key.place == result.place}
+        plan = self._pace.plan
+        modes = {key.mode for key in plan.runs if key.place == result.place}
+        by_client = [
+            k for k in plan.keys if isinstance(k, ClientRunKey) and k.place == result.place
+        ]
+        modes |= {"performance"} if by_client else set()
+        return modes | {"accuracy" for key in by_client if key in plan.selection.scored}
 
     def close(self) -> None:
         """Mark each result as failed whose planned runs were not all made."""

@@ -28,6 +28,7 @@ from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.record import Result
 from mlperf_suite.results.schema import Config
 from mlperf_suite.session.caching_audit import CachingAudits
+from mlperf_suite.session.client_runs import ClientRuns
 from mlperf_suite.session.curves import Curves
 from mlperf_suite.session.energy import Energy, FindMeters, find_meters
 from mlperf_suite.session.engines import Engines, LoadEngine, endpoint_config
@@ -47,7 +48,7 @@ from mlperf_suite.settings import Settings
 INTERRUPTED = "interrupted"
 
 
-_LONG: tuple[Kind, ...] = ("run", "search", "points", "blocks", "mmlu")
+_LONG: tuple[Kind, ...] = ("run", "client run", "search", "points", "blocks", "mmlu")
 """The steps of which a log tells when they begin."""
 
 
@@ -102,6 +103,7 @@ class Suite:
         needs = (self.inputs, self._engines, self._pace, self._energy, watcher)
         self._preparation = Preparation(*needs)
         self._runs = ScenarioRuns(*needs)
+        self._client_runs = ClientRuns(*needs, self._preparation)
         self._searches = PeakSearches(*needs, self._preparation)
         self._curves = Curves(*needs, self.recorder.config_json)
         self._audits = CachingAudits(*needs)
@@ -128,10 +130,15 @@ class Suite:
         self.inputs.check(
             self.plan.runs, [key for key in self.plan.keys if isinstance(key, SearchKey)]
         )
+        for benchmark in {key.benchmark for key in self.plan.selection.scored}:
+            self.inputs.scorer(BENCHMARKS[benchmark]).check()
         if self.settings.profile_run == "cuda":
             nsight.check()
         if self.settings.by_official_client:
-            find_client()
+            client = find_client()
+            self.recorder.load_generator = client.words
+            if client.note:
+                self._watcher.say(client.note)
         if MMLU in self.plan.keys:
             _ = self.inputs.mmlu
         if self.settings.engine_kind == "endpoint":
@@ -276,6 +283,7 @@ class Suite:
             "rate": lambda: self._preparation.rate(step),
             "warm-up": lambda: self._preparation.warm_up(key.place),
             "run": lambda: self._runs.make(step, result),
+            "client run": lambda: self._client_runs.make(step, result),
             "search": lambda: self._searches.make(result),
             "points": lambda: self._curves.make(result),
             "blocks": lambda: self._audits.make(result),

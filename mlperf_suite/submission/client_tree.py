@@ -1,7 +1,7 @@
 """Results of the official HTTP client in a submission of MLPerf Inference, beside LoadGen's.
 
 Nothing in the client's files names benchmark and scenario: the argument BENCHMARK/SCENARIO=FOLDER
-does, or else the last two folders of its path.
+does, or the summary of this suite's run that they are of, or else the last two folders of the path.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from mlperf_suite import __version__
 from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.client_results.client_benchmarks import ClientBenchmark, client_benchmark
 from mlperf_suite.judging.tree import CLIENT_ACCURACY, CLIENT_SUMMARY
-from mlperf_suite.results.run_folder import SUMMARY_JSON, write_whole
+from mlperf_suite.official_client.client_job import PLACEHOLDER, scorers_of
+from mlperf_suite.results.run_folder import SUMMARY_JSON, read_summary, write_whole
 from mlperf_suite.rules.submission_rules import MEASUREMENT_FIELDS
 from mlperf_suite.secrets import scrub
 from mlperf_suite.submission.client_points import ClientPoint, holds_client_run, read_points
@@ -42,7 +43,9 @@ class ClientScenario:
 def is_of_client(argument: Path) -> bool:
     """Whether a result that the user named is the client's, and not a folder of this suite's."""
     folder = _named(argument)[1]
-    return not (folder / SUMMARY_JSON).is_file() and holds_client_run(folder)
+    summary = read_summary(folder)
+    of_loadgen = (folder / SUMMARY_JSON).is_file() and not (summary and summary.meta.load_generator)
+    return not of_loadgen and holds_client_run(folder)
 
 
 def read_client_scenarios(
@@ -66,7 +69,9 @@ def _named(argument: Path) -> tuple[ClientBenchmark | None, Path]:
     words, sign, folder = str(argument).partition("=")
     if sign and (benchmark := _benchmark(Path(words))) is not None:
         return benchmark, Path(folder)
-    return _benchmark(argument.resolve()), argument
+    summary = read_summary(argument)
+    own = Path(*summary.meta.kind) if summary else argument.resolve()
+    return _benchmark(own) or _benchmark(argument.resolve()), argument
 
 
 def _benchmark(path: Path) -> ClientBenchmark | None:
@@ -86,6 +91,9 @@ def _faults(
     if len(points) > 1:
         yield f"{folder}: {len(points)} results below it; name each of them"
     yield from (f"{point}: no {CLIENT_ACCURACY}" for point in points if point.accuracy_file is None)
+    for point in points:
+        if PLACEHOLDER in scorers_of(point.content):
+            yield f"{point}: its accuracy has no score of the client's own scorer ({PLACEHOLDER})"
 
 
 def write_client_scenario(

@@ -39,7 +39,8 @@ def kept_rate(results_dir: Path, benchmark: str, config: Config) -> float | None
             continue
         is_offline = (summary.meta.benchmark, summary.meta.scenario) == (benchmark, "Offline")
         rate = summary.run.performance.samples_per_sec
-        if not (is_offline and summary.run.performance.valid and rate):
+        by_client = summary.meta.load_generator is not None
+        if not (is_offline and (summary.run.performance.valid or by_client) and rate):
             continue
         kept = Config.read(read_config(folder))
         to_both = config.engine is None

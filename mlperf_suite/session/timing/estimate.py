@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from mlperf_suite.benchmarks.audits import TEST06, Audit, Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark, Generation, Scenario
+from mlperf_suite.client_results.client_benchmarks import ClientRunKey
 from mlperf_suite.client_results.series import FEWEST_POINTS, ULTRA_LOW, min_duration_s
 from mlperf_suite.loadgen.load_plan import (
     AUDIT_MODES,
@@ -44,6 +45,8 @@ SMOKE_POINT_S = 15.0
 """How long a smoke curve issues requests at each concurrency, in s."""
 PROBE_POINT_S = 60.0
 """The same in the search for C_max of an official curve, in s."""
+_CLIENT_S = 25.0
+"""What the official client takes to start and to score, in s."""
 _DRAIN_S, _CURVE_PROBES = 10.0, 10
 """Of a smoke curve, the time in s of the last answers of a point; of an official one, the doublings
 up to a usual C_max."""
@@ -390,6 +393,9 @@ class Estimator:
             return None
         if isinstance(key, RunKey):
             return self._of_run(step, key)
+        if isinstance(key, ClientRunKey):
+            keys = (RunKey(*key.place, "performance"), RunKey(*key.place, "accuracy"))
+            return _CLIENT_S + sum(self._of_run(Step("run", k, ""), k) for k in keys)
         if isinstance(key, SearchKey):
             benchmark = BENCHMARKS[key.benchmark]
             times = self._times(benchmark, benchmark.scenario(key.scenario))

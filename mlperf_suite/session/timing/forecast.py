@@ -7,12 +7,13 @@ imported where there can be some.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark
 from mlperf_suite.benchmarks.embedded import EMBEDDED
+from mlperf_suite.client_results.client_benchmarks import ClientRunKey
 from mlperf_suite.hardware import cpu_computes_bf16
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.session.plan import (
@@ -46,18 +47,25 @@ def planned(
     runs: Collection[RunKey],
     searches: Collection[SearchKey],
     curves: Collection[CurveKey] = (),
+    client_runs: Mapping[ClientRunKey, bool] | None = None,
     *,
     mmlu: bool,
     engine: bool = False,
 ) -> Plan:
-    """The plan of a session under these settings; see `Selection`."""
-    keys: list[RunKey | SearchKey] = [*runs, *searches]
+    """The plan of a session under these settings; see `Selection`.
+
+    `client_runs`: those of the official client, each with whether its accuracy is judged.
+    """
+    by_client = client_runs or {}
+    keys: list[RunKey | ClientRunKey | SearchKey] = [*runs, *by_client, *searches]
     at_a_rate = {key.benchmark for key in keys if is_at_a_rate(key)}
     return plan_session(
         Selection(
             runs,
             searches,
             curves,
+            tuple(by_client),
+            tuple(key for key, is_scored in by_client.items() if is_scored),
             mmlu=mmlu,
             repeat=settings.repeat,
             warm_up=settings.warmup != 0,
@@ -118,8 +126,8 @@ def forecast(settings: Settings, plan: Plan) -> Forecast:
 
 def _least_s(plan: Plan) -> float:
     """How long the performance runs of an official session last at least."""
-    keys = [step.key for step in plan.steps if step.kind == "run"]
-    performance = [k for k in keys if isinstance(k, RunKey) and k.mode == "performance"]
+    keys = [step.key for step in plan.steps if step.kind in ("run", "client run")]
+    performance = [k for k in keys if not isinstance(k, RunKey) or k.mode == "performance"]
     return len(performance) * MIN_DURATION_MS / 1e3
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
+from mlperf_suite.client_results.client_benchmarks import ClientRunKey
 from mlperf_suite.errors import RunError
 from mlperf_suite.loadgen.load_plan import CACHING, RunKey
 from mlperf_suite.results.baseline import BaselineRun
@@ -80,6 +81,9 @@ class Pace:
         if step.kind == "probe" and isinstance(outcome, Speed):
             self.estimator = self._estimator_of(outcome)
             self._estimate()
+        elif step.kind == "client run" and isinstance(outcome, RunRecord):
+            assert isinstance(step.key, ClientRunKey)
+            self._learn_client_run(step.key, outcome)
         elif step.kind == "rate" and isinstance(outcome, float):
             assert isinstance(step.key, RunKey)
             self._rates[step.key.place] = outcome
@@ -96,6 +100,13 @@ class Pace:
             self._limited.add(key.benchmark)
         elif record.figures.samples_per_sec and not self.is_profiled(key):
             self._offline_rates[key.benchmark] = record.figures.samples_per_sec
+
+    def _learn_client_run(self, key: ClientRunKey, record: RunRecord) -> None:
+        figures = record.figures
+        if not isinstance(figures, PerformanceFigures) or key.scenario != "Offline":
+            return
+        if figures.samples_per_sec:
+            self._offline_rates[key.benchmark] = figures.samples_per_sec
 
     def begin(self, step: Step) -> None:
         """A step begins."""
