@@ -285,6 +285,57 @@ def as_agentic(curve: Path, model: str = AGENTIC_MODELS[0]) -> Path:
     return curve
 
 
+def as_two_nodes(curve: Path, *, different: bool = False) -> None:
+    """Give a curve's system a second node: an equal one, or one of half as many accelerators."""
+    power, described = system_power(), system_description()
+    (first,), (node,) = power["node_sets"], described["node_types"]
+    used = [{"system_node_ensemble_id": 1, "nodes": 1 if different else 2}]
+    described |= {"system_node_ensemble_total": 2, "data_parallel": 16, "system_size": "2 nodes"}
+    power |= {"scale_out": network(2), "provisioned_power_kw": 27.64}
+    if different:
+        second, small = (json.loads(json.dumps(nodes)) for nodes in (first, node))
+        second |= {"node_set_id": 2, "system_node_ensemble_id": 2}
+        second["components"]["accelerator"]["count_per_node"] = 4
+        small["system_node_ensemble_id"] = 2
+        small["accelerator_info"][0]["accelerators_per_node"] = 4
+        power["node_sets"].append(second)
+        described["node_types"].append(small)
+        described |= {"system_node_ensemble_count": 2, "data_parallel": 12}
+        used.append({"system_node_ensemble_id": 2, "nodes": 1})
+        power["provisioned_power_kw"] = 21.64
+    else:
+        first["nodes_provisioned"] = node["number_of_nodes"] = 2
+    del power["computed"]
+    _write(curve.parent / "system_power.json", power)
+    for folder in curve.iterdir():
+        _write(folder / "system_desc.json", described)
+        point = yaml.safe_load((folder / "point.yaml").read_text())
+        (folder / "point.yaml").write_text(yaml.safe_dump(point | {"nodes_used": used}))
+
+
+def network(nodes: int) -> dict[str, Any]:
+    """The network between so many nodes: two cards of 40 W each, and a switch of 1,000 W."""
+    return {
+        "present": True,
+        "cabling": "passive",
+        "required_bandwidth_tbps": 0.8 * nodes,
+        "nics": {
+            "count_per_node": 2,
+            "bandwidth_per_nic_gbps": 400,
+            "counted": True,
+            "tdp_per_nic": {"value_w": 40, **SPEC},
+        },
+        "switches": [
+            {
+                "model": "made up",
+                "count": 1,
+                "bandwidth_tbps": 0.8 * nodes,
+                "power_per_switch": {"value_w": 1000, **SPEC},
+            }
+        ],
+    }
+
+
 def _score(name: str, kind: str, score: float) -> dict[str, Any]:
     of_score = {"dataset_name": name, "dataset_type": kind, "score": score}
     return of_score | {"total_samples": 100, "complete": True}

@@ -21,7 +21,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from meta_tests.made_package import C_MAX, OFFLINE, PASSES, SPEC, as_agentic, write_package
+from meta_tests.made_package import (
+    C_MAX,
+    OFFLINE,
+    PASSES,
+    SPEC,
+    as_agentic,
+    as_two_nodes,
+    network,
+    write_package,
+)
 from meta_tests.tampering.client_damages import GONE, ClientDamage
 from mlperf_suite.client_results.series import AGENTIC_MODELS
 from mlperf_suite.judging.packages import judge_package
@@ -168,6 +177,40 @@ def _both(*damages: PackageDamage) -> Callable[[Path], None]:
     return change
 
 
+def _two_nodes(*damages: PackageDamage, different: bool = False) -> Callable[[Path], None]:
+    """A system of two nodes, and damages to it."""
+
+    def change(curve: Path) -> None:
+        as_two_nodes(curve, different=different)
+        for damage in damages:
+            damage.apply(curve)
+
+    return change
+
+
+def _half_used(nodes: int = 1, **figures: float) -> list[PackageDamage]:
+    """A point with eight of sixteen replicas, explained, and figures of its run."""
+    shortfall = {"dp_actual": 8, "dp_formula": 16, "reason": "latency"}
+    used = [{"system_node_ensemble_id": 1, "nodes": nodes}]
+    return [
+        _damage(_SYSTEM, {"data_parallel": 8}, ""),
+        _damage(_POINT, {"nodes_used": used, "dp_shortfall": shortfall}, ""),
+        _damage(_RUN, figures, ""),
+    ]
+
+
+def _scores_in_results(change: Callable[[Any], Any]) -> Callable[[Path], None]:
+    """A point's scores stand in results.json, changed."""
+
+    def changed(curve: Path) -> None:
+        path = curve / _SCORES
+        scores = json.loads(path.read_text())["accuracy_scores"]
+        path.with_name("results.json").write_text(json.dumps(change(scores)))
+        path.unlink()
+
+    return changed
+
+
 def _as_other_point(curve: Path, concurrency: int) -> None:
     """A whole further point, as another concurrency, with a run of its own."""
     folder = curve / f"r{concurrency}"
@@ -245,27 +288,12 @@ _LOAD = "settings.load_pattern."
 _WINDOW = "steady_state.window."
 _FIRST = "accuracy_scores.0."
 _POWER, _PARTS = "../system_power.json", "node_sets.0.components."
+_TPS = PASSES * 13368 * 130 / 1315.625
+"""Tokens/s of the point at concurrency 64, nearly."""
+_NO_POWER = {"provisioned_power_kw": GONE}
 _UNCOMPUTED = {"computed": GONE, "provisioned_power_kw": GONE}
-_NICS = {
-    "count_per_node": 2,
-    "bandwidth_per_nic_gbps": 400,
-    "counted": True,
-    "tdp_per_nic": {"value_w": 40, **SPEC},
-}
-_NETWORK = {
-    "present": True,
-    "cabling": "passive",
-    "required_bandwidth_tbps": 0.8,
-    "nics": _NICS,
-    "switches": [
-        {
-            "model": "made up",
-            "count": 1,
-            "bandwidth_tbps": 0.8,
-            "power_per_switch": {"value_w": 1000, **SPEC},
-        }
-    ],
-}
+_NETWORK = network(1)
+_NICS = _NETWORK["nics"]
 _UNREADABLE: dict[str, str] = {
     "is a list": "[1, 2]",
     "is no YAML or JSON": "{a: [1",
@@ -283,6 +311,7 @@ _DESCRIBED = (
     *("division", "node_types"),
 )
 _OF_A_NODE = (*("host_memory_configuration", "host_network_card_count", "driver", "filesystem"),)
+_OLD_MEMBERS = ("score", "unit_samples", "num_repeats", "total_samples")
 PACKAGE_DAMAGES: dict[str, PackageDamage] = {
     # Layout
     "no docs/": _damage("", _without("../../../docs"), "layout"),
@@ -659,6 +688,55 @@ PACKAGE_DAMAGES: dict[str, PackageDamage] = {
     "scores without a name": _damage(
         _SCORES, {f"{_FIRST}dataset_name": GONE}, "files_readable accuracy_points"
     ),
+    "scores in results.json": _damage(
+        "", _scores_in_results(lambda scores: {"accuracy_scores": scores}), ""
+    ),
+    "scores in results.json by data sets": _damage(
+        "",
+        _scores_in_results(lambda s: {"accuracy_scores": {r["dataset_name"]: r for r in s}}),
+        "",
+    ),
+    "scores in results.json below the gate": _damage(
+        "",
+        _scores_in_results(
+            lambda s: {"accuracy_scores": [s[0] | {"score": s[0]["score"] | {"rouge1": "38"}}]}
+        ),
+        "accuracy_gate",
+    ),
+    "scores in results.json without counts of answers": _damage(
+        "",
+        _scores_in_results(
+            lambda s: {"accuracy_scores": {"made up": {n: s[0][n] for n in _OLD_MEMBERS}}}
+        ),
+        "accuracy_gate",
+    ),
+    "a results.json without scores": _damage(
+        "", _scores_in_results(lambda s: {"qps": 1.0}), "accuracy_points"
+    ),
+    "scores in results.json that are a text": _damage(
+        "",
+        _scores_in_results(lambda s: {"accuracy_scores": "good"}),
+        "accuracy_points files_readable",
+    ),
+    "scores in results.json that are numbers": _damage(
+        "",
+        _scores_in_results(lambda s: {"accuracy_scores": [1, 2]}),
+        "accuracy_points files_readable",
+    ),
+    "a results.json that is a list": _damage(
+        "", _scores_in_results(lambda s: [1, 2]), "accuracy_points files_readable"
+    ),
+    "good scores in results.json beside bad ones": _damage(
+        "",
+        _both(
+            _damage("", _with_copies((_SCORES, "r64/results.json")), ""),
+            _damage(_SCORES, {f"{_FIRST}score.rouge1": "38.39"}, ""),
+        ),
+        "accuracy_gate",
+    ),
+    "one data set scored twice": _damage(
+        _SCORES, {"accuracy_scores": lambda s: [*s, *s]}, "accuracy_gate"
+    ),
     # Power
     "no system_power.json": _damage(_POWER, GONE, "power"),
     "no system_power.json, Serviced": _damage(
@@ -778,7 +856,99 @@ PACKAGE_DAMAGES: dict[str, PackageDamage] = {
     ),
     "more replicas than fit": _damage(_SYSTEM, {"tensor_parallel": 2}, "engagement"),
     "system_tps_per_kw 2% higher": _damage(
-        _RUN, {"system_tps_per_kw": 1.02 * PASSES * 13368 * 130 / 1315.625 / 13.2}, "engagement"
+        _RUN, {"system_tps_per_kw": 1.02 * _TPS / 13.2}, "engagement"
+    ),
+    # Two nodes
+    "two nodes": _damage("", _two_nodes(), ""),
+    "two different nodes": _damage("", _two_nodes(different=True), ""),
+    "two nodes, one used": _damage("", _two_nodes(*_half_used(system_tps_per_kw=_TPS / 13.82)), ""),
+    "two nodes, one used, tokens/s over the power of both": _damage(
+        "", _two_nodes(*_half_used(system_tps_per_kw=_TPS / 27.64)), "engagement"
+    ),
+    "two nodes, half used, tokens/s over the power of one": _damage(
+        "", _two_nodes(*_half_used(2, system_tps_per_kw=_TPS / 13.82)), "engagement"
+    ),
+    "two nodes, one used without a reason": _damage(
+        "", _two_nodes(*_half_used()[:1]), "engagement"
+    ),
+    "two nodes, replicas of both on one": _damage(
+        "",
+        _two_nodes(
+            _damage(_POINT, {"nodes_used": [{"system_node_ensemble_id": 1, "nodes": 1}]}, "")
+        ),
+        "engagement",
+    ),
+    "two nodes, each named": _damage(
+        "",
+        _two_nodes(
+            _damage(_POINT, {"nodes_used": [{"system_node_ensemble_id": 1, "nodes": 1}] * 2}, "")
+        ),
+        "engagement",
+    ),
+    "two nodes, a replica on both": _damage(
+        "", _two_nodes(_damage(_SYSTEM, {"tensor_parallel": 16, "data_parallel": 1}, "")), ""
+    ),
+    "two nodes, a replica of more": _damage(
+        "",
+        _two_nodes(_damage(_SYSTEM, {"tensor_parallel": 32, "data_parallel": 1}, "")),
+        "engagement",
+    ),
+    "two nodes, the power of one": _damage(
+        "", _two_nodes(_damage(_POWER, {"provisioned_power_kw": 13.32}, "")), "power"
+    ),
+    "two nodes without a network": _damage(
+        "",
+        _two_nodes(_damage(_POWER, {"scale_out": {"present": False}, **_NO_POWER}, "")),
+        "power",
+    ),
+    "two nodes, a network for one": _damage(
+        "", _two_nodes(_damage(_POWER, {"scale_out": network(1)}, "")), "power"
+    ),
+    "two nodes, described as one": _damage(
+        "",
+        _two_nodes(
+            _damage(
+                _SYSTEMS, {"node_types.0.number_of_nodes": 1, "system_node_ensemble_total": 1}, ""
+            )
+        ),
+        "power",
+    ),
+    "two nodes of three": _damage(
+        "",
+        _two_nodes(_damage(_SYSTEMS, {"system_node_ensemble_total": 3}, "")),
+        "system_description",
+    ),
+    "two different nodes, only one named": _damage(
+        "",
+        _two_nodes(
+            _damage(_POINT, {"nodes_used": [{"system_node_ensemble_id": 1, "nodes": 1}]}, ""),
+            different=True,
+        ),
+        "",
+    ),
+    "two different nodes, replicas of one": _damage(
+        "", _two_nodes(_damage(_SYSTEM, {"data_parallel": 8}, ""), different=True), "engagement"
+    ),
+    "two different nodes of one ensemble": _damage(
+        "",
+        _two_nodes(
+            _damage(_POWER, {"node_sets.1.system_node_ensemble_id": 1}, ""),
+            _damage(_POINTS, {"nodes_used": lambda used: used[:1]}, ""),
+            different=True,
+        ),
+        "engagement power",
+    ),
+    "two different nodes of one number": _damage(
+        "",
+        _two_nodes(_damage(_POWER, {"node_sets.1.node_set_id": 1}, ""), different=True),
+        "power",
+    ),
+    "two different nodes, one without power": _damage(
+        "",
+        _two_nodes(
+            _damage(_POWER, {"node_sets": lambda sets: sets[:1], **_NO_POWER}, ""), different=True
+        ),
+        "engagement",
     ),
 }
 _AS_OF_ONE_TURN = (

@@ -33,6 +33,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "evidence" / "endpoints-pa
 _ROW = re.compile(r"^\| (.+?) \| (.+?) \| (.+?)(?: \(warns: .+\))? \|$", re.MULTILINE)
 ANSWERED_OTHERWISE = {
     "a folder of another model": "no gate is known for what is no benchmark",
+    "one data set scored twice": "the checker then reads no score of the file; here too many count",
     "config.yaml is nested deeply": "the checker's traceback",
     "point.yaml is nested deeply": "the checker's traceback",
     "result_summary.json is nested deeply": "the checker's traceback",

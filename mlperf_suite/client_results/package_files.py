@@ -135,6 +135,7 @@ class NodeType(Struct, frozen=True):
     driver: Text
     filesystem: Text
     system_node_ensemble_id: int | str | None = None
+    number_of_nodes: Count | None = None
     host_processor_core_count: Count | None = None
     host_processor_vcpu_count: Count | None = None
     accelerators_per_node: Count | None = None
@@ -188,6 +189,10 @@ class SystemDescription(Struct, frozen=True):
         date = self.target_availability_date or ""
         if (status == "Preview" or date.strip()) and not _is_date(date):
             yield f"target_availability_date {printable(date) or 'missing'} is no YYYY-MM-DD"
+        counts = [node.number_of_nodes for node in self.node_types]
+        total = sum(count or 0 for count in counts)
+        if None not in counts and total != self.system_node_ensemble_total:
+            yield f"{total:,} nodes, system_node_ensemble_total {self.system_node_ensemble_total:,}"
         for number, node in enumerate(self.node_types):
             if node.host_processor_core_count is None and node.host_processor_vcpu_count is None:
                 yield f"node_types[{number}] has neither core count nor vCPU count"

@@ -147,6 +147,28 @@ class AccuracyResults(Struct, frozen=True):
         return [s for s in self.accuracy_scores if s.dataset_type in (None, "accuracy")]
 
 
+class EarlierResults(Struct, frozen=True):
+    """results.json, in which scores stand where there is no accuracy_results.json: a list, or an
+    object by data sets. None for other contents of a file of that name."""
+
+    accuracy_scores: tuple[dict[str, Any], ...] | dict[str, dict[str, Any]] | None = None
+
+
+def earlier_scores(path: Path) -> tuple[AccuracyResults | None, str]:
+    """The scores in results.json and "", or None and in one line why they cannot be read; "" if
+    there are none."""
+    earlier, problem = read_typed(path, EarlierResults)
+    if earlier is None or not earlier.accuracy_scores:
+        return None, problem
+    scores = earlier.accuracy_scores
+    if isinstance(scores, dict):
+        scores = tuple({**score, "dataset_name": name} for name, score in scores.items())
+    try:
+        return convert({"accuracy_scores": scores}, AccuracyResults), ""
+    except ValidationError as error:
+        return None, f"{path.name}: {printable(str(error))}"
+
+
 class AuditResult(Struct, frozen=True):
     """audit/audit_<name>.json."""
 

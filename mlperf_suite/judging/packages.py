@@ -14,6 +14,7 @@ from mlperf_suite.client_results.result_files import (
     AccuracyResults,
     ResultSummary,
     config_of,
+    earlier_scores,
     read_typed,
 )
 from mlperf_suite.client_results.series import SERIES, SERIES_MODELS
@@ -112,9 +113,7 @@ def _client(
     content, problem = read_yaml(folder / _CONFIG)
     config, fault = (None, problem) if problem else config_of(content)
     summary, no_summary = read_typed(folder / CLIENT_SUMMARY, ResultSummary)
-    accuracy, no_accuracy = None, ""
-    if (folder / CLIENT_ACCURACY).exists():
-        accuracy, no_accuracy = read_typed(folder / CLIENT_ACCURACY, AccuracyResults)
+    accuracy, no_accuracy = _scores(folder)
     return ClientFacts(
         division="closed",
         submitter="",
@@ -132,6 +131,14 @@ def _client(
         measurements=JsonFile({}),
         events=events_of(folder, config, tokenizer),
     )
+
+
+def _scores(folder: Path) -> tuple[AccuracyResults | None, str]:
+    """The scores of a point and "", or None and why they cannot be read; "" if there are none."""
+    if (folder / CLIENT_ACCURACY).exists():
+        return read_typed(folder / CLIENT_ACCURACY, AccuracyResults)
+    earlier = folder / "results.json"
+    return earlier_scores(earlier) if earlier.exists() else (None, "")
 
 
 def _package_faults(root: Path) -> Iterator[str]:

@@ -790,7 +790,20 @@ def power(curve: CurveFacts) -> Verdict:
         if cooling not in (None, power_cooling)
         else []
     )
-    return _verdict([*provisioned.faults, *cooling_faults], f"{provisioned.kw} kW")
+    faults = [*provisioned.faults, *cooling_faults, *_counted_otherwise(curve, provisioned)]
+    return _verdict(faults, f"{provisioned.kw} kW")
+
+
+def _counted_otherwise(curve: CurveFacts, provisioned: ProvisionedPower) -> Iterator[str]:
+    """Nodes of which system_desc.json has another number than system_power.json."""
+    node_types = curve.description.node_types
+    described = {n.ensemble: n.number_of_nodes for n in node_types if n.number_of_nodes is not None}
+    powered: Counter[int] = Counter()
+    for nodes in provisioned.power.node_sets:
+        powered[nodes.system_node_ensemble_id] += nodes.nodes_provisioned
+    for ensemble, count in powered.items():
+        if described.get(ensemble, count) != count:
+            yield f"{count:,} nodes of ensemble {ensemble}, described as {described[ensemble]:,}"
 
 
 @_package_rule(
