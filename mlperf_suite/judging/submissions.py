@@ -6,7 +6,7 @@ import itertools
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -43,6 +43,7 @@ from mlperf_suite.rules.accuracy_files import (
 from mlperf_suite.rules.audit_rules import PART_III
 from mlperf_suite.rules.facts import AnswerTokens, ComparedRuns, RunFacts, SubmittedTexts
 from mlperf_suite.rules.power_measurement import POWER
+from mlperf_suite.rules.retrieval_rules import RETRIEVAL, RetrievalFacts
 from mlperf_suite.rules.submission_rules import (
     BenchmarkFacts,
     JsonFile,
@@ -91,6 +92,7 @@ def judge_submission(
         benchmark = _benchmark_named(place.benchmark, names)
         name = place.benchmark if benchmark else names.get(place.benchmark, place.benchmark)
         judged.append(_judge_benchmark(place, name, benchmark, of_tree))
+        judged += _judge_retrieval(place, name, of_tree)
         of_place = results[place.folder]
         judged += [
             _judge_result(result, of_tree, high_accuracy, copies[result.place.folder])
@@ -211,9 +213,25 @@ def _judge_benchmark(
     facts = BenchmarkFacts(official_name, benchmark, place.division, round_, scenarios, place.whole)
     verdicts = judge(facts)
     if benchmark is None:
-        verdicts = set_aside_passed(verdicts, "no benchmark of this suite")
+        of_none = "no benchmark of this suite"
+        verdicts = [v if v.why else set_aside_passed([v], of_none)[0] for v in verdicts]
     name = name_of(place.division, place.submitter, place.system, place.benchmark)
     return verdict_group(name, round_, [("", verdicts)], benchmark)
+
+
+def _judge_retrieval(place: BenchmarkPlace, name: str, round_: Round) -> Iterator[VerdictGroup]:
+    """The files of each result of a benchmark of retrieval; nothing of any other."""
+    for at in place.scenarios if name in RETRIEVAL else ():
+        facts = RetrievalFacts(
+            name,
+            place.division,
+            read_text(_accuracy_txt(at)),
+            read_text(at.audit("TEST09") / "verify_output_len.txt"),
+            read_logs(at.performance_runs[0]).detail,
+            read_logs(at.folder / "accuracy").detail,
+        )
+        named = name_of(at.division, at.submitter, at.system, at.benchmark, at.scenario)
+        yield verdict_group(named, round_, [("", judge(facts))])
 
 
 def _judge_result(

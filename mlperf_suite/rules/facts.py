@@ -22,6 +22,7 @@ Division = Literal["closed", "open"]
 Subject = (
     Mode
     | Literal["kept_run", "result", "benchmark", "system", "power", "mmlu", "client", "package"]
+    | Literal["retrieval"]
 )
 """What a rule judges: a run of a mode, a part of a kept run's folder, a part of a submission, or an
 MMLU run."""

@@ -16,6 +16,7 @@ from mlperf_suite.benchmarks.rounds import Layout, Round
 from mlperf_suite.loadgen.logs import RunLogs
 from mlperf_suite.rules.facts import Facts, Subject
 from mlperf_suite.rules.registry import rule
+from mlperf_suite.rules.retrieval_rules import RETRIEVAL
 from mlperf_suite.rules.verdict import Verdict, in_words, not_judged, verdict
 
 MEASUREMENT_FIELDS = (
@@ -479,9 +480,12 @@ def benchmark_known(facts: BenchmarkFacts) -> Verdict:
     MLPerf's others are not judged.
     """
     if facts.name in OTHER_BENCHMARKS:
-        return not_judged(
-            facts.name, "a benchmark of this suite", "no language benchmark of MLPerf"
+        why = (
+            "retrieval with several models: known, not run here; its files are judged"
+            if facts.name in RETRIEVAL
+            else "no language benchmark of MLPerf"
         )
+        return not_judged(facts.name, "a benchmark of this suite", why)
     is_known = facts.benchmark is not None
     return verdict(
         is_known,
