@@ -47,8 +47,8 @@ def test_vllm_has_a_curve_of_conversations(tmp_path: Path) -> None:
     arguments = ["--enable-prefix-caching", "--enable-prompt-tokens-details"]
     with vllm_server(arguments=arguments) as server:
         words = ["replay", str(file), "--endpoint", server.url, "--model", server.model]
-        words += ["--curve", "qwen3_6-35b-a3b", "--max-tokens", "16", "--point-seconds", "10"]
-        assert main([*words, "--most-concurrency", "4", "--out", str(out)]) == 0
+        words += ["--curve", "qwen3_6-35b-a3b", "--max-tokens", "16", "--point-seconds", "20"]
+        assert main([*words, "--most-concurrency", "2", "--out", str(out)]) == 0
     content = json.loads(out.read_text())
     assert all(p["interactivity"] > 0 for p in content["curve"]["points"])
-    assert all(turns["cache_reuse"]["within"] > 0 for turns in content["turns"].values())
+    assert any(turns["cache_reuse"]["within"] > 0 for turns in content["turns"].values())

@@ -53,6 +53,8 @@ from mlperf_suite.session.curve_points import (
 )
 
 _SALT_BYTES = 8
+_WARM_UP_USERS, _WARM_UP_S = 2, 0.1
+"""Whose first turns, which may take longer than any later ones, are not measured."""
 _FLAGS: dict[str, dict[str, Any]] = {
     "qwen3_6-35b-a3b": {"chat_template_kwargs": {"preserve_thinking": True}}
 }
@@ -206,6 +208,7 @@ class AgentCurve:
 
     def measure(self) -> None:
         """Double the concurrency until no higher one can matter, then measure what lies between."""
+        self._held(_WARM_UP_USERS, _WARM_UP_S)
         rates: dict[int, float] = {}
         while (concurrency := next_probe(rates)) is not None and concurrency <= self.request.most:
             point = self._point(concurrency)
@@ -220,9 +223,22 @@ class AgentCurve:
                 self._point(concurrency)
 
     def _point(self, concurrency: int) -> CurvePoint:
+        began, used_s = time.monotonic(), time.process_time()
+        server = self.server
+        with ServerWatch(lambda: metrics(self.config, server.target, server.kind)) as watch:
+            loop = self._held(concurrency, self.request.seconds)
+            view = watch.view()
+        share = (time.process_time() - used_s) / max(1e-9, time.monotonic() - began)
+        point = _judged(loop.times, concurrency, share)
+        point = replace(point, servers=() if view is None else (view,))
+        self.turns[concurrency] = turns_summary(loop.turns)
+        self._keep(point)
+        return point
+
+    def _held(self, concurrency: int, seconds: float) -> ConversationLoop:
+        """What came of holding so many conversations, with a client of its own."""
         request, server = self.request, self.server
         fields, sampling = sampling_of(request.benchmark, request.max_tokens)
-        began, used_s = time.monotonic(), time.process_time()
 
         async def hold() -> ConversationLoop:
             client = ChatClient(
@@ -237,22 +253,14 @@ class AgentCurve:
                 client,
                 Trajectories(self.sessions),
                 sampling,
-                request.seconds,
+                seconds,
                 request.delays,
                 request.timeout_s,
             )
             await loop.hold(concurrency)
             return loop
 
-        with ServerWatch(lambda: metrics(self.config, server.target, server.kind)) as watch:
-            loop = asyncio.run(hold())
-            view = watch.view()
-        share = (time.process_time() - used_s) / max(1e-9, time.monotonic() - began)
-        point = _judged(loop.times, concurrency, share)
-        point = replace(point, servers=() if view is None else (view,))
-        self.turns[concurrency] = turns_summary(loop.turns)
-        self._keep(point)
-        return point
+        return asyncio.run(hold())
 
     def _keep(self, point: CurvePoint) -> None:
         points = sorted((*self.figures.points, point), key=lambda point: point.concurrency)
