@@ -2,12 +2,14 @@
 
     python -m perf.tuning_search [--searches 10] [--equal 0]
 
-Each way has 60 trials with 5% noise on each of two engines with 10,000 settings. "tune" is this
-suite's search. "tpe" and "gp" are Optuna's samplers and "random" is random search, each with its
-highest run as the result; "grid" measures every combination of a few values of each setting in
+Each way has 60 trials with 5% noise on each of five kinds of engines with 10,000 settings. "tune"
+is this suite's search. "tpe" and "gp" are Optuna's samplers and "random" is random search, each
+with its highest run as the result; "grid" measures every combination of a few values of each setting in
 order, as `vllm bench sweep serve` does with lists that give at most 60. `--equal` makes that many
 tunings with pairs on an engine whose settings change nothing, of 20 trials each, and says how
-often a gain is claimed. Needs Optuna.
+often a gain is claimed. "cuts" is "tune" with a probe of 10% noise before each trial, which then
+counts with its own error if it cannot win; a further line says how much was cut. The ways "gp" and
+"tpe" need Optuna.
 """
 
 from __future__ import annotations
@@ -17,21 +19,31 @@ import itertools
 import math
 import random
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
 from meta_tests.tuning.simulated import (
+    NOISE,
+    RATE,
     TRIALS,
     SimulatedEngine,
+    any_shapes,
+    drifting,
     equal_settings,
     one_optimum,
+    roofline,
     serving_engine,
 )
 from mlperf_suite.tuning.claim import PAIRS, gain_of
+from mlperf_suite.tuning.early_cuts import cannot_win
 from mlperf_suite.tuning.search import TuningSearch
 from mlperf_suite.tuning.space import Settings, Trial
 
 _NEAR = 0.98
 _EQUAL_TRIALS = 20
+_PROBE_NOISE = 2 * NOISE
+CUTS: Counter[tuple[bool, bool]] = Counter()
+"""Trials by whether the settings are near the optimum and whether they were cut."""
 
 
 def tuned(engine: SimulatedEngine, seed: int, trials: int = TRIALS) -> Settings:
@@ -39,6 +51,24 @@ def tuned(engine: SimulatedEngine, seed: int, trials: int = TRIALS) -> Settings:
     search = TuningSearch(engine.space, seed)
     for number in range(trials):
         search.add(engine.measure(search.following(number / trials)))
+    return search.best()
+
+
+def _cut(engine: SimulatedEngine, seed: int) -> Settings:
+    """The suite's search with probes that cut trials."""
+    source = random.Random(f"probe {seed}")  # noqa: S311 - noise, no secret
+    search = TuningSearch(engine.space, seed)
+    for number in range(TRIALS):
+        settings = search.following(number / TRIALS)
+        leader, share = search.leader(), engine.share(settings)
+        if share is None or leader is None:
+            search.add(engine.measure(settings))
+            continue
+        probe = RATE * share * math.exp(source.gauss(0, _PROBE_NOISE))
+        is_cut = cannot_win(probe, _PROBE_NOISE, leader)
+        CUTS[share >= _NEAR, is_cut] += 1
+        trial = Trial(settings, probe, _PROBE_NOISE, cut="probe")
+        search.add(trial if is_cut else engine.measure(settings))
     return search.best()
 
 
@@ -107,12 +137,19 @@ def _suggestion(asked: object, name: str, choices: tuple[object, ...]) -> int:
 
 WAYS: Mapping[str, Callable[[SimulatedEngine, int], Settings]] = {
     "tune": tuned,
+    "cuts": _cut,
     "gp": _optuna("GPSampler"),
     "tpe": _optuna("TPESampler"),
     "random": _random,
     "grid": _grid,
 }
-ENGINES = {"one optimum": one_optimum, "serving engine": serving_engine}
+ENGINES = {
+    "one optimum": one_optimum,
+    "serving engine": serving_engine,
+    "roofline": roofline,
+    "any shapes": any_shapes,
+    "drifting": drifting,
+}
 
 
 def shares(
@@ -134,6 +171,13 @@ def _claims(seed: int) -> bool:
     return gain_of(*runs).is_better
 
 
+def _cut_words() -> str:
+    near, others = (CUTS[is_near, True] for is_near in (True, False))
+    all_near = near + CUTS[True, False]
+    words = f"cut so far: {near + others} of {CUTS.total()} trials, {near} of {all_near} trials"
+    return f"{words} of settings within 2% of the optimum"
+
+
 def main() -> None:
     """Print a table for each engine, and the share of claims on equal settings."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -149,6 +193,8 @@ def main() -> None:
             below = [
                 f"{(share - 1) * 100:.1f}%" for share in (statistics.median(found), min(found))
             ]
+            if way == "cuts":
+                print(_cut_words())
             print(f"| {way} | {near} of {len(found)} | {' | '.join(below)} |", flush=True)
     if arguments.equal:
         claims = sum(_claims(seed) for seed in range(arguments.equal))

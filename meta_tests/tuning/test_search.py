@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from meta_tests.tuning.simulated import TRIALS, equal_settings, one_optimum, serving_engine
 from mlperf_suite.tuning.claim import PAIRS, Gain, gain_of
+from mlperf_suite.tuning.feasibility import Feasibility
 from mlperf_suite.tuning.search import TuningSearch
-from mlperf_suite.tuning.space import Trial
-from mlperf_suite.tuning.surrogate import Surrogate, similarities
+from mlperf_suite.tuning.space import Settings, Trial
+from mlperf_suite.tuning.surrogate import Surrogate, kernels_of
 
 
 def search_on(engine_of: object, seed: int) -> float:
@@ -29,10 +32,16 @@ def test_ends_near_the_optimum(engine_of: object) -> None:
 
 
 def test_values_of_a_number_resemble_their_neighbours_and_words_nothing() -> None:
-    near, far = similarities((None, 16, 32, 64))[-1][1, 2:]
-    assert 1 > near > far > 0
-    assert similarities((None, 16, 32, 64))[0][0, 1:].tolist() == [0, 0, 0]
-    assert np.array_equal(similarities((None, True, False))[0], np.eye(3))
+    for kernel in (kernels_of((None, 64, 16, 32)).alone, kernels_of((None, 64, 16, 32)).paired):
+        assert kernel[1, 3] > kernel[1, 2], "64 is nearer to 32 than to 16"
+        assert kernel[0, 1:].tolist() == [0, 0, 0]
+        assert np.linalg.eigvalsh(kernel).min() > -1e-9
+    assert np.array_equal(kernels_of((None, True, False)).alone, np.eye(3))
+
+
+def test_numbers_that_double_lie_at_equal_distances() -> None:
+    kernel = kernels_of((1, 2, 4, 8, 16)).paired
+    assert kernel[0, 1] == pytest.approx(kernel[4, 3])
 
 
 def test_the_model_pools_runs_that_share_a_value() -> None:
@@ -40,10 +49,35 @@ def test_the_model_pools_runs_that_share_a_value() -> None:
     rows = np.array([[a, b] for a in (0, 1) for b in range(4)] * 2)
     logs = 0.3 * rows[:, 0] + np.array([0.05, -0.05] * 8)
     model = Surrogate(space)
-    model.fit(rows, logs, 0.05, refits=True)
-    posterior = model.posterior(np.array([[0, 1], [1, 1]]))
-    assert posterior.mean[1] - posterior.mean[0] == pytest.approx(0.3, abs=0.03)
-    assert posterior.deviation.max() < 0.05
+    model.fit(rows, logs, np.full(16, 0.05), refits=True)
+    asked = np.array([[0, 1], [1, 1]])
+    low, high = model.mean(asked)
+    assert high - low == pytest.approx(0.3, abs=0.05)
+    assert model.deviations(asked).max() < 0.05
+
+
+def test_draws_scatter_around_the_mean_as_the_deviation_says() -> None:
+    space = {"a": (None, 1, 2, 4), "b": ("x", "y")}
+    rows = np.array([[0, 0], [1, 0], [2, 1], [3, 1], [3, 0]])
+    model = Surrogate(space)
+    model.fit(rows, np.array([0.0, 0.1, 0.12, 0.08, 0.2]), np.full(5, 0.05), refits=False)
+    every = np.array([[a, b] for a in range(4) for b in range(2)])
+    source = np.random.default_rng(0)
+    drawn = np.array([model.draw(every, source) for _ in range(4000)])
+    assert drawn.mean(axis=0) == pytest.approx(model.mean(every), abs=0.01)
+    assert drawn.std(axis=0) == pytest.approx(model.deviations(every), rel=0.05)
+
+
+def test_a_run_cut_short_counts_less() -> None:
+    space = {"a": (None, True)}
+    means = []
+    for error in (0.05, 0.3):
+        model = Surrogate(space)
+        model.fit(
+            np.array([[0], [0], [1]]), np.array([0, 0, -0.3]), np.array([0.05, 0.05, error]), False
+        )
+        means.append(model.mean(np.array([[1]]))[0])
+    assert means[0] < means[1] < 0
 
 
 def test_the_best_is_not_the_luckiest_run() -> None:
@@ -63,6 +97,52 @@ def test_avoids_the_neighbours_of_what_failed() -> None:
             failed = {"reason": "out of memory"} if a > 4 else {"rate": 100.0 + 10 * a}
             search.add(Trial({"a": a, "b": b}, error=0.01, **failed))
     assert search.following(0.9)["a"] in (2, 3, 4)
+
+
+def test_one_failure_says_something_of_settings_that_need_more() -> None:
+    space = {"a": (1, 2, 4, 8, 16), "b": (1, 2, 4, 8, 16)}
+    model = Feasibility(space)
+    model.fit(np.array([[0, 0], [1, 2], [3, 3]]), [True, True, False])
+    little, much, more = model.probability(np.array([[0, 0], [3, 3], [4, 4]]))
+    assert little > 0.8
+    assert 0.5 > much > more
+
+
+def test_settings_that_are_being_measured_are_not_proposed_again() -> None:
+    search = TuningSearch({"a": (None, 1), "b": (None, 1)}, seed=0)
+    pending: list[Settings] = []
+    for _ in range(4):
+        pending.append(search.following(0.9, pending))
+    search.add(Trial(pending[0], 100.0, 0.01))
+    search.add(Trial(pending[1], 101.0, 0.01))
+    every = [{"a": a, "b": b} for a in (None, 1) for b in (None, 1)]
+    assert search.following(0.9, every[:3]) == every[3]
+
+
+def test_a_search_of_few_trials_changes_one_setting_at_first() -> None:
+    search = TuningSearch({"a": (None, "x", "y"), "b": (None, 1, 2, 4)}, seed=0)
+    search.add(Trial(search.following(0.0), 100.0, 0.05))
+    assert search.following(0.1) == {"a": "x", "b": None}
+
+
+def test_a_fixed_setting_is_in_every_trial() -> None:
+    search = TuningSearch({"a": (8,), "b": (None, True, False)}, seed=0)
+    for number in range(16):
+        search.add(Trial(search.following(number / 16), 100.0, 0.05))
+    assert {trial.settings["a"] for trial in search.trials} == {8}
+    assert search.best()["a"] == 8
+
+
+def test_the_leader_is_known_after_two_runs() -> None:
+    search = TuningSearch({"a": (None, True)}, seed=0)
+    search.add(Trial({"a": None}, 100.0, 0.05))
+    assert search.leader() is None
+    for rate in (130.0, 131.0, 129.0):
+        search.add(Trial({"a": True}, rate, 0.05))
+    leader = search.leader()
+    assert leader is not None
+    assert math.exp(leader.mean) == pytest.approx(128, abs=4)
+    assert 0 < leader.deviation < 0.05
 
 
 def test_a_space_of_millions_is_sampled() -> None:

@@ -289,7 +289,7 @@ def test_a_file_narrows_and_adds(tmp_path: Path) -> None:
     assert "max_num_batched_tokens" not in space
 
 
-@pytest.mark.parametrize("text", ["a = 1", "a = [[1]]", '"a b" = [1]', "a = ["])
+@pytest.mark.parametrize("text", ["a = {}", "a = [[1]]", '"a b" = [1]', "a = ["])
 def test_a_file_that_is_no_space_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "space.toml"
     file.write_text(text)

@@ -21,28 +21,38 @@ Choice = Value | None
 """None leaves the setting as it is without the search."""
 Settings = Mapping[str, Choice]
 Space = Mapping[str, tuple[Choice, ...]]
-"""By name, the choices; the first is the default's, None. A name in capitals is an environment
-variable, any other an argument of vLLM's engine."""
-_TOKENS = (2048, 4096, 8192, 16384)
-_BATCHES = (16, 32, 64, 128, 256, 512)
+"""By name, the choices; the first is the default's: None, or a value that the user fixed, which is
+then the only one. A name in capitals is an environment variable, any other an argument of vLLM's
+engine."""
+CONDITIONS = "when"
+"""The only name in a file that is no setting: how settings depend on each other."""
 
 
-def space_of(file: Path | None, own: Space | None = None) -> dict[str, tuple[Choice, ...]]:
+def space_of(file: Path | None, own: Space | None = None) -> Space:
     """The space of this machine, or `own`, with the names in a TOML file in its place.
 
-    In the file, `name = [choices]` narrows or adds a setting and `name = []` leaves one out.
-    Raises UsageError for a file that is no such table.
+    In the file, `name = [choices]` narrows or adds a setting, `name = value` fixes it, for the
+    default too, and `name = []` leaves it out. Raises UsageError for a file that is no such table,
+    and EngineError if vLLM is needed and not usable.
     """
-    space: dict[str, tuple[Choice, ...]] = dict(_of_machine() if own is None else own)
-    for name, choices in (_read(file) if file else {}).items():
-        is_list = isinstance(choices, list) and all(isinstance(v, Value) for v in choices)
-        if not is_list or not name.isidentifier():
-            raise UsageError(f"--space {file}: {name}: allowed is NAME = [choices], [] for none")
-        space[name] = (None, *choices)
-    return {name: choices for name, choices in space.items() if len(choices) > 1}
+    space: dict[str, tuple[Choice, ...]] = dict(machine_space() if own is None else own)
+    for name, choices in contents(file).items():
+        if name == CONDITIONS:
+            continue
+        values = choices if isinstance(choices, list) else [choices]
+        if not all(isinstance(v, Value) for v in values) or not name.isidentifier():
+            raise UsageError(
+                f"--space {file}: {name}: allowed is NAME = [choices], NAME = value to fix it, "
+                "[] for none"
+            )
+        space[name] = (None, *dict.fromkeys(choices)) if choices is values else (choices,)
+    return {name: choices for name, choices in space.items() if choices != (None,)}
 
 
-def _read(file: Path) -> dict[str, Any]:
+def contents(file: Path | None) -> dict[str, Any]:
+    """What a file for `--space` says; nothing without one. Raises UsageError if it is not TOML."""
+    if file is None:
+        return {}
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
@@ -51,19 +61,24 @@ def _read(file: Path) -> dict[str, Any]:
         raise UsageError(f"--space {file}: not TOML in UTF-8: {error}") from error
 
 
-def _of_machine() -> Space:
-    common: Space = {
-        "max_num_seqs": (None, *_BATCHES),
-        "max_num_batched_tokens": (None, *_TOKENS),
-        "enable_chunked_prefill": (None, True, False),
-    }
-    if not is_cpu_build():
-        return {**common, "kv_cache_dtype": (None, "fp8"), "enforce_eager": (None, True, False)}
+def machine_space() -> Space:
+    """What vLLM's arguments allow on this machine, and on CPUs how threads are bound to cores.
+
+    Imports vLLM, which takes some seconds. Raises EngineError if it is not usable.
+    """
+    from mlperf_suite.engines.vllm_choices import vllm_choices
+
+    space: dict[str, tuple[Choice, ...]] = {n: (None, *v) for n, v in vllm_choices().items()}
+    # A search of few trials changes one name after the other, in this order.
+    return {**_bindings(), **space} if is_cpu_build() else space
+
+
+def _bindings() -> Space:
     cpus = allowed_cpus().split(",")
     bindings = dict.fromkeys(",".join(cpus[:n]) for n in (len(cpus), len(cpus) // 2, 1) if n)
     now = os.environ.get("VLLM_CPU_OMP_THREADS_BIND", allowed_cpus())
     others = (binding for binding in bindings if binding != now)
-    return {**common, "VLLM_CPU_OMP_THREADS_BIND": (None, *others)}
+    return {"VLLM_CPU_OMP_THREADS_BIND": (None, *others)}
 
 
 def run_arguments(settings: Settings) -> list[str]:
@@ -113,7 +128,8 @@ def space_text(settings: Settings) -> str:
 @dataclass(frozen=True, slots=True)
 class Trial:
     """Settings and what a run with them showed: the rate in tokens/s and the relative standard
-    error of it, or the reason why there is none. `cut`: why it was ended early, empty if not."""
+    error of it, or the reason why there is none. `cut`: why the run was ended before its time, if
+    it was; its rate is then of less certainty."""
 
     settings: Settings
     rate: float | None = None

@@ -1,0 +1,13 @@
+"""Tests of the search use a small space in the place of the machine's, which imports vLLM."""
+
+from __future__ import annotations
+
+import pytest
+
+from mlperf_suite.tuning import space
+
+
+@pytest.fixture(autouse=True)
+def small_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    choices = {"max_num_seqs": (None, 16, 32), "max_num_batched_tokens": (None, 2048, 4096)}
+    monkeypatch.setattr(space, "machine_space", lambda: choices)
