@@ -4,12 +4,12 @@
 
 Each way has 60 trials with 5% noise on each of five kinds of engines with 10,000 settings. "tune"
 is this suite's search. "tpe" and "gp" are Optuna's samplers and "random" is random search, each
-with its highest run as the result; "grid" measures every combination of a few values of each setting in
-order, as `vllm bench sweep serve` does with lists that give at most 60. `--equal` makes that many
-tunings with pairs on an engine whose settings change nothing, of 20 trials each, and says how
-often a gain is claimed. "cuts" is "tune" with a probe of 10% noise before each trial, which then
-counts with its own error if it cannot win; a further line says how much was cut. The ways "gp" and
-"tpe" need Optuna.
+with its highest run as the result; "grid" measures every combination of a few values of each
+setting in order, as `vllm bench sweep serve` does with lists that give at most 60. "cuts" is "tune"
+with a probe of 10% noise before each trial, which then counts with its own error if it cannot win;
+a further line says how much was cut. `--equal` makes that many tunings with pairs on an engine
+whose settings change nothing, of 20 trials each, and says how often a gain is claimed. The ways
+"gp" and "tpe" need Optuna.
 """
 
 from __future__ import annotations
