@@ -167,8 +167,8 @@ def _claims(seed: int) -> bool:
     default = {name: choices[0] for name, choices in engine.space.items()}
     if tuned(engine, seed, _EQUAL_TRIALS) == default:
         return False
-    runs = ([engine.noise() for _ in range(PAIRS)] for _ in range(2))
-    return gain_of(*runs).is_better
+    before, after = ([engine.noise() for _ in range(PAIRS)] for _ in range(2))
+    return gain_of(before, after).is_better
 
 
 def _cut_words() -> str:
