@@ -23,6 +23,7 @@ from mlperf_suite.session.curve_points import (
     planned_points,
     point_of,
     regions_of,
+    scored_points,
     tokens_per_s,
 )
 
@@ -179,3 +180,12 @@ def test_the_widest_gap_is_filled_first() -> None:
     points = planned_points(1024)
     ratios = [high / low for low, high in pairwise(points)]
     assert max(ratios) <= 6
+
+
+def test_accuracy_is_gated_at_one_point_of_each_region_and_at_c_max() -> None:
+    measured = [1, 4, 16, 32, 40, 60, 100, 128, 256, 512, 1024, 2048]
+    # Regions of C_max 1024: ultra-low to 32, low 2 to 11, medium to 103, high.
+    assert scored_points(1024, measured) == [4, 32, 100, 1024]
+    assert scored_points(1024, [1, 4, 60, 1024]) == [1, 4, 60, 1024]
+    assert scored_points(16, [1, 2, 4, 8, 16, 32]) == [16]
+    assert scored_points(None, [1, 2]) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from array import array
 from collections.abc import Callable
 from pathlib import Path
@@ -21,11 +22,19 @@ from mlperf_suite.engines.protocol import (
     ServerView,
     Steps,
 )
-from mlperf_suite.official_client.client_job import ClientJob
+from mlperf_suite.errors import RunError
+from mlperf_suite.official_client.client_job import ACCURACY_DATA, ClientJob
 from mlperf_suite.official_client.installation import ClientInstallation
-from mlperf_suite.results.curve_figures import REHEARSAL, CurveFigures
+from mlperf_suite.results.curve_figures import (
+    REHEARSAL,
+    CurveFigures,
+    CurvePoint,
+    PointAccuracy,
+)
 from mlperf_suite.results.run_folder import read_object, read_summary
 from mlperf_suite.results.schema import Summary
+from mlperf_suite.session.curve_accuracy import CurveAccuracy
+from mlperf_suite.session.curves import _taken_from
 from mlperf_suite.session.plan import CurveKey
 from mlperf_suite.session.watcher import Watcher
 
@@ -64,6 +73,25 @@ def short(monkeypatch: MonkeyPatch) -> None:
     """Points of a quarter of a second."""
     monkeypatch.setattr("mlperf_suite.session.curves.SMOKE_POINT_S", 0.25)
     monkeypatch.setattr("mlperf_suite.session.curves.PROBE_POINT_S", 0.25)
+
+
+@pytest.fixture
+def scores() -> None:
+    """For a test whose answers are really scored."""
+
+
+@pytest.fixture(autouse=True)
+def scored(request: pytest.FixtureRequest, monkeypatch: MonkeyPatch) -> list[int]:
+    """The concurrencies whose answers were scored; of an engine whose answers say nothing, good."""
+    asked: list[int] = []
+
+    def of_point(self: CurveAccuracy, engine: object, concurrency: int, folder: str) -> Any:
+        asked.append(concurrency)
+        return PointAccuracy(84, {"rouge1": 39.0}, True)
+
+    if "scores" not in request.fixturenames:
+        monkeypatch.setattr(CurveAccuracy, "of_point", of_point)
+    return asked
 
 
 @pytest.fixture
@@ -107,6 +135,42 @@ def test_a_curve_has_its_c_max_and_says_that_it_is_a_rehearsal(
         if (file := session.folder / name).is_file():
             assert REHEARSAL.lower() in file.read_text().lower(), name
     assert any(line.startswith("concurrency 4: ") for line in lines)
+
+
+def test_accuracy_is_scored_once_where_it_is_gated(make: Make, scored: list[int]) -> None:
+    session = make(KEY, kind=FourSlots)
+    assert session.suite.make(KEY).ok
+    curve = curve_of(session)
+    # Below a C_max of 33 there are no regions.
+    assert scored == [curve.c_max]
+    assert {p.concurrency for p in curve.points if p.accuracy} == {curve.c_max}
+    assert "passed, rouge1 39.00" in (session.folder / "report.md").read_text()
+
+
+@pytest.mark.usefixtures("scores")
+def test_the_suites_own_client_scores_every_sample(make: Make, monkeypatch: MonkeyPatch) -> None:
+    # An engine that says the same to each prompt: no summary of anything.
+    session = make(KEY, kind=FourSlots, total_sample_count="6")
+    session.suite.make(KEY)
+    curve = curve_of(session)
+    (accuracy,) = [point.accuracy for point in curve.points if point.accuracy]
+    assert (accuracy.samples, accuracy.reason) == (6, "")
+    assert accuracy.scores["rouge1"] < 30 and accuracy.passed is not True
+    assert curve.measured
+
+
+def test_a_score_that_fails_makes_the_curve_invalid_and_keeps_its_points(
+    make: Make, monkeypatch: MonkeyPatch
+) -> None:
+    def fails(*_: object) -> PointAccuracy:
+        raise RunError("request 3: HTTP 500")
+
+    monkeypatch.setattr(CurveAccuracy, "of_point", fails)
+    session = make(KEY, kind=FourSlots)
+    assert session.suite.make(KEY).ok
+    summary = summary_of(session)
+    assert summary.meta.status == "invalid" and summary.curve and summary.curve.measured
+    assert "failed: request 3: HTTP 500" in (session.folder / "report.md").read_text()
 
 
 def test_a_refused_request_fails_its_point_alone(make: Make, monkeypatch: MonkeyPatch) -> None:
@@ -269,6 +333,18 @@ def test_a_point_that_departs_from_the_rules_has_no_figures(
 # With the official client
 
 
+def write_answers(report: Path, samples: int) -> None:
+    """An answer to each sample of the accuracy data."""
+    maps = {ACCURACY_DATA: {f"answer-{number}": number for number in range(samples)}}
+    (report / "sample_idx_map.json").write_text(json.dumps(maps))
+    data = ["TextModelOutput", "Made up.", None, None]
+    events = [
+        {"event_type": "sample.complete", "timestamp_ns": 1, "sample_uuid": uuid, "data": data}
+        for uuid in maps[ACCURACY_DATA]
+    ]
+    (report / "events.jsonl").write_text("".join(f"{json.dumps(event)}\n" for event in events))
+
+
 def client_of(monkeypatch: MonkeyPatch, jobs: list[ClientJob], state: Callable[[int], str]) -> None:
     """A client that answers each request in 10 ms, four at once; `state` of a concurrency's run."""
 
@@ -291,6 +367,8 @@ def client_of(monkeypatch: MonkeyPatch, jobs: list[ClientJob], state: Callable[[
         file = folder / "report" / "performance" / "result_summary.json"
         file.parent.mkdir(parents=True)
         file.write_text(json.dumps(content))
+        if job.accuracy is not None:
+            write_answers(folder / "report", len(job.accuracy.prompts))
         return folder / "report"
 
     installation = ClientInstallation(Path("client"), "0.1.0", "ea332753")
@@ -321,11 +399,47 @@ def test_points_of_the_official_client_are_no_rehearsal(
     points = {point.concurrency: point for point in curve.points}
     assert points[2].system_tps == pytest.approx(2000) and points[2].tpot_p90_ms == 1.0
     assert all((session.folder / point.folder).is_dir() for point in curve.points)
+    assert all(job.accuracy is None for job in jobs)
     seeds = {job.seeds for job in jobs}
     assert seeds == {(10487924139932647040, 586478644936801402)}
     # Every prompt of every point has a salt of its own.
     prompts = [tuple(prompt) for job in jobs for prompt in job.performance.prompts]
     assert len(set(prompts)) == len(prompts)
+
+
+@pytest.mark.usefixtures("scores")
+def test_the_official_client_answers_the_accuracy_data_beside_the_point(
+    make: Make, monkeypatch: MonkeyPatch
+) -> None:
+    jobs: list[ClientJob] = []
+    client_of(monkeypatch, jobs, lambda concurrency: "complete")
+    session = make(KEY, kind=Endpoint, total_sample_count="6", **OFFICIAL)
+    assert session.suite.make(KEY).ok
+    curve = curve_of(session)
+    (point,) = [point for point in curve.points if point.accuracy]
+    (job,) = [job for job in jobs if job.accuracy]
+    assert point.concurrency == curve.c_max == job.load.concurrency == job.load.requests
+    assert point.accuracy is not None and point.accuracy.samples == 6
+    # Without its own Python the client has no scorer; the prompts have no salt.
+    assert job.scorer == "string_match" and job.accuracy is not None
+    inputs = session.suite.inputs
+    assert job.accuracy.prompts == inputs.prompts(session.recorder.results[0].benchmark)
+    assert "the client's rouge" in str(summary_of(session).meta.not_submittable)
+    place = session.folder / Path(point.folder).parent / "scored" / "report"
+    assert (place / "performance" / "result_summary.json").is_file()
+
+
+def test_a_point_of_an_earlier_curve_brings_its_files(tmp_path: Path) -> None:
+    report = tmp_path / "earlier" / "points" / "00004" / "report"
+    report.mkdir(parents=True)
+    (report / "events.jsonl").write_text("an event")
+    (tmp_path / "now").mkdir()
+    point = CurvePoint(4, "measured", folder="points/00004/report")
+    assert _taken_from(tmp_path / "earlier", point, tmp_path / "now") == point
+    shutil.rmtree(tmp_path / "earlier")
+    assert (tmp_path / "now" / point.folder / "events.jsonl").read_text() == "an event"
+    stranger = CurvePoint(4, "measured", folder="../../etc/report")
+    assert _taken_from(tmp_path / "earlier", stranger, tmp_path / "now").folder == "earlier"
 
 
 def test_a_run_that_the_official_client_did_not_complete_is_a_failed_point(

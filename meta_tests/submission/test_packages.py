@@ -261,6 +261,19 @@ def points(tmp_path_factory: pytest.TempPathFactory) -> list[ClientPoint]:
     return read_points([write_curve(tmp_path_factory.mktemp("points"))])[0]
 
 
+def test_a_point_has_the_scores_of_the_accuracy_run_beside_it(tmp_path: Path) -> None:
+    curve = write_curve(tmp_path)
+    name = next(path.name for path in sorted(curve.iterdir()) if (path / "accuracy").is_dir())
+    point, scored = tmp_path / "points" / name, tmp_path / "points" / name / "scored"
+    shutil.copytree(curve / name, point / "report")
+    shutil.copytree(curve / name, scored / "report")
+    shutil.rmtree(point / "report" / "accuracy")
+    (read,), reasons = read_points([tmp_path / "points"])
+    assert (read.folder, reasons) == (point / "report", [])
+    assert read.accuracy_file == scored / "report" / "accuracy" / "accuracy_results.json"
+    assert read.accuracy is not None
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_no_fact_makes_a_traceback(

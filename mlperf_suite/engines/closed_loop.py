@@ -34,6 +34,7 @@ class LoopTimes:
     `issued_s`, `first_s`, `ended_s`: in s since the loop began; the latter two NaN for what did not
     come. `tokens`: of each answer. `issuing_s`: when the loop issued its last request or was ended.
     `failure`: the first error of a request, which ended the loop; empty if all were answered.
+    `answers`: the tokens of each, by request, where they are kept.
     """
 
     issued_s: array[float] = field(default_factory=_times)
@@ -42,6 +43,7 @@ class LoopTimes:
     tokens: array[int] = field(default_factory=lambda: array("q"))
     issuing_s: float = 0.0
     failure: str = ""
+    answers: dict[int, Sequence[int]] = field(default_factory=dict)
 
     @property
     def completed(self) -> int:
@@ -78,6 +80,7 @@ def hold_concurrency(
     enough: Enough,
     *,
     silence_s: float = SILENCE_S,
+    keeps_answers: bool = False,
 ) -> LoopTimes:
     """Keep `concurrency` requests at the engine until `enough`, then wait for the last answers.
 
@@ -85,7 +88,7 @@ def hold_concurrency(
     loop at once: its requests are dropped, and `failure` says why. Raises EngineDiedError if the
     engine dies or hangs, which is stopped then.
     """
-    loop = _Loop(engine, prompts, generation)
+    loop = _Loop(engine, prompts, generation, keeps_answers)
     try:
         loop.issue(concurrency)
         while loop.waiting:
@@ -101,8 +104,11 @@ def hold_concurrency(
 
 
 class _Loop:
-    def __init__(self, engine: Engine, prompts: Iterator[Prompt], generation: Generation) -> None:
+    def __init__(
+        self, engine: Engine, prompts: Iterator[Prompt], generation: Generation, keeps: bool
+    ) -> None:
         self._engine, self._prompts, self._generation = engine, prompts, generation
+        self._keeps = keeps
         self._events = _Events()
         self._began_s = time.monotonic()
         self._open = True
@@ -145,6 +151,8 @@ class _Loop:
             if is_end:
                 self.times.ended_s[tag] = now_s
                 self.times.tokens[tag] = len(token_ids)
+                if self._keeps:
+                    self.times.answers[tag] = token_ids
                 self.waiting -= 1
 
     def _look(self, silence_s: float) -> None:

@@ -54,7 +54,9 @@ def curve_sections(curve: CurveFigures | None) -> list[Section]:
     words = _figure_words(curve)
     blocks: list[Block] = [*(mark if curve.rehearsal else []), Paragraph(f"{words}.")]
     blocks += [Plots(plots)] if (plots := curve_plots(curve)) else []
-    blocks += record_table(_rows(curve), ("region", "outcome", "reason"), style="wide broad")
+    blocks += record_table(
+        _rows(curve), ("region", "outcome", "accuracy", "reason"), style="wide broad"
+    )
     blocks += _server_tables(curve)
     users = f"Users' tokens/s are {_user_words([curve])}"
     blocks += notes([f"Load generator: {curve.client}. {users}."])
@@ -140,10 +142,11 @@ def _rows(curve: CurveFigures) -> list[dict[str, Cell]]:
                 "TTFT p90": time_cell(point.ttft_p90_ms) if has_figures else "",
                 "requests": f"{point.completed:,}" if has_figures else "",
                 "failed": f"{point.failed:,}" if has_figures else "",
+                "accuracy": point.accuracy.words if point.accuracy else "",
                 "reason": point.reason,
             }
         )
-    for name in ("region", "reason"):
+    for name in ("region", "accuracy", "reason"):
         if not any(row[name] for row in rows):
             for row in rows:
                 del row[name]

@@ -7,13 +7,15 @@ rehearsal of it and no result.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from mlperf_suite.engines.protocol import ServerView
 
 REHEARSAL = "rehearsal, not an MLPerf Endpoints result"
 """The mark on every output of a curve that the official client did not measure."""
+SCORED_FOLDER = "scored"
+"""Begins the name of the folder, in a point's, of its accuracy run, with the client's `report`."""
 PointOutcome = Literal["planned", "measured", "over-saturated", "failed", "not run"]
 """Of a point: "over-saturated" was ended early, as its queue and latency grew without end; "not
 run" could not matter any more."""
@@ -45,6 +47,27 @@ def _user_rate(interactivity: float | None, tpot_p90_ms: float | None) -> float:
 
 
 @dataclass(frozen=True, slots=True)
+class PointAccuracy:
+    """The scores of the answers at a point. `samples`: how many were answered. `passed`: whether
+    every gate holds, None without a reference. `not_submittable`: why the client's file has no
+    score that counts, in one line. `reason`: why there are no scores."""
+
+    samples: int = 0
+    scores: dict[str, float] = field(default_factory=dict)
+    passed: bool | None = None
+    not_submittable: str = ""
+    reason: str = ""
+
+    @property
+    def words(self) -> str:
+        """The verdict, and the first of the scores."""
+        if self.reason:
+            return f"failed: {self.reason}"
+        word = {True: "passed", False: "failed", None: "no reference"}[self.passed]
+        return ", ".join([word, *(f"{n} {v:,.2f}" for n, v in [*self.scores.items()][:1])])
+
+
+@dataclass(frozen=True, slots=True)
 class CurvePoint:
     """A fixed concurrency, and what was measured at it; None or empty if nothing was.
 
@@ -54,6 +77,7 @@ class CurvePoint:
     `tpot_p90_ms`, `ttft_p90_ms`: over the completed requests. `servers`: what each server that has
     metrics, or the engine in this process, said of itself meanwhile. `interactivity`: of agents,
     the tokens of all turns ÷ the sum of their times in s (§4.1); None for a benchmark of one turn.
+    `accuracy`: None where it is not scored.
     """
 
     concurrency: int
@@ -72,6 +96,7 @@ class CurvePoint:
     blocks: tuple[CurveBlock, ...] = ()
     servers: tuple[ServerView, ...] = ()
     interactivity: float | None = None
+    accuracy: PointAccuracy | None = None
 
     @property
     def system_tps(self) -> float:

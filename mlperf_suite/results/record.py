@@ -227,7 +227,11 @@ def _status(result: Result, unfinished: set[Mode]) -> str:
         return "running"
     no_rate = search is not None and search.peak is not None and search.peak.peak_qps is None
     points = result.curve.figures.points if result.curve else ()
-    lost = no_rate or any(point.outcome == "failed" for point in points)
+    lost = no_rate or any(
+        point.outcome == "failed"
+        or (point.accuracy and (point.accuracy.reason or point.accuracy.passed is False))
+        for point in points
+    )
     rule_failed = lost or any(v.status == "failed" for v in result.verdicts)
     return "invalid" if rule_failed else "complete"
 

@@ -29,7 +29,6 @@ from mlperf_suite.client_results.result_files import (
     read_typed,
 )
 from mlperf_suite.engines.protocol import ClientFigures, RemoteRun
-from mlperf_suite.errors import RunError
 from mlperf_suite.judging.client_submissions import events_of
 from mlperf_suite.judging.tree import CLIENT_ACCURACY, CLIENT_SUMMARY, read_yaml
 from mlperf_suite.loadgen.timeline import Timeline, write_timeline
@@ -67,7 +66,8 @@ from mlperf_suite.rules.client_rules import (
 )
 from mlperf_suite.rules.submission_rules import JsonFile
 from mlperf_suite.rules.verdict import Verdict, VerdictError
-from mlperf_suite.scorers.scorer import Answer, Scores, reads_special_tokens
+from mlperf_suite.scorers.scorer import Scores, reads_special_tokens
+from mlperf_suite.session.curve_accuracy import scores_of_texts, token_ids_of
 from mlperf_suite.session.engines import endpoint_config
 from mlperf_suite.session.load_run import Observation, StepMaker
 from mlperf_suite.session.plan import Step
@@ -211,16 +211,13 @@ class _ClientRun:
         lengths = [len(prompt) for prompt in self._inputs.prompts(self._benchmark)]
         answers = [answer for answer in answers if 0 <= answer.sample < len(lengths)]
         texts = [answer.text for answer in answers]
-        timeline = client_timeline(answers, [len(ids) for ids in self._token_ids(texts)], lengths)
+        tokens = token_ids_of(self._inputs, texts)
+        timeline = client_timeline(answers, [len(ids) for ids in tokens], lengths)
         if timeline is not None:
             folder = self._result.folder.performance
             folder.mkdir(exist_ok=True)
             write_timeline(folder, timeline)
         return timeline
-
-    def _token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        encode: Callable[..., dict[str, list[list[int]]]] = self._inputs.tokenizer
-        return encode(list(texts), add_special_tokens=False)["input_ids"] if texts else []
 
     def _facts(self, report: Path, summary: ResultSummary | None, fault: str) -> ClientFacts:
         content, problem = read_yaml(report / "config.yaml")
@@ -252,20 +249,9 @@ class _ClientRun:
 
     def _scores(self, answers: Sequence[ClientAnswer]) -> Scores:
         """The suite's scores of the answers. Raises RunError if there are none."""
-        inputs, benchmark = self._inputs, self._benchmark
-        items = inputs.samples(benchmark, "accuracy").items
-        texts = sorted(texts_by_sample(answers).items())
-        texts = [(number, text) for number, text in texts if 0 <= number < len(items)]
-        if not texts:
-            raise RunError("the accuracy run has no answers")
-        tokens = self._token_ids([text for _, text in texts])
-        self._write_answers(texts)
-        return inputs.scorer(benchmark).score(
-            [
-                Answer(items[number], ids, text)
-                for (number, text), ids in zip(texts, tokens, strict=True)
-            ]
-        )
+        texts = texts_by_sample(answers)
+        self._write_answers(sorted(texts.items()))
+        return scores_of_texts(self._inputs, self._benchmark, texts)
 
     def _write_answers(self, texts: Sequence[tuple[int, str]]) -> None:
         from mlperf_suite.reports.writing import write_samples
@@ -273,6 +259,7 @@ class _ClientRun:
         folder = self._result.folder.accuracy
         folder.mkdir(exist_ok=True)
         items = self._inputs.samples(self._benchmark, "accuracy").items
+        texts = [(number, text) for number, text in texts if 0 <= number < len(items)]
         write_samples(folder, [number for number, _ in texts], [text for _, text in texts], items)
 
     def _with_accuracy(

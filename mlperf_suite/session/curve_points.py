@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mlperf_suite.benchmarks.percentile import percentile
-from mlperf_suite.client_results.series import FEWEST_POINTS, ULTRA_LOW, Regions
+from mlperf_suite.client_results.series import FEWEST_POINTS, MANDATORY, ULTRA_LOW, Regions
 from mlperf_suite.engines.closed_loop import LoopTimes
 from mlperf_suite.results.curve_figures import CurveBlock, CurvePoint
 
@@ -93,6 +93,19 @@ def regions_of(c_max: int | None, concurrency: int) -> tuple[str, ...]:
     if c_max is None or c_max <= ULTRA_LOW:
         return ()
     return tuple(Regions.of(c_max, 1).of_point(concurrency))
+
+
+def scored_points(c_max: int | None, concurrencies: Collection[int]) -> list[int]:
+    """The concurrencies at which accuracy is gated, of those that are planned or measured: C_max,
+    the Offline point, which counts for the highest region too, and one for each other region
+    (§5.3): the highest one, whose answers come soonest."""
+    counted = [c for c in sorted(concurrencies) if c_max is not None and c <= c_max]
+    chosen = set(counted[-1:])
+    # A point of the ultra-low region may be in another one, and counts for one alone.
+    for region in reversed(MANDATORY[:-1]):
+        inside = [c for c in counted if c not in chosen and region in regions_of(c_max, c)]
+        chosen |= set(inside[-1:])
+    return sorted(chosen)
 
 
 def endless_order(samples: int, seed: int) -> Iterator[int]:

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import secrets
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from mlperf_suite import __version__
@@ -32,7 +35,7 @@ from mlperf_suite.official_client.client_process import SILENCE_S
 from mlperf_suite.official_client.installation import find_client
 from mlperf_suite.results import typed_json
 from mlperf_suite.results.comparability import differences, identity_of
-from mlperf_suite.results.curve_figures import CurveFigures, CurvePoint
+from mlperf_suite.results.curve_figures import CurveFigures, CurvePoint, PointAccuracy
 from mlperf_suite.results.record import CurveRecord, Result
 from mlperf_suite.results.run_folder import (
     ENDED,
@@ -43,6 +46,7 @@ from mlperf_suite.results.run_folder import (
 )
 from mlperf_suite.results.schema import Config
 from mlperf_suite.rules.limits import client_limits
+from mlperf_suite.session.curve_accuracy import CurveAccuracy
 from mlperf_suite.session.curve_points import (
     BLOCKS,
     GAIN,
@@ -53,6 +57,7 @@ from mlperf_suite.session.curve_points import (
     planned_points,
     point_of,
     regions_of,
+    scored_points,
     tokens_per_s,
 )
 from mlperf_suite.session.engines import endpoint_config
@@ -150,6 +155,7 @@ class _Curve:
             client, rehearsal=self._official is None, cohort=SEED_SET.cohort
         )
         self._prompts = self.maker.prompts(self.result)
+        self._accuracy = CurveAccuracy(self.maker.inputs, self.result.benchmark, self._official)
 
     # What is there already
 
@@ -175,7 +181,7 @@ class _Curve:
             if unlike := differences(identity_of(here), kept):
                 maker.watcher.say(f"{words} of another {unlike[0].name}: left as it is")
                 continue
-            points = tuple(replace(p, folder=earlier.name) for p in curve.measured)
+            points = tuple(_taken_from(earlier, p, folder) for p in curve.measured)
             self.record.figures = replace(self.record.figures, points=points)
             for point in points:
                 self._learn(point)
@@ -242,11 +248,36 @@ class _Curve:
             self.maker.watcher.say(
                 f"C_max {c_max:,}; {more}, at {names}: {clock(seconds)} and the last answers"
             )
+        scored = scored_points(c_max, planned)
         for concurrency in ahead:
             is_smoke = self.maker.settings.smoke
             self._keep(
                 self._point(concurrency, self._seconds(concurrency), whole_passes=not is_smoke)
             )
+            if concurrency in scored:
+                self._score(concurrency)
+        # Those of the search and of an earlier session; another one where a planned one failed.
+        for concurrency in scored_points(
+            c_max, [p.concurrency for p in self.record.figures.measured]
+        ):
+            self._score(concurrency)
+
+    def _score(self, concurrency: int) -> None:
+        """Score the answers at a point, if it was measured and is not scored yet."""
+        measured = {point.concurrency: point for point in self.record.figures.measured}
+        point = measured.get(concurrency)
+        if point is None or point.accuracy is not None:
+            return
+        name = f"accuracy at concurrency {concurrency:,}"
+        self.maker.watcher.begin(f"{self.result.benchmark.id} {name}")
+        try:
+            accuracy = self._accuracy.of_point(self.maker.engine, concurrency, point.folder)
+        except RunError as error:
+            accuracy = PointAccuracy(reason=str(error))
+        self.maker.watcher.say(f"{name}: {accuracy.words}")
+        if accuracy.not_submittable and not self.result.not_submittable:
+            self.result.not_submittable = accuracy.not_submittable
+        self._keep(replace(point, accuracy=accuracy))
 
     def _seconds(self, concurrency: int) -> float:
         return SMOKE_POINT_S if self.maker.settings.smoke else min_duration_s(concurrency)
@@ -334,6 +365,24 @@ class _Curve:
     def _write(self) -> None:
         folder = self.result.folder
         folder.write(CURVE_JSON, typed_json.to_json(self.record.figures))
+
+
+def _taken_from(earlier: Path, point: CurvePoint, folder: Path) -> CurvePoint:
+    """A point of an earlier curve in this one's folder, with the official client's files: the
+    earlier run is removed once a later one has ended. Raises OSError."""
+    place = Path(point.folder)
+    if len(place.parts) < 2 or place.is_absolute() or ".." in place.parts:
+        return replace(point, folder=earlier.name)
+    shutil.copytree(earlier / place.parent, folder / place.parent, copy_function=_link)
+    return point
+
+
+def _link(source: str, target: str) -> None:
+    """A second name of a file, whose events may take gigabytes; a copy where that is impossible."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
 
 
 @dataclass

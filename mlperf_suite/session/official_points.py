@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mlperf_suite.benchmarks.definition import Generation
@@ -14,7 +14,7 @@ from mlperf_suite.errors import SuiteError
 from mlperf_suite.official_client.client_job import ClientData, ClientJob, ClientLoad
 from mlperf_suite.official_client.client_process import ClientProgress, run_client
 from mlperf_suite.official_client.installation import ClientInstallation
-from mlperf_suite.results.curve_figures import CurvePoint
+from mlperf_suite.results.curve_figures import SCORED_FOLDER, CurvePoint
 from mlperf_suite.session.watcher import Watcher
 
 POINTS_FOLDER, PROBES_FOLDER = "points", "probes"
@@ -57,20 +57,8 @@ class OfficialPoints:
         `least_s`: the minimum duration that the configuration names, in s. A client that fails
         makes a failed point.
         """
-        seeds = self.seed_set.seeds
-        job = ClientJob(
-            name=f"concurrency {concurrency}",
-            urls=self.urls,
-            model=self.model,
-            tokenizer=self.tokenizer,
-            load=ClientLoad(concurrency=concurrency, requests=requests, least_s=least_s),
-            performance=ClientData(prompts=prompts),
-            generation=self.generation,
-            max_new_tokens=self.generation.max_new_tokens,
-            seeds=(seeds["scheduler_rng_seed"], seeds["sample_index_rng_seed"]),
-            workers=self.workers,
-            key_variable=self.key_variable,
-        )
+        load = ClientLoad(concurrency=concurrency, requests=requests, least_s=least_s)
+        job = self._job(load, ClientData(prompts=prompts))
         run_folder = self._new_folder(place, concurrency)
         try:
             report = run_client(
@@ -80,6 +68,39 @@ class OfficialPoints:
             return CurvePoint(concurrency, "failed", reason=str(error))
         folder = str(report.relative_to(self.folder.absolute()))
         return point_of_summary(report, concurrency, folder)
+
+    def _job(self, load: ClientLoad, performance: ClientData) -> ClientJob:
+        seeds = self.seed_set.seeds
+        return ClientJob(
+            name=f"concurrency {load.concurrency}",
+            urls=self.urls,
+            model=self.model,
+            tokenizer=self.tokenizer,
+            load=load,
+            performance=performance,
+            generation=self.generation,
+            max_new_tokens=self.generation.max_new_tokens,
+            seeds=(seeds["scheduler_rng_seed"], seeds["sample_index_rng_seed"]),
+            workers=self.workers,
+            key_variable=self.key_variable,
+        )
+
+    def score(self, concurrency: int, data: ClientData, scorer: str, point: Path) -> Path:
+        """Have the accuracy data answered at a concurrency; returns the client's folder.
+
+        The client has no accuracy run at a fixed concurrency alone: a request for each user comes
+        before it. `scorer`: the client's name of one. `point`: the folder of the point's files,
+        beside which those of this run are. Raises ClientRunError.
+        """
+        performance = ClientData(prompts=data.prompts[:concurrency])
+        load = ClientLoad(concurrency=concurrency, requests=concurrency)
+        job = replace(self._job(load, performance), accuracy=data, scorer=scorer)
+        place = self.folder.absolute() / point.parent
+        names = (f"{SCORED_FOLDER}{f'-{n}' if n > 1 else ''}" for n in itertools.count(1))
+        folder = next(place / name for name in names if not (place / name).exists())
+        return run_client(
+            self.client, job, folder, on_progress=self._progress, silence_s=self.silence_s
+        )
 
     def _progress(self, progress: ClientProgress) -> None:
         self.watcher.requests(progress.completed, progress.total, progress.failed)

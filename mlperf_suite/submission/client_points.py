@@ -20,7 +20,7 @@ from mlperf_suite.client_results.result_files import (
 )
 from mlperf_suite.client_results.series import CONCURRENCY
 from mlperf_suite.judging.tree import CLIENT_ACCURACY, CLIENT_SUMMARY, folders_in, read_yaml
-from mlperf_suite.results.curve_figures import REHEARSAL, CurveFigures
+from mlperf_suite.results.curve_figures import REHEARSAL, SCORED_FOLDER, CurveFigures
 from mlperf_suite.results.run_folder import SUMMARY_JSON, read_summary
 
 _DEEPEST = 6
@@ -122,7 +122,8 @@ def _places(folder: Path, levels: int) -> Iterator[Path]:
     if _file(folder, "performance", CLIENT_SUMMARY) is not None:
         yield folder
     elif levels:
-        inside = [path for path in folders_in(folder) if not path.is_symlink()]
+        own = (path for path in folders_in(folder) if not path.name.startswith(SCORED_FOLDER))
+        inside = [path for path in own if not path.is_symlink()]
         for path in sorted(inside):
             yield from _places(path, levels - 1)
 
@@ -131,6 +132,15 @@ def _file(folder: Path, part: str, name: str) -> Path | None:
     """A file of the client, in its part of the results or beside the others."""
     paths = (folder / part / name, folder / name)
     return next((path for path in paths if path.is_file()), None)
+
+
+def _accuracy_file(folder: Path) -> Path | None:
+    """The scores of a run, or of a curve's point those of the accuracy run beside it."""
+    if (own := _file(folder, "accuracy", CLIENT_ACCURACY)) is not None:
+        return own
+    beside = sorted(folder.parent.glob(f"{SCORED_FOLDER}*/report"))
+    found = (_file(place, "accuracy", CLIENT_ACCURACY) for place in reversed(beside))
+    return next((path for path in found if path is not None), None)
 
 
 def _read(folder: Path) -> ClientPoint | str:
@@ -145,7 +155,7 @@ def _read(folder: Path) -> ClientPoint | str:
     summary_file = _file(folder, "performance", CLIENT_SUMMARY)
     assert summary_file is not None
     summary, no_summary = read_typed(summary_file, ResultSummary)
-    accuracy_file, accuracy, no_accuracy = _file(folder, "accuracy", CLIENT_ACCURACY), None, ""
+    accuracy_file, accuracy, no_accuracy = _accuracy_file(folder), None, ""
     if accuracy_file is not None:
         accuracy, no_accuracy = read_typed(accuracy_file, AccuracyResults)
     if config is None or summary is None or no_accuracy:
