@@ -10,7 +10,7 @@ if [ -f "$folder/.set-up" ] && [ "$(cat "$folder/.set-up")" = "$version" ]; then
   exit 0
 fi
 rm -rf "$folder"
-say "bfcl-eval $version in $folder (a few minutes, 3 GB)"
+say "bfcl-eval $version in $folder (a few minutes, 6 GB)"
 "${PYTHON:-.venv/bin/python}" -m venv "$folder"
 # soundfile: a package of bfcl-eval's imports it and does not ask for it.
 "$folder/bin/python" -m pip --disable-pip-version-check install -q "bfcl-eval==$version" soundfile || {

@@ -138,6 +138,7 @@ def run(
 _RUNS = {
     f"{benchmark.id} {scenario.name} {mode}": (benchmark, scenario, mode)
     for benchmark in runnable()
+    if not benchmark.chats
     for scenario in benchmark.scenarios
     for mode in ("performance", "accuracy")
 }

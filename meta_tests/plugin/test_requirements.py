@@ -25,7 +25,8 @@ FILES = (
     "tests/test_consistency.py",
     "tests/accuracy/test_accuracy.py",
     *(f"tests/performance/test_{name}.py" for name in ("performance", "offline", "server")),
-    *(f"tests/performance/test_{name}.py" for name in ("interactive", "singlestream")),
+    *(f"tests/performance/test_{name}.py" for name in ("interactive", "singlestream", "replay")),
+    "tests/accuracy/test_function_calls.py",
     *(
         f"tests/compliance/test_{name}.py"
         for name in ("audits", "test06", "test07", "test09", "test01")

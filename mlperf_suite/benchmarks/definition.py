@@ -337,7 +337,8 @@ class Benchmark:
     passes an answer to LoadGen as characters, beside the number of its tokens; this suite passes
     tokens. `also`: the second category that offers the benchmark, if there is one. `by_round`: what
     turns its workload, or its smoke form, into that of a round. `in_trees`: whether the suite
-    judges its results in submissions.
+    judges its results in submissions. `chats`: whether its samples are messages, which the suite
+    sends one after another without LoadGen, and which rules of their own judge.
     """
 
     id: str
@@ -360,6 +361,7 @@ class Benchmark:
     also: Category | None = None
     by_round: Mapping[str, Callable[[Workload], Workload]] = field(default_factory=dict)
     in_trees: bool = True
+    chats: bool = False
 
     @property
     def vocabulary(self) -> int | None:

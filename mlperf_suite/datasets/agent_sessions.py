@@ -1,24 +1,29 @@
 """Recorded sessions of agents: conversations whose turns are asked again with the recorded history.
 
 The format is that of `agentic_coding_2.5h.jsonl` (mlcommons/endpoints,
-examples/11_Edge_Agentic_Example): one message a line, with `conversation_id` and `turn`.
+examples/11_Edge_Agentic_Example): one message a line, with `conversation_id` and `turn`. As samples
+of a data set, each turn that the model answers is one.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mlperf_suite import strict_json
+from mlperf_suite.datasets.samples import Sample, Samples
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.strangers import read_regular
 
 Message = dict[str, Any]
 _ASSISTANT_FIELDS = ("role", "content", "name", "tool_calls", "reasoning_content")
 _MOST_BYTES = 500_000_000
+EMBEDDED_SESSIONS = Path(__file__).parent / "embedded" / "agent_sessions.jsonl"
+"""Short conversations that were written for this project."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,3 +136,45 @@ def _delay_s(row: Message) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool):
         return 0.0
     return float(value) if math.isfinite(value) and value > 0 else 0.0
+
+
+def load_sessions(source: str, token: str | None = None) -> Samples:
+    """Read a file of recorded conversations, or (`embedded`) the package's own, as samples.
+
+    `token` is unused because the files are local. Raises DatasetError.
+    """
+    path = EMBEDDED_SESSIONS if source == "embedded" else Path(source).expanduser()
+    name = "embedded" if source == "embedded" else path.name
+    return Samples(name, tuple(_samples_of(read_sessions(path))))
+
+
+def _samples_of(sessions: Iterable[RecordedSession]) -> Iterator[Sample]:
+    """The input of a turn is what is new in it, its reference what the recorded model answered."""
+    for session in sessions:
+        for place, turn in enumerate(session.turns):
+            content: dict[str, Any] = {"messages": turn.messages, "delay_s": turn.delay_s}
+            if place == 0:
+                content |= {"opening": session.opening, "tools": session.tools}
+            yield Sample(
+                json.dumps(content),
+                json.dumps(turn.answer),
+                kind=session.name,
+                id=f"{session.name}/{turn.number}",
+            )
+
+
+def sessions_of(samples: Iterable[Sample]) -> list[RecordedSession]:
+    """The conversations that samples are the turns of; the last may lack its end."""
+    first: dict[str, dict[str, Any]] = {}
+    turns: dict[str, list[RecordedTurn]] = {}
+    for sample in samples:
+        content = json.loads(sample.input)
+        first.setdefault(sample.kind, content)
+        number = int(sample.id.rpartition("/")[2])
+        messages, answer = tuple(content["messages"]), json.loads(sample.reference)
+        turn = RecordedTurn(number, messages, answer, content["delay_s"])
+        turns.setdefault(sample.kind, []).append(turn)
+    return [
+        RecordedSession(name, tuple(head["opening"]), tuple(head["tools"]), tuple(turns[name]))
+        for name, head in first.items()
+    ]

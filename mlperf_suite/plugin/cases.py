@@ -193,7 +193,7 @@ def scenarios_of(config: pytest.Config, mode: Mode) -> Iterator[tuple[Benchmark,
 def _first_of_each_model(settings: Settings, benchmarks: Iterable[Benchmark]) -> list[Benchmark]:
     """The first selected benchmark of each model; the others would audit the same model again."""
     by_model: dict[str, Benchmark] = {}
-    for benchmark in benchmarks:
+    for benchmark in (b for b in benchmarks if not b.chats):
         if settings.category in (None, benchmark.category) and benchmark in settings.benchmarks:
             by_model.setdefault(settings.workload(benchmark).model, benchmark)
     return list(by_model.values())

@@ -162,6 +162,12 @@ def _refuse_what_does_nothing(config: pytest.Config, items: list[pytest.Item]) -
         raise pytest.UsageError(
             "curve: its points need the engine to themselves: select it alone, with -m curve"
         )
+    of_runs = {s.benchmark for s in steps if not isinstance(s, MmluKey)}
+    chats = sorted(id_ for id_ in of_runs if BENCHMARKS[id_].chats)
+    if chats and len(of_runs) > 1:
+        raise pytest.UsageError(
+            f"--benchmark {chats[0]}: its engine is asked for messages: select it alone"
+        )
     if config.getoption("profile_seconds") and settings_of(config).profile_run is None:
         raise pytest.UsageError("--profile-seconds: can only be used with --profile-run")
     performs = any(isinstance(s, RunKey) and s.mode == "performance" for s in steps)

@@ -25,6 +25,7 @@ from mlperf_suite.reports.performance_sections import (
     reported_times,
     times_words,
 )
+from mlperf_suite.reports.replay_sections import replay_words
 from mlperf_suite.reports.sections import Paragraph, Section, count
 from mlperf_suite.results.schema import (
     AccuracyFigures,
@@ -119,6 +120,8 @@ def _figures(summary: Summary) -> Iterator[Line]:
         yield Line("node", summary.meta.node_name)
     if run.performance:
         yield from _speed(run.performance, {v.rule: v for v in summary.verdicts})
+    if run.replay:
+        yield Line("turns", replay_words(run.replay))
     if summary.peak:
         yield Line("peak", peak_line(summary.peak))
     if summary.curve:

@@ -24,6 +24,7 @@ from mlperf_suite.results.schema import (
     PeakFigures,
     PerformanceFigures,
     ProfileFigures,
+    ReplayFigures,
     ScalingFigures,
     ScoreFigures,
     Summary,
@@ -36,13 +37,14 @@ from mlperf_suite.scorers.scorer import Scores
 
 @dataclass(slots=True)
 class RunRecord:
-    """One LoadGen run of a result: its verdicts and figures, or why there are none.
+    """One run of a result: its verdicts and figures, or why there are none.
 
     `rate`: samples/s of an accuracy run, used to plan Offline. `warm_up`: what was sent before it,
     None if nothing. `remote`: what a remote server and its client reported, None if the engine is
     in this process. `replicas`: what each of several engines did, None if there was one. `profile`:
     the profiler's output, None without one. `energy`, `cost`: those of a performance run, None if
-    nothing was metered or priced. `answers`: the answer lengths of an accuracy run.
+    nothing was metered or priced. `answers`: the answer lengths of an accuracy run. `replay`: of
+    recorded conversations, None if there are none.
     """
 
     verdicts: list[Verdict] = field(default_factory=list)
@@ -56,6 +58,7 @@ class RunRecord:
     cost: CostFigures | None = None
     profile: ProfileFigures | None = None
     answers: AnswerTokens | None = None
+    replay: ReplayFigures | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +201,7 @@ def summary_of(result: Result, session: Summary, selection: set[Mode]) -> Summar
             accuracy=accuracy if isinstance(accuracy, AccuracyFigures) else None,
             performance=performance if isinstance(performance, PerformanceFigures) else None,
             caching=caching if isinstance(caching, CachingFigures) else None,
+            replay=runs["performance"].replay if "performance" in runs else None,
             warm_up={str(mode): run.warm_up for mode, run in runs.items() if run.warm_up},
             remote={str(mode): run.remote for mode, run in runs.items() if run.remote},
             replicas={str(mode): run.replicas for mode, run in runs.items() if run.replicas},

@@ -298,6 +298,38 @@ class PerformanceFigures(RepeatFigures):
 
 
 @dataclass(frozen=True, slots=True)
+class TurnTimes:
+    """Times of the answered turns of a group, in ms by percentile (p50, p90, p99)."""
+
+    turns: int = 0
+    ttft_ms: Percentiles = field(default_factory=dict)
+    tpot_ms: Percentiles = field(default_factory=dict)
+    latency_ms: Percentiles = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayFigures:
+    """A replay of recorded conversations, turn by turn.
+
+    `missing`: turns without an answer. `score`: the mean likeness of the programs that an answer
+    and the recorded one start, 0 to 1, over the `scored` turns; `reference_score`: the reference
+    run's. `cached_first`: prompt tokens of first turns that came from a cache, which another
+    conversation filled; None if the server does not report cached tokens. `by_turn`, `by_context`:
+    by position in the conversation, and by the length of the prompt in tokens.
+    """
+
+    conversations: int = 0
+    turns: int = 0
+    missing: int = 0
+    score: float | None = None
+    scored: int = 0
+    reference_score: float | None = None
+    cached_first: int | None = None
+    by_turn: dict[str, TurnTimes] = field(default_factory=dict)
+    by_context: dict[str, TurnTimes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class MmluScore:
     """A share of right answers in percent, and its standard error in percentage points."""
 
@@ -401,7 +433,8 @@ class Run:
     `caching`: the suite's own audit, which is not MLPerf's. `warm_up`: by mode. `remote`: by mode,
     what a remote server and its client reported; empty if the engine was in the suite's own
     process. `replicas`: by mode, what each of several engines did; empty if there was one.
-    `scaling`: None if not requested. `energy`, `cost`: of the performance run, None if nothing was
+    `replay`: None unless the benchmark's performance is that of recorded conversations. `scaling`:
+    None if not requested. `energy`, `cost`: of the performance run, None if nothing was
     metered or priced.
     """
 
@@ -409,6 +442,7 @@ class Run:
     performance: PerformanceFigures | None = None
     mmlu: MmluFigures | None = None
     caching: CachingFigures | None = None
+    replay: ReplayFigures | None = None
     warm_up: dict[str, WarmUpFigures] = field(default_factory=dict)
     remote: dict[str, RemoteRun] = field(default_factory=dict)
     replicas: dict[str, ReplicasRun] = field(default_factory=dict)

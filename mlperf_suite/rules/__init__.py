@@ -26,6 +26,7 @@ from mlperf_suite.rules import (
     client_rules,
     package_rules,
     agentic_rules,
+    chat_rules,
 )
 from mlperf_suite.rules.registry import accuracy_verdict, judge, rule_named, rules_for
 
@@ -35,6 +36,7 @@ __all__ = [
     "agentic_rules",
     "audit_rules",
     "caching",
+    "chat_rules",
     "client_rules",
     "clock",
     "figures",

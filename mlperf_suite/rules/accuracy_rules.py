@@ -267,9 +267,9 @@ def _judge_score(score: float, gate: ExpectedScore, *, strict: bool) -> Verdict:
 
 
 METRICS: tuple[str, ...] = tuple(
-    dict.fromkeys(name for benchmark in BENCHMARKS.values() for name in benchmark.metrics)
+    dict.fromkeys(name for b in BENCHMARKS.values() if not b.chats for name in b.metrics)
 )
-"""Every metric that a benchmark is judged by."""
+"""Every metric that a benchmark of LoadGen's is judged by."""
 GATES: Mapping[str, Callable[[RunFacts], Verdict]] = {
     metric: rule(
         "accuracy",

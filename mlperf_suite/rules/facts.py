@@ -81,10 +81,11 @@ class Range:
 
 class Facts:
     """What a rule may know of its subject. `malformed`: the errors that damaged content causes in a
-    rule of these facts, which they fail."""
+    rule of these facts, which they fail. `of_chats`: as of a rule."""
 
     __slots__ = ()
     malformed: ClassVar[tuple[type[Exception], ...]] = ()
+    of_chats: ClassVar[bool] = False
 
     @property
     def subject(self) -> Subject:

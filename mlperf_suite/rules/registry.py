@@ -51,6 +51,7 @@ class Rule:
     same_samples: bool
     whole_log: bool
     of_tokens: bool
+    of_chats: bool
     shortens: Relaxation
 
     @property
@@ -77,7 +78,8 @@ class Rule:
         in_session: bool,
     ) -> bool:
         return (
-            scenario.name in self.scenarios
+            self.of_chats == benchmark.chats
+            and scenario.name in self.scenarios
             and division in self.divisions
             and (submitted or not self.submitted_only)
             and (in_session or not self.session_only)
@@ -133,6 +135,7 @@ def rule(
     same_samples: bool = False,
     whole_log: bool = False,
     of_tokens: bool = False,
+    of_chats: bool = False,
     shortens: Relaxation = False,
 ) -> Callable[[AnyCheck], AnyCheck]:
     """Register a function as a rule of each subject; the first sentence of its docstring is the
@@ -147,6 +150,7 @@ def rule(
     benchmarks whose accuracy run has the same samples as the others. `whole_log`: it compares a log
     with itself, so a damaged or truncated one is not judged: the rule on whole logs fails it.
     `of_tokens`: it reads how many tokens LoadGen counted, and applies only where LoadGen does.
+    `of_chats`: it is of benchmarks of messages, whose runs are not LoadGen's; any other is not.
     `shortens`: smoke relaxes it.
     """
 
@@ -168,6 +172,7 @@ def rule(
                 same_samples=same_samples,
                 whole_log=whole_log,
                 of_tokens=of_tokens,
+                of_chats=of_chats,
                 shortens=shortens,
             )
             RULES.append(entry)
@@ -228,7 +233,9 @@ def rules_of(subject: Subject) -> list[Rule]:
 def judge(facts: Facts) -> list[Verdict]:
     """Apply every rule that applies to these facts."""
     if not isinstance(facts, RunFacts):
-        return [entry.judge(facts) for entry in rules_of(facts.subject)]
+        of_chats = facts.of_chats
+        rules = [entry for entry in rules_of(facts.subject) if entry.of_chats == of_chats]
+        return [entry.judge(facts) for entry in rules]
     rules = rules_for(
         facts.benchmark,
         facts.scenario,

@@ -3,8 +3,9 @@
     .bfcl/bin/python mlperf_suite/scorers/bfcl_worker.py samples OUT.json
     .bfcl/bin/python mlperf_suite/scorers/bfcl_worker.py check ANSWERS.json OUT.json
 
-Imports nothing of the suite, which is not installed there. ANSWERS.json has, by the id of a sample,
-the tool calls of the answer; OUT.json then has 1 or 0 by id. Drawing and cases are those of
+Imports nothing of the suite, which is not installed there. ANSWERS.json has `answers`: by the id of
+a sample, the tool calls of the answer; OUT.json then has 1 or 0 by id. Its `samples` take the place
+of BFCL's own, each with its id, subset, functions and reference. Drawing and cases are those of
 mlcommons/endpoints (dataset_manager/predefined/bfcl_v4, evaluation/bfcl_v4_scorer.py).
 """
 
@@ -118,12 +119,14 @@ def _arguments(call: dict[str, Any]) -> Any:
 def main() -> None:
     import bfcl_eval
 
-    drawn_samples = samples(Path(bfcl_eval.__file__).parent / "data")
-    result: Any = drawn_samples
+    data = Path(bfcl_eval.__file__).parent / "data"
+    result: Any
     if sys.argv[1] == "check":
-        answers = json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))
-        known = [sample for sample in drawn_samples if sample["id"] in answers]
-        result = {sample["id"]: check(sample, answers[sample["id"]]) for sample in known}
+        content = json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))
+        rows, answers = content.get("samples") or samples(data), content["answers"]
+        result = {row["id"]: check(row, answers[row["id"]]) for row in rows if row["id"] in answers}
+    else:
+        result = samples(data)
     Path(sys.argv[-1]).write_text(json.dumps(result), encoding="utf-8")
 
 

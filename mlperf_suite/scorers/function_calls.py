@@ -12,12 +12,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.errors import SuiteError
+from mlperf_suite import SUITE_FOLDER
+from mlperf_suite.datasets.samples import Samples
+from mlperf_suite.datasets.tool_questions import question_of, question_sample
+from mlperf_suite.errors import SuiteError, UsageError
 from mlperf_suite.scorers.bfcl_worker import SUBSETS
+from mlperf_suite.scorers.scorer import GEN_NUM, Answer, Score, Scores, percentages
 
 GATES = {"overall": 0.97 * 86.23, "normalized": 0.97 * 87.96}
 """The least accuracy in percent: 97% of the reference run's (mlcommons/inference,
 language/edge-agentic/README.md)."""
+OVERALL, NORMALIZED = GATES
+BFCL_PYTHON = SUITE_FOLDER / ".bfcl" / "bin" / "python"
+"""Of the environment that `make bfcl` makes."""
+BFCL_CHECKER = "bfcl-eval's AST checker"
+OWN_CHECKER = "the suite's own comparison"
 _WORKER = Path(__file__).with_name("bfcl_worker.py")
 _TIMEOUT_S = 900.0
 
@@ -47,9 +56,15 @@ def drawn_samples(python: Path) -> list[dict[str, Any]]:
     return samples
 
 
-def checked_answers(python: Path, answers: Mapping[str, Sequence[Any]]) -> dict[str, int]:
-    """1 or 0 for each answer, which is its tool calls, by the id of its sample."""
-    verdicts: dict[str, int] = _run(python, "check", answers)
+def checked_answers(
+    python: Path,
+    answers: Mapping[str, Sequence[Any]],
+    samples: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, int]:
+    """1 or 0 for each answer, which is its tool calls, by the id of its sample. `samples`: those to
+    check against in place of BFCL's."""
+    content = {"answers": answers, "samples": samples}
+    verdicts: dict[str, int] = _run(python, "check", content)
     return verdicts
 
 
@@ -109,3 +124,119 @@ def _category(category: str, points: Mapping[str, list[int]], means: Mapping[str
 
 def _percent(value: float) -> float:
     return round(value * 100, 2)
+
+
+# As a benchmark's data and scorer
+
+
+def load_questions(source: str, token: str | None = None) -> Samples:
+    """BFCL v4's questions as they are drawn officially, whatever data is named for the replay.
+
+    Raises UsageError without bfcl-eval.
+    """
+    try:
+        rows = drawn_samples(BFCL_PYTHON)
+    except SuiteError as error:
+        raise UsageError(str(error)) from error
+    samples = (
+        question_sample(r["id"], r["subset"], r["messages"], r["tools"], r["reference"])
+        for r in rows
+    )
+    return Samples("BFCL v4, single turn", tuple(samples))
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionCallScorer:
+    """`overall` and `normalized` in percent. An answer's text is the JSON list of its tool calls;
+    an empty text stands for no answer, which is wrong.
+
+    `own_questions`: they are not BFCL's, and where bfcl-eval is not installed the suite compares
+    the calls itself.
+    """
+
+    own_questions: bool = False
+    name: str = "function_calls"
+
+    def check(self) -> None:
+        """Raise UsageError if BFCL's questions cannot be checked."""
+        if not (self.own_questions or BFCL_PYTHON.is_file()):
+            raise UsageError(f"{BFCL_PYTHON}: no environment with bfcl-eval: run make bfcl")
+
+    @property
+    def checker(self) -> str:
+        """What checks the calls, in words."""
+        return BFCL_CHECKER if BFCL_PYTHON.is_file() else OWN_CHECKER
+
+    def score(self, answers: Sequence[Answer]) -> Scores:
+        """Score the answers. Raises SuiteError if bfcl-eval fails."""
+        calls = {a.sample.id: json.loads(a.text) for a in answers if a.text}
+        verdicts = self._verdicts(answers, calls)
+        result = scores({a.sample.id: a.sample.kind for a in answers}, verdicts)
+        values = {OVERALL: result.overall, NORMALIZED: result.normalized, **result.categories}
+        right = percentages(bool(verdicts.get(answer.sample.id)) for answer in answers)
+        figures = [Score(name, value, "%") for name, value in values.items()]
+        return Scores(
+            (*figures, Score(GEN_NUM, len(calls), "answers")), per_answer={OVERALL: right}
+        )
+
+    def _verdicts(self, answers: Sequence[Answer], calls: Mapping[str, Any]) -> dict[str, int]:
+        if not self.own_questions:
+            return checked_answers(BFCL_PYTHON, calls)
+        rows = [_row(answer) for answer in answers if answer.sample.id in calls]
+        if self.checker == BFCL_CHECKER:
+            return checked_answers(BFCL_PYTHON, calls, rows)
+        return {row["id"]: int(same_calls(calls[row["id"]], row["reference"])) for row in rows}
+
+
+def _row(answer: Answer) -> dict[str, Any]:
+    """A question as the checker takes it, with its tools as BFCL describes functions."""
+    sample = answer.sample
+    functions = [_function(tool["function"]) for tool in question_of(sample)[1]]
+    names = {"id": sample.id, "subset": sample.kind, "functions": functions}
+    return names | {"reference": json.loads(sample.reference)}
+
+
+_BFCL_TYPES = {"object": "dict", "number": "float"}
+
+
+def _function(function: Mapping[str, Any]) -> dict[str, Any]:
+    parameters = _in_bfcl_types(function["parameters"])
+    return {"description": "", **function, "parameters": parameters}
+
+
+def _in_bfcl_types(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_in_bfcl_types(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inner = {name: _in_bfcl_types(value) for name, value in schema.items()}
+    kind = inner.get("type")
+    return inner | ({"type": _BFCL_TYPES.get(kind, kind)} if isinstance(kind, str) else {})
+
+
+def same_calls(calls: Sequence[Mapping[str, Any]], reference: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether calls are those of a reference, in any order. Stricter than bfcl-eval's checker:
+    texts are compared letter by letter, and a value's type counts."""
+    rest = list(reference)
+    for call in calls:
+        match = next((wanted for wanted in rest if _is_call(call, wanted)), None)
+        if match is None:
+            return False
+        rest.remove(match)
+    return not rest
+
+
+def _is_call(call: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    ((name, allowed),) = wanted.items()
+    try:
+        arguments = json.loads(call["function"]["arguments"])
+    except (ValueError, RecursionError):
+        return False
+    if call["function"]["name"] != name or not isinstance(arguments, dict):
+        return False
+    given = all(key in allowed and _is_among(arguments[key], allowed[key]) for key in arguments)
+    return given and all(key in arguments or "" in values for key, values in allowed.items())
+
+
+def _is_among(value: Any, allowed: Sequence[Any]) -> bool:
+    return any(type(value) is type(entry) and value == entry for entry in allowed)

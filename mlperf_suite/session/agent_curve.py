@@ -27,7 +27,7 @@ from mlperf_suite.client_results.series import AGENTIC_SAMPLING
 from mlperf_suite.datasets.agent_sessions import Message, RecordedSession, read_sessions
 from mlperf_suite.engines.closed_loop import LoopTimes
 from mlperf_suite.engines.endpoint.chat import ChatSampling
-from mlperf_suite.engines.endpoint.chat_client import ChatClient
+from mlperf_suite.engines.endpoint.chat_client import ChatClient, ChatServer
 from mlperf_suite.engines.endpoint.config import EndpointConfig
 from mlperf_suite.engines.endpoint.server_facts import ServerFacts, metrics
 from mlperf_suite.engines.endpoint.server_metrics import ServerWatch
@@ -37,7 +37,6 @@ from mlperf_suite.results.curve_figures import REHEARSAL, CurveFigures, CurvePoi
 from mlperf_suite.results.run_folder import write_whole
 from mlperf_suite.rules.limits import FULL_SHARE
 from mlperf_suite.session.agent_replay import (
-    ChatServer,
     TurnFigures,
     answered_turn,
     asked_server,

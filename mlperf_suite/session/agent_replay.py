@@ -15,12 +15,12 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.datasets.agent_sessions import RecordedSession, RecordedTurn, read_sessions
-from mlperf_suite.engines.endpoint.chat import ChatSampling, Json
-from mlperf_suite.engines.endpoint.chat_client import ChatClient, ChatTurn
+from mlperf_suite.engines.endpoint.chat import ChatSampling
+from mlperf_suite.engines.endpoint.chat_client import ChatClient, ChatServer, ChatTurn
 from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
 from mlperf_suite.engines.endpoint.server_facts import ServerFacts, find_out, metrics
 from mlperf_suite.engines.endpoint.server_metrics import HITS, ServerWatch
@@ -40,20 +40,6 @@ _CONTEXTS = (2_048, 4_096, 8_192, 16_384, 32_768)
 
 CachedTokens = Callable[[], float | None]
 """How many prompt tokens a server has taken from its cache so far; None if it does not say."""
-
-
-class ChatServer(Protocol):
-    """What answers a turn; see `ChatClient`."""
-
-    async def ask(
-        self,
-        messages: Sequence[Json],
-        sampling: ChatSampling,
-        *,
-        tools: Sequence[Json],
-        timeout_s: float,
-        cache_salt: str = "",
-    ) -> ChatTurn: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,6 +136,10 @@ def engine_lines(description: EngineDescription) -> list[str]:
 
 def load_engine(inputs: Inputs, request: EngineRequest) -> Engine:
     """The engine that the settings ask for: servers already running, or vLLM in this process."""
+    if inputs.chats and inputs.settings.engine_kind == "endpoint":
+        from mlperf_suite.engines.endpoint.chat_engine import ChatEndpoint
+
+        return ChatEndpoint.load(endpoint_config(inputs, request.log_file))
     if inputs.settings.engine_kind == "endpoint":
         from mlperf_suite.engines.endpoint.engine import EndpointEngine
 

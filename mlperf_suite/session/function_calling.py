@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.engines.endpoint.chat_client import ChatClient
+from mlperf_suite.engines.endpoint.chat_client import ChatClient, ChatServer
 from mlperf_suite.engines.endpoint.config import parse_endpoint
 from mlperf_suite.results.run_folder import write_whole
 from mlperf_suite.scorers.function_calls import (
@@ -21,7 +21,7 @@ from mlperf_suite.scorers.function_calls import (
     drawn_samples,
     scores,
 )
-from mlperf_suite.session.agent_replay import SAMPLING, TURN_TIMEOUT_S, ChatServer
+from mlperf_suite.session.agent_replay import SAMPLING, TURN_TIMEOUT_S
 
 Answers = dict[str, list[dict[str, Any]]]
 

@@ -63,6 +63,7 @@ class Inputs:
             self._check_model(benchmark)
             self._check_round(benchmark, [*runs, *searches])
             self._check_media(benchmark)
+            self._check_chats(benchmark)
             modes = [key.mode for key in runs if key.benchmark == benchmark.id]
             # The performance data is always needed: the warm-up and the probe send it.
             for mode in dict.fromkeys(["performance", *modes]):
@@ -131,6 +132,23 @@ class Inputs:
             raise UsageError(
                 f"{option}: {benchmark.id}'s prompts carry {media}, which only vLLM in this "
                 "process is given: leave the option out"
+            )
+
+    @property
+    def chats(self) -> bool:
+        """Whether the session's samples are messages."""
+        return any(benchmark.chats for benchmark in self.benchmarks)
+
+    def _check_chats(self, benchmark: Benchmark) -> None:
+        """Raise UsageError for an engine that a benchmark of messages is not measured on."""
+        settings = self.settings
+        if not benchmark.chats:
+            return
+        if settings.replicated or len(settings.endpoints) > 1:
+            raise UsageError(f"{benchmark.id}: one request is in flight at a time: name one server")
+        if not settings.smoke and not settings.endpoints:
+            raise UsageError(
+                f"{benchmark.id}: an official run measures a server: start one and add --endpoint"
             )
 
     @property

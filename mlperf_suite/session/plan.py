@@ -285,6 +285,8 @@ def _preparation(selection: Selection) -> tuple[Step, ...]:
     """What comes before the first run: its engine, ready and measured."""
     remote = selection.remote
     steps = [Step("load", None, "connect to the endpoint" if remote else "load the engine")]
+    if any(BENCHMARKS[key.benchmark].chats for key in selection.at_engine):
+        return tuple(steps)
     if selection.idle_power:
         steps.append(Step("idle power", None, "idle power, before any work"))
     steps.append(Step("probe", None, f"probe the {'endpoint' if remote else 'engine'}'s speed"))
@@ -321,11 +323,17 @@ def _gives_server_no_rate(key: RunKey, selection: Selection) -> bool:
     return at_a_rate and key.benchmark not in selection.rates_known
 
 
+_OF_CHATS = {"performance": "recorded conversations", "accuracy": "function calls"}
+
+
 def _steps_of_run(key: RunKey, selection: Selection, is_first: bool) -> list[Step]:
     if key.mode == CACHING:
         # The audit's first pair of blocks is its warm-up.
         words = f"{key.benchmark} caching audit: {LOOKS[0]} to {LOOKS[-1]} pairs of blocks"
         return [Step("blocks", key, words)]
+    if BENCHMARKS[key.benchmark].chats:
+        # Nothing is sent before the first turn: every request counts.
+        return [Step("run", key, f"{key}: {_OF_CHATS[key.mode]}")]
     repeat = selection.repeat if key.mode == "performance" else 1
     compared = any(key in _compared_with(run) for run in selection.runs)
     why = " (to compare an audit with)" if compared else " (for Server's rate)"
@@ -347,8 +355,11 @@ def _steps_of_mmlu(selection: Selection) -> tuple[Step, ...]:
 
 def _sized_by_rate(key: RunKey, selection: Selection) -> bool:
     """Whether LoadGen derives the length of a run from the expected rate of the engine."""
-    kind = BENCHMARKS[key.benchmark].scenario(key.scenario).loadgen_scenario
-    if key.mode in ("accuracy", CACHING) or (kind == "Offline" and selection.offline_rate_given):
+    benchmark = BENCHMARKS[key.benchmark]
+    kind = benchmark.scenario(key.scenario).loadgen_scenario
+    if benchmark.chats or key.mode in ("accuracy", CACHING):
+        return False
+    if kind == "Offline" and selection.offline_rate_given:
         return False
     return kind in ("Offline", "SingleStream")
 

@@ -28,6 +28,7 @@ from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.record import Result
 from mlperf_suite.results.schema import Config
 from mlperf_suite.session.caching_audit import CachingAudits
+from mlperf_suite.session.chat_runs import ChatRuns
 from mlperf_suite.session.client_runs import ClientRuns
 from mlperf_suite.session.curves import Curves
 from mlperf_suite.session.energy import Energy, FindMeters, find_meters
@@ -104,6 +105,7 @@ class Suite:
         self._preparation = Preparation(*needs)
         self._runs = ScenarioRuns(*needs)
         self._client_runs = ClientRuns(*needs, self._preparation)
+        self._chats = ChatRuns(*needs)
         self._searches = PeakSearches(*needs, self._preparation)
         self._curves = Curves(*needs, self.recorder.config_json)
         self._audits = CachingAudits(*needs)
@@ -282,7 +284,9 @@ class Suite:
             "scaling": self._preparation.scaling,
             "rate": lambda: self._preparation.rate(step),
             "warm-up": lambda: self._preparation.warm_up(key.place),
-            "run": lambda: self._runs.make(step, result),
+            "run": lambda: (self._chats if result.benchmark.chats else self._runs).make(
+                step, result
+            ),
             "client run": lambda: self._client_runs.make(step, result),
             "search": lambda: self._searches.make(result),
             "points": lambda: self._curves.make(result),

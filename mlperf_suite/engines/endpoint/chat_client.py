@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
 
 from mlperf_suite.engines.endpoint.adapters import AnswerError, error_line, error_words
 from mlperf_suite.engines.endpoint.chat import (
@@ -60,9 +62,24 @@ class ChatTurn:
         return f"sent {came} tokens where its usage counts {usage}"
 
 
+class ChatServer(Protocol):
+    """What answers a turn; see `ChatClient`."""
+
+    async def ask(
+        self,
+        messages: Sequence[Json],
+        sampling: ChatSampling,
+        *,
+        tools: Sequence[Json],
+        timeout_s: float,
+        cache_salt: str = "",
+    ) -> ChatTurn: ...
+
+
 class ChatClient:
-    """Asks one server; `token_ids`: it is vLLM, which adds them to its answers. `connections`: the
-    most at once. `fields`: what each request adds to OpenAI's."""
+    """Asks one server; `token_ids`: it is vLLM, which adds them to its answers. `key`, `headers`,
+    `ca_file`: as in `EndpointConfig`. `connections`: the most at once. `fields`: what each request
+    adds to OpenAI's. Made and used in one event loop."""
 
     def __init__(
         self,
@@ -73,6 +90,8 @@ class ChatClient:
         token_ids: bool = False,
         connections: int = 2,
         fields: Json | None = None,
+        headers: Mapping[str, str] | None = None,
+        ca_file: Path | None = None,
     ) -> None:
         self._model = model
         self._fields = {**(_VLLM_FIELDS if token_ids else {}), **(fields or {})}
@@ -86,8 +105,8 @@ class ChatClient:
             path=self._path,
             posts=self._path,
         )
-        context = ssl.create_default_context() if target.tls else None
-        self._pool = Pool(place, _hello(place, model, key, connections), context)
+        context = ssl.create_default_context(cafile=ca_file) if target.tls else None
+        self._pool = Pool(place, _hello(place, model, key, headers or {}, connections), context)
 
     async def ask(
         self,
@@ -117,13 +136,15 @@ class ChatClient:
         return exchange.turn()
 
 
-def _hello(place: Place, model: str, key: str | None, connections: int) -> Hello:
+def _hello(
+    place: Place, model: str, key: str | None, headers: Mapping[str, str], connections: int
+) -> Hello:
     return Hello(
         places=[place],
         kind="text",
         model=model,
         key=key,
-        headers={},
+        headers=dict(headers),
         ca_file=None,
         tokenizer=None,
         vocabulary=0,

@@ -299,7 +299,8 @@ class Estimator:
         """
         available = self.available(benchmark, mode)
         audit = benchmark.audit(mode)
-        if mode in self.settings.workload(benchmark).parts or (audit and audit.unique):
+        own = mode in self.settings.workload(benchmark).parts
+        if benchmark.chats or own or (audit and audit.unique):
             return Size(available)
         if not self.settings.smoke or self.settings.total_sample_count is not None:
             return Size(available)
@@ -416,6 +417,10 @@ class Estimator:
         assert self.speed is not None
         benchmark = BENCHMARKS[key.benchmark]
         scenario = benchmark.scenario(key.scenario)
+        if benchmark.chats:
+            workload, count = self.settings.workload(benchmark), self.available(benchmark, key.mode)
+            tokens = workload.part(key.mode).mean_tokens
+            return count * self.speed.one_s(round(workload.prompt_tokens), tokens)
         if step.kind == "rate":
             count = rate_probe_samples(scenario, smoke=self.settings.smoke)
             count = min(count, self.available(benchmark, "performance"))

@@ -1,0 +1,186 @@
+"""edge-agentic's smoke form: from the project's conversations and questions to verdicts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from meta_tests.conftest import SuiteRun, run_suite
+from meta_tests.servers.chat_stand_in import call_piece, chat_server, delta, last
+from mlperf_suite.assets import embedded_model_dir
+from mlperf_suite.benchmarks.chat_prompts import EMBEDDED_TEMPLATE, ChatMessages, chats_of
+from mlperf_suite.benchmarks.qwen3_6_27b import QWEN3_6_27B
+from mlperf_suite.datasets.agent_sessions import load_sessions
+from mlperf_suite.engines.endpoint.chat import ChatAnswer, ChatSampling
+from mlperf_suite.engines.endpoint.chat_client import ChatServer, ChatTurn
+from mlperf_suite.errors import RunError, UsageError
+from mlperf_suite.results.run_folder import read_summary, run_folders
+from mlperf_suite.results.schema import Summary
+from mlperf_suite.session.chat_runs import _Watched
+from mlperf_suite.session.inputs import Inputs
+from mlperf_suite.settings import resolve_settings
+
+NAME = QWEN3_6_27B.id
+WORDS = ("--benchmark", NAME)
+SHORTENED = {
+    *("replay_settings", "whole_sessions", "context_length"),
+    *("accuracy_calling_settings", "accuracy_whole_questions"),
+}
+GATES = {"accuracy_calling_overall", "accuracy_calling_normalized"}
+
+
+def summary_of(session: SuiteRun) -> tuple[Summary, Path]:
+    (folder,) = [path for path in run_folders(session.results_dir) if NAME in path.name]
+    summary = read_summary(folder)
+    assert summary is not None
+    return summary, folder
+
+
+def statuses(summary: Summary) -> dict[str, str]:
+    return {v.rule: v.status for v in summary.verdicts}
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(("-p", "meta_tests.stand_in_plugin"), id="stand-in"),
+        pytest.param((), id="real engine", marks=pytest.mark.slow),
+    ],
+)
+def smoke(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> SuiteRun:
+    return run_suite(tmp_path_factory.mktemp("runs"), *request.param, *WORDS)
+
+
+def test_a_smoke_run_goes_from_data_to_verdicts(smoke: SuiteRun) -> None:
+    assert smoke.exit_code == 0, smoke.output
+    summary, folder = summary_of(smoke)
+    found = statuses(summary)
+    shortened = {rule for rule, status in found.items() if status == "shortened"}
+    # A stand-in engine's context is as long as any.
+    assert shortened | {"context_length"} == SHORTENED
+    unjudged = {rule for rule, status in found.items() if status == "not judged"}
+    # Its own gates are not judged, so that performance has no accuracy that passed; whether
+    # bfcl-eval is installed depends on the machine.
+    assert unjudged - {"accuracy_calls_checked"} == GATES | {"calling_passed"}
+    assert "failed" not in found.values()
+    replay, performance = summary.run.replay, summary.run.performance
+    assert replay and (replay.conversations, replay.turns, replay.missing) == (3, 11, 0)
+    assert replay.score is not None and set(replay.by_turn) == {"1", "2 to 10"}
+    assert performance and performance.ttft_ms and performance.tokens_per_sec
+    assert len(json.loads((folder / "Accuracy" / "calls.json").read_text())) == 24
+    assert json.loads((folder / "Performance" / "replay.json").read_text())["expected"] == 11
+
+
+def test_its_report_says_what_it_is(smoke: SuiteRun) -> None:
+    report = (summary_of(smoke)[1] / "report.md").read_text()
+    assert "The conversations" in report and "3 conversations, 11 turns, 0 missing" in report
+    assert "the score is nobody's" in report
+    assert "without LoadGen" in report and "LoadGen says" not in report
+
+
+# An endpoint
+
+
+@pytest.fixture
+def answer() -> Any:
+    """What the stand-in server answers with: a call of the first tool."""
+
+    def events(body: dict[str, Any]) -> list[dict[str, Any]]:
+        name = body["tools"][0]["function"]["name"]
+        return [call_piece(0, '{"command": "ls"}', name), *last("tool_calls")]
+
+    return events
+
+
+def endpoint_run(folder: Path, url: str, *words: str) -> SuiteRun:
+    return run_suite(folder, *WORDS, "--endpoint", url, "--served-model-name", "m", *words)
+
+
+def test_a_server_is_asked_one_by_one_and_its_counts_are_compared(
+    tmp_path: Path, answer: Any
+) -> None:
+    with chat_server(answer) as server:
+        session = endpoint_run(tmp_path, server.url)
+    found = statuses(summary_of(session)[0])
+    assert session.exit_code == 1, session.output
+    # The stand-in counts seven tokens for any prompt.
+    failures = {rule for rule, status in found.items() if status == "failed"}
+    assert failures == {"replay_counts", "accuracy_calling_counts", "calling_passed"}
+    bodies = server.bodies
+    assert len(bodies) == 24 + 11
+    assert {(b["temperature"], b["seed"], b["max_tokens"]) for b in bodies} == {(0.0, 42, 32)}
+
+
+class Lost:
+    """A server that answers a first request, with reasoning, and no other."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def ask(self, *args: Any, **options: Any) -> ChatTurn:
+        self.asked += 1
+        answer = ChatAnswer()
+        answer.read(json.dumps(delta(reasoning="hm")).encode())
+        return ChatTurn(answer, 0.0, None, 0.0, "" if self.asked == 1 else "gone")
+
+
+def test_a_run_ends_after_several_requests_in_a_row_without_an_answer() -> None:
+    server, seen = Lost(), list[tuple[int, int]]()
+    watched = _Watched(lambda: server, lambda *counts: seen.append(counts))
+
+    async def ask_many(watched: ChatServer) -> None:
+        for _ in range(9):
+            await watched.ask([], ChatSampling(1), tools=(), timeout_s=1)
+
+    with pytest.raises(RunError, match="3 requests in a row have no answer: gone"):
+        watched.run(ask_many)
+    assert (server.asked, seen) == (4, [(1, 0), (2, 1), (3, 2)])
+    assert (watched.reasoned, watched.failures) == (4, ["gone"] * 3)
+
+
+# What is refused, and prompts
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"profile": "official"}, "an official run measures a server"),
+        ({"replicas": "2"}, "name one server"),
+        ({"endpoint": ["http://127.0.0.1:9", "http://127.0.0.1:8"]}, "name one server"),
+    ],
+)
+def test_engines_that_it_is_not_measured_on_are_refused(
+    options: dict[str, Any], words: str
+) -> None:
+    inputs = Inputs(resolve_settings({"benchmark": [NAME], **options}, {}), [QWEN3_6_27B])
+    with pytest.raises(UsageError, match=words):
+        inputs._check_chats(QWEN3_6_27B)
+
+
+def test_it_shares_a_session_with_no_other_benchmark(tmp_path: Path) -> None:
+    session = run_suite(tmp_path, *WORDS, "--benchmark", "llama3.1-8b-edge", "--plan")
+    assert session.exit_code == 4 and "select it alone" in session.output
+
+
+def test_a_turns_prompt_has_the_recorded_history() -> None:
+    samples = load_sessions("embedded").items
+    chats = list(chats_of(samples))
+    assert [len(messages) for messages, _ in chats][:5] == [2, 4, 6, 8, 2]
+    assert chats[1][0][2] == json.loads(samples[0].reference)
+
+
+def test_prompts_carry_tools_and_arguments_as_objects() -> None:
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(embedded_model_dir())
+    prompt = ChatMessages(EMBEDDED_TEMPLATE)
+    second = prompt.encode(load_sessions("embedded").items, tokenizer)[1]
+    text = tokenizer.decode(second)
+    assert '"name": "bash", "arguments": {"command": "grep' in text
+    assert text.endswith("<|im_start|>assistant\n")
+    broken = [{"role": "assistant", "tool_calls": [{"function": {"arguments": "{"}}]}, {}]
+    with pytest.raises(UsageError, match="its chat template fails"):
+        prompt.tokens_of(broken, (), tokenizer)
