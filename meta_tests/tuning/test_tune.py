@@ -30,12 +30,12 @@ from mlperf_suite.tuning.space import (
     space_text,
 )
 from mlperf_suite.tuning.target import TARGETS, TuneTarget
-from mlperf_suite.tuning.trial_run import Command, Measured, run_trial
+from mlperf_suite.tuning.trial_run import Command, Measured, Watch, run_trial
 from mlperf_suite.tuning.tuning_options import TARGET_NAMES
 from mlperf_suite.tuning.tuning_request import Request
 
 OFFLINE = TARGETS["offline"]
-RunTrial = Callable[[Command, TuneTarget], Measured]
+RunTrial = Callable[[Command, TuneTarget, Watch], Measured]
 STAND_IN = ("-p", "meta_tests.stand_in_plugin", "--total-sample-count=24")
 SPACE = {"max_num_seqs": (None, 16, 32)}
 
@@ -115,7 +115,7 @@ def stand_in_trials(
     """Each trial's rate by its max_num_seqs; the list of what was run, and what runs it."""
     runs: list[Settings] = []
 
-    def trial_of(command: Command, target: TuneTarget) -> Measured:
+    def trial_of(command: Command, target: TuneTarget, watch: Watch) -> Measured:
         runs.append(command.settings)
         value, folder = command.settings["max_num_seqs"], command.folder.name
         if value == failing:
@@ -168,8 +168,8 @@ def test_a_candidate_that_fails_in_the_pairs_is_no_winner(
 ) -> None:
     _, trial_of = stand_in_trials(monkeypatch, {None: 100, 16: 160, 32: 90})
 
-    def broken(command: Command, target: TuneTarget) -> Measured:
-        run = trial_of(command, target)
+    def broken(command: Command, target: TuneTarget, watch: Watch) -> Measured:
+        run = trial_of(command, target, watch)
         if command.settings["max_num_seqs"] == 16 and "performance" in str(command.options):
             return replace(run, trial=Trial(command.settings, reason="failed score"))
         return run
@@ -208,10 +208,10 @@ def test_interrupted_pairs_go_on_with_those_that_are_whole(
     (tmp_path / "trials.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
     runs, trial_of = stand_in_trials(monkeypatch, rates)
 
-    def interrupted(command: Command, target: TuneTarget) -> Measured:
+    def interrupted(command: Command, target: TuneTarget, watch: Watch) -> Measured:
         if len(runs) == 5:
             raise KeyboardInterrupt
-        return trial_of(command, target)
+        return trial_of(command, target, watch)
 
     monkeypatch.setattr(tune, "run_trial", interrupted)
     with pytest.raises(KeyboardInterrupt):
@@ -228,11 +228,11 @@ def test_trials_run_side_by_side_with_a_device_each(
     _, trial_of = stand_in_trials(monkeypatch, {None: 100, 16: 160, 32: 50})
     seen, together = Counter[str](), threading.Barrier(2, timeout=20)
 
-    def beside(command: Command, target: TuneTarget) -> Measured:
+    def beside(command: Command, target: TuneTarget, watch: Watch) -> Measured:
         if seen.total() in (1, 2):
             together.wait()
         seen[command.variables["CUDA_VISIBLE_DEVICES"]] += 1
-        return trial_of(command, target)
+        return trial_of(command, target, watch)
 
     monkeypatch.setattr(tune, "run_trial", beside)
     tune.tune(replace(request_in(tmp_path), slots=("0", "1,2")), print)

@@ -32,12 +32,9 @@ def make_tuning(config: pytest.Config) -> Claim:
     parser = argparse.ArgumentParser("--tune", add_help=False, exit_on_error=False)
     add_options(parser)
     out = settings_of(config).results_dir / _FOLDER
-    words = [
-        f"--out={out}",
-        *shlex.split(config.getoption("tune")),
-        "--",
-        *_options_of_runs(config),
-    ]
+    own = shlex.split(config.getoption("tune"))
+    ends = [] if "--" in own else ["--"]
+    words = [f"--out={out}", *own, *ends, *_options_of_runs(config)]
     watcher = TerminalWatcher(config.get_terminal_writer())
     try:
         return tune(request_of(parser.parse_args(words)), watcher.say)

@@ -193,9 +193,7 @@ class Recorder:
             result.write_scores(settings.model, label, details=settings.mmlu_details)
             folder.write(CONFIG_JSON, self._mmlu_config_json(result))
         else:
-            runs = result.runs.items()
-            warm_ups = {m: dataclasses.asdict(run.warm_up) for m, run in runs if run.warm_up}
-            folder.write(CONFIG_JSON, {**self.config_json(result.benchmark), "warm_up": warm_ups})
+            self.keep_config(result)
             folder.record_checksums()
         summary = self.summary(result)
         folder.write(SUMMARY_JSON, summary.as_json())
@@ -207,6 +205,13 @@ class Recorder:
         baselines = [b.folder for b in self._baselines.values() if b.folder]
         ended = summary.meta.status != "running"
         publish(folder, baselines if replaces else None, ended=ended)
+
+    def keep_config(self, result: Result) -> None:
+        """Write config.json alone, with what is known by now. Raises OSError."""
+        runs = result.runs.items()
+        warm_ups = {m: dataclasses.asdict(run.warm_up) for m, run in runs if run.warm_up}
+        content = {**self.config_json(result.benchmark), "warm_up": warm_ups}
+        result.folder.write(CONFIG_JSON, content)
 
     def summary(self, result: Result | MmluRecord) -> Summary:
         """The summary of a result so far, with the regression gate's verdict."""

@@ -263,6 +263,9 @@ class Suite:
             past -= {step for step in self._pace.plan.steps_of[key] if step.key is None}
         while step := next((s for s in self._pace.plan.steps_of[key] if s not in past), None):
             self._make(step, partial(self._outcome, step, key, result))
+            if step.kind == "probe" and isinstance(result, Result):
+                # Who watches a run, as tune does, sees its speed before the long steps.
+                self.recorder.keep_config(result)
             past.add(step)
             count = len(self.steps_made)
             for need in self._pace.plan.needs.get(key, ()):

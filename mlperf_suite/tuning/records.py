@@ -8,9 +8,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from mlperf_suite.tuning.probing import Work
 from mlperf_suite.tuning.space import Trial
 from mlperf_suite.tuning.trial_run import Measured
 
+_KNOWN = ("seconds", "samples", "costs", "work", "probe")
 _OF_TRIAL = tuple(Trial.__dataclass_fields__)
 
 
@@ -38,7 +40,9 @@ class Records:
             try:
                 row = json.loads(line)
                 trial = Trial(**{name: row.pop(name) for name in _OF_TRIAL if name in row})
-                known = {n: row.pop(n) for n in ("seconds", "samples", "costs") if n in row}
+                known = {n: row.pop(n) for n in _KNOWN if n in row}
+                if known.get("work"):
+                    known["work"] = Work(**known["work"])
                 yield Measured(trial, row.pop("folder", ""), **known), row
             except (ValueError, TypeError, AttributeError):
                 continue

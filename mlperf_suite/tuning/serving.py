@@ -69,7 +69,7 @@ class ServerTemplate:
 
 
 def run_served(
-    template: ServerTemplate, command: Command, target: TuneTarget, watch: Watch = lambda _: ""
+    template: ServerTemplate, command: Command, target: TuneTarget, watch: Watch = lambda _: None
 ) -> Measured:
     """Start the server, measure it as `run_trial` does, and end it.
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mlperf_suite.errors import UsageError
+from mlperf_suite.tuning.probing import Work, probe_of, work_of
 from mlperf_suite.tuning.space import Settings, Trial, run_arguments, run_variables
 from mlperf_suite.tuning.target import TrialFiles, TuneTarget, costs_of, trial_files
 
@@ -21,15 +22,16 @@ _STOP_S = 20.0
 """How long a run may take to write what it has after Ctrl-C before it is killed."""
 _LOOK_S = 0.5
 OUTPUT = "output.txt"
-Watch = Callable[[Path], str]
-"""Gets the results folder of a run that goes on; why it is ended early, empty to go on."""
+Watch = Callable[[Path], Trial | None]
+"""Gets the results folder of a run that goes on; the trial as which it is ended early, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
     """A trial, the folder of its run, how long it took, and what the run says besides its rate.
 
-    `samples`: how many it had. `costs`: see `costs_of`.
+    `samples`: how many it had. `costs`: see `costs_of`. `work`: what an Offline run had to do, and
+    `probe`: the tokens/s that the probe of its engine's speed says of that; None if unknown.
     """
 
     trial: Trial
@@ -37,6 +39,8 @@ class Measured:
     seconds: float = 0.0
     samples: int | None = None
     costs: Mapping[str, float] = field(default_factory=dict)
+    work: Work | None = None
+    probe: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +60,19 @@ class Command:
 
 
 def run_trial(
-    command: Command, target: TuneTarget, watch: Watch = lambda _: "", engine: bool = True
+    command: Command, target: TuneTarget, watch: Watch = lambda _: None, engine: bool = True
 ) -> Measured:
     """Run the suite, its results in the command's folder, and read the target's figure.
 
-    A run without a usable figure is a failed trial with its reason, and one that `watch` ended a
-    cut one. `engine`: whether the settings are those of an engine in the run's own process. Raises
-    OSError if the output cannot be written, KeyboardInterrupt after the run was
-    ended.
+    A run without a usable figure is a failed trial with its reason. `engine`: whether the settings
+    are those of an engine in the run's own process. Raises OSError if the output cannot be written,
+    KeyboardInterrupt after the run was ended.
     """
     begin = time.monotonic()
     arguments = [*command.options, *(run_arguments(command.settings) if engine else ())]
-    cut = ""
+    early: Trial | None = None
     with _process(command, arguments, run_variables(command.settings) if engine else {}) as process:
-        while process.poll() is None and not cut:
+        while process.poll() is None and not early:
             if time.monotonic() - begin > command.limit_s:
                 trial = Trial(command.settings, reason=f"no end after {command.limit_s:.0f} s")
                 return Measured(trial, command.folder.name, time.monotonic() - begin)
@@ -77,14 +80,16 @@ def run_trial(
                 raise KeyboardInterrupt
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_LOOK_S)
-            cut = watch(command.folder)
+            early = watch(command.folder)
     seconds = time.monotonic() - begin
-    if cut and process.returncode != 0:
-        return Measured(Trial(command.settings, cut=cut), command.folder.name, seconds)
+    if early:
+        return Measured(early, command.folder.name, seconds)
     runs = trial_files(command.folder)
     trial = _outcome(command, target, runs, process.returncode)
     samples = next((run.summary.meta.samples for run in runs if run.summary.meta.samples), None)
-    return Measured(trial, command.folder.name, seconds, samples, costs_of(runs))
+    work = work_of(runs)
+    probe = probe_of(command.folder, work) if work else None
+    return Measured(trial, command.folder.name, seconds, samples, costs_of(runs), work, probe)
 
 
 @contextlib.contextmanager

@@ -16,11 +16,12 @@ from mlperf_suite.engines.watch import terminated_like_interrupted
 from mlperf_suite.errors import UsageError
 from mlperf_suite.tuning.answer import write_answer
 from mlperf_suite.tuning.claim import Claim, Contribution, Pair, contributions_of, gain_of
+from mlperf_suite.tuning.early_end import leader_of, watch_of
 from mlperf_suite.tuning.records import Records
 from mlperf_suite.tuning.search import TuningSearch
 from mlperf_suite.tuning.serving import run_served
 from mlperf_suite.tuning.space import Settings, run_arguments, run_variables
-from mlperf_suite.tuning.trial_run import Command, Measured, run_trial
+from mlperf_suite.tuning.trial_run import Command, Measured, Watch, run_trial
 from mlperf_suite.tuning.tuning_request import Request
 
 _TRIALS, _PAIRS, _AROUND, _LOCK = "trials.jsonl", "pairs.jsonl", "around.jsonl", ".lock"
@@ -57,7 +58,7 @@ class Tuning:
     def __init__(self, request: Request, say: Callable[[str], None]) -> None:
         self._request = request
         self._say = say
-        self._search = TuningSearch(request.space, seed=0)
+        self._search = TuningSearch(request.space, 0, request.conditions)
         self._default = {name: choices[0] for name, choices in request.space.items()}
         self._stopped = threading.Event()
         self._trials: list[Measured] = []
@@ -85,16 +86,19 @@ class Tuning:
         request = self._request
         budget_s, spent_s = request.minutes * 60, self._take_earlier()
         begin = time.monotonic() - spent_s
-        running: dict[Future[Measured], str] = {}
+        running: dict[Future[Measured], tuple[Settings, str]] = {}
         with ThreadPoolExecutor(len(request.slots)) as pool, self._ended_together():
             while True:
                 spent = (time.monotonic() - begin) / budget_s
                 # The first run is alone: it is what the others are held against.
-                free = [slot for slot in request.slots if slot not in running.values()]
+                taken = [slot for _, slot in running.values()]
+                free = [slot for slot in request.slots if slot not in taken]
                 free = free if self._first else free[: 1 - len(running)]
                 for slot in free if spent < 1 or self._first is None else ():
-                    settings = self._search.following(spent)
-                    running[pool.submit(self._trial, settings, slot)] = slot
+                    pending = [settings for settings, _ in running.values()]
+                    settings = self._search.following(spent, pending)
+                    watch = self._watch(settings)
+                    running[pool.submit(self._trial, settings, slot, watch)] = settings, slot
                 if not running:
                     return
                 for done in wait(running, return_when=FIRST_COMPLETED).done:
@@ -124,8 +128,18 @@ class Tuning:
             spent_s += run.seconds
         return spent_s / len(self._request.slots)
 
-    def _trial(self, settings: Settings, slot: str) -> Measured:
-        return self._run(settings, self._request.target.trial, self._first, slot)
+    def _trial(self, settings: Settings, slot: str, watch: Watch) -> Measured:
+        return self._run(settings, self._request.target.trial, self._first, slot, watch)
+
+    def _watch(self, settings: Settings) -> Watch:
+        leader = leader_of(self._search.leader(), self._trials, self._request.target.unit)
+        first = self._first
+        reference = self._runs / (first.folder if first else "")
+        return watch_of(settings, leader, first, reference)
+
+    @property
+    def _runs(self) -> Path:
+        return self._request.out / "runs"
 
     def _keep(self, run: Measured) -> None:
         if self._first is None and run.trial.rate is None:
@@ -140,19 +154,24 @@ class Tuning:
         self._search.add(run.trial)
 
     def _run(
-        self, settings: Settings, form: Sequence[str], alike: Measured | None, slot: str = ""
+        self,
+        settings: Settings,
+        form: Sequence[str],
+        alike: Measured | None,
+        slot: str = "",
+        watch: Watch = lambda _: None,
     ) -> Measured:
         """One run in the next folder. `alike`: a run of the same form, by which it is limited."""
         request = self._request
         limit_s = min(_LONGEST_S, _FACTOR * alike.seconds) if alike else _LONGEST_S
         devices = {"CUDA_VISIBLE_DEVICES": slot} if slot else {}
-        folder = request.out / "runs" / f"{next(self._numbers):03}"
+        folder = self._runs / f"{next(self._numbers):03}"
         options = [*form, *self._sizes, *request.options]
         folder.mkdir(parents=True)
         command = Command(folder, settings, options, limit_s, devices, self._stopped)
         if request.serve:
-            return run_served(request.serve, command, request.target)
-        return run_trial(command, request.target)
+            return run_served(request.serve, command, request.target, watch)
+        return run_trial(command, request.target, watch)
 
     @property
     def _sizes(self) -> list[str]:
@@ -167,10 +186,10 @@ class Tuning:
     def _words(self, run: Measured) -> str:
         trial, unit = run.trial, self._request.target.unit
         words = " ".join([*_variables(trial.settings), *run_arguments(trial.settings)])
-        if trial.rate is not None:
-            result = f"{trial.rate:,.4g} {unit}"
-        else:
+        if trial.cut or trial.rate is None:
             result = f"cut: {trial.cut}" if trial.cut else f"failed: {trial.reason}"
+        else:
+            result = f"{trial.rate:,.4g} {unit}"
         return f"{words or 'the default'}: {result} ({run.seconds:.0f} s)"
 
     # The pairs

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mlperf_suite.errors import UsageError
 from mlperf_suite.tuning.claim import PAIRS
+from mlperf_suite.tuning.conditions import Conditions, conditions_of
 from mlperf_suite.tuning.serving import ServerTemplate
 from mlperf_suite.tuning.space import Space, space_of
 from mlperf_suite.tuning.target import TARGETS, TuneTarget
@@ -25,7 +26,8 @@ class Request:
     `minutes`: the search's; the pairs come on top of it, and `around_minutes` for runs in which one
     setting of the winner is undone. `options`: those of every run. `slots`: for each trial that may
     run beside others, the devices it has to itself; one without a name has all. `serve`: starts a
-    server for each run; None for an engine in the run's own process.
+    server for each run; None for an engine in the run's own process. `conditions`: which choices go
+    together.
     """
 
     out: Path
@@ -37,6 +39,7 @@ class Request:
     around_minutes: float = 0.0
     slots: Sequence[str] = ("",)
     serve: ServerTemplate | None = None
+    conditions: Conditions = ()
 
 
 def request_of(arguments: Namespace) -> Request:
@@ -63,6 +66,7 @@ def request_of(arguments: Namespace) -> Request:
         around_minutes=around,
         slots=arguments.slot or ("",),
         serve=serve,
+        conditions=conditions_of(arguments.space, space),
     )
 
 

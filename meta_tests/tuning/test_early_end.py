@@ -1,0 +1,109 @@
+"""Which trials are ended early, and on which evidence."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+
+import pytest
+from mlperf_suite.tuning.early_cuts import Estimate
+
+from mlperf_suite.session.timing.estimate import Speed
+from mlperf_suite.tuning.early_end import cut_by_probe, leader_of, rejection, watch_of
+from mlperf_suite.tuning.probing import Work
+from mlperf_suite.tuning.space import Settings, Trial
+from mlperf_suite.tuning.trial_run import Measured
+
+BEST = Estimate(math.log(100), 0.02)
+WORK = Work(samples=10, prompt=100, answer=50)
+SLOW: Settings = {"max_num_seqs": 16}
+
+
+def run_of(rate: float, probe: float, cut: str = "") -> Measured:
+    return Measured(Trial({}, rate, cut=cut), "001", work=WORK, probe=probe)
+
+
+def kept(folder: Path, **files: object) -> Path:
+    """A results folder with one run."""
+    run = folder / "20261125-000000-llama3.1-8b-offline"
+    (run / "Accuracy").mkdir(parents=True)
+    for name, content in files.items():
+        path = run / ("Accuracy/rouge_samples.json" if name == "scores" else f"{name}.json")
+        path.write_text(json.dumps(content))
+    return folder
+
+
+def speed_for(tokens_per_s: float) -> dict[str, object]:
+    """The speed of an engine that does the work at this rate, all of it while decoding."""
+    step_s = WORK.samples * WORK.answer / tokens_per_s / WORK.answer
+    return {"speed": dataclasses.asdict(Speed(0.0, step_s, 0.0))}
+
+
+def scored(mean: float, verdict: str = "passed") -> dict[str, object]:
+    rule = {"rule": "accuracy_rouge1", "status": verdict, "found": "", "required": "", "why": ""}
+    score = {"name": "rouge1", "value": mean, "unit": "%", "low": 30.0}
+    return {
+        "schema_version": 6,
+        "run": {"accuracy": {"total_samples": 60, "scores": [score]}},
+        "verdicts": [rule],
+    }
+
+
+def scores(mean: float) -> dict[str, object]:
+    values = [mean + n % 5 - 2 for n in range(60)]
+    return {"dataset_sha256": "d", "scores": {"rouge1": values}}
+
+
+def test_a_probe_far_below_the_leaders_cuts_the_trial() -> None:
+    leader = leader_of(BEST, [run_of(100, 80), run_of(60, 48), run_of(90, 71)], "tokens/s")
+    assert leader
+    trial = cut_by_probe(SLOW, leader, 48)
+    assert trial and trial.rate == pytest.approx(60)
+    assert trial.settings == SLOW
+    assert trial.cut == "its probe stands for 60 tokens/s ± 5%, the best have 100"
+    assert cut_by_probe(SLOW, leader, 76) is None, "5% below is within the probe's error"
+
+
+def test_probes_that_say_little_cut_little() -> None:
+    leader = leader_of(BEST, [run_of(100, 80), run_of(60, 30), run_of(90, 110)], "tokens/s")
+    assert leader and leader.error > 0.3
+    assert cut_by_probe(SLOW, leader, 48) is None
+
+
+def test_without_a_probed_run_nothing_is_cut() -> None:
+    unprobed = Measured(Trial({}, 100.0), "001")
+    assert leader_of(BEST, [unprobed, run_of(50, 40, cut="as a cut one is no run")], "") is None
+    assert leader_of(None, [run_of(100, 80)], "") is None
+
+
+def test_a_running_trial_is_cut_when_its_speed_is_known(tmp_path: Path) -> None:
+    first = run_of(100, 80)
+    leader = leader_of(BEST, [first, run_of(60, 48), run_of(90, 71)], "tokens/s")
+    watch = watch_of(SLOW, leader, first, tmp_path / "none")
+    folder = kept(tmp_path / "002", config={})
+    assert watch(folder) is None
+    (folder / "20261125-000000-llama3.1-8b-offline/config.json").write_text(
+        json.dumps(speed_for(40))
+    )
+    trial = watch(folder)
+    assert trial and trial.rate == pytest.approx(50)
+
+
+def test_scores_that_lose_against_the_defaults_reject(tmp_path: Path) -> None:
+    reference = kept(tmp_path / "001", summary=scored(40), scores=scores(40))
+    worse = kept(tmp_path / "002", summary=scored(38), scores=scores(38))
+    why = "accuracy: rouge1 38 where the default has 40 on the same samples"
+    assert rejection(worse, reference) == why
+    assert rejection(reference, reference) == ""
+    like = kept(tmp_path / "003", summary=scored(39.9), scores=scores(39.9))
+    assert rejection(like, reference) == ""
+
+
+def test_a_gate_that_failed_ends_the_trial(tmp_path: Path) -> None:
+    folder = kept(tmp_path / "002", summary=scored(10, "failed"), scores=scores(10))
+    assert rejection(folder, tmp_path / "none") == "failed accuracy_rouge1"
+    trial = watch_of(SLOW, None, None, tmp_path / "none")(folder)
+    assert trial == Trial(SLOW, reason="failed accuracy_rouge1")
+    assert rejection(tmp_path / "nothing yet", tmp_path / "none") is None
