@@ -35,7 +35,9 @@ def make_tuning(config: pytest.Config) -> Claim:
     own = shlex.split(config.getoption("tune"))
     ends = [] if "--" in own else ["--"]
     words = [f"--out={out}", *own, *ends, *_options_of_runs(config)]
-    watcher = TerminalWatcher(config.get_terminal_writer())
+    # A fixture is set up while pytest captures what is written to the terminal.
+    with config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        watcher = TerminalWatcher(config.get_terminal_writer())
     try:
         return tune(request_of(parser.parse_args(words)), watcher.say)
     except (UsageError, argparse.ArgumentError) as error:

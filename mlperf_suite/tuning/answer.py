@@ -7,7 +7,13 @@ from collections.abc import Callable, Sequence
 
 from mlperf_suite.results.run_folder import write_whole
 from mlperf_suite.tuning.claim import Claim, Contribution
-from mlperf_suite.tuning.space import run_arguments, run_variables, serve_command, space_text
+from mlperf_suite.tuning.space import (
+    Settings,
+    run_arguments,
+    run_variables,
+    serve_command,
+    space_text,
+)
 from mlperf_suite.tuning.trial_run import Measured
 from mlperf_suite.tuning.tuning_page import choice_word, tuning_page
 from mlperf_suite.tuning.tuning_request import Request
@@ -23,25 +29,30 @@ def write_answer(
     if claim.is_better:
         write_whole(request.out / WINNER, space_text(claim.best))
     write_whole(request.out / RESULT, "\n\n".join(lines) + "\n")
-    write_whole(request.out / PAGE, tuning_page(request, trials, claim, lines))
+    texts = [*commands_of(request, claim.best), (WINNER, space_text(claim.best))]
+    page = tuning_page(request, trials, claim, texts if claim.is_better else ())
+    write_whole(request.out / PAGE, page)
     for line in [*lines, f"page: {request.out / PAGE}"]:
         say(line)
 
 
 def answer_lines(request: Request, claim: Claim) -> list[str]:
     """The answer in lines: the gain, what it costs, what gives it, the winner's commands."""
-    lines = [claim.words]
     if not claim.is_better:
-        return lines
-    lines.append(_cost_line(claim))
-    lines += [_contribution_line(row) for row in claim.contributions if row.measured]
-    variables = [f"{name}={value}" for name, value in run_variables(claim.best).items()]
-    words = [*variables, "mlperf-suite", *request.target.whole[:2], *run_arguments(claim.best)]
+        return [claim.words]
+    rows = [_contribution_line(row) for row in claim.contributions if row.measured]
+    commands = (f"{name}: {text}" for name, text in commands_of(request, claim.best))
+    return [claim.words, _cost_line(claim), *rows, *commands]
+
+
+def commands_of(request: Request, best: Settings) -> list[tuple[str, str]]:
+    """What to paste: the suite's command, unless it starts servers, and the server's."""
     if request.serve:
-        return [*lines, f"server: {request.serve.line(claim.best)}"]
-    lines.append(f"command: {shlex.join([*words, *request.options])}")
-    lines.append(f"server: {serve_command(claim.best, request.options)}")
-    return lines
+        return [("server", request.serve.line(best))]
+    variables = [f"{name}={value}" for name, value in run_variables(best).items()]
+    words = [*variables, "mlperf-suite", *request.target.whole, *run_arguments(best)]
+    command = shlex.join([*words, *request.options])
+    return [("command", command), ("server", serve_command(best, request.options))]
 
 
 def _cost_line(claim: Claim) -> str:

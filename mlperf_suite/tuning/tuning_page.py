@@ -15,6 +15,9 @@ from mlperf_suite.reports.sections import (
     Paragraph,
     Plot,
     Plots,
+    Quote,
+    Quotes,
+    Row,
     Section,
     Table,
     Words,
@@ -42,11 +45,13 @@ _LATENCIES = ("TPOT p50, ms", "TPOT p99, ms", "TPOT p90 of one user, ms", "laten
 
 
 def tuning_page(
-    request: Request, trials: Sequence[Measured], claim: Claim, answer: Sequence[str]
+    request: Request, trials: Sequence[Measured], claim: Claim, texts: Sequence[Row] = ()
 ) -> str:
-    """The page as HTML. `answer`: the claim, then the winner's commands."""
+    """The page as HTML. `texts`: what to paste of a winner, each with its name."""
     unit, space = request.target.unit, request.space
-    answers: list[Block] = [Paragraph(line) for line in answer]
+    answers: list[Block] = [Paragraph(claim.words, style="ok" if claim.is_better else "open")]
+    if texts:
+        answers.append(Quotes([Quote("To paste", texts)]))
     plots = [Plot("trials", "Trials in order", partial(_over_time, trials, unit))]
     if latency := next((n for n in _LATENCIES if len(_points(trials, n)) > 1), ""):
         draw = partial(_front, trials, latency, unit, claim.best)
@@ -75,7 +80,8 @@ def _pairs(claim: Claim, unit: str) -> Table:
         [str(number), decimal(pair.default.trial.rate), decimal(pair.best.trial.rate)]
         for number, pair in enumerate(claim.pairs, 1)
     ]
-    return Table(columns(["pair"], [f"default, {unit}", f"candidate, {unit}"]), rows)
+    head = columns(["pair"], [f"default, {unit}", f"candidate, {unit}"])
+    return Table(head, rows, style="broad")
 
 
 def _costs(claim: Claim) -> Table:
@@ -86,7 +92,7 @@ def _costs(claim: Claim) -> Table:
     if not any("energy" in row.name for row in claim.costs):
         rows.append(["energy", "not measured", "not measured", ""])
     head = columns(["cost"], ["default", "candidate", "change"])
-    return Table(head, rows, title="What it costs", note=_COST_NOTE)
+    return Table(head, rows, title="What it costs", style="broad", note=_COST_NOTE)
 
 
 def _contributions(claim: Claim) -> Table:
