@@ -38,7 +38,7 @@ http.server.HTTPServer(("127.0.0.1", port), Page).serve_forever()
 
 @pytest.fixture
 def command(tmp_path: Path) -> Command:
-    return Command(tmp_path, {"max_num_seqs": 16, "fast": True}, ("--model=x",), 600)
+    return Command(tmp_path, {"max_num_seqs": 16, "fast": True}, (), ("--model=x",), 600)
 
 
 @pytest.fixture

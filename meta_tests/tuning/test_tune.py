@@ -42,7 +42,7 @@ SPACE = {"max_num_seqs": (None, 16, 32)}
 
 def measured(folder: Path, settings: Settings, limit_s: float = 600) -> Measured:
     folder.mkdir()
-    command = Command(folder, settings, (*OFFLINE.trial, *STAND_IN), limit_s)
+    command = Command(folder, settings, OFFLINE.trial, STAND_IN, limit_s)
     return run_trial(command, OFFLINE)
 
 
@@ -171,7 +171,7 @@ def test_a_candidate_that_fails_in_the_pairs_is_no_winner(
 
     def broken(command: Command, target: TuneTarget, watch: Watch) -> Measured:
         run = trial_of(command, target, watch)
-        if command.settings["max_num_seqs"] == 16 and "performance" in str(command.options):
+        if command.settings["max_num_seqs"] == 16 and "performance" in str(command.sessions):
             return replace(run, trial=Trial(command.settings, reason="failed score"))
         return run
 

@@ -50,9 +50,12 @@ def commands_of(request: Request, best: Settings) -> list[tuple[str, str]]:
     if request.serve:
         return [("server", request.serve.line(best))]
     variables = [f"{name}={value}" for name, value in run_variables(best).items()]
-    words = [*variables, "mlperf-suite", *request.target.whole, *run_arguments(best)]
-    command = shlex.join([*words, *request.options])
-    return [("command", command), ("server", serve_command(best, request.options))]
+    sessions = (
+        shlex.join([*variables, "mlperf-suite", *own, *run_arguments(best), *request.options])
+        for own in request.target.whole
+    )
+    server = serve_command(best, request.options)
+    return [*(("command", session) for session in sessions), ("server", server)]
 
 
 def _cost_line(claim: Claim) -> str:

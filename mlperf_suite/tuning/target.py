@@ -21,7 +21,9 @@ from mlperf_suite.results.run_folder import read_summary, run_folders
 from mlperf_suite.results.schema import PerformanceFigures, Summary
 
 _BOTH = "datacenter and (accuracy or performance)"
-_PEAK = ("--find-peak-qps", "-k", "test_accuracy or test_peak_qps")
+_ACCURACY = ("-m", "offline and datacenter and accuracy", "--warmup=0")
+_CURVE = ("-m", "curve")
+_PEAK = ("--find-peak-qps", "-k", "test_accuracy.py or test_peak_qps.py")
 _FEWEST_BLOCKS = 4
 _OF_MEDIAN = 1.0483
 """A normal distribution's standard deviation by the median difference of two draws from it."""
@@ -47,15 +49,16 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class TuneTarget:
-    """`trial`, `whole`: the suite's options for a trial and for a run of the pairs. `figure`: the
-    rate of a run, None if it does not have it. `start`: the option that gives later runs the first
-    one's rate to begin with, if there is one."""
+    """`trial`, `whole`: a trial and a run of the pairs, as the options of each session of the suite
+    that they take, one after another. `figure`: the rate of a run, None if it does not have it.
+    `start`: the option that gives later runs the first one's rate to begin with, if there is one.
+    """
 
     name: str
     unit: str
     meaning: str
-    trial: tuple[str, ...]
-    whole: tuple[str, ...]
+    trial: tuple[tuple[str, ...], ...]
+    whole: tuple[tuple[str, ...], ...]
     figure: Callable[[TrialFiles], Figure | None]
     start: str = ""
 
@@ -118,8 +121,8 @@ def _at_a_rate(name: str, scenario: str, meaning: str, figure: object) -> TuneTa
         name,
         "queries/s",
         meaning,
-        ("-m", trial, *_PEAK),
-        ("-m", f"{scenario} and {_BOTH}", *_PEAK),
+        (("-m", trial, *_PEAK),),
+        (("-m", f"{scenario} and {_BOTH}", *_PEAK),),
         figure,  # type: ignore[arg-type]
         start="--server-target-qps",
     )
@@ -132,8 +135,8 @@ TARGETS: Mapping[str, TuneTarget] = {
             "offline",
             "tokens/s",
             "Offline's tokens/s",
-            ("-m", "offline and datacenter and accuracy", "--warmup=0"),
-            ("-m", f"offline and {_BOTH}"),
+            (_ACCURACY,),
+            (("-m", f"offline and {_BOTH}"),),
             _offline,
         ),
         _at_a_rate("server", "server", "the highest valid rate of Server", _peak),
@@ -145,8 +148,9 @@ TARGETS: Mapping[str, TuneTarget] = {
             "curve",
             "(tokens/s)²",
             "the area of tokens/s over tokens/s per user",
-            ("-m", "curve or offline and datacenter and accuracy"),
-            ("-m", "curve or offline and datacenter and accuracy"),
+            # A curve's points need the engine to themselves.
+            (_ACCURACY, _CURVE),
+            (_ACCURACY, _CURVE),
             _area,
         ),
     )

@@ -45,7 +45,8 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A run to make: in which new folder, with which settings, under which options of the suite.
+    """A run to make: in which new folder, with which settings, and of which sessions of the suite,
+    one after another, each with its own options beside the common ones.
 
     `limit_s`: seconds after which it is ended as one that hangs. `variables`: environment variables
     besides the settings' own. `stopped`: set when the tuning ends, and the run with it.
@@ -53,6 +54,7 @@ class Command:
 
     folder: Path
     settings: Settings
+    sessions: Sequence[Sequence[str]]
     options: Sequence[str]
     limit_s: float
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -69,27 +71,39 @@ def run_trial(
     KeyboardInterrupt after the run was ended.
     """
     begin = time.monotonic()
-    arguments = [*command.options, *(run_arguments(command.settings) if engine else ())]
-    early: Trial | None = None
-    with _process(command, arguments, run_variables(command.settings) if engine else {}) as process:
-        while process.poll() is None and not early:
-            if time.monotonic() - begin > command.limit_s:
-                trial = Trial(command.settings, reason=f"no end after {command.limit_s:.0f} s")
-                return Measured(trial, command.folder.name, time.monotonic() - begin)
-            if command.stopped.is_set():
-                raise KeyboardInterrupt
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_LOOK_S)
-            early = watch(command.folder)
-    seconds = time.monotonic() - begin
-    if early:
-        return Measured(early, command.folder.name, seconds)
-    runs = trial_files(command.folder)
-    trial = _outcome(command, target, runs, process.returncode)
+    for session in command.sessions:
+        early = _session(command, session, watch, engine, begin + command.limit_s)
+        if isinstance(early, Trial):
+            return Measured(early, command.folder.name, time.monotonic() - begin)
+    seconds, runs = time.monotonic() - begin, trial_files(command.folder)
+    trial = _outcome(command, target, runs)
     samples = next((run.summary.meta.samples for run in runs if run.summary.meta.samples), None)
     work = work_of(runs)
     probe = probe_of(command.folder, work) if work else None
     return Measured(trial, command.folder.name, seconds, samples, costs_of(runs), work, probe)
+
+
+def _session(
+    command: Command, own: Sequence[str], watch: Watch, engine: bool, until: float
+) -> Trial | None:
+    """Make a session; the trial as which all ends early, by a signal or the watch, or None."""
+    settings = command.settings
+    arguments = [*own, *command.options, *(run_arguments(settings) if engine else ())]
+    with _process(command, arguments, run_variables(settings) if engine else {}) as process:
+        while process.poll() is None:
+            if time.monotonic() > until:
+                return Trial(settings, reason=f"no end after {command.limit_s:.0f} s")
+            if command.stopped.is_set():
+                raise KeyboardInterrupt
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_LOOK_S)
+            if early := watch(command.folder):
+                return early
+    if process.returncode >= 0:
+        return None
+    killed = signal.Signals(-process.returncode)
+    hint = ", as the system does where memory is short" if killed == signal.SIGKILL else ""
+    return Trial(settings, reason=f"killed by {killed.name}{hint}")
 
 
 @contextlib.contextmanager
@@ -98,7 +112,7 @@ def _process(
 ) -> Iterator[subprocess.Popen[bytes]]:
     """The run's process; at the end, every process that it started is ended too."""
     words = [sys.executable, "-m", "mlperf_suite", f"--results-dir={command.folder}"]
-    with (command.folder / OUTPUT).open("wb") as output:
+    with (command.folder / OUTPUT).open("ab") as output:
         process = subprocess.Popen(
             [*words, "-p", "no:cacheprovider", *arguments],
             env={**os.environ, **command.variables, **variables},
@@ -123,14 +137,8 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
             continue
 
 
-def _outcome(
-    command: Command, target: TuneTarget, runs: Sequence[TrialFiles], status: int
-) -> Trial:
+def _outcome(command: Command, target: TuneTarget, runs: Sequence[TrialFiles]) -> Trial:
     settings = command.settings
-    if status < 0:
-        killed = signal.Signals(-status).name
-        hint = ", as the system does where memory is short" if status == -signal.SIGKILL else ""
-        return Trial(settings, reason=f"killed by {killed}{hint}")
     if not runs:
         return Trial(settings, reason=f"no result: {last_line(command.folder / OUTPUT)}")
     for summary in (run.summary for run in runs):

@@ -156,7 +156,7 @@ class Tuning:
     def _run(
         self,
         settings: Settings,
-        form: Sequence[str],
+        form: Sequence[Sequence[str]],
         alike: Measured | None,
         slot: str = "",
         watch: Watch = lambda _: None,
@@ -166,9 +166,9 @@ class Tuning:
         limit_s = min(_LONGEST_S, _FACTOR * alike.seconds) if alike else _LONGEST_S
         devices = {"CUDA_VISIBLE_DEVICES": slot} if slot else {}
         folder = self._runs / f"{next(self._numbers):03}"
-        options = [*form, *self._sizes, *request.options]
+        options = [*self._sizes, *request.options]
         folder.mkdir(parents=True)
-        command = Command(folder, settings, options, limit_s, devices, self._stopped)
+        command = Command(folder, settings, form, options, limit_s, devices, self._stopped)
         if request.serve:
             return run_served(request.serve, command, request.target, watch)
         return run_trial(command, request.target, watch)
