@@ -8,9 +8,9 @@ import math
 from pathlib import Path
 
 import pytest
-from mlperf_suite.tuning.early_cuts import Estimate
 
 from mlperf_suite.session.timing.estimate import Speed
+from mlperf_suite.tuning.early_cuts import Estimate
 from mlperf_suite.tuning.early_end import cut_by_probe, leader_of, rejection, watch_of
 from mlperf_suite.tuning.probing import Work
 from mlperf_suite.tuning.space import Settings, Trial
