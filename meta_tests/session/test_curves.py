@@ -23,7 +23,9 @@ from mlperf_suite.engines.protocol import (
     Steps,
 )
 from mlperf_suite.errors import RunError
+from mlperf_suite.official_client.client_answers import read_answers
 from mlperf_suite.official_client.client_job import ACCURACY_DATA, ClientJob
+from mlperf_suite.official_client.client_process import ClientRunError
 from mlperf_suite.official_client.installation import ClientInstallation
 from mlperf_suite.results.curve_figures import (
     REHEARSAL,
@@ -34,7 +36,9 @@ from mlperf_suite.results.curve_figures import (
 from mlperf_suite.results.run_folder import read_object, read_summary
 from mlperf_suite.results.schema import Summary
 from mlperf_suite.session.curve_accuracy import CurveAccuracy
+from mlperf_suite.session.curve_points import point_of
 from mlperf_suite.session.curves import _taken_from
+from mlperf_suite.session.official_points import _times_of
 from mlperf_suite.session.plan import CurveKey
 from mlperf_suite.session.watcher import Watcher
 
@@ -356,9 +360,9 @@ def client_of(monkeypatch: MonkeyPatch, jobs: list[ClientJob], state: Callable[[
         content = {
             "n_samples_issued": requests,
             "n_samples_completed": requests,
-            "n_samples_failed": 0,
+            "n_samples_failed": 2 if state(concurrency) == "refused" else 0,
             "state": state(concurrency),
-            "complete": state(concurrency) == "complete",
+            "complete": state(concurrency) != "interrupted",
             "duration_ns": round(requests / min(concurrency, 4) * 1e7),
             "ttft": {"percentiles": {"50.0": 1e6, "90.0": 2e6}},
             "tpot": {"percentiles": {"50.0": tpot_ns, "90.0": tpot_ns}},
@@ -366,7 +370,12 @@ def client_of(monkeypatch: MonkeyPatch, jobs: list[ClientJob], state: Callable[[
         }
         file = folder / "report" / "performance" / "result_summary.json"
         file.parent.mkdir(parents=True)
+        (folder / "client.log").write_text("what it printed")
         file.write_text(json.dumps(content))
+        if state(concurrency) == "dies":
+            raise ClientRunError("inference-endpoint died with status 3: no memory", folder)
+        if state(concurrency) == "Ctrl-C":
+            raise KeyboardInterrupt
         if job.accuracy is not None:
             write_answers(folder / "report", len(job.accuracy.prompts))
         return folder / "report"
@@ -442,15 +451,62 @@ def test_a_point_of_an_earlier_curve_brings_its_files(tmp_path: Path) -> None:
     assert _taken_from(tmp_path / "earlier", stranger, tmp_path / "now").folder == "earlier"
 
 
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        ("interrupted", "the run is interrupted, not complete"),
+        ("refused", "2 requests failed"),
+        ("dies", "inference-endpoint died with status 3: no memory"),
+    ],
+)
 def test_a_run_that_the_official_client_did_not_complete_is_a_failed_point(
-    make: Make, monkeypatch: MonkeyPatch
+    make: Make, monkeypatch: MonkeyPatch, state: str, reason: str
 ) -> None:
-    client_of(monkeypatch, [], lambda concurrency: "interrupted" if concurrency > 1 else "complete")
+    client_of(monkeypatch, [], lambda concurrency: state if concurrency > 1 else "complete")
     session = make(KEY, kind=Endpoint, **OFFICIAL)
     session.suite.make(KEY)
     points = {point.concurrency: point for point in curve_of(session).points}
     assert points[1].outcome == "measured"
-    assert (points[2].outcome, points[2].reason) == (
-        "failed",
-        "the run is interrupted, not complete",
-    )
+    assert (points[2].outcome, points[2].reason) == ("failed", reason)
+    assert (session.folder / "points" / "00002" / "client.log").is_file()
+
+
+def test_after_ctrl_c_in_a_point_of_the_official_client_the_next_start_goes_on(
+    make: Make, monkeypatch: MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        client_of(patch, [], lambda concurrency: "Ctrl-C" if concurrency == 4 else "complete")
+        first = make(KEY, kind=Endpoint, **OFFICIAL)
+        with pytest.raises(KeyboardInterrupt):
+            first.suite.make(KEY)
+    assert outcomes(curve_of(first)) == {1: "measured", 2: "measured"}
+    jobs: list[ClientJob] = []
+    client_of(monkeypatch, jobs, lambda concurrency: "complete")
+    second = make(KEY, kind=Endpoint, **OFFICIAL)
+    assert second.suite.make(KEY).ok
+    assert {1, 2}.isdisjoint(job.load.concurrency for job in jobs)
+    # A later run may remove the earlier one, whose files are here too.
+    shutil.rmtree(first.folder)
+    assert all((second.folder / p.folder / "performance").is_dir() for p in curve_of(second).points)
+
+
+def test_a_point_of_the_official_client_has_blocks_from_its_events(tmp_path: Path) -> None:
+    uuids = [f"{number}" for number in range(80)]
+    maps = {"performance": dict.fromkeys(uuids, 0)}
+    (tmp_path / "sample_idx_map.json").write_text(json.dumps(maps))
+    events = []
+    for number, uuid in enumerate(uuids):
+        for kind, at_s in (("issued", 0.0), ("recv_first", 0.1), ("complete", 1.0)):
+            # Two users, one answer of ten tokens a second each.
+            event: dict[str, Any] = {"event_type": f"sample.{kind}", "sample_uuid": uuid}
+            event |= {"timestamp_ns": int((number // 2 + at_s) * 1e9)}
+            data = ["TextModelOutput", ["a ", "b " * 9], None, None]
+            events.append(event | ({"data": data} if kind == "complete" else {}))
+    (tmp_path / "events.jsonl").write_text("".join(f"{json.dumps(e)}\n" for e in events))
+    answers = read_answers(tmp_path)["performance"]
+    times = _times_of(answers, [len(answer.text.split()) for answer in answers])
+    blocks = point_of(times, 2).blocks
+    assert len(blocks) == 8
+    assert all(block.tokens_per_sec == pytest.approx(20, rel=0.1) for block in blocks)
+    assert all(block.tpot_p90_ms == pytest.approx(100) for block in blocks)
+    assert all(block.ttft_p90_ms == pytest.approx(100) for block in blocks)

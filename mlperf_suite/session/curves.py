@@ -46,7 +46,7 @@ from mlperf_suite.results.run_folder import (
 )
 from mlperf_suite.results.schema import Config
 from mlperf_suite.rules.limits import client_limits
-from mlperf_suite.session.curve_accuracy import CurveAccuracy
+from mlperf_suite.session.curve_accuracy import CurveAccuracy, token_ids_of
 from mlperf_suite.session.curve_points import (
     BLOCKS,
     GAIN,
@@ -119,6 +119,7 @@ class Curves(StepMaker):
             settings.endpoint_clients or 1,
             max(SILENCE_S, settings.engine_silence),
             self.watcher,
+            lambda texts: [len(ids) for ids in token_ids_of(inputs, texts)],
         )
 
     def prompts(self, result: Result) -> Iterator[Prompt]:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Sequence
+from array import array
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.client_results.result_files import Distribution, ResultSummary, read_typed
 from mlperf_suite.client_results.series import SeedSet
-from mlperf_suite.errors import SuiteError
-from mlperf_suite.official_client.client_job import ClientData, ClientJob, ClientLoad
+from mlperf_suite.engines.closed_loop import LoopTimes
+from mlperf_suite.errors import RunError, SuiteError
+from mlperf_suite.official_client.client_answers import ClientAnswer, read_answers
+from mlperf_suite.official_client.client_job import (
+    PERFORMANCE_DATA,
+    ClientData,
+    ClientJob,
+    ClientLoad,
+)
 from mlperf_suite.official_client.client_process import ClientProgress, run_client
 from mlperf_suite.official_client.installation import ClientInstallation
-from mlperf_suite.results.curve_figures import SCORED_FOLDER, CurvePoint
+from mlperf_suite.results.curve_figures import SCORED_FOLDER, CurveBlock, CurvePoint
+from mlperf_suite.session.curve_points import point_of
 from mlperf_suite.session.watcher import Watcher
 
 POINTS_FOLDER, PROBES_FOLDER = "points", "probes"
@@ -29,7 +39,7 @@ class OfficialPoints:
 
     `urls`: of the servers. `model`: its name there. `tokenizer`: the folder of its tokenizer.
     `key_variable`: the environment variable with the bearer token, None without one. `workers`: the
-    client's processes. `silence_s`: how long it may print nothing.
+    client's processes. `silence_s`: how long it may print nothing. `count_tokens`: of each text.
     """
 
     client: ClientInstallation
@@ -43,6 +53,7 @@ class OfficialPoints:
     workers: int
     silence_s: float
     watcher: Watcher
+    count_tokens: Callable[[Sequence[str]], Sequence[int]]
 
     def measure(
         self,
@@ -67,7 +78,19 @@ class OfficialPoints:
         except SuiteError as error:
             return CurvePoint(concurrency, "failed", reason=str(error))
         folder = str(report.relative_to(self.folder.absolute()))
-        return point_of_summary(report, concurrency, folder)
+        point = point_of_summary(report, concurrency, folder)
+        if point.outcome != "measured":
+            return point
+        return replace(point, blocks=self._blocks(report, concurrency))
+
+    def _blocks(self, report: Path, concurrency: int) -> tuple[CurveBlock, ...]:
+        """The parts of a point, from what became of each request; none if that is not known."""
+        with contextlib.suppress(RunError):
+            answers = read_answers(report).get(PERFORMANCE_DATA, [])
+            if answers and all(answer.first_ns is not None for answer in answers):
+                tokens = self.count_tokens([answer.text for answer in answers])
+                return point_of(_times_of(answers, tokens), concurrency).blocks
+        return ()
 
     def _job(self, load: ClientLoad, performance: ClientData) -> ClientJob:
         seeds = self.seed_set.seeds
@@ -110,6 +133,19 @@ class OfficialPoints:
         base = self.folder.absolute() / place
         names = (f"{concurrency:05}{f'-{n}' if n > 1 else ''}" for n in itertools.count(1))
         return next(base / name for name in names if not (base / name).exists())
+
+
+def _times_of(answers: Sequence[ClientAnswer], tokens: Sequence[int]) -> LoopTimes:
+    """The requests as those of the suite's own loop."""
+    rows = sorted(zip(answers, tokens, strict=True), key=lambda row: row[0].issued_ns)
+    begin_ns = rows[0][0].issued_ns
+    columns = (
+        [((at_ns or 0) - begin_ns) / 1e9 for at_ns in column]
+        for column in zip(*((a.issued_ns, a.first_ns, a.ended_ns) for a, _ in rows), strict=True)
+    )
+    issued_s, first_s, ended_s = (array("d", column) for column in columns)
+    counts = array("q", [count for _, count in rows])
+    return LoopTimes(issued_s, first_s, ended_s, counts, issuing_s=issued_s[-1])
 
 
 def point_of_summary(report: Path, concurrency: int, folder: str) -> CurvePoint:
