@@ -22,6 +22,7 @@ from mlperf_suite.errors import UsageError
 from mlperf_suite.tuning import tune
 from mlperf_suite.tuning.space import (
     Settings,
+    Space,
     Trial,
     run_arguments,
     run_variables,
@@ -322,3 +323,35 @@ def test_settings_as_a_server_and_as_a_file(options: Sequence[str]) -> None:
 
 def test_each_target_has_an_option() -> None:
     assert tuple(TARGETS) == TARGET_NAMES
+
+
+def test_each_setting_of_the_winner_is_undone_in_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space: Space = {"a": (None, 1), "b": (None, 1), "c": (None, 1)}
+    runs: list[Settings] = []
+
+    def trial_of(command: Command, target: TuneTarget, watch: Watch) -> Measured:
+        runs.append(command.settings)
+        gains = (1.3 if command.settings["a"] else 1.0) * (1.1 if command.settings["b"] else 1.0)
+        loss = 0.9 if command.settings["c"] else 1.0
+        rate = 100 * gains * loss * (1 + len(runs) % 3 / 1000)
+        return Measured(Trial(command.settings, rate, 0.001), command.folder.name, 2.0)
+
+    monkeypatch.setattr(tune, "run_trial", trial_of)
+    monkeypatch.setattr(tune, "_LONGEST_S", 60.0)
+    rows = [
+        {"settings": {"a": a, "b": b, "c": c}, "rate": rate, "seconds": 30}
+        for a, b, c, rate in ((None, None, None, 100), (1, 1, None, 143), (1, 1, 1, 128))
+    ]
+    (tmp_path / "trials.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    request = Request(tmp_path, 1, space, around_minutes=0.2)
+    claim = tune.tune(request, print)
+    assert claim.best == {"a": 1, "b": 1, "c": None}
+    by_name = {row.name: row.measured for row in claim.contributions}
+    assert by_name["a"] and by_name["a"].gain == pytest.approx(0.3, abs=0.01)
+    assert by_name["b"] and by_name["b"].gain == pytest.approx(0.1, abs=0.01)
+    assert by_name["c"] is None
+    assert len(runs) == 10 + 6, "12 s hold two rounds of three runs"
+    tune.tune(request, print)
+    assert len(runs) == 10 + 6, "with the time spent, the same command makes no run again"

@@ -1,0 +1,75 @@
+"""Which figure of a run each target reads, and what a run says of its cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mlperf_suite.energy.energy_figures import EnergyFigures, KindFigures
+from mlperf_suite.results.curve_figures import CurveFigures, CurvePoint
+from mlperf_suite.results.schema import Meta, PeakFigures, PerformanceFigures, Run, Summary
+from mlperf_suite.tuning.target import TARGETS, TrialFiles, costs_of
+
+
+def files(**summary: object) -> TrialFiles:
+    return TrialFiles(Path("none"), Summary(**summary))  # type: ignore[arg-type]
+
+
+def point(concurrency: int, tokens: int, tpot_ms: float, outcome: str = "measured") -> CurvePoint:
+    return CurvePoint(
+        concurrency,
+        outcome,  # type: ignore[arg-type]
+        duration_s=10.0,
+        output_tokens=tokens,
+        tpot_p90_ms=tpot_ms,
+        ttft_p90_ms=50.0,
+    )
+
+
+def test_offline_reads_a_performance_runs_tokens_per_second() -> None:
+    blocks = {"tokens_per_sec": (10.0, *[100.0, 104.0] * 10)}
+    performance = PerformanceFigures(tokens_per_sec=90.0, blocks=blocks)
+    figure = TARGETS["offline"].figure(files(run=Run(performance=performance)))
+    assert figure and figure.rate == 90
+    # The first block, which reads prompts, is no noise.
+    assert figure.error == pytest.approx(0.039 * 1.05 / 21**0.5, rel=0.05)
+
+
+def test_rates_are_those_of_the_peak_search() -> None:
+    run = files(peak=PeakFigures(peak_qps=7.5, goodput_qps=9.0))
+    rates = {name: TARGETS[name].figure(run) for name in ("server", "interactive", "goodput")}
+    assert {name: figure and figure.rate for name, figure in rates.items()} == {
+        "server": 7.5,
+        "interactive": 7.5,
+        "goodput": 9.0,
+    }
+    assert TARGETS["server"].figure(files(peak=PeakFigures())) is None
+    assert TARGETS["offline"].figure(run) is None
+
+
+def test_a_curves_area_is_that_of_its_steps() -> None:
+    points = (
+        point(1, 500, 20.0),
+        point(4, 1500, 40.0),
+        point(16, 2000, 100.0),
+        point(64, 9, 9, ""),
+    )
+    figure = TARGETS["curve"].figure(files(curve=CurveFigures("c", points=points)))
+    # 10 tokens/s per user at 200 of the system, from there 150 up to 25 and 50 up to 50.
+    assert figure and figure.rate == pytest.approx(10 * 200 + 15 * 150 + 25 * 50)
+    assert TARGETS["curve"].figure(files()) is None
+
+
+def test_what_a_run_costs() -> None:
+    performance = PerformanceFigures(
+        latency_ms={"p50": 800.0, "p99": 900.0}, ttft_ms={"p50": 20.0}, tpot_ms=None
+    )
+    energy = EnergyFigures(kinds=(KindFigures("GPU", joules=5.0, joules_per_token=0.25),))
+    run = files(meta=Meta(scenario="Server"), run=Run(performance=performance, energy=energy))
+    assert costs_of([run]) == {
+        "latency p50, ms": 800.0,
+        "latency p99, ms": 900.0,
+        "TTFT p50, ms": 20.0,
+        "GPU energy, J/token": 0.25,
+    }
