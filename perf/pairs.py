@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median, stdev
 from typing import Generic, TypeVar
 
 import psutil
+from scipy.stats import t
 
+_CONFIDENCE = 0.95
 Result = TypeVar("Result")
 
 
@@ -67,3 +70,14 @@ def middle(values: Sequence[float], aim: str = "") -> str:
     """A cell with the median, the lowest and the highest, and what is aimed at."""
     goal = f"; aim: {aim}" if aim else ""
     return f"**{median(values):.3f}** ({min(values):.3f} to {max(values):.3f}{goal})"
+
+
+def ratio_interval(ratios: Sequence[float]) -> str:
+    """The geometric mean of ratios with Student's 95% interval."""
+    logs = [math.log(ratio) for ratio in ratios]
+    mean, half = fmean(logs), 0.0
+    if len(logs) > 1:
+        quantile = float(t.ppf((1 + _CONFIDENCE) / 2, len(logs) - 1))
+        half = quantile * stdev(logs) / math.sqrt(len(logs))
+    low, high = math.exp(mean - half), math.exp(mean + half)
+    return f"**{math.exp(mean):.3f}** ({low:.3f} to {high:.3f})"

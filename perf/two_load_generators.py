@@ -12,15 +12,11 @@ differ. Needs `make endpoints-client`.
 
 from __future__ import annotations
 
-import math
 import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from statistics import fmean, stdev
-
-from scipy.stats import t
 
 from meta_tests.servers.local_servers import LocalServer, vllm_server
 from mlperf_suite.benchmarks.embedded import EMBEDDED
@@ -36,9 +32,7 @@ from perf.embedded_engine import (
     offline_rate,
     server_run,
 )
-from perf.pairs import in_turn, pairs_parser, print_header, print_row
-
-_CONFIDENCE = 0.95
+from perf.pairs import in_turn, pairs_parser, print_header, print_row, ratio_interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +89,6 @@ def _of_client(
     return _reported([*times, summary.tps])
 
 
-def _interval(ratios: Sequence[float]) -> str:
-    """The geometric mean of ratios with its interval."""
-    logs = [math.log(ratio) for ratio in ratios]
-    mean, half = fmean(logs), 0.0
-    if len(logs) > 1:
-        quantile = float(t.ppf((1 + _CONFIDENCE) / 2, len(logs) - 1))
-        half = quantile * stdev(logs) / math.sqrt(len(logs))
-    low, high = math.exp(mean - half), math.exp(mean + half)
-    return f"**{math.exp(mean):.3f}** ({low:.3f} to {high:.3f})"
-
-
 def _third_of_offline(server: LocalServer, prompts: Prompts) -> float:
     with embedded_endpoint(server) as engine:
         # A server's first answers are slow.
@@ -139,7 +122,7 @@ def main() -> None:
                 print_row(f"{pair.number}, {name}", *(f"{value:.1f}" for value in values))
             of_pair = zip(figures["LoadGen"], figures["client"], strict=True)
             ratios.append([loadgen / other for loadgen, other in of_pair])
-    print_row("LoadGen / client", *(_interval(column) for column in zip(*ratios, strict=True)))
+    print_row("LoadGen / client", *(ratio_interval(column) for column in zip(*ratios, strict=True)))
 
 
 if __name__ == "__main__":

@@ -251,7 +251,8 @@ def chat_body(
     tools: Sequence[Json] = (),
     fields: Json | None = None,
 ) -> bytes:
-    """The JSON of a request. `fields`: those that this kind of server adds to OpenAI's."""
+    """The JSON of a request. `fields`: those that this kind of server adds to OpenAI's. Raises
+    SuiteError for messages or tools that are nested too deeply."""
     body: dict[str, Any] = {
         "model": model,
         "messages": list(messages),
@@ -266,7 +267,10 @@ def chat_body(
         **({"tools": list(tools), "tool_choice": "auto"} if tools else {}),
         **(fields or {}),
     }
-    return _json.encode(body)
+    try:
+        return _json.encode(body)
+    except RecursionError:
+        raise SuiteError("a message or a tool is nested too deeply to be sent") from None
 
 
 def text_part(text: str) -> dict[str, Any]:
