@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from meta_tests.proof.model import FILLER
+from mlperf_suite.datasets.media import identity_of
 from mlperf_suite.engines.stand_in import Pace, ReplayEngine
 from mlperf_suite.session.inputs import Inputs
 
@@ -29,7 +30,7 @@ def prepared_answers(inputs: Inputs, by_input: dict[str, str]) -> Answers:
         texts = [by_input[item.input] for item in inputs.samples(benchmark).items]
         tokens = tokenizer(texts, add_special_tokens=False)["input_ids"]
         for prompt, answer in zip(inputs.prompts(benchmark), tokens, strict=True):
-            answers[tuple(prompt)] = [*answer, tokenizer.eos_token_id]
+            answers[identity_of(prompt)] = [*answer, tokenizer.eos_token_id]
     return answers
 
 
@@ -53,7 +54,7 @@ def thought_out_answers(
             prompts, openings, closings, prepared, strict=True
         ):
             thinking = [filler] * (length - len(opening) - len(closing) - 1)
-            answers[tuple(prompt)] = [*opening, *thinking, *closing, tokenizer.eos_token_id]
+            answers[identity_of(prompt)] = [*opening, *thinking, *closing, tokenizer.eos_token_id]
     return answers
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import meta_tests.without_torch  # noqa: F401 - before anything imports transformers
 from mlperf_suite.benchmarks.catalog import default_benchmarks
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.datasets.media import MediaPrompt
+from mlperf_suite.datasets.media import identity_of
 from mlperf_suite.engines.protocol import Listener, RequestList
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import EngineError
@@ -37,12 +37,6 @@ _LEAD_TOKENS = 60
 """Before the reference highlights, so that an answer cut to 16 tokens holds none of them."""
 
 
-def _key(prompt: Sequence[int]) -> tuple[int, ...]:
-    """What tells prompts apart: their tokens, and their media."""
-    media = bytes.fromhex(prompt.media.sha256) if isinstance(prompt, MediaPrompt) else b""
-    return (*prompt, *media)
-
-
 class VaryingEngine(StandInEngine):
     """A stand-in whose answers and delays change from query to query."""
 
@@ -56,7 +50,7 @@ class VaryingEngine(StandInEngine):
 
     def _by_prompt(self, prompt: Sequence[int]) -> list[int]:
         # A warm-up's prompts are none of the samples'.
-        return self._answers[self._kinds[0]].get(_key(prompt), [1, 2, 3])
+        return self._answers[self._kinds[0]].get(identity_of(prompt), [1, 2, 3])
 
     def _times(self, now: float, tokens: int) -> tuple[float, float]:
         first_at, last_at = super()._times(now, tokens)
@@ -99,7 +93,7 @@ def pytest_mlperf_load_engine(inputs: Inputs) -> StandInEngine:
             [*end[-_LEAD_TOKENS:], *tokens, eos]
             for end, tokens in zip(ends, highlights, strict=True)
         ]
-        keys = [_key(prompt) for prompt in inputs.prompts(benchmark)]
+        keys = [identity_of(prompt) for prompt in inputs.prompts(benchmark)]
         for kind, made_of in KINDS.items():
             answers[kind] |= dict(zip(keys, made_of(good), strict=True))
     return VaryingEngine(options, answers)

@@ -25,13 +25,14 @@ class ModelTokens:
     """The special tokens of a model with their ids.
 
     `begin`: the token before every text, empty for none. `end`: the EOS that ends a prepared
-    answer.
+    answer. `vocabulary`: its size, if config.json does not have it at its top.
     """
 
     special: Mapping[str, int]
     end: str
     begin: str = ""
     chat_template: str = ""
+    vocabulary: int = 0
 
 
 def write_model(
@@ -39,7 +40,7 @@ def write_model(
 ) -> None:
     """Write the folder. `shape`: the entries of config.json that identify the model."""
     folder.mkdir(parents=True, exist_ok=True)
-    size = shape["vocab_size"]
+    size = shape.get("vocab_size", tokens.vocabulary)
     assert isinstance(size, int)
     write_json(folder / "tokenizer.json", _trained_tokenizer(size, tokens))
     content: dict[str, object] = {

@@ -1,4 +1,4 @@
-"""Makes up data of official size for benchmarks whose data are published as parquet files.
+"""Makes up data of official size for benchmarks whose data are published as files.
 
 Prompts are a few tokens that identify the sample. An answer is a thought made of fillers, to reach
 the official mean length, and a conclusion that is right, or wrong in a fixed share of samples, so
@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import random
+import wave
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 
 from meta_tests.proof.data import TOKENS
@@ -21,6 +23,9 @@ from mlperf_suite.benchmarks.gpt_oss_120b import GPT_OSS_120B
 from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99, LLAMA2_70B_99_9
 from mlperf_suite.benchmarks.llama3_1_405b import LLAMA3_1_405B
 from mlperf_suite.benchmarks.mixtral_8x7b import MIXTRAL_8X7B
+from mlperf_suite.benchmarks.qwen3_vl import QWEN3_VL
+from mlperf_suite.benchmarks.whisper import WHISPER
+from mlperf_suite.datasets.speech import RATE_HZ
 
 PROBLEMS = "problems.jsonl"
 """Made-up problems in LiveCodeBench's format, for --code-problems."""
@@ -52,12 +57,36 @@ Sampler = Callable[[random.Random, int], Made]
 """Makes the sample with a number; each sample has its own random generator."""
 
 
+def write_parquet(rows: list[dict[str, object]], path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(rows), path)
+
+
+def write_manifest(rows: list[dict[str, object]], path: Path) -> None:
+    """A manifest and its clips, which are the samples' `pcm`."""
+    entries = []
+    for number, row in enumerate(rows):
+        name = f"made/clip-{number:04}.wav"
+        clip = path.parent / name
+        clip.parent.mkdir(exist_ok=True)
+        with wave.open(str(clip), "wb") as file:
+            file.setparams((1, 2, RATE_HZ, 0, "NONE", ""))
+            pcm = row["pcm"]
+            assert isinstance(pcm, bytes)
+            file.writeframes(pcm)
+        entries.append({"transcript": row["transcript"], "files": [{"fname": name}]})
+    write_json(path, entries)
+
+
 @dataclass(frozen=True, slots=True)
 class Published:
     """How a benchmark's data are made.
 
     `files`: by the name of the official file, its samplers and how many samples each makes.
-    `modes`: by mode, the file that it uses.
+    `modes`: by mode, the file that it uses. `write`: writes rows as such a file.
     """
 
     benchmark: Benchmark
@@ -65,6 +94,7 @@ class Published:
     files: Mapping[str, Sequence[tuple[Sampler, int]]]
     modes: Mapping[str, str]
     with_problems: bool = False
+    write: Callable[[list[dict[str, object]], Path], None] = write_parquet
 
     @property
     def is_folder(self) -> bool:
@@ -87,15 +117,12 @@ class Published:
 
 def write_published(folder: Path, published: Published) -> None:
     """Write a benchmark's files, model folder, problems and prepared answers."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     own = folder / published.benchmark.id
     own.mkdir(parents=True, exist_ok=True)
     answers: dict[str, list[list[object]]] = {}
     for file in published.files:
         samples = list(published.samples(file))
-        pq.write_table(pa.Table.from_pylist([dict(sample.row) for sample in samples]), own / file)
+        published.write([dict(sample.row) for sample in samples], own / file)
         prepared = [sample.answer for sample in samples]
         rows: list[list[object]] = [[p.opening, p.closing, p.tokens] for p in prepared]
         for mode in (mode for mode, of in published.modes.items() if of == file):
@@ -278,6 +305,46 @@ def _harmony(
     return _exam(kind, conclude, tokens, opening=_ANALYSIS, closing=_FINAL, tokenized=True)
 
 
+# Sound and pictures
+
+
+def _speech(rng: random.Random, number: int) -> Made:
+    """Twenty-five words, one of them heard wrong in every third clip."""
+    *words, other = rng.sample(WORDS, 26)
+    heard = [other, *words[1:]] if _one_in(number, 3) else words
+    row = {"transcript": " ".join(words), "pcm": number.to_bytes(4, "little") * 200}
+    return Made(row, Prepared(" ".join(heard), "", 0))
+
+
+def _product(rng: random.Random, number: int) -> Made:
+    """A picture that tells the number, and a category of which two of three levels are right in
+    every fifth answer."""
+    *path, other, title = rng.sample(WORDS, 5)
+    category = " > ".join(path)
+    answer = " > ".join([*path[:2], other]) if _one_in(number, 5) else category
+    row = {
+        "product_title": title,
+        "product_description": title,
+        "potential_product_categories": [category],
+        "product_image": {"bytes": _numbered_picture(number)},
+        "ground_truth_category": category,
+    }
+    text = json.dumps({"category": answer, "brand": title, "is_secondhand": False})
+    return Made(row, Prepared(text, "", 0))
+
+
+def _numbered_picture(number: int) -> bytes:
+    from PIL import Image
+
+    file = BytesIO()
+    Image.frombytes("RGB", (2, 2), number.to_bytes(12, "little")).save(file, format="PNG")
+    return file.getvalue()
+
+
+_WHISPER_IDS = {
+    **{"<|endoftext|>": 50_257, "<|startoftranscript|>": 50_258, "<|en|>": 50_259},
+    **{"<|transcribe|>": 50_360, "<|notimestamps|>": 50_364},
+}
 _LLAMA2_TOKENS = ModelTokens({"<s>": 1, "</s>": 2}, begin="<s>", end="</s>")
 _OPEN_ORCA = "open_orca_gpt4_tokenized_llama.sampled_24576.parquet"
 _EVERY_MODE = ("accuracy", "performance", "test06")
@@ -292,6 +359,7 @@ def _of_llama2(benchmark: Benchmark) -> Published:
     return Published(benchmark, _LLAMA2_TOKENS, files, _one_file(_OPEN_ORCA))
 
 
+_CLIPS, _PRODUCTS = "dev-all-repack.json", "train-00000-of-00001.parquet"
 _MIXTRAL = "09292024_mixtral_15k_mintoken2_v1.parquet"
 _LONG = "mlperf_llama3.1_405b_dataset_8313_processed_fp16_eval.parquet"
 _DEEPSEEK = "mlperf_deepseek_r1_dataset_4388_fp8_eval.parquet"
@@ -370,6 +438,28 @@ PUBLISHED: Mapping[str, Published] = {
                 "test09": _PERFORMANCE,
             },
             with_problems=True,
+        ),
+        Published(
+            WHISPER,
+            ModelTokens(_WHISPER_IDS, end="<|endoftext|>"),
+            {_CLIPS: [(_speech, WHISPER.samples)]},
+            dict.fromkeys(("accuracy", "performance", "test01"), _CLIPS),
+            write=write_manifest,
+        ),
+        Published(
+            QWEN3_VL,
+            ModelTokens(
+                {"<|endoftext|>": 151_643, "<|im_start|>": 151_644, "<|im_end|>": 151_645},
+                end="<|im_end|>",
+                chat_template=(
+                    "{% for message in messages %}<|im_start|>{% if message.content is string %}"
+                    "{{ message.content }}{% else %}{{ message.content[0].text }}{% endif %}"
+                    "<|im_end|>{% endfor %}"
+                ),
+                vocabulary=151_936,
+            ),
+            {_PRODUCTS: [(_product, QWEN3_VL.samples)]},
+            dict.fromkeys(("accuracy", "performance"), _PRODUCTS),
         ),
     )
 }

@@ -67,7 +67,8 @@ class ProofRun:
         """How fast the replay answers, by mode: a performance run lasts slightly over 600 s."""
         samples = BENCHMARKS[self.benchmark].samples
         if self.scenario == "Offline":
-            return {**dict.fromkeys(MODES, _AT_ONCE), "performance": Pace(samples / 605)}
+            lasting = dict.fromkeys(("performance", "test01"), Pace(samples / 605))
+            return {**dict.fromkeys(MODES, _AT_ONCE), **lasting}
         if self.scenario == "SingleStream":
             # LoadGen asks for 1,200 s of the accuracy run's rate, rounded up to whole multiples of
             # the data set: two here.
@@ -156,14 +157,13 @@ class ProofRun:
 
 
 def proof_runs(rounds: Sequence[str], benchmarks: Sequence[str] = ()) -> list[ProofRun]:
-    """Every run of the rounds, for the benchmarks with these ids; by default for all whose answers
-    can be prepared as tokens of a text."""
+    """Every run of the rounds, for the benchmarks with these ids; by default for all."""
     return [
         ProofRun(round_, benchmark.id, scenario.name)
         for round_ in rounds
         for benchmark in BENCHMARKS.values()
         if not benchmarks or benchmark.id in benchmarks
-        if benchmark.workload is not None and not benchmark.workload.media
+        if benchmark.workload is not None
         for scenario in benchmark.offered_in(round_)
     ]
 

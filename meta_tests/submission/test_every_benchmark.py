@@ -27,6 +27,7 @@ EACH = pytest.mark.parametrize("row", judged_in_trees(), ids=lambda row: row.id)
 OFFICIAL_FIGURE = {
     **{name: rf".*'{name}':\s+'?([\d.]+)'?.*" for name in ("rouge1", "rouge2", "rougeL")},
     "word_accuracy": r"Word Error Rate\:.*, accuracy=([0-9\.]+)%",
+    "f1": r'\{.*"f1":\s*([\d\.]+).*\}',
     "rougeLsum": r".*'rougeLsum':\s+'?([\d.]+)'?.*",
     **{
         name: rf".*'{name}':\s([\d.]+).*"
@@ -56,7 +57,9 @@ def test_accuracy_txt_has_each_figure_where_the_checker_looks_for_it(row: Benchm
             for line in text.splitlines()
             if (match := re.match(OFFICIAL_FIGURE[target.name], line))
         ]
-        assert [float(score) for score in figures] == [target.value]
+        # Of f1 a share.
+        unit = 100 if target.name == "f1" else 1
+        assert [unit * float(score) for score in figures] == [target.value]
     assert f"hash={'ab' * 32}" in text.splitlines()
 
 

@@ -97,6 +97,5 @@ QWEN3_VL = Benchmark(
     by_round={"v6.1": _as_in_v6_1},
     required=(("Offline",),),
     answers_as_text=True,
-    in_trees=False,
 )
 BENCHMARKS = (QWEN3_VL,)

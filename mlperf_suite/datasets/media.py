@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from PIL import Image
 
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
+MOST_BYTES = 20_000_000
+"""Of a picture's file: a request holds it as text."""
 _MOST_PIXELS = 100_000_000
 """A few bytes can stand for endless pixels."""
 
@@ -60,13 +62,25 @@ class PictureFile:
         return hashlib.sha256(self.content).hexdigest()
 
     def check(self) -> None:
-        """Raise ValueError for a file that is no picture, or one of too many pixels; the pixels
-        themselves are not read."""
+        """Raise ValueError for a file that is no picture, is too large or has too many pixels; the
+        pixels themselves are not read."""
+        if len(self.content) > MOST_BYTES:
+            raise ValueError(f"{len(self.content):,} bytes, and at most {MOST_BYTES:,} are read")
         width, height = self._open().size
         if not 0 < width * height <= _MOST_PIXELS:
             raise ValueError(
                 f"{width:,} x {height:,} pixels, and at most {_MOST_PIXELS:,} are read"
             )
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height in pixels."""
+        return self._open().size
+
+    @property
+    def kind(self) -> str:
+        """The format of a picture, as in the name of its MIME type."""
+        return (self._open().format or "").lower()
 
     def _open(self) -> Image.Image:
         from PIL import Image, UnidentifiedImageError
@@ -90,16 +104,30 @@ class PictureFile:
 
 
 Media = Sound | PictureFile
+Message = Mapping[str, Any]
+"""Of a chat, in which a part of the type "image" stands for the prompt's picture."""
 
 
 class MediaPrompt(tuple[int, ...]):
-    """A prompt's token ids, with the media that the model gets beside them."""
+    """A prompt's token ids, with the media that the model gets beside them.
+
+    `messages`: makes those that a chat server turns into these tokens; None if there are none.
+    `counted`: the tokens that the model gets, its media's among them; None if that is not known.
+    """
 
     media: Media
+    messages: Callable[[], Sequence[Message]] | None
+    counted: int | None
 
-    def __new__(cls, token_ids: Iterable[int], media: Media) -> MediaPrompt:
+    def __new__(
+        cls,
+        token_ids: Iterable[int],
+        media: Media,
+        messages: Callable[[], Sequence[Message]] | None = None,
+        counted: int | None = None,
+    ) -> MediaPrompt:
         prompt = super().__new__(cls, token_ids)
-        prompt.media = media
+        prompt.media, prompt.messages, prompt.counted = media, messages, counted
         return prompt
 
     def other(self) -> MediaPrompt:
@@ -107,4 +135,11 @@ class MediaPrompt(tuple[int, ...]):
 
         Its tokens are the same: they tell the model what to do, and where the media belongs.
         """
-        return MediaPrompt(self, self.media.other())
+        return MediaPrompt(self, self.media.other(), self.messages, self.counted)
+
+
+def identity_of(prompt: Sequence[int]) -> tuple[int, ...]:
+    """What tells a sample's prompt from those of others: its media, or else its tokens."""
+    if isinstance(prompt, MediaPrompt):
+        return tuple(bytes.fromhex(prompt.media.sha256))
+    return tuple(prompt)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.datasets.media import identity_of
 from mlperf_suite.engines.protocol import SPECULATIVE, EngineDescription, Listener, RequestList
 from mlperf_suite.errors import EngineDiedError, EngineError
 
@@ -148,7 +149,7 @@ class Pace:
 class ReplayEngine(StandInEngine):
     """Answers each prompt with the tokens prepared for it.
 
-    `answers`: output token ids by prompt token ids; any other prompt, such as a warm-up's, is
+    `answers`: output token ids by `identity_of` a prompt; any other prompt, such as a warm-up's, is
     answered with one token. `paces`: how fast a run is played back, by mode; requests before the
     first run are answered at once.
     """
@@ -159,7 +160,9 @@ class ReplayEngine(StandInEngine):
         paces: Mapping[str, Pace],
         model: str,
     ) -> None:
-        super().__init__(Delays(), lambda prompt: answers.get(tuple(prompt), (0,)), model=model)
+        super().__init__(
+            Delays(), lambda prompt: answers.get(identity_of(prompt), (0,)), model=model
+        )
         self._model = model
         self._paces = paces
         self._pace = Pace(math.inf)

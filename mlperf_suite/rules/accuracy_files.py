@@ -28,6 +28,8 @@ _WORD_RATE = re.compile(
     r"^Word Error Rate: .{1,40}, accuracy=(\d{1,15}(?:\.\d{1,20})?)%\s*$", re.MULTILINE
 )
 """What accuracy_eval.py of whisper prints; the figure is `word_accuracy`."""
+_F1_SHARE = re.compile(r'^\{.*"f1":\s*(\d(?:\.\d{1,20})?)\b.*\}\s*$', re.MULTILINE)
+"""The share that evaluation.py of qwen3-vl writes as JSON; the figure is `f1`, in percent."""
 _HASH = re.compile(r"^hash=([0-9a-f]{64})\s*$", re.MULTILINE)
 _ENTRY = re.compile(
     r'\{ "seq_id" : (\d{1,19}), "qsl_idx" : (\d{1,19}), "data" : "([0-9A-F]*)"'
@@ -61,6 +63,7 @@ def parse_accuracy_txt(text: str) -> AccuracyTxt:
     """Parse the text of an accuracy.txt; never raises because of its content."""
     values: dict[str, set[float]] = {}
     rates = [("word_accuracy", figure) for figure in _WORD_RATE.findall(text)]
+    rates += [("f1", str(100 * float(share))) for share in _F1_SHARE.findall(text)]
     for name, figure in (*_FIGURE.findall(text), *_SENTENCE.findall(text), *rates):
         values.setdefault(name, set()).add(float(figure))
     numbers = Counter(name for name, _ in _FIGURE.findall(text))

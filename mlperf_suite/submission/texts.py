@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ from mlperf_suite.benchmarks.audits import Audit
 from mlperf_suite.benchmarks.definition import COUNTED_IN_A_SENTENCE, GEN_NUM
 from mlperf_suite.loadgen.logs import RunLogs
 from mlperf_suite.rules.submission_rules import MEASUREMENT_FIELDS
+from mlperf_suite.scorers.qwen3_vl import F1
 from mlperf_suite.scorers.whisper import WORD_ACCURACY, WORD_ERROR_RATE
 from mlperf_suite.settings import engine_arg_text
 from mlperf_suite.submission.evidence import SuiteRun
@@ -61,6 +63,9 @@ def accuracy_txt(scores: Mapping[str, float], counted_as: str, log_sha256: str, 
     if WORD_ACCURACY in figures:
         rate, accuracy = figures.pop(WORD_ERROR_RATE, ""), figures.pop(WORD_ACCURACY)
         sentence += f"Word Error Rate: {rate}%, accuracy={accuracy}%\n"
+    if F1 in figures:
+        # A share, in a line of JSON.
+        sentence += json.dumps({F1: figures.pop(F1) / 100}) + "\n"
     header = f"\n{notice}\n" if notice else "\n"
     return f"\nResults\n{header}\n{sentence}{figures}\n\nhash={log_sha256}\n"
 
