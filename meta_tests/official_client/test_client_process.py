@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import namedtuple
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -16,6 +17,9 @@ import pytest
 
 from meta_tests.client_stand_in import write_client
 from meta_tests.conftest import ROOT
+from mlperf_suite.benchmarks.product_prompts import ProductPrompt
+from mlperf_suite.datasets.media import MediaPrompt
+from mlperf_suite.datasets.products import load_products
 from mlperf_suite.errors import RunError, UsageError
 from mlperf_suite.official_client.client_job import ClientData, ClientJob, ClientLoad
 from mlperf_suite.official_client.client_process import (
@@ -207,3 +211,17 @@ def test_last_words_are_one_printable_line() -> None:
     assert last_words("") == ""
     assert last_words("a\nb\n\x1b[31mc\n") == "b | ?[31mc"
     assert last_words("t - m - ERROR - first\nt - m - ERROR - second\nPartial results") == "second"
+
+
+def test_a_prompt_with_a_picture_is_written_as_its_messages() -> None:
+    (sample,) = load_products("embedded").items[:1]
+    prompt = ProductPrompt("v6.1")
+    assert sample.media is not None
+    messages = partial(prompt._messages, sample)
+    data = ClientData(prompts=[MediaPrompt([1, 2], sample.media, messages)], references=["a"])
+    (line,) = data.lines()
+    row = json.loads(line)
+    assert set(row) == {"system", "prompt", "reference"}
+    text, picture = row["prompt"]
+    assert (text["type"], picture["type"]) == ("text", "image_url")
+    assert row["system"] == messages()[0]["content"]

@@ -86,6 +86,12 @@ def offline_samples(model: str) -> Scenario:
     return Scenario("Offline", model, "Offline", metric, unit, counts_tokens=False)
 
 
+def samples_at_a_rate(name: str, model: str) -> Scenario:
+    """Server or Interactive of a benchmark whose tokens LoadGen does not count."""
+    metric = "result_completed_samples_per_sec"
+    return Scenario(name, model, "Server", metric, "samples/s", counts_tokens=False)
+
+
 def server(model: str, ttft_ms: float, tpot_ms: float) -> Scenario:
     """Server with its limits in ms, under LoadGen's name for the model."""
     return _at_a_rate("Server", model, ttft_ms, tpot_ms)
@@ -338,7 +344,8 @@ class Benchmark:
     tokens. `also`: the second category that offers the benchmark, if there is one. `by_round`: what
     turns its workload, or its smoke form, into that of a round. `in_trees`: whether the suite
     judges its results in submissions. `chats`: whether its samples are messages, which the suite
-    sends one after another without LoadGen, and which rules of their own judge.
+    sends one after another without LoadGen, and which rules of their own judge. `of_client`: the
+    scenarios that only the official HTTP client measures.
     """
 
     id: str
@@ -362,6 +369,7 @@ class Benchmark:
     by_round: Mapping[str, Callable[[Workload], Workload]] = field(default_factory=dict)
     in_trees: bool = True
     chats: bool = False
+    of_client: tuple[Scenario, ...] = ()
 
     @property
     def vocabulary(self) -> int | None:
@@ -385,6 +393,11 @@ class Benchmark:
         count = self.samples_of(mode)
         return None if count == self.samples_of("accuracy") else count
 
+    @property
+    def every_scenario(self) -> tuple[Scenario, ...]:
+        """Those of LoadGen, and those that only the official client measures."""
+        return (*self.scenarios, *self.of_client)
+
     def offered_in(self, round_: str) -> tuple[Scenario, ...]:
         """The scenarios that a round offers; empty if it does not offer the benchmark."""
         if round_ not in self.rounds:
@@ -395,7 +408,7 @@ class Benchmark:
         """The scenario of that name, or `CURVE`. Raises KeyError if the benchmark has none."""
         if name == CURVE:
             return Scenario(CURVE, "", "Server", "", "tokens/s")
-        for scenario in self.scenarios:
+        for scenario in self.every_scenario:
             if scenario.name == name:
                 return scenario
         raise KeyError(f"{self.id} has no scenario {name}")

@@ -10,8 +10,10 @@ descriptions of the JSON schema, and in how the list of categories is written: a
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from mlperf_suite.datasets.media import MediaPrompt, PictureFile
@@ -76,6 +78,39 @@ _ABOUT: Mapping[Version, str] = {
 }
 
 
+_PLACE = "<|image_pad|>"
+"""Stands in Qwen3-VL's prompts for all tokens of the picture."""
+_TOKEN_PX = 32
+"""A token's square: 2 x 2 patches of 16 pixels."""
+_PIXELS = (65_536, 16_777_216)
+"""The fewest and the most that the model gets of a picture."""
+
+
+def picture_tokens(width: int, height: int) -> int:
+    """The tokens that Qwen3-VL's own processor makes of a picture of that size.
+
+    Source: smart_resize of Qwen2-VL's image processor in transformers, with patch_size, merge_size
+    and size of the model's preprocessor_config.json.
+    """
+    least, most = _PIXELS
+    rows, columns = (round(side / _TOKEN_PX) for side in (height, width))
+    pixels = rows * columns * _TOKEN_PX**2
+    if pixels > most:
+        scale = math.sqrt(height * width / most) * _TOKEN_PX
+        rows, columns = (max(1, math.floor(side / scale)) for side in (height, width))
+    elif pixels < least:
+        scale = math.sqrt(least / (height * width)) / _TOKEN_PX
+        rows, columns = (math.ceil(side * scale) for side in (height, width))
+    return rows * columns
+
+
+def _counted(tokens: Sequence[int], place: int | None, picture: PictureFile) -> int | None:
+    """The tokens of a prompt with its picture; None if the model is no Qwen3-VL."""
+    if place is None or list(tokens).count(place) != 1:
+        return None
+    return len(tokens) - 1 + picture_tokens(*picture.size)
+
+
 def schema_of(version: Version) -> dict[str, object]:
     """The JSON schema of an answer, as pydantic writes that of the official class."""
     properties = {
@@ -136,7 +171,17 @@ class ProductPrompt:
             tokenize=False,
         )
         ids = tokenizer(texts, add_special_tokens=False)["input_ids"]
-        return [MediaPrompt(i, s.media) for i, s in zip(ids, samples, strict=True) if s.media]
+        place = tokenizer.convert_tokens_to_ids(_PLACE)
+        return [
+            MediaPrompt(
+                tokens,
+                sample.media,
+                partial(self._messages, sample),
+                _counted(tokens, place, sample.media),
+            )
+            for tokens, sample in zip(ids, samples, strict=True)
+            if isinstance(sample.media, PictureFile)
+        ]
 
     def _messages(self, sample: Sample) -> list[dict[str, object]]:
         system, user = texts_of(sample, self.version)

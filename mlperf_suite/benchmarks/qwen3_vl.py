@@ -19,6 +19,7 @@ from mlperf_suite.benchmarks.definition import (
     at_least,
     from_a_file,
     offline_samples,
+    samples_at_a_rate,
 )
 from mlperf_suite.benchmarks.model_marks import ModelMarks, Sibling
 from mlperf_suite.benchmarks.product_prompts import ProductPrompt
@@ -97,5 +98,6 @@ QWEN3_VL = Benchmark(
     by_round={"v6.1": _as_in_v6_1},
     required=(("Offline",),),
     answers_as_text=True,
+    of_client=(samples_at_a_rate("Server", _ID), samples_at_a_rate("Interactive", _ID)),
 )
 BENCHMARKS = (QWEN3_VL,)

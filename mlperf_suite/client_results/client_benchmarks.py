@@ -70,13 +70,14 @@ def _qwen3_vl(scenario: str, limit_ms: float | None, samples: int, f1: float) ->
     limits = {} if limit_ms is None else {"latency": limit_ms}
     expected = (at_least("f1", f1),)
     name = "qwen3-vl-235b-a22b"
-    return ClientBenchmark(name, "datacenter", scenario, samples, samples, limits, expected)
+    # shopify_category_f1 writes a share.
+    return ClientBenchmark(name, "datacenter", scenario, samples, samples, limits, expected, 100.0)
 
 
 _OTHERS = (
-    _qwen3_vl("Offline", None, 48_289, 0.7903),
-    _qwen3_vl("Server", 12_000, 48_289, 0.7903),
-    _qwen3_vl("Interactive", 1_500, 8_000, 0.7878),
+    _qwen3_vl("Offline", None, 48_289, 79.03),
+    _qwen3_vl("Server", 12_000, 48_289, 79.03),
+    _qwen3_vl("Interactive", 1_500, 8_000, 78.78),
     ClientBenchmark(QWEN3_6, "edge", "SingleStream", 995, 995),
     ClientBenchmark(WAN, "datacenter", "Offline", 248, 248),
     ClientBenchmark(WAN, "datacenter", "SingleStream", 248, 248),

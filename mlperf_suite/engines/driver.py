@@ -251,11 +251,15 @@ class Driver(ABC):
         batch.places.append(place)
         if request.sample is None or job.prompt_set < 0:
             batch.samples.append(NOT_SENT)
-            batch.prompts.append(array("i", request.prompt_token_ids).tobytes())
+            batch.prompts.append(self._as_sent(request.prompt_token_ids))
         else:
             batch.samples.append(request.sample)
         if job.with_stops:
             batch.stops.append(request.stop)
+
+    def _as_sent(self, prompt: Sequence[int]) -> bytes:
+        """A prompt as a worker is sent it: its tokens as int32."""
+        return array("i", prompt).tobytes()
 
     def _queued(self, batches: dict[tuple[int, int], Submit]) -> Iterable[Link]:
         # Queued under the lock, so that no link gets these after a later Drop.

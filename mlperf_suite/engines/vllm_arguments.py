@@ -23,7 +23,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mlperf_suite.benchmarks.definition import OWN_HEAD
-from mlperf_suite.engines.protocol import MODEL_CHANGES, SILENCE_S, SPECULATIVE, Profiler
+from mlperf_suite.engines.protocol import (
+    MEDIA_CHANGES,
+    MODEL_CHANGES,
+    SILENCE_S,
+    SPECULATIVE,
+    Profiler,
+)
 from mlperf_suite.engines.vllm_environment import (
     import_failure,
     runs_on_cpu,
@@ -222,10 +228,8 @@ def _model_changes(config: Any) -> dict[str, str]:
 
 
 def _changes_of_media(config: Any) -> dict[str, bool]:
-    """The arguments in use with which a picture gets other tokens than the model's files say, such
-    as a limit of its pixels: MLPerf forbids them (multimodal/qwen3-vl/README.md, Constraints)."""
-    names = ("mm_processor_kwargs", "media_io_kwargs")
-    return {name: bool(getattr(config, name, None)) for name in names}
+    """`MEDIA_CHANGES`, by whether they are in use."""
+    return {name: bool(getattr(config, name, None)) for name in MEDIA_CHANGES}
 
 
 def _speculation(config: Any) -> dict[str, object] | None:

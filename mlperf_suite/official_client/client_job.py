@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.datasets.media import MediaPrompt
+from mlperf_suite.engines.endpoint.picture_messages import with_picture
 from mlperf_suite.errors import RunError, of_the_system
 
 Route = Literal["openai_completions", "openai"]
@@ -71,7 +73,8 @@ def whole_passes(samples: int, rate: float | None, least_s: float) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientData:
-    """Samples that are sent, in their order: token ids, or texts for the chat route.
+    """Samples that are sent, in their order: token ids, or for the chat route texts, or prompts
+    with pictures as their messages.
 
     `references`: by sample what the client's own scorer compares with; none for a performance run.
     `generation`: where it differs from that of the performance run.
@@ -84,11 +87,20 @@ class ClientData:
     def lines(self) -> Iterable[str]:
         """The lines of its JSONL file."""
         for number, prompt in enumerate(self.prompts):
-            is_text = isinstance(prompt, str)
-            row = {"prompt" if is_text else "input_tokens": prompt if is_text else list(prompt)}
+            row = _row(prompt)
             if self.references:
                 row["reference"] = self.references[number]
             yield json.dumps(row) + "\n"
+
+
+def _row(prompt: Any) -> dict[str, Any]:
+    """A prompt's columns, by the names that the client's adapters read."""
+    if isinstance(prompt, str):
+        return {"prompt": prompt}
+    if not isinstance(prompt, MediaPrompt) or prompt.messages is None:
+        return {"input_tokens": list(prompt)}
+    contents = {m["role"]: m["content"] for m in with_picture(prompt.messages(), prompt.media)}
+    return {"system": contents["system"], "prompt": contents["user"]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ from mlperf_suite.client_results.client_benchmarks import (
     CLIENT_MODELS,
     CLIENT_SCENARIOS,
     ClientRunKey,
+    client_benchmark,
 )
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING, RunKey
 from mlperf_suite.plugin.baseline_gate import baselines_of
@@ -362,13 +363,14 @@ def client_cases(config: pytest.Config) -> list[Any]:
     settings = settings_of(config)
     if not settings.by_official_client:
         return []
-    cases = []
-    for benchmark, scenario in scenarios_of(config, "performance"):
-        own = benchmark in settings.benchmarks and benchmark.id in CLIENT_MODELS
-        if own and scenario.name in CLIENT_SCENARIOS:
-            key = ClientRunKey(benchmark.id, scenario.name)
-            cases += [_client_case(ClientCase(key, rule.name)) for rule in rules_of_a_run()]
-    return cases
+    keys = [
+        ClientRunKey(benchmark.id, name)
+        for benchmark in settings.benchmarks
+        if benchmark.id in CLIENT_MODELS
+        for name in CLIENT_SCENARIOS
+        if client_benchmark(benchmark.id, name) is not None
+    ]
+    return [_client_case(ClientCase(key, rule.name)) for key in keys for rule in rules_of_a_run()]
 
 
 def _client_case(case: ClientCase) -> Any:

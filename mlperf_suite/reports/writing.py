@@ -106,7 +106,7 @@ def refresh_figures(folder: Path) -> None:
 def _scenario(summary: Summary) -> Scenario | None:
     """The scenario of a summary, with its limits; None if it is not known."""
     benchmark = BENCHMARKS.get(summary.meta.benchmark or "")
-    scenarios = benchmark.scenarios if benchmark else ()
+    scenarios = benchmark.every_scenario if benchmark else ()
     return next((s for s in scenarios if s.name == summary.meta.scenario), None)
 
 

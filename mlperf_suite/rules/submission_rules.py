@@ -528,7 +528,7 @@ def scenarios_known(facts: BenchmarkFacts) -> Verdict:
     if facts.benchmark is None:
         return not_judged(facts.name, "known scenarios", "the benchmark is not known")
     round_ = facts.round.name
-    names = [s.name for s in facts.benchmark.scenarios if not s.rounds or round_ in s.rounds]
+    names = [s.name for s in facts.benchmark.every_scenario if not s.rounds or round_ in s.rounds]
     # The checker ends at any other case.
     unknown = set(facts.scenarios).difference(names, map(str.lower, names))
     scenarios = ", ".join(sorted(unknown) or facts.scenarios) or "none"

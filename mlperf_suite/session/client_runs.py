@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.benchmarks.definition import MIN_DURATION_MS
+from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, ReferenceAccuracy
 from mlperf_suite.client_results.client_benchmarks import (
     ClientRunKey,
     client_benchmark,
@@ -173,6 +173,7 @@ class _ClientRun:
             workers=settings.endpoint_clients or 1,
             key_variable="API_KEY" if settings.api_key else None,
             warmup_requests=_WARMUP_REQUESTS if warmup is None else warmup,
+            route="openai" if inputs.media else "openai_completions",
         )
 
     def _accuracy_data(self) -> ClientData:
@@ -267,17 +268,27 @@ class _ClientRun:
     ) -> ClientFacts:
         """The facts with the client's own scores, or the suite's in place of the placeholder's."""
         samples = self._samples("accuracy")
-        reference, _ = self._inputs.reference(self._benchmark, samples)
+        reference = self._reference()
         demands = replace(facts.benchmark, expected=reference.scores if reference else ())
         if self._scorer is None or self._scorer.fault:
             own = _results(scores, texts_by_sample(answers), samples)
-            return replace(facts, benchmark=demands, accuracy=own)
+            # Of scores in their own unit.
+            return replace(facts, benchmark=replace(demands, scale=1.0), accuracy=own)
         own_file = report / "accuracy" / CLIENT_ACCURACY
         accuracy, fault = read_typed(own_file, AccuracyResults)
         problems = tuple(filter(None, (*facts.problems, fault)))
         facts = replace(facts, benchmark=demands, accuracy=accuracy, problems=problems)
         self._compare(facts, scores)
         return facts
+
+    def _reference(self) -> ReferenceAccuracy | None:
+        """The reference accuracy of the scenario: qwen3-vl's Interactive has data of its own."""
+        demands = client_benchmark(self._key.benchmark, self._key.scenario)
+        own = None
+        if demands and demands.answers != self._benchmark.samples_of("accuracy"):
+            own = ReferenceAccuracy(demands.expected, demands.answers)
+        samples = self._samples("accuracy")
+        return self._inputs.reference(self._benchmark, samples, reference=own)[0]
 
     def _compare(self, facts: ClientFacts, scores: Scores) -> None:
         """Say where the client's score differs from the suite's of the same answers."""
@@ -296,8 +307,7 @@ class _ClientRun:
     def _keep_scores(self, scores: Scores, verdicts: list[Verdict]) -> None:
         inputs, benchmark, folder = self._inputs, self._benchmark, self._result.folder.accuracy
         scorer, strict = inputs.scorer(benchmark), self._maker.settings.high_accuracy
-        samples = self._samples("accuracy")
-        reference, _ = inputs.reference(benchmark, samples)
+        samples, reference = self._samples("accuracy"), self._reference()
         gate = next((v for v in verdicts if v.rule == "client_accuracy_gate"), None)
         passed = None if gate is None or gate.status == "not judged" else gate.passed
         self._result.runs["accuracy"] = RunRecord(

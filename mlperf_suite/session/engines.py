@@ -173,6 +173,7 @@ def endpoint_config(inputs: Inputs, log_file: Path | None = None) -> EndpointCon
         context_needed=inputs.context_needed,
         silence_s=settings.engine_silence,
         log_file=log_file,
+        chat=bool(inputs.media),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -127,7 +128,9 @@ class Inputs:
     def _check_media(self, benchmark: Benchmark) -> None:
         """Raise UsageError for prompts that the engine's kind does not pass on as they are."""
         media, settings = self.workload(benchmark).media, self.settings
-        if media and (settings.engine_kind == "endpoint" or settings.replicated):
+        # A chat's message holds a picture as it is; servers transcribe sound by rules of their own.
+        at_endpoint = settings.engine_kind == "endpoint" and media != "picture"
+        if media and (at_endpoint or settings.replicated):
             option = "--endpoint" if settings.engine_kind == "endpoint" else "--replicas"
             raise UsageError(
                 f"{option}: {benchmark.id}'s prompts carry {media}, which only vLLM in this "
@@ -331,11 +334,17 @@ class Inputs:
         return f"its files do not tell {workload.model} from {others}"
 
     def reference(
-        self, benchmark: Benchmark, answers: int, mode: str = "accuracy"
+        self,
+        benchmark: Benchmark,
+        answers: int,
+        mode: str = "accuracy",
+        *,
+        reference: ReferenceAccuracy | None = None,
     ) -> tuple[ReferenceAccuracy | None, str]:
         """The reference accuracy of this model over the first `answers` samples; None, and why, if
-        there is no measurement of it."""
+        there is no measurement of it. `reference`: a scenario's, in place of the workload's."""
         workload, settings = self.workload(benchmark), self.settings
+        workload = replace(workload, reference=reference or workload.reference)
         return find_reference(
             workload,
             settings.model,

@@ -376,11 +376,11 @@ def _benchmark_order(benchmark: str) -> int:
 
 
 def _client_order(key: ClientRunKey) -> tuple[int, int]:
-    names = [scenario.name for scenario in BENCHMARKS[key.benchmark].scenarios]
+    names = [scenario.name for scenario in BENCHMARKS[key.benchmark].every_scenario]
     return _benchmark_order(key.benchmark), names.index(key.scenario)
 
 
 def _order(key: RunKey) -> tuple[int, int, int]:
     """Sort by benchmark, then scenario: Offline first, since Server needs its rate."""
-    names = [scenario.name for scenario in BENCHMARKS[key.benchmark].scenarios]
+    names = [scenario.name for scenario in BENCHMARKS[key.benchmark].every_scenario]
     return (_benchmark_order(key.benchmark), names.index(key.scenario), MODES.index(key.mode))

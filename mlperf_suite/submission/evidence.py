@@ -139,9 +139,10 @@ def read_run(folder: Path) -> SuiteRun:
     scenarios = [s for s in benchmark.scenarios if s.name == meta.scenario]
     if not scenarios:
         raise UsageError(f"--results {folder}: scenario {meta.scenario} is not known")
-    return SuiteRun(
-        folder.resolve(), summary, Config.read(config), benchmark, benchmark.workload, scenarios[0]
-    )
+    facts = Config.read(config)
+    of_round = benchmark.by_round.get(str(facts.settings.get("round")))
+    workload = of_round(benchmark.workload) if of_round else benchmark.workload
+    return SuiteRun(folder.resolve(), summary, facts, benchmark, workload, scenarios[0])
 
 
 def refusals_of_run(

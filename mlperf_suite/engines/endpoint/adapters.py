@@ -19,7 +19,7 @@ from mlperf_suite.engines.messages import Sampling
 from mlperf_suite.secrets import scrub
 from mlperf_suite.strangers import printable
 
-COMPLETIONS = "/v1/completions"
+COMPLETIONS, CHAT_COMPLETIONS = "/v1/completions", "/v1/chat/completions"
 _LONGEST_MS = 1e9
 _SPARSE_PIECES = 16
 """Tokens per piece of an answer that is not timed; vLLM supports this from 0.32 on."""
@@ -82,11 +82,13 @@ _completion = msgspec.json.Decoder(_Completion)
 class Adapter:
     """One kind of server. As it stands: `/v1/completions` as OpenAI defines it.
 
-    `path`: where prompts go. `token_ids`: it takes and returns them; otherwise text.
+    `path`: where prompts go. `token_ids`: it takes and returns them; otherwise text. `messages`:
+    its prompts are a chat's messages, as JSON, and are not tokens whatever it returns.
     """
 
     path = COMPLETIONS
     token_ids = True
+    messages = False
 
     def body(
         self, prompt: Sequence[int] | str, sampling: Sampling, model: str, salt: str
@@ -121,13 +123,17 @@ class Adapter:
             if choice.text:
                 answer.text.append(choice.text)
             answer.finish_reason = choice.finish_reason or answer.finish_reason
-        if completion.usage is not None:
-            details = completion.usage.prompt_tokens_details
-            answer.prompt_tokens = completion.usage.prompt_tokens
-            answer.completion_tokens = completion.usage.completion_tokens
-            answer.cached_tokens = details.cached_tokens if details else None
+        _count(completion.usage, answer)
         if completion.metrics is not None:
             answer.server_s = _server_s(completion.metrics)
+
+
+def _count(usage: _Usage | None, answer: PartialAnswer) -> None:
+    if usage is not None:
+        details = usage.prompt_tokens_details
+        answer.prompt_tokens = usage.prompt_tokens
+        answer.completion_tokens = usage.completion_tokens
+        answer.cached_tokens = details.cached_tokens if details else None
 
 
 def _check_place(choice: _Choice) -> None:
@@ -380,7 +386,54 @@ class Sglang(Adapter):
             raise AnswerError(f"sent {len(answer.token_ids)} tokens where it counts {count}")
 
 
+class Chat(Text):
+    """Chat completions of any server: messages in, text out."""
+
+    path = CHAT_COMPLETIONS
+    messages = True
+
+    def body(
+        self, prompt: Sequence[int] | str, sampling: Sampling, model: str, salt: str
+    ) -> dict[str, Any]:
+        body = super().body(prompt, sampling, model, salt)
+        return {"messages": body.pop("prompt"), **body}
+
+    def read(self, event: bytes, answer: PartialAnswer) -> None:
+        completion = _decoded(_completion, event)
+        answer.model = completion.model or answer.model
+        for choice in completion.choices or _no_choices(completion, event):
+            if choice.index:
+                raise AnswerError("sent several answers to a request for one")
+            text = _content(choice.delta or choice.message)
+            if text:
+                answer.text.append(text)
+            answer.token_ids += choice.token_ids or ()
+            answer.finish_reason = choice.finish_reason or answer.finish_reason
+        _count(completion.usage, answer)
+
+
+class VllmChat(Chat):
+    """vLLM's chat completions, whose answers are token ids."""
+
+    token_ids = True
+
+    def extra_fields(self, sampling: Sampling, salt: str) -> dict[str, Any]:
+        return _vllm_sampling(sampling) | {"return_token_ids": True, "cache_salt": salt}
+
+
+def _content(delta: Any) -> str:
+    """The text in a piece of a chat's answer. Raises AnswerError for anything but content."""
+    if not isinstance(delta, dict):
+        return ""
+    for name in ("reasoning", "reasoning_content", "tool_calls"):
+        if delta.get(name):
+            raise AnswerError(f"answered in `{name}`, where `content` alone is asked for")
+    content = delta.get("content")
+    return content if isinstance(content, str) else ""
+
+
 STRICT_TEXT = "text, OpenAI's fields alone"
+CHAT, VLLM_CHAT = "chat, text", "chat, vLLM's token ids"
 TRANSFORMERS = "text, with a generation_config"
 ADAPTERS: dict[str, Adapter] = {
     "vllm": Vllm(),
@@ -391,8 +444,11 @@ ADAPTERS: dict[str, Adapter] = {
     "text": Text(),
     TRANSFORMERS: Transformers(),
     STRICT_TEXT: StrictText(),
+    CHAT: Chat(),
+    VLLM_CHAT: VllmChat(),
 }
-"""By `ServerKind`, plus the forms of `text` that are tried after a server refuses the others."""
+"""By `ServerKind`, plus the forms of `text` that are tried after a server refuses the others, and
+those of chats."""
 
 
 def _decoded(decoder: msgspec.json.Decoder[Any], event: bytes) -> Any:

@@ -15,10 +15,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from mlperf_suite.engines.endpoint.adapters import AnswerError, error_line, words_of
+from mlperf_suite.engines.endpoint.adapters import (
+    AnswerError,
+    error_line,
+    words_of,
+)
 from mlperf_suite.errors import SuiteError
 
-CHAT_COMPLETIONS = "/v1/chat/completions"
 MOST_MEDIA = 20_000_000
 """The most bytes of a picture or sound in a message, before base64."""
 
@@ -278,7 +281,7 @@ def text_part(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-def picture_part(data: bytes, kind: Literal["png", "jpeg", "webp"]) -> dict[str, Any]:
+def picture_part(data: bytes, kind: str) -> dict[str, Any]:
     """A picture as it is in its file, never resized. Raises SuiteError if it is too large."""
     url = f"data:image/{kind};base64,{_base64(data, 'picture')}"
     return {"type": "image_url", "image_url": {"url": url}}

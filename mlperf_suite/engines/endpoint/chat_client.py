@@ -14,9 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from mlperf_suite.engines.endpoint.adapters import AnswerError, error_line, error_words
-from mlperf_suite.engines.endpoint.chat import (
+from mlperf_suite.engines.endpoint.adapters import (
     CHAT_COMPLETIONS,
+    AnswerError,
+    error_line,
+    error_words,
+)
+from mlperf_suite.engines.endpoint.chat import (
     ChatAnswer,
     ChatLimits,
     ChatSampling,

@@ -101,6 +101,7 @@ class EndpointConfig:
     token ids are below it. `end_ids`: the ids that end the model's answers, for servers that must
     be told. `cache_salt`: hexadecimal digits that every request has, so that they may share a
     prefix cache; "" gives each a salt of its own.
+    `chat`: the prompts are a chat's messages.
     """
 
     targets: tuple[Target, ...]
@@ -120,3 +121,4 @@ class EndpointConfig:
     silence_s: float = SILENCE_S
     log_file: Path | None = None
     cache_salt: str = ""
+    chat: bool = False

@@ -14,30 +14,35 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import cast
 
 import psutil
 
 from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.datasets.media import MediaPrompt
 from mlperf_suite.engines.driver import Driver, Pending, UnfitError
 from mlperf_suite.engines.endpoint.adapters import (
     ADAPTERS,
+    CHAT,
     COMPLETIONS,
     STRICT_TEXT,
     TRANSFORMERS,
+    VLLM_CHAT,
     words_of,
 )
 from mlperf_suite.engines.endpoint.completion_scores import SCORE_FORMS, OnBody, score_all
 from mlperf_suite.engines.endpoint.config import EndpointConfig
 from mlperf_suite.engines.endpoint.connection import most_connections
+from mlperf_suite.engines.endpoint.exchanges import TextCodec
 from mlperf_suite.engines.endpoint.figures import (
     AnswerMarks,
     ClientAccount,
     DepartureAccount,
     EndpointAccount,
 )
+from mlperf_suite.engines.endpoint.picture_messages import chat_prompt, trial_prompt
 from mlperf_suite.engines.endpoint.server_facts import (
     ServerFacts,
     find_out,
@@ -66,6 +71,7 @@ from mlperf_suite.engines.messages import (
     ServerFirstTokens,
 )
 from mlperf_suite.engines.protocol import (
+    MODEL_CHANGES,
     SERVER_MODEL,
     SPECULATIVE,
     EndpointFigures,
@@ -154,7 +160,8 @@ class EndpointEngine(Driver):
             models = ", ".join(map(words_of, sorted(names)))
             raise EngineError(f"the endpoints serve several models: {models}")
         kind = servers[0].kind
-        if kind == "text" and config.tokenizer is None:
+        text_alone = kind == "text" or (config.chat and kind != "vllm")
+        if text_alone and config.tokenizer is None:
             raise EngineError(
                 f"{config.targets[0].url} returns text only, and its tokens cannot be counted: "
                 f"the model {config.model} has no tokenizer.json"
@@ -253,7 +260,7 @@ class EndpointEngine(Driver):
 
     def _try_out(self) -> None:
         """Send each server a short prompt, to find what it cannot do before any run."""
-        prompt = self._trial_prompt()
+        prompt = trial_prompt() if self._adapter.messages else self._trial_prompt()
         outcomes: queue.SimpleQueue[EngineError | None] = queue.SimpleQueue()
 
         class Trial:
@@ -280,7 +287,7 @@ class EndpointEngine(Driver):
                 raise error
         self._begin_accounts()
 
-    def _trial_prompt(self) -> list[int]:
+    def _trial_prompt(self) -> Sequence[int]:
         if self._config.tokenizer is not None:
             from tokenizers import Tokenizer
 
@@ -315,6 +322,7 @@ class EndpointEngine(Driver):
                 **_address_words(self._servers),
                 **_speculative(self._servers),
                 **_server_model(self._servers),
+                **_model_changes(self._servers),
             },
         )
 
@@ -328,6 +336,20 @@ class EndpointEngine(Driver):
             self._samplers = [MetricsSampler(read) for read in reads]
 
     # What the driver asks
+
+    def _as_sent(self, prompt: Sequence[int]) -> bytes:
+        if self._adapter.messages:
+            return chat_prompt(prompt, self._text_of)
+        return super()._as_sent(prompt)
+
+    def _text_of(self, token_ids: list[int]) -> str:
+        return self._codec.prompt(token_ids)
+
+    @cached_property
+    def _codec(self) -> TextCodec:
+        """The tokenizer, loaded when a prompt first needs it."""
+        assert self._config.tokenizer is not None
+        return TextCodec(str(self._config.tokenizer))
 
     def _line(self, place: int, why: str) -> str:
         return f"{self._config.targets[place].url} {why}"
@@ -408,12 +430,22 @@ class EndpointEngine(Driver):
         self.cached_prompt_tokens += answer.cached_tokens or 0
         self._departures.add(
             answer,
-            len(pending.request.prompt_token_ids),
+            self._prompt_tokens(pending.request.prompt_token_ids),
             sampling.max_tokens,
             sampling.min_tokens,
             ids=self._adapter.token_ids,
         )
         self._signs[pending.place] = now
+
+    def _prompt_tokens(self, prompt: Sequence[int]) -> int | None:
+        """The tokens that a server has to count in a prompt; None if that is not known.
+
+        A picture that a server resizes becomes other tokens, which MLPerf forbids.
+        """
+        if not self._adapter.messages:
+            return len(prompt)
+        counts_media = self._servers[0].kind in ("vllm", "sglang")
+        return prompt.counted if counts_media and isinstance(prompt, MediaPrompt) else None
 
     # Traces and figures
 
@@ -531,6 +563,12 @@ def _speculative(servers: Sequence[ServerFacts]) -> dict[str, object]:
     return {} if entries[0] == {} else {SPECULATIVE: entries[0]}
 
 
+def _model_changes(servers: Sequence[ServerFacts]) -> dict[str, object]:
+    """`MODEL_CHANGES` of all servers together."""
+    names = dict.fromkeys(name for server in servers for name in server.media_changes)
+    return {MODEL_CHANGES: ", ".join(names)} if names else {}
+
+
 def _server_model(servers: Sequence[ServerFacts]) -> dict[str, object]:
     """`SERVER_MODEL`, of the first server where it says something else than it serves."""
     roots = [s.root for s in servers if s.root is not None and s.root != s.model]
@@ -550,6 +588,9 @@ def _forms(config: EndpointConfig, servers: Sequence[ServerFacts]) -> list[str]:
     """The keys of `ADAPTERS` to try, in order; if a kind was given, only its own."""
     texts = ["text", TRANSFORMERS, STRICT_TEXT]
     kind = servers[0].kind
+    if config.chat:
+        own = [VLLM_CHAT] if kind == "vllm" else []
+        return own + ([CHAT] if config.tokenizer is not None else [])
     if kind == "text":
         return texts
     if config.kind is not None:

@@ -171,7 +171,7 @@ class Shared:
         self.turned_away = [0] * len(self.pools)
         self.queues = [Queue() for _ in self.pools]
 
-    def body(self, prompt: list[int] | str, sampling: Sampling) -> bytes:
+    def body(self, prompt: list[int] | str | msgspec.Raw, sampling: Sampling) -> bytes:
         """The JSON of a request. Requests with the same sampling differ in the prompt and the salt
         alone: the rest is encoded once."""
         if sampling != self._sampling:
@@ -329,6 +329,9 @@ class Generating(Request):
 
     def request(self) -> bytes:
         shared, hello = self.shared, self.shared.hello
+        if shared.adapter.messages:
+            body = shared.body(msgspec.Raw(self._prompt), self._sampling)
+            return self.pool.head(hello.places[self.place].path, len(body)) + body
         ids = array("i", self._prompt).tolist()
         sampling = self._sampling
         if hello.context is not None and len(ids) + sampling.max_tokens > hello.context:

@@ -27,6 +27,7 @@ from mlperf_suite.engines.endpoint.connection import (
     why_unreachable,
 )
 from mlperf_suite.engines.endpoint.server_metrics import figures_in
+from mlperf_suite.engines.protocol import MEDIA_CHANGES
 from mlperf_suite.errors import UsageError
 
 _ASK_S = 10.0
@@ -58,6 +59,8 @@ _SPECULATIVE_COUNTERS = "vllm:spec_decode_"
 _PLACE_COUNTER = re.compile(
     r'vllm:spec_decode_num_accepted_tokens_per_pos_total\{.*\bposition="(\d+)"'
 )
+SGLANG_MEDIA_CHANGES = ("mm_process_config",)
+"""SGLang's argument for its processor of pictures (sglang/srt/server_args.py)."""
 METRICS: dict[ServerKind, str] = {"tensorrt-llm": "/prometheus/metrics"}
 """Where a server has its metrics, if not at /metrics."""
 
@@ -70,7 +73,8 @@ class ServerFacts:
     not report them. `model`: the name it serves the model under. `speculative`: as `SPECULATIVE`,
     empty if it does not say. `root`: what it loaded the model from, if it says. `generates`: it has
     vLLM's route for token ids only, which is checked only if no kind was given. `batch`: the most
-    requests it works on at once, None if it does not report them."""
+    requests it works on at once, None if it does not report them. `media_changes`: the arguments
+    that give pictures other tokens than the model's files do, if it reports them."""
 
     kind: ServerKind
     version: str
@@ -83,6 +87,7 @@ class ServerFacts:
     root: str | None
     generates: bool = False
     batch: int | None = None
+    media_changes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -147,18 +152,21 @@ def find_out(config: EndpointConfig, target: Target) -> ServerFacts:
     kind = _kind(config, target, model) if form is None else _SECOND_ROUTES.get(form, form)
     version, length = "", model.get("max_model_len")
     batch: int | None = None
+    changes: tuple[str, ...] = ()
     speculative: Mapping[str, object] | None = {}
     root = model.get("root")
     if kind == "sglang":
         info = _info(config, target, "/get_server_info", "/server_info")
         version, length = str(info.get("version") or ""), length or info.get("context_length")
         speculative, root = _of_sglang(info), info.get("model_path") or root
+        changes = tuple(name for name in SGLANG_MEDIA_CHANGES if info.get(name))
         batch = _sglang_batch(info)
     elif kind in ("vllm", "tensorrt-llm"):
         version = str(_info(config, target, "/version").get("version") or "")
     if kind == "vllm":
         speculative = _of_vllm(_metrics(config, target))
-        batch = _vllm_batch(_info(config, target, "/server_info?config_format=json"))
+        info = _info(config, target, "/server_info?config_format=json")
+        batch, changes = _vllm_batch(info), _vllm_media_changes(info)
     return ServerFacts(
         kind,
         words_of(version),
@@ -171,6 +179,7 @@ def find_out(config: EndpointConfig, target: Target) -> ServerFacts:
         words_of(root) if isinstance(root, str) and root else None,
         kind == "vllm" and form is None and _takes(config, target, ADAPTERS["vllm-generate"].path),
         batch,
+        changes,
     )
 
 
@@ -263,6 +272,14 @@ def _vllm_batch(info: dict[str, Any]) -> int | None:
         engines = int(vllm["parallel_config"].get("data_parallel_size", 1))
         return int(vllm["scheduler_config"]["max_num_seqs"]) * engines or None
     return None
+
+
+def _vllm_media_changes(info: dict[str, Any]) -> tuple[str, ...]:
+    """From the same: multimodal_config's arguments (vllm/config/multimodal.py)."""
+    with contextlib.suppress(KeyError, TypeError, AttributeError):
+        media = info["vllm_config"]["model_config"]["multimodal_config"]
+        return tuple(name for name in MEDIA_CHANGES if media.get(name))
+    return ()
 
 
 def _models(config: EndpointConfig, target: Target) -> tuple[list[dict[str, Any]], _Page]:

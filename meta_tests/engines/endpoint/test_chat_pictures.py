@@ -1,0 +1,201 @@
+"""Prompts with pictures on the route of chat completions, under the driver and its clients."""
+
+from __future__ import annotations
+
+import base64
+import json
+import queue
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+
+from meta_tests.servers.chat_stand_in import Events, chat_server, delta, last
+from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.benchmarks.product_prompts import ProductPrompt, picture_tokens
+from mlperf_suite.benchmarks.qwen3_vl import QWEN3_VL
+from mlperf_suite.datasets.media import MediaPrompt, PictureFile
+from mlperf_suite.datasets.products import load_products
+from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
+from mlperf_suite.engines.endpoint.engine import EndpointEngine
+from mlperf_suite.engines.endpoint.picture_messages import chat_prompt, trial_prompt
+from mlperf_suite.engines.protocol import MODEL_CHANGES, Request, Tokens
+from mlperf_suite.errors import EngineError
+from mlperf_suite.rules.facts import find_departures
+
+GENERATION = Generation(max_new_tokens=9, temperature=0.7, top_p=0.8, top_k=20, seed=None)
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.ended: queue.SimpleQueue[tuple[int, Sequence[int]] | EngineError] = queue.SimpleQueue()
+        self.first: list[Tokens] = []
+
+    def answer(self) -> tuple[int, list[int]]:
+        ended = self.ended.get(timeout=20)
+        assert not isinstance(ended, EngineError), ended
+        return ended[0], list(ended[1])
+
+    def first_tokens(self, tokens: Sequence[Tokens]) -> None:
+        self.first += tokens
+
+    def finished(self, answers: Sequence[Tokens]) -> None:
+        for answer in answers:
+            self.ended.put(answer)
+
+    def failed(self, tag: int, error: EngineError) -> None:
+        self.ended.put(error)
+
+
+def prompts(count: int = 2) -> list[MediaPrompt]:
+    samples = load_products("embedded").items[:count]
+    prompt = ProductPrompt("v6.1")
+    return [
+        MediaPrompt([1, 2, 3], sample.media, partial(prompt._messages, sample))
+        for sample in samples
+        if sample.media
+    ]
+
+
+def vllm(body: dict[str, Any]) -> Events:
+    """As vLLM streams: a role first, then content with its token ids, then the usage."""
+    yield {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}
+    for number, text in ((5, "a"), (6, "b")):
+        event = delta(content=text)
+        event["choices"][0]["token_ids"] = [number]
+        yield event
+    yield from last(prompt=321, tokens=2)
+
+
+def models(owner: str) -> str:
+    return json.dumps({"data": [{"id": "m", "owned_by": owner, "max_model_len": 4096}]})
+
+
+def engine(url: str, **config: Any) -> EndpointEngine:
+    target = parse_endpoint(url)
+    return EndpointEngine.load(EndpointConfig((target,), "m", None, 1000, chat=True, **config))
+
+
+def answers_of(loaded: EndpointEngine, asked: Sequence[MediaPrompt]) -> Listener:
+    listener = Listener()
+    requests = [Request(number, prompt) for number, prompt in enumerate(asked)]
+    loaded.submit(requests, GENERATION, listener, stream=True)
+    return listener
+
+
+def test_the_picture_is_sent_as_it_is_and_the_answer_is_token_ids() -> None:
+    with chat_server(vllm, pages={"/v1/models": lambda: models("vllm")}) as server:
+        loaded = engine(server.url)
+        try:
+            asked = prompts()
+            listener = answers_of(loaded, asked)
+            ended = dict(listener.answer() for _ in asked)
+            assert ended == {0: [5, 6], 1: [5, 6]}
+            assert {tag: list(tokens) for tag, tokens in listener.first} == {0: [5], 1: [5]}
+            assert loaded.description.settings["tokens"] == "ids"
+            assert loaded.take_remote_run().departures == ()
+        finally:
+            loaded.close()
+    bodies = {json.dumps(body["messages"]): body for body in server.bodies[1:]}
+    for prompt in asked:
+        body = bodies[json.dumps(json.loads(chat_prompt(prompt, str)))]
+        assert body["return_token_ids"] and body["top_k"] == 20 and body["max_tokens"] == 9
+        assert "seed" not in body and "prompt" not in body
+        system, user = body["messages"]
+        assert system["role"] == "system" and user["content"][0]["type"] == "text"
+        head, _, data = user["content"][1]["image_url"]["url"].partition(",")
+        assert head == "data:image/png;base64"
+        assert isinstance(prompt.media, PictureFile)
+        assert base64.b64decode(data) == prompt.media.content
+
+
+@pytest.mark.parametrize("name", ["reasoning", "reasoning_content", "tool_calls"])
+def test_an_answer_elsewhere_than_in_content_is_refused(name: str) -> None:
+    def elsewhere(body: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        yield delta(**{name: "hm" if name != "tool_calls" else [{"index": 0}]})
+        yield from last()
+
+    pages = {"/v1/models": lambda: models("vllm")}
+    with (
+        chat_server(elsewhere, pages=pages) as server,
+        pytest.raises(EngineError, match=f"answered in `{name}`"),
+    ):
+        engine(server.url)
+
+
+def test_a_server_that_returns_text_needs_a_tokenizer_to_count_by() -> None:
+    with (
+        chat_server(vllm, pages={"/v1/models": lambda: models("someone")}) as server,
+        pytest.raises(EngineError, match="its tokens cannot be counted"),
+    ):
+        engine(server.url)
+
+
+def test_a_prompt_of_tokens_alone_is_a_users_text() -> None:
+    assert json.loads(chat_prompt([1, 2], str)) == [{"role": "user", "content": "[1, 2]"}]
+    assert b"image_url" in chat_prompt(trial_prompt(), str)
+
+
+# What a server makes of a picture
+
+
+@pytest.mark.parametrize("counted", [None, 321, 322])
+def test_a_picture_of_other_tokens_is_a_departure(counted: int | None) -> None:
+    with chat_server(vllm, pages={"/v1/models": lambda: models("vllm")}) as server:
+        loaded = engine(server.url)
+        try:
+            (prompt,) = prompts(1)
+            prompt.counted = counted
+            answers_of(loaded, [prompt]).answer()
+            departures = loaded.take_remote_run().departures
+        finally:
+            loaded.close()
+    words = "1 of 1 answers with another prompt length in usage (321 tokens for 322)"
+    assert departures == ((words,) if counted == 322 else ())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "changes"),
+    [
+        ({"mm_processor_kwargs": {"max_pixels": 50_176}}, "mm_processor_kwargs"),
+        ({"media_io_kwargs": {"image": {"rgba": 1}}, "limit_per_prompt": {}}, "media_io_kwargs"),
+        ({"mm_processor_kwargs": None, "media_io_kwargs": {}}, None),
+        ("damaged", None),
+    ],
+)
+def test_an_argument_that_changes_pictures_departs_from_the_model(
+    arguments: object, changes: str | None
+) -> None:
+    info = {"vllm_config": {"model_config": {"multimodal_config": arguments}}}
+    pages = {
+        "/v1/models": lambda: models("vllm"),
+        "/server_info?config_format=json": lambda: json.dumps(info),
+    }
+    with chat_server(vllm, pages=pages) as server:
+        loaded = engine(server.url)
+        settings = loaded.description.settings
+        loaded.close()
+    assert settings.get(MODEL_CHANGES) == changes
+    assert QWEN3_VL.workload is not None
+    departures = find_departures(QWEN3_VL.by_round["v6.1"](QWEN3_VL.workload), 150, settings)
+    expected = (f"a model that is changed by {changes}",) if changes else ()
+    assert departures == expected
+
+
+@pytest.mark.parametrize(
+    ("size", "tokens"),
+    [
+        # As smart_resize of transformers 5 says (factor 32).
+        ((96, 96), 64),
+        ((32, 32), 64),
+        ((2095, 13), 102),
+        ((640, 480), 300),
+        ((1000, 700), 682),
+        ((333, 777), 240),
+        ((5000, 4000), 16_302),
+        ((10_000, 60), 624),
+    ],
+)
+def test_tokens_of_a_picture(size: tuple[int, int], tokens: int) -> None:
+    assert picture_tokens(*size) == tokens

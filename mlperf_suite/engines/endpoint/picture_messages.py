@@ -1,0 +1,52 @@
+"""Prompts with pictures as a chat server is sent them: the JSON of their messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from io import BytesIO
+from typing import Any
+
+import msgspec
+
+from mlperf_suite.datasets.media import MediaPrompt, Message, PictureFile
+from mlperf_suite.engines.endpoint.chat import picture_part
+
+_json = msgspec.json.Encoder()
+_TRIAL_PIXELS = (64, 64)
+
+
+def chat_prompt(prompt: Sequence[int], text_of: Callable[[list[int]], str]) -> bytes:
+    """The messages of a prompt as JSON, its picture as it is in its file.
+
+    One without messages, as the caching audit's, becomes a user's text, which `text_of` makes.
+    """
+    if isinstance(prompt, MediaPrompt) and prompt.messages is not None:
+        return _json.encode(with_picture(prompt.messages(), prompt.media))
+    return _json.encode([{"role": "user", "content": text_of(list(prompt))}])
+
+
+def with_picture(messages: Sequence[Message], picture: object) -> list[Message]:
+    """The messages with a picture where a part of the type "image" stands for it."""
+    assert isinstance(picture, PictureFile)
+    part = picture_part(picture.content, picture.kind)
+    return [
+        message
+        if isinstance(message["content"], str)
+        else {**message, "content": [_part(old, part) for old in message["content"]]}
+        for message in messages
+    ]
+
+
+def _part(old: Mapping[str, Any], picture: Mapping[str, Any]) -> Mapping[str, Any]:
+    return picture if old["type"] == "image" else old
+
+
+def trial_prompt() -> MediaPrompt:
+    """A short question with a white picture."""
+    from PIL import Image
+
+    file = BytesIO()
+    Image.new("RGB", _TRIAL_PIXELS, "white").save(file, format="PNG")
+    parts = [{"type": "text", "text": "Which color?"}, {"type": "image"}]
+    messages = [{"role": "user", "content": parts}]
+    return MediaPrompt([0], PictureFile(file.getvalue()), lambda: messages)
