@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -113,8 +114,11 @@ def test_a_cancelled_tuning_leaves_no_run(tmp_path: Path, monkeypatch: pytest.Mo
 def stand_in_trials(
     monkeypatch: pytest.MonkeyPatch, rates: dict[object, float], failing: object = ()
 ) -> tuple[list[Settings], RunTrial]:
-    """Each trial's rate by its max_num_seqs; the list of what was run, and what runs it."""
+    """Each trial's rate by its max_num_seqs; the list of what was run, and what runs it.
+
+    A trial takes a second of a clock that only trials move."""
     runs: list[Settings] = []
+    monkeypatch.setattr(tune, "time", SimpleNamespace(monotonic=lambda: float(len(runs))))
 
     def trial_of(command: Command, target: TuneTarget, watch: Watch) -> Measured:
         runs.append(command.settings)
@@ -122,13 +126,13 @@ def stand_in_trials(
         if value == failing:
             return Measured(Trial(command.settings, reason="out of memory"), folder)
         trial = Trial(command.settings, rates[value] * (1 + len(runs) % 3 / 1000), 0.001)
-        return Measured(trial, folder, 0.01, 12, {"latency p50, ms": 1e5 / rates[value]})
+        return Measured(trial, folder, 1.0, 12, {"latency p50, ms": 1e5 / rates[value]})
 
     monkeypatch.setattr(tune, "run_trial", trial_of)
     return runs, trial_of
 
 
-def request_in(folder: Path, minutes: float = 0.02) -> Request:
+def request_in(folder: Path, minutes: float = 0.2) -> Request:
     return Request(folder, minutes, SPACE)
 
 
@@ -184,7 +188,10 @@ def test_a_candidate_that_fails_in_the_pairs_is_no_winner(
 
 
 def test_an_interrupted_search_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    earlier = [{"settings": {"max_num_seqs": v}, "rate": r} for v, r in ((None, 100), (16, 160))]
+    earlier = [
+        {"settings": {"max_num_seqs": v}, "rate": r, "seconds": 9}
+        for v, r in ((None, 100), (16, 160))
+    ]
     lines = [*map(json.dumps, earlier), '{"settings": {"max_nu']
     (tmp_path / "trials.jsonl").write_text("\n".join(lines))
     runs, _ = stand_in_trials(monkeypatch, {None: 100, 16: 160, 32: 50})
@@ -206,7 +213,10 @@ def test_interrupted_pairs_go_on_with_those_that_are_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rates: dict[object, float] = {None: 100, 16: 160, 32: 50}
-    rows = [{"settings": {"max_num_seqs": v}, "rate": r} for v, r in ((None, 100), (16, 160))]
+    rows = [
+        {"settings": {"max_num_seqs": v}, "rate": r, "seconds": 9}
+        for v, r in ((None, 100), (16, 160))
+    ]
     (tmp_path / "trials.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
     runs, trial_of = stand_in_trials(monkeypatch, rates)
 
@@ -267,6 +277,18 @@ def test_two_tunings_refuse_each_other(tmp_path: Path, monkeypatch: pytest.Monke
 def test_trials_of_another_space_are_refused(tmp_path: Path) -> None:
     (tmp_path / "trials.jsonl").write_text('{"settings": {"block_size": 16}, "rate": 1.0}\n')
     with pytest.raises(UsageError, match="another space"):
+        tune.tune(request_in(tmp_path), print)
+
+
+@pytest.mark.parametrize(
+    "other", [{"target": "server"}, {"options": ["--model=x"]}, {"serve": "x {flags} {port}"}]
+)
+def test_trials_of_another_measurement_are_refused(
+    tmp_path: Path, other: dict[str, object]
+) -> None:
+    row = {"settings": {"max_num_seqs": None}, "rate": 1.0, "target": "offline", **other}
+    (tmp_path / "trials.jsonl").write_text(json.dumps(row) + "\n")
+    with pytest.raises(UsageError, match="another target, server or other options"):
         tune.tune(request_in(tmp_path), print)
 
 

@@ -116,9 +116,14 @@ class Tuning:
 
     def _take_earlier(self) -> float:
         """Take the trials of an interrupted search; the time in s that they took."""
-        space, spent_s = self._request.space, 0.0
-        for run, _ in self._records(_TRIALS):
+        space, spent_s, measured = self._request.space, 0.0, self._request.measured
+        for run, more in self._records(_TRIALS):
             settings = run.trial.settings
+            if {name: more.get(name, value) for name, value in measured.items()} != measured:
+                raise UsageError(
+                    f"--out {self._request.out}: has trials of another target, server or other "
+                    "options; name a new folder"
+                )
             known = settings.keys() == space.keys()
             if not known or any(v not in space[name] for name, v in settings.items()):
                 raise UsageError(
@@ -145,7 +150,7 @@ class Tuning:
         if self._first is None and run.trial.rate is None:
             raise UsageError(f"tune: the default itself does not run: {run.trial.reason}")
         self._take(run)
-        self._records(_TRIALS).add(run)
+        self._records(_TRIALS).add(run, **self._request.measured)
         self._say(f"trial {len(self._trials)}: {self._words(run)}")
 
     def _take(self, run: Measured) -> None:

@@ -41,6 +41,12 @@ class Request:
     serve: ServerTemplate | None = None
     conditions: Conditions = ()
 
+    @property
+    def measured(self) -> dict[str, object]:
+        """What is measured, besides the settings; only runs that agree in it are comparable."""
+        serve = self.serve.text if self.serve else None
+        return {"target": self.target.name, "options": list(self.options), "serve": serve}
+
 
 def request_of(arguments: Namespace) -> Request:
     """The command line of `tune`. Raises UsageError for what cannot be."""
