@@ -157,13 +157,14 @@ class ProofRun:
 
 
 def proof_runs(rounds: Sequence[str], benchmarks: Sequence[str] = ()) -> list[ProofRun]:
-    """Every run of the rounds, for the benchmarks with these ids; by default for all."""
+    """Every run of the rounds, for the benchmarks with these ids; by default for all that
+    LoadGen measures."""
     return [
         ProofRun(round_, benchmark.id, scenario.name)
         for round_ in rounds
         for benchmark in BENCHMARKS.values()
         if not benchmarks or benchmark.id in benchmarks
-        if benchmark.workload is not None
+        if benchmark.workload is not None and not benchmark.chats
         for scenario in benchmark.offered_in(round_)
     ]
 

@@ -96,7 +96,6 @@ QWEN3_VL = Benchmark(
         own_samples=_DRAWINGS,
     ),
     by_round={"v6.1": _as_in_v6_1},
-    required=(("Offline",),),
     answers_as_text=True,
     of_client=(samples_at_a_rate("Server", _ID), samples_at_a_rate("Interactive", _ID)),
 )
