@@ -6,8 +6,8 @@ vLLM's own server with the embedded model is started once; both send the same to
 Poisson rate, in turn, in reverse order in every other pair. Each draws its own arrivals. Without
 --qps the rate is a third of the samples/s that Offline reaches there. Prints each side's figures as
 it reports them, their ratios (LoadGen's over the client's), and of each ratio the geometric mean
-with Student's 95% interval over the pairs. docs/evidence/two-load-generators.md says why they
-differ. Needs `make endpoints-client`.
+with Student's 95% interval over the pairs. docs/endpoints.md says why the two may differ.
+Needs `make endpoints-client`.
 """
 
 from __future__ import annotations

@@ -118,6 +118,8 @@ def test_a_run_has_the_files_figures_and_lines_of_every_other_run(
     assert len(figures["blocks"]["tokens_per_sec"]) == 20
     assert figures["goodput"]["requests"] == of_client["n_samples_completed"]
     assert "valid" not in figures
+    assert "report/performance/result_summary.json" in summary["logs"]
+    assert "p99 below 2,000 ms" in " ".join(run.output.split())
     page = (folder / "report.html").read_text()
     assert "sent by inference-endpoint 0.1.0" in page
     assert "LoadGen says" not in page

@@ -152,7 +152,8 @@ def _speed(performance: PerformanceFigures, verdicts: Mapping[str, Verdict]) -> 
         } or times
         if name in estimates:
             shown_times |= {estimate_name: estimates[name]}
-        limit = verdicts.get(f"{name.lower()}_limit")
+        rule = f"{name.lower()}_limit"
+        limit = verdicts.get(rule) or verdicts.get(f"client_{rule}")
         demand = f"; p99 {limit.required}" if limit else ""
         yield Line(name, times_words(shown_times) + demand, limit.status if limit else "")
     if performance.goodput:

@@ -34,6 +34,9 @@ from mlperf_suite.rules.facts import AnswerTokens
 from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.scorers.scorer import Scores
 
+_LOGS = ("mlperf_log_*", "result_summary.json", "accuracy_results.json")
+"""The names of LoadGen's logs and of the official client's results."""
+
 
 @dataclass(slots=True)
 class RunRecord:
@@ -212,7 +215,7 @@ def summary_of(result: Result, session: Summary, selection: set[Mode]) -> Summar
         peak=result.search.peak if result.search else None,
         curve=result.curve.figures if result.curve else None,
         verdicts=tuple(result.verdicts),
-        logs=_files(result, "mlperf_log_*"),
+        logs=tuple(path for name in _LOGS for path in _files(result, name)),
         plots=_files(result, "plots/*"),
     )
     label = "; ".join(filter(None, (summary.no_result, summary.meta.label)))
