@@ -6,6 +6,7 @@ import json
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -69,6 +70,11 @@ def test_train_stands_before_test_and_files_in_their_order(tmp_path: Path) -> No
             {"product_image": {"bytes": b"no picture"}},
             "'product_image': not a picture of the formats",
         ),
+        ({"product_image": {"bytes": bytes(20_000_001)}}, "'product_image': 20,000,001 bytes, and"),
+        (
+            {"product_image": {"bytes": picture_file(form="PNG")[:-20]}},
+            "'product_image': a picture whose file is damaged or ends early",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_named(
@@ -107,11 +113,16 @@ def test_the_rounds_prompts_differ_where_the_official_ones_do() -> None:
 
 class Tokenizer:
     chat_template: str | None = "a template"
+    place: int | None = None
+    """Qwen3-VL's token of a picture, if the model is one."""
 
     def apply_chat_template(self, chats: Any, **options: Any) -> list[str]:
         assert options == {"add_generation_prompt": True, "tokenize": False}
         assert [part["type"] for part in chats[0][1]["content"]] == ["text", "image"]
         return ["x" * (3 + number) for number, _ in enumerate(chats)]
+
+    def convert_tokens_to_ids(self, token: str) -> int | None:
+        return {"<|image_pad|>": self.place}[token]
 
     def __call__(self, texts: list[str], add_special_tokens: bool) -> dict[str, Any]:
         assert not add_special_tokens
@@ -125,6 +136,23 @@ def test_a_prompt_carries_its_samples_picture(version: Version) -> None:
     assert all(isinstance(prompt, MediaPrompt) for prompt in prompts)
     assert [prompt.media for prompt in prompts] == [sample.media for sample in samples]
     assert [len(prompt) for prompt in prompts] == [3, 4, 5, 6]
+    assert {prompt.counted for prompt in prompts} == {None}
+
+
+def test_a_qwen3_vl_gets_known_tokens_for_an_unchanged_picture() -> None:
+    tokenizer = Tokenizer()
+    tokenizer.place = 8
+    samples = load_products("embedded").items[:1]
+
+    def ids(texts: list[str], **options: Any) -> dict[str, Any]:
+        return {"input_ids": [[7, 8, 7, 7]]}
+
+    for place, counted in ((8, 3 + 64), (9, None)):
+        tokenizer.place = place
+        with patch.object(Tokenizer, "__call__", staticmethod(ids)):
+            (prompt,) = ProductPrompt("v6.1").encode(samples, tokenizer)
+        # Drawings of 96 x 96 pixels become as many as the least size has.
+        assert prompt.counted == counted
 
 
 def test_a_sample_without_picture_and_a_model_without_template_are_refused() -> None:

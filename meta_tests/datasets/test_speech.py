@@ -68,6 +68,7 @@ def test_a_clip_of_more_than_30_s_is_left_out_as_officially(tmp_path: Path) -> N
         (row("../../etc/passwd"), r"row 1: no file \.\./\.\./etc/passwd below"),
         (row("text.wav"), "text.wav is not a readable WAV file"),
         (row("short.wav"), "short.wav is not a readable WAV file: it ends early"),
+        (row("false.wav"), "false.wav is not a readable WAV file"),
         (row("empty.wav"), "empty.wav holds no sound"),
         (row("stereo.wav"), "stereo.wav has 2 channels of 16 bits at 16,000 Hz; MLPerf's"),
         (row("slow.wav"), "slow.wav has 1 channels of 16 bits at 8,000 Hz"),
@@ -80,6 +81,10 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, entry: object, message: st
     write_clip(tmp_path / "empty.wav", samples=0)
     (tmp_path / "text.wav").write_text("no sound at all, but a text")
     (tmp_path / "short.wav").write_bytes(b"RIFF")
+    # Its header says that the sound is compressed.
+    clip = bytearray((tmp_path / "clips/a_0.wav").read_bytes())
+    clip[20:22] = (85).to_bytes(2, "little")
+    (tmp_path / "false.wav").write_bytes(clip)
     with pytest.raises(DatasetError, match=message):
         load_speech(manifest(tmp_path, entry))
 

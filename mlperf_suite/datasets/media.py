@@ -62,15 +62,21 @@ class PictureFile:
         return hashlib.sha256(self.content).hexdigest()
 
     def check(self) -> None:
-        """Raise ValueError for a file that is no picture, is too large or has too many pixels; the
-        pixels themselves are not read."""
+        """Raise ValueError for a file that is no picture, is too large, has too many pixels or is a
+        PNG that ends early; the pixels themselves are not read."""
         if len(self.content) > MOST_BYTES:
             raise ValueError(f"{len(self.content):,} bytes, and at most {MOST_BYTES:,} are read")
-        width, height = self._open().size
+        image = self._open()
+        width, height = image.size
         if not 0 < width * height <= _MOST_PIXELS:
             raise ValueError(
                 f"{width:,} x {height:,} pixels, and at most {_MOST_PIXELS:,} are read"
             )
+        try:
+            image.verify()
+        # What Pillow raises for a file whose parts are damaged.
+        except (OSError, SyntaxError, ValueError):
+            raise ValueError("a picture whose file is damaged or ends early") from None
 
     @property
     def size(self) -> tuple[int, int]:
