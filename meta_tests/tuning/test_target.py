@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -61,15 +62,19 @@ def test_a_curves_area_is_that_of_its_steps() -> None:
     assert TARGETS["curve"].figure(files()) is None
 
 
-def test_what_a_run_costs() -> None:
+def test_what_a_run_costs(tmp_path: Path) -> None:
     performance = PerformanceFigures(
         latency_ms={"p50": 800.0, "p99": 900.0}, ttft_ms={"p50": 20.0}, tpot_ms=None
     )
     energy = EnergyFigures(kinds=(KindFigures("GPU", joules=5.0, joules_per_token=0.25),))
-    run = files(meta=Meta(scenario="Server"), run=Run(performance=performance, energy=energy))
-    assert costs_of([run]) == {
+    summary = Summary(meta=Meta(scenario="Server"), run=Run(performance=performance, energy=energy))
+    trials = [{"ttft_p99_ms": 999.0}, {"ttft_p99_ms": 400.0, "tpot_p99_ms": 30.5}]
+    (tmp_path / "peak_qps.json").write_text(json.dumps({"trials": trials}))
+    assert costs_of([TrialFiles(tmp_path, summary)]) == {
         "latency p50, ms": 800.0,
         "latency p99, ms": 900.0,
         "TTFT p50, ms": 20.0,
+        "TTFT p99 at the rate, ms": 400.0,
+        "TPOT p99 at the rate, ms": 30.5,
         "GPU energy, J/token": 0.25,
     }

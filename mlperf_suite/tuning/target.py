@@ -17,8 +17,9 @@ from pathlib import Path
 from mlperf_suite.loadgen.timeline import Timeline, read_timeline
 from mlperf_suite.results.curve_area import StepCurve
 from mlperf_suite.results.regression import METRICS, samples_of
-from mlperf_suite.results.run_folder import read_summary, run_folders
+from mlperf_suite.results.run_folder import read_object, read_summary, run_folders
 from mlperf_suite.results.schema import PerformanceFigures, Summary
+from mlperf_suite.session.peak_search import PEAK_JSON
 
 _BOTH = "datacenter and (accuracy or performance)"
 _ACCURACY = ("-m", "offline and datacenter and accuracy", "--warmup=0")
@@ -169,6 +170,7 @@ def costs_of(runs: Sequence[TrialFiles]) -> dict[str, float]:
             costs |= _latencies(performance)
         elif timeline := read_timeline(run.folder / "Accuracy"):
             costs = {**_of_requests(timeline), **costs}
+        costs |= _at_the_peak(run.folder)
         energy = run.summary.run.energy
         for kind in energy.measured if energy else ():
             if kind.joules_per_token:
@@ -178,6 +180,15 @@ def costs_of(runs: Sequence[TrialFiles]) -> dict[str, float]:
                 costs |= {"TTFT p90 of one user, ms": point.ttft_p90_ms}
                 costs |= {"TPOT p90 of one user, ms": point.tpot_p90_ms}
     return costs
+
+
+def _at_the_peak(folder: Path) -> dict[str, float]:
+    """The latencies of the last run of a peak search, which confirmed the rate."""
+    trials = (read_object(folder / PEAK_JSON) or {}).get("trials")
+    last = trials[-1] if isinstance(trials, list) and trials else {}
+    names = {"TTFT p99 at the rate, ms": "ttft_p99_ms", "TPOT p99 at the rate, ms": "tpot_p99_ms"}
+    values = {name: last.get(key) for name, key in names.items()} if last else {}
+    return {n: v for n, v in values.items() if isinstance(v, int | float) and v > 0}
 
 
 def _latencies(run: PerformanceFigures) -> dict[str, float]:
