@@ -119,10 +119,15 @@ def test_settings_that_are_being_measured_are_not_proposed_again() -> None:
     assert search.following(0.9, every[:3]) == every[3]
 
 
-def test_a_search_of_few_trials_changes_one_setting_at_first() -> None:
-    search = TuningSearch({"a": (None, "x", "y"), "b": (None, 1, 2, 4)}, seed=0)
-    search.add(Trial(search.following(0.0), 100.0, 0.05))
-    assert search.following(0.1) == {"a": "x", "b": None}
+def test_a_search_of_few_trials_changes_one_setting_after_the_other() -> None:
+    space = {"a": (None, "x", "y"), "b": (None, 1, 2, 4), "c": (None, True)}
+    search = TuningSearch(space, seed=0)
+    singles = []
+    for spent in (0.0, 0.15, 0.3, 0.45):
+        singles.append(search.following(spent))
+        search.add(Trial(singles[-1], 100.0, 0.05))
+    changed = [{n: choice for n, choice in row.items() if choice is not None} for row in singles]
+    assert changed == [{}, {"a": "x"}, {"b": 1}, {"c": True}]
 
 
 def test_a_fixed_setting_is_in_every_trial() -> None:

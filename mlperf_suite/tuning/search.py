@@ -33,6 +33,8 @@ _START_UNTIL = 0.25
 _FEW = 20
 """With fewer trials in all, as the first ones took so long, each trial of the start changes one
 setting of the default: the others could each hold something that fails."""
+_SINGLE_UNTIL = 0.7
+"""The same where each changes one setting: with so few, combinations drawn at random teach less."""
 _FINAL_FROM = 0.7
 """The share of the budget after which a trial goes only to settings that are likely to run."""
 _SAFE = 0.6
@@ -72,8 +74,9 @@ class TuningSearch:
         `pending`: those that are being measured, which are not proposed again."""
         done = len(self.trials) + len(pending)
         is_first = sum(trial.rate is not None for trial in self.trials) < 2
-        start = self._single if done and spent / done > 1 / _FEW else self._start
-        if done < len(start) and (is_first or spent < _START_UNTIL):
+        few = bool(done) and spent / done > 1 / _FEW
+        start, until = (self._single, _SINGLE_UNTIL) if few else (self._start, _START_UNTIL)
+        if done < len(start) and (is_first or spent < until):
             return self._settings(start[done])
         rows = self._rows()
         if is_first:
