@@ -73,6 +73,11 @@ class ClientRun:
     lengths: Any
 
     @property
+    def inputs(self) -> Any:
+        """Tokens of the prompts, of a data set of 50 samples."""
+        return 20 + np.arange(len(self.issued)) % 50
+
+    @property
     def is_at_a_rate(self) -> bool:
         return self.benchmark.scenario in ("Server", "Interactive")
 
@@ -121,6 +126,7 @@ def client_summary(run: ClientRun) -> dict[str, Any]:
         "tpot": client_series(run.tpot) if at_a_rate else {},
         "latency": client_series(run.latency),
         "output_sequence_lengths": client_series(run.lengths, estimates=False),
+        "input_sequence_lengths": client_series(run.inputs, estimates=False),
         "legacy_loadgen_window_duration_ns": window_ns if at_a_rate else None,
         "qps": (n - at_a_rate) / divisor_ns * 1e9,
         "tps": int(run.lengths.sum()) / divisor_ns * 1e9,
@@ -141,13 +147,15 @@ def client_events(run: ClientRun, *, words: bool = False, salted: bool = False) 
     """The events.jsonl of a run, with a request before it, and one of the accuracy run after it.
 
     `words`: each answer streams its length in words, the first of them alone. `salted`: each
-    request has a salt of its own, as MLPerf Endpoints allows.
+    request is a text with a salt of its own, as MLPerf Endpoints allows; else its token ids.
     """
-    draw, lengths = random.Random(1), run.lengths.tolist()
+    draw, lengths, inputs = random.Random(1), run.lengths.tolist(), run.inputs.tolist()
     data: dict[tuple[str, str], list[Any]] = {("issued", "before"): ["PromptData", "made up"]}
     for number in range(len(run.issued)):
-        salt = f"[{draw.randbytes(8).hex()}] " if salted else ""
-        data["issued", f"{number:x}"] = ["PromptData", f"{salt}made up"]
+        prompt: list[Any] = [None, list(range(inputs[number]))]
+        if salted:
+            prompt = [f"[{draw.randbytes(8).hex()}] made up"]
+        data["issued", f"{number:x}"] = ["PromptData", *prompt]
         answer = ["a", " a" * (lengths[number] - 1)] if words else "made up"
         data["complete", f"{number:x}"] = ["TextModelOutput", answer]
     start_ns = 10**9
@@ -215,7 +223,7 @@ def client_scores(benchmark: ClientBenchmark) -> dict[str, Any]:
     score: Any = {name: f"{value}" for name, value in values.items()}
     if "rouge1" not in values:
         score = next(iter(values.values()), 0.5) / benchmark.scale
-    mean = values.get("tokens_per_sample", 100.0)
+    mean = values.get("tokens_per_sample", float(_MEAN_TOKENS.get(benchmark.id, 40)))
     scores = [
         {
             "dataset_name": name,

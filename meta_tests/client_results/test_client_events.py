@@ -184,6 +184,44 @@ def test_what_takes_the_chat_template_is_not_counted(tmp_path: Path, rest: list[
     assert "chat template" in answered(tmp_path, plain, structured, plain).uncounted
 
 
+def sent(folder: Path, *data: object, counted: bool = True) -> RunEvents:
+    """A run of one request for each prompt, none of which was answered."""
+    lines: list[dict[str, object]] = [{"event_type": START[1], "timestamp_ns": 10}]
+    lines += [
+        {"event_type": "sample.issued", "timestamp_ns": 11, "sample_uuid": f"{n}", "data": prompt}
+        for n, prompt in enumerate(data)
+    ]
+    path = folder / "events.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    events, problem = read_events(path, words if counted else None)
+    assert events is not None, problem
+    return events
+
+
+def test_prompts_are_counted_by_their_token_ids_or_their_text(tmp_path: Path) -> None:
+    both = [["PromptData", "a b c", [7] * 9], ["PromptData", "a b c"], ["PromptData", None, []]]
+    events = sent(tmp_path, *both, ["PromptData"], ["PromptData", ""], None, 1)
+    assert events.inputs.tolist() == [0, 3, 9]
+    assert events.uncounted_inputs == ""
+
+
+def test_prompts_of_token_ids_need_no_tokenizer(tmp_path: Path) -> None:
+    ids, text = ["PromptData", None, [7] * 9], ["PromptData", "a b"]
+    assert sent(tmp_path, ids, ids, counted=False).inputs.tolist() == [9, 9]
+    assert sent(tmp_path, ids, counted=False).uncounted_inputs == ""
+    assert "tokenizer" in sent(tmp_path, ids, text, ids, counted=False).uncounted_inputs
+
+
+def test_prompts_of_messages_are_not_counted(tmp_path: Path) -> None:
+    messages = ["PromptData", None, None, [{"role": "user", "content": "a"}]]
+    assert "chat template" in sent(tmp_path, ["PromptData", "a"], messages).uncounted_inputs
+
+
+def test_more_prompts_than_are_counted_at_once(tmp_path: Path) -> None:
+    data = [["PromptData", "a" + " b" * (n % 7)] for n in range(TEXTS_AT_ONCE + 3)]
+    assert sent(tmp_path, *data).inputs.tolist() == sorted(1 + n % 7 for n in range(len(data)))
+
+
 def test_more_answers_than_are_counted_at_once(tmp_path: Path) -> None:
     data = [["TextModelOutput", ["a", " b" * (n % 7)]] for n in range(TEXTS_AT_ONCE + 3)]
     events = answered(tmp_path, *data)

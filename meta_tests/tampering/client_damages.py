@@ -55,7 +55,7 @@ class ClientDamage:
         if self.changes is GONE:
             path.unlink()
         elif isinstance(self.changes, str):
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(self.changes)
         elif callable(self.changes):
             path.write_text(self.changes(path.read_text()))
@@ -80,6 +80,19 @@ def _set(content: Any, name: str, new: Any) -> None:
 
 def _times(factor: float) -> Callable[[Any], Any]:
     return lambda value: type(value)(value * factor)
+
+
+def _scaled(factor: float) -> Callable[[Any], Any]:
+    """Every figure of a series but counts, in all of its members."""
+
+    def scaled(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {n: v if n == "counts" else scaled(v) for n, v in value.items()}
+        if isinstance(value, list):
+            return [scaled(v) for v in value]
+        return None if value is None else value * factor
+
+    return scaled
 
 
 def _each(kind: str, change: Callable[[dict[str, Any], int], list[dict[str, Any]]]) -> Any:
@@ -212,6 +225,7 @@ CLIENT_DAMAGES: dict[str, ClientDamage] = {
     "more planned than issued": _damage(
         CONFIG, {f"{_RUN}n_samples_to_issue": 10**6}, "every_request_answered"
     ),
+    "power logs": _damage("performance/power/spl.txt", "Time,1,Watts,100\n", "power_logs"),
     # The run
     "interrupted": _damage(SUMMARY, {"state": "interrupted"}, "run_complete"),
     "complete: false": _damage(SUMMARY, {"complete": False}, "run_complete"),
@@ -299,6 +313,33 @@ CLIENT_DAMAGES: dict[str, ClientDamage] = {
     ),
     "a mean that is smaller, without a histogram": _damage(
         SUMMARY, {"ttft.avg": _times(0.9), "ttft.histogram": GONE}, "distributions"
+    ),
+    "one token more": _damage(
+        SUMMARY,
+        {
+            "output_sequence_lengths.total": lambda total: total + 1,
+            "output_sequence_lengths.avg": lambda mean: mean + 1 / 14_368,
+            "tps": lambda tps: tps * (1 + 1 / (14_368 * 128)),
+        },
+        "distributions",
+    ),
+    "half a token more": _damage(
+        SUMMARY, {"output_sequence_lengths.max": lambda most: most + 0.5}, "distributions"
+    ),
+    "a p99 of TTFT in parts of ns": _damage(
+        SUMMARY, {"ttft/percentiles/99.0": lambda ns: ns - 0.5}, "distributions"
+    ),
+    "every figure of TPOT halved": _damage(SUMMARY, {"tpot": _scaled(0.5)}, "distributions"),
+    "every figure of tokens doubled": _damage(
+        SUMMARY,
+        {"output_sequence_lengths": _scaled(2), "tps": _times(2)},
+        "accuracy_lengths",
+    ),
+    "every figure of tokens doubled in Offline": _damage(
+        SUMMARY,
+        {"output_sequence_lengths": _scaled(2), "tps": _times(2)},
+        "accuracy_lengths",
+        _OFFLINE,
     ),
     "a standard deviation that is doubled": _damage(
         SUMMARY, {"ttft.std_dev": _times(2.0)}, "distributions"
@@ -429,6 +470,21 @@ CLIENT_DAMAGES: dict[str, ClientDamage] = {
     "a standard deviation that its events have not": _damage(
         SUMMARY, {"latency.std_dev": _times(1.0001)}, _EVENTS, WITH_EVENTS
     ),
+    "a prompt of one token more than its events": _damage(
+        SUMMARY, {"input_sequence_lengths.max": lambda most: most + 1}, _EVENTS, WITH_EVENTS
+    ),
+    "the mean of prompts that its events have not": _damage(
+        SUMMARY,
+        {"input_sequence_lengths.avg": _times(1.0001)},
+        "events_agree distributions",
+        WITH_EVENTS,
+    ),
+    "a prompt that was cut": _damage(
+        EVENTS,
+        _each("sample.issued", lambda e, n: [e | {"data": ["PromptData", None, []]} if n else e]),
+        _EVENTS,
+        WITH_EVENTS,
+    ),
     "a salt in each prompt": _damage(
         EVENTS,
         _each("sample.issued", lambda e, n: [e | {"data": ["PromptData", f"[{n:016x}] made up"]}]),
@@ -438,7 +494,7 @@ CLIENT_DAMAGES: dict[str, ClientDamage] = {
     "a salt in each prompt of token ids": _damage(
         EVENTS,
         _each("sample.issued", lambda e, n: [e | {"data": ["PromptData", None, [1, n, 7]]}]),
-        "salt",
+        "salt events_agree",
         WITH_EVENTS,
     ),
     "salts of few samples of token ids": _damage(
@@ -447,7 +503,7 @@ CLIENT_DAMAGES: dict[str, ClientDamage] = {
             "sample.issued",
             lambda e, n: [e | {"data": ["PromptData", None, [1, n % 500, *range(50)]]}],
         ),
-        "salt",
+        "salt events_agree",
         WITH_EVENTS,
     ),
     "a salt in words": _damage(
@@ -465,7 +521,10 @@ CLIENT_DAMAGES: dict[str, ClientDamage] = {
     "a score of true": _damage(ACCURACY, {f"{_FIRST}score": True}, _NO_SCORES, _R1),
     "a score in words": _damage(ACCURACY, {f"{_FIRST}score": "good"}, "accuracy_gate", _R1),
     "answers that are too short": _damage(
-        ACCURACY, {f"{_FIRST}output_sequence_lengths.total": 4388 * 3000}, "accuracy_gate", _R1
+        ACCURACY,
+        {f"{_FIRST}output_sequence_lengths.total": 4388 * 3000},
+        "accuracy_gate accuracy_lengths",
+        _R1,
     ),
     "rouge2 below its gate": _damage(ACCURACY, {f"{_FIRST}score.rouge2": "15.0"}, "accuracy_gate"),
     "no rougeL": _damage(ACCURACY, {f"{_FIRST}score.rougeL": GONE}, "accuracy_gate"),
@@ -502,7 +561,9 @@ CLIENT_DAMAGES: dict[str, ClientDamage] = {
     ),
     "accuracy not complete": _damage(ACCURACY, {f"{_FIRST}complete": False}, "accuracy_complete"),
     "1,000 samples of accuracy": _damage(
-        ACCURACY, {f"{_FIRST}total_samples": 1000}, "accuracy_samples accuracy_complete"
+        ACCURACY,
+        {f"{_FIRST}total_samples": 1000},
+        "accuracy_samples accuracy_complete accuracy_lengths",
     ),
     "repeats that do not add up": _damage(
         ACCURACY, {f"{_FIRST}num_repeats": 2}, "accuracy_complete"
@@ -543,6 +604,51 @@ SCENARIOS = {
 """Of each benchmark that the client may measure, the scenarios of an honest submission."""
 
 
+def _empty_scenario(benchmark: Path) -> None:
+    shutil.rmtree(benchmark / "Interactive")
+    (benchmark / "Interactive").mkdir()
+
+
+def _published(benchmark: Path) -> None:
+    """The files as the client's scripts/publish_submission.py puts them."""
+    for scenario in benchmark.iterdir():
+        run = scenario / "performance" / "run_1"
+        run.mkdir()
+        for name in (SUMMARY, CONFIG):
+            (scenario / name).rename(run / Path(name).name)
+
+
+def _as_configured(benchmark: Path) -> None:
+    """MLCommons' configuration of edge-agentic: seed 42, no minimum duration."""
+    seeds = dict.fromkeys(("scheduler_random_seed", "dataloader_random_seed"), 42)
+    runtime = {f"{_RUN}{name}": seed for name, seed in seeds.items()}
+    repeated = {f"run_config.{name}": seed for name, seed in seeds.items()}
+    for file, changes in (
+        (CONFIG, runtime | {f"{_RUN}min_duration_ms": 0}),
+        (SUMMARY, repeated),
+    ):
+        ClientDamage(file, changes, frozenset()).make(benchmark / "SingleStream")
+
+
+CLIENT_TREES: dict[str, tuple[str, Callable[[Path], None]]] = {
+    "a scenario's folder is empty": ("llama3.1-8b", _empty_scenario),
+    "an empty folder beside the scenarios": ("llama3.1-8b", lambda b: (b / "Empty").mkdir()),
+    "the layout of publish_submission.py": ("llama3.1-8b", _published),
+    "MLCommons' configuration of edge-agentic": ("qwen3.6-27b", _as_configured),
+    "no Offline": ("llama3.1-8b", lambda b: shutil.rmtree(b / "Offline")),
+    "Server alone beside Offline": ("llama3.1-8b", lambda b: shutil.rmtree(b / "Interactive")),
+}
+"""What is changed in a benchmark's folder of an honest submission."""
+
+
+def tree_of(name: str, honest: Path, folder: Path) -> Path:
+    """A copy of an honest submission with a change of its folders or of what is in all of them."""
+    benchmark, change = CLIENT_TREES[name]
+    shutil.copytree(honest / benchmark, folder)
+    change(folder / "closed/Someone/results/box" / benchmark)
+    return folder
+
+
 def write_honest_submissions(root: Path) -> None:
     """For each benchmark a folder with an honest submission."""
     for name, scenarios in SCENARIOS.items():
@@ -551,24 +657,28 @@ def write_honest_submissions(root: Path) -> None:
         write_client_submission(root / name, name, scenarios, with_events=with_events)
 
 
-def _row(name: str, honest: Path, checker: Path) -> str:
-    damage, round_ = CLIENT_DAMAGES[name], ROUNDS["v6.1"]
+def damaged(name: str, honest: Path, folder: Path) -> Path:
+    """A copy of an honest submission with a damage."""
+    damage = CLIENT_DAMAGES[name]
     benchmark, scenario = damage.where.split("/")
-    with tempfile.TemporaryDirectory() as folder:
-        tree = Path(folder) / "tree"
-        shutil.copytree(honest / benchmark, tree)
-        damage.make(tree / "closed/Someone/results/box" / benchmark / scenario)
-        words = official_verdict(tree, checker, round_), own_verdict(tree, round_)
-    return f"| {name} | {' | '.join(words)} |"
+    shutil.copytree(honest / benchmark, folder)
+    damage.make(folder / "closed/Someone/results/box" / benchmark / scenario)
+    return folder
 
 
 def main(checker: Path) -> None:
-    """Print the table."""
-    with tempfile.TemporaryDirectory() as folder:
-        write_honest_submissions(Path(folder))
-        print("| damage | official | here: the rules that fail |\n|---|---|---|")
-        for name in CLIENT_DAMAGES:
-            print(_row(name, Path(folder), checker), flush=True)
+    """Print the tables."""
+    round_ = ROUNDS["v6.1"]
+    with tempfile.TemporaryDirectory() as temporary:
+        honest = Path(temporary) / "honest"
+        write_honest_submissions(honest)
+        for names, write in ((CLIENT_DAMAGES, damaged), (CLIENT_TREES, tree_of)):
+            print("| damage | official | here: the rules that fail |\n|---|---|---|")
+            for name in names:
+                tree = write(name, honest, Path(temporary) / "tree")
+                words = official_verdict(tree, checker, round_), own_verdict(tree, round_)
+                print(f"| {name} | {' | '.join(words)} |", flush=True)
+                shutil.rmtree(tree)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
 """Results of the official HTTP client: honest ones pass, each damage is seen by its rules alone.
 
-MLPERF_RESULTS_V6_1 names a checkout of github.com/mlcommons/inference_results_v6.1.
+MLPERF_RESULTS_V6_1 names a checkout of github.com/mlcommons/inference_results_v6.1, and
+MLPERF_INFERENCE one of github.com/mlcommons/inference.
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
@@ -24,14 +26,18 @@ from meta_tests.made_runs import write_submission
 from meta_tests.tampering.client_damages import (
     ACCURACY,
     CLIENT_DAMAGES,
+    CLIENT_TREES,
     CONFIG,
     EVENTS,
     SCENARIOS,
     SUMMARY,
     WITH_EVENTS,
     ClientDamage,
+    damaged,
+    tree_of,
     write_honest_submissions,
 )
+from meta_tests.tampering.verdicts import CHECKER, official_verdict, own_verdict
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.client_results.client_benchmarks import client_benchmark
@@ -40,6 +46,7 @@ from mlperf_suite.rules.registry import rules_of
 from mlperf_suite.rules.verdict import Verdict
 
 RESULTS = Path(os.environ.get("MLPERF_RESULTS_V6_1") or "absent")
+CHECKOUT = Path(os.environ.get("MLPERF_INFERENCE") or "absent")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "evidence" / "official-checker.md"
 PREFIX = "client_"
 UNGATED = {"wan-2.2-t2v-a14b", "qwen3.6-27b"}
@@ -78,17 +85,15 @@ def test_an_honest_result_passes(honest: Path, name: str) -> None:
         if not v.passed
     }
     assert "failed" not in not_passed.values()
-    # A scenario without events.jsonl says nothing of its prompts.
-    assert bool(not_passed.keys() - {"salt"}) == (name in UNGATED)
+    # A scenario without events.jsonl says nothing of its prompts; gpt-oss-120b has two data sets.
+    assert bool(not_passed.keys() - {"salt", "accuracy_lengths"}) == (name in UNGATED)
 
 
 @pytest.mark.parametrize("name", CLIENT_DAMAGES)
 def test_a_damage_is_seen_by_its_rules_alone(honest: Path, tmp_path: Path, name: str) -> None:
     damage = CLIENT_DAMAGES[name]
     benchmark, scenario = damage.where.split("/")
-    tree = tmp_path / "tree"
-    shutil.copytree(honest / benchmark, tree)
-    damage.make(tree / "closed/Someone/results/box" / benchmark / scenario)
+    tree = damaged(name, honest, tmp_path / "tree")
     verdicts = of_client(tree)[f"Someone-box-{benchmark}-{scenario}"]
     failures = {rule for rule, verdict in verdicts.items() if verdict.status == "failed"}
     assert failures == damage.rules, [v.line for v in verdicts.values() if v.status == "failed"]
@@ -124,10 +129,45 @@ def test_answers_of_one_length_have_a_mean_that_their_percentiles_allow(tmp_path
         assert verdicts["distributions"].passed, verdicts["distributions"].line
 
 
-def test_the_checkers_page_has_a_row_for_each_damage() -> None:
+def rows_of_page() -> dict[str, tuple[str, str]]:
+    """By damage and tree the official checker's verdict and the suite's."""
     text = PAGE.read_text().partition("## Results of the official HTTP client")[2]
-    rows = re.findall(r"^\| (.+?) \| (?:passes|fails|traceback)", text, re.MULTILINE)
-    assert rows == list(CLIENT_DAMAGES)
+    row = r"^\| (.+?) \| ((?:passes|fails|traceback).*?) \| (.+?) \|$"
+    return {m[1]: (m[2], m[3]) for m in re.finditer(row, text, re.MULTILINE)}
+
+
+def test_the_checkers_page_has_a_row_for_each_damage_and_tree() -> None:
+    assert list(rows_of_page()) == [*CLIENT_DAMAGES, *CLIENT_TREES]
+
+
+@pytest.mark.parametrize("name", CLIENT_TREES)
+def test_of_each_tree_the_page_says_what_the_suite_says(
+    honest: Path, tmp_path: Path, name: str
+) -> None:
+    tree = tree_of(name, honest, tmp_path / "tree")
+    assert own_verdict(tree, ROUNDS["v6.1"]) == rows_of_page()[name][1]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (CHECKOUT / CHECKER).is_dir(), reason="no MLPERF_INFERENCE")
+@pytest.mark.parametrize("name", [*CLIENT_DAMAGES, *CLIENT_TREES])
+def test_the_checker_says_what_the_page_says(honest: Path, tmp_path: Path, name: str) -> None:
+    write = tree_of if name in CLIENT_TREES else damaged
+    tree = write(name, honest, tmp_path / "tree")
+    assert official_verdict(tree, CHECKOUT, ROUNDS["v6.1"]) == rows_of_page()[name][0]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (CHECKOUT / CHECKER).is_dir(), reason="no MLPERF_INFERENCE")
+def test_the_checkers_summary_calls_requests_tokens(honest: Path, tmp_path: Path) -> None:
+    table = tmp_path / "summary.csv"
+    assert official_verdict(honest / "deepseek-r1", CHECKOUT, ROUNDS["v6.1"], table) == "passes"
+    rows = {row["Scenario"]: row for row in csv.DictReader(table.read_text().splitlines())}
+    assert {row["Units"] for row in rows.values()} == {"Tokens/s"}
+    folder = honest / "deepseek-r1/closed/Someone/results/box/deepseek-r1"
+    for scenario, name in (("Offline", "qps"), ("Interactive", "qps"), ("Server", "tps")):
+        figure = json.loads((folder / scenario / SUMMARY).read_text())[name]
+        assert float(rows[scenario]["Result"]) == pytest.approx(figure)
 
 
 def test_every_rule_is_broken_by_a_damage() -> None:

@@ -21,11 +21,12 @@ _EXCEPTION = re.compile(r"Running (\w+) in \w+$")
 _MOST_RULES = 5
 
 
-def official_verdict(root: Path, checker: Path, round_: Round) -> str:
-    """The official checker's verdict on a tree."""
+def official_verdict(root: Path, checker: Path, round_: Round, table: Path | None = None) -> str:
+    """The official checker's verdict on a tree. `table`: where its summary goes."""
     command = [sys.executable, "-m", "submission_checker.main", "--input", str(root)]
     with tempfile.TemporaryDirectory() as folder:
-        command += ["--version", round_.name, "--csv", str(Path(folder) / "summary.csv")]
+        path = table or Path(folder) / "summary.csv"
+        command += ["--version", round_.name, "--csv", str(path)]
         process = subprocess.run(
             command, cwd=checker / CHECKER, capture_output=True, text=True, check=False
         )

@@ -20,13 +20,14 @@ from mlperf_suite.client_results.answer_texts import (
     TokenCounts,
     answer_text,
 )
-from mlperf_suite.client_results.sent_prompts import Decoding, SentPrompts
+from mlperf_suite.client_results.sent_prompts import Decoding, SentPrompt, SentPrompts
 from mlperf_suite.strangers import open_regular
 
 _MOST_BYTES = 2**38
 _LONGEST_LINE = 2**26
 NO_TOKENIZER = "the model's tokenizer is not at hand"
 _STRUCTURED = "answers with reasoning or tool calls, counted in the model's chat template"
+_MESSAGES = "prompts of messages, counted in the model's chat template"
 _Time = Annotated[int, Meta(ge=0, le=2**62)]
 
 
@@ -49,7 +50,8 @@ class RunEvents:
     those after them, an accuracy run's.
 
     `lengths` and `tpot`: of the answers in tokens, in tokens and ns, where a tokenizer was there to
-    count them. `uncounted`: why they were not, in one line; "" if they were.
+    count them; `inputs`: of the prompts in tokens. `uncounted`, `uncounted_inputs`: why they were
+    not counted, in one line; "" if they were.
     """
 
     issued: int = 0
@@ -62,7 +64,9 @@ class RunEvents:
     latency: array[int] = field(default_factory=lambda: array("q"))
     lengths: array[int] = field(default_factory=lambda: array("q"))
     tpot: array[float] = field(default_factory=lambda: array("d"))
+    inputs: array[int] = field(default_factory=lambda: array("q"))
     uncounted: str = ""
+    uncounted_inputs: str = ""
     prompts: SentPrompts = field(default_factory=SentPrompts)
     later_prompts: SentPrompts = field(default_factory=SentPrompts)
 
@@ -78,6 +82,7 @@ class _Tracking:
         )
         self._count_tokens = count_tokens
         self._texts: list[tuple[AnswerText, int | None]] = []
+        self._prompts: list[str] = []
         self._firsts: dict[str, int] = {}
         self._on = False
         self._blocks: list[list[int]] = []
@@ -96,7 +101,7 @@ class _Tracking:
             self.events.issued += 1
             self._open[uuid] = now, self._blocks[-1]
             self._first_ns = now if self._first_ns is None else self._first_ns
-            self.events.prompts.add(event.data, event.conversation_id or "")
+            self._take_prompt(self.events.prompts.add(event.data, event.conversation_id or ""))
         elif kind == "sample.issued" and self._blocks:
             self.events.later_prompts.add(event.data)
         elif uuid in self._open:
@@ -121,6 +126,19 @@ class _Tracking:
                 self._last_issue_ns = issued_ns
                 self.events.window_ns = max(0, now - (self._first_ns or 0))
 
+    def _take_prompt(self, prompt: SentPrompt) -> None:
+        if prompt.token_ids is not None:
+            self.events.inputs.append(len(prompt.token_ids))
+        elif isinstance(prompt.text, str) and prompt.text:
+            self._prompts.append(prompt.text)
+            if self._count_tokens is None:
+                self.events.uncounted_inputs = NO_TOKENIZER
+                self._prompts.clear()
+        elif prompt.has_messages:
+            self.events.uncounted_inputs = _MESSAGES
+        if len(self._prompts) >= TEXTS_AT_ONCE:
+            self._count()
+
     def _take_answer(self, event: _Event) -> None:
         first_ns = self._firsts.pop(event.sample_uuid, None)
         if self._count_tokens is None or self.events.uncounted:
@@ -136,6 +154,9 @@ class _Tracking:
         """Count the tokens of the answers that wait for it."""
         if self._count_tokens is None:
             return
+        if self._prompts:
+            self.events.inputs.extend(self._count_tokens(self._prompts))
+            self._prompts.clear()
         counts = self._count_tokens([text.whole for text, _ in self._texts if text.whole])
         self.events.lengths.extend(counts)
         streamed = [(text.later, ns) for text, ns in self._texts if text.later and ns is not None]
@@ -149,6 +170,7 @@ class _Tracking:
         self._count()
         self.events.lengths = array("q", sorted(self.events.lengths))
         self.events.tpot = array("d", sorted(self.events.tpot))
+        self.events.inputs = array("q", sorted(self.events.inputs))
         self.events.duration_ns = sum(end - start for start, end in self._blocks)
         self.events.ttft = array("q", sorted(self.events.ttft))
         self.events.latency = array("q", sorted(self.events.latency))

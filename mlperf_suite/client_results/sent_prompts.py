@@ -37,6 +37,15 @@ _SHARE = 0.9
 """Of the bits, which drawn salts vary in: the estimate is a little low, the more so of few."""
 
 
+@dataclass(frozen=True, slots=True)
+class SentPrompt:
+    """What one request sent: token ids, else a text, else messages. `text`: a stranger's value."""
+
+    text: Any
+    token_ids: Sequence[int] | None
+    has_messages: bool
+
+
 @dataclass(slots=True)
 class SentPrompts:
     """The prompts of requests, counted. `readable`: those that are a text or messages, or token ids
@@ -77,11 +86,12 @@ class SentPrompts:
         """How many different prompts there are, up to a number that no data set has."""
         return len(self._different)
 
-    def add(self, data: Raw, conversation: str = "") -> None:
-        """Count the prompt of one request, the data of its event."""
+    def add(self, data: Raw, conversation: str = "") -> SentPrompt:
+        """Count the prompt of one request, the data of its event; returns what was sent."""
         parts = _parts(data)
-        texts = _texts(parts)
-        if (token_ids := _token_ids(parts)) is not None:
+        texts, token_ids = _texts(parts), _token_ids(parts)
+        prompt = SentPrompt(parts[0], token_ids, bool(parts[2]))
+        if token_ids is not None:
             text = self._decoded(token_ids)
             texts = None if text is None else ("", text)
             if texts is None:
@@ -89,9 +99,10 @@ class SentPrompts:
         if texts is not None:
             self._add_texts(*texts, conversation)
         elif token_ids is None:
-            return
+            return prompt
         if len(self._different) < _MOST_PROMPTS:
             self._different.add(hash(bytes(data)))
+        return prompt
 
     def _decoded(self, token_ids: Sequence[int]) -> str | None:
         try:

@@ -112,6 +112,7 @@ def judge_client_result(
         system=read_json(place.system_file),
         measurements=read_json(measurements or place.folder / "measurements.json"),
         copies=tuple(sorted(copies)),
+        power_logs=(place.folder / "performance" / "power").exists(),
         nameplate=_nameplate(place),
     )
     name = name_of(place.division, place.submitter, place.system, place.benchmark, place.scenario)

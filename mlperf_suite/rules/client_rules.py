@@ -38,9 +38,11 @@ from mlperf_suite.rules.series_shape import (
     bucket_edges,
     discarded_of,
     estimates_of,
+    longest_ns,
     percent_of,
     percentile_rank,
     shape_faults,
+    whole_faults,
 )
 from mlperf_suite.rules.submission_rules import JsonFile, Nameplate
 from mlperf_suite.rules.verdict import Verdict, failure, not_judged, time_words, verdict
@@ -52,6 +54,8 @@ _NEAR = 1e-9
 _P90, _P99 = "90.0", "99.0"
 _TEST09_TOKENS = (1150.38, 1406.02)
 """TEST09_LOW and TEST09_HIGH of the checker."""
+_LENGTHS = 0.1
+"""How far mean lengths of one model's answers to one data set may differ."""
 _SIGMAS = 6.0
 """How far the time of n Poisson arrivals may be from its mean, in standard deviations."""
 
@@ -62,7 +66,8 @@ class ClientFacts(Facts):
 
     `problems`: of each file that cannot be read, one line. `audits`: by the name of the test, what
     its file has, or one line on why nothing. `events`: None without the file, else as `audits`. The
-    others are as in `ResultFacts`. `smoke`: rules may be shortened.
+    others are as in `ResultFacts`. `power_logs`: whether there is a folder of them. `smoke`: rules
+    may be shortened.
     """
 
     division: str
@@ -81,6 +86,7 @@ class ClientFacts(Facts):
     measurements: JsonFile
     events: RunEvents | str | None = None
     copies: tuple[str, ...] = ()
+    power_logs: bool = False
     nameplate: Nameplate | None = None
     smoke: bool = False
 
@@ -160,6 +166,16 @@ def scenario_type(result: ClientFacts) -> Verdict:
     kinds = {"Offline": "offline"}
     demand = kinds.get(result.benchmark.scenario, "online")
     return verdict(result.settings.type == demand, result.settings.type or "no type", demand)
+
+
+@_client_rule(
+    demand="none",
+    source="submission checker, power/: its times are compared with those of LoadGen's detail log",
+    fix="Remove performance/power/, or measure the power of a run of LoadGen.",
+)
+def power_logs(result: ClientFacts) -> Verdict:
+    """A result of the client has no power measurement, which is of a run of LoadGen."""
+    return verdict(not result.power_logs, "performance/power/" if result.power_logs else "none")
 
 
 _PATTERNS = {"Offline": ("max_throughput",), "SingleStream": ("concurrency", "agentic_inference")}
@@ -440,22 +456,30 @@ def distributions(result: ClientFacts) -> Verdict:
 
     An estimate of early stopping is never below its percentile, and there is one from 662 samples
     on at p99, 64 at p90. Histograms hold percentiles and estimates in their places. Total and
-    standard deviation are those of values that lie as percentiles and histogram say.
+    standard deviation are those of values that lie as percentiles and histogram say; of tokens and
+    ns, of whole numbers. The time after first tokens is no more than the longest answers take with
+    the greatest times a token.
     """
     run, n = result.run, result.run.n_samples_completed
     exact = ("latency", "output_sequence_lengths")
     names = ("ttft", "tpot", *exact) if result.issues_at_a_rate else exact
+    if run.input_sequence_lengths.total is not None:
+        names = (*names, "input_sequence_lengths")
     faults = [
         f"{name}: {fault}"
         for name in names
-        for fault in _faults(getattr(run, name), n if name in exact else None, n)
+        for fault in _faults(
+            getattr(run, name), n if name in exact else None, n, whole=name != "tpot"
+        )
     ]
     faults += _order_faults(run) if result.issues_at_a_rate else []
     return verdict(not faults, "; ".join(faults[:4]) or "figures of one series of values")
 
 
-def _faults(series: Distribution, count: int | None, most: int) -> Iterator[str]:
-    """What does not fit in a series of `count` values, or of at most `most`."""
+def _faults(
+    series: Distribution, count: int | None, most: int, *, whole: bool = False
+) -> Iterator[str]:
+    """What does not fit in a series of `count` values, or of at most `most`. `whole`: numbers."""
     if series.total is None or series.avg is None or series.min is None or series.max is None:
         yield "not measured"
         return
@@ -479,6 +503,8 @@ def _faults(series: Distribution, count: int | None, most: int) -> Iterator[str]
     yield from _estimate_faults(series, size or most)
     yield from _histogram_faults(series)
     yield from shape_faults(series, size or most)
+    if whole:
+        yield from whole_faults(series, size)
 
 
 def _estimate_faults(series: Distribution, n: int) -> Iterator[str]:
@@ -510,6 +536,15 @@ def _order_faults(run: ResultSummary) -> list[str]:
         first, last = getattr(run.ttft, name), getattr(run.latency, name)
         if first is not None and last is not None and first > last:
             faults.append(f"{name} of TTFT above that of the latency")
+    n = run.n_samples_completed
+    sizes = {sum(s.histogram.counts) for s in (run.ttft, run.tpot, run.output_sequence_lengths)}
+    if sizes == {n} and run.latency.total is not None and run.ttft.total is not None:
+        after_ns = run.latency.total - run.ttft.total
+        most_ns = longest_ns(run.tpot, run.output_sequence_lengths, n)
+        if after_ns > most_ns:
+            faults.append(
+                f"{after_ns / 1e9:,.0f} s after first tokens, by TPOT {most_ns / 1e9:,.0f}"
+            )
     return faults
 
 
@@ -523,7 +558,8 @@ def events_agree(result: ClientFacts) -> Verdict:
 
     Mean, deviation, each percentile, early stopping's estimates and histograms too; lengths in
     tokens and TPOT where the tokenizer that the configuration names is on this machine: in the
-    local cache of the Hugging Face hub, or in the folder of --model if that has its name.
+    local cache of the Hugging Face hub, or in the folder of --model if that has its name. Prompts
+    of token ids need none for the input lengths.
     """
     if result.events is None:
         return verdict(True, "no events.jsonl", "the same where it is there")
@@ -531,12 +567,8 @@ def events_agree(result: ClientFacts) -> Verdict:
         return verdict(False, result.events)
     figures = [*_counted_again(result.run, result.events)]
     uncounted = result.events.uncounted
-    # A run without streaming has no TPOT.
-    of_tokens = {"output_sequence_lengths": "lengths", "tpot": "tpot"}
-    for name in ("ttft", "latency", *(() if uncounted else of_tokens)):
-        again = _series_again(
-            getattr(result.run, name), getattr(result.events, of_tokens.get(name, name))
-        )
+    for name, values in _series_of(result.run, result.events).items():
+        again = _series_again(getattr(result.run, name), values)
         figures += [(f"{name} {key}", first, second) for key, first, second in again]
     wrong = [
         f"{name} {_figure(first)} and {_figure(second)}"
@@ -545,6 +577,18 @@ def events_agree(result: ClientFacts) -> Verdict:
     ]
     words = "the figures of events.jsonl" + (f"; tokens not counted: {uncounted}" * bool(uncounted))
     return verdict(not wrong, "; ".join(wrong[:4]) or words)
+
+
+def _series_of(run: ResultSummary, events: RunEvents) -> dict[str, Sequence[float]]:
+    """The series that are counted again, by their names in the summary."""
+    series: dict[str, Sequence[float]] = {"ttft": events.ttft, "latency": events.latency}
+    if not events.uncounted:
+        # A run without streaming has no TPOT.
+        series |= {"output_sequence_lengths": events.lengths, "tpot": events.tpot}
+    # Earlier versions of the client wrote none.
+    if not events.uncounted_inputs and run.input_sequence_lengths.total is not None:
+        series["input_sequence_lengths"] = events.inputs
+    return series
 
 
 @_own_rule(
@@ -694,6 +738,31 @@ def accuracy_complete(result: ClientFacts) -> Verdict:
             faults.append(f"{score.dataset_name}: every answer is empty")
     words = "; ".join(faults) or "complete, every answer there and scored"
     return verdict(not faults, words)
+
+
+@_own_rule(
+    source="one model's answers to one data set; as TEST09 has it of LoadGen's runs",
+    fix="Find why the performance run's answers have another length than the accuracy run's.",
+)
+def accuracy_lengths(result: ClientFacts) -> Verdict:
+    """The performance run's answers are as long on average as the accuracy run's, within 10%, where
+    both have one data set, which all benchmarks but gpt-oss-120b have.
+
+    The published results differ by 1.3% at most. Tokens that are too many in every figure of a
+    summary are seen in nothing else of it.
+    """
+    scores = result.accuracy.of_accuracy if result.accuracy else []
+    lengths = [s.output_sequence_lengths for s in scores]
+    count = sum(s.total_samples or 0 for s in scores)
+    mean = result.summary.output_sequence_lengths.avg if result.summary else None
+    if result.benchmark.samples != result.benchmark.answers or None in (s.total for s in lengths):
+        return not_judged("lengths of other answers", why="other data, or no lengths")
+    if mean is None or not count:
+        return not_judged("no mean length", why="no output_sequence_lengths")
+    scored = sum(s.total or 0.0 for s in lengths) / count
+    slack = _LENGTHS * scored + _SIGMAS * max(s.std_dev or 0.0 for s in lengths) / math.sqrt(count)
+    words = f"{mean:,.1f} tokens in the performance run"
+    return verdict(abs(mean - scored) <= slack, words, f"{scored:,.1f} within {slack:,.1f}")
 
 
 def scores_of(result: ClientFacts) -> dict[str, float]:

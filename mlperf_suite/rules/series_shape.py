@@ -2,13 +2,16 @@
 
 Percentiles, early stopping's estimates and the histogram are knots: so many of the sorted values
 lie below one, the others above it. Total and standard deviation must be what values between the
-knots can have. Source of the definitions: registry.py of github.com/mlcommons/endpoints.
+knots can have; values at the ends of their steps have them, so no bound from knots is tighter.
+Whole numbers have more: their squares' sum is whole, and odd where their sum is. Source of the
+definitions: registry.py and report.py of github.com/mlcommons/endpoints.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
 from itertools import accumulate, pairwise
 
 from mlperf_suite.client_results.result_files import Distribution
@@ -18,6 +21,12 @@ _NEAR = 1e-9
 """Figures that one program computed from the same values, relative."""
 _TAIL = (50.0, 99.99)
 """The percentiles that early stopping estimates."""
+_ROUNDED = 1e-15
+"""Of the squares' sum: what rounding makes of a standard deviation, 7e-16 at most."""
+_LEAST_SURE = 0.25
+"""How far from a whole number that may lead, where it still says something."""
+_UNSPLIT = 1.02
+"""Of a text's tokens: a tokenizer may make a few more of its part behind the first chunk."""
 Knot = tuple[int, float]
 """So many of the sorted values are at most the knot's, all others at least."""
 
@@ -68,6 +77,45 @@ def shape_faults(series: Distribution, n: int) -> Iterator[str]:
     squares = max(n - 1, 0) * std_dev**2
     if any(_spread_fault(t, total / n, squares, steps) for t in _points(steps, total / n)):
         yield f"total {total:,g} and std_dev {std_dev:,g} of no values with these percentiles"
+
+
+def whole_faults(series: Distribution, n: int) -> Iterator[str]:
+    """What n whole numbers, tokens or ns, cannot have."""
+    figures = (series.total, series.min, series.max, series.median, *series.percentiles.values())
+    estimates = series.early_stopping_percentiles.values()
+    if any(value is not None and not value.is_integer() for value in (*figures, *estimates)):
+        yield "parts of a whole number"
+        return
+    total, std_dev = int(series.total or 0), series.std_dev or 0.0
+    squares = (Fraction(std_dev) ** 2 * n * (n - 1) + total * total) / n if n else Fraction(0)
+    slack = _ROUNDED * float(squares)
+    if slack > _LEAST_SURE or total > 2**53:
+        return
+    whole = round(squares)
+    if abs(squares - whole) > slack or (whole - total) % 2:
+        yield f"total {total:,} and std_dev {std_dev:,g} of no whole numbers"
+
+
+def longest_ns(tpot: Distribution, lengths: Distribution, n: int) -> float:
+    """The most that n requests' times after their first tokens can be in sum, in ns: the longest
+    answers with the longest times a token."""
+    steps = [_steps(series, n) for series in (tpot, lengths)]
+    ends = sorted({end for rows in steps for end, _ in rows})
+    total, start, at = 0.0, 0, [0, 0]
+    for end in ends:
+        at = [
+            next(i for i in range(a, len(rows)) if rows[i][0] >= end)
+            for a, rows in zip(at, steps, strict=True)
+        ]
+        total += (end - start) * math.prod(rows[i][1] for i, rows in zip(at, steps, strict=True))
+        start = end
+    return total * _UNSPLIT
+
+
+def _steps(series: Distribution, n: int) -> list[tuple[int, float]]:
+    """Up to which place of n sorted values none is greater than a bound."""
+    knots = sorted(_knots(series, n))
+    return [(end, high) for (start, _), (end, high) in pairwise(knots) if end > start]
 
 
 def _knots(series: Distribution, n: int) -> Iterator[Knot]:
