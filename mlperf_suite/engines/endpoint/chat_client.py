@@ -175,8 +175,10 @@ class _ChatExchange:
 
     def begin(self, connection: Connection) -> None:
         self._connection = connection
-        connection.send(self._request, self)
+        # Before the bytes go: on a busy machine the answer can come before this line would be
+        # reached, and the TTFT would lack that time.
         self._sent = time.monotonic()
+        connection.send(self._request, self)
 
     def on_event(self, data: bytes, arrived: float) -> None:
         if self.is_over:
