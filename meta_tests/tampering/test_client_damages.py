@@ -178,6 +178,16 @@ def test_every_rule_is_broken_by_a_damage() -> None:
     assert len(CLIENT_DAMAGES) >= 60
 
 
+def test_a_run_without_a_request_that_has_figures_is_judged(honest: Path, tmp_path: Path) -> None:
+    shutil.copytree(honest / "deepseek-r1", tmp_path / "tree")
+    folder = tmp_path / "tree/closed/Someone/results/box/deepseek-r1/Server"
+    changes = {f"{name}.histogram": {} for name in ("ttft", "tpot", "output_sequence_lengths")}
+    changes |= {"tpot.percentiles": {}, "n_samples_completed": 0}
+    ClientDamage(SUMMARY, changes, frozenset()).make(folder)
+    verdicts = of_client(tmp_path)["Someone-box-deepseek-r1-Server"]
+    assert verdicts["distributions"].status == "failed"
+
+
 def test_a_copied_result_is_seen_in_both(honest: Path, tmp_path: Path) -> None:
     shutil.copytree(honest / "llama3.1-8b", tmp_path / "tree")
     results = tmp_path / "tree/closed/Someone/results/box/llama3.1-8b"

@@ -538,7 +538,7 @@ def _order_faults(run: ResultSummary) -> list[str]:
             faults.append(f"{name} of TTFT above that of the latency")
     n = run.n_samples_completed
     sizes = {sum(s.histogram.counts) for s in (run.ttft, run.tpot, run.output_sequence_lengths)}
-    if sizes == {n} and run.latency.total is not None and run.ttft.total is not None:
+    if n and sizes == {n} and run.latency.total is not None and run.ttft.total is not None:
         after_ns = run.latency.total - run.ttft.total
         most_ns = longest_ns(run.tpot, run.output_sequence_lengths, n)
         if after_ns > most_ns:
