@@ -130,9 +130,17 @@ def chat_server(
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
     context = chat_stand_in(answer, pages=pages, pause_s=pause_s)
+
+    async def end() -> None:
+        await context.__aexit__(None, None, None)
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
     try:
         yield asyncio.run_coroutine_threadsafe(context.__aenter__(), loop).result()
     finally:
-        asyncio.run_coroutine_threadsafe(context.__aexit__(None, None, None), loop).result()
+        asyncio.run_coroutine_threadsafe(end(), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()

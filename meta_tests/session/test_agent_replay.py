@@ -158,7 +158,7 @@ def test_the_command_writes_figures_and_a_page(
     summary = json.loads(out.read_text())
     assert (summary["turns"], summary["missing"], summary["salted"]) == (3, 1, True)
     page = out.with_suffix(".html").read_text()
-    assert page.count("<svg") == 3 and "<b>" not in page
+    assert page.count("<svg") == 4 and "<b>" not in page
     assert ["up to 2,048", "2"] in [row[:2] for row in page_rows(page)]
     assert "Missing: 1 turn" in page and "KV reuse: not judged" in page
     assert "KV reuse: not judged" in capsys.readouterr().out

@@ -108,7 +108,11 @@ def _plots(summary: Mapping[str, Any]) -> Plots:
 def _turn_plots(summary: Mapping[str, Any]) -> list[Block]:
     turns = summary["per_turn"]
     draw = partial(_scatter, turns, "position", "turn of the conversation")
-    return [Plots([Plot("ttft-turn", "TTFT of each turn", partial(draw, "ttft_ms"))])]
+    plots = [
+        Plot("ttft-turn", "TTFT of each turn", partial(draw, "ttft_ms")),
+        Plot("tpot-turn", "Time per token of each turn", partial(draw, "tpot_ms")),
+    ]
+    return [Plots(plots)]
 
 
 def _scatter(

@@ -38,16 +38,19 @@ _TIMES = {"TTFT": "ttft_ms", "TPOT": "tpot_ms", "latency": "latency_ms", "sent l
 
 def trace_lines(summary: Mapping[str, Any]) -> list[str]:
     """The summary as lines of text, the mark first."""
-    lines = [
-        summary["mark"],
-        f"{summary['answered']:,} of {summary['requests']:,} requests answered in "
-        f"{duration(summary['duration_s'])}: {summary['tokens_per_s']:,.1f} tokens/s, "
-        f"{summary['requests_per_s']:,.2f} requests/s",
-    ]
+    lines = [summary["mark"], _rate_words(summary)]
     for name, key in _TIMES.items():
         if times := summary[key]:
             lines.append(f"{name}: {times_words({p: times[p] for p in ('p50', 'p90', 'p99')})}")
     return [*lines, *_remarks(summary)]
+
+
+def _rate_words(summary: Mapping[str, Any]) -> str:
+    return (
+        f"{summary['answered']:,} of {summary['requests']:,} requests answered in "
+        f"{duration(summary['duration_s'])}: {summary['tokens_per_s']:,.1f} tokens/s, "
+        f"{summary['requests_per_s']:,.2f} requests/s"
+    )
 
 
 def _remarks(summary: Mapping[str, Any]) -> list[str]:
@@ -97,13 +100,11 @@ def _goodput_words(good: Mapping[str, Any]) -> str:
 def trace_page(summary: Mapping[str, Any]) -> str:
     """The page as HTML. `summary`: as `trace_summary` makes it."""
     title = f"Replay of {in_words(summary['trace'])}"
-    mark, *lines = trace_lines(summary)
-    answer: list[Block] = [Paragraph(mark.capitalize() + ".", style="open")]
-    answer += [Paragraph(line) for line in lines]
-    about = (
-        f"{in_words(summary['server'])}; {summary['kind']}'s format, {summary['speed']:g} times "
-    )
-    answer += notes([f"{about}as fast as recorded."])
+    mark, speed = summary["mark"], summary["speed"]
+    answer: list[Block] = [Paragraph(f"{mark[:1].upper()}{mark[1:]}.", style="open")]
+    answer += [Paragraph(line) for line in (_rate_words(summary), *_remarks(summary))]
+    times = "at the recorded speed" if speed == 1 else f"{speed:g} times as fast as recorded"
+    answer += notes([f"{in_words(summary['server'])}; {summary['kind']}'s format, {times}."])
     sections = [
         Section(title, [*answer, _tiles(summary)], level=1),
         Section("Times", [_times(summary)]),
@@ -144,7 +145,7 @@ def _plots(summary: Mapping[str, Any]) -> list[Block]:
 
 
 def _draw(windows: Sequence[Mapping[str, Any]], mark: str, panels: Any, ink: str) -> None:
-    rates, times, within = panels
+    rates, times, tokens = panels
     at = [row["from_s"] for row in windows]
 
     def column(name: str) -> list[float]:
@@ -153,12 +154,15 @@ def _draw(windows: Sequence[Mapping[str, Any]], mark: str, panels: Any, ink: str
     rates.set_title(mark.upper(), fontsize=7, loc="left")
     rates.step(at, column("due_per_s"), where="post", color=BLUE, label="due")
     rates.step(at, column("answered_per_s"), where="post", color=GREEN, label="answered")
+    if any(row["within"] not in (None, 1) for row in windows):
+        good = [(row["within"] or 0.0) * (row["due_per_s"] or 0.0) for row in windows]
+        rates.step(at, good, where="post", color=ORANGE, label="due, within the limits")
     rates.set(ylabel="requests/s", ylim=(0, None))
     times.step(at, column("ttft_p50_ms"), where="post", color=BLUE, label="TTFT p50")
     times.step(at, column("ttft_p99_ms"), where="post", color=ORANGE, label="TTFT p99")
     times.set(ylabel="ms", ylim=(0, None))
-    within.step(at, column("tokens_per_s"), where="post", color=GREEN, label="tokens/s")
-    within.set(xlabel="s", ylabel="tokens/s", ylim=(0, None))
+    tokens.step(at, column("tokens_per_s"), where="post", color=GREEN)
+    tokens.set(xlabel="s", ylabel="tokens/s", ylim=(0, None))
     for axes in (rates, times):
         axes.legend(fontsize=8, loc="best")
 
