@@ -473,6 +473,9 @@ def test_the_models_that_have_a_short_name_are_those_that_can_be_run() -> None:
         "qwen3-vl-235b-a22b-instruct": "Qwen/Qwen3-VL-235B-A22B-Instruct",
         "random-blip2": "random-blip2",
         "qwen3.6-27b": "Qwen/Qwen3.6-27B",
+        "kimi-k3": "moonshotai/Kimi-K3",
+        "qwen3.6-35b-a3b": "Qwen/Qwen3.6-35B-A3B",
+        "deepseek-v4.1-flash": "deepseek-ai/DeepSeek-V4.1-Flash",
     } == MODEL_ALIASES
     assert set(MODEL_ALIASES.values()) == {
         w.model for b in runnable() for w in (b.workload, b.smoke) if w

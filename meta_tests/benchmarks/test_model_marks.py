@@ -14,7 +14,7 @@ from mlperf_suite.benchmarks.definition import Benchmark, Workload
 from mlperf_suite.benchmarks.model_marks import EOS, TEMPLATE, model_facts
 from mlperf_suite.errors import UsageError
 
-ROWS = [row for row in BENCHMARKS.values() if row.workload is not None]
+ROWS = [row for row in BENCHMARKS.values() if row.workload and row.workload.marks.shape]
 LLAMA_TURN = "<|start_header_id|>user<|end_header_id|>{{ content }}<|eot_id|>"
 TEMPLATES = {
     "llama2-70b-99": "[INST] <<SYS>>{{ system }}<</SYS>> {{ content }} [/INST]",

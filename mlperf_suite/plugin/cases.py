@@ -269,9 +269,10 @@ def _curves(config: pytest.Config) -> tuple[list[Any], NoCase]:
     long, and no result of MLPerf Inference needs it."""
     if not is_by_name(config, "curve"):
         return [], CURVES
-    benchmarks = {benchmark.id for benchmark, _ in scenarios_of(config, "performance")}
-    ids = [id_ for id_ in BENCHMARKS if id_ in benchmarks]
-    keys = [CurveKey(id_) for id_ in ids if BENCHMARKS[id_].category == "datacenter"]
+    named = settings_of(config).named_benchmarks
+    # Those of the series' agents have no scenario.
+    benchmarks = [b for b in runnable() if b.by_default or b.id in named]
+    keys = [CurveKey(b.id) for b in benchmarks if b.category == "datacenter"]
     marks = [pytest.mark.datacenter]
     return [pytest.param(key, marks=marks, id=key.benchmark) for key in keys], CURVES
 

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from mlperf_suite.scorers.scorer import Answer, Score, Scores
+
+INLINE = "inline"
 _SAME_NAME = (
     "pip pytest pylint cython make conda cat head tail wc diff grep sed awk tr sort uniq cut find "
     "ls xargs cp mv rm mkdir touch tee source which alias unset export git curl true false "
@@ -84,3 +88,24 @@ def likeness(expected: list[str], actual: list[str]) -> float:
     """Multiset intersection over union, from 0 to 1. `expected` is not empty."""
     wanted, given = Counter(expected), Counter(actual)
     return (wanted & given).total() / (wanted | given).total()
+
+
+class InlineScorer:
+    """The mean likeness of turns to the recorded ones. An answer's text, and a sample's reference,
+    are a message of the assistant as JSON."""
+
+    name = INLINE
+
+    def check(self) -> None:
+        """Nothing is needed."""
+
+    def score(self, answers: Sequence[Answer]) -> Scores:
+        """Score the turns whose recorded answer starts a program that counts."""
+        values: list[float | None] = []
+        for answer in answers:
+            wanted = programs_of(json.loads(answer.sample.reference).get("tool_calls"))
+            given = programs_of(json.loads(answer.text).get("tool_calls"))
+            values.append(100 * likeness(wanted, given) if wanted else None)
+        counted = [value for value in values if value is not None]
+        mean = statistics.fmean(counted) if counted else 0.0
+        return Scores((Score(INLINE, round(mean, 4), "%"),), {INLINE: tuple(values)})

@@ -30,7 +30,7 @@ from mlperf_suite.engines.endpoint.chat import ChatSampling
 from mlperf_suite.engines.endpoint.chat_client import ChatClient, ChatServer
 from mlperf_suite.engines.endpoint.config import EndpointConfig
 from mlperf_suite.engines.endpoint.server_facts import ServerFacts, metrics
-from mlperf_suite.engines.endpoint.server_metrics import ServerWatch
+from mlperf_suite.engines.endpoint.server_metrics import Reading, ServerWatch
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.results import typed_json
 from mlperf_suite.results.curve_figures import REHEARSAL, CurveFigures, CurvePoint
@@ -192,6 +192,51 @@ def agent_point(times: LoopTimes, concurrency: int) -> CurvePoint:
 
 
 @dataclass
+class ConversationPoints:
+    """Measures points. `connect`: a client of the current event loop, for so many requests at once.
+    `read`: the server's metrics, as for `ServerWatch`. `turns`: by concurrency, what
+    `turns_summary` says."""
+
+    sessions: Sequence[RecordedSession]
+    connect: Callable[[int], ChatServer]
+    read: Callable[[], Reading]
+    sampling: ChatSampling
+    delays: bool
+    timeout_s: float
+    turns: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+    def warm_up(self) -> None:
+        """Have the first turns answered unmeasured."""
+        self._held(_WARM_UP_USERS, _WARM_UP_S)
+
+    def measure(self, concurrency: int, seconds: float) -> CurvePoint:
+        """Hold so many conversations for some seconds."""
+        began, used_s = time.monotonic(), time.process_time()
+        with ServerWatch(self.read) as watch:
+            loop = self._held(concurrency, seconds)
+            view = watch.view()
+        share = (time.process_time() - used_s) / max(1e-9, time.monotonic() - began)
+        self.turns[concurrency] = turns_summary(loop.turns)
+        point = _judged(loop.times, concurrency, share)
+        return replace(point, servers=() if view is None else (view,))
+
+    def _held(self, concurrency: int, seconds: float) -> ConversationLoop:
+        async def hold() -> ConversationLoop:
+            loop = ConversationLoop(
+                self.connect(concurrency + 1),
+                Trajectories(self.sessions),
+                self.sampling,
+                seconds,
+                self.delays,
+                self.timeout_s,
+            )
+            await loop.hold(concurrency)
+            return loop
+
+        return asyncio.run(hold())
+
+
+@dataclass
 class AgentCurve:
     """Measures the points, and keeps each in the request's file once it ended."""
 
@@ -203,11 +248,28 @@ class AgentCurve:
     figures: CurveFigures = field(
         default_factory=lambda: CurveFigures(f"mlperf-suite {__version__}")
     )
-    turns: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        fields, sampling = sampling_of(self.request.benchmark, self.request.max_tokens)
+        self.points = ConversationPoints(
+            self.sessions,
+            lambda connections: ChatClient(
+                self.server.target,
+                self.request.model,
+                key=self.config.key,
+                token_ids=self.server.kind == "vllm",
+                connections=connections,
+                fields=fields,
+            ),
+            lambda: metrics(self.config, self.server.target, self.server.kind),
+            sampling,
+            self.request.delays,
+            self.request.timeout_s,
+        )
 
     def measure(self) -> None:
         """Double the concurrency until no higher one can matter, then measure what lies between."""
-        self._held(_WARM_UP_USERS, _WARM_UP_S)
+        self.points.warm_up()
         rates: dict[int, float] = {}
         while (concurrency := next_probe(rates)) is not None and concurrency <= self.request.most:
             point = self._point(concurrency)
@@ -222,67 +284,31 @@ class AgentCurve:
                 self._point(concurrency)
 
     def _point(self, concurrency: int) -> CurvePoint:
-        began, used_s = time.monotonic(), time.process_time()
-        server = self.server
-        with ServerWatch(lambda: metrics(self.config, server.target, server.kind)) as watch:
-            loop = self._held(concurrency, self.request.seconds)
-            view = watch.view()
-        share = (time.process_time() - used_s) / max(1e-9, time.monotonic() - began)
-        point = _judged(loop.times, concurrency, share)
-        point = replace(point, servers=() if view is None else (view,))
-        self.turns[concurrency] = turns_summary(loop.turns)
+        point = self.points.measure(concurrency, self.request.seconds)
         self._keep(point)
         return point
-
-    def _held(self, concurrency: int, seconds: float) -> ConversationLoop:
-        """What came of holding so many conversations, with a client of its own."""
-        request, server = self.request, self.server
-        fields, sampling = sampling_of(request.benchmark, request.max_tokens)
-
-        async def hold() -> ConversationLoop:
-            client = ChatClient(
-                server.target,
-                request.model,
-                key=self.config.key,
-                token_ids=server.kind == "vllm",
-                connections=concurrency + 1,
-                fields=fields,
-            )
-            loop = ConversationLoop(
-                client,
-                Trajectories(self.sessions),
-                sampling,
-                seconds,
-                request.delays,
-                request.timeout_s,
-            )
-            await loop.hold(concurrency)
-            return loop
-
-        return asyncio.run(hold())
 
     def _keep(self, point: CurvePoint) -> None:
         points = sorted((*self.figures.points, point), key=lambda point: point.concurrency)
         c_max = self.figures.c_max
         placed = tuple(replace(p, regions=regions_of(c_max, p.concurrency)) for p in points)
         self.figures = replace(self.figures, points=placed)
-        self.say(_point_words(point, self.turns[point.concurrency]))
+        self.say(_point_words(point, self.points.turns[point.concurrency]))
         write_whole(self.request.out, json.dumps(self.as_json(), indent=2) + "\n")
 
     def as_json(self) -> dict[str, Any]:
         """The curve as its file has it."""
-        _, sampling = sampling_of(self.request.benchmark, self.request.max_tokens)
         return {
             "mark": REHEARSAL,
             "benchmark": self.request.benchmark,
             "server": f"{self.server.name} {self.server.version}".rstrip(),
             "stand_in": self.server.stand_in,
             "tool_delays": self.request.delays,
-            "max_tokens": sampling.max_tokens,
+            "max_tokens": self.points.sampling.max_tokens,
             "seconds": self.request.seconds,
             "conversations": len(self.sessions),
             "curve": typed_json.to_json(self.figures),
-            "turns": self.turns,
+            "turns": self.points.turns,
         }
 
 
@@ -331,6 +357,13 @@ def sampling_of(
     return {**more, **_FLAGS.get(benchmark, {})}, sampling
 
 
+def saltable(sessions: Sequence[RecordedSession], source: str) -> Sequence[RecordedSession]:
+    """The sessions. Raises DatasetError for one without a system prompt."""
+    if bare := [session.name for session in sessions if not session.opening]:
+        raise DatasetError(f"{source}: {bare[0]} has no system prompt to salt")
+    return sessions
+
+
 def run_agent_curve(request: AgentCurveRequest, say: Callable[[str], None]) -> bool:
     """Measure a curve into a file and a page; whether every point has figures.
 
@@ -339,9 +372,7 @@ def run_agent_curve(request: AgentCurveRequest, say: Callable[[str], None]) -> b
     """
     from mlperf_suite.session.replay_page import agent_curve_page
 
-    sessions = read_sessions(request.sessions)
-    if bare := [session.name for session in sessions if not session.opening]:
-        raise DatasetError(f"{request.sessions}: {bare[0]} has no system prompt to salt")
+    sessions = saltable(read_sessions(request.sessions), str(request.sessions))
     config, server = asked_server(request.endpoint, request.model)
     say(f"{REHEARSAL}: {len(sessions)} conversations, {request.seconds:g} s a point")
     curve = AgentCurve(request, sessions, config, server, say)

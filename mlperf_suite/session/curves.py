@@ -20,7 +20,9 @@ from typing import Any
 from mlperf_suite import __version__
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.client_results.series import SEED_SETS, min_duration_s
+from mlperf_suite.datasets.agent_sessions import sessions_of
 from mlperf_suite.engines.closed_loop import Enough, LoopTimes, Prompt, hold_concurrency
+from mlperf_suite.engines.endpoint.chat_engine import ChatEndpoint
 from mlperf_suite.engines.endpoint.server_metrics import view_of
 from mlperf_suite.engines.protocol import (
     Engine,
@@ -46,6 +48,7 @@ from mlperf_suite.results.run_folder import (
 )
 from mlperf_suite.results.schema import Config
 from mlperf_suite.rules.limits import client_limits
+from mlperf_suite.session.agent_curve import ConversationPoints, saltable, sampling_of
 from mlperf_suite.session.curve_accuracy import CurveAccuracy, token_ids_of
 from mlperf_suite.session.curve_points import (
     BLOCKS,
@@ -66,7 +69,7 @@ from mlperf_suite.session.official_points import POINTS_FOLDER, PROBES_FOLDER, O
 from mlperf_suite.session.plan import clock
 from mlperf_suite.session.timing.estimate import PROBE_POINT_S, SMOKE_POINT_S
 
-CURVE_JSON = "curve.json"
+CURVE_JSON, TURNS_JSON = "curve.json", "turns.json"
 SEED_SET = SEED_SETS["A"]
 _WARM_UP_REQUESTS = 2
 _FEWEST_ANSWERS = 4
@@ -122,6 +125,23 @@ class Curves(StepMaker):
             lambda texts: [len(ids) for ids in token_ids_of(inputs, texts)],
         )
 
+    def conversations(self, result: Result) -> ConversationPoints | None:
+        """What measures points of a benchmark of several turns; None for any other."""
+        if not result.benchmark.chats:
+            return None
+        engine, benchmark, inputs = self.engine, result.benchmark, self.inputs
+        assert isinstance(engine, ChatEndpoint)
+        longest = inputs.generation(benchmark).max_new_tokens
+        fields, sampling = sampling_of(benchmark.id, longest)
+        return ConversationPoints(
+            saltable(sessions_of(inputs.samples(benchmark).items), self.settings.dataset),
+            lambda connections: engine.chat(connections, fields),
+            engine.metrics,
+            sampling,
+            delays=True,
+            timeout_s=self.settings.engine_silence,
+        )
+
     def prompts(self, result: Result) -> Iterator[Prompt]:
         """The samples' prompts without end, for an endpoint each with a salt of its own."""
         benchmark = result.benchmark
@@ -151,6 +171,7 @@ class _Curve:
 
     def __post_init__(self) -> None:
         self._official = self.maker.official_points(self.result)
+        self._agents = self.maker.conversations(self.result)
         client = self._official.client.words if self._official else f"mlperf-suite {__version__}"
         self.record.figures = CurveFigures(
             client, rehearsal=self._official is None, cohort=SEED_SET.cohort
@@ -196,6 +217,9 @@ class _Curve:
         """Have the first requests, which take longer than any later ones, answered unmeasured."""
         if self.maker.settings.warmup != 0:
             self.maker.watcher.begin(f"{self.result.benchmark.id} curve: warm-up")
+            if self._agents is not None:
+                self._agents.warm_up()
+                return
             self._hold(_WARM_UP_REQUESTS, lambda times, now_s: True)
 
     def _hold(self, concurrency: int, enough: Enough) -> LoopTimes:
@@ -264,7 +288,10 @@ class _Curve:
             self._score(concurrency)
 
     def _score(self, concurrency: int) -> None:
-        """Score the answers at a point, if it was measured and is not scored yet."""
+        """Score the answers at a point, if it was measured and is not scored yet. Those of agents
+        are scored inline."""
+        if self._agents is not None:
+            return
         measured = {point.concurrency: point for point in self.record.figures.measured}
         point = measured.get(concurrency)
         if point is None or point.accuracy is not None:
@@ -297,6 +324,8 @@ class _Curve:
         maker, benchmark = self.maker, self.result.benchmark
         if self._official is not None:
             return self._official_point(self._official, concurrency, seconds, whole_passes)
+        if self._agents is not None:
+            return self._agent_point(self._agents, concurrency, seconds)
         name = f"{benchmark.id} at concurrency {concurrency:,}"
         observation = Observation(maker.engine, name, "performance")
         if isinstance(maker.engine, TracingEngine):
@@ -317,6 +346,16 @@ class _Curve:
         point = _judged(times, concurrency, saturation.why, faults)
         point = replace(point, servers=_views(maker.engine, remote))
         maker.watcher.say(_point_line(point))
+        return point
+
+    def _agent_point(
+        self, agents: ConversationPoints, concurrency: int, seconds: float
+    ) -> CurvePoint:
+        watcher = self.maker.watcher
+        watcher.begin(f"{self.result.benchmark.id}, {concurrency:,} conversations")
+        point = agents.measure(concurrency, seconds)
+        self.result.folder.write(TURNS_JSON, agents.turns)
+        watcher.say(_point_line(point))
         return point
 
     def _official_point(

@@ -147,6 +147,11 @@ class Inputs:
         settings = self.settings
         if not benchmark.chats:
             return
+        if not benchmark.scenarios and (not settings.endpoints or settings.by_official_client):
+            raise UsageError(
+                f"{benchmark.id}: the suite's own client holds its conversations at a server: add "
+                "--endpoint, and no --client"
+            )
         if settings.replicated or len(settings.endpoints) > 1:
             raise UsageError(f"{benchmark.id}: one request is in flight at a time: name one server")
         if not settings.smoke and not settings.endpoints:

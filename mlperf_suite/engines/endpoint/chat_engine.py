@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.engines.endpoint.chat import Json
 from mlperf_suite.engines.endpoint.chat_client import ChatClient, ChatServer
 from mlperf_suite.engines.endpoint.config import EndpointConfig
-from mlperf_suite.engines.endpoint.server_facts import ServerFacts, find_out
+from mlperf_suite.engines.endpoint.server_facts import ServerFacts, find_out, metrics
 from mlperf_suite.engines.protocol import (
     SERVER_MODEL,
     SPECULATIVE,
@@ -54,8 +55,12 @@ class ChatEndpoint:
             },
         )
 
-    def chat(self) -> ChatServer:
-        """The client of the current event loop."""
+    def metrics(self) -> dict[str, float]:
+        """The figures of the server's metrics; empty if it has none."""
+        return metrics(self._config, self._server.target, self._server.kind)
+
+    def chat(self, connections: int = 2, fields: Json | None = None) -> ChatServer:
+        """The client of the current event loop; see `ChatClient`."""
         config, server = self._config, self._server
         return ChatClient(
             server.target,
@@ -64,6 +69,8 @@ class ChatEndpoint:
             token_ids=server.kind == "vllm",
             headers=config.headers,
             ca_file=config.ca_file,
+            connections=connections,
+            fields=fields,
         )
 
     def submit(
