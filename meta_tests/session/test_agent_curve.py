@@ -12,13 +12,21 @@ import pytest
 from meta_tests.reports.outputs import page_rows
 from meta_tests.servers.chat_stand_in import Events, chat_server, delta, last
 from meta_tests.session.test_agent_replay import MODELS, rows, written
+from meta_tests.session.test_executor import make
 from mlperf_suite.__main__ import main
 from mlperf_suite.datasets.agent_sessions import read_sessions
+from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.engines.closed_loop import LoopTimes
+from mlperf_suite.engines.endpoint.chat_engine import ChatEndpoint
 from mlperf_suite.results.curve_area import StepCurve
 from mlperf_suite.results.curve_figures import REHEARSAL
+from mlperf_suite.scorers.bash_calls import InlineScorer
+from mlperf_suite.scorers.scorer import Answer
 from mlperf_suite.session.agent_curve import Trajectories, agent_point, sampling_of
-from mlperf_suite.session.agent_replay import cache_reuse
+from mlperf_suite.session.agent_replay import asked_server, cache_reuse
+from mlperf_suite.session.plan import CurveKey
+
+__all__ = ["make"]  # the fixture
 
 SALT = re.compile(r"\[salt: ([0-9a-f]{16})\]\n\n(.*)\n\n\[salt: ([0-9a-f]{16})\]", re.DOTALL)
 
@@ -119,6 +127,48 @@ def test_conversations_need_a_system_prompt_for_the_salt(
     assert main(command) == 2
     assert "a has no system prompt to salt" in capsys.readouterr().err
     assert main([*command, "--most-concurrency", "0"]) == 2
+
+
+class StandInChat(ChatEndpoint):
+    """The chat server of a test as a session's engine."""
+
+    url = ""
+
+    def __init__(self, settings: dict[str, object], dies_in: str | None) -> None:
+        super().__init__(*asked_server(self.url, "m"))
+
+
+def test_a_session_measures_the_curve_of_an_agentic_benchmark(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mlperf_suite.session.curves.SMOKE_POINT_S", 0.2)
+    monkeypatch.setattr(
+        "mlperf_suite.session.curves.next_probe", lambda rates: 1 - len(rates) or None
+    )
+    key = CurveKey("kimi-k3")
+    with chat_server(says_hello, {"/v1/models": lambda: MODELS}, pause_s=0.01) as server:
+        monkeypatch.setattr(StandInChat, "url", server.url)
+        options = {"benchmark": ["kimi-k3"], "endpoint": [server.url]}
+        session = make(key, kind=StandInChat, **options, warmup="1")
+        assert session.suite.make(key).failure is None
+    turns = json.loads((session.folder / "turns.json").read_text())
+    assert turns["1"]["missing"] == 0 and turns["1"]["turns"] > 0
+    curve = json.loads((session.folder / "curve.json").read_text())
+    assert curve["rehearsal"] and curve["points"][0]["interactivity"] > 0
+
+
+def test_the_inline_score_is_the_mean_of_turns_with_programs() -> None:
+    def message(command: str) -> str:
+        function = {"name": "bash", "arguments": json.dumps({"command": command})}
+        return json.dumps({"tool_calls": [{"function": function}]})
+
+    answers = [
+        Answer(Sample("", message(recorded)), (), message(given))
+        for recorded, given in (("ls", "ls"), ("ls", "cat x"), ("unknown", "ls"))
+    ]
+    scores = InlineScorer().score(answers)
+    assert scores.values == {"inline": 50.0}
+    assert scores.per_answer["inline"] == (100.0, 0.0, None)
 
 
 def test_each_benchmark_has_its_sampling() -> None:
