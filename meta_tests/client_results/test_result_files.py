@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mlperf_suite.client_results.package_files import point_of
 from mlperf_suite.client_results.result_files import (
     AccuracyResults,
     ResultSummary,
@@ -108,3 +109,10 @@ def test_a_configuration_that_is_none_gives_one_line(content: Any) -> None:
 def test_a_configuration_may_have_what_is_not_known() -> None:
     config, problem = config_of({"type": "online", "settings": {"client": {}}})
     assert (config is not None, problem) == (True, "")
+
+
+def test_half_a_surrogate_pair_in_yaml_is_a_problem_in_one_line() -> None:
+    for read in (config_of, point_of):
+        content, problem = read({"\ud800": 1, "type": "\ud800", "settings": {"\ud800": 1}})
+        assert content is None
+        assert problem.isprintable()

@@ -218,8 +218,8 @@ def point_of(content: Any) -> tuple[PointFile | None, str]:
     """The content of point.yaml as a type and "", or None and in one line what is wrong."""
     try:
         return convert(content, PointFile), ""
-    # RecursionError: YAML may hold itself.
-    except (ValidationError, RecursionError) as error:
+    # RecursionError: YAML may hold itself. UnicodeEncodeError: half a surrogate pair.
+    except (ValidationError, RecursionError, UnicodeEncodeError) as error:
         return None, f"point.yaml: {printable(str(error))}"
 
 
@@ -242,5 +242,5 @@ def description_of(content: Mapping[str, Any]) -> tuple[SystemDescription | None
     """The content of system_desc.json as a type and "", or None and in one line what is wrong."""
     try:
         return convert(_normalized(content), SystemDescription), ""
-    except (ValidationError, RecursionError) as error:
+    except (ValidationError, RecursionError, UnicodeEncodeError) as error:
         return None, f"system_desc.json: {printable(str(error))}"

@@ -224,6 +224,6 @@ def config_of(content: Any) -> tuple[ClientConfig | None, str]:
     """The configuration in a YAML file's content and "", or None and in one line what is wrong."""
     try:
         return convert(content, ClientConfig), ""
-    # RecursionError: YAML may hold itself.
-    except (ValidationError, RecursionError) as error:
+    # RecursionError: YAML may hold itself. UnicodeEncodeError: half a surrogate pair.
+    except (ValidationError, RecursionError, UnicodeEncodeError) as error:
         return None, f"config.yaml: {printable(str(error))}"
