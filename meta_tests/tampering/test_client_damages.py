@@ -13,6 +13,7 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -181,7 +182,8 @@ def test_every_rule_is_broken_by_a_damage() -> None:
 def test_a_run_without_a_request_that_has_figures_is_judged(honest: Path, tmp_path: Path) -> None:
     shutil.copytree(honest / "deepseek-r1", tmp_path / "tree")
     folder = tmp_path / "tree/closed/Someone/results/box/deepseek-r1/Server"
-    changes = {f"{name}.histogram": {} for name in ("ttft", "tpot", "output_sequence_lengths")}
+    names = ("ttft", "tpot", "output_sequence_lengths")
+    changes: dict[str, Any] = {f"{name}.histogram": {} for name in names}
     changes |= {"tpot.percentiles": {}, "n_samples_completed": 0}
     ClientDamage(SUMMARY, changes, frozenset()).make(folder)
     verdicts = of_client(tmp_path)["Someone-box-deepseek-r1-Server"]
