@@ -21,6 +21,7 @@ import pytest
 from mlperf_suite.__main__ import main
 from mlperf_suite.errors import UsageError
 from mlperf_suite.tuning import tune
+from mlperf_suite.tuning.probing import Work
 from mlperf_suite.tuning.space import (
     Settings,
     Space,
@@ -157,6 +158,24 @@ def test_tune_claims_a_gain_and_prints_its_command(
     assert "max_num_seqs = [16]" in page
     assert page.count("<svg") == 3
     assert any("failed: out of memory" in line for line in lines)
+
+
+def test_both_sides_of_a_pair_have_a_query_of_one_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, trial_of = stand_in_trials(monkeypatch, {None: 100, 16: 160, 32: 50})
+    queries: set[str] = set()
+
+    def sized(command: Command, target: TuneTarget, watch: Watch) -> Measured:
+        if command.sessions == OFFLINE.whole:
+            queries.update(o for o in command.options if o.startswith("--offline-target-qps="))
+        run = trial_of(command, target, watch)
+        return replace(run, work=Work(12, 300.0, 50.0))
+
+    monkeypatch.setattr(tune, "run_trial", sized)
+    assert tune.tune(request_in(tmp_path), print).is_better
+    (query,) = queries
+    assert float(query.partition("=")[2]) == pytest.approx(1.25 * 160 / 50, rel=0.01)
 
 
 def test_a_default_that_is_the_best_gets_no_command(

@@ -28,7 +28,9 @@ _TRIALS, _PAIRS, _AROUND, _LOCK = "trials.jsonl", "pairs.jsonl", "around.jsonl",
 _LONGEST_S = 6 * 3600.0
 _FACTOR = 5
 """A run that takes this many times as long as the default's hangs."""
-_SIZE = "--total-sample-count"
+_SIZE, _QUERY = "--total-sample-count", "--offline-target-qps"
+_QUERY_HEADROOM = 1.25
+"""A run that is too short is INVALID, and a whole one may be faster than the best trial."""
 
 
 def tune(request: Request, say: Callable[[str], None]) -> Claim:
@@ -185,8 +187,20 @@ class Tuning:
         if first is None:
             return []
         given = {option.partition("=")[0] for option in own}
-        sizes = {_SIZE: first.samples, target.start: first.trial.rate if target.start else None}
+        sizes = {
+            _SIZE: first.samples,
+            target.start: first.trial.rate if target.start else None,
+            _QUERY: self._fastest_samples_per_s if target.name == "offline" else None,
+        }
         return [f"{name}={value}" for name, value in sizes.items() if value and name not in given]
+
+    @property
+    def _fastest_samples_per_s(self) -> float | None:
+        """What Offline's query is sized for in every run, so that a faster engine gets no larger
+        batch; None before a trial says how long answers are."""
+        work = self._first.work if self._first else None
+        rates = [run.trial.rate for run in self._trials if run.trial.rate and not run.trial.cut]
+        return round(_QUERY_HEADROOM * max(rates) / work.answer, 3) if work and rates else None
 
     def _words(self, run: Measured) -> str:
         trial, unit = run.trial, self._request.target.unit
