@@ -113,6 +113,7 @@ def test_only_modes_of_other_data_than_accuracys_have_a_size_of_their_own() -> N
     assert sizes == {
         "accuracy": None,
         "performance": 6_396,
+        "test01": 6_396,
         "test06": 6_396,
         "test07": 990,
         "test09": 6_396,

@@ -10,7 +10,6 @@ import pytest
 
 from mlperf_suite.errors import UsageError
 from mlperf_suite.plugin.options import settings_of
-from mlperf_suite.plugin.progress import TerminalWatcher
 from mlperf_suite.settings import OPTIONS
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ def make_tuning(config: pytest.Config) -> Claim:
 
     Raises pytest.UsageError for options that cannot be.
     """
+    from mlperf_suite.plugin.progress import TerminalWatcher
     from mlperf_suite.tuning.tune import tune
     from mlperf_suite.tuning.tuning_options import add_options
     from mlperf_suite.tuning.tuning_request import request_of

@@ -14,6 +14,7 @@ from mlperf_suite.engines.endpoint.adapters import (
     ADAPTERS,
     STRICT_TEXT,
     TRANSFORMERS,
+    VLLM_CHAT,
     Adapter,
     AnswerError,
     PartialAnswer,
@@ -51,9 +52,10 @@ def test_every_sampling_value_is_sent_so_that_no_server_fills_one_in(kind: str) 
     neutral = ("min_p", "repetition_penalty", "frequency_penalty", "presence_penalty")
     assert [params[name] for name in neutral] == [0.0, 1.0, 0.0, 0.0]
     prompts = [request.get(name) for name in ("prompt", "token_ids", "input_ids")]
-    assert [1, 2, 3] in prompts and request["stream"] is True
+    assert request.get("messages") == [1, 2, 3] or [1, 2, 3] in prompts
+    assert request["stream"] is True
     assert ("salt" in request.values()) is (kind != "tensorrt-llm")
-    ids_alone = kind in ("vllm", "sglang-completions")
+    ids_alone = kind in ("vllm", "sglang-completions", VLLM_CHAT)
     assert request.get("return_token_ids", False) is ids_alone
     assert params.get("detokenize", True) is (kind not in ("vllm-generate", "tensorrt-llm"))
 
