@@ -233,8 +233,11 @@ class Pace:
         if self._settings.offline_target_qps is not None:
             return self._settings.offline_target_qps
         longest = self._inputs.generation(benchmark, key.mode).max_new_tokens
-        mean = self._inputs.workload(benchmark).part(key.mode).mean_tokens
-        return offline_qps(self._rate(key), tail=longest > _LONG_TAIL * mean)
+        workload = self._inputs.workload(benchmark)
+        # In a short run the first pictures or sounds, which prepare their part of the model, count.
+        too_slow = bool(workload.media) and self._settings.smoke
+        tail = too_slow or longest > _LONG_TAIL * workload.part(key.mode).mean_tokens
+        return offline_qps(self._rate(key), tail=tail)
 
     def _rate(self, key: RunKey) -> float:
         """The samples/s of a place: of its accuracy run, or of the step that measured it.
