@@ -1,4 +1,4 @@
-# One target for each thing a person does. Each sets up what it needs, once.
+# One target per task. Each sets up what it needs, once.
 SHELL := /bin/bash
 PYTEST := .venv/bin/python -m pytest
 # Set by many images: without Python's caches each session compiles the suite again, half a second.
@@ -6,22 +6,22 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup stacks endpoints-client bfcl offline server interactive singlestream edge compliance peak mmlu submission-check submission-proof public-results endpoint curve ray cluster test test-slow test-search lint locks options rules-page summary-page pictures perf clean
 
-help:             ## this list
+help:             ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
 
-setup:            ## virtual environment, locked packages, embedded model (BUILD=cpu|gpu)
+setup:            ## install the virtual environment, locked packages and embedded model (BUILD=cpu|gpu)
 	@scripts/set_up.sh
 
-stacks: setup     ## other serving stacks to measure: llama.cpp's server, built from source
+stacks: setup     ## build another serving stack to measure: llama.cpp's server, from source
 	@scripts/set_up_stacks.sh
 
-endpoints-client: ## MLCommons' official HTTP client, built from a checkout of mlcommons/endpoints (CHECKOUT=DIR; EVALUATE=DIR)
+endpoints-client: ## build MLCommons' official HTTP client from a checkout of mlcommons/endpoints (CHECKOUT=DIR; EVALUATE=DIR)
 	@CHECKOUT='$(CHECKOUT)' EVALUATE='$(EVALUATE)' scripts/set_up_endpoints_client.sh
 
-bfcl: setup       ## bfcl-eval, the checker of function calling, in an environment of its own
+bfcl: setup       ## install bfcl-eval, the function calling checker, in its own environment
 	@scripts/set_up_bfcl.sh
 
-offline: setup    ## Offline, datacenter: measure and judge a real engine (ARGS=more options)
+offline: setup    ## Offline, datacenter: accuracy, performance and TEST06 (ARGS=more options)
 	$(PYTEST) -m "offline and datacenter" $(ARGS)
 
 server: setup     ## Server: accuracy, performance and TEST06
@@ -30,77 +30,77 @@ server: setup     ## Server: accuracy, performance and TEST06
 interactive: setup ## Interactive: accuracy, performance and TEST06
 	$(PYTEST) -m interactive $(ARGS)
 
-singlestream: setup ## SingleStream, edge
+singlestream: setup ## SingleStream, edge: accuracy and performance
 	$(PYTEST) -m singlestream $(ARGS)
 
 edge: setup       ## both scenarios of the edge category
 	$(PYTEST) -m edge $(ARGS)
 
-compliance: setup ## TEST06 in every scenario; ARGS="--logs FOLDER" judges logs instead
+compliance: setup ## TEST06 and the caching audit; ARGS="--logs FOLDER" judges existing logs
 	$(PYTEST) -m compliance $(ARGS)
 
-peak: setup       ## search for the highest valid Server rate
+peak: setup       ## find the highest valid Server rate
 	$(PYTEST) tests/performance/test_peak_qps.py -m server --find-peak-qps $(ARGS)
 
 submission-check: setup ## judge a finished submission tree (TREE=DIR)
 	$(PYTEST) -m compliance --logs=$(TREE) $(ARGS)
 
-submission-proof: setup ## full-size trees of replayed answers, and the official checker's word
+submission-proof: setup ## build full-size trees of replayed answers and run the official checker on them
 	$(PYTEST) meta_tests/proof/test_full_size.py -m slow -s $(ARGS)
 
-public-results: setup ## judge a checkout of public results and make docs/evidence/public-results.md again (CHECKOUT=DIR)
+public-results: setup ## judge a checkout of public results and regenerate docs/evidence/public-results.md (CHECKOUT=DIR)
 	.venv/bin/python -m meta_tests.proof.public_results $(CHECKOUT) $(ARGS)
 
-mmlu: setup       ## the MMLU score, through lm-eval on an engine of its own
+mmlu: setup       ## measure the MMLU score with lm-eval, on an engine with a prefix cache
 	$(PYTEST) -m mmlu $(ARGS)
 
 endpoint: setup   ## start vLLM's own server and measure it over HTTP, Offline and Server
 	@.venv/bin/python -m meta_tests.servers.demos endpoint $(ARGS)
 
-curve: setup      ## start vLLM's own server and measure its curve over fixed concurrencies (a rehearsal)
+curve: setup      ## start vLLM's own server and measure a curve over fixed concurrencies (a rehearsal)
 	@.venv/bin/python -m meta_tests.servers.demos curve $(ARGS)
 
-ray: setup        ## Ray, for replicas on several GPUs or nodes (docs/replicas.md)
+ray: setup        ## install Ray, for replicas on several GPUs or nodes (docs/replicas.md)
 	@scripts/set_up_ray.sh
 
 cluster: ray      ## start two Ray nodes on this machine and measure replicas on them
 	@.venv/bin/python -m meta_tests.servers.demos cluster $(ARGS)
 
-test: ray         ## the tests of the suite itself
+test: ray         ## run the suite's own tests
 	$(PYTEST) meta_tests -m "not slow" -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-test-slow: ray    ## the long tests of the suite itself
+test-slow: ray    ## run the suite's own slow tests
 	$(PYTEST) meta_tests -m slow --ignore=meta_tests/proof/test_full_size.py $(ARGS)
 
-test-search: ray  ## the property tests of the suite itself, a thousand new examples each
+test-search: ray  ## run the suite's own property tests, 1,000 new examples each
 	$(PYTEST) meta_tests -m "hypothesis and not slow" --hypothesis-profile search -n auto --maxprocesses 4 $(ARGS)
 
-perf: setup       ## what the suite itself costs, beside the bare engine
+perf: setup       ## measure the suite's overhead over the bare engine
 	.venv/bin/python -m perf.offline_overhead
 	.venv/bin/python -m perf.server_overhead
 	.venv/bin/python -m perf.always_on
 	.venv/bin/python -m perf.long_use
 	.venv/bin/python -m perf.warm_up
 
-lint: setup       ## ruff and mypy
+lint: setup       ## run ruff and mypy
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 
-locks:            ## make the locks again (needs uv)
+locks:            ## regenerate the lock files (needs uv)
 	scripts/make_locks.sh
 
-options: setup    ## docs/options.md again, from the options as the code declares them
+options: setup    ## regenerate docs/options.md from the code
 	.venv/bin/python -m scripts.make_options
 
-rules-page: setup ## docs/rules.md again, from the rules as the code declares them
+rules-page: setup ## regenerate docs/rules.md from the code
 	.venv/bin/python -m scripts.make_rules_page
 
-summary-page: setup ## docs/summary.md and its JSON Schema again, from the types in the code
+summary-page: setup ## regenerate docs/summary.md and its JSON Schema from the code
 	.venv/bin/python -m scripts.make_summary_page
 
-pictures: setup   ## the README's pictures, of the latest run's report (needs Chromium)
+pictures: setup   ## regenerate the README's pictures from the latest run's report (needs Chromium)
 	.venv/bin/python -m scripts.make_pictures
 
-clean:            ## remove what setup made
+clean:            ## remove everything that set-up targets installed; keep results/
 	rm -rf .venv .venv-llama-cpp .endpoints-client .bfcl .assets .python .uv
