@@ -321,6 +321,14 @@ def _tune(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _add_chat_server(parser: argparse.ArgumentParser, out: Path) -> None:
+    parser.add_argument(
+        "--endpoint", required=True, metavar="URL", help="the server; its key is in API_KEY"
+    )
+    parser.add_argument("--model", required=True, help="the model's name on the server")
+    parser.add_argument("--out", type=Path, default=out, help=f"the result ({out})")
+
+
 def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "replay",
@@ -334,33 +342,39 @@ def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         metavar="FILE",
         help="recorded sessions, mooncake's trace, or OpenTelemetry's spans as OTLP JSON",
     )
-    parser.add_argument("--endpoint", required=True, metavar="URL", help="the server; API_KEY")
-    parser.add_argument("--model", required=True, help="its name on the server")
-    parser.add_argument("--out", type=Path, default=Path("replay.json"), help="(replay.json)")
+    _add_chat_server(parser, Path("replay.json"))
     parser.add_argument(
         "--tool-delays", action="store_true", help="wait as long as the recorded tools took"
     )
     parser.add_argument(
-        "--turn-timeout", type=float, default=600.0, metavar="S", help="of one turn, in s (600)"
+        "--turn-timeout",
+        type=float,
+        default=600.0,
+        metavar="S",
+        help="longest a turn may take, in s (600)",
     )
     parser.add_argument(
-        "--limit", type=int, metavar="N", help="the first N conversations or requests alone"
+        "--limit", type=int, metavar="N", help="only the first N conversations or requests"
     )
     parser.add_argument(
         "--tokenizer",
         type=Path,
         metavar="DIR",
-        help="of a trace: the folder with the model's tokenizer.json (--model, if it is a folder)",
+        help="for a trace: the folder with the model's tokenizer.json (--model, if it is a folder)",
     )
     parser.add_argument(
-        "--speed", type=float, default=1.0, metavar="F", help="of a trace: F times as fast (1)"
+        "--speed",
+        type=float,
+        default=1.0,
+        metavar="F",
+        help="for a trace: replay it F times as fast (1)",
     )
     for name in ("ttft", "tpot"):
         parser.add_argument(
             f"--{name}-limit",
             type=float,
             metavar="MS",
-            help=f"of a trace: goodput counts requests within this {name.upper()}, in ms",
+            help=f"for a trace: count requests within this {name.upper()} as goodput, in ms",
         )
     _add_agent_curve(parser)
     parser.set_defaults(do=_replay)
@@ -376,13 +390,24 @@ def _add_agent_curve(parser: argparse.ArgumentParser) -> None:
         "--curve", choices=AGENTIC_MODELS, help="the benchmark whose sampling is used"
     )
     group.add_argument(
-        "--point-seconds", type=float, default=60.0, metavar="S", help="of each point (60)"
+        "--point-seconds",
+        type=float,
+        default=60.0,
+        metavar="S",
+        help="how long each point issues turns (60)",
     )
     group.add_argument(
-        "--most-concurrency", type=int, default=64, metavar="N", help="conversations at once (64)"
+        "--most-concurrency",
+        type=int,
+        default=64,
+        metavar="N",
+        help="most conversations at once (64)",
     )
     group.add_argument(
-        "--max-tokens", type=int, metavar="N", help="of a turn, if not the reference's 8192"
+        "--max-tokens",
+        type=int,
+        metavar="N",
+        help="most tokens of a turn, if not the reference's 8192",
     )
 
 
@@ -468,17 +493,17 @@ def _add_function_calls(commands: argparse._SubParsersAction[argparse.ArgumentPa
         help="BFCL v4's 995 samples on a chat server, with both accuracy gates of edge-agentic; "
         "needs make bfcl",
     )
-    parser.add_argument("--endpoint", required=True, metavar="URL", help="the server; API_KEY")
-    parser.add_argument("--model", required=True, help="its name on the server")
-    parser.add_argument("--out", type=Path, default=Path("function-calls.json"))
+    _add_chat_server(parser, Path("function-calls.json"))
     parser.add_argument(
         "--python",
         type=Path,
         default=Path(".bfcl/bin/python"),
         metavar="FILE",
-        help="of the environment with bfcl-eval (.bfcl/bin/python)",
+        help="Python of the environment with bfcl-eval (.bfcl/bin/python)",
     )
-    parser.add_argument("--limit", type=int, metavar="N", help="N samples of each subset; no gate")
+    parser.add_argument(
+        "--limit", type=int, metavar="N", help="only N samples of each subset, without a gate"
+    )
     parser.set_defaults(do=_function_calls)
 
 
