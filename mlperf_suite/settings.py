@@ -31,6 +31,7 @@ from mlperf_suite.benchmarks.definition import (
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
 from mlperf_suite.client_results.client_benchmarks import CLIENT_MODELS, CLIENT_ROUND
+from mlperf_suite.client_results.series import SERIES_MODELS
 from mlperf_suite.datasets.mmlu_questions import HUB_REPOSITORY, STANDARD_SHOTS
 from mlperf_suite.energy.price import Price
 from mlperf_suite.engines.endpoint.config import SERVER_KINDS, ServerKind, Target, parse_endpoint
@@ -547,6 +548,11 @@ class Settings:
         "loadgen",
         identifies=None,
     )
+    series: str | None = _of_endpoint(
+        "measure the curve of MLPerf Endpoints and nothing else, with --client inference-endpoint",
+        _choice("endpoints"),
+        identifies=None,
+    )
     endpoint_server: ServerKind | None = _of_endpoint(
         "the kind of server; auto detects it, text is any server that accepts and returns only "
         "text",
@@ -917,6 +923,11 @@ _TAKES_NO_IDS = ("text", "sglang", "vllm-generate")
 def check_client(settings: Settings) -> None:
     """Raise UsageError for options that cannot be combined with the official HTTP client."""
     if not settings.by_official_client:
+        if settings.series:
+            raise UsageError(
+                f"--series {settings.series}: can only be used with --client {CLIENT}: a curve by "
+                "the suite's own client is a rehearsal, which -m curve measures"
+            )
         return
     conflicts = {
         "--logs": settings.logs is not None,
@@ -939,11 +950,14 @@ def check_client(settings: Settings) -> None:
             f"--round {settings.round.name}: results of --client {CLIENT} are taken from "
             f"{CLIENT_ROUND} on"
         )
-    unknown = [name for name in settings.named_benchmarks if name not in CLIENT_MODELS]
+    of_series = (name for name in CLIENT_MODELS if name.replace(".", "_") in SERIES_MODELS)
+    allowed = tuple(of_series) if settings.series else CLIENT_MODELS
+    unknown = [name for name in settings.named_benchmarks if name not in allowed]
     if unknown:
+        place = f"--series {settings.series}" if settings.series else f"--client {CLIENT}"
         raise UsageError(
-            f"--benchmark {unknown[0]}: not to be measured with --client {CLIENT}: allowed are "
-            f"{', '.join(CLIENT_MODELS)}"
+            f"--benchmark {unknown[0]}: not to be measured with {place}: allowed are "
+            f"{', '.join(allowed)}"
         )
 
 

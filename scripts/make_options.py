@@ -33,6 +33,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Servers": (
         *("endpoint", "endpoint-server", "endpoint-routing", "endpoint-ca", "endpoint-clients"),
         *("endpoint-requests", "served-model-name", "endpoint-header", "client"),
+        "series",
     ),
     "Regression gate": ("baseline", "max-regression", "baseline-allow-different"),
     "MMLU": (

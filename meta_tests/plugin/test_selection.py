@@ -57,6 +57,16 @@ def test_an_option_that_narrows_is_the_reason(options: tuple[str, ...], reason: 
     assert reason in reasons(collect(*options))
 
 
+OF_SERIES = ("--series=endpoints", "--endpoint=http://127.0.0.1:1", "--client=inference-endpoint")
+
+
+def test_the_series_selects_its_curve_alone() -> None:
+    tests = collected_tests(*OF_SERIES)
+    assert tests and all("test_curve.py" in test for test in tests)
+    assert tests == collected_tests(*OF_SERIES[1:], "-m", "curve")
+    assert "(--series endpoints)" in reasons(collect(*OF_SERIES))
+
+
 def test_a_profile_is_of_performance_runs_and_leaves_no_record() -> None:
     output, tests = collect("--profile-run=torch"), collected_tests("--profile-run=torch")
     assert tests and set(tests) <= set(collected_tests("-m", "performance"))
@@ -93,6 +103,11 @@ def test_mmlu_is_of_no_benchmark_category_and_scenario() -> None:
         (("-m", "mmlu", "--scenario", "Offline"), "--scenario Offline: leaves nothing to run"),
         (("-m", "offline", "--find-peak-qps"), "--find-peak-qps: no search is among"),
         (("-m", "accuracy", "--repeat", "2"), "--repeat 2: no performance run is among"),
+        ((*OF_SERIES, "-m", "server"), "--series endpoints: leaves nothing to run of 'server'"),
+        ((*OF_SERIES, "--scenario=Server"), "--scenario Server, --series endpoints: leaves"),
+        (OF_SERIES[:1], "--series: can only be used with --endpoint URL"),
+        (OF_SERIES[:2], "--series endpoints: can only be used with --client inference-endpoint"),
+        ((*OF_SERIES, "--benchmark=llama3.1-8b-edge"), "not to be measured with --series endpoin"),
     ],
 )
 def test_what_leaves_nothing_to_do_is_a_usage_error(

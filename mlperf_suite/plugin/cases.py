@@ -265,11 +265,12 @@ def _searches(config: pytest.Config) -> tuple[list[Any], NoCase]:
 
 
 def _curves(config: pytest.Config) -> tuple[list[Any], NoCase]:
-    """A curve of each benchmark of a datacenter, if the user selects curves by name: one takes
-    long, and no result of MLPerf Inference needs it."""
-    if not is_by_name(config, "curve"):
+    """A curve of each benchmark of a datacenter, if the user selects curves by name or by their
+    series: one takes long, and no result of MLPerf Inference needs it."""
+    settings = settings_of(config)
+    if settings.series is None and not is_by_name(config, "curve"):
         return [], CURVES
-    named = settings_of(config).named_benchmarks
+    named = settings.named_benchmarks
     # Those of the series' agents have no scenario.
     benchmarks = [b for b in runnable() if b.by_default or b.id in named]
     keys = [CurveKey(b.id) for b in benchmarks if b.category == "datacenter"]

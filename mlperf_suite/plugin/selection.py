@@ -64,6 +64,8 @@ def why_not(item: pytest.Item, settings: Settings) -> NoCase | None:
     """Why a test does not run in this session; None if it does."""
     if judged_of(item.config) is not None:
         return None if is_of_logs(item) else NoCase(_TEST, "--logs runs nothing")
+    if settings.series is not None and not isinstance(step_of(item), CurveKey):
+        return no_case_of(item) or NoCase(_TEST, f"--series {settings.series}")
     case = client_case_of(item)
     if case is not None:
         return _why_not_case(case, settings)
@@ -142,6 +144,8 @@ def _nothing_left(config: pytest.Config, settings: Settings, reasons: Counter[No
     options = [
         f"--{name} {value}" for name, values in _selection_of(settings).items() for value in values
     ]
+    if settings.series is not None:
+        options.append(f"--series {settings.series}")
     if settings.logs is not None:
         options = [f"--logs {settings.logs}"]
     reason = ", ".join(options or dict.fromkeys(reason.why for reason in reasons))
