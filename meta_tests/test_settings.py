@@ -82,6 +82,7 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
         ["URL like http://host:8000"],
     ),
     "client": ("Inference-Endpoint", "inference-endpoint", ["aiperf", ""], ["loadgen"]),
+    "series": ("Endpoints", "endpoints", ["v1.0", ""], ["endpoints"]),
     "endpoint-server": (
         "SGLang",
         "sglang",
@@ -613,7 +614,7 @@ def test_the_options_of_each_kind_of_engine_are_those_that_are_documented() -> N
     } == OF_VLLM
     assert {
         *("endpoint-server", "endpoint-routing", "endpoint-ca", "endpoint-clients"),
-        *("endpoint-requests", "served-model-name", "endpoint-header", "client"),
+        *("endpoint-requests", "served-model-name", "endpoint-header", "client", "series"),
     } == OF_ENDPOINT
 
 
