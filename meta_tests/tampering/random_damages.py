@@ -168,12 +168,12 @@ def _change_value(lines: list[str], at: int, entry: Entry, new: object) -> str:
     return f"{entry.key}: {str(old)[:60]} -> {str(new)[:60]}"
 
 
-@line_kind("a value in a detail log: another of its type")
+@line_kind("a value in a detail log: a different value of the same type")
 def _(rng: random.Random, tree: Tree, lines: list[str], at: int, entry: Entry) -> str:
     return _change_value(lines, at, entry, different(rng, entry.content["value"]))
 
 
-@line_kind("a value in a detail log: one of another type")
+@line_kind("a value in a detail log: a value of a different type")
 def _(rng: random.Random, tree: Tree, lines: list[str], at: int, entry: Entry) -> str:
     value = entry.content["value"]
     numbers = () if isinstance(value, int | float) and not isinstance(value, bool) else (7, 0.5)
@@ -183,7 +183,7 @@ def _(rng: random.Random, tree: Tree, lines: list[str], at: int, entry: Entry) -
     return _change_value(lines, at, entry, rng.choice([*wrong, str(value), [value]]))
 
 
-@line_kind("what stands beside a value: its time stamp, its marks")
+@line_kind("the metadata of a value: its time stamp, its flags")
 def _(rng: random.Random, tree: Tree, lines: list[str], at: int, entry: Entry) -> str:
     name = rng.choice(["time_ms", "is_error", "is_warning", "pid", "tid", "line_no", "file"])
     holder = entry.content if name == "time_ms" else entry.content["metadata"]
@@ -198,13 +198,13 @@ def _(rng: random.Random, tree: Tree, lines: list[str], at: int, entry: Entry) -
     return f"{name} of {entry.key}: {old} -> {holder.get(name, 'gone')}"
 
 
-@line_kind("a line of a detail log is gone")
+@line_kind("a line of a detail log is missing")
 def _(rng: random.Random, tree: Tree, lines: list[str], at: int, entry: Entry) -> str:
     del lines[at]
     return f"without the line of {entry.key}"
 
 
-@kind("several lines of a detail log are gone")
+@kind("several lines of a detail log are missing")
 def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
     file = pick_file(tree, rng, DETAIL)
     lines = tree.lines(file)
@@ -221,7 +221,7 @@ def _(rng: random.Random, tree: Tree, lines: list[str], at: int, entry: Entry) -
     return f"the line of {entry.key} twice"
 
 
-@line_kind("a line of a detail log stands elsewhere")
+@line_kind("a line of a detail log is moved")
 def _(rng: random.Random, tree: Tree, lines: list[str], at: int, entry: Entry) -> str:
     line = lines.pop(at)
     to = rng.randint(0, len(lines) - 1)
@@ -244,7 +244,7 @@ def _(rng: random.Random, tree: Tree, lines: list[str], at: int, entry: Entry) -
     return f"the line of {entry.key} from {source}"
 
 
-@kind("a line that is none in a log or a summary")
+@kind("a malformed line in a log or a summary")
 def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
     file = pick_file(tree, rng, DETAIL, SUMMARY)
     lines = tree.lines(file)
@@ -255,7 +255,7 @@ def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
     return file, f"{junk!r} before line {at + 1}"
 
 
-@line_kind("a key of a detail log has another name")
+@line_kind("a key of a detail log is renamed")
 def _(rng: random.Random, tree: Tree, lines: list[str], at: int, entry: Entry) -> str:
     old = entry.key
     new = rng.choice([f"{old}_", old[1:], old.upper(), "", "result"])
@@ -267,7 +267,7 @@ def _(rng: random.Random, tree: Tree, lines: list[str], at: int, entry: Entry) -
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
-@kind("a figure in a text: a summary, accuracy.txt")
+@kind("a figure in a text file: a summary, accuracy.txt")
 def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
     file = pick_file(tree, rng, SUMMARY, ACCURACY_TXT)
     text = tree.before[file].decode()
@@ -282,7 +282,7 @@ def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
     return file, f"{text[max(0, at.start() - 40) : at.start()].strip()!r} {at[0]} -> {new}"
 
 
-@kind("a line of a text is gone: a summary, accuracy.txt, an audit's verdict")
+@kind("a line of a text file is missing: a summary, accuracy.txt, an audit's verdict")
 def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
     file = pick_file(tree, rng, SUMMARY, ACCURACY_TXT, "verify_accuracy.txt")
     lines = tree.before[file].decode().split("\n")
@@ -352,7 +352,7 @@ def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
     return file, f"bytes {places}"
 
 
-@kind("bytes of a file are gone, doubled or zero")
+@kind("bytes of a file are missing, duplicated or zero")
 def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
     file = pick(rng, tree.before)
     raw = tree.before[file]
@@ -387,7 +387,7 @@ def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
 # Files
 
 
-@kind("a file is gone, empty, noise, a folder or a link")
+@kind("a file is missing, empty, noise, a folder or a link")
 def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
     file = pick(rng, tree.before)
     path = tree.root / file
@@ -402,7 +402,7 @@ def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
     return file, how
 
 
-@kind("a file has the content of another")
+@kind("a file has the content of another file")
 def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
     file = pick(rng, tree.before)
     same = rng.random() < 0.5
@@ -416,7 +416,7 @@ def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
     return file, f"that of {source}"
 
 
-@kind("a folder is gone")
+@kind("a folder is missing")
 def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
     folders = sorted({f.parent for f in tree.before if len(f.parts) > 5})
     folder = pick(rng, folders)

@@ -172,15 +172,15 @@ _FIGURES = (
     "summary_agrees",
 )
 _RATES = ("query_rate", "token_rate", "scheduled_rate", "tokens_as_in_accuracy", "summary_agrees")
-_BETWEEN = "a latency between its neighbours: what single answers took, no log says"
-_CHOICE = "a choice that is the submitter's"
-_WORDS = "LoadGen's words for people"
-_COUNTER = "a counter of LoadGen's own work"
-_COMMIT = "the commit beside LoadGen's version: the hashes of its files decide"
+_BETWEEN = "a latency between its neighbours: the log has no latencies of single answers"
+_CHOICE = "a setting that the submitter chooses"
+_WORDS = "LoadGen's messages for people"
+_COUNTER = "a counter of LoadGen's internal work"
+_COMMIT = "the commit in LoadGen's version: the hashes of its files decide"
 _NO_SOURCE = "the hash of a file that LoadGen is not compiled from"
 _BUILD = "when LoadGen was built"
-_AUDIT = "an audit's run is not compared by speed"
-_WHEN_ISSUED = "the last query may have been issued then, as far as the log tells"
+_AUDIT = "an audit run's speed is not compared"
+_WHEN_ISSUED = "the last query may have been issued then, according to the log"
 _PRINTED = "the last digit of a figure, which LoadGen rounds"
 _MODES = {"P": "performance", "A": "accuracy", "T": "test06"}
 _KEYS: tuple[tuple[str, str, Judge], ...] = (
@@ -204,7 +204,7 @@ _KEYS: tuple[tuple[str, str, Judge], ...] = (
     (
         "PAT",
         r"requested_performance_sample_count_override",
-        unless(_own_count, "0 stands for the same number", "settings_took", "log_agrees"),
+        unless(_own_count, "0 means the same number", "settings_took", "log_agrees"),
     ),
     ("PA", r"(requested|effective)_\w+", must("settings_took", "seeds", "samples_drawn")),
     ("T", r"(requested|effective)_\w+", must("log_agrees", "settings", "test_mode")),
@@ -323,7 +323,7 @@ def _lines(
         settings = frozenset({"test06_settings"} if mode == "T" else ())
         demands.append(Demand(_in_mode(frozenset({"log_lines"}), mode) | whole | settings))
     elif new_keys != old_keys:
-        demands.append(Demand(harmless="a message, which may stand anywhere"))
+        demands.append(Demand(harmless="a message, which may be anywhere"))
     if any(entry["metadata"]["is_error"] for entry in new_entries):
         demands.append(Demand(_in_mode(frozenset({"no_loadgen_errors"}), mode)))
     return demands
@@ -346,7 +346,7 @@ def _changed(
         demand = judge(Value(key, old, new, log))
         yield Demand(_in_mode(demand.rules, mode), demand.harmless) if demand.rules else demand
     elif entry != new_entry:
-        yield Demand(harmless="where in LoadGen a line was written, and by which thread")
+        yield Demand(harmless="the place in LoadGen that wrote a line, and the thread")
 
 
 def _stamps(old_entries: Entries, new_entries: Entries, mode: str) -> list[Demand]:
@@ -382,7 +382,7 @@ _LATEST_MS = 8000
 
 def _summary(file: Path, before: bytes, after: bytes) -> list[Demand]:
     if mode_of(file) != "P":
-        return unseen("the summary of an accuracy or an audit's run has no figure")
+        return unseen("the summary of an accuracy or audit run has no figure")
     if not after:
         return seen("required_files")
     old, new = (_figures(text.decode("utf-8", "replace")) for text in (before, after))
@@ -400,7 +400,7 @@ def _summary(file: Path, before: bytes, after: bytes) -> list[Demand]:
     ]
     if differences or any(name not in dict(new) for name in _ALWAYS):
         return seen("summary_agrees")
-    return unseen("a summary without some line, or with other words")
+    return unseen("a summary with a line missing or reworded")
 
 
 _REPEATED = re.compile(
@@ -441,7 +441,7 @@ def _accuracy_txt(file: Path, before: bytes, after: bytes) -> list[Demand]:
             values and all(low <= float(value) <= high for value in values)
         ):
             demands.append(Demand(frozenset({rule})))
-    return demands or unseen("accuracy.txt still passes: its log is not submitted whole")
+    return demands or unseen("accuracy.txt still passes, and its log is submitted truncated")
 
 
 _GATES = {
@@ -458,7 +458,7 @@ def _verified(file: Path, before: bytes, after: bytes) -> list[Demand]:
     lines = {line.strip() for line in after.decode("utf-8", "replace").splitlines()}
     checks = {line for line in before.decode().splitlines() if " check pass: " in line}
     if checks <= lines:
-        return unseen("the audit's word is there all the same")
+        return unseen("the audit's verdict is unchanged")
     return seen("test06_verified")
 
 
@@ -474,10 +474,10 @@ def _audit_answers(file: Path, before: bytes, after: bytes) -> list[Demand]:
         return seen("test06_log_is_whole")
     same = [row for row in rows if row in old]
     if len(same) == len(rows) == len(old):
-        return unseen("the same answers, written otherwise")
+        return unseen("the same answers in a different notation")
     harmless_changes = (
         (_only_placeless, "an answer that does not say its place"),
-        (_only_other_tokens, "another token within an answer, after its first"),
+        (_only_other_tokens, "a different token in an answer, after the first"),
     )
     for differs, why in harmless_changes:
         if len(rows) == len(old) and all(map(differs, old, rows)):
@@ -517,7 +517,7 @@ def _cut_log(file: Path, before: bytes, after: bytes) -> list[Demand]:
     shape = (old[:40] == new[:40], old.rstrip()[-5:] == new.rstrip()[-5:])
     if re.findall(numbers, old) != re.findall(numbers, new) or not all(shape):
         return [Demand(ends)]
-    return unseen("within an answer that is cut, so that nothing says what it was")
+    return unseen("inside a truncated answer, whose content is not recorded")
 
 
 def _one_line_end(text: str) -> str:
@@ -540,14 +540,14 @@ def _json(rules: tuple[str, ...], fields: tuple[str, ...]) -> FileJudge:
         changes = [key for key in fields if content.get(key) != old.get(key)]
         if missing_keys or changes:
             return seen(*rules)
-        return unseen("a text that is the submitter's own")
+        return unseen("text that the submitter chooses")
 
     return judge
 
 
 def _present(file: Path, before: bytes, after: bytes) -> list[Demand]:
     if after:
-        return unseen("a text that is the submitter's own")
+        return unseen("text that the submitter chooses")
     return seen("required_files")
 
 
@@ -583,7 +583,7 @@ def demands(tree: Tree, damage: Damage) -> list[Demand]:
         ]
         if submitted:
             return [Demand(_GONE)]
-        return unseen("an audit's own log, which a submission need not bring")
+        return unseen("an audit's log, which a submission need not contain")
     path, before = tree.root / damage.file, tree.before[damage.file]
     if path.is_symlink() or not path.is_file():
         return _of_removed_file(damage.file)
@@ -596,8 +596,8 @@ def demands(tree: Tree, damage: Damage) -> list[Demand]:
     else:
         judge = _FILES.get(damage.file.name, _present)
     if judge is _present and "src" in damage.file.parts:
-        return unseen("a text that is the submitter's own")
-    return judge(damage.file, before, after) or unseen("nothing that a log says")
+        return unseen("text that the submitter chooses")
+    return judge(damage.file, before, after) or unseen("not part of a log's content")
 
 
 _NOT_ASKED = ("note",)
@@ -610,7 +610,7 @@ def _of_audits_run(file: Path) -> bool:
 
 def _of_removed_file(file: Path) -> list[Demand]:
     if _of_audits_run(file):
-        return unseen("an audit's own log, which a submission need not bring")
+        return unseen("an audit's log, which a submission need not contain")
     if "src" in file.parts:
-        return unseen("a text that is the submitter's own")
+        return unseen("text that the submitter chooses")
     return [Demand(_GONE | {"measurements", "system_fields"})]
