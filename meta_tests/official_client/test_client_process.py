@@ -131,11 +131,14 @@ def test_nothing_is_left_of_a_client_that_does_not_end(tmp_path: Path, behaviour
 
 
 _CALLER = """
+import signal
 import sys
 from pathlib import Path
 from meta_tests.official_client.test_client_process import JOB
 from mlperf_suite.official_client.client_process import run_client
 from mlperf_suite.official_client.installation import find_client
+# Started in the background of a shell, it would inherit that Ctrl-C is ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 folder = Path(sys.argv[1])
 run_client(find_client(folder), JOB, folder / "run", interrupt_s=0.5)
 """
