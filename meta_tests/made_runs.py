@@ -485,7 +485,6 @@ def with_a_long_one(answers: Sequence[LoggedSample], longest: int) -> tuple[Logg
     return (*others, replace(last, token_ids=tokens, token_count=len(tokens)))
 
 
-@lru_cache(maxsize=32)
 def cut_log(answers: tuple[LoggedSample, ...], streams: bool, longest: int) -> str:
     """A cut accuracy log, which has the first answers and the last, as long as one has to be."""
     answers = with_a_long_one(answers, longest)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from meta_tests.servers.local_servers import LocalServer
@@ -53,12 +54,17 @@ def embedded_endpoint(server: LocalServer) -> Iterator[Engine]:
             engine.close()
 
 
-def _plan(scenario: str, samples: int, qps: float, shortened: Shortened) -> LoadPlan:
+def _plan(
+    scenario: str, samples: int, qps: float, shortened: Shortened, seed: int | None = None
+) -> LoadPlan:
+    round_ = ROUNDS[DEFAULT_ROUND]
+    if seed is not None:
+        round_ = replace(round_, schedule_rng_seed=seed)
     return plan_run(
         LLAMA3_1_8B,
         LLAMA3_1_8B.scenario(scenario),
         "performance",
-        ROUNDS[DEFAULT_ROUND],
+        round_,
         samples,
         target_qps=qps,
         shortened=shortened,
@@ -81,11 +87,12 @@ def offline_rate(engine: Engine, prompts: Prompts) -> float:
     return float(rate)
 
 
-def server_run(engine: Engine, prompts: Prompts, qps: float) -> tuple[LoadRun, Timeline]:
-    """Send each prompt once at this rate, in queries/s; fixed seeds give the same times always."""
-    plan = _plan(
-        "Server", len(prompts), qps, Shortened(1000, 1, latency_percent=90, latency_factor=10)
-    )
+def server_run(
+    engine: Engine, prompts: Prompts, qps: float, seed: int | None = None
+) -> tuple[LoadRun, Timeline]:
+    """Send each prompt once at this rate, in queries/s; `seed` draws the arrivals (the round's)."""
+    shortened = Shortened(1000, 1, latency_percent=90, latency_factor=10)
+    plan = _plan("Server", len(prompts), qps, shortened, seed)
     with tempfile.TemporaryDirectory() as folder:
         run = run_loadgen(plan, engine, prompts, EMBEDDED.generation, Path(folder))
     if run.timeline is None or run.timeline.ttft_ms is None:

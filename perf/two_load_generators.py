@@ -3,10 +3,11 @@
     python -m perf.two_load_generators [--pairs 5] [--samples 32] [--qps X]
 
 vLLM's own server with the embedded model is started once; both send the same token ids at the same
-Poisson rate, in turn, in reverse order in every other pair. Each draws its own arrivals. Without
---qps the rate is a third of the samples/s that Offline reaches there. Prints each side's figures as
-it reports them, their ratios (LoadGen's over the client's), and of each ratio the geometric mean
-with Student's 95% interval over the pairs. docs/endpoints.md says why the two may differ.
+Poisson rate, in turn, in reverse order in every other pair. Each draws its own arrivals, with
+another seed in each pair, so that the intervals cover how much the arrivals matter. Without --qps
+the rate is a third of the samples/s that Offline reaches there. Prints each side's figures as it
+reports them, their ratios (LoadGen's over the client's), and of each ratio the geometric mean with
+Student's 95% interval over the pairs. docs/endpoints.md says why the two may differ.
 Needs `make endpoints-client`.
 """
 
@@ -16,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
+from itertools import count
 from pathlib import Path
 
 from meta_tests.servers.local_servers import LocalServer, vllm_server
@@ -49,9 +51,9 @@ class Reported:
 _COLUMNS = ("TTFT p50", "TTFT p90", "TPOT p50", "TPOT p90", "tokens/s")
 
 
-def _of_loadgen(server: LocalServer, prompts: Prompts, qps: float) -> Reported:
+def _of_loadgen(server: LocalServer, prompts: Prompts, qps: float, seed: int) -> Reported:
     with embedded_endpoint(server) as engine:
-        detail = server_run(engine, prompts, qps)[0].logs.detail
+        detail = server_run(engine, prompts, qps, seed)[0].logs.detail
     names = [
         f"result_{time}_{share}_percentile_{unit}"
         for time, unit in (("first_token", "latency_ns"), ("time_per_output_token", "ns"))
@@ -67,7 +69,12 @@ def _reported(values: Sequence[float | None]) -> Reported:
 
 
 def _of_client(
-    client: ClientInstallation, server: LocalServer, prompts: Prompts, qps: float, tokenizer: Path
+    client: ClientInstallation,
+    server: LocalServer,
+    prompts: Prompts,
+    qps: float,
+    seed: int,
+    tokenizer: Path,
 ) -> Reported:
     job = ClientJob(
         name="two load generators",
@@ -78,6 +85,7 @@ def _of_client(
         performance=ClientData(prompts=prompts),
         generation=EMBEDDED.generation,
         max_new_tokens=EMBEDDED.generation.max_new_tokens,
+        seeds=(seed, seed),
     )
     with tempfile.TemporaryDirectory() as folder:
         report = run_client(client, job, Path(folder))
@@ -109,9 +117,12 @@ def main() -> None:
     assert tokenizer is not None
     with vllm_server(inputs.model_path) as server:
         qps = options.qps or _third_of_offline(server, prompts)
+        seeds, client_seeds = count(1), count(1)
         sides = {
-            "LoadGen": lambda: _of_loadgen(server, prompts, qps),
-            "client": lambda: _of_client(client, server, prompts, qps, tokenizer),
+            "LoadGen": lambda: _of_loadgen(server, prompts, qps, next(seeds)),
+            "client": lambda: _of_client(
+                client, server, prompts, qps, next(client_seeds), tokenizer
+            ),
         }
         print(f"{client.words}; {len(prompts)} prompts at {qps:.2f} queries/s; times in ms\n")
         print_header("side", *_COLUMNS)

@@ -158,9 +158,12 @@ def _spread_fault(
     point: float, mean: float, squares: float, steps: Sequence[tuple[int, float, float]]
 ) -> bool:
     """Whether the sum of squared distances from a point is none that values in the steps have."""
-    n = sum(count for count, _, _ in steps)
+    n, least, most = 0, 0.0, 0.0
+    for count, low, high in steps:
+        below, above = point - low, high - point
+        n += count
+        least += count * (min(below, above, 0.0) ** 2)
+        most += count * max(below, above) ** 2
     spread = squares + n * (mean - point) ** 2
-    least = sum(c * max(low - point, point - high, 0.0) ** 2 for c, low, high in steps)
-    most = sum(c * max(point - low, high - point) ** 2 for c, low, high in steps)
     slack = _NEAR * (spread + n * mean**2)
     return not least - slack <= spread <= most + slack
