@@ -73,10 +73,6 @@ if behaviour == "has children":
     wait()
 if behaviour == "hangs":
     wait()
-if behaviour == "prints":
-    for count in range(200):
-        bar(count)
-        time.sleep(0.05)
 from meta_tests.client_stand_in import write_report
 write_report(config)
 bar(20)

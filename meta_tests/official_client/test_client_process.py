@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import namedtuple
+from errno import ENOSPC
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from meta_tests.conftest import ROOT
 from mlperf_suite.benchmarks.product_prompts import ProductPrompt
 from mlperf_suite.datasets.media import MediaPrompt
 from mlperf_suite.datasets.products import load_products
-from mlperf_suite.errors import RunError, UsageError
+from mlperf_suite.errors import UsageError
 from mlperf_suite.official_client.client_job import ClientData, ClientJob, ClientLoad
 from mlperf_suite.official_client.client_process import (
     ClientProgress,
@@ -36,7 +37,7 @@ JOB = ClientJob(
     urls=("http://127.0.0.1:9",),
     model="made up",
     tokenizer=None,
-    load=ClientLoad(concurrency=2, most_s=1.0),
+    load=ClientLoad(concurrency=2, requests=20),
     performance=ClientData(prompts=[[1, 2], [3]]),
     max_new_tokens=4,
 )
@@ -93,24 +94,20 @@ def test_a_client_that_dies_is_quoted_in_one_line(
 def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = namedtuple("usage", "free")
     monkeypatch.setattr(shutil, "disk_usage", lambda place: usage(0))
-    with pytest.raises(ClientRunError, match=f"no space left in {tmp_path / 'run'}"):
+    with pytest.raises(OSError, match="died with status 3; what it wrote is in") as full:
         run_client(write_client(tmp_path, "dies"), JOB, tmp_path / "run")
+    assert (full.value.errno, full.value.filename) == (ENOSPC, str(tmp_path / "run"))
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match="file"):
+    with pytest.raises(OSError, match="file"):
         run_client(write_client(tmp_path), JOB, tmp_path / "file" / "run")
 
 
 def test_a_client_that_prints_nothing_hangs(tmp_path: Path) -> None:
     with pytest.raises(ClientRunError, match="hangs: it printed nothing for 1 s, with 7 of 20"):
         run_client(write_client(tmp_path, "hangs"), JOB, tmp_path / "run", silence_s=1.0)
-
-
-def test_a_client_that_takes_too_long_is_ended_although_it_prints(tmp_path: Path) -> None:
-    with pytest.raises(ClientRunError, match="takes longer than 1 s, with"):
-        run_client(write_client(tmp_path, "prints"), JOB, tmp_path / "run", limit_s=1.0)
 
 
 def test_an_interrupted_client_may_write_what_it_has(tmp_path: Path) -> None:
@@ -201,7 +198,6 @@ def test_what_was_written_is_what_the_client_reads(tmp_path: Path) -> None:
     [
         ("", ClientProgress()),
         ("a: 0%| | 0/80 [00:00<?, ?it/s]\ra: 1%| | 3/80 [00:05<, errors=2]", (3, 80, 2)),
-        ("a | 9/2147483647 [00:05<?, 1it/s]", ClientProgress(9, 0, 0)),
     ],
 )
 def test_progress_is_that_of_the_bar(output: str, progress: ClientProgress | tuple[int]) -> None:

@@ -33,6 +33,7 @@ from mlperf_suite.settings import check_client, resolve_settings
 CLIENT = "--client=inference-endpoint"
 PLUGIN = ("-p", "meta_tests.client_plugin")
 SERVER = ("-m", "server and datacenter", "--server-target-qps=5")
+SERIES = ("--series=endpoints",)
 IS_BUILT = (ROOT / ".endpoints-client" / ".set-up").exists()
 
 
@@ -247,15 +248,20 @@ def test_ctrl_c_keeps_what_is_there(tmp_path: Path, server: RunningStandIn) -> N
     assert summary_in(folder)["meta"]["status"] == "failed"
 
 
+@pytest.mark.parametrize("selection", [SERVER, SERIES], ids=["scenario", "curve"])
+@pytest.mark.parametrize("version", ["", "0.2.0"])
 def test_without_the_client_the_session_says_how_to_get_it(
-    tmp_path: Path, server: RunningStandIn
+    tmp_path: Path, server: RunningStandIn, version: str, selection: tuple[str, ...]
 ) -> None:
-    made = {"MADE_CLIENT": str(tmp_path / "nowhere")}
-    arguments = (*SERVER, f"--endpoint={server.url}", CLIENT, *PLUGIN)
+    if version:
+        write_client(tmp_path / "client", version=version)
+    made = {"MADE_CLIENT": str(tmp_path / "client")}
+    arguments = (*selection, f"--endpoint={server.url}", CLIENT, *PLUGIN)
     run = run_suite(tmp_path / "results", *arguments, **made)
     assert run.exit_code == pytest.ExitCode.USAGE_ERROR
-    assert "make endpoints-client CHECKOUT=DIR" in run.output
-    assert not [*(tmp_path / "results").glob("*-client")]
+    (line,) = [line for line in run.output.splitlines() if line.startswith(("ERROR", "E: "))]
+    assert "make endpoints-client" in line and ("is version 0.2.0" in line) == bool(version)
+    assert not [*(tmp_path / "results").glob("*-llama3.1-8b-*")]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.conftest import PYTEST, ROOT
+from meta_tests.client_stand_in import write_client
+from meta_tests.conftest import PYTEST, ROOT, run_suite
+from meta_tests.servers.options import StandIn
+from meta_tests.servers.stand_in_server import stand_in_server
+from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.results.run_folder import LAST_WORD, read_summary
 
 DISK = """
@@ -78,3 +82,27 @@ def test_a_full_disk_ends_in_a_line_and_leaves_a_last_word(
     lines = [line for line in result.stdout.splitlines() if line.startswith("llama3.1-8b Offline ")]
     assert len(lines) == 1 and lines[0].endswith(": No space left on device"), result.stdout
     assert not (folder / LAST_WORD).exists()
+
+
+@pytest.mark.slow
+def test_a_curve_that_fills_the_disk_goes_on_with_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_client(tmp_path / "client")
+    monkeypatch.setenv("MADE_CLIENT", str(tmp_path / "client"))
+    server = StandIn(model=str(embedded_model_dir()), max_model_len=8192)
+    with stand_in_server(server) as running:
+        curve = (
+            *("--series=endpoints", f"--endpoint={running.url}", "--client=inference-endpoint"),
+            *("-p", "meta_tests.client_plugin", "-p", "no:cacheprovider"),
+        )
+        results = ("--results-dir", str(tmp_path / "disk" / "results"))
+        result = own_disk(tmp_path, 1200, *PYTEST, *curve, *results)
+        assert result.returncode == 1, result.stdout + result.stderr
+        assert "Traceback" not in result.stdout + result.stderr
+        (folder,) = (tmp_path / "kept").glob("2*")
+        summary = read_summary(folder)
+        assert summary is not None and summary.meta.status == "failed"
+        assert "no space left" in (summary.meta.reason or "").lower(), summary.meta.reason
+        run = run_suite(tmp_path / "kept", *curve)
+    assert f"{folder.name}: an unfinished curve: goes on with its " in run.output

@@ -6,6 +6,7 @@ import json
 import shutil
 from array import array
 from collections.abc import Callable
+from errno import ENOSPC
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from mlperf_suite.results.curve_figures import (
     CurvePoint,
     PointAccuracy,
 )
-from mlperf_suite.results.run_folder import read_object, read_summary
+from mlperf_suite.results.run_folder import RunFolder, read_object, read_summary
 from mlperf_suite.results.schema import Summary
 from mlperf_suite.session.curve_accuracy import CurveAccuracy
 from mlperf_suite.session.curve_points import point_of
@@ -235,6 +236,28 @@ def test_an_interrupted_curve_goes_on_point_by_point(
     assert f"{LLAMA} at concurrency 1" in third.engines[0].runs
 
 
+def test_a_disk_that_fills_up_between_points_keeps_those_before(
+    make: Make, monkeypatch: MonkeyPatch, lines: list[str]
+) -> None:
+    write = RunFolder.write
+
+    def fails(self: RunFolder, name: str, content: Any) -> None:
+        if name == "curve.json" and len(content["points"]) == 3:
+            raise OSError(ENOSPC, "No space left on device", str(self.path / name))
+        write(self, name, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "write", fails)
+        first = make(KEY, kind=FourSlots)
+        failure = str(first.suite.make(KEY).failure)
+        assert failure == f"{KEY}: {first.folder / 'curve.json'}: No space left on device"
+        assert summary_of(first).meta.status == "failed"
+    second = make(KEY, kind=FourSlots)
+    assert second.suite.make(KEY).ok
+    assert f"{first.folder.name}: an unfinished curve: goes on with its 2 points" in lines
+    assert f"{LLAMA} at concurrency 2" not in second.engines[0].runs
+
+
 def change(folder: Path, name: str, edit: Callable[[Any], None]) -> None:
     content = read_object(folder / name)
     assert content is not None
@@ -374,6 +397,10 @@ def client_of(monkeypatch: MonkeyPatch, jobs: list[ClientJob], state: Callable[[
         file.write_text(json.dumps(content))
         if state(concurrency) == "dies":
             raise ClientRunError("inference-endpoint died with status 3: no memory", folder)
+        if state(concurrency) == "hangs":
+            raise ClientRunError("inference-endpoint hangs: it printed nothing for 300 s", folder)
+        if state(concurrency) == "full disk":
+            raise OSError(ENOSPC, "no space left, inference-endpoint died", str(folder))
         if state(concurrency) == "Ctrl-C":
             raise KeyboardInterrupt
         if job.accuracy is not None:
@@ -457,6 +484,7 @@ def test_a_point_of_an_earlier_curve_brings_its_files(tmp_path: Path) -> None:
         ("interrupted", "the run is interrupted, not complete"),
         ("refused", "2 requests failed"),
         ("dies", "inference-endpoint died with status 3: no memory"),
+        ("hangs", "inference-endpoint hangs: it printed nothing for 300 s"),
     ],
 )
 def test_a_run_that_the_official_client_did_not_complete_is_a_failed_point(
@@ -471,15 +499,22 @@ def test_a_run_that_the_official_client_did_not_complete_is_a_failed_point(
     assert (session.folder / "points" / "00002" / "client.log").is_file()
 
 
-def test_after_ctrl_c_in_a_point_of_the_official_client_the_next_start_goes_on(
-    make: Make, monkeypatch: MonkeyPatch
+@pytest.mark.parametrize("state", ["Ctrl-C", "full disk"])
+def test_what_ends_a_curve_in_a_point_of_the_official_client_is_followed_by_the_rest(
+    make: Make, monkeypatch: MonkeyPatch, state: str
 ) -> None:
     with monkeypatch.context() as patch:
-        client_of(patch, [], lambda concurrency: "Ctrl-C" if concurrency == 4 else "complete")
+        client_of(patch, [], lambda concurrency: state if concurrency == 4 else "complete")
         first = make(KEY, kind=Endpoint, **OFFICIAL)
-        with pytest.raises(KeyboardInterrupt):
-            first.suite.make(KEY)
+        if state == "Ctrl-C":
+            with pytest.raises(KeyboardInterrupt):
+                first.suite.make(KEY)
+        else:
+            failure = str(first.suite.make(KEY).failure)
+            assert failure.endswith("points/00004: no space left, inference-endpoint died")
+    # No more is tried: each point would fail alike, and the curve would count as ended.
     assert outcomes(curve_of(first)) == {1: "measured", 2: "measured"}
+    assert summary_of(first).meta.status == "failed"
     jobs: list[ClientJob] = []
     client_of(monkeypatch, jobs, lambda concurrency: "complete")
     second = make(KEY, kind=Endpoint, **OFFICIAL)

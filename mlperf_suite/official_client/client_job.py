@@ -16,7 +16,6 @@ from typing import Any, Literal
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.datasets.media import MediaPrompt
 from mlperf_suite.engines.endpoint.picture_messages import with_picture
-from mlperf_suite.errors import RunError, of_the_system
 
 Route = Literal["openai_completions", "openai"]
 """The API by the client's name: completions of token ids, or chat completions of text."""
@@ -29,8 +28,6 @@ PERFORMANCE_DATA = "performance"
 PLACEHOLDER = "string_match"
 """The client's name of a scorer that needs nothing, for a run whose own one is not at hand: it says
 what share of the answers equals the reference."""
-NO_COUNT = 2**31 - 1
-"""More requests than any run issues: it ends by time."""
 _MARGIN = 1.1
 """What the client adds to a rate times a duration (runtime_settings.py: padding_factor)."""
 
@@ -38,16 +35,14 @@ _MARGIN = 1.1
 @dataclass(frozen=True, slots=True)
 class ClientLoad:
     """How requests are issued; exactly one kind. `rate`: Poisson, in requests/s. `concurrency`:
-    closed loop. Neither: all at once. `requests`: how many; None for a concurrency that ends by
-    time. `least_s`: the minimum duration that the configuration names, in s. `most_s`: after it
-    nothing is issued and what is still in flight is dropped, in s; None for no such end.
+    closed loop. Neither: all at once. `requests`: how many. `least_s`: the minimum duration that
+    the configuration names, in s.
     """
 
+    requests: int
     rate: float | None = None
     concurrency: int | None = None
-    requests: int | None = None
     least_s: float = 0.0
-    most_s: float | None = None
 
     @property
     def kind(self) -> str:
@@ -73,14 +68,14 @@ def whole_passes(samples: int, rate: float | None, least_s: float) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientData:
-    """Samples that are sent, in their order: token ids, or for the chat route texts, or prompts
-    with pictures as their messages.
+    """Samples that are sent, in their order: token ids, or for the chat route prompts with pictures
+    as their messages.
 
     `references`: by sample what the client's own scorer compares with; none for a performance run.
     `generation`: where it differs from that of the performance run.
     """
 
-    prompts: Sequence[Sequence[int]] | Sequence[str]
+    prompts: Sequence[Sequence[int]]
     references: Sequence[str] = ()
     generation: Generation | None = None
 
@@ -95,8 +90,6 @@ class ClientData:
 
 def _row(prompt: Any) -> dict[str, Any]:
     """A prompt's columns, by the names that the client's adapters read."""
-    if isinstance(prompt, str):
-        return {"prompt": prompt}
     if not isinstance(prompt, MediaPrompt) or prompt.messages is None:
         return {"input_tokens": list(prompt)}
     contents = {m["role"]: m["content"] for m in with_picture(prompt.messages(), prompt.media)}
@@ -147,15 +140,8 @@ def config_of_job(job: ClientJob, folder: Path) -> dict[str, Any]:
         "min_duration_ms": round(load.least_s * 1000),
         "scheduler_random_seed": schedule_seed,
         "dataloader_random_seed": sample_seed,
+        "n_samples_to_issue": load.requests,
     }
-    if load.most_s is not None:
-        runtime["max_duration_ms"] = round(load.most_s * 1000)
-    requests = load.requests
-    if requests is None and load.most_s is not None:
-        # Without a count the client ends after as many as 10 requests/s would make.
-        requests = NO_COUNT
-    if requests is not None:
-        runtime["n_samples_to_issue"] = requests
     warmup = {"enabled": True, "n_requests": job.warmup_requests, "drain": True}
     return {
         "name": job.name,
@@ -239,17 +225,14 @@ def scorers_of(config: Mapping[str, Any]) -> set[str]:
 def write_job(job: ClientJob, folder: Path) -> Path:
     """Write a job's configuration and data into a folder; returns the configuration's file.
 
-    Raises RunError if they cannot be written.
+    Raises OSError if they cannot be written.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        _write_lines(folder / DATA_FILE, job.performance)
-        if job.accuracy is not None:
-            _write_lines(folder / ACCURACY_FILE, job.accuracy)
-        text = json.dumps(config_of_job(job, folder), indent=2)
-        (folder / CONFIG_FILE).write_text(text + "\n", encoding="ascii")
-    except OSError as error:
-        raise RunError(of_the_system(error, folder)) from None
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_lines(folder / DATA_FILE, job.performance)
+    if job.accuracy is not None:
+        _write_lines(folder / ACCURACY_FILE, job.accuracy)
+    text = json.dumps(config_of_job(job, folder), indent=2)
+    (folder / CONFIG_FILE).write_text(text + "\n", encoding="ascii")
     return folder / CONFIG_FILE
 
 

@@ -12,11 +12,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from errno import ENOSPC
 from pathlib import Path
 
 from mlperf_suite import SUITE_FOLDER
-from mlperf_suite.errors import RunError, of_the_system
-from mlperf_suite.official_client.client_job import NO_COUNT, REPORT_FOLDER, ClientJob, write_job
+from mlperf_suite.errors import RunError
+from mlperf_suite.official_client.client_job import REPORT_FOLDER, ClientJob, write_job
 from mlperf_suite.official_client.installation import CLIENT, ClientInstallation
 from mlperf_suite.strangers import printable
 
@@ -39,7 +40,7 @@ _ERRORS = re.compile(r"errors=(\d+)")
 @dataclass(frozen=True, slots=True)
 class ClientProgress:
     """How far a run is, by the client's own progress bar. `total`: the requests that it issues; 0
-    if that is unknown, as of a run that ends by time."""
+    before it says."""
 
     completed: int = 0
     total: int = 0
@@ -61,25 +62,24 @@ def run_client(
     *,
     on_progress: Callable[[ClientProgress], None] | None = None,
     silence_s: float = SILENCE_S,
-    limit_s: float | None = None,
     interrupt_s: float = INTERRUPT_S,
 ) -> Path:
     """Run one job in a folder; returns the folder of the client's files, which nobody has changed.
 
     It has config.yaml, performance/ and, of an accuracy run, accuracy/, as a scenario's folder of a
     submission has them. Beside it lie the configuration and data that were written and what the
-    client printed. `silence_s`: it is ended when it prints nothing for so long. `limit_s`: when it
-    takes longer. However this ends, no process of the client is left; on Ctrl-C or a limit it gets
-    `interrupt_s` to write what it has.
+    client printed. `silence_s`: it is ended when it prints nothing for so long. However this ends,
+    no process of the client is left; on Ctrl-C or silence it gets `interrupt_s` to write what it
+    has.
 
-    Raises ClientRunError.
+    Raises ClientRunError, and OSError where the disk is full or a folder cannot be written.
     """
     folder = folder.absolute()
     if (folder / REPORT_FOLDER).exists():
         raise ClientRunError(f"{folder} has files of another run of {CLIENT}", folder)
     command = [str(client.program), "benchmark", "from-config", "--mode", job.mode]
     command += ["--config", str(write_job(job, folder))]
-    watch = _Watch(folder, silence_s, limit_s)
+    watch = _Watch(folder, silence_s)
     with _started(client, command, folder, interrupt_s) as process:
         while process.poll() is None:
             if on_progress is not None:
@@ -90,7 +90,7 @@ def run_client(
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_LOOK_S)
     if process.returncode:
-        raise ClientRunError(_death(process.returncode, folder), folder)
+        raise _death(process.returncode, folder)
     if on_progress is not None:
         on_progress(watch.progress)
     return folder / REPORT_FOLDER
@@ -103,20 +103,17 @@ def _started(
     """The client under its guard, in a session of its own; both are gone afterwards."""
     guard = [sys.executable, "-m", "mlperf_suite.official_client.guard", f"{interrupt_s:g}"]
     guard.append(str(client.folder))
-    try:
-        with (folder / LOG_FILE).open("wb") as log:
-            process = subprocess.Popen(
-                [*guard, *command],
-                # The guard imports the suite from there; the client runs in a folder of its own.
-                cwd=SUITE_FOLDER,
-                env=client.environment,
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-    except OSError as error:
-        raise ClientRunError(of_the_system(error, folder), folder) from None
+    with (folder / LOG_FILE).open("wb") as log:
+        process = subprocess.Popen(
+            [*guard, *command],
+            # The guard imports the suite from there; the client runs in a folder of its own.
+            cwd=SUITE_FOLDER,
+            env=client.environment,
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
     try:
         yield process
     finally:
@@ -141,9 +138,9 @@ def _end(process: subprocess.Popen[bytes], interrupt_s: float) -> None:
 class _Watch:
     """Follows what the client prints."""
 
-    def __init__(self, folder: Path, silence_s: float, limit_s: float | None) -> None:
-        self._folder, self._silence_s, self._limit_s = folder, silence_s, limit_s
-        self._begin_s = self._sign_s = time.monotonic()
+    def __init__(self, folder: Path, silence_s: float) -> None:
+        self._folder, self._silence_s = folder, silence_s
+        self._sign_s = time.monotonic()
         self._size = -1
 
     @property
@@ -158,15 +155,13 @@ class _Watch:
         if size != self._size:
             self._size, self._sign_s = size, now_s
         if now_s - self._sign_s > self._silence_s:
-            return f"{CLIENT} hangs: it printed nothing for {self._silence_s:g} s{self._where()}"
-        if self._limit_s is not None and now_s - self._begin_s > self._limit_s:
-            return f"{CLIENT} takes longer than {self._limit_s:g} s{self._where()}"
+            progress = self.progress
+            of_all = f" of {progress.total:,}" if progress.total else ""
+            return (
+                f"{CLIENT} hangs: it printed nothing for {self._silence_s:g} s, with "
+                f"{progress.completed:,}{of_all} requests ended"
+            )
         return ""
-
-    def _where(self) -> str:
-        progress = self.progress
-        of_all = f" of {progress.total:,}" if progress.total else ""
-        return f", with {progress.completed:,}{of_all} requests ended"
 
 
 def progress_in(output: str) -> ClientProgress:
@@ -177,17 +172,17 @@ def progress_in(output: str) -> ClientProgress:
     completed, total = map(int, states[-1].groups())
     errors = _ERRORS.search(states[-1].group())
     failed = int(errors.group(1)) if errors else 0
-    return ClientProgress(completed, 0 if total == NO_COUNT else total, failed)
+    return ClientProgress(completed, total, failed)
 
 
-def _death(status: int, folder: Path) -> str:
-    """Why the client died, by its last lines."""
-    ended = f"by signal {status - 128}" if status > 128 else f"with status {status}"
-    for place in (folder, _EVENTS_PLACE):
-        if _is_full(place):
-            return f"{CLIENT} died {ended}: no space left in {place}; what it wrote is in {folder}"
+def _death(status: int, folder: Path) -> Exception:
+    """Why the client died, by its last lines. A full disk is no fault of the run: an OSError."""
+    how = f"by signal {status - 128}" if status > 128 else f"with status {status}"
+    death = f"{CLIENT} died {how}"
+    for place in filter(_is_full, (folder, _EVENTS_PLACE)):
+        return OSError(ENOSPC, f"no space left, {death}; what it wrote is in {folder}", str(place))
     reason = last_words(_tail(folder)) or "it printed nothing"
-    return f"{CLIENT} died {ended}: {reason} ({folder / LOG_FILE})"
+    return ClientRunError(f"{death}: {reason} ({folder / LOG_FILE})", folder)
 
 
 def _is_full(place: Path) -> bool:

@@ -66,7 +66,7 @@ class OfficialPoints:
         """Run one point into a folder in `place`, until so many requests are answered.
 
         `least_s`: the minimum duration that the configuration names, in s. A client that fails
-        makes a failed point.
+        makes a failed point; a full disk ends the curve, by OSError.
         """
         load = ClientLoad(concurrency=concurrency, requests=requests, least_s=least_s)
         job = self._job(load, ClientData(prompts=prompts))
@@ -113,7 +113,7 @@ class OfficialPoints:
 
         The client has no accuracy run at a fixed concurrency alone: a request for each user comes
         before it. `scorer`: the client's name of one. `point`: the folder of the point's files,
-        beside which those of this run are. Raises ClientRunError.
+        beside which those of this run are. Raises ClientRunError, OSError.
         """
         performance = ClientData(prompts=data.prompts[:concurrency])
         load = ClientLoad(concurrency=concurrency, requests=concurrency)
