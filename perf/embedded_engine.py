@@ -7,6 +7,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 from meta_tests.servers.local_servers import LocalServer
 from mlperf_suite.benchmarks.embedded import EMBEDDED
@@ -14,8 +16,9 @@ from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.engines.vllm_engine import VllmEngine
+from mlperf_suite.loadgen import runner
 from mlperf_suite.loadgen.load_plan import LoadPlan, Shortened, plan_run
-from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
+from mlperf_suite.loadgen.runner import LoadRun, loadgen_settings, run_loadgen
 from mlperf_suite.loadgen.timeline import Timeline
 from mlperf_suite.session.engines import EngineRequest, load_engine, load_vllm
 from mlperf_suite.session.inputs import Inputs
@@ -93,7 +96,17 @@ def server_run(
     """Send each prompt once at this rate, in queries/s; `seed` draws the arrivals (the round's)."""
     shortened = Shortened(1000, 1, latency_percent=90, latency_factor=10)
     plan = _plan("Server", len(prompts), qps, shortened, seed)
-    with tempfile.TemporaryDirectory() as folder:
+
+    def settings(plan: LoadPlan, user_conf: Path) -> Any:
+        made = loadgen_settings(plan, user_conf)
+        made.schedule_rng_seed = plan.log_values["effective_schedule_rng_seed"]
+        return made
+
+    # A user.conf cannot change the seed, which a measured run must have from mlperf.conf.
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        patch.object(runner, "loadgen_settings", settings),
+    ):
         run = run_loadgen(plan, engine, prompts, EMBEDDED.generation, Path(folder))
     if run.timeline is None or run.timeline.ttft_ms is None:
         raise SystemExit("nothing was answered")
