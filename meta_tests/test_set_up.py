@@ -123,7 +123,7 @@ def test_a_machine_that_does_not_fit_stops_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("environment", "output"),
     [
-        ({"BUILD": "rocm"}, "set-up: BUILD=rocm: allowed are cpu and gpu\n"),
+        ({"BUILD": "rocm"}, "set-up: BUILD=rocm: must be cpu or gpu\n"),
         (
             {"PYTHON": "/bin/false"},
             "set-up: PYTHON=/bin/false is : Python 3.11 to 3.13 is needed\n",

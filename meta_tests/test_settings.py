@@ -64,12 +64,12 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     "dataset": ("cnn_eval.json", "cnn_eval.json", [" "], ["name", "file", "folder"]),
     "logs": ("old/results", Path("old/results"), [" "], ["folder"]),
     "results-dir": ("out", Path("out"), [" "], ["folder"]),
-    "keep-all": ("0", False, ["2", "yes"], ["0, 1"]),
+    "keep-all": ("0", False, ["2", "yes"], ["0 or 1"]),
     "node-name": ("node-7", "node-7", [" ", "a\x1b[2J", "n" * 101], ["at most 100"]),
-    "plan": ("true", True, ["maybe"], ["true, false"]),
+    "plan": ("true", True, ["maybe"], ["true or false"]),
     "baseline": ("old/run", ["old/run"], [" "], ["folder", "summary.json"]),
     "max-regression": ("2.5%", 0.025, ["-1", "100", "nan", "much"], ["from 0 to below 100"]),
-    "baseline-allow-different": ("true", True, ["maybe"], ["true, false"]),
+    "baseline-allow-different": ("true", True, ["maybe"], ["true or false"]),
     "repeat": ("3", 3, ["0", "1.5"], ["whole number from 1"]),
     "max-model-len": ("2048", 2048, ["0"], ["whole number from 1"]),
     "gpu-memory-utilization": ("0.5", 0.5, ["0", "1.01", "nan"], ["above 0 and up to 1"]),
@@ -90,7 +90,7 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
         ["auto", "vllm", "sglang", "tensorrt-llm", "text"],
     ),
     "endpoint-routing": ("round-robin", "round-robin", ["auto"], ["fewest-tokens", "round-robin"]),
-    "endpoint-ca": (__file__, Path(__file__), ["/nowhere/ca.pem", "/", " "], ["file that exists"]),
+    "endpoint-ca": (__file__, Path(__file__), ["/nowhere/ca.pem", "/", " "], ["existing file"]),
     "endpoint-requests": ("30", 30, ["0", "-1", "many"], ["whole number from 1", "auto"]),
     "endpoint-clients": ("3", 3, ["0", "-1", "many"], ["whole number from 1", "auto"]),
     "served-model-name": ("owner/name", "owner/name", [" "], ["a name"]),
@@ -98,18 +98,18 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     "energy": ("OFF", "off", ["on", "nvml"], ["auto", "off"]),
     "price-kwh": (".3 EUR", "0.3 EUR", ["0.3", "EUR", "-1 EUR", "1e3 EUR"], ["0.30 EUR"]),
     "price-hour": ("98.320EUR", "98.32 EUR", ["98,32 EUR", "nan EUR", "1 EUR/h"], ["98.32 USD"]),
-    "find-peak-qps": ("true", True, ["maybe"], ["true, false"]),
+    "find-peak-qps": ("true", True, ["maybe"], ["true or false"]),
     "mmlu-data": ("questions", "questions", [" "], ["name", "folder"]),
     "mmlu-limit": ("300", 300, ["0", "-1", "0.5"], ["whole number from 1", "auto"]),
     "mmlu-shots": ("0", 0, ["6", "-1", "five"], ["0 to 5"]),
     "mmlu-min-accuracy": ("60.5", 60.5, ["-1", "101", "nan"], ["0 to 100"]),
-    "mmlu-details": ("true", True, ["maybe"], ["true, false"]),
-    "mmlu-resume": ("true", True, ["maybe"], ["true, false"]),
+    "mmlu-details": ("true", True, ["maybe"], ["true or false"]),
+    "mmlu-resume": ("true", True, ["maybe"], ["true or false"]),
     "profile-run": ("Torch", "torch", ["nsys", "true"], ["torch, cuda"]),
     "profile-seconds": ("2.5", 2.5, ["0", "-1", "long"], ["above 0"]),
-    "high-accuracy": ("true", True, ["maybe"], ["true, false"]),
+    "high-accuracy": ("true", True, ["maybe"], ["true or false"]),
     "code-problems": (__file__, Path(__file__), [" ", "no/such/file"], ["file", "folder"]),
-    "allow-other-model": ("true", True, ["maybe"], ["true, false"]),
+    "allow-other-model": ("true", True, ["maybe"], ["true or false"]),
     "replicas": ("4", 4, ["0", "-1", "many"], ["whole number from 1", "auto"]),
     "ray": ("head:6379", "head:6379", ["head", "ray://head:1", "head:x", ":1"], ["HOST:PORT"]),
     "replica-nodes": (
@@ -120,7 +120,7 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     ),
     "replica-routing": ("Round-Robin", "round-robin", ["random"], ["tokens, round-robin"]),
     "replica-cpus": ("3", 3, ["0", "few"], ["whole number from 1", "auto"]),
-    "scaling": ("true", True, ["maybe"], ["true, false"]),
+    "scaling": ("true", True, ["maybe"], ["true or false"]),
 }
 OF_REPLICAS = {"replica-nodes", "replica-routing", "replica-cpus", "scaling"}
 ATTRIBUTES = {
@@ -186,7 +186,7 @@ def test_an_option_is_taken(name: str) -> None:
 )
 def test_an_impossible_value_names_option_value_and_what_is_allowed(name: str, text: str) -> None:
     message = refusal(**given_as(name, text))
-    assert message.startswith(f"--{name} {printable(text)}: allowed ")
+    assert message.startswith(f"--{name} {printable(text)}: must be ")
     assert [words for words in CASES[name][3] if words not in message] == []
 
 
@@ -308,7 +308,7 @@ def test_the_variables_are_those_that_are_documented() -> None:
 
 
 def test_a_variable_with_an_impossible_value_is_named() -> None:
-    assert refusal(environment={"MAX_TOKENS": "many"}).startswith("MAX_TOKENS many: allowed ")
+    assert refusal(environment={"MAX_TOKENS": "many"}).startswith("MAX_TOKENS many: must be ")
 
 
 @pytest.mark.parametrize("engine", CASES_OF)
@@ -347,11 +347,11 @@ def test_a_file_may_use_tomls_own_types_and_underscores(tmp_path: Path) -> None:
         (b"x = " + b"9" * 5000, ["not TOML"]),
         (b"x = " + b"[" * 5000, ["not TOML"]),
         (b"proflie = 'smoke'", ["unknown setting 'proflie'", "profile", "total_sample_count"]),
-        (b"profile = 'fast'", ["profile", "fast", "allowed are smoke, official"]),
+        (b"profile = 'fast'", ["profile", "fast", "must be one of smoke, official"]),
         (b"total-sample-count = 0", ["total_sample_count", "0", "whole number from 1"]),
         (b"total-sample-count = 10.5", ["total_sample_count", "10.5", "whole number from 1"]),
         (b"model = ['a', 'b']", ["model", "['a', 'b']", "hub id"]),
-        (b"[results-dir]\na = 1", ["results_dir", "allowed is a folder"]),
+        (b"[results-dir]\na = 1", ["results_dir", "must be a folder"]),
     ],
 )
 def test_a_file_that_cannot_be_used_is_one_line(
@@ -695,7 +695,7 @@ def test_the_key_is_never_shown() -> None:
 @pytest.mark.parametrize("key", ["sk\r\nX: 1", "sk secret", "schlüssel", "sk\x7f", "\t"])
 def test_a_key_that_no_header_can_hold_is_refused_and_not_repeated(key: str) -> None:
     message = refusal(environment={"API_KEY": key}, endpoint=[URL])
-    assert message == "API_KEY: allowed are visible ASCII characters"
+    assert message == "API_KEY: must be visible ASCII characters"
 
 
 @pytest.mark.parametrize(
@@ -721,7 +721,7 @@ def test_a_key_that_no_header_can_hold_is_refused_and_not_repeated(key: str) -> 
 )
 def test_a_header_that_cannot_be_sent_is_refused_without_its_value(text: str, name: str) -> None:
     message = refusal(endpoint=[URL], endpoint_header=[text])
-    assert message.startswith(f"--endpoint-header{name}: allowed is NAME=VALUE")
+    assert message.startswith(f"--endpoint-header{name}: must be NAME=VALUE")
     assert "blue" not in message
 
 
@@ -735,7 +735,7 @@ def test_headers_are_kept_by_name_and_only_their_names_are_written(tmp_path: Pat
     assert resolve(config_file=file).endpoint_headers == {"X-Team": "5", "X-Flag": "true"}
     file.write_text(f"endpoint = '{URL}'\n[endpoint-header]\nX-Team = ['hunter2']")
     message = refusal(config_file=file)
-    assert message.startswith("--suite-config: endpoint_header X-Team: allowed is NAME=VALUE")
+    assert message.startswith("--suite-config: endpoint_header X-Team: must be NAME=VALUE")
     assert "hunter2" not in message
 
 

@@ -1,7 +1,6 @@
-"""The command `mlperf-suite`: pytest on the suite's own tests, and what is done beside the runs.
+"""The command `mlperf-suite` runs pytest on the suite's tests, or one of the commands below.
 
-`report`, `compare`, `aggregate`, `submission`, `tune`, `replay`, `function-calls`, `convert`
-and `setup` are commands; all else is pytest's: `mlperf-suite -m offline`.
+Without a command, all arguments are pytest's, as in `mlperf-suite -m offline`.
 """
 
 from __future__ import annotations
@@ -50,15 +49,20 @@ def _add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--max-regression", type=float, default=5.0, help="largest loss that passes, in percent (5)"
     )
-    parser.add_argument("--plot", type=Path, default=Path("compare.png"), help="(compare.png)")
     parser.add_argument(
-        "--html", type=Path, metavar="FILE", help="a page, with the answers that differ most"
+        "--plot", type=Path, default=Path("compare.png"), help="file for the plot (compare.png)"
+    )
+    parser.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE",
+        help="also write an HTML page, with the answers that differ most",
     )
     parser.add_argument(
         "--gate",
         action="store_true",
-        help="exit status 1 where a run lost more than that and more than the noise, cannot be "
-        "compared with the first, or is so noisy that the loss of half of the speed would not show",
+        help="exit with status 1 if a run lost more than --max-regression and more than the noise, "
+        "is not comparable with the first, or is too noisy to show the loss of half of the speed",
     )
     parser.set_defaults(do=_compare)
 
@@ -79,10 +83,10 @@ def _compare(arguments: argparse.Namespace) -> int:
         raise UsageError("compare: needs at least two runs")
     percent: float = arguments.max_regression
     if not 0 <= percent < 100:
-        raise UsageError(f"--max-regression {percent:g}: allowed is a number from 0 to below 100")
+        raise UsageError(f"--max-regression {percent:g}: must be a number from 0 to below 100")
     if arguments.plot.suffix.lower() not in PLOT_FORMATS:
         raise UsageError.for_option(
-            "--plot", arguments.plot, f"allowed are {', '.join(PLOT_FORMATS)}"
+            "--plot", arguments.plot, f"must be one of {', '.join(PLOT_FORMATS)}"
         )
     _check_output("--plot", arguments.plot)
     _check_output("--html", arguments.html)
@@ -104,7 +108,7 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 
 def _check_output(option: str, path: Path | None) -> None:
-    """Raise UsageError for a name that stands for something else than a file of its own."""
+    """Raise UsageError for a name of something other than a regular file."""
     if path and (path.is_symlink() or (path.exists() and not path.is_file())):
         raise UsageError.for_option(option, path, "a link, a folder or a device; name a file")
 
@@ -112,7 +116,7 @@ def _check_output(option: str, path: Path | None) -> None:
 def _add_aggregate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "aggregate",
-        help="make one result of several nodes' independent runs: rates summed, percentiles of "
+        help="combine the independent runs of several nodes: summed rates, percentiles over "
         "all requests; not an MLPerf result",
     )
     parser.add_argument(
@@ -120,7 +124,7 @@ def _add_aggregate(commands: argparse._SubParsersAction[argparse.ArgumentParser]
         nargs="+",
         type=Path,
         metavar="RUN",
-        help="folders of runs, of each node the same scenarios",
+        help="folders of runs, with the same scenarios for each node",
     )
     parser.add_argument(
         "--one",
@@ -128,8 +132,8 @@ def _add_aggregate(commands: argparse._SubParsersAction[argparse.ArgumentParser]
         type=Path,
         default=[],
         metavar="RUN",
-        help="folders of runs of one node alone, for the scaling efficiency; several tell its "
-        "interval",
+        help="folders of runs of one node while the others are idle, for the scaling efficiency; "
+        "several give its interval",
     )
     parser.add_argument(
         "--out",
@@ -186,8 +190,8 @@ def _add_submission(commands: argparse._SubParsersAction[argparse.ArgumentParser
         type=Path,
         default=[],
         metavar="RUN",
-        help="result folders: accuracy, performance and TEST06 of each scenario; with --series, of "
-        "the official client's points, or a folder of them",
+        help="result folders: accuracy, performance and TEST06 of each scenario; with --series, "
+        "the official client's points, or a folder of points",
     )
     parser.add_argument("--submitter", help="your organization's name in the tree")
     parser.add_argument(
@@ -201,7 +205,7 @@ def _add_submission(commands: argparse._SubParsersAction[argparse.ArgumentParser
     target.add_argument(
         "--series",
         choices=("endpoints",),
-        help="build a package of the series MLPerf Endpoints, which needs --out and --facts alone",
+        help="build a package of the series MLPerf Endpoints; needs only --out and --facts",
     )
     parser.add_argument("--out", type=Path, required=True, help="a new folder for the tree")
     parser.add_argument(
@@ -209,18 +213,18 @@ def _add_submission(commands: argparse._SubParsersAction[argparse.ArgumentParser
         type=Path,
         default=Path("submission.toml"),
         metavar="FILE",
-        help="with --series: TOML with what cannot be computed (submission.toml)",
+        help="with --series: TOML file with the facts that cannot be computed (submission.toml)",
     )
     parser.add_argument(
         "--measurements",
         type=Path,
         metavar="FILE",
-        help="JSON file with what the run cannot know about its weights",
+        help="JSON file with the facts about the weights that the run cannot know",
     )
     parser.add_argument(
         "--allow-replay",
         action="store_true",
-        help="accept runs of a replay engine; the tree then says that it is not a measurement",
+        help="accept runs of a replay engine; the tree is then labelled as no measurement",
     )
     parser.add_argument(
         "--power",
@@ -228,7 +232,7 @@ def _add_submission(commands: argparse._SubParsersAction[argparse.ArgumentParser
         type=Path,
         default=[],
         metavar="DIR",
-        help="folders of PTDaemon's client: the power measurement of each result's performance run",
+        help="folders of PTDaemon's client with the power measurements of the performance runs",
     )
     parser.set_defaults(do=_submission)
 
@@ -293,7 +297,7 @@ def _tree(results: tuple[Path, ...], arguments: argparse.Namespace) -> int:
         _say(tree.notice)
     _say_checked(tree.rules_passed, tree.root)
     for path, fields in tree.unfilled.items():
-        _say(f"to be filled in by hand, in {path}:")
+        _say(f"fill in by hand, in {path}:")
         for field in fields:
             _say(f"  {field}")
     return 1 if tree.unfilled else 0
@@ -303,7 +307,7 @@ def _add_tune(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     from mlperf_suite.tuning.tuning_options import add_options
 
     parser = commands.add_parser(
-        "tune", help="search for the engine's best settings, and compare them in pairs"
+        "tune", help="search for the engine's best settings, and confirm them in paired runs"
     )
     add_options(parser)
     parser.set_defaults(do=_tune)
@@ -316,25 +320,24 @@ def _tune(arguments: argparse.Namespace) -> int:
     try:
         tune(request_of(arguments), _say)
     except KeyboardInterrupt:
-        _say("interrupted; the same command goes on", sys.stderr)
+        _say("interrupted; repeat the command to continue", sys.stderr)
         return 130
     return 0
 
 
 def _add_chat_server(parser: argparse.ArgumentParser, out: Path) -> None:
     parser.add_argument(
-        "--endpoint", required=True, metavar="URL", help="the server; its key is in API_KEY"
+        "--endpoint", required=True, metavar="URL", help="the server; set API_KEY for its key"
     )
     parser.add_argument("--model", required=True, help="the model's name on the server")
-    parser.add_argument("--out", type=Path, default=out, help=f"the result ({out})")
+    parser.add_argument("--out", type=Path, default=out, help=f"file for the result ({out})")
 
 
 def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "replay",
-        help="replay recorded agent sessions on a chat server, as edge-agentic does: TTFT and time "
-        "per token by turn and by context, and the inline score; or a production trace on any "
-        "server: its arrivals, lengths and shared prefixes, a rehearsal",
+        help="replay recorded agent sessions on a chat server, as edge-agentic does, or the "
+        "arrivals, lengths and shared prefixes of a production trace on any server; a rehearsal",
     )
     parser.add_argument(
         "file",
@@ -344,14 +347,14 @@ def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     _add_chat_server(parser, Path("replay.json"))
     parser.add_argument(
-        "--tool-delays", action="store_true", help="wait as long as the recorded tools took"
+        "--tool-delays", action="store_true", help="keep the recorded delays of the tools"
     )
     parser.add_argument(
         "--turn-timeout",
         type=float,
         default=600.0,
         metavar="S",
-        help="longest a turn may take, in s (600)",
+        help="time limit of a turn, in s (600)",
     )
     parser.add_argument(
         "--limit", type=int, metavar="N", help="only the first N conversations or requests"
@@ -384,30 +387,30 @@ def _add_agent_curve(parser: argparse.ArgumentParser) -> None:
     from mlperf_suite.client_results.series import AGENTIC_MODELS
 
     group = parser.add_argument_group(
-        "curve", "recorded sessions at several concurrencies, as MLPerf Endpoints does: a rehearsal"
+        "curve", "replay sessions at several concurrencies, as MLPerf Endpoints does; a rehearsal"
     )
     group.add_argument(
-        "--curve", choices=AGENTIC_MODELS, help="the benchmark whose sampling is used"
+        "--curve", choices=AGENTIC_MODELS, help="the benchmark whose sampling values to use"
     )
     group.add_argument(
         "--point-seconds",
         type=float,
         default=60.0,
         metavar="S",
-        help="how long each point issues turns (60)",
+        help="time in which each point issues turns, in s (60)",
     )
     group.add_argument(
         "--most-concurrency",
         type=int,
         default=64,
         metavar="N",
-        help="most conversations at once (64)",
+        help="maximum number of concurrent conversations (64)",
     )
     group.add_argument(
         "--max-tokens",
         type=int,
         metavar="N",
-        help="most tokens of a turn, if not the reference's 8192",
+        help="maximum number of tokens per turn (the reference's 8192)",
     )
 
 
@@ -418,11 +421,11 @@ def _replay(arguments: argparse.Namespace) -> int:
     for name in ("turn-timeout", "speed", "ttft-limit", "tpot-limit", "point-seconds"):
         value = getattr(arguments, name.replace("-", "_"))
         if value is not None and not 0 < value < math.inf:
-            raise UsageError.for_option(f"--{name}", value, "allowed is a number above 0")
+            raise UsageError.for_option(f"--{name}", value, "must be a number above 0")
     for name in ("limit", "most-concurrency", "max-tokens"):
         value = getattr(arguments, name.replace("-", "_"))
         if value is not None and value < 1:
-            raise UsageError.for_option(f"--{name}", value, "allowed is a number from 1 on")
+            raise UsageError.for_option(f"--{name}", value, "must be a number from 1")
     if kind_of(arguments.file) == "sessions":
         return _replay_sessions(arguments)
     return _replay_trace(arguments)
@@ -453,7 +456,7 @@ def _replay_sessions(arguments: argparse.Namespace) -> int:
 
     for name in ("tokenizer", "speed", "ttft-limit", "tpot-limit"):
         if getattr(arguments, name.replace("-", "_")) not in (None, 1.0):
-            raise UsageError(f"--{name}: only of a production trace, not of recorded sessions")
+            raise UsageError(f"--{name}: only for a production trace, not for recorded sessions")
     if arguments.curve:
         return _replay_at_concurrencies(arguments)
     request = ReplayRequest(
@@ -490,8 +493,8 @@ def _replay_at_concurrencies(arguments: argparse.Namespace) -> int:
 def _add_function_calls(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "function-calls",
-        help="BFCL v4's 995 samples on a chat server, with both accuracy gates of edge-agentic; "
-        "needs make bfcl",
+        help="run BFCL v4's 995 samples on a chat server and judge both accuracy gates of "
+        "edge-agentic; needs make bfcl",
     )
     _add_chat_server(parser, Path("function-calls.json"))
     parser.add_argument(
@@ -502,7 +505,7 @@ def _add_function_calls(commands: argparse._SubParsersAction[argparse.ArgumentPa
         help="Python of the environment with bfcl-eval (.bfcl/bin/python)",
     )
     parser.add_argument(
-        "--limit", type=int, metavar="N", help="only N samples of each subset, without a gate"
+        "--limit", type=int, metavar="N", help="only N samples per subset, without a gate"
     )
     parser.set_defaults(do=_function_calls)
 
@@ -512,7 +515,7 @@ def _function_calls(arguments: argparse.Namespace) -> int:
 
     _check_output("--out", arguments.out)
     if arguments.limit is not None and arguments.limit < 1:
-        raise UsageError.for_option("--limit", arguments.limit, "allowed is a number from 1 on")
+        raise UsageError.for_option("--limit", arguments.limit, "must be a number from 1")
     request = CallingRequest(
         endpoint=arguments.endpoint,
         model=arguments.model,
@@ -530,7 +533,7 @@ def _add_convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="convert a data set published as a pickle to parquet, without executing the pickle",
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="a pickle of a pandas DataFrame")
-    parser.add_argument("out", type=Path, metavar="OUT.parquet", help="made new")
+    parser.add_argument("out", type=Path, metavar="OUT.parquet", help="a new file")
     parser.set_defaults(do=_convert)
 
 
@@ -552,7 +555,7 @@ def _convert(arguments: argparse.Namespace) -> int:
 
 def _add_setup(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
-        "setup", help="download NLTK's punkt, which ROUGE needs, and, beside vLLM, the small model"
+        "setup", help="download NLTK's punkt for ROUGE and, if vLLM is installed, the small model"
     )
     parser.set_defaults(do=_setup)
 

@@ -177,7 +177,7 @@ def _or_auto(values: Values, auto: str | None = None) -> Values:
 def _named(values: Mapping[str, Any]) -> Values:
     """Names in any case, each with its value."""
     by_name = {name.casefold(): value for name, value in values.items()}
-    return Values(lambda text: by_name[text.casefold()], "allowed are " + ", ".join(values))
+    return Values(lambda text: by_name[text.casefold()], "must be one of " + ", ".join(values))
 
 
 def _choice(*names: str) -> Values:
@@ -263,31 +263,31 @@ def engine_arg_text(key: str, value: object) -> str:
     return plain if _engine_arg(plain)[1] == value else f"{key}={json.dumps(value)}"
 
 
-_COUNT = _checked(int, lambda count: count >= 1, "allowed is a whole number from 1")
-_COUNT_OR_NONE = _checked(int, lambda count: count >= 0, "allowed is a whole number from 0")
+_COUNT = _checked(int, lambda count: count >= 1, "must be a whole number from 1")
+_COUNT_OR_NONE = _checked(int, lambda count: count >= 0, "must be a whole number from 0")
 _COUNT_OR_AUTO = _or_auto(_COUNT)
 _SHOTS = _checked(
     int,
     lambda shots: 0 <= shots <= STANDARD_SHOTS,
-    f"allowed is a whole number from 0 to {STANDARD_SHOTS}",
+    f"must be a whole number from 0 to {STANDARD_SHOTS}",
 )
-_RATE = _checked(float, lambda rate: 0 < rate < math.inf, "allowed is a number above 0")
+_RATE = _checked(float, lambda rate: 0 < rate < math.inf, "must be a number above 0")
 _RATE_OR_AUTO = _or_auto(_RATE)
-_SCORE = _checked(float, lambda score: 0 <= score <= 100, "allowed is a number from 0 to 100")
-_FRACTION = _checked(float, lambda share: 0 < share <= 1, "allowed is a number above 0 and up to 1")
+_SCORE = _checked(float, lambda score: 0 <= score <= 100, "must be a number from 0 to 100")
+_FRACTION = _checked(float, lambda share: 0 < share <= 1, "must be a number above 0 and up to 1")
 _PERCENT = _checked(
     lambda text: float(text.removesuffix("%")) / 100,
     lambda share: 0 <= share < 1,
-    "allowed is a number from 0 to below 100",
+    "must be a number from 0 to below 100",
 )
-_FOLDER = Values(_folder, "allowed is a folder")
+_FOLDER = Values(_folder, "must be a folder")
 # results.node_files removes what a file name may not contain.
 _NODE_NAME = _checked(
     str.strip,
     lambda name: 0 < len(name) <= _LONGEST_NODE_NAME and name.isprintable(),
-    f"allowed is a name of at most {_LONGEST_NODE_NAME} printable characters",
+    f"must be a name of at most {_LONGEST_NODE_NAME} printable characters",
 )
-_TRUE_OR_FALSE = Values(_flag, "allowed are true, false")
+_TRUE_OR_FALSE = Values(_flag, "must be true or false")
 
 option = _declares(OptionSpec)
 """A field of `Settings` that the user sets, with the details of its option."""
@@ -320,7 +320,7 @@ class Settings:
     model: str = option(
         "the model: a Hugging Face id, an alias such as llama3.1-8b-instruct, or a local folder; "
         "by default the embedded model in smoke and the benchmark's own in official",
-        Values(_name_or_path, "allowed is a hub id, an alias or a folder"),
+        Values(_name_or_path, "must be a hub id, an alias or a folder"),
         identifies="system",
     )
     named_benchmarks: list[str] = option(
@@ -395,14 +395,14 @@ class Settings:
     dataset: str = option(
         "the data set: embedded, cnn_dailymail, or a JSON, JSONL or parquet file or a folder of "
         "them; by default embedded in smoke and the benchmark's own in official",
-        Values(_name_or_path, "allowed is a name, a file or a folder"),
+        Values(_name_or_path, "must be a name, a file or a folder"),
         identifies="measurement",
         reported_as="data sha256",
     )
     code_problems: Path | None = option(
-        "LiveCodeBench's problems, against which programs in answers are tested: a file or folder "
+        "LiveCodeBench's problems, for testing the programs in answers: a file or folder "
         "of livecodebench/code_generation_lite",
-        _checked(_folder, Path.exists, "allowed is a file or a folder that is there"),
+        _checked(_folder, Path.exists, "must be an existing file or folder"),
         identifies=None,
     )
     allow_other_model: bool = _switch(
@@ -419,12 +419,12 @@ class Settings:
     results_dir: Path = option("directory for results", _FOLDER, "results", identifies=None)
     keep_all: bool = option(
         "1 keeps every run, 0 deletes older runs of the same kind",
-        Values(_flag, "allowed are 0, 1"),
+        Values(_flag, "must be 0 or 1"),
         "1",
         identifies=None,
     )
     node_name: str | None = option(
-        "name of this machine, which its results carry and `aggregate` tells nodes apart by; also "
+        "name of this machine in its results, which `aggregate` uses to identify nodes; also "
         "writes mlperf_datacenter_<node>_<time>.json and summary_<node>_<time>.txt",
         _NODE_NAME,
         identifies=None,
@@ -432,13 +432,13 @@ class Settings:
         former=("--node",),
     )
     plan: bool = _switch(
-        "print the steps of the session with an estimate of their time, and the placement of "
-        "replicas, check model, data and folders as a run would, then exit",
+        "print the steps of the session with their estimated times and the placement of "
+        "replicas; check model, data and folders as a run would; then exit",
         identifies=None,
     )
     baselines: list[str] = option(
         "compare with this earlier run; may be repeated, once per scenario",
-        Values(_name_or_path, "allowed is a run's folder or its summary.json"),
+        Values(_name_or_path, "must be a run's folder or its summary.json"),
         name="baseline",
         identifies=None,
         repeatable=True,
@@ -473,7 +473,7 @@ class Settings:
     )
     engine_args: dict[str, object] = _of_vllm(
         "any other argument of vLLM's engine, as KEY=VALUE; may be repeated",
-        Values(_engine_arg, "allowed is KEY=VALUE"),
+        Values(_engine_arg, "must be KEY=VALUE"),
         name="engine-arg",
         identifies="system",
         repeatable=True,
@@ -485,15 +485,15 @@ class Settings:
         identifies=None,
     )
     replicas: int | str | None = _of_vllm(
-        "measure several engines as one system, each with GPUs or cores of its own; auto is as "
-        "many as the GPUs hold, without GPUs one on each node",
+        "measure several engines as one system, each with its own GPUs or cores; auto is as "
+        "many as the GPUs hold, or one per node without GPUs",
         _or_auto(_COUNT, "auto"),
         identifies="system",
     )
     ray: str | None = _of_vllm(
         "place the replicas on the nodes of the Ray cluster at this address, which this machine "
-        "has joined; auto is the cluster that it is in. By default they are on this machine",
-        Values(_ray_address, "allowed is HOST:PORT, or auto"),
+        "has joined; auto is the cluster of this machine; by default they run on this machine only",
+        Values(_ray_address, "must be HOST:PORT, or auto"),
         identifies="system",
         reported_as="machines",
     )
@@ -501,8 +501,7 @@ class Settings:
         "the nodes of the Ray cluster to use, in this order, and how many replicas are on each",
         Values(
             parse_nodes,
-            "allowed are different nodes, by name or address, as node-a:4,node-b:2 or "
-            "node-a,node-b",
+            "must be different nodes, by name or address, as in node-a:4,node-b:2 or node-a,node-b",
         ),
         identifies="system",
         reported_as="machines",
@@ -517,15 +516,15 @@ class Settings:
         reported_as="routing",
     )
     replica_cpus: int | None = _of_vllm(
-        "number of cores of each replica where there are no GPUs; auto is an equal share of its "
-        "node's",
+        "number of cores per replica on nodes without GPUs; auto is an equal share of the node's "
+        "cores",
         _COUNT_OR_AUTO,
         "auto",
         identifies="system",
         reported_as="replica_devices",
     )
     scaling: bool = _of_vllm(
-        "measure one replica alone beside all of them before the runs, and report the scaling "
+        "measure one replica and all replicas in turn before the runs, and report the scaling "
         "efficiency",
         _TRUE_OR_FALSE,
         "false",
@@ -535,21 +534,21 @@ class Settings:
     endpoints: list[Target] = option(
         "measure the server at this URL instead of an engine in this process; repeat it to measure "
         "several servers as one system",
-        Values(parse_endpoint, "allowed is a URL like http://host:8000"),
+        Values(parse_endpoint, "must be a URL like http://host:8000"),
         name="endpoint",
         identifies="place",
         variable="ENDPOINT",
         repeatable=True,
     )
     client: str = _of_endpoint(
-        "what sends the requests to the endpoints: the suite's own client under LoadGen, or "
+        "the client that sends the requests: loadgen, the suite's client under LoadGen, or "
         "inference-endpoint, MLCommons' official HTTP client (make endpoints-client)",
         _choice(*CLIENTS),
         "loadgen",
         identifies=None,
     )
     series: str | None = _of_endpoint(
-        "measure the curve of MLPerf Endpoints and nothing else, with --client inference-endpoint",
+        "measure only the curve of MLPerf Endpoints, with --client inference-endpoint",
         _choice("endpoints"),
         identifies=None,
     )
@@ -572,7 +571,7 @@ class Settings:
     endpoint_ca: Path | None = _of_endpoint(
         "PEM file of the certificate authorities that verify the servers' certificates; by "
         "default the system's",
-        _checked(_folder, Path.is_file, "allowed is a file that exists"),
+        _checked(_folder, Path.is_file, "must be an existing file"),
         identifies=None,
     )
     endpoint_clients: int | None = _of_endpoint(
@@ -582,27 +581,27 @@ class Settings:
         identifies=None,
     )
     endpoint_requests: int | None = _of_endpoint(
-        "most requests that a server gets at once; the rest wait in the client, which "
-        "client_bound judges; auto is 2,048 (256 for text), or twice what the server says it "
-        "works on at once if that is more",
+        "maximum number of concurrent requests per server; the rest wait in the client, which "
+        "client_bound judges; auto is 2,048 (256 for text), or twice the batch limit that the "
+        "server reports if that is more",
         _COUNT_OR_AUTO,
         "auto",
         identifies="system",
         reported_as="requests_at_once",
     )
     served_model_name: str | None = _of_endpoint(
-        "the model's name on the servers; by default the servers are asked",
-        _checked(str, str.strip, "allowed is a name"),
+        "the model's name on the servers; by default read from the servers",
+        _checked(str, str.strip, "must be a name"),
         identifies="system",
         reported_as="served_model",
     )
     endpoint_headers: dict[str, str] = _of_endpoint(
-        "header sent with every request, as NAME=VALUE; may be repeated; values are never written "
-        "anywhere and are best kept in the --suite-config file, as a table",
+        "header sent with every request, as NAME=VALUE; may be repeated; values are never "
+        "recorded, and are best kept as a table in the --suite-config file",
         Values(
             _header,
-            "allowed is NAME=VALUE in ASCII without control characters, and no header that the "
-            "client sets itself (as Host)",
+            "must be NAME=VALUE in ASCII without control characters, and not a header that the "
+            "client sets itself (such as Host)",
         ),
         name="endpoint-header",
         identifies=None,
@@ -610,29 +609,29 @@ class Settings:
         secret=True,
     )
     energy: str | None = option(
-        "read the energy counters of GPUs (NVML) and CPUs (RAPL), if there are any, during each "
-        "performance run; off reads none",
+        "read the energy counters of GPUs (NVML) and CPUs (RAPL), if available, during each "
+        "performance run; off disables this",
         _choice_or_auto("off"),
         "auto",
         identifies=None,
     )
     price_kwh: str | None = option(
-        "price of a kilowatt-hour with its currency, such as 0.30 EUR, from which the report "
-        "computes the energy cost of a million tokens",
-        Values(_price, "allowed is an amount and a currency, as 0.30 EUR"),
+        "price of a kilowatt-hour with its currency, such as 0.30 EUR; the report then shows "
+        "the energy cost of a million tokens",
+        Values(_price, "must be an amount and a currency, such as 0.30 EUR"),
         identifies=None,
     )
     price_hour: str | None = option(
-        "price of an hour of the machine with its currency, such as 98.32 USD, from which the "
-        "report computes the cost of a million tokens",
-        Values(_price, "allowed is an amount and a currency, as 98.32 USD"),
+        "price of a machine-hour with its currency, such as 98.32 USD; the report then shows "
+        "the cost of a million tokens",
+        Values(_price, "must be an amount and a currency, such as 98.32 USD"),
         identifies=None,
     )
     find_peak_qps: bool = _switch(
         "search for the highest rate at which a Server or Interactive run is VALID", identifies=None
     )
     profile_run: Profiler | None = _of_vllm(
-        "make the performance runs under vLLM's profiler and keep its trace: torch for torch's own "
+        "make the performance runs under vLLM's profiler and keep the trace: torch for torch's "
         "profiler, cuda for Nsight Systems; a profiled run is not a result",
         _choice(*PROFILERS),
         identifies=None,
@@ -646,7 +645,7 @@ class Settings:
     mmlu_data: str = option(
         "MMLU's questions: embedded, cais/mmlu (from the Hugging Face hub), or a folder of CSV or "
         "parquet files",
-        Values(_name_or_path, "allowed is a name or a folder"),
+        Values(_name_or_path, "must be a name or a folder"),
         identifies="mmlu",
         reported_as="data sha256",
     )
@@ -956,7 +955,7 @@ def check_client(settings: Settings) -> None:
     if unknown:
         place = f"--series {settings.series}" if settings.series else f"--client {CLIENT}"
         raise UsageError(
-            f"--benchmark {unknown[0]}: not to be measured with {place}: allowed are "
+            f"--benchmark {unknown[0]}: cannot be measured with {place}: must be one of "
             f"{', '.join(allowed)}"
         )
 
@@ -977,7 +976,7 @@ def _headers(pairs: Iterable[tuple[str, str]], environment: Mapping[str, str]) -
 def _api_key(environment: Mapping[str, str]) -> str | None:
     key = environment.get(_KEY_VARIABLE) or None
     if key is not None and (" " in key or not _HEADER_VALUE.fullmatch(key)):
-        raise UsageError(f"{_KEY_VARIABLE}: allowed are visible ASCII characters")
+        raise UsageError(f"{_KEY_VARIABLE}: must be visible ASCII characters")
     return key
 
 
@@ -1086,7 +1085,7 @@ def _read_config_file(config_file: str | None) -> dict[str, Any]:
         if name not in dests:
             raise UsageError(
                 f"--suite-config {config_file}: unknown setting '{name}'; "
-                f"allowed are {', '.join(sorted(dests))}"
+                f"must be one of {', '.join(sorted(dests))}"
             )
     return settings
 

@@ -22,7 +22,7 @@ lock=requirements/$build.lock
 case $build in
   cpu) size="3.3 GB" ;;
   gpu) size="9.4 GB" ;;
-  *) fail "BUILD=$build: allowed are cpu and gpu" ;;
+  *) fail "BUILD=$build: must be cpu or gpu" ;;
 esac
 packages=$(digest "$lock")
 assets=$(digest requirements/assets.lock mlperf_suite/assets.py 2>/dev/null || true)

@@ -86,11 +86,11 @@ FAULTS: list[tuple[str, dict[str, object], str]] = [
     (
         "mixtral_8x7b",
         {"dataset": "MMLU"},
-        "row 2: column 'dataset' is 'MMLU', allowed are OpenOrca",
+        "row 2: column 'dataset' is 'MMLU', must be one of OpenOrca",
     ),
     ("mixtral_8x7b", {"dataset": "gsm8k"}, "row 2: column 'dataset' is 'gsm8k'"),
     ("mixtral_8x7b", {"id": None}, "row 2: column 'id' is missing"),
-    ("llama3_1_405b", {"metric": "bleu"}, "row 2: column 'metric' is 'bleu', allowed are rouge"),
+    ("llama3_1_405b", {"metric": "bleu"}, "row 2: column 'metric' is 'bleu', must be one of rouge"),
     ("deepseek_r1", {"text_input": ""}, "row 2: column 'text_input' is empty"),
     ("deepseek_r1", {"ground_truth": None}, "row 2: column 'ground_truth' is missing"),
     ("gpt_oss_120b", {"input_tokens": None}, "row 2: column 'input_tokens' is missing"),

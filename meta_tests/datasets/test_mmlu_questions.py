@@ -120,7 +120,7 @@ def test_the_published_parquet_shapes(tmp_path: Path, shape: str) -> None:
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
-        ([*GOOD_ROW[:5], "4"], "the answer is '4'; allowed are 0 to 3, or A to D"),
+        ([*GOOD_ROW[:5], "4"], "the answer is '4'; must be 0 to 3, or A to D"),
         ([*GOOD_ROW[:5], ""], "the answer is ''"),
         (GOOD_ROW[:5], "expected 6 fields (question, four choices, answer), found 5"),
         (["  ", *GOOD_ROW[1:]], "the question is empty"),
@@ -184,7 +184,7 @@ def test_no_such_data(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_more_shots_than_worked_examples(tmp_path: Path) -> None:
     assert EMBEDDED.shots(None) == 1
     assert EMBEDDED.shots(0) == 0
-    with pytest.raises(UsageError, match=r"--mmlu-shots 5: .* allowed is 0 to 1"):
+    with pytest.raises(UsageError, match=r"--mmlu-shots 5: .* must be 0 to 1"):
         EMBEDDED.shots(5)
     write_csv(tmp_path / "anatomy_test.csv", GOOD_ROW)
     write_csv(tmp_path / "anatomy_dev.csv", *[GOOD_ROW] * 5)

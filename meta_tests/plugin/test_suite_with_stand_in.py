@@ -413,13 +413,13 @@ _BAD_DATA = {
     "field.jsonl": '{"article": "a", "highlights": "h"}\n{"article": "b"}\n',
 }
 _USAGE_ERRORS: dict[str, tuple[list[str], list[str]]] = {
-    "unknown option value": (["--precision=int8"], ["--precision int8: allowed are bf16, fp16"]),
-    "unknown round": (["--round=v5.0"], ["--round v5.0: allowed are v5.1, v6.0, v6.1"]),
+    "unknown option value": (["--precision=int8"], ["--precision int8: must be one of bf16, fp16"]),
+    "unknown round": (["--round=v5.0"], ["--round v5.0: must be one of v5.1, v6.0, v6.1"]),
     "round of another LoadGen": (["--round=v5.1"], ["--round v5.1: the installed LoadGen"]),
-    "no samples": (["--total-sample-count=0"], ["--total-sample-count 0: allowed is"]),
+    "no samples": (["--total-sample-count=0"], ["--total-sample-count 0: must be"]),
     "more samples than there are": (
         ["--total-sample-count=100000"],
-        ["--total-sample-count 100000: embedded has ", "allowed is 1 to "],
+        ["--total-sample-count 100000: embedded has ", "must be 1 to "],
     ),
     "missing data": (["--dataset=TMP/nowhere.json"], ["--dataset TMP/nowhere.json: no such file"]),
     "empty data": (["--dataset=TMP/empty.json"], ["--dataset TMP/empty.json: ", "is empty"]),

@@ -52,7 +52,7 @@ def test_no_better_settings_are_an_answer(tmp_path: Path) -> None:
 
 def test_options_that_cannot_be_are_one_line(tmp_path: Path) -> None:
     output = session(tmp_path, NONE, "--tune=--minutes 0", code=1)
-    assert "--tune: --minutes 0.0: allowed is a number above 0" in output
+    assert "--tune: --minutes 0.0: must be a number above 0" in output
 
 
 @pytest.mark.parametrize("options", [(), ("-m", "offline")])

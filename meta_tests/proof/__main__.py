@@ -71,7 +71,7 @@ def main() -> int:
     )
     arguments = parser.parse_args()
     if arguments.at_once < 1:
-        parser.error(f"--at-once {arguments.at_once}: allowed is a whole number from 1")
+        parser.error(f"--at-once {arguments.at_once}: must be a whole number from 1")
     try:
         rounds = arguments.rounds or list(ROUNDS)
         benchmarks = arguments.benchmarks or ()

@@ -718,7 +718,7 @@ def test_a_plot_that_cannot_be_drawn_is_refused_before_the_table(
 ) -> None:
     runs = sorted(map(str, _results(tmp_path).glob("2*")))
     assert main(["compare", *runs, "--plot", name]) == 2
-    message = f"error: --plot {name}: allowed are .png, .svg, .pdf\n"
+    message = f"error: --plot {name}: must be one of .png, .svg, .pdf\n"
     assert tuple(capsys.readouterr()) == ("", message)
 
 

@@ -598,7 +598,7 @@ def test_the_gate_as_a_user_starts_it(tmp_path: Path) -> None:
     for option, words in (
         (options, "profile: baseline smoke, this run official"),
         ("--category=edge --scenario=SingleStream -m singlestream", "which is not selected"),
-        ("--max-regression=100", "--max-regression 100: allowed is a number from 0 to below 100"),
+        ("--max-regression=100", "--max-regression 100: must be a number from 0 to below 100"),
     ):
         error = run_suite(tmp_path / "refused", *command, f"--baseline={baseline}", *option.split())
         assert error.exit_code == 4, error.output

@@ -223,7 +223,9 @@ def test_chosen_measures_are_those_of_all_in_the_order_asked_for(
 
 
 def test_a_measure_of_no_such_name_is_refused() -> None:
-    with pytest.raises(ValueError, match="rouge3: allowed are rouge1, rouge2, rougeL, rougeLsum"):
+    with pytest.raises(
+        ValueError, match="rouge3: must be one of rouge1, rouge2, rougeL, rougeLsum"
+    ):
         score_pairs([("a", "b")], ["rougeL", "rouge3"])
 
 

@@ -130,7 +130,7 @@ def replayed_until_death(file: Path, tokenizer: Path) -> tuple[int, dict[str, An
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["--speed", "0"], "--speed 0.0: allowed is a number above 0"),
+        (["--speed", "0"], "--speed 0.0: must be a number above 0"),
         (["--speed", "nan"], "--speed nan"),
         (["--ttft-limit", "-1"], "--ttft-limit -1.0"),
         (["--tokenizer", "nowhere"], "nowhere has no tokenizer.json"),

@@ -230,7 +230,7 @@ def test_what_only_a_person_knows_is_listed_and_not_invented(tmp_path: Path, sub
     runs = write_results(tmp_path / "results", LLAMA3_1_8B_EDGE)
     status, output = submit(runs, "--system", "auto")
     assert status == 1
-    assert "to be filled in by hand" in output
+    assert "fill in by hand" in output
     assert "  status empty" in output and "  cooling empty" in output
     (path,) = (tmp_path / "tree/closed/Someone/systems").iterdir()
     described = json.loads(path.read_text())

@@ -91,7 +91,7 @@ def test_vllm_refuses_more_sequences_than_tokens_and_more_ranks_than_gpus() -> N
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ('when = "seqs"', "allowed is a list of tables"),
+        ('when = "seqs"', "must be a list of tables"),
         ("[[when]]\nseqs = [16]", "needs only = "),
         ('[[when]]\nonly = "seqs ~ 3"', "needs only = "),
         ('[[when]]\nonly = "speed >= 3"', "speed is not searched"),

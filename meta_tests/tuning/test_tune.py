@@ -320,7 +320,7 @@ def test_ctrl_c_ends_the_command_with_130(
 
     monkeypatch.setattr(tune, "run_trial", interrupted)
     assert main(["tune", "--out", str(tmp_path)]) == 130
-    assert "the same command goes on" in capsys.readouterr().err
+    assert "repeat the command to continue" in capsys.readouterr().err
 
 
 def test_a_file_narrows_and_adds(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def _check_file(path: Path) -> None:
         raise DatasetError(f"{where}: no such file, and not 'embedded'")
     if path.suffix not in _SUFFIXES:
         suffixes = ", ".join(_SUFFIXES)
-        raise DatasetError(f"{where}: unknown kind of file, allowed are {suffixes}")
+        raise DatasetError(f"{where}: unknown kind of file, must be one of {suffixes}")
 
 
 class _FaultyError(Exception):
@@ -197,7 +197,7 @@ def _part(form: FrameFormat, part: str, cell: object, columns: _Columns, ids: _T
         case "kind":
             kind = _text(cell, not form.kinds)
             if not form.allows(kind):
-                raise _FaultyError(f"is {kind!a}, allowed are {', '.join(form.kinds)}")
+                raise _FaultyError(f"is {kind!a}, must be one of {', '.join(form.kinds)}")
             return kind
     return _text(cell, False)
 

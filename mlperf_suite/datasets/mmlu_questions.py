@@ -111,7 +111,7 @@ class Mmlu:
         if count > available:
             raise UsageError(
                 f"--mmlu-shots {count}: {fewest} has {available} worked examples in {self.name}; "
-                f"allowed is 0 to {available}"
+                f"must be 0 to {available}"
             )
         return count
 
@@ -252,8 +252,7 @@ def _question(question: object, choices: Sequence[object], answer: object, place
     indices = {name: i for i, letter in enumerate(LETTERS) for name in (str(i), letter)}
     if str(answer) not in indices:
         raise DatasetError(
-            f"--mmlu-data {place}: the answer is '{str(answer)[:40]}'; "
-            "allowed are 0 to 3, or A to D"
+            f"--mmlu-data {place}: the answer is '{str(answer)[:40]}'; must be 0 to 3, or A to D"
         )
     return Question(question, tuple(map(str, choices)), indices[str(answer)])
 

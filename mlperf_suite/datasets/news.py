@@ -69,7 +69,7 @@ def _data_files(path: Path) -> list[Path]:
     if path.is_file():
         if path.suffix not in _READERS:
             suffixes = ", ".join(_READERS)
-            raise DatasetError(f"--dataset {path}: unknown kind of file, allowed are {suffixes}")
+            raise DatasetError(f"--dataset {path}: unknown kind of file, must be one of {suffixes}")
         return [path]
     files = sorted(p for p in path.rglob("*") if p.suffix in _READERS and p.is_file())
     # A copy of the hub repository also has the other splits, and versions 1.0.0 and 2.0.0.

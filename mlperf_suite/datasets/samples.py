@@ -75,7 +75,7 @@ class Samples:
         if not 1 <= count <= len(self.items):
             raise DatasetError(
                 f"--total-sample-count {count}: {self.name} has {len(self.items)} samples, "
-                f"allowed is 1 to {len(self.items)}, or auto"
+                f"must be 1 to {len(self.items)}, or auto"
             )
         return Samples(self.name, self.items[:count])
 

@@ -138,7 +138,7 @@ def _rewrite_option(line: CommandLine, flag: str, value: str) -> bool:
     elif flag == _BACKEND and value:
         if value.casefold() != "vllm":
             raise pytest.UsageError(
-                f"{_BACKEND} {value}: allowed is vllm; a server is measured with --endpoint URL"
+                f"{_BACKEND} {value}: must be vllm; for a server use --endpoint URL"
             )
         line.notes.append(f"{_BACKEND}: vLLM is the engine where no --endpoint is given")
     elif flag in _NOTHING_TO_SET and value in ("0", "1"):

@@ -130,7 +130,7 @@ def _places(answers: Sequence[Answer], exams: Iterable[str]) -> dict[str, list[i
         if exam is None:
             raise DatasetError(
                 f"sample {place}: kind {answer.sample.kind!r} is not known; "
-                f"allowed is what contains one of: {', '.join(places)}"
+                f"must contain one of: {', '.join(places)}"
             )
         places[exam].append(place)
     return {name: of_exam for name, of_exam in places.items() if of_exam}

@@ -185,7 +185,7 @@ def score_pairs(
 
     unknown = [name for name in names if name not in ROUGE_NAMES]
     if unknown:
-        raise ValueError(f"{unknown[0]}: allowed are {', '.join(ROUGE_NAMES)}")
+        raise ValueError(f"{unknown[0]}: must be one of {', '.join(ROUGE_NAMES)}")
     _find_punkt()
     by_sentence = "rougeLsum" in names
     rows = []

@@ -127,7 +127,7 @@ def build_submission(request: SubmissionRequest, here: Mapping[str, Any]) -> Sub
     """
     if not _SUBMITTER.fullmatch(request.submitter):
         raise UsageError(
-            f"--submitter {request.submitter}: allowed are letters, digits and . _ + - "
+            f"--submitter {request.submitter}: must contain only letters, digits and . _ + - "
             "(it names a folder)"
         )
     out = request.out.absolute()

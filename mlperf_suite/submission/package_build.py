@@ -118,7 +118,7 @@ def _put_into_place(folder: Path, out: Path) -> None:
 def _wrong(facts: PackageFacts) -> list[str]:
     """What the facts say that cannot be."""
     lines = [
-        f"{facts.path}: {name} {facts.text(name)}: allowed are letters, digits and . _ + - "
+        f"{facts.path}: {name} {facts.text(name)}: must contain only letters, digits and . _ + - "
         "(it names a folder)"
         for name in _FOLDERS
         if name in facts.content and not _NAME.fullmatch(facts.text(name))

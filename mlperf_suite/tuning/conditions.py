@@ -109,7 +109,7 @@ def conditions_of(file: Path | None, space: Space) -> Conditions:
     written = contents(file)
     tables = written.get(CONDITIONS, [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise UsageError(f"{where}: when: allowed is a list of tables, [[when]]")
+        raise UsageError(f"{where}: when: must be a list of tables, [[when]]")
     own = list(_of_vllm(space))
     for condition in own:
         _check(condition, [name for name in condition.names if name in written], where)

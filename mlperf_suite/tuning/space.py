@@ -42,7 +42,7 @@ def space_of(file: Path | None, own: Space | None = None) -> Space:
         values = choices if isinstance(choices, list) else [choices]
         if not all(isinstance(v, Value) for v in values) or not name.isidentifier():
             raise UsageError(
-                f"--space {file}: {name}: allowed is NAME = [choices], NAME = value to fix it, "
+                f"--space {file}: {name}: must be NAME = [choices], NAME = value to fix it, "
                 "[] for none"
             )
         space[name] = (None, *dict.fromkeys(choices)) if choices is values else (choices,)

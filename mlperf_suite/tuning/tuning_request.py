@@ -54,7 +54,7 @@ def request_of(arguments: Namespace) -> Request:
     around = arguments.around_minutes
     around = minutes * _AROUND_SHARE if around is None else _minutes("--around-minutes", around, 0)
     if arguments.pairs < PAIRS:
-        raise UsageError.for_option("--pairs", arguments.pairs, f"allowed is a number from {PAIRS}")
+        raise UsageError.for_option("--pairs", arguments.pairs, f"must be a number from {PAIRS}")
     check_options(arguments.options)
     serve = ServerTemplate(arguments.serve) if arguments.serve else None
     if serve:
@@ -78,5 +78,5 @@ def request_of(arguments: Namespace) -> Request:
 
 def _minutes(option: str, value: float, least: float = 1e-9) -> float:
     if not least <= value < _MOST_MINUTES:
-        raise UsageError.for_option(option, value, "allowed is a number above 0")
+        raise UsageError.for_option(option, value, "must be a number above 0")
     return value

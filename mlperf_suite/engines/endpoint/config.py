@@ -58,7 +58,7 @@ def parse_endpoint(text: str) -> Target:
 
     Raises UsageError if the text is not such a URL, or has a user, a query or a fragment.
     """
-    hint = "allowed is a URL like http://host:8000"
+    hint = "must be a URL like http://host:8000"
     # Checked first, since every other message quotes the URL.
     if "@" in text:
         raise UsageError("--endpoint: no user or password in the URL: set API_KEY")
