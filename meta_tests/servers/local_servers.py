@@ -161,9 +161,10 @@ def _temporary_log() -> Path:
     return Path(name)
 
 
+@contextlib.contextmanager
 def vllm_server(
     model: str | Path | None = None, arguments: Sequence[str] = ()
-) -> AbstractContextManager[LocalServer]:
+) -> Iterator[LocalServer]:
     """vLLM's own OpenAI server, without a prefix cache, like the engine of runs.
 
     `model`: a folder or hub id, None for the embedded one; it is served under that name.
@@ -177,7 +178,11 @@ def vllm_server(
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", name]
     command += ["--dtype", dtype, "--no-enable-prefix-caching"]
     command += [*(["--enforce-eager"] if on_cpu else []), *arguments]
-    return _model_server("vLLM's server", command, name, "/health", vllm_variables(name))
+    # vLLM leaves its processes' sockets behind.
+    with tempfile.TemporaryDirectory("", "mlperf-suite-", ignore_cleanup_errors=True) as sockets:
+        variables = vllm_variables(name) | {"VLLM_RPC_BASE_PATH": sockets}
+        with _model_server("vLLM's server", command, name, "/health", variables) as server:
+            yield server
 
 
 LLAMA_CPP_PYTHON = SUITE_FOLDER / ".venv-llama-cpp" / "bin" / "python"

@@ -14,6 +14,7 @@ import math
 import os
 import queue
 import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
@@ -92,6 +93,9 @@ class VllmEngine:
         self._thread.start()
         self._llm: Any = None
         self._tracer = Tracer()
+        self._sockets = tempfile.TemporaryDirectory(
+            prefix="mlperf-suite-", ignore_cleanup_errors=True
+        )
         self._closed = False
         self._processes: list[psutil.Process] = []
         self._workers: list[psutil.Process] = []
@@ -116,7 +120,7 @@ class VllmEngine:
     def _load(self) -> None:
         watch = LoadWatch(self._config.log_file)
         with (
-            vllm_environment(self._config.model, self._config.profiler),
+            vllm_environment(self._config.model, self._config.profiler, self._sockets.name),
             output_to(self._config.log_file),
             early_core(self._config.extra) as core,
             loggers_to(self._config.log_file),
@@ -292,6 +296,7 @@ class VllmEngine:
         if not self._loop.is_running():
             self._loop.close()
         end_processes(self._processes)
+        self._sockets.cleanup()
 
     async def _shut_down(self) -> None:
         """Runs on the engine's own loop: elsewhere vLLM leaves a task that complains at exit."""

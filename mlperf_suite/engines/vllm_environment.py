@@ -31,14 +31,22 @@ _NO_DEVICE = re.compile(r"Device string must not be empty|Failed to infer device
 _LSCPU = ("lscpu", "--json", "--extended=CPU,CORE,NODE", "--online")
 """The query that vLLM's CPU worker makes when it starts (vllm/utils/cpu_resource_utils.py)."""
 
+_LONGEST_FOLDER = 107 - len("/00000000-0000-0000-0000-000000000000")
+"""Of a socket named as vLLM does; 107: the longest path of a socket, in bytes (unix(7))."""
+
 
 @contextlib.contextmanager
-def vllm_environment(model: str, profiler: Profiler | None = None) -> Iterator[None]:
+def vllm_environment(
+    model: str, profiler: Profiler | None = None, sockets: str = ""
+) -> Iterator[None]:
     """Set the variables that vLLM reads while it loads; restore them and the signal handlers.
 
-    `model`: a hub id or a folder.
+    `model`: a hub id or a folder. `sockets`: a folder for its processes' sockets, which vLLM leaves
+    behind; "" is vLLM's own, the system's folder for temporary files.
     """
     variables = vllm_variables(model, profiler)
+    if "VLLM_RPC_BASE_PATH" not in os.environ and 0 < len(sockets) < _LONGEST_FOLDER:
+        variables["VLLM_RPC_BASE_PATH"] = sockets
     logging.getLogger("vllm").setLevel(os.environ.get("VLLM_LOGGING_LEVEL", "WARNING"))
     os.environ.update(variables)
     try:

@@ -12,7 +12,7 @@ import math
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -67,7 +67,7 @@ from mlperf_suite.session.engines import endpoint_config
 from mlperf_suite.session.load_run import Observation, StepMaker
 from mlperf_suite.session.official_points import POINTS_FOLDER, PROBES_FOLDER, OfficialPoints
 from mlperf_suite.session.plan import clock
-from mlperf_suite.session.timing.estimate import PROBE_POINT_S, SMOKE_POINT_S
+from mlperf_suite.session.timing.estimate import PROBE_POINT_S, SMOKE_POINT_S, SMOKE_WAIT_S
 
 CURVE_JSON, TURNS_JSON = "curve.json", "turns.json"
 SEED_SET = SEED_SETS["A"]
@@ -234,9 +234,17 @@ class _Curve:
         )
 
     def search(self) -> None:
-        """Double the concurrency until no higher one can matter. In smoke, each step is a point."""
+        """Double the concurrency until no higher one can matter. In smoke, each step is a point,
+        and one whose last answers would take too long is left out."""
         is_smoke = self.maker.settings.smoke
         while (concurrency := next_probe(self.throughput)) is not None:
+            wait_s = concurrency / max(self.rates.values(), default=math.inf)
+            if is_smoke and wait_s > SMOKE_WAIT_S:
+                self.maker.watcher.say(
+                    f"concurrency {concurrency:,} is left out: an answer for each user would take "
+                    f"{wait_s:.0f} s, smoke waits {SMOKE_WAIT_S:.0f} s at most"
+                )
+                break
             seconds = SMOKE_POINT_S if is_smoke else PROBE_POINT_S
             point = self._point(concurrency, seconds, whole_passes=False)
             if point.outcome == "failed":
@@ -273,19 +281,22 @@ class _Curve:
             self.maker.watcher.say(
                 f"C_max {c_max:,}; {more}, at {names}: {clock(seconds)} and the last answers"
             )
-        scored = scored_points(c_max, planned)
+        is_smoke = self.maker.settings.smoke
+        scored = self._scored(planned)
         for concurrency in ahead:
-            is_smoke = self.maker.settings.smoke
             self._keep(
                 self._point(concurrency, self._seconds(concurrency), whole_passes=not is_smoke)
             )
             if concurrency in scored:
                 self._score(concurrency)
         # Those of the search and of an earlier session; another one where a planned one failed.
-        for concurrency in scored_points(
-            c_max, [p.concurrency for p in self.record.figures.measured]
-        ):
+        for concurrency in self._scored([p.concurrency for p in self.record.figures.measured]):
             self._score(concurrency)
+
+    def _scored(self, concurrencies: Sequence[int]) -> list[int]:
+        """The concurrencies at which accuracy is gated; in smoke, C_max alone."""
+        gated = scored_points(self.record.figures.c_max, concurrencies)
+        return gated[-1:] if self.maker.settings.smoke else gated
 
     def _score(self, concurrency: int) -> None:
         """Score the answers at a point, if it was measured and is not scored yet. Those of agents
