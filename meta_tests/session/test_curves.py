@@ -156,13 +156,13 @@ def test_accuracy_is_scored_once_where_it_is_gated(make: Make, scored: list[int]
 def test_a_smoke_curve_leaves_out_what_takes_too_long(
     make: Make, lines: list[str], monkeypatch: MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mlperf_suite.session.curves.SMOKE_WAIT_S", 0.0)
+    monkeypatch.setattr("mlperf_suite.session.curves.SMOKE_LONGEST_S", 0.0)
     session = make(KEY, kind=FourSlots)
     assert session.suite.make(KEY).ok
     curve = curve_of(session)
     assert max(p.concurrency for p in curve.measured) == curve.c_max == 1
     (said,) = [line for line in lines if line.startswith("concurrency 2 is left out: ")]
-    assert said.endswith("s, smoke waits 0 s at most")
+    assert said.endswith("s, and smoke takes 0 s for it at most")
 
 
 @pytest.mark.usefixtures("scores")

@@ -12,6 +12,7 @@ import math
 import os
 import secrets
 import shutil
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -67,7 +68,7 @@ from mlperf_suite.session.engines import endpoint_config
 from mlperf_suite.session.load_run import Observation, StepMaker
 from mlperf_suite.session.official_points import POINTS_FOLDER, PROBES_FOLDER, OfficialPoints
 from mlperf_suite.session.plan import clock
-from mlperf_suite.session.timing.estimate import PROBE_POINT_S, SMOKE_POINT_S, SMOKE_WAIT_S
+from mlperf_suite.session.timing.estimate import PROBE_POINT_S, SMOKE_LONGEST_S, SMOKE_POINT_S
 
 CURVE_JSON, TURNS_JSON = "curve.json", "turns.json"
 SEED_SET = SEED_SETS["A"]
@@ -235,18 +236,21 @@ class _Curve:
 
     def search(self) -> None:
         """Double the concurrency until no higher one can matter. In smoke, each step is a point,
-        and one whose last answers would take too long is left out."""
+        and one that would take too long is left out."""
         is_smoke = self.maker.settings.smoke
+        seconds = SMOKE_POINT_S if is_smoke else PROBE_POINT_S
+        expected_s = 0.0
         while (concurrency := next_probe(self.throughput)) is not None:
-            wait_s = concurrency / max(self.rates.values(), default=math.inf)
-            if is_smoke and wait_s > SMOKE_WAIT_S:
+            if is_smoke and expected_s > SMOKE_LONGEST_S:
                 self.maker.watcher.say(
-                    f"concurrency {concurrency:,} is left out: an answer for each user would take "
-                    f"{wait_s:.0f} s, smoke waits {SMOKE_WAIT_S:.0f} s at most"
+                    f"concurrency {concurrency:,} is left out: it would take about "
+                    f"{expected_s:.0f} s, and smoke takes {SMOKE_LONGEST_S:.0f} s for it at most"
                 )
                 break
-            seconds = SMOKE_POINT_S if is_smoke else PROBE_POINT_S
+            began_s = time.monotonic()
             point = self._point(concurrency, seconds, whole_passes=False)
+            # Twice as many last answers take at most twice as long.
+            expected_s = 2 * (time.monotonic() - began_s) - seconds
             if point.outcome == "failed":
                 self._keep(point)
                 break
