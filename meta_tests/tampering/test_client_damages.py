@@ -43,7 +43,7 @@ from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.client_results.client_benchmarks import client_benchmark
 from mlperf_suite.judging.judge import judge_folder
-from mlperf_suite.rules.registry import rules_of
+from mlperf_suite.rules.registry import rule_named, rules_of
 from mlperf_suite.rules.verdict import Verdict
 
 RESULTS = Path(os.environ.get("MLPERF_RESULTS_V6_1") or "absent")
@@ -129,6 +129,47 @@ def test_answers_of_one_length_have_a_mean_that_their_percentiles_allow(tmp_path
         summary.write_text(json.dumps(client_summary(run)))
         (verdicts,) = of_client(tmp_path).values()
         assert verdicts["distributions"].passed, verdicts["distributions"].line
+
+
+def checks_of_page() -> list[tuple[str, str, set[str]]]:
+    """Of each check of the official checker: of what it is, its name, and the rules beside it."""
+    text = PAGE.read_text().partition("| of | check | looks at | here |")[2].partition("\n\n")[0]
+    rows = [re.findall(r" (.*?) \|", line) for line in text.splitlines()[2:]]
+    return [
+        (of, check.strip("`"), set(re.findall(r"`(\w+)`", here))) for of, check, _, here in rows
+    ]
+
+
+def test_each_check_of_the_official_checker_has_rules_and_each_rule_a_place() -> None:
+    checks = checks_of_page()
+    assert all(rules for _, _, rules in checks)
+    named = {rule for _, _, rules in checks for rule in rules}
+    of_client = {rule.name for rule in rules_of("client")}
+    assert of_client - named == {"client_logs_of_its_own"}
+    assert {name for name in named - of_client if rule_named(name) is None} == set()
+
+
+PARTS = ("performance", "accuracy", "compliance", "measurements", "system", "power")
+NOT_OF_THE_CLIENT = {
+    "performance": {"performance_sample_count_check", "min_query_count_check"},
+    "accuracy": {"accuracy_json_check"},
+    "compliance": {
+        *("dir_exists_check", "performance_check", "accuracy_check"),
+        "compliance_performance_check",
+    },
+}
+"""Checks of the official checker that it leaves out, or makes of LoadGen's results alone."""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (CHECKOUT / CHECKER).is_dir(), reason="no MLPERF_INFERENCE")
+@pytest.mark.parametrize("part", PARTS)
+def test_the_page_names_each_check_of_the_official_checker(part: str) -> None:
+    (file,) = (CHECKOUT / CHECKER / "submission_checker" / "checks").glob(f"{part}_check*.py")
+    source = file.read_text()
+    checks = re.findall(r"self\.checks\.append\(self\.(\w+)\)", source)
+    named = [check for of, check, _ in checks_of_page() if of == part]
+    assert named == [c for c in checks if c not in NOT_OF_THE_CLIENT.get(part, ())]
 
 
 def rows_of_page() -> dict[str, tuple[str, str]]:

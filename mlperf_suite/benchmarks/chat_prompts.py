@@ -47,23 +47,30 @@ class ChatMessages:
         """The tokens of one prompt. Raises UsageError if the template refuses it, or there is
         none."""
         template = None if self.template is None else self.template.read_text(encoding="utf-8")
-        try:
-            tokens: list[int] = tokenizer.apply_chat_template(
-                [_for_template(message) for message in messages],
-                tools=list(tools) or None,
-                chat_template=template,
-                add_generation_prompt=True,
-                return_dict=False,
-            )
-        # jinja2 raises errors of its own, and transformers ValueError without a template; a
-        # template may also do with a tool's schema what Python refuses.
-        except Exception as error:
-            raise UsageError(f"--model: its chat template fails: {first_line(error)}") from error
-        return tokens
+        ready = [_for_template(message) for message in messages]
+        return in_template(ready, list(tools) or None, tokenizer, chat_template=template)
 
     def as_json(self) -> dict[str, object]:
         name = "the model's" if self.template is None else self.template.name
         return {"prompt": "messages and tools", "chat_template": name}
+
+
+def in_template(
+    messages: Sequence[Json], tools: Sequence[Json] | None, tokenizer: Any, **arguments: Any
+) -> list[int]:
+    """The tokens of messages as they are in a tokenizer's chat template, which gets the arguments.
+
+    Raises UsageError if the template refuses them, or there is none.
+    """
+    try:
+        tokens: list[int] = tokenizer.apply_chat_template(
+            messages, tools=tools, add_generation_prompt=True, return_dict=False, **arguments
+        )
+    # jinja2 raises errors of its own, and transformers ValueError without a template; a template
+    # may also do with a tool's schema what Python refuses.
+    except Exception as error:
+        raise UsageError(f"--model: its chat template fails: {first_line(error)}") from error
+    return tokens
 
 
 def chats_of(samples: Iterable[Sample]) -> Iterator[tuple[Sequence[Json], Sequence[Json]]]:
@@ -78,18 +85,25 @@ def chats_of(samples: Iterable[Sample]) -> Iterator[tuple[Sequence[Json], Sequen
 
 
 def _for_template(message: Json) -> dict[str, Any]:
-    ready = {**message, "content": message.get("content") or ""}
+    return with_objects({**message, "content": message.get("content") or ""}, "{}")
+
+
+def with_objects(message: Json, empty: str = "") -> dict[str, Any]:
+    """A message whose calls have an object as arguments, not its JSON. `empty`: for none."""
+    ready = dict(message)
     if calls := message.get("tool_calls"):
-        ready["tool_calls"] = [_with_object(call) for call in calls]
+        ready["tool_calls"] = [_with_object(call, empty) for call in calls]
     return ready
 
 
-def _with_object(call: Any) -> Any:
+def _with_object(call: Any, empty: str) -> Any:
     function = call.get("function") if isinstance(call, dict) else None
     if not isinstance(function, dict) or not isinstance(function.get("arguments"), str):
         return call
     try:
-        arguments = json.loads(function["arguments"] or "{}")
+        arguments = json.loads(function["arguments"] or empty)
     except (ValueError, RecursionError):
+        return call
+    if not isinstance(arguments, dict):
         return call
     return {**call, "function": {**function, "arguments": arguments}}

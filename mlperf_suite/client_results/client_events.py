@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import DecodeError, Meta, Raw, Struct, json
 
@@ -27,7 +28,9 @@ _MOST_BYTES = 2**38
 _LONGEST_LINE = 2**26
 NO_TOKENIZER = "the model's tokenizer is not at hand"
 _STRUCTURED = "answers with reasoning or tool calls, counted in the model's chat template"
-_MESSAGES = "prompts of messages, counted in the model's chat template"
+_MESSAGES = "prompts of messages, and no chat template at hand that takes them"
+ChatCount = Callable[[Sequence[Any]], int | None]
+"""From the `chat` of a prompt to its tokens in the model's chat template; None if it takes none."""
 _Time = Annotated[int, Meta(ge=0, le=2**62)]
 
 
@@ -74,13 +77,18 @@ class RunEvents:
 class _Tracking:
     """Counts events in the order of the file."""
 
-    def __init__(self, count_tokens: TokenCounts | None, decode: Decoding | None) -> None:
+    def __init__(
+        self,
+        count_tokens: TokenCounts | None,
+        decode: Decoding | None,
+        count_chat: ChatCount | None,
+    ) -> None:
         self.events = RunEvents(
             uncounted="" if count_tokens else NO_TOKENIZER,
             prompts=SentPrompts(decode),
             later_prompts=SentPrompts(decode),
         )
-        self._count_tokens = count_tokens
+        self._count_tokens, self._count_chat = count_tokens, count_chat
         self._texts: list[tuple[AnswerText, int | None]] = []
         self._prompts: list[str] = []
         self._firsts: dict[str, int] = {}
@@ -134,8 +142,12 @@ class _Tracking:
             if self._count_tokens is None:
                 self.events.uncounted_inputs = NO_TOKENIZER
                 self._prompts.clear()
-        elif prompt.has_messages:
-            self.events.uncounted_inputs = _MESSAGES
+        elif prompt.chat and not self.events.uncounted_inputs:
+            count = self._count_chat(prompt.chat) if self._count_chat else None
+            if count is None:
+                self.events.uncounted_inputs = _MESSAGES
+            else:
+                self.events.inputs.append(count)
         if len(self._prompts) >= TEXTS_AT_ONCE:
             self._count()
 
@@ -178,13 +190,18 @@ class _Tracking:
 
 
 def read_events(
-    path: Path, count_tokens: TokenCounts | None = None, decode: Decoding | None = None
+    path: Path,
+    count_tokens: TokenCounts | None = None,
+    decode: Decoding | None = None,
+    count_chat: ChatCount | None = None,
 ) -> tuple[RunEvents | None, str]:
     """The figures in events.jsonl and "", or None and in one line why there are none.
 
-    Without `count_tokens` there are none of tokens, without `decode` no texts of token ids.
+    Without `count_tokens` there are none of tokens, without `decode` no texts of token ids, without
+    `count_chat` no tokens of messages.
     """
-    decoder, tracking, number = json.Decoder(_Event), _Tracking(count_tokens, decode), 0
+    tracking = _Tracking(count_tokens, decode, count_chat)
+    decoder, number = json.Decoder(_Event), 0
     try:
         with open_regular(path, _MOST_BYTES) as file:
             while line := file.readline(_LONGEST_LINE):

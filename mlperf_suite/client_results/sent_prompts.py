@@ -39,11 +39,13 @@ _SHARE = 0.9
 
 @dataclass(frozen=True, slots=True)
 class SentPrompt:
-    """What one request sent: token ids, else a text, else messages. `text`: a stranger's value."""
+    """What one request sent: token ids, else a text, else messages. `text`, `chat`: a stranger's
+    values; `chat`: messages, tools, arguments of the template, a template of its own, and which
+    tool to call, each None if there is none; without messages it is empty."""
 
     text: Any
     token_ids: Sequence[int] | None
-    has_messages: bool
+    chat: Sequence[Any]
 
 
 @dataclass(slots=True)
@@ -90,7 +92,7 @@ class SentPrompts:
         """Count the prompt of one request, the data of its event; returns what was sent."""
         parts = _parts(data)
         texts, token_ids = _texts(parts), _token_ids(parts)
-        prompt = SentPrompt(parts[0], token_ids, bool(parts[2]))
+        prompt = SentPrompt(parts[0], token_ids, parts[2:] if parts[2] else ())
         if token_ids is not None:
             text = self._decoded(token_ids)
             texts = None if text is None else ("", text)
@@ -172,15 +174,15 @@ def _entropy(values: tuple[str, ...]) -> float:
 
 
 def _parts(data: Raw) -> list[Any]:
-    """Text, token ids and messages of a prompt, each None if it has none.
+    """Text, token ids, messages and what belongs to them, each None if a prompt has none.
 
-    The client writes [name, text, token ids, messages, ...], the last ones left out if empty.
+    The client writes its name before them, and leaves out the last ones if they are empty.
     """
     try:
         parts: Any = json.decode(data)
     except (DecodeError, ValueError, RecursionError):
         parts = None
-    return [*(parts[1:4] if isinstance(parts, list) else []), None, None, None][:3]
+    return [*(parts[1:8] if isinstance(parts, list) else []), *[None] * 7][:7]
 
 
 def _token_ids(parts: list[Any]) -> list[int] | None:
@@ -193,7 +195,7 @@ def _token_ids(parts: list[Any]) -> list[int] | None:
 
 def _texts(parts: list[Any]) -> tuple[str, str] | None:
     """The system's and the user's text of a prompt; None if it has neither."""
-    text, _, messages = parts
+    text, _, messages, *_ = parts
     if isinstance(text, str):
         return "", text
     return _of_messages(messages) if isinstance(messages, list) else None

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from inspect import signature
 from pathlib import Path, PurePath
+from typing import Any
 
 from mlperf_suite.benchmarks.catalog import find_benchmark
+from mlperf_suite.benchmarks.chat_prompts import in_template, with_objects
+from mlperf_suite.benchmarks.prompts import load_tokenizer
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.client_results.client_benchmarks import WAN, ClientBenchmark, client_benchmark
 from mlperf_suite.client_results.client_events import RunEvents, read_events
@@ -133,24 +138,50 @@ def events_of(
     path = next((path for path in paths if path.exists()), None)
     if path is None:
         return None
-    codec = _codec(config, tokenizer)
-    events, problem = read_events(path, *((codec.counts, codec.prompt) if codec else ()))
+    place = _tokenizer_of(config, tokenizer)
+    try:
+        codec = None if place is None else TextCodec(str(place))
+    # The library raises Exception itself for a file that it cannot read.
+    except Exception:
+        codec = None
+    how = (codec.counts, codec.prompt, _ChatCounts(place)) if codec and place else ()
+    events, problem = read_events(path, *how)
     return events or problem
 
 
-def _codec(config: ClientConfig | None, tokenizer: Path | None) -> TextCodec | None:
-    """The tokenizer with which the client counted; None if it is not on this machine."""
+def _tokenizer_of(config: ClientConfig | None, tokenizer: Path | None) -> Path | None:
+    """The folder of what the client counted with; None if it is not on this machine."""
     parameters = config.model_params if config is not None else {}
     name = parameters.get("tokenizer_name") or parameters.get("name")
     if not isinstance(name, str):
         return None
     # A name in a stranger's file leads to no file of this machine but those in the hub's cache.
     is_named = tokenizer is not None and PurePath(name).name.lower() == tokenizer.name.lower()
-    folder = tokenizer if is_named else _cached(name)
-    try:
-        return None if folder is None else TextCodec(str(folder))
-    # The library raises Exception itself for a file that it cannot read.
-    except Exception:
+    return tokenizer if is_named else _cached(name)
+
+
+@dataclass
+class _ChatCounts:
+    """Counts prompts of messages as the client does (token_metrics.py). `folder`: a tokenizer's."""
+
+    folder: Path
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        return load_tokenizer(str(self.folder))
+
+    def __call__(self, chat: Sequence[Any]) -> int | None:
+        messages, tools, arguments, template, choice = chat
+        try:
+            options = (arguments or {}) | ({} if choice is None else {"tool_choice": choice})
+            own = signature(self._tokenizer.apply_chat_template).parameters
+            # A stranger's template could run without end, and padding fill the memory.
+            if template is None and not own.keys() & options.keys():
+                ready = [with_objects(message) for message in messages]
+                return len(in_template(ready, tools, self._tokenizer, **options))
+        # Whatever strangers' values are taken for.
+        except Exception:
+            return None
         return None
 
 

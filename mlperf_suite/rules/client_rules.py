@@ -559,14 +559,14 @@ def events_agree(result: ClientFacts) -> Verdict:
     Mean, deviation, each percentile, early stopping's estimates and histograms too; lengths in
     tokens and TPOT where the tokenizer that the configuration names is on this machine: in the
     local cache of the Hugging Face hub, or in the folder of --model if that has its name. Prompts
-    of token ids need none for the input lengths.
+    of token ids need none for the input lengths, prompts of messages its chat template.
     """
     if result.events is None:
         return verdict(True, "no events.jsonl", "the same where it is there")
     if isinstance(result.events, str):
         return verdict(False, result.events)
     figures = [*_counted_again(result.run, result.events)]
-    uncounted = result.events.uncounted
+    uncounted = result.events.uncounted or result.events.uncounted_inputs
     for name, values in _series_of(result.run, result.events).items():
         again = _series_again(getattr(result.run, name), values)
         figures += [(f"{name} {key}", first, second) for key, first, second in again]
@@ -607,7 +607,9 @@ def salt(result: ClientFacts) -> Verdict:
     """
     prompts = sent_prompts(result)
     if prompts is None:
-        return not_judged("no prompts", why="there is no events.jsonl with prompts")
+        has_events = isinstance(result.events, RunEvents)
+        why = "events.jsonl has none" if has_events else "there is no events.jsonl that can be read"
+        return not_judged("no prompts", why=why)
     samples = result.benchmark.samples
     # A replay of conversations has a prompt of its own for each turn.
     if prompts.different > samples and result.benchmark.id != QWEN3_6:

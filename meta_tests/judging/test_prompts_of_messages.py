@@ -1,0 +1,101 @@
+"""Prompts of messages in events.jsonl, counted in the chat template of the client's tokenizer."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlperf_suite.assets import embedded_model_dir
+from mlperf_suite.benchmarks.prompts import load_tokenizer
+from mlperf_suite.client_results.client_events import RunEvents
+from mlperf_suite.client_results.result_files import ClientConfig
+from mlperf_suite.judging.client_submissions import events_of
+
+MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Which day?"}]
+CALL = {"id": "1", "type": "function", "function": {"name": "day", "arguments": '{"at": 3}'}}
+WITH_CALL = [*MESSAGES, {"role": "assistant", "content": "", "tool_calls": [CALL]}]
+TEMPLATE = (
+    "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}"
+    "{% for k, v in c.function.arguments.items() %}{{ k }} is {{ v }}{% endfor %}{% endfor %}"
+    "{% endfor %}{{ tools | length if tools else 'no' }} tools{{ mood }}{{ tool_choice }}"
+)
+
+
+@cache
+def tokenizer() -> Any:
+    return load_tokenizer(str(embedded_model_dir()))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A tokenizer's folder, with a template that has calls, tools and arguments in it."""
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / name).write_bytes((embedded_model_dir() / name).read_bytes())
+    (tmp_path / "chat_template.jinja").write_text(TEMPLATE)
+    return tmp_path
+
+
+def sent(folder: Path, *chat: object, model: Path | None = None) -> RunEvents:
+    """The events of a run of one request with these messages, tools and so on."""
+    prompt = ["PromptData", None, None, *chat]
+    lines = [
+        {"event_type": "session.start_performance_tracking", "timestamp_ns": 1},
+        {"event_type": "sample.issued", "timestamp_ns": 2, "sample_uuid": "a", "data": prompt},
+    ]
+    (folder / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    model = model or folder
+    events = events_of(folder, ClientConfig(model_params={"name": f"made/{model.name}"}), model)
+    assert isinstance(events, RunEvents)
+    return events
+
+
+@pytest.mark.parametrize(
+    ("chat", "text"),
+    [
+        ([MESSAGES], "Be brief.Which day?no tools"),
+        ([WITH_CALL], "Be brief.Which day?at is 3no tools"),
+        ([MESSAGES, [{"type": "function"}] * 2], "Be brief.Which day?2 tools"),
+        ([MESSAGES, None, {"mood": "calm"}], "Be brief.Which day?no toolscalm"),
+        ([MESSAGES, None, None, None, "auto"], "Be brief.Which day?no toolsauto"),
+    ],
+)
+def test_messages_are_counted_as_the_template_has_them(
+    folder: Path, chat: list[object], text: str
+) -> None:
+    events = sent(folder, *chat)
+    assert events.inputs.tolist() == [len(tokenizer().encode(text))]
+    assert events.uncounted_inputs == ""
+
+
+def test_the_models_own_template_counts(tmp_path: Path) -> None:
+    events = sent(tmp_path, MESSAGES, model=embedded_model_dir())
+    whole = tokenizer().apply_chat_template(MESSAGES, add_generation_prompt=True, return_dict=False)
+    assert events.inputs.tolist() == [len(whole)]
+
+
+@pytest.mark.parametrize(
+    "chat",
+    [
+        [MESSAGES, None, None, "{{ messages | length }}"],
+        [MESSAGES, None, {"padding": "max_length", "max_length": 10**12}],
+        [MESSAGES, None, {"tokenize": False}],
+        [MESSAGES, None, ["calm"]],
+        [MESSAGES, 3],
+        [["Which day?"]],
+        ["Which day?"],
+        [7],
+    ],
+)
+def test_what_could_harm_or_has_no_template_is_not_counted(folder: Path, chat: list[Any]) -> None:
+    events = sent(folder, *chat)
+    assert events.inputs.tolist() == []
+    assert "chat template" in events.uncounted_inputs
+
+
+def test_without_the_tokenizer_a_line_says_so(folder: Path) -> None:
+    (folder / "tokenizer.json").unlink()
+    assert "chat template" in sent(folder, MESSAGES).uncounted_inputs
