@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from array import array
 from collections.abc import Callable
+from dataclasses import replace
 from errno import ENOSPC
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from pytest import MonkeyPatch
 
 from meta_tests.session.test_executor import LLAMA, Make, ScriptedSession, make
 from meta_tests.slots import SlotsEngine
+from mlperf_suite.engines.endpoint.server_metrics import RUNNING
 from mlperf_suite.engines.protocol import (
     ClientFigures,
     EndpointFigures,
@@ -36,9 +39,10 @@ from mlperf_suite.results.curve_figures import (
 )
 from mlperf_suite.results.run_folder import RunFolder, read_object, read_summary
 from mlperf_suite.results.schema import Summary
+from mlperf_suite.session import official_points
 from mlperf_suite.session.curve_accuracy import CurveAccuracy
 from mlperf_suite.session.curve_points import point_of
-from mlperf_suite.session.curves import _taken_from
+from mlperf_suite.session.curves import Curves, _taken_from
 from mlperf_suite.session.official_points import _times_of
 from mlperf_suite.session.plan import CurveKey
 from mlperf_suite.session.watcher import Watcher
@@ -149,7 +153,9 @@ def test_accuracy_is_scored_once_where_it_is_gated(make: Make, scored: list[int]
     # Below a C_max of 33 there are no regions.
     assert scored == [curve.c_max]
     assert {p.concurrency for p in curve.points if p.accuracy} == {curve.c_max}
-    assert "passed, rouge1 39.00" in (session.folder / "report.md").read_text()
+    report = (session.folder / "report.md").read_text()
+    assert "passed, rouge1 39.00" in report
+    assert "The table of the curve has the scores." in report
 
 
 @pytest.mark.usefixtures("scored")
@@ -454,6 +460,27 @@ def test_points_of_the_official_client_are_no_rehearsal(
     # Every prompt of every point has a salt of its own.
     prompts = [tuple(prompt) for job in jobs for prompt in job.performance.prompts]
     assert len(set(prompts)) == len(prompts)
+
+
+def test_points_of_the_official_client_have_the_servers_own_view(
+    make: Make, monkeypatch: MonkeyPatch
+) -> None:
+    client_of(monkeypatch, [], lambda concurrency: "complete")
+    made, run = Curves.official_points, official_points.run_client
+
+    def read_points(self: Curves, result: Any) -> Any:
+        return replace(made(self, result), readers=[lambda: {RUNNING: 2.5}])
+
+    def slow(*arguments: Any, **options: Any) -> Path:
+        time.sleep(0.1)
+        return run(*arguments, **options)
+
+    monkeypatch.setattr(Curves, "official_points", read_points)
+    monkeypatch.setattr(official_points, "run_client", slow)
+    monkeypatch.setattr("mlperf_suite.engines.endpoint.server_metrics._EVERY_S", 0.01)
+    session = make(KEY, kind=Endpoint, **OFFICIAL)
+    assert session.suite.make(KEY).ok
+    assert {p.servers[0].running_mean for p in curve_of(session).measured} == {2.5}
 
 
 @pytest.mark.usefixtures("scores")

@@ -39,7 +39,9 @@ def accuracy_section(summary: Summary, samples: Sequence[Mapping[str, str]] = ()
     `samples`: each with `index`, `input`, `answer` and `reference`.
     """
     accuracy = summary.run.accuracy
-    blocks: list[Block] = [*notes(["No accuracy result."])]
+    scored = summary.curve is not None and any(p.accuracy for p in summary.curve.points)
+    said = "The table of the curve has the scores." if scored else "No accuracy result."
+    blocks: list[Block] = [*notes([said])]
     if accuracy is not None:
         blocks = _scores(accuracy, summary.verdicts)
     if samples:

@@ -24,6 +24,7 @@ from mlperf_suite.client_results.series import SEED_SETS, min_duration_s
 from mlperf_suite.datasets.agent_sessions import sessions_of
 from mlperf_suite.engines.closed_loop import Enough, LoopTimes, Prompt, hold_concurrency
 from mlperf_suite.engines.endpoint.chat_engine import ChatEndpoint
+from mlperf_suite.engines.endpoint.engine import EndpointEngine
 from mlperf_suite.engines.endpoint.server_metrics import view_of
 from mlperf_suite.engines.protocol import (
     Engine,
@@ -124,6 +125,7 @@ class Curves(StepMaker):
             max(SILENCE_S, settings.engine_silence),
             self.watcher,
             lambda texts: [len(ids) for ids in token_ids_of(inputs, texts)],
+            self.engine.metrics_readers() if isinstance(self.engine, EndpointEngine) else (),
         )
 
     def conversations(self, result: Result) -> ConversationPoints | None:

@@ -13,6 +13,7 @@ from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.client_results.result_files import Distribution, ResultSummary, read_typed
 from mlperf_suite.client_results.series import SeedSet
 from mlperf_suite.engines.closed_loop import LoopTimes
+from mlperf_suite.engines.endpoint.server_metrics import Reading, ServerWatch
 from mlperf_suite.errors import RunError, SuiteError
 from mlperf_suite.official_client.client_answers import ClientAnswer, read_answers
 from mlperf_suite.official_client.client_job import (
@@ -40,6 +41,7 @@ class OfficialPoints:
     `urls`: of the servers. `model`: its name there. `tokenizer`: the folder of its tokenizer.
     `key_variable`: the environment variable with the bearer token, None without one. `workers`: the
     client's processes. `silence_s`: how long it may print nothing. `count_tokens`: of each text.
+    `readers`: of each server's metrics, as for `ServerWatch`.
     """
 
     client: ClientInstallation
@@ -54,6 +56,7 @@ class OfficialPoints:
     silence_s: float
     watcher: Watcher
     count_tokens: Callable[[Sequence[str]], Sequence[int]]
+    readers: Sequence[Callable[[], Reading]] = ()
 
     def measure(
         self,
@@ -72,16 +75,23 @@ class OfficialPoints:
         job = self._job(load, ClientData(prompts=prompts))
         run_folder = self._new_folder(place, concurrency)
         try:
-            report = run_client(
-                self.client, job, run_folder, on_progress=self._progress, silence_s=self.silence_s
-            )
+            with contextlib.ExitStack() as stack:
+                watches = [stack.enter_context(ServerWatch(read)) for read in self.readers]
+                report = run_client(
+                    self.client,
+                    job,
+                    run_folder,
+                    on_progress=self._progress,
+                    silence_s=self.silence_s,
+                )
+                views = [view for watch in watches if (view := watch.view()) is not None]
         except SuiteError as error:
             return CurvePoint(concurrency, "failed", reason=str(error))
         folder = str(report.relative_to(self.folder.absolute()))
         point = point_of_summary(report, concurrency, folder)
         if point.outcome != "measured":
             return point
-        return replace(point, blocks=self._blocks(report, concurrency))
+        return replace(point, blocks=self._blocks(report, concurrency), servers=tuple(views))
 
     def _blocks(self, report: Path, concurrency: int) -> tuple[CurveBlock, ...]:
         """The parts of a point, from what became of each request; none if that is not known."""

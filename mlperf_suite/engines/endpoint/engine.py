@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import cast
@@ -332,8 +332,11 @@ class EndpointEngine(Driver):
         """Only in an accuracy run are requests that a server refuses for now sent again."""
         self._retries = RETRIES if mode == "accuracy" else 0
         if not self._samplers and all(self._counters):
-            reads = [partial(self._counters_of, place) for place in range(len(self._servers))]
-            self._samplers = [MetricsSampler(read) for read in reads]
+            self._samplers = [MetricsSampler(read) for read in self.metrics_readers()]
+
+    def metrics_readers(self) -> list[Callable[[], Reading]]:
+        """Of each server, what reads its metrics; it reads nothing of one that has none."""
+        return [partial(self._counters_of, place) for place in range(len(self._servers))]
 
     # What the driver asks
 
