@@ -37,12 +37,14 @@ from mlperf_suite.rules.accuracy_files import parse_accuracy_txt
 from mlperf_suite.rules.caching_figures import ANSWER_TOKENS, LOOKS, Block, Caching, Kind
 from mlperf_suite.rules.clock import POWER_FORMAT
 from mlperf_suite.rules.facts import AnswerTokens, ComparedRuns, Division, RunFacts, SubmittedTexts
-from mlperf_suite.rules.figures import PERCENTILES, TPOT, TTFT
+from mlperf_suite.rules.figures import LATENCY, PERCENTILES, TPOT, TTFT
 from mlperf_suite.rules.loadgen_verdict import discarded_queries
 from mlperf_suite.rules.origin import LABELS
 from mlperf_suite.rules.submission_rules import SYSTEM_FIELDS_FILLED, SYSTEM_FIELDS_PRESENT
 
 HASH = "0123456789abcdef" * 4
+P99 = {family.name.lower(): family.percentile.format("99.00") for family in (LATENCY, TTFT, TPOT)}
+"""By the names of `Scenario.limits`, the keys of the latencies that they limit."""
 
 
 def every_scenario() -> list[tuple[Benchmark, Scenario]]:
@@ -160,9 +162,8 @@ def _cached_entries(
 def _detail_entries(
     benchmark: Benchmark, scenario: Scenario, mode: Mode, round_: Round
 ) -> dict[str, Any]:
-    ttft_ms, tpot_ms = (
-        (scenario.limits.ttft_ms, scenario.limits.tpot_ms) if scenario.limits else (100, 100)
-    )
+    limits_ms = {"ttft": 100, "tpot": 100, "latency": 0, **scenario.limits}
+    ttft_ms, tpot_ms = limits_ms["ttft"], limits_ms["tpot"]
     offline, single = scenario.name == "Offline", scenario.name == "SingleStream"
     audit = audit_of(benchmark, mode)
     loaded = min(benchmark.samples, benchmark.samples_of(mode))
@@ -225,11 +226,12 @@ def _detail_entries(
         "requested_use_token_latencies": True,
         "requested_server_ttft_latency": int(ttft_ms * 1e6),
         "requested_server_tpot_latency": int(tpot_ms * 1e6),
+        "requested_server_target_latency_ns": int(limits_ms["latency"] * 1e6),
         "effective_scenario": scenario.loadgen_scenario,
         "effective_test_mode": TEST_MODES[mode],
         "effective_samples_per_query": samples,
         "effective_target_qps": as_printed(qps),
-        "effective_target_latency_ns": 0,
+        "effective_target_latency_ns": int(limits_ms["latency"] * 1e6),
         "effective_target_latency_percentile": 0.9 if single else 0.99,
         "effective_target_duration_ms": 0 if offline else min_ms,
         "effective_min_duration_ms": min_ms,
@@ -324,16 +326,10 @@ def summary_of(entries: Mapping[str, Any]) -> str:
             )
             lines.append(f"{label} : {words}")
     if streams and "result_validity" in entries:
-        texts = (str(entries[f"early_stopping_{n}_result"]) for n in ("ttft", "tpot"))
-        ttft, tpot = (text.replace("  ", "\n ") for text in texts)
-        lines += [
-            "TTFT Early Stopping Result:",
-            ttft,
-            "TPOT Early Stopping Result:",
-            tpot,
-            "",
-            "=" * 48,
-        ]
+        for name, key in (("", ""), ("TTFT ", "ttft_"), ("TPOT ", "tpot_")):
+            if (text := entries.get(f"early_stopping_{key}result")) is not None:
+                lines += [f"{name}Early Stopping Result:", text.replace("  ", "\n ")]
+        lines += ["", "=" * 48]
     lines += ["No warnings encountered during test.", "No errors encountered during test.", ""]
     return "\n".join(lines)
 
@@ -393,20 +389,21 @@ def _estimated(answers: _Answers, percentile: float) -> int:
 
 def _stopped(scenario: Scenario, answers: _Answers) -> dict[str, str]:
     """LoadGen's words on early stopping: of a SingleStream run with estimates."""
-    texts = dict.fromkeys(("ttft", "tpot"), " * Run successful.")
+    names = ("ttft_", "tpot_") if scenario.counts_tokens else ("",)
+    texts = dict.fromkeys(names, " * Run successful.")
     if scenario.name == "Offline":
         texts = dict.fromkeys(texts, "")
     elif scenario.name == "SingleStream":
         count = answers.count
         over, over_all = (discarded_queries(count, p) for p in (0.9, 0.99))
-        for name, of in (("ttft", answers.first), ("tpot", answers.further)):
+        for name, of in (("ttft_", answers.first), ("tpot_", answers.further)):
             texts[name] = (
                 f" * Processed at least 64 queries ({count}).  * Would discard {over - 1} highest "
                 "latency queries.  * Early stopping 90.0th percentile estimate: "
                 f"{of(count - over)}  * Early stopping 99.0th percentile estimate: "
                 f"{of(count - over_all)}"
             )
-    return {f"early_stopping_{name}_result": text for name, text in texts.items()}
+    return {f"early_stopping_{name}result": text for name, text in texts.items()}
 
 
 def _results(
@@ -437,7 +434,7 @@ def _results(
     else:
         due_s = load.last_ns / 1e9
         entries |= {
-            "result_overlatency_query_count": answers.count,
+            "result_overlatency_query_count": answers.count if scenario.counts_tokens else 0,
             "result_scheduled_samples_per_sec": as_printed((answers.count - 1) / due_s),
             "result_completed_samples_per_sec": as_printed((answers.count - 1) / took_s),
         }

@@ -17,7 +17,7 @@ from meta_tests.conftest import SuiteRun, run_suite
 from meta_tests.made_lives import made_marks, made_timeline
 from meta_tests.made_runs import MadeRun, detail_entries, line
 from meta_tests.reports.outputs import terminal_text
-from mlperf_suite.benchmarks.definition import Scenario, TokenLimits
+from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.loadgen.logs import DetailLog, parse_detail, read_logs
@@ -356,7 +356,7 @@ def test_the_made_up_logs_speak_as_loadgen_does(single_stream: SuiteRun) -> None
 
 # Goodput
 
-LIMITS = TokenLimits(ttft_ms=100, tpot_ms=10)
+LIMITS = {"ttft": 100, "tpot": 10}
 requests = st.lists(
     st.tuples(st.integers(0, 200), st.integers(0, 400), st.integers(0, 40)), min_size=1, max_size=50
 )
@@ -381,17 +381,27 @@ def test_a_request_counts_only_within_both_limits(rows: list[tuple[int, int, int
 def test_goodput_needs_limits_and_the_times_of_all_requests() -> None:
     streamed = Timeline([0.0, 1.0], [2.0, 3.0], [4.0, 5.0], [2, 2])
     assert goodput(streamed, LIMITS) is not None
-    assert goodput(streamed, None) is None
+    assert goodput(streamed, {}) is None
     assert goodput(None, LIMITS) is None
     for first in (None, [2.0, math.nan]):
         assert goodput(dataclasses.replace(streamed, first_token_ms=first), LIMITS) is None
+
+
+def test_goodput_by_the_latency_needs_no_first_tokens() -> None:
+    whole = Timeline([0.0, 1.0], None, [4.0, 15.0], [2, 2])
+    good = goodput(whole, {"latency": 10}, 4.0)
+    assert good is not None
+    assert (good.within, good.beyond_latency, good.latency_limit_ms) == (1, 1, 10)
+    assert goodput_words(good) == (
+        "2.00 samples/s: 50.0% of 2 requests within the limits; beyond latency 1"
+    )
 
 
 def test_goodput_is_in_words_that_never_round_up() -> None:
     late = Timeline([0.0] * 1000, [*[1.0] * 989, *[101.0] * 11], [200.0] * 1000, [1] * 1000)
     good = goodput(late, LIMITS, 2.0)
     assert good is not None
-    words = "1.98 samples/s: 98.9% of 1,000 requests within both limits; beyond TTFT 11"
+    words = "1.98 samples/s: 98.9% of 1,000 requests within the limits; beyond TTFT 11"
     assert goodput_words(good) == words
     nearly = dataclasses.replace(good, requests=10_000, within=9_896, samples_per_sec=None)
     assert goodput_words(nearly).startswith("98.9% of 10,000")

@@ -7,17 +7,12 @@ from typing import Any
 
 import pytest
 
-from meta_tests.made_runs import MadeRun, every_scenario, remote_run
-from meta_tests.tampering.rule_breaks import (
-    TPOT_P99,
-    TTFT_P99,
-    not_passed,
-    verdict_on,
-    without_agreement,
-)
+from meta_tests.made_runs import P99, MadeRun, every_scenario, remote_run
+from meta_tests.tampering.rule_breaks import not_passed, verdict_on, without_agreement
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.engines.protocol import RemoteRun
+from mlperf_suite.loadgen.load_plan import LIMIT_KEYS
 from mlperf_suite.rules import judge
 from mlperf_suite.rules.facts import TEXT_ALONE, RunFacts, gives_text_alone
 from mlperf_suite.rules.verdict import Verdict
@@ -29,11 +24,10 @@ from mlperf_suite.rules.verdict import Verdict
 def test_a_latency_just_below_its_limit_passes(where: Any) -> None:
     limits = where[1].limits
     run = MadeRun(where[0], where[1], "performance")
-    run.entries[TTFT_P99] = int(limits.ttft_ms * 1e6) - 1
-    run.entries[TPOT_P99] = int(limits.tpot_ms * 1e6) - 1
+    run.entries |= {P99[name]: int(limit_ms * 1e6) - 1 for name, limit_ms in limits.items()}
     assert without_agreement(judge(run.facts())) == {}
-    for key in ("requested_server_ttft_latency", "requested_server_tpot_latency"):
-        run.entries[key] //= 2
+    for name in limits:
+        run.entries[LIMIT_KEYS[name]] //= 2
     assert without_agreement(judge(run.facts())) == {}
 
 

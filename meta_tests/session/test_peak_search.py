@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from pytest import MonkeyPatch
 
-from mlperf_suite.benchmarks.definition import TokenLimits
 from mlperf_suite.reports.plots import plot_peak
 from mlperf_suite.results.record import PeakSearch, RateTrial
 from mlperf_suite.results.schema import BY_CLIENT, UNBOUNDED
@@ -22,6 +21,7 @@ from mlperf_suite.session.peak_search import (
     MAX_RUNS,
     MAX_SHORT_RUNS,
     RESOLUTION,
+    _trial_line,
     find_peak,
 )
 
@@ -140,10 +140,18 @@ def test_a_rate_that_never_holds_at_full_length_is_no_peak() -> None:
     assert sum(t.full_length for t in search.trials) == MAX_FULL_RUNS
 
 
+def test_a_search_by_the_latency_alone_says_and_draws_it(tmp_path: Path) -> None:
+    by_latency = RateTrial(3.0, True, True, 3.0, None, None, latency_p99_ms=900.0)
+    assert "VALID, latency p99 900 ms" in _trial_line(by_latency, 1)
+    path = tmp_path / "peak_qps.png"
+    plot_peak(PeakSearch((by_latency,), 3.0), {"latency": 12_000}, "a title", path)
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
 def test_the_plot_is_written(tmp_path: Path) -> None:
     search = find_peak(system(3.0), start_qps=2.0)
     path = tmp_path / "plots" / "peak_qps.png"
-    plot_peak(search, TokenLimits(2000, 100), "a <title>", path)
+    plot_peak(search, {"ttft": 2000, "tpot": 100}, "a <title>", path)
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
@@ -154,7 +162,7 @@ def test_the_plot_says_where_its_rate_is_only_the_least(
     figures: list[Figure] = []
     monkeypatch.setattr(Figure, "savefig", lambda figure, *a, **k: figures.append(figure))
     trials = (trial(3.0, True, True), *([trial(3.2, True, False)] if bounded else []))
-    plot_peak(PeakSearch(trials, 3.0), TokenLimits(2000, 100), "a title", tmp_path / "a.png")
+    plot_peak(PeakSearch(trials, 3.0), {"ttft": 2000, "tpot": 100}, "a title", tmp_path / "a.png")
     (figure,) = figures
     labels = figure.axes[0].get_legend_handles_labels()[1]
     assert ("peak 3 queries/s" if bounded else "at least 3 queries/s") in labels

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from meta_tests.made_runs import P99
 from meta_tests.tampering.edits import (
     Change,
     Home,
@@ -35,7 +36,7 @@ from meta_tests.tampering.edits import (
 from meta_tests.tampering.verdicts import copies, official_verdict, own_verdict
 from mlperf_suite.benchmarks.audits import Audit
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.benchmarks.definition import COUNTED_IN_A_SENTENCE, Benchmark
+from mlperf_suite.benchmarks.definition import COUNTED_IN_A_SENTENCE, Benchmark, limit_name
 from mlperf_suite.benchmarks.gpt_oss_120b import GPT_OSS_120B
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
@@ -103,8 +104,6 @@ def _few_samples(home: Home) -> None:
 
 SINGLE = "llama3.1-8b-edge/SingleStream"
 EDGE_OFFLINE = "llama3.1-8b-edge/Offline"
-_P99_TTFT = "result_first_token_99.00_percentile_latency_ns"
-_P99_TPOT = "result_time_per_output_token_99.00_percentile_ns"
 DAMAGES: dict[str, Tampering] = {
     "nothing: the tree as it was built": seen_by(lambda home: None),
     "a wrong seed: qsl_rng_seed 1 (Offline)": seen_by(
@@ -145,16 +144,16 @@ DAMAGES: dict[str, Tampering] = {
         log_value("early_stopping_met", False, SINGLE), "early_stopping"
     ),
     "p99 TTFT 2,100 ms, limit 2,000 (Server)": seen_by(
-        log_value(_P99_TTFT, 2_100_000_000, "Server"), "ttft_limit"
+        log_value(P99["ttft"], 2_100_000_000, "Server"), "ttft_limit"
     ),
     "p99 TPOT 110 ms, limit 100 (Server)": seen_by(
-        log_value(_P99_TPOT, 110_000_000, "Server"), "tpot_limit"
+        log_value(P99["tpot"], 110_000_000, "Server"), "tpot_limit"
     ),
     "p99 TTFT 600 ms, limit 500 (Interactive)": seen_by(
-        log_value(_P99_TTFT, 600_000_000, "Interactive"), "ttft_limit"
+        log_value(P99["ttft"], 600_000_000, "Interactive"), "ttft_limit"
     ),
     "p99 TPOT 35 ms, limit 30 (Interactive)": seen_by(
-        log_value(_P99_TPOT, 35_000_000, "Interactive"), "tpot_limit"
+        log_value(P99["tpot"], 35_000_000, "Interactive"), "tpot_limit"
     ),
     "performance log cut in half (Server)": seen_by(
         bytes_edited(
@@ -313,13 +312,9 @@ def damages_of(benchmark: Benchmark, round_: Round) -> dict[str, Tampering]:
     )
     for scenario in benchmark.offered_in(round_.name):
         name = scenario.name
-        if scenario.limits is not None:
-            ttft_ms, tpot_ms = scenario.limits.ttft_ms, scenario.limits.tpot_ms
-            damages[f"p99 TTFT {ttft_ms:,} ms, the limit itself ({name})"] = seen_by(
-                log_value(_P99_TTFT, int(ttft_ms * 1e6), name), "ttft_limit"
-            )
-            damages[f"p99 TPOT {tpot_ms:,} ms, the limit itself ({name})"] = seen_by(
-                log_value(_P99_TPOT, int(tpot_ms * 1e6), name), "tpot_limit"
+        for limit, limit_ms in scenario.limits.items():
+            damages[f"p99 {limit_name(limit)} {limit_ms:,} ms, the limit itself ({name})"] = (
+                seen_by(log_value(P99[limit], int(limit_ms * 1e6), name), f"{limit}_limit")
             )
     for audit in benchmark.audits:
         damages |= _audit_damages(audit)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from meta_tests.made_runs import (
     AT_ONCE,
     LOADGEN_FILES,
+    P99,
     MadeBlock,
     MadeRun,
     as_printed,
@@ -25,6 +26,7 @@ from meta_tests.made_runs import (
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.loadgen.clock_watch import FLOOR_S
+from mlperf_suite.loadgen.load_plan import LIMIT_KEYS
 from mlperf_suite.loadgen.logs import LoggedSample
 from mlperf_suite.rules import judge, rules_for
 from mlperf_suite.rules.accuracy_files import MAX_ACCURACY_LOG_BYTES
@@ -40,8 +42,6 @@ from mlperf_suite.rules.verdict import Verdict
 MODES: tuple[Mode, ...] = ("accuracy", "performance", "test06")
 Break = Callable[[MadeRun, st.DataObject], None]
 
-TTFT_P99 = "result_first_token_99.00_percentile_latency_ns"
-TPOT_P99 = "result_time_per_output_token_99.00_percentile_ns"
 NO_NUMBER: st.SearchStrategy[Any] = st.sampled_from(
     [None, "600000", [], {}, True, float("nan"), float("inf"), 10**400]
 )
@@ -170,19 +170,17 @@ def samples(key: str) -> Break:
     return apply
 
 
-def over(key: str, limit: str) -> Break:
+def over(limit: str) -> Break:
     def apply(run: MadeRun, data: st.DataObject) -> None:
-        at = int(getattr(run.scenario.limits, limit) * 1e6)
-        put(run, key, data.draw(st.integers(at, 10**15) | NO_NUMBER))
+        at = int(run.scenario.limits[limit] * 1e6)
+        put(run, P99[limit], data.draw(st.integers(at, 10**15) | NO_NUMBER))
 
     return apply
 
 
 def targets(run: MadeRun, data: st.DataObject) -> None:
-    key = data.draw(
-        st.sampled_from(["requested_server_ttft_latency", "requested_server_tpot_latency"])
-    )
-    put(run, key, data.draw(st.integers(6_000_000_001, 10**15) | NO_NUMBER | st.just(0)))
+    key = LIMIT_KEYS[data.draw(st.sampled_from(list(run.scenario.limits)))]
+    put(run, key, data.draw(st.integers(12_000_000_001, 10**15) | NO_NUMBER | st.just(0)))
 
 
 def wrong_seed(run: MadeRun, data: st.DataObject) -> None:
@@ -308,8 +306,8 @@ def other_figures(run: MadeRun, data: st.DataObject) -> None:
 
 def other_text(run: MadeRun, data: st.DataObject) -> None:
     """A token that the model has not, or one answer for all samples."""
-    assert run.benchmark.vocabulary is not None
-    token = data.draw(st.sampled_from([12, -1, run.benchmark.vocabulary, 2**31 - 1]))
+    size = run.benchmark.vocabulary
+    token = data.draw(st.sampled_from([12, -1, *([] if size is None else [size, 2**31 - 1])]))
     for row in range(len(run.answers)) if token == 12 else [0]:
         first, _, *rest = run.answers[row].token_ids
         run.answers[row] = replace(run.answers[row], token_ids=(first, token, *rest))
@@ -743,8 +741,9 @@ BREAKS: dict[str, Break] = {
     "min_duration": bad_number("effective_min_duration_ms", -1, 599_999),
     "performance_sample_count": samples("effective_performance_sample_count"),
     "offline_samples_per_query": samples("effective_samples_per_query"),
-    "ttft_limit": over(TTFT_P99, "ttft_ms"),
-    "tpot_limit": over(TPOT_P99, "tpot_ms"),
+    "ttft_limit": over("ttft"),
+    "tpot_limit": over("tpot"),
+    "latency_limit": over("latency"),
     "latency_targets": targets,
     "target_percentile": drawn(
         "effective_target_latency_percentile",

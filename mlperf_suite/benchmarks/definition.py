@@ -36,14 +36,6 @@ OFFLINE_AND_ONLINE = (("Offline",), ("Server", "Interactive"))
 
 
 @dataclass(frozen=True, slots=True)
-class TokenLimits:
-    """Limits on the 99th percentile of TTFT and TPOT, in ms."""
-
-    ttft_ms: float
-    tpot_ms: float
-
-
-@dataclass(frozen=True, slots=True)
 class Scenario:
     """One scenario of a benchmark.
 
@@ -51,7 +43,9 @@ class Scenario:
     LoadGen's configuration. `metric` is the detail log key of the deciding figure. `rounds`: the
     rounds that offer the scenario, if fewer than the benchmark's. `min_queries`: the minimum for a
     performance run, if user.conf has to set it because mlperf.conf does not. `counts_tokens`:
-    whether LoadGen counts the answers' tokens (use_token_latencies in mlperf.conf).
+    whether LoadGen counts the answers' tokens (use_token_latencies in mlperf.conf). `limits`: on
+    the 99th percentile, in ms: of `ttft` and `tpot`, or of the `latency` where no tokens are
+    counted; empty if there are none.
     """
 
     name: str
@@ -59,7 +53,7 @@ class Scenario:
     loadgen_scenario: str
     metric: str
     metric_unit: str
-    limits: TokenLimits | None = None
+    limits: Mapping[str, float] = field(default_factory=dict, hash=False)
     rounds: tuple[str, ...] = ()
     min_queries: int | None = None
     counts_tokens: bool = True
@@ -70,8 +64,13 @@ class Scenario:
 
     @property
     def streams(self) -> bool:
-        """Whether LoadGen is told the first token: in every scenario except Offline."""
-        return self.loadgen_scenario != "Offline"
+        """Whether LoadGen is told the first token: where it counts tokens, except in Offline."""
+        return self.counts_tokens and self.loadgen_scenario != "Offline"
+
+
+def limit_name(key: str) -> str:
+    """The name, in words, of what a key of `Scenario.limits` limits."""
+    return key if key == "latency" else key.upper()
 
 
 def offline(model: str, min_queries: int | None = None) -> Scenario:
@@ -86,10 +85,12 @@ def offline_samples(model: str) -> Scenario:
     return Scenario("Offline", model, "Offline", metric, unit, counts_tokens=False)
 
 
-def samples_at_a_rate(name: str, model: str) -> Scenario:
+def samples_at_a_rate(
+    name: str, model: str, latency_ms: float, rounds: tuple[str, ...]
+) -> Scenario:
     """Server or Interactive of a benchmark whose tokens LoadGen does not count."""
-    metric = "result_completed_samples_per_sec"
-    return Scenario(name, model, "Server", metric, "samples/s", counts_tokens=False)
+    metric, limits = "result_completed_samples_per_sec", {"latency": latency_ms}
+    return Scenario(name, model, "Server", metric, "samples/s", limits, rounds, counts_tokens=False)
 
 
 def server(model: str, ttft_ms: float, tpot_ms: float) -> Scenario:
@@ -107,7 +108,7 @@ def interactive(
 def _at_a_rate(
     name: str, model: str, ttft_ms: float, tpot_ms: float, rounds: tuple[str, ...] = ()
 ) -> Scenario:
-    limits, metric = TokenLimits(ttft_ms, tpot_ms), "result_completed_tokens_per_second"
+    limits, metric = {"ttft": ttft_ms, "tpot": tpot_ms}, "result_completed_tokens_per_second"
     return Scenario(name, model, "Server", metric, "tokens/s", limits, rounds)
 
 
@@ -395,7 +396,8 @@ class Benchmark:
 
     @property
     def every_scenario(self) -> tuple[Scenario, ...]:
-        """Those of LoadGen, and those that only the official client measures."""
+        """Those of LoadGen, and those that only the official client measures, which may have the
+        name of one that LoadGen runs in other rounds."""
         return (*self.scenarios, *self.of_client)
 
     def offered_in(self, round_: str) -> tuple[Scenario, ...]:

@@ -37,7 +37,7 @@ from mlperf_suite.judging.verdict_group import (
     scenario_of,
     verdict_group,
 )
-from mlperf_suite.loadgen.load_plan import AUDIT_MODES, MODES, TEST_MODES
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES, LIMIT_KEYS, MODES, TEST_MODES
 from mlperf_suite.loadgen.logs import AccuracyLog, DetailLog, RunLogs, read_logs
 from mlperf_suite.results.run_folder import changed_since_run, read_checksums, read_summary
 from mlperf_suite.results.schema import PROFILED, Meta, Summary
@@ -270,8 +270,8 @@ def _loose_scenario(
     if logged is None:
         return next(iter(by_name), None)
     fitting = [s for s in benchmark.scenarios if s.loadgen_scenario == logged]
-    limit_ms = detail.milliseconds("requested_server_ttft_latency")
-    same_limit = [s for s in fitting if s.limits and s.limits.ttft_ms == limit_ms]
+    limit_ms = detail.milliseconds(LIMIT_KEYS["ttft"])
+    same_limit = [s for s in fitting if limit_ms is not None and s.limits.get("ttft") == limit_ms]
     by_both = [s for s in by_name if s in fitting]
     return next(iter(same_limit or by_both or fitting), None)
 

@@ -51,7 +51,7 @@ class Shortened:
     """What a smoke run uses in place of MLPerf's durations (ms) and query counts.
 
     `latency_percent`: the percentile that Server's early stopping decides. `latency_factor`: by how
-    much the limits on TTFT and TPOT are multiplied. `samples`: how many samples of the data set it
+    much the latency limits are multiplied. `samples`: how many samples of the data set it
     uses, None for all.
     """
 
@@ -136,10 +136,10 @@ def plan_run(
         conf["min_duration"] = min_duration_ms
         offline = scenario.loadgen_scenario == "Offline"
         conf["min_query_count"] = samples if offline else shortened.min_query_count
-        if scenario.limits is not None and shortened.latency_percent is not None:
+        if scenario.limits and shortened.latency_percent is not None:
             conf["target_latency_percentile"] = shortened.latency_percent
-            conf["ttft_latency"] = int(scenario.limits.ttft_ms * shortened.latency_factor)
-            conf["tpot_latency"] = int(scenario.limits.tpot_ms * shortened.latency_factor)
+            for name, limit_ms in scenario.limits.items():
+                conf[_LIMIT_CONF[name]] = int(limit_ms * shortened.latency_factor)
     elif mode == "performance" and scenario.min_queries is not None:
         conf["min_query_count"] = min(scenario.min_queries, samples)
     conf |= _sizes(benchmark, mode, samples)
@@ -157,15 +157,7 @@ def plan_run(
     for name, key in _SAID_AGAIN.items():
         if name in conf:
             log_values[key] = conf[name]
-    if "target_latency" in conf:
-        log_values["requested_single_stream_expected_latency_ns"] = conf["target_latency"] * 1e6
-    if scenario.limits is not None:
-        log_values["requested_server_target_latency_ns"] = 0
-        for name, limit_ms in (
-            ("ttft_latency", scenario.limits.ttft_ms),
-            ("tpot_latency", scenario.limits.tpot_ms),
-        ):
-            log_values[f"requested_server_{name}"] = conf.get(name, limit_ms) * 1e6
+    log_values |= _latency_values(scenario, conf)
     if "target_latency_percentile" in conf:
         percent = conf["target_latency_percentile"]
         log_values["effective_target_latency_percentile"] = percent / 100
@@ -176,6 +168,24 @@ def plan_run(
     return LoadPlan(scenario, mode, samples, conf, {**log_values, **audit.effective}, audit.conf)
 
 
+def _latency_values(scenario: Scenario, conf: Mapping[str, float]) -> dict[str, float]:
+    """The latencies that the log must repeat, in ns: that expected, or the limits."""
+    if scenario.loadgen_scenario == "SingleStream" and "target_latency" in conf:
+        return {"requested_single_stream_expected_latency_ns": conf["target_latency"] * 1e6}
+    values = dict.fromkeys([LIMIT_KEYS["latency"]] if scenario.limits else [], 0.0)
+    for name, limit_ms in scenario.limits.items():
+        values[LIMIT_KEYS[name]] = conf.get(_LIMIT_CONF[name], limit_ms) * 1e6
+    return values
+
+
+_LIMIT_CONF = {"latency": "target_latency", "ttft": "ttft_latency", "tpot": "tpot_latency"}
+"""By the name of a limit in `Scenario.limits`, the key of user.conf that sets it."""
+LIMIT_KEYS = {
+    "latency": "requested_server_target_latency_ns",
+    "ttft": "requested_server_ttft_latency",
+    "tpot": "requested_server_tpot_latency",
+}
+"""The detail log's key of each limit, in ns."""
 _SAID_AGAIN = {
     "target_qps": "effective_target_qps",
     # Offline turns the effective count into one query with that many samples.

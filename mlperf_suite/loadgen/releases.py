@@ -162,16 +162,12 @@ def lines_of(scenario: str, accuracy: bool, counts_tokens: bool = True) -> tuple
     keys = (*_FIRST, *requested, *effective, *_ISSUED, *results)
     if counts_tokens:
         return tuple(key for key in keys if key != _STOPPING)
-    return tuple(key for key in keys if key not in _OF_TOKENS)
+    return tuple(key for key in keys if not _OF_TOKENS.search(key))
 
 
 _STOPPING = "early_stopping_result"
-_STOPPING_OF_TOKENS = ("early_stopping_ttft_result", "early_stopping_tpot_result")
-_OF_TOKENS = {
-    *("requested_use_token_latencies", "result_tokens_per_second"),
-    *_STOPPING_OF_TOKENS,
-}
-"""What an Offline log has only if tokens are counted; otherwise it has `_STOPPING`."""
+_OF_TOKENS = re.compile("token|ttft|tpot")
+"""In the keys that a log has only if tokens are counted; otherwise it has `_STOPPING`."""
 ISSUED = frozenset(_ISSUED)
 """The keys that an accuracy run has once for each set of samples that it loads."""
 
@@ -194,7 +190,8 @@ def _results(scenario: str) -> tuple[str, ...]:
         "early_stopping_met",
         _REASON,
         _STOPPING,
-        *_STOPPING_OF_TOKENS,
+        "early_stopping_ttft_result",
+        "early_stopping_tpot_result",
         "result_query_count",
         *_RATES.get(scenario, ()),
         *(f"result_{statistic}_latency_ns" for statistic in _STATISTICS),

@@ -259,7 +259,7 @@ def _searches(config: pytest.Config) -> tuple[list[Any], NoCase]:
     keys = [
         SearchKey(benchmark.id, scenario.name)
         for benchmark, scenario in scenarios_of(config, "performance")
-        if scenario.limits is not None
+        if scenario.limits
     ]
     return [_case(key, key, key.scenario.lower()) for key in keys], SEARCH
 

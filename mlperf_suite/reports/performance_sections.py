@@ -135,10 +135,10 @@ def goodput_words(goodput: Goodput) -> str:
     rate = goodput.samples_per_sec
     # Rounded down: 98.96% is not the 99.0% that a rate by goodput demands.
     share = f"{floor(goodput.share * 1000) / 1000:.1%} of {goodput.requests:,} requests"
-    beyond = (("TTFT", goodput.beyond_ttft), ("TPOT", goodput.beyond_tpot))
+    beyond = [(name, getattr(goodput, f"beyond_{key}")) for name, key in _TIMES]
     words = ", ".join(f"{name} {number:,}" for name, number in beyond if number)
     speed = "" if rate is None else f"{rate:,.2f} samples/s: "
-    return f"{speed}{share} within both limits{f'; beyond {words}' if words else ''}"
+    return f"{speed}{share} within the limits{f'; beyond {words}' if words else ''}"
 
 
 def times_words(values_ms: Mapping[str, float]) -> str:

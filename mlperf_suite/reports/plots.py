@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mlperf_suite.benchmarks.definition import Scenario, TokenLimits
+from mlperf_suite.benchmarks.definition import Scenario, limit_name
 from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.datasets.mmlu_questions import CHANCE, DOMAINS
 from mlperf_suite.energy.energy_figures import Curve
@@ -58,20 +58,19 @@ def plots_of(
     if timeline is None:
         return []
     table = performance or PerformanceFigures()
-    limits = scenario.limits if scenario else None
-    ttft_limit, tpot_limit = (limits.ttft_ms, limits.tpot_ms) if limits else (None, None)
+    limits = scenario.limits if scenario else {}
     curves = (
-        ("latency", "Latency", timeline.latency_ms, None, table.latency_ms),
-        ("ttft", "Time to first token (TTFT)", timeline.ttft_ms, ttft_limit, table.ttft_ms),
-        ("tpot", "Time per output token (TPOT)", timeline.tpot_ms, tpot_limit, table.tpot_ms),
+        ("latency", "Latency", timeline.latency_ms, table.latency_ms),
+        ("ttft", "Time to first token (TTFT)", timeline.ttft_ms, table.ttft_ms),
+        ("tpot", "Time per output token (TPOT)", timeline.tpot_ms, table.tpot_ms),
     )
     plots = [
         Plot(
             name,
             f"{title}: the share of requests that took at most this long.",
-            partial(_cumulative, title, values, limit, (percentiles or {}).get("p99")),
+            partial(_cumulative, title, values, limits.get(name), (percentiles or {}).get("p99")),
         )
-        for name, title, values, limit, percentiles in curves
+        for name, title, values, percentiles in curves
         if values
     ]
     source = (
@@ -232,26 +231,25 @@ def draw_bars(
 # Plots that are not part of a page
 
 
-def plot_peak(search: PeakSearch, limits: TokenLimits, title: str, path: Path) -> None:
-    """Plot TTFT and TPOT at p99 (ms) over the target QPS, with their limits."""
+def plot_peak(search: PeakSearch, limits: Mapping[str, float], title: str, path: Path) -> None:
+    """Plot the limited latencies at p99 (ms) over the target QPS, with their limits.
+
+    `limits`: as in `Scenario`; at least one.
+    """
     from matplotlib.figure import Figure
 
     trials, peak_qps = search.trials, search.peak_qps
     if peak_qps is not None and not search.bounded:
         title += f"\n{search.words}"
     figure = Figure(figsize=(8, 6), layout="constrained")
-    axes = figure.subplots(2, 1, sharex=True)
-    rows = (
-        ("TTFT p99, ms", limits.ttft_ms, [t.ttft_p99_ms for t in trials]),
-        ("TPOT p99, ms", limits.tpot_ms, [t.tpot_p99_ms for t in trials]),
-    )
-    for axis, (name, limit, values) in zip(axes, rows, strict=True):
-        _draw_trials(search, values, axis)
+    axes = figure.subplots(len(limits), 1, sharex=True, squeeze=False)[:, 0]
+    for axis, (name, limit) in zip(axes, limits.items(), strict=True):
+        _draw_trials(search, [getattr(t, f"{name}_p99_ms") for t in trials], axis)
         axis.axhline(limit, color="black", linestyle="--", linewidth=1, label=f"limit {limit:g} ms")
         if peak_qps is not None:
             label = f"{'peak' if search.bounded else 'at least'} {peak_qps:g} queries/s"
             axis.axvline(peak_qps, color=GREEN, linewidth=1, label=label)
-        axis.set(ylabel=name, ylim=(0, None))
+        axis.set(ylabel=f"{limit_name(name)} p99, ms", ylim=(0, None))
         axis.legend(fontsize="small")
     axes[-1].set_xlabel("target rate, queries/s")
     figure.suptitle(title)

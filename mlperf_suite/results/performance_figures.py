@@ -17,9 +17,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from mlperf_suite.benchmarks.definition import Scenario, TokenLimits
+from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.engines.protocol import DECODE, LATER_TOKENS, PREFILL, QUEUE
 from mlperf_suite.loadgen.logs import DETAIL, DetailLog, parse_detail
@@ -108,28 +108,32 @@ def performance_figures(
 
 
 def goodput(
-    timeline: Timeline | None, limits: TokenLimits | None, samples_per_s: float | None = None
+    timeline: Timeline | None, limits: Mapping[str, float], samples_per_s: float | None = None
 ) -> Goodput | None:
     """The requests within the limits; None without limits, or if the times of some are unknown.
 
-    `samples_per_s`: LoadGen's rate of all samples.
+    `limits`: as in `Scenario`. `samples_per_s`: LoadGen's rate of all samples.
     """
     import numpy as np
 
-    if timeline is None or limits is None or timeline.first_token_ms is None:
+    if timeline is None or not timeline.issued_ms:
         return None
-    issued, first, end, tokens = map(
-        np.asarray,
-        (timeline.issued_ms, timeline.first_token_ms, timeline.finished_ms, timeline.tokens),
+    issued, end, tokens = map(
+        np.asarray, (timeline.issued_ms, timeline.finished_ms, timeline.tokens)
     )
-    if not len(first) or not np.isfinite(first).all():
+    times = {"latency": end - issued}
+    if timeline.first_token_ms is not None:
+        first = np.asarray(timeline.first_token_ms)
+        further = np.where(tokens > 1, tokens - 1, np.inf)
+        times |= {"ttft": first - issued, "tpot": (end - first) / further}
+    if not limits or any(not np.isfinite(times.get(name, np.nan)).all() for name in limits):
         return None
-    late = first - issued > limits.ttft_ms
-    slow = (tokens > 1) & (end - first > limits.tpot_ms * (tokens - 1))
-    within = int(np.count_nonzero(~late & ~slow))
-    rate = None if samples_per_s is None else round(samples_per_s * within / len(first), 6)
-    beyond = (int(np.count_nonzero(late)), int(np.count_nonzero(slow)))
-    return Goodput(len(first), within, *beyond, limits.ttft_ms, limits.tpot_ms, rate)
+    beyond = {name: times[name] > limit_ms for name, limit_ms in limits.items()}
+    within = int(np.count_nonzero(~np.any(list(beyond.values()), axis=0)))
+    rate = None if samples_per_s is None else round(samples_per_s * within / len(issued), 6)
+    figures: dict[str, Any] = {f"{name}_limit_ms": limit_ms for name, limit_ms in limits.items()}
+    figures |= {f"beyond_{name}": int(np.count_nonzero(of)) for name, of in beyond.items()}
+    return Goodput(len(issued), within, samples_per_sec=rate, **figures)
 
 
 def repeated_figures(figures: PerformanceFigures) -> RepeatFigures:

@@ -70,7 +70,7 @@ class RateTrial:
 
     `full_length`: under the profile's own rules rather than the search's shorter ones.
     `client_bound`: the client limited the run, which is then invalid and shows nothing about the
-    server. `goodput`: the share of the requests within both limits; None if unknown, or if the run
+    server. `goodput`: the share of the requests within the limits; None if unknown, or if the run
     departs from the rules by more than its rate.
     """
 
@@ -83,6 +83,7 @@ class RateTrial:
     why: str = ""
     client_bound: bool = False
     goodput: float | None = None
+    latency_p99_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,25 +178,27 @@ class MetricFigure:
 
 
 GOODPUT = 0.99
-"""The share of requests within both limits that a rate by goodput demands."""
+"""The share of requests within their limits that a rate by goodput demands."""
 
 
 @dataclass(frozen=True, slots=True)
 class Goodput:
-    """The requests that kept both of the scenario's latency limits (ms), each by itself.
+    """The requests that kept each of the scenario's latency limits (ms), each by itself.
 
-    MLPerf's limits hold for the 99th percentile of TTFT and of TPOT; goodput is what users see.
-    `within`: how many of `requests`. `samples_per_sec`: their rate. `beyond_ttft`, `beyond_tpot`:
-    how many were beyond each limit; a request may be beyond both. An answer of one token has no
-    TPOT.
+    MLPerf's limits hold for the 99th percentile of TTFT and of TPOT, or of the latency; goodput is
+    what users see. `within`: how many of `requests`. `samples_per_sec`: their rate. `beyond_ttft`,
+    `beyond_tpot`, `beyond_latency`: how many were beyond each limit; a request may be beyond both.
+    An answer of one token has no TPOT. The limits are None where there is none.
     """
 
     requests: int
     within: int
-    beyond_ttft: int
-    beyond_tpot: int
-    ttft_limit_ms: float
-    tpot_limit_ms: float
+    beyond_ttft: int = 0
+    beyond_tpot: int = 0
+    ttft_limit_ms: float | None = None
+    tpot_limit_ms: float | None = None
+    beyond_latency: int = 0
+    latency_limit_ms: float | None = None
     samples_per_sec: float | None = None
 
     @property
@@ -471,7 +473,7 @@ class PeakFigures:
 
     `bounded`: whether a rate above it failed, None if an older suite does not say. `runs`: how many
     runs it took. `client_bound`: whether a run above it failed only because of its client.
-    `goodput_qps`: the highest rate tried at which `GOODPUT` of the requests kept both limits.
+    `goodput_qps`: the highest rate tried at which `GOODPUT` of the requests kept the limits.
     """
 
     peak_qps: float | None = None

@@ -266,7 +266,9 @@ def token_rate(run: RunFacts) -> Verdict:
 
 
 @_figures_rule(
-    demand="the last query issued between its due time and its last token", scenarios=SERVER
+    demand="the last query issued between its due time and its last token",
+    scenarios=SERVER,
+    of_tokens=True,
 )
 def issued_token_rate(run: RunFacts) -> Verdict:
     """The tokens per second until the last query was issued put that when it can have been.
@@ -388,7 +390,7 @@ def mean_in_percentiles(run: RunFacts) -> Verdict:
     return verdict(True, "; ".join(means))
 
 
-@_figures_rule(demand="TTFT + (tokens - 1) x TPOT", scenarios=ONE_BY_ONE)
+@_figures_rule(demand="TTFT + (tokens - 1) x TPOT", scenarios=ONE_BY_ONE, of_tokens=True)
 def token_times(run: RunFacts) -> Verdict:
     """The mean latency is TTFT and TPOT for each further token, as far as distributions allow."""
     latency, ttft, tpot = (latencies(run, family) for family in (LATENCY, TTFT, TPOT))

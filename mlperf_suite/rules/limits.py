@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
-from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Scenario
+from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Scenario, limit_name
 from mlperf_suite.engines.protocol import ClientFigures
+from mlperf_suite.loadgen.load_plan import LIMIT_KEYS
 from mlperf_suite.rules.facts import RunFacts
 from mlperf_suite.rules.registry import CLOSED, ONE_BY_ONE, SERVER, rule
 from mlperf_suite.rules.verdict import Verdict, not_judged, time_words, verdict
@@ -19,19 +21,19 @@ _performance_rule = partial(rule, "performance")
     source="submission checker, llm_check: LLM_LATENCY_LIMITS; mlperf.conf: ttft_latency",
     fix="Lower --server-target-qps; --find-peak-qps finds the highest valid rate.",
     scenarios=SERVER,
+    of_tokens=True,
     shortens=True,
 )
 def ttft_limit(run: RunFacts) -> Verdict:
     """The time to first token at p99 is below the scenario's limit."""
-    limits = run.scenario.limits
-    key = "result_first_token_99.00_percentile_latency_ns"
-    return _below(run, key, limits.ttft_ms if limits else 0.0)
+    return _below(run, "result_first_token_99.00_percentile_latency_ns", "ttft")
 
 
 @_performance_rule(
     source="submission checker, llm_check: LLM_LATENCY_LIMITS; mlperf.conf: tpot_latency",
     fix="Lower --server-target-qps, or let the engine run fewer requests at once.",
     scenarios=SERVER,
+    of_tokens=True,
     shortens=True,
 )
 def tpot_limit(run: RunFacts) -> Verdict:
@@ -39,35 +41,48 @@ def tpot_limit(run: RunFacts) -> Verdict:
 
     The official checker holds Interactive to Server's limits: it goes by LoadGen's scenario.
     """
-    limits = run.scenario.limits
-    key = "result_time_per_output_token_99.00_percentile_ns"
-    return _below(run, key, limits.tpot_ms if limits else 0.0)
+    return _below(run, "result_time_per_output_token_99.00_percentile_ns", "tpot")
 
 
-def _below(run: RunFacts, key: str, limit_ms: float) -> Verdict:
+@_performance_rule(
+    source="submission checker, latency_check: latency-constraint; mlperf.conf: target_latency",
+    fix="Lower --server-target-qps; --find-peak-qps finds the highest valid rate.",
+    scenarios=SERVER,
+    of_tokens=False,
+    shortens=True,
+)
+def latency_limit(run: RunFacts) -> Verdict:
+    """Where no tokens are counted, the latency at p99 is below the scenario's limit."""
+    return _below(run, "result_99.00_percentile_latency_ns", "latency")
+
+
+def _below(run: RunFacts, key: str, name: str) -> Verdict:
+    limit_ms = run.scenario.limits[name]
     demand = f"below {time_words(limit_ms, exact=True)}"
     latency_ms = run.number(key, demand) / 1e6
     return verdict(0 <= latency_ms < limit_ms, time_words(latency_ms, exact=True), demand)
 
 
 @_performance_rule(
-    source="mlperf.conf: ttft_latency and tpot_latency",
+    source="mlperf.conf: ttft_latency and tpot_latency, or target_latency",
     fix="Use the round's mlperf.conf, and set no looser limits in user.conf.",
     scenarios=SERVER,
     shortens=True,
 )
 def latency_targets(run: RunFacts) -> Verdict:
-    """Early stopping was decided with the scenario's limits on TTFT and TPOT, or tighter ones."""
+    """Early stopping was decided with the scenario's latency limits, or tighter ones."""
     limits = run.scenario.limits
-    limits_ms = (limits.ttft_ms, limits.tpot_ms) if limits else (0.0, 0.0)
-    ttft, tpot = (time_words(limit, exact=True) for limit in limits_ms)
-    demand = f"TTFT at most {ttft}, TPOT at most {tpot}"
-    targets_ms = [
-        run.number(f"requested_server_{name}_latency", demand) / 1e6 for name in ("ttft", "tpot")
-    ]
-    ok = all(0 < target <= limit for target, limit in zip(targets_ms, limits_ms, strict=True))
-    ttft, tpot = (time_words(target, exact=True) for target in targets_ms)
-    return verdict(ok, f"TTFT {ttft}, TPOT {tpot}", demand)
+    demand = _times(limits, "at most ")
+    targets = {name: run.number(LIMIT_KEYS[name], demand) / 1e6 for name in limits}
+    ok = all(0 < targets[name] <= limit for name, limit in limits.items())
+    return verdict(ok, _times(targets), demand)
+
+
+def _times(in_ms: Mapping[str, float], before: str = "") -> str:
+    """Times by the names of `Scenario.limits`, in words."""
+    return ", ".join(
+        f"{limit_name(name)} {before}{time_words(ms, exact=True)}" for name, ms in in_ms.items()
+    )
 
 
 @_performance_rule(

@@ -10,6 +10,7 @@ import math
 import re
 from functools import lru_cache
 
+from mlperf_suite.loadgen.load_plan import LIMIT_KEYS
 from mlperf_suite.rules.facts import Range, RunFacts
 from mlperf_suite.rules.figures import (
     LATENCY,
@@ -56,7 +57,7 @@ def validity_agrees(run: RunFacts) -> Verdict:
     validity = "VALID" if all(met.values()) else "INVALID"
     constraints = ", ".join(f"{key} {str(value).lower()}" for key, value in met.items())
     problem = _length(run, met)
-    if not problem and run.detail["requested_use_token_latencies"] is True:
+    if not problem:
         problem = (_limits(run, met) if at_a_rate else "") or _early_stopping(run)
     if problem:
         raise failure(f"{problem}; {constraints}")
@@ -100,18 +101,32 @@ def _limits(run: RunFacts, met: dict[str, bool]) -> str:
 
 
 def _over_their_limits(run: RunFacts) -> list[str] | None:
-    """TTFT and TPOT if they are over their limit, in words; None if the log lacks the
+    """The limited latencies that are over their limit, in words; None if the log lacks the
     percentile."""
     percentile = f"{100 * run.amount('effective_target_latency_percentile'):.2f}"
     if percentile not in PERCENTILES:
         return None
     over = []
-    for family, name in ((TTFT, "ttft"), (TPOT, "tpot")):
-        limit = run.amount(f"requested_server_{name}_latency")
+    for family in reversed(_judged(run)):
+        limit = run.amount(_limit_key(family))
         latency = run.amount(family.percentile.format(percentile))
         if latency > limit:
             over.append(f"{family.name} p{float(percentile):g} {latency:,} ns, limit {limit:,} ns")
     return over
+
+
+def _judged(run: RunFacts) -> tuple[LatencyKeys, ...]:
+    """The latencies that LoadGen judges a run by, in its order."""
+    return (TPOT, TTFT) if run.detail["requested_use_token_latencies"] is True else (LATENCY,)
+
+
+def _limit_key(family: LatencyKeys) -> str:
+    return LIMIT_KEYS[family.name.lower()]
+
+
+def _stopping_key(family: LatencyKeys) -> str:
+    of = "" if family is LATENCY else f"_{family.name.lower()}"
+    return f"early_stopping{of}_result"
 
 
 def _count_over(latency: Latencies, count: int, limit: float) -> Range:
@@ -169,7 +184,7 @@ def _is_unlikely(over: int, queries: int, percentile: float) -> bool:
 
 def _early_stopping(run: RunFacts) -> str:
     """How early stopping's words or verdict contradict the figures; "" if they do not."""
-    texts = [str(run.present(f"early_stopping_{name}_result")) for name in ("tpot", "ttft")]
+    texts = [str(run.present(_stopping_key(family))) for family in _judged(run)]
     met, name = run.flag("early_stopping_met"), run.scenario.loadgen_scenario
     if name == "Offline":
         return "" if met and not any(texts) else f"early stopping in Offline: {' '.join(texts)}"
@@ -178,7 +193,7 @@ def _early_stopping(run: RunFacts) -> str:
         return f"effective_target_latency_percentile {percentile}"
     if answer_count(run) > _MOST_QUERIES:
         return f"{answer_count(run):,} queries, where no run has {_MOST_QUERIES:,}"
-    for family, text in zip((TPOT, TTFT), texts, strict=True):
+    for family, text in zip(_judged(run), texts, strict=True):
         # LoadGen looks at TTFT only where TPOT passed.
         if not passed:
             return f"early stopping of {family.name}: {text!r}, not looked at" if text else ""
@@ -192,7 +207,7 @@ def _early_stopping(run: RunFacts) -> str:
 def _stop(run: RunFacts, family: LatencyKeys, text: str, percentile: float) -> tuple[str, bool]:
     """What is wrong with Server's words on one kind of latency, and whether they say it passed."""
     count = answer_count(run)
-    limit = run.amount(f"requested_server_{family.name.lower()}_latency")
+    limit = run.amount(_limit_key(family))
     over = _count_over(latencies(run, family), count, limit)
     least, most = (queries_needed(int(bound), percentile) for bound in (over.low, over.high))
     words = f"{over.low:,.0f} to {over.high:,.0f} of {count:,} over {limit:,} ns, {text!r}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from mlperf_suite.loadgen.logs import DetailLog
@@ -119,7 +119,7 @@ def summary_agrees(run: RunFacts) -> Verdict:
     """The performance run's summary file says what its detail log says, in LoadGen's lines."""
     detail = run.detail
     lines = "\n".join(line.rstrip() for line in run.logs.summary.splitlines())
-    text, *stopping = _without_stopping(lines)
+    text, stopping = _without_stopping(lines)
     sentences, keys, figures = _sentences(detail), set(), 0
     for line in text.split("\n"):
         label, _, words = (part.strip() for part in line.partition(":"))
@@ -146,12 +146,23 @@ def summary_agrees(run: RunFacts) -> Verdict:
     return verdict(True, f"{figures} lines, as in the detail log")
 
 
-def _without_stopping(text: str) -> tuple[str, str, str]:
-    """A summary without the lines on early stopping, and those on TTFT and on TPOT."""
-    before, _, rest = text.partition("TTFT Early Stopping Result:\n")
-    ttft, _, rest = rest.partition("\nTPOT Early Stopping Result:\n")
-    tpot, end, after = rest.partition("\n\n=")
-    return (f"{before}={after}", ttft, tpot) if end else (text, "", "")
+_STOPPING = re.compile(r"^((?:TTFT |TPOT )?)Early Stopping Result:\n", re.MULTILINE)
+_STOPPING_KEYS = {
+    "": "early_stopping_result",
+    "TTFT ": "early_stopping_ttft_result",
+    "TPOT ": "early_stopping_tpot_result",
+}
+
+
+def _without_stopping(text: str) -> tuple[str, dict[str, str]]:
+    """A summary without the lines on early stopping, and those by the detail log's keys."""
+    before, *rest = _STOPPING.split(text)
+    if rest[::2] not in ([""], ["TTFT ", "TPOT "]):
+        return text, {}
+    rest[-1], end, after = rest[-1].partition("\n\n=")
+    pairs = zip(rest[::2], rest[1::2], strict=True)
+    stopping = {_STOPPING_KEYS[name]: words for name, words in pairs}
+    return (f"{before}={after}", stopping) if end else (text, {})
 
 
 def _sentences(detail: DetailLog) -> list[str]:
@@ -181,12 +192,11 @@ def _is_advice(line: str, detail: DetailLog) -> bool:
     return advice and detail["result_validity"] == "INVALID"
 
 
-def _other_stopping(stopping: Iterable[str], detail: DetailLog) -> str:
+def _other_stopping(stopping: Mapping[str, str], detail: DetailLog) -> str:
     """How the summary's words on early stopping differ from the detail log's; "" if not."""
-    for name, words in zip(("ttft", "tpot"), stopping, strict=True):
-        key = f"early_stopping_{name}_result"
+    for key in _STOPPING_KEYS.values():
         logged = " ".join(str(detail[key] or "").split())
-        written = " ".join(words.split())
+        written = " ".join(stopping.get(key, "").split())
         if written != logged:
             return f"'{written}' in the summary, {key} '{logged}'"
     return ""

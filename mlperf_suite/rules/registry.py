@@ -50,7 +50,7 @@ class Rule:
     metric: str | None
     same_samples: bool
     whole_log: bool
-    of_tokens: bool
+    of_tokens: bool | None
     of_chats: bool
     shortens: Relaxation
 
@@ -84,7 +84,7 @@ class Rule:
             and (submitted or not self.submitted_only)
             and (in_session or not self.session_only)
             and (not self.same_samples or benchmark.accuracy_samples is None)
-            and (scenario.counts_tokens or not self.of_tokens)
+            and self.of_tokens in (None, scenario.counts_tokens)
             and (self.metric is None or self.metric in benchmark.metrics)
             # Logs in a folder TEST06 are judged as TEST06, whatever their benchmark.
             and (self.subject not in AUDIT_MODES[1:] or benchmark.audit(self.subject) is not None)
@@ -134,7 +134,7 @@ def rule(
     metric: str | None = None,
     same_samples: bool = False,
     whole_log: bool = False,
-    of_tokens: bool = False,
+    of_tokens: bool | None = None,
     of_chats: bool = False,
     shortens: Relaxation = False,
 ) -> Callable[[AnyCheck], AnyCheck]:
@@ -149,7 +149,8 @@ def rule(
     gates; it applies only to benchmarks judged by that figure. `same_samples`: it applies only to
     benchmarks whose accuracy run has the same samples as the others. `whole_log`: it compares a log
     with itself, so a damaged or truncated one is not judged: the rule on whole logs fails it.
-    `of_tokens`: it reads how many tokens LoadGen counted, and applies only where LoadGen does.
+    `of_tokens`: it applies only where LoadGen counts tokens, since it reads how many or how fast;
+    if false, only where LoadGen does not.
     `of_chats`: it is of benchmarks of messages, whose runs are not LoadGen's; any other is not.
     `shortens`: smoke relaxes it.
     """

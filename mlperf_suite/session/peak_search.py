@@ -116,7 +116,7 @@ class PeakSearches(StepMaker):
         """
         limits, scenario = result.scenario.limits, result.scenario
         label = self.engines.label("runs")
-        if limits is None:
+        if not limits:
             raise UsageError(
                 f"--find-peak-qps: {scenario.name} has no latency limits to search under"
             )
@@ -190,20 +190,20 @@ def _trial_of(
         detail.milliseconds("result_time_per_output_token_99.00_percentile_ns"),
         "; ".join(filter(None, reasons)),
         client_bound=bool(limits) and not departures,
+        latency_p99_ms=detail.milliseconds("result_99.00_percentile_latency_ns"),
     )
 
 
 def _write(
     result: Result, search: PeakSearch, warm_ups: list[WarmUpFigures | None], label: str
 ) -> None:
-    limits = result.scenario.limits
     content = {
         "scenario": result.scenario.name,
         "label": label,
         "peak_qps": search.peak_qps,
         "bounded": search.bounded,
         "goodput_qps": search.figures.goodput_qps,
-        "limits_ms": dataclasses.asdict(limits) if limits else None,
+        "limits_ms": {f"{name}_ms": ms for name, ms in result.scenario.limits.items()},
         "max_runs": MAX_RUNS,
         "trials": [dataclasses.asdict(trial) for trial in search.trials],
         "warm_ups": [warm_up and dataclasses.asdict(warm_up) for warm_up in warm_ups],
@@ -212,18 +212,21 @@ def _write(
 
 
 def _trial_line(trial: RateTrial, number: int) -> str:
-    def ms(value: float | None) -> str:
-        return "not reported" if value is None else time_words(value)
-
+    times = {"TTFT": trial.ttft_p99_ms, "TPOT": trial.tpot_p99_ms}
+    if not any(times.values()):
+        times = {"latency": trial.latency_p99_ms}
+    p99 = (
+        f"{name} p99 {'not reported' if ms is None else time_words(ms)}"
+        for name, ms in times.items()
+    )
     verdict = "client-bound" if trial.client_bound else "VALID" if trial.valid else "INVALID"
     return (
         f"run {number} of at most {MAX_RUNS}: {trial.target_qps:g} queries/s, "
         f"{'full length' if trial.full_length else 'short'}: "
-        f"{verdict}, TTFT p99 {ms(trial.ttft_p99_ms)}, "
-        f"TPOT p99 {ms(trial.tpot_p99_ms)}"
+        f"{verdict}, {', '.join(p99)}"
         + (
             ""
             if trial.goodput is None
-            else f", {math.floor(trial.goodput * 1000) / 1000:.1%} within both limits"
+            else f", {math.floor(trial.goodput * 1000) / 1000:.1%} within the limits"
         )
     )

@@ -289,9 +289,8 @@ def _goodput(run: TraceRun, answers: _Answers, duration_s: float) -> dict[str, A
     late, slow = _within(run, answers)
     within = int(np.count_nonzero(~late & ~slow))
     rate = _rate(within, duration_s)
-    limits = (run.ttft_ms or np.inf, run.tpot_ms or np.inf)
-    good = Goodput(len(late), within, int(late.sum()), int(slow.sum()), *limits, rate)
-    return asdict(good) | {"ttft_limit_ms": run.ttft_ms, "tpot_limit_ms": run.tpot_ms}
+    beyond, limits = (int(late.sum()), int(slow.sum())), (run.ttft_ms, run.tpot_ms)
+    return asdict(Goodput(len(late), within, *beyond, *limits, samples_per_sec=rate))
 
 
 def shared_tokens(requests: Sequence[TraceRequest]) -> int | None:
