@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.benchmarks.qwen3_vl import QWEN3_VL
 from mlperf_suite.hardware import cpu_computes_bf16
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.results.run_folder import CONFIG_JSON, SUMMARY_JSON, read_summary, write_json
@@ -21,9 +23,12 @@ from mlperf_suite.results.schema import (
     Run,
     Summary,
 )
+from mlperf_suite.session.inputs import Inputs
+from mlperf_suite.session.plan import Selection, Step, plan_session
 from mlperf_suite.session.timing.earlier_runs import kept_rate
 from mlperf_suite.session.timing.estimate import Speed, offline_qps
 from mlperf_suite.session.timing.forecast import forecast, planned
+from mlperf_suite.session.timing.pace import Pace
 from mlperf_suite.settings import Settings, resolve_settings
 
 ONE, TWO = "http://one:8000", "http://two:8000"
@@ -211,3 +216,15 @@ def test_answers_with_a_long_tail_are_planned_for_with_more_headroom() -> None:
     """Too long a run only costs time, one below ten minutes is INVALID."""
     assert offline_qps(10.0) == 10.5
     assert offline_qps(10.0, tail=True) == 15.0
+
+
+@pytest.mark.parametrize(("benchmark", "qps"), [(QWEN3_VL, 15.0), (LLAMA3_1_8B, 10.5)])
+def test_a_short_run_with_pictures_has_that_headroom_whatever_its_answers(
+    benchmark: Benchmark, qps: float
+) -> None:
+    """Its first pictures make the rate that was measured too low."""
+    key = RunKey(benchmark.id, "Offline", "performance")
+    plan = plan_session(Selection([key]))
+    pace = Pace(Inputs(resolve_settings({}, {}), [benchmark]), plan, {})
+    pace.learn(Step("rate", key, "a rate"), 10.0)
+    assert pace.target_qps(key) == qps
