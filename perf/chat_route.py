@@ -20,7 +20,7 @@ from itertools import cycle, islice
 from meta_tests.servers.local_servers import vllm_server
 from mlperf_suite.benchmarks.chat_prompts import EMBEDDED_TEMPLATE, ChatMessages, chats_of
 from mlperf_suite.datasets.agent_sessions import load_sessions
-from mlperf_suite.engines.endpoint.chat import ChatSampling, Json
+from mlperf_suite.engines.endpoint.chat import ChatRequest, ChatSampling, Json
 from mlperf_suite.engines.endpoint.chat_client import ChatClient, ChatServer, ChatTurn
 from mlperf_suite.engines.endpoint.config import parse_endpoint
 from mlperf_suite.engines.token_chat import TokenChat, plain_answer
@@ -62,8 +62,8 @@ def main() -> None:
         servers = {"chat": loop.run_until_complete(connect()), "completions": completions}
 
         def ask(server: ChatServer, messages: Sequence[Json]) -> ChatTurn:
-            asked = server.ask(messages, sampling, tools=(), timeout_s=300.0)
-            return loop.run_until_complete(asked)
+            request = ChatRequest(messages, sampling, timeout_s=300.0)
+            return loop.run_until_complete(server.ask(request))
 
         for messages in prompts[:_WARM_UP]:
             for each in servers.values():

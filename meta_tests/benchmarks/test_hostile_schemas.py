@@ -12,7 +12,7 @@ import pytest
 from meta_tests.servers.chat_stand_in import chat_stand_in, delta, last, same
 from mlperf_suite.benchmarks.chat_prompts import EMBEDDED_TEMPLATE, ChatMessages
 from mlperf_suite.datasets.agent_sessions import read_sessions
-from mlperf_suite.engines.endpoint.chat import ChatSampling
+from mlperf_suite.engines.endpoint.chat import ChatRequest, ChatSampling
 from mlperf_suite.engines.endpoint.chat_client import ChatClient
 from mlperf_suite.engines.endpoint.config import parse_endpoint
 from mlperf_suite.errors import DatasetError, SuiteError, UsageError
@@ -77,7 +77,7 @@ def ask_with(schema: dict[str, Any]) -> list[dict[str, Any]]:
     async def run() -> list[dict[str, Any]]:
         async with chat_stand_in(same([delta(content="a"), *last()])) as server:
             client = ChatClient(parse_endpoint(server.url), "m")
-            turn = await client.ask(MESSAGES, ChatSampling(1), tools=[schema], timeout_s=30.0)
+            turn = await client.ask(ChatRequest(MESSAGES, ChatSampling(1), [schema], 30.0))
             assert not turn.failure
             return server.bodies
 

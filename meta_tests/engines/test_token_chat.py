@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mlperf_suite.engines.endpoint.chat import ChatSampling, Json
+from mlperf_suite.engines.endpoint.chat import ChatRequest, ChatSampling, Json
 from mlperf_suite.engines.endpoint.chat_client import ChatTurn
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.engines.token_chat import TokenChat, plain_answer
@@ -45,7 +45,7 @@ def ask(
     messages = [{"role": "user", "content": "four"}]
     try:
         return asyncio.run(
-            chat.ask(messages, ChatSampling(max_tokens=64), tools=[TOOL], timeout_s=1.0)
+            chat.ask(ChatRequest(messages, ChatSampling(max_tokens=64), [TOOL], timeout_s=1.0))
         )
     finally:
         engine.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,12 @@ from typing import Any
 import pytest
 
 from meta_tests.conftest import SuiteRun, run_suite
-from meta_tests.servers.chat_stand_in import call_piece, chat_server, delta, last
+from meta_tests.servers.chat_stand_in import Events, call_piece, chat_server, delta, last
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.chat_prompts import EMBEDDED_TEMPLATE, ChatMessages, chats_of
 from mlperf_suite.benchmarks.qwen3_6_27b import QWEN3_6_27B
 from mlperf_suite.datasets.agent_sessions import load_sessions
-from mlperf_suite.engines.endpoint.chat import ChatAnswer, ChatSampling
+from mlperf_suite.engines.endpoint.chat import ChatAnswer, ChatRequest, ChatSampling
 from mlperf_suite.engines.endpoint.chat_client import ChatServer, ChatTurn
 from mlperf_suite.errors import RunError, UsageError
 from mlperf_suite.results.run_folder import read_summary, run_folders
@@ -114,6 +115,29 @@ def test_a_server_is_asked_one_by_one_and_its_counts_are_compared(
     assert {(b["temperature"], b["seed"], b["max_tokens"]) for b in bodies} == {(0.0, 42, 32)}
 
 
+def test_what_never_ends_fails_the_rules_of_the_session(tmp_path: Path, answer: Any) -> None:
+    """The arguments of one question's tool call, and the reasoning of one turn."""
+    endless = {
+        3: call_piece(0, "[" * 100_000, "f"),
+        26: delta(reasoning="hm, " * 25_000),
+    }
+    numbers = itertools.count(1)
+
+    def hostile(body: dict[str, Any]) -> Events:
+        event = endless.get(next(numbers))
+        return answer(body) if event is None else itertools.repeat(event)
+
+    with chat_server(hostile) as server:
+        session = endpoint_run(tmp_path, server.url)
+    assert session.exit_code == 1, session.output
+    verdicts = {v.rule: v for v in summary_of(session)[0].verdicts}
+    for rule, why in (
+        ("accuracy_every_question", "characters of a tool call's arguments"),
+        ("every_turn", "characters of reasoning"),
+    ):
+        assert verdicts[rule].status == "failed" and why in verdicts[rule].line
+
+
 class Lost:
     """A server that answers a first request, with reasoning, and no other."""
 
@@ -133,7 +157,7 @@ def test_a_run_ends_after_several_requests_in_a_row_without_an_answer() -> None:
 
     async def ask_many(watched: ChatServer) -> None:
         for _ in range(9):
-            await watched.ask([], ChatSampling(1), tools=(), timeout_s=1)
+            await watched.ask(ChatRequest([], ChatSampling(1)))
 
     with pytest.raises(RunError, match="3 requests in a row have no answer: gone"):
         watched.run(ask_many)

@@ -15,7 +15,7 @@ import msgspec
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.endpoint.adapters import AnswerError
-from mlperf_suite.engines.endpoint.chat import ChatAnswer, ChatSampling, Json
+from mlperf_suite.engines.endpoint.chat import ChatAnswer, ChatRequest, Json
 from mlperf_suite.engines.endpoint.chat_client import ChatTurn
 from mlperf_suite.engines.protocol import SILENCE_S, CountsCachedTokens, Engine, Request, Tokens
 from mlperf_suite.engines.watch import LOOK_S, Watch
@@ -44,21 +44,14 @@ class TokenChat:
         self._tokenizer, self._end_ids = tokenizer, frozenset(end_ids)
         self._silence_s = silence_s
 
-    async def ask(
-        self,
-        messages: Sequence[Json],
-        sampling: ChatSampling,
-        *,
-        tools: Sequence[Json],
-        timeout_s: float,
-        cache_salt: str = "",
-    ) -> ChatTurn:
+    async def ask(self, request: ChatRequest) -> ChatTurn:
         """Ask, and wait for the end of the answer. Raises EngineDiedError if the engine dies or
-        hangs: no later turn can be answered either. `cache_salt`: not used, since the engine of
-        runs has no prefix cache."""
+        hangs: no later turn can be answered either. The salt is not used, since the engine of runs
+        has no prefix cache."""
+        sampling, tools = request.sampling, request.tools
         answer, sent = ChatAnswer(), time.monotonic()
         try:
-            prompt = self._encode(messages, tools)
+            prompt = self._encode(request.messages, tools)
         except UsageError as error:
             return ChatTurn(answer, sent, None, 0.0, str(error))
         cached = self._cached
@@ -73,7 +66,7 @@ class TokenChat:
         )
         sent = time.monotonic()
         self._engine.submit([Request(0, prompt)], generation, turn, stream=True)
-        failure = await self._wait(turn, timeout_s)
+        failure = await self._wait(turn, request.timeout_s)
         if not failure:
             failure = self._take(answer, turn.token_ids, tools, len(prompt), self._cached - cached)
         ttft_s = None if turn.first is None else turn.first - sent

@@ -26,7 +26,7 @@ from mlperf_suite import __version__
 from mlperf_suite.client_results.series import AGENTIC_SAMPLING
 from mlperf_suite.datasets.agent_sessions import Message, RecordedSession, read_sessions
 from mlperf_suite.engines.closed_loop import LoopTimes
-from mlperf_suite.engines.endpoint.chat import ChatSampling
+from mlperf_suite.engines.endpoint.chat import ChatRequest, ChatSampling
 from mlperf_suite.engines.endpoint.chat_client import ChatClient, ChatServer
 from mlperf_suite.engines.endpoint.config import EndpointConfig
 from mlperf_suite.engines.endpoint.server_facts import ServerFacts, metrics
@@ -160,9 +160,8 @@ class ConversationLoop:
         for column in (times.first_s, times.ended_s):
             column.append(float("nan"))
         times.tokens.append(0)
-        asked = await self.server.ask(
-            messages, self.sampling, tools=session.tools, timeout_s=self.timeout_s
-        )
+        request = ChatRequest(messages, self.sampling, session.tools, self.timeout_s)
+        asked = await self.server.ask(request)
         self.turns.append(answered_turn(name, position, turn, asked))
         if asked.failure or asked.ttft_s is None or not asked.tokens:
             why = asked.failure or "answered without a token"

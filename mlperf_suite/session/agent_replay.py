@@ -19,7 +19,7 @@ from typing import Any
 
 from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.datasets.agent_sessions import RecordedSession, RecordedTurn, read_sessions
-from mlperf_suite.engines.endpoint.chat import ChatSampling
+from mlperf_suite.engines.endpoint.chat import ChatRequest, ChatSampling
 from mlperf_suite.engines.endpoint.chat_client import ChatClient, ChatServer, ChatTurn
 from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
 from mlperf_suite.engines.endpoint.server_facts import ServerFacts, find_out, metrics
@@ -83,11 +83,7 @@ async def replay(
             if not lost:
                 await asyncio.sleep(turn.delay_s if delays else 0)
                 answer = await server.ask(
-                    messages,
-                    sampling,
-                    tools=session.tools,
-                    timeout_s=timeout_s,
-                    cache_salt=salt,
+                    ChatRequest(messages, sampling, session.tools, timeout_s, salt)
                 )
                 figure = answered_turn(session.name, position, turn, answer)
                 if figure.cached_tokens is None and before is not None:

@@ -17,7 +17,7 @@ from mlperf_suite.benchmarks.chat_prompts import ChatMessages
 from mlperf_suite.benchmarks.definition import Benchmark, Generation
 from mlperf_suite.datasets.agent_sessions import sessions_of
 from mlperf_suite.datasets.tool_questions import question_of
-from mlperf_suite.engines.endpoint.chat import ChatSampling, Json
+from mlperf_suite.engines.endpoint.chat import ChatRequest, ChatSampling
 from mlperf_suite.engines.endpoint.chat_client import ChatServer, ChatTurn
 from mlperf_suite.engines.endpoint.chat_engine import ChatEndpoint
 from mlperf_suite.engines.token_chat import ReadAnswer, TokenChat, plain_answer
@@ -78,20 +78,10 @@ class _Watched:
 
         return asyncio.run(connected())
 
-    async def ask(
-        self,
-        messages: Sequence[Json],
-        sampling: ChatSampling,
-        *,
-        tools: Sequence[Json],
-        timeout_s: float,
-        cache_salt: str = "",
-    ) -> ChatTurn:
+    async def ask(self, request: ChatRequest) -> ChatTurn:
         """As `ChatServer`. Raises RunError if several requests in a row have no answer."""
         assert self._server is not None
-        turn = await self._server.ask(
-            messages, sampling, tools=tools, timeout_s=timeout_s, cache_salt=cache_salt
-        )
+        turn = await self._server.ask(request)
         self.asked += 1
         self.reasoned += bool(turn.answer.reasoning)
         self._in_a_row = self._in_a_row + 1 if turn.failure else 0
@@ -207,7 +197,8 @@ class ChatRuns(StepMaker):
         async def ask_all(server: ChatServer) -> None:
             for sample in samples:
                 messages, tools = question_of(sample)
-                turn = await server.ask(messages, sampling, tools=tools, timeout_s=self._timeout_s)
+                request = ChatRequest(messages, sampling, tools, self._timeout_s)
+                turn = await server.ask(request)
                 answers.append(_call_answer(sample.id, turn))
 
         server, began = self._watched(benchmark, "accuracy", len(samples)), time.monotonic()

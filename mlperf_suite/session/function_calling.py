@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from mlperf_suite.engines.endpoint.chat import ChatRequest
 from mlperf_suite.engines.endpoint.chat_client import ChatClient, ChatServer
 from mlperf_suite.engines.endpoint.config import parse_endpoint
 from mlperf_suite.results.run_folder import write_whole
@@ -80,9 +81,8 @@ async def ask_samples(
     """The tool calls of each answer, by the sample's id. A sample without an answer is missing."""
     answers: Answers = {}
     for sample in samples:
-        turn = await server.ask(
-            sample["messages"], SAMPLING, tools=sample["tools"], timeout_s=TURN_TIMEOUT_S
-        )
+        request = ChatRequest(sample["messages"], SAMPLING, sample["tools"], TURN_TIMEOUT_S)
+        turn = await server.ask(request)
         if turn.failure:
             say(f"{sample['id']}: {turn.failure}")
         else:

@@ -18,6 +18,7 @@ from mlperf_suite.engines.endpoint.chat import (
     MOST_MEDIA,
     ChatAnswer,
     ChatLimits,
+    ChatRequest,
     ChatSampling,
     chat_body,
     picture_part,
@@ -40,11 +41,13 @@ def answer_to(events: Events, limits: ChatLimits | None = None) -> ChatAnswer:
     return answer
 
 
-def turn_of(events: Events, *, pause_s: float = 0.0, **asked: Any) -> ChatTurn:
+def turn_of(
+    events: Events, *, pause_s: float = 0.0, limits: ChatLimits | None = None, **asked: Any
+) -> ChatTurn:
     async def ask() -> ChatTurn:
         async with chat_stand_in(lambda body: events, pause_s=pause_s) as server:
             client = ChatClient(parse_endpoint(server.url), "m", token_ids=True)
-            return await client.ask(MESSAGES, SAMPLING, **asked)
+            return await client.ask(ChatRequest(MESSAGES, SAMPLING, **asked), limits)
 
     return asyncio.run(ask())
 
@@ -157,11 +160,11 @@ def test_an_error_in_the_stream_ends_the_turn() -> None:
 
 def test_a_request_has_messages_tools_and_sampling() -> None:
     tools = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
-    body = json.loads(chat_body(MESSAGES, SAMPLING, "m", tools=tools))
+    body = json.loads(chat_body(ChatRequest(MESSAGES, SAMPLING, tools), "m"))
     assert (body["messages"], body["tools"]) == (MESSAGES, tools)
     assert (body["max_tokens"], body["temperature"], body["seed"]) == (16, 0.0, 42)
     assert body["stream_options"] == {"include_usage": True}
-    assert "tools" not in json.loads(chat_body(MESSAGES, SAMPLING, "m"))
+    assert "tools" not in json.loads(chat_body(ChatRequest(MESSAGES, SAMPLING), "m"))
 
 
 def test_pictures_and_sounds_are_sent_as_they_are() -> None:
@@ -182,7 +185,7 @@ def test_a_picture_of_20_mb_arrives() -> None:
     async def ask() -> int:
         async with chat_stand_in(same([delta(content="a"), *last()])) as server:
             client = ChatClient(parse_endpoint(server.url), "m")
-            turn = await client.ask([{"role": "user", "content": content}], SAMPLING)
+            turn = await client.ask(ChatRequest([{"role": "user", "content": content}], SAMPLING))
             assert turn.failure == ""
             return len(server.bodies[0]["messages"][0]["content"][1]["image_url"]["url"])
 
@@ -194,8 +197,8 @@ def test_turns_share_a_connection_and_a_server_that_is_gone_is_named() -> None:
         async with chat_stand_in(same([delta(content="a"), *last()])) as server:
             client = ChatClient(parse_endpoint(server.url), "m")
             for _ in range(3):
-                assert (await client.ask(MESSAGES, SAMPLING)).answer.content == "a"
+                assert (await client.ask(ChatRequest(MESSAGES, SAMPLING))).answer.content == "a"
         gone = ChatClient(parse_endpoint("http://127.0.0.1:9"), "m")
-        assert "refused the connection" in (await gone.ask(MESSAGES, SAMPLING)).failure
+        assert "refused the connection" in (await gone.ask(ChatRequest(MESSAGES, SAMPLING))).failure
 
     asyncio.run(ask())

@@ -39,6 +39,19 @@ class ChatSampling:
 
 
 @dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """One turn to be answered. `timeout_s`: from sending it to the answer's end. `cache_salt`:
+    requests with the same one may share a KV cache, for a server that knows the field; "" sends
+    none."""
+
+    messages: Sequence[Json]
+    sampling: ChatSampling
+    tools: Sequence[Json] = ()
+    timeout_s: float = 600.0
+    cache_salt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ChatLimits:
     """What an answer may have at most: characters of its content, its reasoning and the arguments
     of one tool call, tool calls, and events of its stream that bring nothing."""
@@ -246,19 +259,13 @@ def _decoded(event: bytes) -> _Chunk:
     return chunk
 
 
-def chat_body(
-    messages: Sequence[Json],
-    sampling: ChatSampling,
-    model: str,
-    *,
-    tools: Sequence[Json] = (),
-    fields: Json | None = None,
-) -> bytes:
+def chat_body(request: ChatRequest, model: str, fields: Json | None = None) -> bytes:
     """The JSON of a request. `fields`: those that this kind of server adds to OpenAI's. Raises
     SuiteError for messages or tools that are nested too deeply."""
+    sampling, tools = request.sampling, request.tools
     body: dict[str, Any] = {
         "model": model,
-        "messages": list(messages),
+        "messages": list(request.messages),
         "max_tokens": sampling.max_tokens,
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
@@ -268,6 +275,7 @@ def chat_body(
         **({} if sampling.seed is None else {"seed": sampling.seed}),
         # Some servers stall where tools come without a choice.
         **({"tools": list(tools), "tool_choice": "auto"} if tools else {}),
+        **({"cache_salt": request.cache_salt} if request.cache_salt else {}),
         **(fields or {}),
     }
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -23,7 +23,7 @@ from mlperf_suite.engines.endpoint.adapters import (
 from mlperf_suite.engines.endpoint.chat import (
     ChatAnswer,
     ChatLimits,
-    ChatSampling,
+    ChatRequest,
     Json,
     chat_body,
 )
@@ -69,15 +69,7 @@ class ChatTurn:
 class ChatServer(Protocol):
     """What answers a turn; see `ChatClient`."""
 
-    async def ask(
-        self,
-        messages: Sequence[Json],
-        sampling: ChatSampling,
-        *,
-        tools: Sequence[Json],
-        timeout_s: float,
-        cache_salt: str = "",
-    ) -> ChatTurn: ...
+    async def ask(self, request: ChatRequest) -> ChatTurn: ...
 
 
 class ChatClient:
@@ -112,21 +104,10 @@ class ChatClient:
         context = ssl.create_default_context(cafile=ca_file) if target.tls else None
         self._pool = Pool(place, _hello(place, model, key, headers or {}, connections), context)
 
-    async def ask(
-        self,
-        messages: Sequence[Json],
-        sampling: ChatSampling,
-        *,
-        tools: Sequence[Json] = (),
-        timeout_s: float = 600.0,
-        limits: ChatLimits | None = None,
-        cache_salt: str = "",
-    ) -> ChatTurn:
-        """Ask, and wait for the end of the answer. A turn that takes longer than `timeout_s` is
-        ended, and its connection closed. `cache_salt`: requests with the same one may share a KV
-        cache, for a server that knows the field; "" sends none."""
-        fields = {**self._fields, **({"cache_salt": cache_salt} if cache_salt else {})}
-        body = chat_body(messages, sampling, self._model, tools=tools, fields=fields)
+    async def ask(self, request: ChatRequest, limits: ChatLimits | None = None) -> ChatTurn:
+        """Ask, and wait for the end of the answer. A turn that takes too long is ended, and its
+        connection closed."""
+        body, timeout_s = chat_body(request, self._model, self._fields), request.timeout_s
         exchange = _ChatExchange(self._pool.head(self._path, len(body)) + body, limits)
         self._pool.acquire(exchange)
         try:
