@@ -218,13 +218,13 @@ def test_answers_with_a_long_tail_are_planned_for_with_more_headroom() -> None:
     assert offline_qps(10.0, tail=True) == 15.0
 
 
-@pytest.mark.parametrize(("benchmark", "qps"), [(QWEN3_VL, 15.0), (LLAMA3_1_8B, 10.5)])
+@pytest.mark.parametrize(("row", "qps"), [(QWEN3_VL, 15.0), (LLAMA3_1_8B, 10.5)])
 def test_a_short_run_with_pictures_has_that_headroom_whatever_its_answers(
-    benchmark: Benchmark, qps: float
+    row: Benchmark, qps: float
 ) -> None:
     """Its first pictures make the rate that was measured too low."""
-    key = RunKey(benchmark.id, "Offline", "performance")
+    key = RunKey(row.id, "Offline", "performance")
     plan = plan_session(Selection([key]))
-    pace = Pace(Inputs(resolve_settings({}, {}), [benchmark]), plan, {})
+    pace = Pace(Inputs(resolve_settings({}, {}), [row]), plan, {})
     pace.learn(Step("rate", key, "a rate"), 10.0)
     assert pace.target_qps(key) == qps
