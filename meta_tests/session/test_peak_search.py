@@ -142,7 +142,7 @@ def test_a_rate_that_never_holds_at_full_length_is_no_peak() -> None:
 
 def test_a_search_by_the_latency_alone_says_and_draws_it(tmp_path: Path) -> None:
     by_latency = RateTrial(3.0, True, True, 3.0, None, None, latency_p99_ms=900.0)
-    assert "VALID, latency p99 900 ms" in _trial_line(by_latency, 1)
+    assert "VALID, latency p99 900.0 ms" in _trial_line(by_latency, 1)
     path = tmp_path / "peak_qps.png"
     plot_peak(PeakSearch((by_latency,), 3.0), {"latency": 12_000}, "a title", path)
     assert path.read_bytes().startswith(b"\x89PNG")
