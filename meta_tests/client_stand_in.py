@@ -130,8 +130,9 @@ def write_report(config: dict[str, Any]) -> None:
         (report / "accuracy").mkdir()
         scores = json.dumps(_rouge_results(len(numbers)))
         (report / "accuracy" / "accuracy_results.json").write_text(scores)
-    lines = [json.dumps(_completion(uuid)) for uuid in numbers]
-    (report / "events.jsonl").write_text(client_events(run) + "".join(f"{x}\n" for x in lines))
+    *lines, end = client_events(run).splitlines()
+    lines += [json.dumps(_completion(uuid)) for uuid in numbers]
+    (report / "events.jsonl").write_text("".join(f"{line}\n" for line in (*lines, end)))
 
 
 def _count(config: dict[str, Any], kind: str) -> int:

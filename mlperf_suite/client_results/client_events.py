@@ -11,9 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
-
-from msgspec import DecodeError, Meta, Raw, Struct, json
+from typing import Any
 
 from mlperf_suite.client_results.answer_texts import (
     TEXTS_AT_ONCE,
@@ -21,26 +19,14 @@ from mlperf_suite.client_results.answer_texts import (
     TokenCounts,
     answer_text,
 )
+from mlperf_suite.client_results.event_lines import Event, events_in
 from mlperf_suite.client_results.sent_prompts import Decoding, SentPrompt, SentPrompts
-from mlperf_suite.strangers import open_regular
 
-_MOST_BYTES = 2**38
-_LONGEST_LINE = 2**26
 NO_TOKENIZER = "the model's tokenizer is not at hand"
 _STRUCTURED = "answers with reasoning or tool calls, counted in the model's chat template"
 _MESSAGES = "prompts of messages, and no chat template at hand that takes them"
 ChatCount = Callable[[Sequence[Any]], int | None]
 """From the `chat` of a prompt to its tokens in the model's chat template; None if it takes none."""
-_Time = Annotated[int, Meta(ge=0, le=2**62)]
-
-
-class _Event(Struct):
-    event_type: str
-    timestamp_ns: _Time
-    sample_uuid: str = ""
-    finish_reason: str | None = None
-    conversation_id: str | None = None
-    data: Raw = Raw(b"null")
 
 
 @dataclass(slots=True)
@@ -98,7 +84,7 @@ class _Tracking:
         self._first_ns: int | None = None
         self._last_issue_ns = -1
 
-    def take(self, event: _Event) -> None:
+    def take(self, event: Event) -> None:
         kind, uuid, now = event.event_type, event.sample_uuid, event.timestamp_ns
         if kind == "session.start_performance_tracking" and not self._on:
             self._on = True
@@ -115,7 +101,7 @@ class _Tracking:
         elif uuid in self._open:
             self._of_request(event, *self._open[uuid])
 
-    def _of_request(self, event: _Event, issued_ns: int, block: list[int]) -> None:
+    def _of_request(self, event: Event, issued_ns: int, block: list[int]) -> None:
         kind, now = event.event_type, event.timestamp_ns
         if kind == "sample.recv_first":
             self.events.ttft.append(now - issued_ns)
@@ -151,7 +137,7 @@ class _Tracking:
         if len(self._prompts) >= TEXTS_AT_ONCE:
             self._count()
 
-    def _take_answer(self, event: _Event) -> None:
+    def _take_answer(self, event: Event) -> None:
         first_ns = self._firsts.pop(event.sample_uuid, None)
         if self._count_tokens is None or self.events.uncounted:
             return
@@ -201,18 +187,11 @@ def read_events(
     `count_chat` no tokens of messages.
     """
     tracking = _Tracking(count_tokens, decode, count_chat)
-    decoder, number = json.Decoder(_Event), 0
     try:
-        with open_regular(path, _MOST_BYTES) as file:
-            while line := file.readline(_LONGEST_LINE):
-                number += 1
-                event = decoder.decode(line)
-                if event.event_type == "session.ended":
-                    break
-                tracking.take(event)
+        for event in events_in(path):
+            tracking.take(event)
     except OSError as error:
         return None, f"{path.name} cannot be read: {error.strerror}"
-    # ValueError: bytes that are not UTF-8. RecursionError: members nested without end.
-    except (DecodeError, ValueError, RecursionError):
-        return None, f"{path.name}: line {number:,} is no event"
+    except ValueError as error:
+        return None, str(error)
     return tracking.result(), ""

@@ -9,26 +9,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
-
-from msgspec import DecodeError, Meta, Raw, Struct, json
 
 from mlperf_suite.client_results.answer_texts import (
     TEXTS_AT_ONCE,
     TokenCounts,
     answer_text,
 )
-from mlperf_suite.strangers import open_regular
-
-_MOST_BYTES = 2**38
-_LONGEST_LINE = 2**26
-
-
-class _Event(Struct):
-    event_type: str
-    timestamp_ns: Annotated[int, Meta(ge=0, le=2**62)]
-    sample_uuid: str = ""
-    data: Raw = Raw(b"null")
+from mlperf_suite.client_results.event_lines import Event, events_in
 
 
 @dataclass(slots=True)
@@ -82,7 +69,7 @@ class _Reader:
         self._before: set[str] = set()
         self._texts: list[tuple[SuperPass, int, str]] = []
 
-    def take(self, event: _Event) -> None:
+    def take(self, event: Event) -> None:
         kind, uuid, now = event.event_type, event.sample_uuid, event.timestamp_ns
         if kind == "session.start_performance_tracking":
             if not self._started:
@@ -106,7 +93,7 @@ class _Reader:
         of_request.last_ns = now
         self._open[uuid] = of_request, now, None
 
-    def _answer(self, event: _Event) -> None:
+    def _answer(self, event: Event) -> None:
         of_request, issued_ns, first_ns = self._open[event.sample_uuid]
         if event.event_type == "sample.recv_first" and first_ns is None:
             self._open[event.sample_uuid] = of_request, issued_ns, event.timestamp_ns
@@ -149,16 +136,8 @@ def read_super_passes(
     Without `count_tokens` no pass has a TPOT. Raises ValueError with one line for what is no event,
     OSError for what cannot be read.
     """
-    decoder, reader, number = json.Decoder(_Event), _Reader(size, count_tokens), 0
-    with open_regular(path, _MOST_BYTES) as file:
-        while line := file.readline(_LONGEST_LINE):
-            number += 1
-            try:
-                event = decoder.decode(line)
-            except (DecodeError, ValueError, RecursionError) as error:
-                raise ValueError(f"{path.name}: line {number:,} is no event") from error
-            if event.event_type == "session.ended":
-                break
-            reader.take(event)
+    reader = _Reader(size, count_tokens)
+    for event in events_in(path):
+        reader.take(event)
     reader.count()
     return reader.passes, reader.warmup

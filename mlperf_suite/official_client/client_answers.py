@@ -6,21 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from msgspec import DecodeError, Raw, Struct, json
+from msgspec import DecodeError, json
 
 from mlperf_suite.client_results.answer_texts import answer_text
+from mlperf_suite.client_results.event_lines import events_in
 from mlperf_suite.errors import RunError
-from mlperf_suite.strangers import open_regular, read_regular
+from mlperf_suite.strangers import read_regular
 
 EVENTS_FILE, INDEX_FILE = "events.jsonl", "sample_idx_map.json"
-_MOST_BYTES, _LONGEST_LINE = 2**38, 2**26
-
-
-class _Event(Struct):
-    event_type: str
-    timestamp_ns: int = 0
-    sample_uuid: str = ""
-    data: Raw = Raw(b"null")
 
 
 @dataclass(slots=True)
@@ -53,23 +46,20 @@ def read_answers(report: Path) -> dict[str, list[ClientAnswer]]:
 
 
 def _answers(path: Path, maps: dict[str, dict[str, int]]) -> dict[str, list[ClientAnswer]]:
-    decoder = json.Decoder(_Event)
     places = {uuid: (name, number) for name, of in maps.items() for uuid, number in of.items()}
     open_requests: dict[str, ClientAnswer] = {}
     ended: dict[str, list[ClientAnswer]] = {name: [] for name in maps}
-    with open_regular(path, _MOST_BYTES) as file:
-        while line := file.readline(_LONGEST_LINE):
-            event = decoder.decode(line)
-            uuid, now_ns = event.sample_uuid, event.timestamp_ns
-            if uuid not in places:
-                continue
-            name, number = places[uuid]
-            request = open_requests.setdefault(uuid, ClientAnswer(number, now_ns))
-            if event.event_type == "sample.recv_first":
-                request.first_ns = now_ns
-            elif event.event_type == "sample.complete":
-                request.ended_ns, request.text = now_ns, answer_text(event.data).whole
-                ended[name].append(open_requests.pop(uuid))
+    for event in events_in(path):
+        uuid, now_ns = event.sample_uuid, event.timestamp_ns
+        if uuid not in places:
+            continue
+        name, number = places[uuid]
+        request = open_requests.setdefault(uuid, ClientAnswer(number, now_ns))
+        if event.event_type == "sample.recv_first":
+            request.first_ns = now_ns
+        elif event.event_type == "sample.complete":
+            request.ended_ns, request.text = now_ns, answer_text(event.data).whole
+            ended[name].append(open_requests.pop(uuid))
     return ended
 
 
