@@ -107,7 +107,7 @@ def test_mmlu_is_of_no_benchmark_category_and_scenario() -> None:
         ((*OF_SERIES, "--scenario=Server"), "--scenario Server, --series endpoints: leaves"),
         (OF_SERIES[:1], "--series: can only be used with --endpoint URL"),
         (OF_SERIES[:2], "--series endpoints: can only be used with --client inference-endpoint"),
-        ((*OF_SERIES, "--benchmark=llama3.1-8b-edge"), "not to be measured with --series endpoin"),
+        ((*OF_SERIES, "--benchmark=llama3.1-8b-edge"), "cannot be measured with --series endpoin"),
     ],
 )
 def test_what_leaves_nothing_to_do_is_a_usage_error(

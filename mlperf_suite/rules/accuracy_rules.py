@@ -37,7 +37,7 @@ _HEX_OF_A_TOKEN = (8, 16)
     submitted_only=True,
 )
 def log_ends(run: RunFacts) -> Verdict:
-    """The cut accuracy log begins and ends with entries of LoadGen, each of a sample of its own.
+    """The cut accuracy log begins and ends with LoadGen's entries, each for a different sample.
 
     The official checker looks at its size alone.
     """
@@ -74,7 +74,7 @@ def log_ends(run: RunFacts) -> Verdict:
     submitted_only=True,
 )
 def log_tokens(run: RunFacts) -> Verdict:
-    """Each answer at the ends of the cut accuracy log has the tokens that were reported of it.
+    """Each answer at the ends of the cut accuracy log has the reported tokens.
 
     As many as were counted, and the first of them where the scenario reports those. An end that is
     within one long answer has none to judge. In the closed division one answer at least is as long
@@ -157,7 +157,8 @@ most 3 of 100 answers of an audit begin alike, and of a cut log none that are as
     fix="Report to LoadGen the tokens that the model generated for each sample.",
 )
 def answers(run: RunFacts) -> Verdict:
-    """Each logged answer has tokens, all of them the model's, and answers are not one and the same.
+    """Each logged answer has tokens of the model's vocabulary, and the answers are not all the
+    same.
 
     Of a submission's cut log, the answers at its two ends.
     """
@@ -245,7 +246,9 @@ def _gate_of(metric: str) -> Callable[[RunFacts], Verdict]:
         return run.unless_unreferenced(_judge_score(score, gate, strict=run.high_accuracy))
 
     check.__name__ = metric.lower()
-    check.__doc__ = f"{metric} reaches its share of the reference, and is no longer than it may be."
+    check.__doc__ = (
+        f"{metric} reaches its share of the reference, and does not exceed its upper limit."
+    )
     return check
 
 

@@ -40,7 +40,7 @@ _MOST_NAMED = 4
     fix="Fix the accuracy of the named points, and repeat their runs.",
 )
 def agentic_accuracy(curve: CurveFacts) -> Verdict:
-    """Of several turns: each point's inline score, the mean of SWE-bench over the four mandatory
+    """With several turns: each point's inline score, the mean of SWE-bench over the four mandatory
     regions and the mean length of a turn are within the benchmark's gates.
 
     Scores are shares of 1. The mean length is that of the full run, which not every version of the
@@ -122,9 +122,9 @@ def _percent(scores: list[AccuracyScore]) -> float | None:
     fix="Run the client with the configuration of its example, and change no sampling parameter.",
 )
 def agentic_settings(curve: CurveFacts) -> Verdict:
-    """Of several turns: the client replayed whole passes over the conversations, with their salts
-    and the delays of their tools, to their end, sampled as the reference does, and scored inline
-    and on 200 problems of SWE-bench.
+    """With several turns: the client replayed whole passes over the conversations, with their salts
+    and tool delays, to their end, with the reference's sampling, and scored inline and on 200
+    problems of SWE-bench.
 
     The official checker reads no configuration. DeepSeek-V4.1-Flash's sampling is not published.
     """

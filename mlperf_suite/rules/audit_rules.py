@@ -116,7 +116,7 @@ _ROUNDING = 2e-5
     fix="Copy the audit's logs again without change; do not cut its accuracy log.",
 )
 def log_is_whole(run: RunFacts) -> Verdict:
-    """The audit's logs can be read in whole; a submission need not bring the detail log."""
+    """The audit's logs can be read in full; a submission need not contain the detail log."""
     damage = run.logs.accuracy.damage
     if damage and _may_be_cut(run):
         return not_judged(damage[0], why=_CUT)
@@ -190,7 +190,7 @@ def test_mode(run: RunFacts) -> Verdict:
     "the audit.",
 )
 def no_loadgen_errors(run: RunFacts) -> Verdict:
-    """LoadGen logged no error in the audit, apart from the audit.config that the test wants."""
+    """LoadGen logged no error in the audit, except about the audit.config that it requires."""
     need_detail_log(run)
     return error_verdict(run, allowed_text=AUDIT_CONF_IS_READ)
 
@@ -247,7 +247,7 @@ def _may_be_drawn(run: RunFacts) -> bool:
     session_only=True,
 )
 def score(run: RunFacts) -> Verdict:
-    """The audit's answers score at least what the audit asks for.
+    """The audit's answers reach the score that the audit requires.
 
     Of a submission only the official script's word is known: its data set is not at hand.
     """
@@ -271,7 +271,7 @@ def score(run: RunFacts) -> Verdict:
     divisions=CLOSED,
 )
 def mean_tokens(run: RunFacts) -> Verdict:
-    """The mean length of the answers logged is within the audit's limits, in tokens.
+    """The mean length of the logged answers, in tokens, is within the audit's limits.
 
     As in the official script the mean is over every entry of the log, a sample's second too.
     """

@@ -39,7 +39,7 @@ _TOO_SHORT = "Number of tokens need to be greater than 1"
     fix="Turn off every cache of answers and prefixes, in the engine, the server and any proxy.",
 )
 def speed(run: RunFacts) -> Verdict:
-    """One sample over and over is at most 10% faster than samples never seen (not MLPerf's).
+    """One repeated sample is at most 10% faster than new samples (not an MLPerf rule).
 
     Not judged where the noise leaves both possible: the interval is in what was found.
     """
@@ -56,13 +56,13 @@ def speed(run: RunFacts) -> Verdict:
 
 @_caching_rule(fix="Turn prefix caching off in the engine or the server.")
 def prompt_tokens(run: RunFacts) -> Verdict:
-    """The engine took no prompt token from a cache during the audit, as it counts them."""
+    """The engine reports no cached prompt tokens during the audit."""
     return cached_tokens_verdict(_of(run).cached_tokens)
 
 
 @_caching_rule(fix="Repeat the audit; every request must be answered.")
 def samples(run: RunFacts) -> Verdict:
-    """By turns LoadGen issued one sample over and over, and each sample of others once."""
+    """LoadGen alternately issued one sample repeatedly, and different samples once each."""
     audit = _of(run)
     demand = f"{audit.at_once} times one sample, and {audit.at_once} samples once, by turns"
     for number, block in enumerate(audit.blocks, 1):
@@ -111,7 +111,7 @@ def settings(run: RunFacts) -> Verdict:
 
 @_caching_rule(fix="Repeat the audit without interrupting it.")
 def log_is_whole(run: RunFacts) -> Verdict:
-    """The logs of every block can be read in whole."""
+    """The logs of every block can be read in full."""
     for number, block in enumerate(_of(run).blocks, 1):
         damage = [*block.logs.detail.damage, *block.logs.accuracy.damage]
         if block.logs.detail["num_errors"] is None:
@@ -126,7 +126,7 @@ def log_is_whole(run: RunFacts) -> Verdict:
     "the audit."
 )
 def no_loadgen_errors(run: RunFacts) -> Verdict:
-    """LoadGen logged no error in any block, apart from the audit.config that it wants."""
+    """LoadGen logged no error in any block, except about the audit.config that it requires."""
     allowed_texts = [AUDIT_CONF_IS_READ, *([_TOO_SHORT] if run.text_alone else [])]
     for number, block in enumerate(_of(run).blocks, 1):
         errors = [

@@ -94,13 +94,13 @@ _of_settings = partial(
 
 @_of_settings("performance")
 def replay_settings(run: ChatFacts) -> Verdict:
-    """Every turn is asked for at temperature 0, seed 42 and at most 1,024 tokens, one at a time."""
+    """Every turn is sent with temperature 0, seed 42 and at most 1,024 tokens, one at a time."""
     return _settings(run)
 
 
 @_of_settings("accuracy")
 def calling_settings(run: ChatFacts) -> Verdict:
-    """Every question is asked at temperature 0, seed 42 and at most 1,024 tokens, one at a time."""
+    """Every question is sent with temperature 0, seed 42, at most 1,024 tokens, one at a time."""
     return _settings(run)
 
 
@@ -120,20 +120,20 @@ def whole_sessions(run: ChatFacts) -> Verdict:
 @_chat_rule(
     "performance",
     source="edge-agentic: compliance/checker.py, check_perf_validity",
-    fix="See why the first turn failed; give a slow server more time for a turn.",
+    fix="Find why the first turn failed; give a slow server more time per turn.",
 )
 def every_turn(run: ChatFacts) -> Verdict:
-    """Every turn of every conversation was asked for and answered."""
+    """Every turn of every conversation was sent and answered."""
     return _all_answered(run, "turns")
 
 
 @_chat_rule(
     "accuracy",
-    source="edge-agentic: BFCLv4Scorer; an answer that is missing is wrong",
-    fix="See why the first question failed, and repeat the run.",
+    source="edge-agentic: BFCLv4Scorer; a missing answer is wrong",
+    fix="Find why the first question failed, and repeat the run.",
 )
 def every_question(run: ChatFacts) -> Verdict:
-    """Every question was asked and answered."""
+    """Every question was sent and answered."""
     return _all_answered(run, "questions")
 
 
@@ -171,13 +171,13 @@ _of_reasoning = partial(
 
 @_of_reasoning("performance")
 def replay_no_reasoning(run: ChatFacts) -> Verdict:
-    """No turn is answered with reasoning, which the benchmark has switched off."""
+    """No turn is answered with reasoning, which the benchmark disables."""
     return _no_reasoning(run)
 
 
 @_of_reasoning("accuracy")
 def calling_no_reasoning(run: ChatFacts) -> Verdict:
-    """No question is answered with reasoning, which the benchmark has switched off."""
+    """No question is answered with reasoning, which the benchmark disables."""
     return _no_reasoning(run)
 
 
@@ -209,19 +209,19 @@ _of_counts = partial(
     _chat_rule,
     official=False,
     source="the server's usage against the model's tokenizer through its chat template",
-    fix="Serve the model's own chat template, or give --model the model that is served.",
+    fix="Serve the model's own chat template, or set --model to the served model.",
 )
 
 
 @_of_counts("performance")
 def replay_counts(run: ChatFacts) -> Verdict:
-    """The server counts as many tokens of each turn's prompt and answer as the tokenizer makes."""
+    """The server and the tokenizer count the same tokens in each turn's prompt and answer."""
     return _counts(run)
 
 
 @_of_counts("accuracy")
 def calling_counts(run: ChatFacts) -> Verdict:
-    """The server counts as many tokens of each question and answer as the tokenizer makes."""
+    """The server and the tokenizer count the same tokens in each question and answer."""
     return _counts(run)
 
 
@@ -242,11 +242,11 @@ def most_duration(run: ChatFacts) -> Verdict:
     "performance",
     official=False,
     source="language/edge-agentic/README.md: performance and accuracy from one configuration",
-    fix="Leave the engine's own settings as the benchmark has them.",
+    fix="Leave the engine's settings as the benchmark sets them.",
 )
 def chat_generation(run: ChatFacts) -> Verdict:
-    """The engine answers with the benchmark's model, unchanged, and no other kind of decoding than
-    the round allows."""
+    """The engine answers with the benchmark's model, unchanged, and only the decoding that the
+    round allows."""
     found = "; ".join(run.departures) or "as the benchmark says"
     return verdict(not run.departures, found, "as the benchmark says")
 
@@ -255,7 +255,7 @@ def chat_generation(run: ChatFacts) -> Verdict:
     "performance",
     source="language/edge-agentic/README.md: one run of both parts, so that neither is made under "
     "other settings",
-    fix="Run accuracy in the same session, and see which of its rules failed.",
+    fix="Run accuracy in the same session, and check which of its rules failed.",
 )
 def calling_passed(run: ChatFacts) -> Verdict:
     """Function calling of the same system passed; without it, performance does not count."""
@@ -268,7 +268,7 @@ def calling_passed(run: ChatFacts) -> Verdict:
 @_chat_rule(
     "accuracy",
     source="edge-agentic: README.md, bfcl-eval's AST checker",
-    fix="make bfcl installs bfcl-eval into an environment of its own.",
+    fix="Install bfcl-eval with make bfcl.",
 )
 def calls_checked(run: ChatFacts) -> Verdict:
     """The calls are checked by bfcl-eval's own AST checker."""
@@ -300,7 +300,7 @@ _of_gates = partial(
 
 @_of_gates()
 def calling_overall(run: ChatFacts) -> Verdict:
-    """The share of right answers is at least 0.97 of the reference, 86.23%."""
+    """The share of correct answers is at least 0.97 of the reference, 86.23%."""
     return _gate(run, "overall")
 
 

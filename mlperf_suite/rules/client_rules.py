@@ -141,7 +141,7 @@ def _is_scored(result: ClientFacts) -> bool:
     fix="Submit the files exactly as the client wrote them.",
 )
 def files_readable(result: ClientFacts) -> Verdict:
-    """The client's files can be read, and have the members that they should, as their types."""
+    """The client's files can be read, and have the expected members with their types."""
     return verdict(not result.problems, "; ".join(result.problems) or "all of them")
 
 
@@ -174,7 +174,7 @@ def scenario_type(result: ClientFacts) -> Verdict:
     fix="Remove performance/power/, or measure the power of a run of LoadGen.",
 )
 def power_logs(result: ClientFacts) -> Verdict:
-    """A result of the client has no power measurement, which is of a run of LoadGen."""
+    """A result of the client has no power measurement; only LoadGen runs have one."""
     return verdict(not result.power_logs, "performance/power/" if result.power_logs else "none")
 
 
@@ -186,7 +186,7 @@ _PATTERNS = {"Offline": ("max_throughput",), "SingleStream": ("concurrency", "ag
     fix="Use poisson for Server and Interactive, max_throughput for Offline.",
 )
 def load_pattern(result: ClientFacts) -> Verdict:
-    """Requests are issued as the scenario demands: at once, at Poisson times, or one by one.
+    """Requests are issued as the scenario requires: at once, at Poisson times, or one by one.
 
     The official checker does not look.
     """
@@ -267,7 +267,7 @@ def min_duration(result: ClientFacts) -> Verdict:
     shortens=_is_whole,
 )
 def lasted(result: ClientFacts) -> Verdict:
-    """The run did last at least ten minutes; the official checker reads its setting alone."""
+    """The run lasted at least ten minutes; the official checker reads only the setting."""
     duration_s = (result.run.duration_ns or 0) / 1e9
     demand = f"at least {MIN_DURATION_MS / 1e3:,g} s"
     if result.benchmark.id == QWEN3_6:
@@ -369,7 +369,7 @@ def latency_limit(result: ClientFacts) -> Verdict:
     fix="Find why answers are shorter or longer than the reference's.",
 )
 def mean_tokens(result: ClientFacts) -> Verdict:
-    """gpt-oss-120b's answers have the mean length that TEST09 demands, in every scenario."""
+    """gpt-oss-120b's answers have the mean length that TEST09 requires, in every scenario."""
     mean = result.run.output_sequence_lengths.avg
     words = "no mean" if mean is None else f"{mean:,.2f} tokens"
     if result.benchmark.id != "gpt-oss-120b":
@@ -394,7 +394,7 @@ def tokens_per_s(run: ResultSummary) -> float | None:
     fix="Submit result_summary.json exactly as the client wrote it.",
 )
 def rates(result: ClientFacts) -> Verdict:
-    """Requests and tokens a second are what counts, lengths and the window amount to.
+    """Requests/s and tokens/s follow from counts, lengths and the window.
 
     Over LoadGen's window, from the first request to the end of the last, one request counts less.
     """
@@ -554,7 +554,7 @@ def _order_faults(run: ResultSummary) -> list[str]:
     fix="Submit result_summary.json and events.jsonl of the same run, as the client wrote them.",
 )
 def events_agree(result: ClientFacts) -> Verdict:
-    """Counts, windows, TTFT and latencies are those of events.jsonl, where it lies beside.
+    """Counts, windows, TTFT and latencies match events.jsonl, if it is present.
 
     Mean, deviation, each percentile, early stopping's estimates and histograms too; lengths in
     tokens and TPOT where the tokenizer that the configuration names is on this machine: in the
@@ -744,11 +744,11 @@ def accuracy_complete(result: ClientFacts) -> Verdict:
 
 @_own_rule(
     source="one model's answers to one data set; as TEST09 has it of LoadGen's runs",
-    fix="Find why the performance run's answers have another length than the accuracy run's.",
+    fix="Find why the performance run's answers differ in length from the accuracy run's.",
 )
 def accuracy_lengths(result: ClientFacts) -> Verdict:
-    """The performance run's answers are as long on average as the accuracy run's, within 10%, where
-    both have one data set, which all benchmarks but gpt-oss-120b have.
+    """The performance run's mean answer length is within 10% of the accuracy run's, if both use one
+    data set, as all benchmarks but gpt-oss-120b do.
 
     The published results differ by 1.3% at most. Tokens that are too many in every figure of a
     summary are seen in nothing else of it.
@@ -807,7 +807,7 @@ def _number(value: object) -> float | None:
     fix="Fix the accuracy, or submit to the open division.",
 )
 def accuracy_gate(result: ClientFacts) -> Verdict:
-    """Every score reaches the benchmark's gate; all of its data sets count, by their samples.
+    """Every score reaches the benchmark's gate; its data sets are weighted by their samples.
 
     The official checker passes any score, 0.0 included, of every benchmark but qwen3-vl-235b-a22b.
     """
@@ -833,7 +833,7 @@ def accuracy_gate(result: ClientFacts) -> Verdict:
     fix="Run the audit with the client, and submit its audit/audit_<test>.json.",
 )
 def audits(result: ClientFacts) -> Verdict:
-    """Every audit that is there passed and is the one that its file's name says.
+    """Every audit in the result passed and matches its file's name.
 
     wan-2.2-t2v-a14b needs output_caching_test.
     """

@@ -80,7 +80,7 @@ def _moment(run: RunFacts, key: str, form: str = POWER_FORMAT) -> datetime:
 
 @_clock_rule(demand="the duration between power_begin and power_end")
 def time_span(run: RunFacts) -> Verdict:
-    """The time stamps span the run's duration by its clock, which is as long as was asked for.
+    """The time stamps span the run's duration by its clock, which meets the requested duration.
 
     From query generation to the end of the run they span power_begin to power_end. A run that
     claims to have met its minimum duration must have lasted that long, and one at a rate until its
@@ -108,7 +108,7 @@ def time_span(run: RunFacts) -> Verdict:
 
 @_clock_rule(demand="commit, build, run; power_begin by test_datetime and the time stamps")
 def clock_dates(run: RunFacts) -> Verdict:
-    """The run began when its date and its time stamps say, after LoadGen was built.
+    """The run's date and time stamps agree on its start, which is after LoadGen was built.
 
     power_begin equals test_datetime plus the elapsed time stamps, except for the time zone.
     LoadGen's commit, its build and the run come in this order, as far as they are logged, and no
@@ -147,7 +147,7 @@ def clock_dates(run: RunFacts) -> Verdict:
     session_only=True,
 )
 def loadgen_clock(run: RunFacts) -> Verdict:
-    """LoadGen's clock kept time during the run: nothing set it, and its rate was right.
+    """LoadGen's clock kept time during the run: it was not set, and its rate was right.
 
     The system's clock is read beside CLOCK_MONOTONIC_RAW four times a second, and the time stamps
     of LoadGen's log are compared with the time that the run and its answers took.

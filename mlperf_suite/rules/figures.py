@@ -109,7 +109,7 @@ def issued_s(run: RunFacts) -> Range:
 
 @_figures_rule(demand="the queries that were made, within the run's limits")
 def queries_issued(run: RunFacts) -> Verdict:
-    """Every query that was made was issued, and LoadGen had no reason to end the run before.
+    """Every generated query was issued, and LoadGen had no reason to end the run early.
 
     SingleStream makes twice the queries that it expects.
     """
@@ -143,7 +143,7 @@ def _early_end(run: RunFacts, count: int) -> str:
 
 @_figures_rule(demand="queries / duration")
 def query_rate(run: RunFacts) -> Verdict:
-    """Queries divided by their time are the rate that is reported."""
+    """The reported rate is the number of queries divided by their time."""
     seconds, count, latency = duration_s(run), answer_count(run), latencies(run, LATENCY)
     if run.scenario.name == "Offline":
         return _offline_rate(run, seconds, count, latency)
@@ -256,7 +256,7 @@ def most_tokens(run: RunFacts) -> int | None:
 
 @_figures_rule(demand="tokens / duration", of_tokens=True)
 def token_rate(run: RunFacts) -> Verdict:
-    """Tokens per second times the duration is one number of tokens, as long as answers may be."""
+    """Tokens per second times duration give one number of tokens, within the answers' limits."""
     tokens, count, most = tokens_reported(run), answer_count(run), most_tokens(run)
     mean_tokens = tokens.times(1 / count)
     ok = mean_tokens.high >= 1 and (most is None or mean_tokens.low <= most)
@@ -271,7 +271,7 @@ def token_rate(run: RunFacts) -> Verdict:
     of_tokens=True,
 )
 def issued_token_rate(run: RunFacts) -> Verdict:
-    """The tokens per second until the last query was issued put that when it can have been.
+    """The tokens/s until the last query was issued imply a possible time of that issue.
 
     LoadGen divides all tokens by the time at which it issued the last query, which is no sooner
     than that was due and no later than it was answered (result_token_throughput_with_loadgen_
@@ -306,8 +306,9 @@ a pass over the prompt, at least 0.72 of the time for a further one in 253 publi
 
 @_figures_rule(demand="each at least the one before")
 def percentile_order(run: RunFacts) -> Verdict:
-    """Percentiles rise from minimum to maximum, a whole answer takes longer than its start, and
-    that takes some time."""
+    """Percentiles rise from minimum to maximum, an answer takes longer than its first token, and
+    that takes some time.
+    """
     kinds = [latencies(run, family) for family in _families(run)]
     at = places_at(answer_count(run))
     for kind in kinds:
@@ -374,7 +375,7 @@ def _unwrapped(mean: float, bounds: Range, count: int) -> tuple[float, int]:
 
 @_figures_rule(demand="what the percentiles allow")
 def mean_in_percentiles(run: RunFacts) -> Verdict:
-    """Each mean lies between what its percentiles, minimum and maximum allow."""
+    """Each mean is in the range that its percentiles, minimum and maximum allow."""
     count, means = answer_count(run), []
     for family in _families(run):
         latency = latencies(run, family)
@@ -392,7 +393,7 @@ def mean_in_percentiles(run: RunFacts) -> Verdict:
 
 @_figures_rule(demand="TTFT + (tokens - 1) x TPOT", scenarios=ONE_BY_ONE, of_tokens=True)
 def token_times(run: RunFacts) -> Verdict:
-    """The mean latency is TTFT and TPOT for each further token, as far as distributions allow."""
+    """The mean latency is TTFT plus TPOT for each further token, as far as distributions allow."""
     latency, ttft, tpot = (latencies(run, family) for family in (LATENCY, TTFT, TPOT))
     tokens, count, most = tokens_reported(run), answer_count(run), most_tokens(run)
     further = Range(max(tokens.low / count - 1, 0), max(tokens.high / count - 1, 0))

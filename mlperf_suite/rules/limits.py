@@ -151,7 +151,7 @@ def offline_samples_per_query(run: RunFacts) -> Verdict:
     scenarios=ONE_BY_ONE,
 )
 def early_stopping(run: RunFacts) -> Verdict:
-    """Early stopping was met: the run was long enough for its percentile to be believed."""
+    """Early stopping was met: the run was long enough to decide its percentile."""
     if not _uses_early_stopping(run):
         return verdict(True, "not used", "met, or not used in SingleStream")
     met = run.present("early_stopping_met")

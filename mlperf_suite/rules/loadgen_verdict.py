@@ -47,8 +47,7 @@ _UNSUCCESSFUL = re.compile(
     "tolerances in docs/evidence/log-consistency.md",
 )
 def validity_agrees(run: RunFacts) -> Verdict:
-    """LoadGen's VALID is what the constraints that it names give, and those are what the figures
-    give."""
+    """LoadGen's VALID follows from its constraints, and those follow from the figures."""
     keys = ["result_min_duration_met", "result_min_queries_met", "early_stopping_met"]
     at_a_rate = run.scenario.loadgen_scenario == "Server"
     if at_a_rate:

@@ -58,7 +58,7 @@ def all_scored(run: MmluFacts) -> Verdict:
     fix="Check the model, its precision and --mmlu-shots; set --mmlu-min-accuracy for your model.",
 )
 def score(run: MmluFacts) -> Verdict:
-    """The score is above --mmlu-min-accuracy, or else above what random guessing reaches."""
+    """The score is above --mmlu-min-accuracy, or by default above random guessing."""
     run.need_scores()
     accuracy = f"{run.accuracy:.2f}%"
     if run.min_accuracy is not None:

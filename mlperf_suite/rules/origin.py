@@ -116,7 +116,7 @@ def tokens_as_in_accuracy(run: RunFacts) -> Verdict:
     whole_log=True,
 )
 def summary_agrees(run: RunFacts) -> Verdict:
-    """The performance run's summary file says what its detail log says, in LoadGen's lines."""
+    """The performance run's summary file agrees with its detail log, in LoadGen's lines."""
     detail = run.detail
     lines = "\n".join(line.rstrip() for line in run.logs.summary.splitlines())
     text, stopping = _without_stopping(lines)
@@ -291,7 +291,7 @@ def _same(words: str, value: object) -> bool:
     source="LoadGen's loadgen.cc, test_settings_internal.cc and results.cc",
 )
 def log_lines(run: RunFacts) -> Verdict:
-    """The run's log has each line that LoadGen writes of such a run, in its order.
+    """The run's log has each line that LoadGen writes for such a run, in order.
 
     Counts and settings that no other rule reads are whole numbers, as in 870 public logs.
     """
@@ -330,7 +330,7 @@ _EFFECTIVE = "the settings that follow from those requested"
     "performance", "accuracy", demand=_EFFECTIVE, source="LoadGen's test_settings_internal.cc"
 )
 def settings_took(run: RunFacts) -> Verdict:
-    """The run's effective settings are those that follow from what was requested."""
+    """The run's effective settings follow from the requested ones."""
     problem = unfollowed_setting(run.detail.values)
     return verdict(not problem, problem or _EFFECTIVE)
 
@@ -348,7 +348,7 @@ _PLAIN = "no sample repeated or chosen, no answer logged"
     whole_log=True,
 )
 def samples_drawn(run: RunFacts) -> Verdict:
-    """Samples are issued as in every such run: not one over and over, none for an audit."""
+    """Samples are issued as in any such run: not one repeatedly, and not as an audit does."""
     for key in ("effective_performance_issue_same", "effective_performance_issue_unique"):
         if run.flag(key):
             return verdict(False, f"{key} true")
@@ -378,5 +378,5 @@ class KeptRunFacts(Facts):
     fix="Judge the folder as the session left it.",
 )
 def unchanged(kept: KeptRunFacts) -> Verdict:
-    """The logs, settings and scores of a kept run are those that its session wrote."""
+    """The logs, settings and scores of a kept run are as its session wrote them."""
     return verdict(not kept.changed, "; ".join(kept.changed) or "unchanged")

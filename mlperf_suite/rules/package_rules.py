@@ -206,10 +206,10 @@ def _faults_of(
     "system-results-dir, benchmark-model-dir, point-dirs, measurement-points-present, "
     "config-file-present, result-summary-present, system-description-present, "
     "shared-path-resolution, point-dirname-concurrency",
-    fix="Put what is named where it belongs.",
+    fix="Move the named files to where they belong.",
 )
 def layout(curve: CurveFacts) -> Verdict:
-    """src/, docs/ and results/ are there, each point has its four files in the folder of its
+    """src/, docs/ and results/ exist, each point has its four files in the folder of its
     concurrency, and its pointers lead to folders of the package."""
     return _verdict(curve.layout, f"{len(curve.points)} points")
 
@@ -220,10 +220,10 @@ def layout(curve: CurveFacts) -> Verdict:
     "point-disclosure-complete, system-description-valid, config-file-present, "
     "result-file-valid, accuracy-valid, warmup-present, steady-state-valid, region-declared, "
     "offline-declared",
-    fix="Write the member that is named, as its JSON type; leave the client's files as they are.",
+    fix="Write the named member with its JSON type; leave the client's files as they are.",
 )
 def files_readable(curve: CurveFacts) -> Verdict:
-    """Every file of a point can be read, and has the members that it should, as their types."""
+    """Every file of a point can be read, and has the expected members with their types."""
     return _verdict((f"{p.name}: {fault}" for p in curve.points for fault in p.problems), "all")
 
 
@@ -234,7 +234,7 @@ def files_readable(curve: CurveFacts) -> Verdict:
     fix="Describe the one system in every system_desc.json; only its deployment may differ.",
 )
 def system_description(curve: CurveFacts) -> Verdict:
-    """Every point describes the same system, and what one member demands of another is there.
+    """Every point describes the same system, with the members that other members require.
 
     tps_utilization is the share of the curve's highest throughput, within 0.1.
     """
@@ -262,10 +262,10 @@ def _differ(point: PointFacts, first: Mapping[str, Any], name: str) -> bool:
 @_package_rule(
     source="Endpoints rules, §3.2, §8.5; checker: model-name-valid, model-name-consistency, "
     "config-consistency-model, config-consistency-dataset",
-    fix="Name the benchmark in every point.yaml as its folder; one data set and load for all.",
+    fix="Name the folder's benchmark in every point.yaml; use one data set and load for all.",
 )
 def benchmark(curve: CurveFacts) -> Verdict:
-    """Every point is of the benchmark that the folder names, of one data set."""
+    """Every point is for the benchmark that the folder names, with one data set."""
     model_names = (*SERIES_MODELS, *AGENTIC_MODELS)
     models = {f.model_name for _, f in curve.of_files}
     faults = [f"model {name}" for name in sorted(models | {curve.model}) if name not in model_names]
@@ -330,7 +330,7 @@ def _disagreed(point: PointFacts, file: PointFile) -> Iterator[str]:
     fix="Run every point with the seeds of one set that is published for the cohort.",
 )
 def seeds(curve: CurveFacts) -> Verdict:
-    """Every point has the seeds of one published set, which serves its cohort."""
+    """Every point has the seeds of one set that is published for its cohort."""
     faults = []
     names = {f.seed_set for _, f in curve.of_files}
     if len(names) > 1:
@@ -354,7 +354,7 @@ def seeds(curve: CurveFacts) -> Verdict:
     fix="Use an approved drafter, or none.",
 )
 def drafter(curve: CurveFacts) -> Verdict:
-    """Speculative decoding, where there is any, uses a drafter that is approved for the cohort."""
+    """Speculative decoding, if any, uses a drafter that is approved for the cohort."""
     with_one = [(p, f, f.speculative_decoding) for p, f in curve.of_files if f.speculative_decoding]
     faults = [
         f"{p.name}: {block.get('model_id') or 'no model_id'}, {block.get('weight_checksum')}"
@@ -367,7 +367,7 @@ def drafter(curve: CurveFacts) -> Verdict:
 @_package_rule(
     demand="a warm-up that fits together",
     source="Endpoints rules, §6.3; checker: point-config-valid",
-    fix="Write the warm-up as it was; all of it 0 if there was none.",
+    fix="Write the warm-up as it ran; all zeros without one.",
 )
 def warmup(curve: CurveFacts) -> Verdict:
     """No point's warm-up completed more than it issued, nor ran at concurrency 0."""
@@ -391,8 +391,8 @@ def warmup(curve: CurveFacts) -> Verdict:
     fix="Measure more points at fixed concurrency; a dedicated Offline point is one more.",
 )
 def points(curve: CurveFacts) -> Verdict:
-    """A curve has 7 to 32 points, 8 with a dedicated Offline point, all but that at a fixed
-    concurrency, and each once."""
+    """A curve has 7 to 32 points (at least 8 with a dedicated Offline point), each once and, except
+    for that point, at a fixed concurrency."""
     dedicated = 0 if curve.is_agentic else len(curve.points) - len(curve.fixed)
     least, count = FEWEST_POINTS + bool(dedicated), len(curve.points)
     faults = [] if least <= count <= MOST_POINTS else [f"{count} points"]
@@ -411,7 +411,7 @@ def points(curve: CurveFacts) -> Verdict:
     "c-min-override, concurrency-in-range, region-placement, "
     "ultra-low-concurrency-coverage, low-concurrency-coverage, med-concurrency-coverage, "
     "high-concurrency-coverage",
-    fix="Add a point in the region that is named, or correct C_max.",
+    fix="Add a point in the named region, or correct C_max.",
 )
 def regions(curve: CurveFacts) -> Verdict:
     """Each of the four regions has a point, no point is beyond the margin above C_max, and a
@@ -441,8 +441,8 @@ def regions(curve: CurveFacts) -> Verdict:
     fix="Elect the point at C_max, or measure a dedicated one at C_max or above.",
 )
 def offline_point(curve: CurveFacts) -> Verdict:
-    """One point is the Offline result: that at C_max, or a dedicated one that is at least as
-    concurrent and reaches 98% of its throughput. A curve of several turns has none."""
+    """One point is the Offline result: the one at C_max, or a dedicated one that is at least as
+    concurrent and reaches 98% of its throughput. Multi-turn curves have none."""
     of_offline = [(p, f) for p, f in curve.of_files if p.offline]
     if curve.is_agentic:
         return verdict(not of_offline, ", ".join(p.name for p, _ in of_offline) or "none", "none")
@@ -470,8 +470,8 @@ def offline_point(curve: CurveFacts) -> Verdict:
     fix="Measure the point longer.",
 )
 def duration(curve: CurveFacts) -> Verdict:
-    """Every point is measured for 600 s up to concurrency 32, else 1,200 s, 2,400 s of several
-    turns: its steady-state window where that gives its figures, else the whole run."""
+    """Every point is measured for 600 s up to concurrency 32, else 1,200 s, or 2,400 s with several
+    turns: its steady-state window if that gives its figures, else the whole run."""
     faults = []
     for point, file in curve.of_files:
         run, block = point.client.summary, file.steady_state
@@ -536,7 +536,7 @@ def _window_faults(curve: CurveFacts, point: PointFacts, file: PointFile) -> Ite
 )
 def requests(curve: CurveFacts) -> Verdict:
     """Every run ended by itself and issued its data set at least once, and every request was
-    answered: one that failed is in none of the figures."""
+    answered: the figures leave failed requests out."""
     model = SERIES_MODELS.get(curve.model)
     least = model.samples if model else 0
     faults = list(_faults_of(_measured(curve), client_rules.run_complete))
@@ -569,9 +569,9 @@ def tpot_p90_ms(point: PointFacts) -> float | None:
     fix=_AS_WRITTEN,
 )
 def figures(curve: CurveFacts) -> Verdict:
-    """Tokens a second are tokens over time, tokens/s per user 1000 over TPOT in ms at p90, which
-    every point but a dedicated Offline one has, and the interactivity of turns tokens over the
-    time of the requests.
+    """Tokens/s are tokens over time; tokens/s per user are 1000 over TPOT in ms at p90, which every
+    point but a dedicated Offline one has; the interactivity of turns is tokens over the time of the
+    requests.
 
     Within 1%, as the official checker, where they are stored; the client's own rates exactly.
     """
@@ -628,8 +628,8 @@ def _measured(curve: CurveFacts) -> list[PointFacts]:
     fix=_AS_WRITTEN,
 )
 def distributions(curve: CurveFacts) -> Verdict:
-    """Each series of a run agrees with itself, no two points have those of one run, and no more
-    requests were under way than a point's concurrency.
+    """Each series of a run agrees with itself, no two points have the series of one run, and
+    concurrent requests do not exceed a point's concurrency.
 
     On average: the latencies' sum over the duration, for a run at fixed concurrency. Where
     events.jsonl lies in a point's folder, the figures are counted again from it.
@@ -653,8 +653,8 @@ def distributions(curve: CurveFacts) -> Verdict:
     fix="Let the client salt the measurement's requests, and not those of the accuracy run.",
 )
 def salt(curve: CurveFacts) -> Verdict:
-    """Where requests have a salt, which allows reuse of the KV cache between them, each has one of
-    its own that is long enough, drawn, and between the system prompt and the user's text; those of
+    """If requests have a salt, which allows reuse of the KV cache between them, each has a
+    different one that is long enough, random, and between the system prompt and the user's text;
     accuracy runs have none.
 
     Checked in what was sent: the prompts in events.jsonl, where it lies beside a point; token ids
@@ -720,11 +720,10 @@ def regions_scored(curve: CurveFacts) -> dict[str, PointFacts]:
 @_package_rule(
     source="Endpoints rules, §5.3, §5.7, §6.6; checker: accuracy-present, accuracy-coverage, "
     "accuracy-valid",
-    fix="Run accuracy at one point of each region and at the Offline point, at no other.",
+    fix="Run accuracy at one point of each region and at the Offline point only.",
 )
 def accuracy_points(curve: CurveFacts) -> Verdict:
-    """One point of each mandatory region has an accuracy run, the Offline point too, and no
-    other."""
+    """Only one point of each mandatory region and the Offline point have an accuracy run."""
     owners = regions_scored(curve)
     faults = [f"none in {region}" for region in MANDATORY if region not in owners]
     faults += [
@@ -771,8 +770,8 @@ def accuracy_gate(curve: CurveFacts) -> Verdict:
     fix="Write results/<system>/system_power.json; leave out what the checker computes.",
 )
 def power(curve: CurveFacts) -> Verdict:
-    """system_power.json says from which parts and sources a standardized system's power follows,
-    and what was computed from them is right.
+    """system_power.json names the parts and sources of a standardized system's power, and the
+    figures computed from them are right.
 
     Appendix D's figure stands for a part without one, where it has the model.
     """
@@ -813,7 +812,7 @@ def _counted_otherwise(curve: CurveFacts, provisioned: ProvisionedPower) -> Iter
     fix="Correct nodes_used and the parallelism, or explain fewer replicas in dp_shortfall.",
 )
 def engagement(curve: CurveFacts) -> Verdict:
-    """Every point uses nodes that there are, as many replicas as the system's accelerators allow or
+    """Every point uses existing nodes and as many replicas as the system's accelerators allow, or
     says why not, and a stored system_tps_per_kw follows from its nodes' power."""
     provisioned = curve.provisioned
     if provisioned is None or provisioned.kw is None:

@@ -117,7 +117,7 @@ def files(facts: PowerFacts) -> Verdict:
     fix="Submit the logs as the measurement wrote them.",
 )
 def descriptors(facts: PowerFacts) -> Verdict:
-    """The records of client and server can be read, with each field."""
+    """The records of client and server can be read and have every field."""
     for name, content in ((CLIENT_JSON, facts.client), (SERVER_JSON, facts.server)):
         if content is None:
             raise failure(f"{name} is not there, or is no JSON")
@@ -146,7 +146,7 @@ def sources(facts: PowerFacts) -> Verdict:
     fix="Use a supported PTDaemon and analyzer, and let the session end by itself.",
 )
 def commands(facts: PowerFacts) -> Verdict:
-    """PTDaemon gave the expected reply to each command, and its ranges were set back."""
+    """PTDaemon gave the expected reply to each command, and its ranges were reset."""
     messages = facts.server["ptd_messages"]
     identity = next((m["reply"] for m in messages if m["cmd"] == "Identify"), "")
     model = identity.split(",")[0]
@@ -266,7 +266,7 @@ def phases(facts: PowerFacts) -> Verdict:
     fix="Use one version of power-dev on client and server.",
 )
 def messages(facts: PowerFacts) -> Verdict:
-    """Client and server recorded the same conversation, and have the same version."""
+    """Client and server recorded the same messages, and have the same version."""
     client, server = facts.client["messages"], facts.server["messages"]
     if len(client) != len(server):
         raise failure(f"{len(client)} and {len(server)} messages")

@@ -78,8 +78,8 @@ def _figures(text: str, name: str) -> set[float]:
     fix="Submit the accuracy.txt that the reference's script wrote for this run.",
 )
 def accuracy(facts: RetrievalFacts) -> Verdict:
-    """The accuracy in accuracy.txt is at least the benchmark's: of answers by the judge model, or
-    of documents that were taken up."""
+    """The accuracy in accuracy.txt reaches the benchmark's: of answers by the judge model, or of
+    ingested documents."""
     targets = facts.targets
     demand = f"at least {targets.accuracy:g}%"
     if facts.accuracy_txt is None:
@@ -131,8 +131,8 @@ def samples(facts: RetrievalFacts) -> Verdict:
     fix="Run TEST09 over all 824 queries, and submit verify_output_len.txt as its script wrote it.",
 )
 def output_length(facts: RetrievalFacts) -> Verdict:
-    """Of e2e-rag-qna, closed: TEST09's file says TEST PASS, over every query, with a mean length of
-    the answers within the limits."""
+    """For e2e-rag-qna, closed: TEST09's file says TEST PASS, over every query, with a mean answer
+    length within the limits."""
     if facts.targets.tokens is None:
         return verdict(True, "a benchmark without TEST09", "no demand on it")
     low, high = facts.targets.tokens

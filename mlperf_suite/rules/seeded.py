@@ -52,7 +52,7 @@ def loaded_samples(run: RunFacts) -> Verdict:
 
 @_seeds_rule("performance", "accuracy", demand="the queries that the seed gives")
 def generated_queries(run: RunFacts) -> Verdict:
-    """As many queries are made, to last as long, as the seed, the rate and the duration give."""
+    """The number and duration of the generated queries follow from seed, rate and duration."""
     schedules = _schedules(run)
     queries = run.whole("generated_query_count")
     samples = run.whole("generated_samples_per_query")
@@ -71,7 +71,7 @@ def generated_queries(run: RunFacts) -> Verdict:
 
 @_seeds_rule("performance", demand="queries due at the seed's times", scenarios=SERVER)
 def scheduled_rate(run: RunFacts) -> Verdict:
-    """The rate at which queries were due is the one that seed, rate and durations give."""
+    """The scheduled rate follows from seed, rate and durations."""
     schedules = _schedules(run)
     queries = run.whole("generated_query_count")
     # A different number of queries fails generated_queries.
@@ -88,7 +88,7 @@ def scheduled_rate(run: RunFacts) -> Verdict:
 
 @_seeds_rule("accuracy", demand="the samples of the seed's draws")
 def issue_order(run: RunFacts) -> Verdict:
-    """Each logged answer is of the sample that the seed gives its place in the order of issue.
+    """Each logged answer is for the sample that the seed puts at its place in the issue order.
 
     Of a submission's cut log, of the entries at its two ends.
     """

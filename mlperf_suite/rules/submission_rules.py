@@ -415,7 +415,7 @@ def measurements(result: SubmittedFacts) -> Verdict:
     fix="Make the accuracy and the performance run with one SUT and one data set.",
 )
 def same_system(result: ResultFacts) -> Verdict:
-    """Accuracy and performance were run on the same SUT and the same data, and accuracy took time.
+    """Accuracy and performance ran on the same SUT and data, at plausible speeds.
 
     In 398 public results an accuracy run answers at most 1.02 times as many samples/s.
     """
@@ -458,7 +458,7 @@ def _answers_per_s(logs: RunLogs) -> float:
     fix="Submit each result with the logs of its own run.",
 )
 def logs_of_its_own(result: SubmittedFacts) -> Verdict:
-    """No other result of the submission has the same run in its logs, or the same hash of them.
+    """No other result of the submission has the logs of the same run, or the same hash.
 
     Benchmarks of one model at two accuracy targets may share a run, in one scenario of one system.
     """
@@ -538,7 +538,7 @@ def scenarios_known(facts: BenchmarkFacts) -> Verdict:
 @rule(
     "benchmark",
     source="submission checker, MODEL_CONFIG: required scenarios",
-    fix="Make the runs of the scenarios that are missing.",
+    fix="Make the runs of the missing scenarios.",
 )
 def required_scenarios(facts: BenchmarkFacts) -> Verdict:
     """A closed submission has every scenario that the benchmark requires; an open one need not."""

@@ -38,7 +38,7 @@ def _is_shortened_and_logged(run: RunFacts) -> bool:
     shortens=_is_shortened_and_logged,
 )
 def sample_count(run: RunFacts) -> Verdict:
-    """TEST06 logged 100 answers, or as many as chance leaves of a longer run.
+    """TEST06 logged 100 answers, or as many as its sampling gives in a longer run.
 
     LoadGen logs each of n answers with a probability of 100 / n or more (accuracy_log_prob in
     IssueQueries of loadgen.cc): the required number is what an honest run falls short of with a
@@ -105,7 +105,7 @@ def least_logged(answers: float) -> int:
     fix="Submit the audit's log exactly as LoadGen wrote it; if it is, repeat the audit.",
 )
 def issue_order(run: RunFacts) -> Verdict:
-    """Each logged answer is of the sample that the seeds give its place, and none is left out.
+    """Each logged answer is for the sample that the seeds put at its place, and none is left out.
 
     Without a detail log the seeds are not known: those of a round, or 0 as where LoadGen did not
     read mlperf.conf, which the official rules do not ask of TEST06.

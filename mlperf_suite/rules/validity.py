@@ -87,8 +87,8 @@ def error_verdict(run: RunFacts, allowed_text: str | None = None) -> Verdict:
     fix="Repeat the run in the mode and scenario that it is submitted as.",
 )
 def test_mode(run: RunFacts) -> Verdict:
-    """The run was made in this scenario, in AccuracyOnly mode if it is for accuracy, else in
-    PerformanceOnly."""
+    """The run was made in this scenario, in AccuracyOnly mode for accuracy and PerformanceOnly mode
+    otherwise."""
     return mode_verdict(run)
 
 
@@ -104,7 +104,7 @@ def mode_verdict(run: RunFacts) -> Verdict:
     fix="Let the run complete, and the SUT report its tokens to LoadGen.",
 )
 def result_reported(run: RunFacts) -> Verdict:
-    """The figure that the scenario is compared by is in the log."""
+    """The log contains the scenario's metric."""
     key, unit = run.scenario.metric, run.scenario.metric_unit
     demand = f"more than 0 {unit}"
     figure = run.number(key, demand)
@@ -142,11 +142,11 @@ def every_sample(run: RunFacts) -> Verdict:
 @rule(
     "accuracy",
     source="submission checker, dataset_check; MODEL_CONFIG's data set sizes",
-    fix="Take the whole data set: --profile official, no --total-sample-count.",
+    fix="Use the whole data set: --profile official, no --total-sample-count.",
     shortens=True,
 )
 def whole_dataset(run: RunFacts) -> Verdict:
-    """The accuracy run takes the benchmark's whole data set."""
+    """The accuracy run uses the benchmark's whole data set."""
     size = run.benchmark.samples_of("accuracy")
     demand = f"{size:,} samples"
     count = run.number(run.detail.accuracy_count_key, demand)
@@ -196,7 +196,7 @@ def generation(run: RunFacts) -> Verdict:
     session_only=True,
 )
 def cached_prompt_tokens(run: RunFacts) -> Verdict:
-    """The engine took no prompt token of the performance run from a cache, as it counts them.
+    """The engine reports no cached prompt tokens in the performance run.
 
     MLPerf issues samples more than once, and each must be computed each time.
     """
@@ -256,7 +256,7 @@ def equal_issue_mode(run: RunFacts) -> Verdict:
     fix="Use the round's mlperf.conf, under the name of the benchmark's model.",
 )
 def token_latencies(run: RunFacts) -> Verdict:
-    """LoadGen counts tokens where mlperf.conf has it so for the benchmark (use_token_latencies)."""
+    """LoadGen counts tokens if mlperf.conf sets use_token_latencies for the benchmark."""
     key = "requested_use_token_latencies"
     if run.scenario.counts_tokens:
         return _is_true(run, key)
@@ -278,7 +278,7 @@ def _is_true(run: RunFacts, key: str) -> Verdict:
     submitted_only=True,
 )
 def hash(run: RunFacts) -> Verdict:
-    """accuracy.txt ends with the SHA-256 of the accuracy log as it was before it was cut."""
+    """accuracy.txt ends with the SHA-256 of the whole accuracy log, before it was cut."""
     text = run.submitted.accuracy_txt if run.submitted else None
     if text is None:
         return verdict(False, "no accuracy.txt")
@@ -319,11 +319,11 @@ def loadgen_unmodified(run: RunFacts) -> Verdict:
     demand="accuracy passed",
     source="Inference rules, Constraints for the Closed division: a result reaches the quality "
     "target",
-    fix="Make the accuracy run of the same system, and repair what fails there first.",
+    fix="Make the accuracy run of the same system, and first fix what fails there.",
     divisions=CLOSED,
 )
 def accuracy_passed(run: RunFacts) -> Verdict:
-    """The accuracy run of the same system passed; without it a performance counts nothing."""
+    """The accuracy run of the same system passed; without it, performance does not count."""
     if run.accuracy_passed is None:
         return not_judged("no accuracy run", why="no accuracy run was judged")
     outcome = "accuracy passed" if run.accuracy_passed else "accuracy failed"
