@@ -451,14 +451,12 @@ def _replay_trace(arguments: argparse.Namespace) -> int:
 
 
 def _replay_sessions(arguments: argparse.Namespace) -> int:
-    """Replay recorded sessions."""
+    """Replay recorded sessions, or measure their curve."""
     from mlperf_suite.session.agent_replay import ReplayRequest, run_replay
 
     for name in ("tokenizer", "speed", "ttft-limit", "tpot-limit"):
         if getattr(arguments, name.replace("-", "_")) not in (None, 1.0):
             raise UsageError(f"--{name}: only for a production trace, not for recorded sessions")
-    if arguments.curve:
-        return _replay_at_concurrencies(arguments)
     request = ReplayRequest(
         sessions=arguments.file,
         endpoint=arguments.endpoint,
@@ -468,26 +466,18 @@ def _replay_sessions(arguments: argparse.Namespace) -> int:
         timeout_s=arguments.turn_timeout,
         limit=arguments.limit,
     )
-    return 0 if run_replay(request, _say) else 1
-
-
-def _replay_at_concurrencies(arguments: argparse.Namespace) -> int:
-    """Measure the curve of recorded sessions."""
+    if not arguments.curve:
+        return 0 if run_replay(request, _say) else 1
     from mlperf_suite.session.agent_curve import AgentCurveRequest, run_agent_curve
 
-    request = AgentCurveRequest(
-        sessions=arguments.file,
-        endpoint=arguments.endpoint,
-        model=arguments.model,
-        out=arguments.out,
+    curve = AgentCurveRequest(
+        request,
         benchmark=arguments.curve,
         seconds=arguments.point_seconds,
         most=arguments.most_concurrency,
-        delays=arguments.tool_delays,
-        timeout_s=arguments.turn_timeout,
         max_tokens=arguments.max_tokens,
     )
-    return 0 if run_agent_curve(request, _say) else 1
+    return 0 if run_agent_curve(curve, _say) else 1
 
 
 def _add_function_calls(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

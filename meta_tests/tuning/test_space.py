@@ -35,17 +35,15 @@ def test_a_file_fixes_narrows_adds_and_leaves_out(tmp_path: Path) -> None:
 
 
 def test_a_cpu_computes_no_fp8_weights_and_splits_nothing() -> None:
-    machine = Machine(0, frozenset({"float32"}), frozenset({"auto", "fp8"}), has_fp8=False)
+    machine = Machine(0, frozenset(), has_fp8=False)
     choices = choices_for(machine, ARGUMENTS)
-    assert choices.keys() == {"max_num_seqs", "block_size", "kv_cache_dtype", "dtype"}
-    assert choices["dtype"] == ("float32",)
-    assert choices["kv_cache_dtype"] == ("fp8",)
+    assert choices.keys() == {"max_num_seqs", "block_size"}
     assert choices["block_size"] == (32, 64, 128)
 
 
 @pytest.mark.parametrize(("gpus", "split"), [(1, None), (2, (1, 2)), (6, (1, 2, 4))])
 def test_a_model_is_split_over_the_gpus_there_are(gpus: int, split: object) -> None:
-    machine = Machine(gpus, frozenset({"bfloat16"}), frozenset({"fp8"}), has_fp8=True)
+    machine = Machine(gpus, frozenset({"bfloat16"}), has_fp8=True)
     choices = choices_for(machine, ARGUMENTS)
     assert choices.get("tensor_parallel_size") == split
     assert choices.get("data_parallel_size") == (split[1:] if split else None)
@@ -53,9 +51,8 @@ def test_a_model_is_split_over_the_gpus_there_are(gpus: int, split: object) -> N
 
 
 def test_values_that_this_vllm_does_not_know_are_not_tried() -> None:
-    machine = Machine(1, frozenset({"bfloat16"}), frozenset({"fp8", "fp8_e5m2"}), has_fp8=True)
-    choices = choices_for(machine, {"kv_cache_dtype": Literal["auto", "fp8"]})
-    assert choices == {"kv_cache_dtype": ("fp8",)}
+    machine = Machine(1, frozenset({"bfloat16", "float16"}), has_fp8=True)
+    assert choices_for(machine, {"dtype": Literal["auto", "bfloat16"]}) == {"dtype": ("bfloat16",)}
 
 
 @pytest.mark.slow

@@ -332,6 +332,17 @@ def test_a_file_narrows_and_adds(tmp_path: Path) -> None:
     assert "max_num_batched_tokens" not in space
 
 
+def test_a_file_that_only_fixes_settings_leaves_nothing_to_search(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "space.toml"
+    file.write_text("max_num_seqs = 8\nblock_size = []\n")
+    serve = "vllm serve MODEL {flags} --port {port}"
+    words = ["tune", "--out", str(tmp_path / "out"), f"--space={file}", f"--serve={serve}"]
+    assert main(words) == 2
+    assert "--space: nothing to choose from" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("text", ["a = {}", "a = [[1]]", '"a b" = [1]', "a = ["])
 def test_a_file_that_is_no_space_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "space.toml"

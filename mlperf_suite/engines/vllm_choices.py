@@ -9,15 +9,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mlperf_suite.engines.vllm_environment import import_failure, runs_on_cpu, visible_gpus
-from mlperf_suite.hardware import cpu_computes_bf16
 
 Value = str | int | float | bool
 _ARGUMENTS: Mapping[str, tuple[Value, ...]] = {
     "max_num_seqs": (16, 32, 64, 128, 256, 512, 1024),
     "max_num_batched_tokens": (1024, 2048, 4096, 8192, 16384, 32768),
     "block_size": (16, 32, 64, 128),
-    "kv_cache_dtype": ("fp8", "fp8_e5m2"),
-    "dtype": ("bfloat16", "float16", "float32"),
+    "kv_cache_dtype": ("fp8",),
+    # float32 loses to both on every GPU that vLLM supports.
+    "dtype": ("bfloat16", "float16"),
     "quantization": ("fp8",),
     "enable_chunked_prefill": (True, False),
     "enforce_eager": (True,),
@@ -30,6 +30,9 @@ _GPU_ONLY = {
     # vLLM's CPU platform sets these itself (vllm/platforms/cpu.py).
     *("quantization", "enforce_eager", "max_cudagraph_capture_size", "async_scheduling"),
     *("tensor_parallel_size", "data_parallel_size"),
+    # The run's dtype is already the fastest that the CPU computes (hardware.cpu_computes_bf16). No
+    # CPU computes fp8: each value of the cache is converted again for each token.
+    *("dtype", "kv_cache_dtype"),
 }
 _CPU_BLOCK = 32
 """The CPU's attention computes blocks of a multiple of this (vllm/v1/attention/backends)."""
@@ -37,11 +40,10 @@ _CPU_BLOCK = 32
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Machine:
-    """What decides which values vLLM can run with. `kv_cache_dtypes`: of the attention on it."""
+    """What decides which values vLLM can run with. `dtypes`: what its GPUs compute."""
 
     gpus: int
     dtypes: frozenset[str]
-    kv_cache_dtypes: frozenset[str]
     has_fp8: bool
 
 
@@ -76,7 +78,7 @@ def _fits(name: str, value: Any, machine: Machine) -> bool:
     fits: dict[str, Callable[[], bool]] = {
         "block_size": lambda: machine.gpus > 0 or value % _CPU_BLOCK == 0,
         "dtype": lambda: value in machine.dtypes,
-        "kv_cache_dtype": lambda: value in machine.kv_cache_dtypes,
+        "kv_cache_dtype": lambda: machine.has_fp8,
         "quantization": lambda: machine.has_fp8,
         "tensor_parallel_size": lambda: 1 < machine.gpus >= value,
         "data_parallel_size": lambda: value <= machine.gpus,
@@ -97,14 +99,6 @@ def _machine() -> Machine:
     from vllm.platforms import current_platform
 
     if runs_on_cpu():
-        from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackend
-
-        dtypes = {"float32", "bfloat16"} if cpu_computes_bf16()[0] else {"float32"}
-        kinds = CPUAttentionBackend.supported_kv_cache_dtypes
-        return Machine(0, frozenset(dtypes), frozenset(kinds), has_fp8=False)
+        return Machine(0, frozenset(), has_fp8=False)
     dtypes = {str(dtype).removeprefix("torch.") for dtype in current_platform.supported_dtypes}
-    has_fp8 = bool(current_platform.supports_fp8())
-    # float32 loses to both on every GPU that vLLM supports.
-    kinds = {"fp8"} if has_fp8 else set()
-    gpus = visible_gpus()
-    return Machine(gpus, frozenset(dtypes - {"float32"}), frozenset(kinds), has_fp8)
+    return Machine(visible_gpus(), frozenset(dtypes), bool(current_platform.supports_fp8()))

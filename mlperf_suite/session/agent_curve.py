@@ -16,7 +16,6 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -37,6 +36,7 @@ from mlperf_suite.results.curve_figures import REHEARSAL, CurveFigures, CurvePoi
 from mlperf_suite.results.run_folder import write_whole
 from mlperf_suite.rules.limits import FULL_SHARE
 from mlperf_suite.session.agent_replay import (
+    ReplayRequest,
     TurnFigures,
     answered_turn,
     asked_server,
@@ -61,19 +61,14 @@ _FLAGS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class AgentCurveRequest:
-    """What to measure where. `benchmark`: one of the series' agentic ones, whose sampling is used.
-    `seconds`: of each point. `most`: the highest concurrency to try. `max_tokens`: of a turn, if
-    not the reference's."""
+    """`replay`: what to replay where. `benchmark`: one of the series' agentic ones, whose sampling
+    is used. `seconds`: of each point. `most`: the highest concurrency to try. `max_tokens`: of a
+    turn, if not the reference's."""
 
-    sessions: Path
-    endpoint: str
-    model: str
-    out: Path
+    replay: ReplayRequest
     benchmark: str
     seconds: float
     most: int
-    delays: bool = True
-    timeout_s: float = 600.0
     max_tokens: int | None = None
 
 
@@ -254,7 +249,7 @@ class AgentCurve:
             self.sessions,
             lambda connections: ChatClient(
                 self.server.target,
-                self.request.model,
+                self.request.replay.model,
                 key=self.config.key,
                 token_ids=self.server.kind == "vllm",
                 connections=connections,
@@ -262,8 +257,8 @@ class AgentCurve:
             ),
             lambda: metrics(self.config, self.server.target, self.server.kind),
             sampling,
-            self.request.delays,
-            self.request.timeout_s,
+            self.request.replay.delays,
+            self.request.replay.timeout_s,
         )
 
     def measure(self) -> None:
@@ -293,7 +288,7 @@ class AgentCurve:
         placed = tuple(replace(p, regions=regions_of(c_max, p.concurrency)) for p in points)
         self.figures = replace(self.figures, points=placed)
         self.say(_point_words(point, self.points.turns[point.concurrency]))
-        write_whole(self.request.out, json.dumps(self.as_json(), indent=2) + "\n")
+        write_whole(self.request.replay.out, json.dumps(self.as_json(), indent=2) + "\n")
 
     def as_json(self) -> dict[str, Any]:
         """The curve as its file has it."""
@@ -302,7 +297,7 @@ class AgentCurve:
             "benchmark": self.request.benchmark,
             "server": f"{self.server.name} {self.server.version}".rstrip(),
             "stand_in": self.server.stand_in,
-            "tool_delays": self.request.delays,
+            "tool_delays": self.request.replay.delays,
             "max_tokens": self.points.sampling.max_tokens,
             "seconds": self.request.seconds,
             "conversations": len(self.sessions),
@@ -371,16 +366,16 @@ def run_agent_curve(request: AgentCurveRequest, say: Callable[[str], None]) -> b
     """
     from mlperf_suite.session.replay_page import agent_curve_page
 
-    sessions = saltable(read_sessions(request.sessions), str(request.sessions))
-    config, server = asked_server(request.endpoint, request.model)
+    sessions = saltable(read_sessions(request.replay.sessions), str(request.replay.sessions))
+    config, server = asked_server(request.replay.endpoint, request.replay.model)
     say(f"{REHEARSAL}: {len(sessions)} conversations, {request.seconds:g} s a point")
     curve = AgentCurve(request, sessions, config, server, say)
     try:
         curve.measure()
     finally:
         if curve.figures.points:
-            write_whole(request.out, json.dumps(curve.as_json(), indent=2) + "\n")
-            page = request.out.with_suffix(".html")
+            write_whole(request.replay.out, json.dumps(curve.as_json(), indent=2) + "\n")
+            page = request.replay.out.with_suffix(".html")
             write_whole(page, agent_curve_page(curve.as_json(), curve.figures))
-            say(f"{request.out}\n{page}")
+            say(f"{request.replay.out}\n{page}")
     return all(point.outcome == "measured" for point in curve.figures.points)

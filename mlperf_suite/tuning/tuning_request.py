@@ -60,7 +60,7 @@ def request_of(arguments: Namespace) -> Request:
     if serve:
         serve.check()
     space = space_of(arguments.space, {} if serve else None)
-    if not space:
+    if all(len(choices) < 2 for choices in space.values()):
         raise UsageError("--space: nothing to choose from; name a setting with a choice")
     return Request(
         out=arguments.out,
