@@ -274,7 +274,7 @@ def test_without_the_client_the_session_says_how_to_get_it(
         ({"endpoint_header": ["X-Key=1"]}, "--endpoint-header: cannot be used with --client"),
         ({"endpoint_server": "text"}, "--endpoint-server text: cannot be used with --client"),
         ({"round": "v6.0"}, "--round v6.0: results of --client inference-endpoint are taken from"),
-        ({"benchmark": ["llama2-70b-99"]}, "--benchmark llama2-70b-99: not to be measured with"),
+        ({"benchmark": ["llama2-70b-99"]}, "--benchmark llama2-70b-99: cannot be measured with"),
     ],
 )
 def test_what_cannot_go_together_is_refused_in_a_line(options: dict[str, Any], words: str) -> None:
