@@ -10,7 +10,7 @@ from mlperf_suite import benchmarks
 benchmarks.__path__.append(str(Path(__file__).parent / "added_benchmark"))
 
 # After the line above: the registry looks for benchmarks once.
-from mlperf_suite.engines.stand_in import Delays, StandInEngine  # noqa: E402
+from meta_tests.stand_in import Delays, StandInEngine  # noqa: E402
 from mlperf_suite.session.inputs import Inputs  # noqa: E402
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from meta_tests.proof.model import FILLER
+from meta_tests.stand_in import Pace, ReplayEngine
 from mlperf_suite.datasets.media import identity_of
-from mlperf_suite.engines.stand_in import Pace, ReplayEngine
 from mlperf_suite.session.inputs import Inputs
 
 Answers = dict[tuple[int, ...], list[int]]

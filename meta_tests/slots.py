@@ -6,9 +6,9 @@ import heapq
 from collections.abc import Callable
 from functools import partial
 
+from meta_tests.stand_in import Delays, StandInEngine
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.protocol import SPECULATIVE, EngineDescription, Listener, RequestList
-from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import EngineError
 
 

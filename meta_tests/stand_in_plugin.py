@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import meta_tests.without_torch  # noqa: F401 - before anything imports transformers
+from meta_tests.stand_in import Delays, StandInEngine
 from mlperf_suite.benchmarks.catalog import default_benchmarks
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.datasets.media import identity_of
 from mlperf_suite.engines.protocol import Listener, RequestList
-from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import EngineError
 from mlperf_suite.session.inputs import Inputs
 

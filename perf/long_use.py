@@ -18,9 +18,9 @@ from unittest import mock
 
 import psutil
 
+from meta_tests.stand_in import Delays, StandInEngine
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.engines.protocol import Engine
-from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import RunError
 from mlperf_suite.loadgen import runner
 from mlperf_suite.loadgen.load_plan import SMOKE, RunKey, Shortened

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from meta_tests.slots import SlotsEngine
+from meta_tests.stand_in import Delays, StandInEngine
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.closed_loop import Enough, LoopTimes, Prompt, hold_concurrency
-from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import EngineDiedError
 
 GENERATION = Generation(max_new_tokens=10, min_new_tokens=1)

@@ -13,11 +13,11 @@ from meta_tests.conftest import run_suite
 from meta_tests.engines.recording import RecordingListener
 from meta_tests.proof.data import ANSWERS, MODEL, TOKENS, make_samples
 from meta_tests.proof.model import write_model
+from meta_tests.stand_in import Pace, ReplayEngine
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, OFFICIAL
 from mlperf_suite.engines.batch import generate_all
-from mlperf_suite.engines.protocol import Request, RunObserver
-from mlperf_suite.engines.stand_in import REPLAY, Pace, ReplayEngine
+from mlperf_suite.engines.protocol import REPLAY, Request, RunObserver
 from mlperf_suite.errors import EngineError
 from mlperf_suite.loadgen.logs import read_logs
 

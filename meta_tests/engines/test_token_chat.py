@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from meta_tests.stand_in import Delays, StandInEngine
 from mlperf_suite.engines.endpoint.chat import ChatRequest, ChatSampling, Json
 from mlperf_suite.engines.endpoint.chat_client import ChatTurn
-from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.engines.token_chat import TokenChat, plain_answer
 from mlperf_suite.errors import EngineDiedError, UsageError
 

@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meta_tests.fake_nvml import gpu, install
+from meta_tests.stand_in import Delays, StandInEngine
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import ProcessEngine
-from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.engines.watch import (
     IDLE_S,
     LOAD_IDLE_S,

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from meta_tests.stand_in import Delays, StandInEngine
 from mlperf_suite import SUITE_FOLDER
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS, runnable
@@ -33,7 +34,6 @@ from mlperf_suite.engines.protocol import (
     RequestList,
     Steps,
 )
-from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import EngineError, RunError, UsageError
 from mlperf_suite.loadgen import runner
 from mlperf_suite.loadgen.load_plan import (
@@ -576,7 +576,7 @@ _BEFORE_THE_FIRST_TOKEN = """
 import sys
 from pathlib import Path
 from meta_tests.loadgen.test_runner import a_plan, answer, run
-from mlperf_suite.engines.stand_in import Delays, StandInEngine
+from meta_tests.stand_in import Delays, StandInEngine
 
 def interrupt(progress):
     if progress.samples_issued:

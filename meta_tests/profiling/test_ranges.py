@@ -12,8 +12,8 @@ import pytest
 
 from meta_tests.conftest import ROOT
 from meta_tests.loadgen.test_runner import PROMPTS, a_plan
+from meta_tests.stand_in import Delays, StandInEngine
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.runner import run_loadgen
 from mlperf_suite.profiling import ranges

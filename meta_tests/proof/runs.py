@@ -13,11 +13,11 @@ from pathlib import Path
 
 from meta_tests.proof.data import ANSWERS, DATASETS, MODEL
 from meta_tests.proof.published import PROBLEMS, PUBLISHED
+from meta_tests.stand_in import Pace
 from mlperf_suite import SUITE_FOLDER
 from mlperf_suite.assets import assets_dir
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
-from mlperf_suite.engines.stand_in import Pace
 from mlperf_suite.loadgen.load_plan import MODES
 from mlperf_suite.results.run_folder import read_summary, run_folders
 

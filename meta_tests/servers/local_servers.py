@@ -24,7 +24,7 @@ import psutil
 
 from meta_tests.servers.launcher import PATIENCE_S
 from mlperf_suite import SUITE_FOLDER
-from mlperf_suite.assets import embedded_gguf, embedded_model_dir
+from mlperf_suite.assets import GGUF_FILE, assets_dir, embedded_model_dir
 from mlperf_suite.engines.vllm_arguments import VLLM_DTYPES
 from mlperf_suite.engines.vllm_environment import last_error, vllm_variables
 from mlperf_suite.errors import EngineError, UsageError
@@ -197,8 +197,11 @@ def llama_cpp_server() -> AbstractContextManager[LocalServer]:
     """
     if not LLAMA_CPP_PYTHON.is_file():
         raise UsageError(f"llama.cpp is not installed at {LLAMA_CPP_PYTHON}: run 'make stacks'")
+    model = assets_dir() / GGUF_FILE
+    if not model.is_file():
+        raise UsageError(f"the embedded model's GGUF file is missing at {model}: run 'make stacks'")
     name = str(embedded_model_dir())
-    command = [str(LLAMA_CPP_PYTHON), "-m", "llama_cpp.server", "--model", str(embedded_gguf())]
+    command = [str(LLAMA_CPP_PYTHON), "-m", "llama_cpp.server", "--model", str(model)]
     command += ["--model_alias", name, "--n_ctx", "8192"]
     # By default a new request interrupts the current one, and logits are computed for every token
     # of a prompt.

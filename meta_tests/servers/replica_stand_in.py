@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from meta_tests.stand_in import Delays, StandInEngine
 from mlperf_suite.energy.meters import CPU, GPU, NVML_LABEL, RAPL_LABEL, Counter, Meters
 from mlperf_suite.engines.protocol import Likelihood, Score, ScoreRequest
-from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import EngineError
 
 _HUNDRED = list(range(100))

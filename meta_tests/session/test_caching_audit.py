@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meta_tests.stand_in import Delays, StandInEngine
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.protocol import EngineDescription, Listener, RequestList
-from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.load_plan import CACHING, RunKey
 from mlperf_suite.results.run_folder import changed_since_run

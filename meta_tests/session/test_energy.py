@@ -12,10 +12,10 @@ from typing import Any, cast
 import pytest
 from pytest import MonkeyPatch
 
+from meta_tests.stand_in import Delays, StandInEngine
 from mlperf_suite.energy.energy_figures import ENERGY_JSON, EnergyFigures, read_curve
 from mlperf_suite.energy.meters import NVML_LABEL, Absent, Counter, Meters
 from mlperf_suite.engines.protocol import Engine, EngineDescription, Request
-from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.loadgen.logs import read_logs

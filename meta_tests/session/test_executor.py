@@ -17,6 +17,7 @@ from pytest import MonkeyPatch
 from transformers import AutoTokenizer
 
 from meta_tests.made_runs import remote_run
+from meta_tests.stand_in import Delays, StandInEngine
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.protocol import (
@@ -29,7 +30,6 @@ from mlperf_suite.engines.protocol import (
     Score,
     ScoreRequest,
 )
-from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import EngineDiedError, EngineError, RunError
 from mlperf_suite.loadgen.load_plan import RunKey, Shortened
 from mlperf_suite.loadgen.logs import TokenIds

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meta_tests.stand_in import Delays, StandInEngine
 from mlperf_suite.benchmarks.definition import Generation, Scenario
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.engines.batch import Answers
 from mlperf_suite.engines.protocol import Listener, RequestList
-from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import EngineError
 from mlperf_suite.session.preparation import warm_up, warm_up_prompts
 from mlperf_suite.session.timing.estimate import warm_up_requests

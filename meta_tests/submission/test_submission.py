@@ -17,7 +17,7 @@ from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, Scenario
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
-from mlperf_suite.engines.stand_in import REPLAY
+from mlperf_suite.engines.protocol import REPLAY
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES

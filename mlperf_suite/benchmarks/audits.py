@@ -56,11 +56,6 @@ class Audit:
         return self.mode.upper()
 
     @property
-    def log_seed(self) -> int:
-        """accuracy_log_rng_seed."""
-        return _LOG_SEED
-
-    @property
     def conf(self) -> dict[str, float | int]:
         """The audit.config settings, by LoadGen's keys."""
         order = {"performance_issue_unique": 1} if self.unique else {}
@@ -68,7 +63,7 @@ class Audit:
             order = {"performance_issue_same": 1, "performance_issue_same_index": 0}
         logging: dict[str, float | int] = {
             "mode": 2,
-            "accuracy_log_rng_seed": _LOG_SEED,
+            "accuracy_log_rng_seed": LOG_SEED,
             "accuracy_log_sampling_target": self.logged,
         }
         if self.compares:
@@ -88,7 +83,7 @@ class Audit:
         if self.same:
             order = {"effective_performance_issue_same": True}
         logging = {
-            "effective_accuracy_log_rng_seed": _LOG_SEED,
+            "effective_accuracy_log_rng_seed": LOG_SEED,
             "effective_accuracy_log_sampling_target": self.logged,
         }
         if self.compares:
@@ -119,7 +114,7 @@ class Audit:
         return replace(self, queries=queries, logged=queries)
 
 
-_LOG_SEED = 720381539243781796
+LOG_SEED = 720381539243781796
 TEST06 = Audit("test06", queries=100, logged=100)
 """Checks a model's first token, its EOS and its token counts."""
 MIX = Audit("caching", queries=1, logged=1, unique=True)

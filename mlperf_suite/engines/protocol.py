@@ -65,6 +65,8 @@ CAPACITY_SETTINGS: Mapping[str, Literal["capacity", "surroundings"]] = {
 ("capacity"), or where the engine happens to be ("surroundings")."""
 
 
+REPLAY = "replay of prepared answers"
+"""The name of an engine that plays back prepared answers, which measures nothing."""
 FRONT_END, QUEUE, PREFILL, DECODE = "front end", "queue", "prefill", "decode"
 """Parts of a request's time in an engine. They end when its scheduler has the request, when the
 request is in a batch for the first time, at its first token, and at its last token."""

@@ -42,7 +42,6 @@ from mlperf_suite.rules.verdict import Status, Verdict, in_words
 COLUMNS = 80
 _LINES = 20
 """A screen's lines without the heading, pytest's last lines and the prompt."""
-_SHOWN = ("p50", "p90", "p99")
 _LEAST_RULE_LINES = 4
 LABEL, _RULE, _FOUND = 10, 32, 20
 """Widths of the labels and of the columns of the rules that did not pass."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from mlperf_suite.benchmarks.audits import TEST06
+from mlperf_suite.benchmarks.audits import LOG_SEED, TEST06
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.loadgen.logs import LoggedSample
 from mlperf_suite.loadgen.schedule import Issue, logging_draws
@@ -148,7 +148,7 @@ def _order_by_round(run: RunFacts, entries: Sequence[tuple[int, int]]) -> Verdic
 def _complete_up_to_last(entries: Sequence[tuple[int, int]]) -> Verdict:
     """Whether every answer whose draw is below a logged one was logged too, up to the last."""
     logged = [place for place, _ in entries]
-    draws = logging_draws(TEST06.log_seed, max(logged) + 1)
+    draws = logging_draws(LOG_SEED, max(logged) + 1)
     most = max(draws[logged])
     gaps = [place for place in set(range(len(draws))) - set(logged) if draws[place] <= most]
     if len(set(logged)) < len(logged):

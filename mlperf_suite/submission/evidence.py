@@ -11,7 +11,7 @@ from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark, Scenario, Workload
 from mlperf_suite.benchmarks.rounds import Round
-from mlperf_suite.engines.stand_in import REPLAY
+from mlperf_suite.engines.protocol import REPLAY
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.loadgen.logs import DETAIL, SUMMARY

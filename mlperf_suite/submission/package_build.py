@@ -28,7 +28,6 @@ from mlperf_suite.submission.point_events import (
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)
 _FOLDERS = ("organization", "submission_id", "implementation")
-_NOT_COPIED = shutil.ignore_patterns(".git", "__pycache__", "*.pyc")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from mlperf_suite.client_results.series import SERIES_MODELS
 from mlperf_suite.errors import UsageError
 from mlperf_suite.strangers import read_regular
 
-FACTS_FILE = Path("submission.toml")
 ACCURACY_RUN = "accuracy"
 """In a point's table: the folder of its accuracy run, or false for none."""
 _MOST_BYTES = 2**20

@@ -300,7 +300,7 @@ _KEPT = """
 import os, subprocess, sys, threading
 from mlperf_suite.engines.replicas import actor
 from mlperf_suite.engines.link import connect, new_key
-from mlperf_suite.engines.stand_in import Delays, StandInEngine
+from meta_tests.stand_in import Delays, StandInEngine
 
 some = sorted(os.sched_getaffinity(0))[:1]
 actor.cores_near = lambda names: tuple(some) if names == ("3", "4") else ()

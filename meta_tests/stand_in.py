@@ -19,13 +19,17 @@ from functools import partial
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.datasets.media import identity_of
-from mlperf_suite.engines.protocol import SPECULATIVE, EngineDescription, Listener, RequestList
+from mlperf_suite.engines.protocol import (
+    REPLAY,
+    SPECULATIVE,
+    EngineDescription,
+    Listener,
+    RequestList,
+)
 from mlperf_suite.errors import EngineDiedError, EngineError
 
 AnswerOf = Callable[[Sequence[int]], Sequence[int]]
 """The output tokens for a prompt's."""
-REPLAY = "replay of prepared answers"
-"""The engine's name in the description of every replay."""
 
 
 @dataclass(frozen=True, slots=True)
