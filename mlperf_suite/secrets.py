@@ -37,7 +37,6 @@ _secrets: set[str] = set()
 
 
 def is_secret(name: str, value: object) -> bool:
-    """Whether a value with this name is a secret."""
     name = name.strip().replace("-", "_").replace(" ", "_")
     if _NAME.search(name):
         return True

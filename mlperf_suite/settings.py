@@ -175,7 +175,6 @@ def _or_auto(values: Values, auto: str | None = None) -> Values:
 
 
 def _named(values: Mapping[str, Any]) -> Values:
-    """Names in any case, each with its value."""
     by_name = {name.casefold(): value for name, value in values.items()}
     return Values(lambda text: by_name[text.casefold()], "must be one of " + ", ".join(values))
 
@@ -724,7 +723,6 @@ class Settings:
         return workload if as_in_round is None else as_in_round(workload)
 
     def generation(self, benchmark: Benchmark, mode: str = "performance") -> Generation:
-        """The generation settings of a benchmark in a mode."""
         own = self.workload(benchmark).part(mode).generation
         if not self.max_new_tokens_given:
             return own

@@ -417,5 +417,4 @@ class Benchmark:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The names of the accuracy metrics."""
         return tuple(score.name for score in self.reference.scores)

@@ -208,7 +208,6 @@ class ProvisionedPower:
         return value.value_w if value.value_w is not None else 1000 * (value.value_kw or 0.0)
 
     def _components(self, nodes: NodeSet) -> float:
-        """A node of that set, by its parts."""
         parts = nodes.components
         if parts is None or parts.scale_up_network is None:
             self.faults.append("component_sum without components and their scale_up_network")
@@ -247,10 +246,8 @@ class ProvisionedPower:
         if nodes.published_power is None:
             self.faults.append(f"{nodes.power_method} without published_power")
             return 0.0
-        watts, count = (
-            self._watts("published_power", nodes.published_power),
-            nodes.nodes_provisioned,
-        )
+        watts = self._watts("published_power", nodes.published_power)
+        count = nodes.nodes_provisioned
         if nodes.power_method == "published_system":
             return count * watts
         rack = nodes.nodes_in_published_rack or 0
@@ -274,11 +271,8 @@ class ProvisionedPower:
             alone = all(_is_without_network(nodes) for nodes in sets)
             self.faults += ["several nodes without a network"] if count > 1 and alone else []
             return 0.0
-        nics, switches, bandwidth_tbps = (
-            network.nics,
-            network.switches,
-            network.required_bandwidth_tbps,
-        )
+        nics, switches = network.nics, network.switches
+        bandwidth_tbps = network.required_bandwidth_tbps
         if nics is None or switches is None or bandwidth_tbps is None or network.cabling is None:
             self.faults.append("scale_out without cabling, bandwidth, nics or switches")
             return 0.0

@@ -58,7 +58,6 @@ class PictureFile:
 
     @cached_property
     def sha256(self) -> str:
-        """A fingerprint of the content."""
         return hashlib.sha256(self.content).hexdigest()
 
     def check(self) -> None:

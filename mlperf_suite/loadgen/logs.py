@@ -103,7 +103,6 @@ def _number(value: object) -> float | int | None:
 
 
 def parse_detail(text: str) -> DetailLog:
-    """Parse the text of a detail log."""
     values: dict[str, Any] = {}
     entries: list[Entry] = []
     errors: list[str] = []
@@ -233,7 +232,6 @@ def _tokens(value: object) -> TokenIds:
 
 
 def parse_accuracy(text: str) -> AccuracyLog:
-    """Parse the text of an accuracy log."""
     try:
         entries = strict_json.loads(text)
     except ValueError as error:

@@ -76,7 +76,6 @@ class MmluTask:
 
     @property
     def keys(self) -> frozenset[Key]:
-        """The keys of the questions."""
         return frozenset(Key(s, number) for s, numbers in self.chosen.items() for number in numbers)
 
 

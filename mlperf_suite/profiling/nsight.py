@@ -51,7 +51,6 @@ def end() -> None:
 
 
 def traces(folder: Path) -> tuple[Path, ...]:
-    """The traces that nsys left in a folder."""
     return tuple(sorted(folder.glob("*.nsys-rep")))
 
 

@@ -39,7 +39,6 @@ def turn_off() -> None:
 
 
 def are_on() -> bool:
-    """Whether ranges are drawn."""
     return _nvtx is not None
 
 

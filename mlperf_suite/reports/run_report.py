@@ -53,11 +53,7 @@ from mlperf_suite.reports.sections import (
     paragraphs,
     record_table,
 )
-from mlperf_suite.results.schema import (
-    Config,
-    Meta,
-    Summary,
-)
+from mlperf_suite.results.schema import Config, Meta, Summary
 from mlperf_suite.rules import rule_named
 from mlperf_suite.rules.verdict import Status, Verdict
 

@@ -277,7 +277,6 @@ def notes(lines: Iterable[str]) -> list[Paragraph]:
 
 
 def paragraphs(lines: Iterable[str]) -> list[Paragraph]:
-    """Plain lines."""
     return [Paragraph(line) for line in lines]
 
 

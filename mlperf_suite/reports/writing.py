@@ -192,7 +192,6 @@ def write_index(results_dir: Path) -> None:
 
 
 def index_markdown(entries: Sequence[KeptRun]) -> str:
-    """A table of all kept runs."""
     names = [
         (
             Words(e.name, link=f"{file_link(e.name)}/report.md"),

@@ -169,7 +169,6 @@ class Aggregate:
         return read(cls, content) or cls()
 
     def as_json(self) -> dict[str, Any]:
-        """The content for aggregate.json."""
         return written_fields(self)
 
 

@@ -160,7 +160,6 @@ class Result:
 
     @property
     def place(self) -> tuple[str, str]:
-        """The benchmark's id and the scenario's name."""
         return self.benchmark.id, self.scenario.name
 
     @property

@@ -216,7 +216,6 @@ class RunFolder:
         return self.path / mode_folder(mode)
 
     def write(self, name: str, content: object) -> None:
-        """Write a JSON file of the run."""
         write_json(self.path / name, content)
 
     def write_text(self, name: str, text: str) -> None:

@@ -134,7 +134,6 @@ class AccuracyFigures:
     scores: tuple[ScoreFigures, ...] = ()
 
     def score(self, name: str) -> ScoreFigures | None:
-        """The score of that name, or None if there is none."""
         return next((score for score in self.scores if score.name == name), None)
 
     def as_json(self) -> dict[str, Any]:
@@ -537,7 +536,6 @@ class RegressionFigures:
     metrics: tuple[ChangeFigures, ...] = ()
 
     def of(self, metric: str) -> ChangeFigures | None:
-        """The change of the named metric."""
         return next((change for change in self.metrics if change.metric == metric), None)
 
 

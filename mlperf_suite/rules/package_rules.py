@@ -246,10 +246,8 @@ def system_description(curve: CurveFacts) -> Verdict:
         faults += [f"{point.name} differs in {', '.join(sorted(names))}"] if names else []
     highest = max((p.system_tps or 0.0 for p in curve.points), default=0.0)
     for point, description in described:
-        share, utilization = (
-            (point.system_tps or 0.0) / (highest or 1.0),
-            description.tps_utilization,
-        )
+        share = (point.system_tps or 0.0) / (highest or 1.0)
+        utilization = description.tps_utilization
         if utilization is not None and abs(utilization - share) > 0.1:
             faults.append(f"{point.name}: tps_utilization {utilization:g} is {share:.3f}")
     return _verdict(faults, f"{name} in {len(described)} points")
@@ -553,7 +551,6 @@ def requests(curve: CurveFacts) -> Verdict:
 
 
 def tpot_p90_ms(point: PointFacts) -> float | None:
-    """TPOT of a point at p90 in ms."""
     if point.client.summary is None:
         return None
     percentiles = point.client.summary.tpot.percentiles

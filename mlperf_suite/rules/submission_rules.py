@@ -301,10 +301,7 @@ def _design_power(nameplate: Nameplate | None, says: Mapping[str, Any]) -> tuple
     try:
         return _watts(nameplate.content, {}), ""
     except (AttributeError, LookupError, TypeError, ArithmeticError, RecursionError):
-        return (
-            None,
-            "power supplies that name no PSUs, Min PSUs Needed and watts",
-        )
+        return None, "power supplies that name no PSUs, Min PSUs Needed and watts"
 
 
 def _watts(part: Any, known: dict[int, float]) -> float:

@@ -35,7 +35,6 @@ class Verdict:
 
     @property
     def line(self) -> str:
-        """The verdict in one line."""
         reason = f" ({self.why})" if self.why else ""
         words = f"found {self.found}, required {self.required}{reason}"
         return printable(f"{self.rule}: {self.status}: {words}")

@@ -54,7 +54,6 @@ class Scores:
 
     @property
     def values(self) -> dict[str, float]:
-        """Each score's value by its name."""
         return {score.name: score.value for score in self.scores}
 
     @property

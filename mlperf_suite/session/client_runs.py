@@ -15,10 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, ReferenceAccuracy
-from mlperf_suite.client_results.client_benchmarks import (
-    ClientRunKey,
-    client_benchmark,
-)
+from mlperf_suite.client_results.client_benchmarks import ClientRunKey, client_benchmark
 from mlperf_suite.client_results.result_files import (
     AccuracyResults,
     AccuracyScore,

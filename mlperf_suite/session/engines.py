@@ -87,7 +87,6 @@ class Engines:
         return self._engine
 
     def is_loaded(self, role: Role) -> bool:
-        """Whether the engine of this role is loaded now."""
         return self._engine is not None and self._role == role
 
     def label(self, role: Role) -> str:

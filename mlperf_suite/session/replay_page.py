@@ -35,15 +35,21 @@ _TIMES = {"TTFT": "ttft_ms", "TPOT": "tpot_ms", "latency": "latency_ms"}
 _MOST_MISSING = 50
 _NO_METRICS = "The server has no metrics, or the replay was over before they were read."
 _CACHED_SHARE = 0.5
+_CACHED_NOTE = (
+    f"Orange: at least {_CACHED_SHARE:.0%} of the prompt came from the server's cache, as far "
+    "as it reports that."
+)
 
 
 def replay_page(summary: Mapping[str, Any], lines: Sequence[str]) -> str:
     """The page as HTML. `summary`: as `replay_summary` makes it; `lines`: what it amounts to."""
     title = "Replay of recorded sessions"
+    by_context = _plots(summary, "context", "context_tokens", "context, tokens", _CACHED_NOTE)
+    by_turn = _plots(summary, "turn", "position", "turn of the conversation")
     sections = [
         Section(title, [*_answer(summary, lines), _tiles(summary)], level=1),
-        Section("Times by context length", [_plots(summary), *_table(summary, "by_context")]),
-        Section("Times by turn", [*_turn_plots(summary), *_table(summary, "by_turn")]),
+        Section("Times by context length", [by_context, *_table(summary, "by_context")]),
+        Section("Times by turn", [by_turn, *_table(summary, "by_turn")]),
         Section("The server's own view", _server(summary)),
     ]
     missing = [turn for turn in summary["per_turn"] if turn["failure"]]
@@ -89,30 +95,13 @@ def _table(summary: Mapping[str, Any], group: str) -> list[Block]:
     return [*record_table(records, [words[group]])]
 
 
-def _plots(summary: Mapping[str, Any]) -> Plots:
-    turns = summary["per_turn"]
-    draw = partial(_scatter, turns, "context_tokens", "context, tokens")
-    note = (
-        f"Orange: at least {_CACHED_SHARE:.0%} of the prompt came from the server's cache, as far "
-        "as it reports that."
-    )
-    return Plots(
-        [
-            Plot("ttft-context", "TTFT of each turn", partial(draw, "ttft_ms")),
-            Plot("tpot-context", "Time per token of each turn", partial(draw, "tpot_ms")),
-        ],
-        note=note,
-    )
-
-
-def _turn_plots(summary: Mapping[str, Any]) -> list[Block]:
-    turns = summary["per_turn"]
-    draw = partial(_scatter, turns, "position", "turn of the conversation")
+def _plots(summary: Mapping[str, Any], name: str, over: str, label: str, note: str = "") -> Plots:
+    draw = partial(_scatter, summary["per_turn"], over, label)
     plots = [
-        Plot("ttft-turn", "TTFT of each turn", partial(draw, "ttft_ms")),
-        Plot("tpot-turn", "Time per token of each turn", partial(draw, "tpot_ms")),
+        Plot(f"ttft-{name}", "TTFT of each turn", partial(draw, "ttft_ms")),
+        Plot(f"tpot-{name}", "Time per token of each turn", partial(draw, "tpot_ms")),
     ]
-    return [Plots(plots)]
+    return Plots(plots, note=note)
 
 
 def _scatter(

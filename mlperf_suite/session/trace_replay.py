@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -75,14 +75,11 @@ class TracePrompts:
         self._words = np.array(tokens.words, np.int64)
         self._prefix = list(tokens.prefix)
         self._seed = seed
-        self._block = lru_cache(_BLOCKS_KEPT)(self._drawn_block)
+        self._block = lru_cache(_BLOCKS_KEPT)(partial(self._drawn, BLOCK, 0))
 
     def _drawn(self, count: int, *key: int) -> list[int]:
         drawn = np.random.default_rng([self._seed, *key]).choice(self._words, count)
         return [int(token) for token in drawn]
-
-    def _drawn_block(self, block: int) -> list[int]:
-        return self._drawn(BLOCK, 0, block)
 
     def of(self, number: int, request: TraceRequest) -> list[int]:
         """The token ids of the request with this number, as many as it says."""

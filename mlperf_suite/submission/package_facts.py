@@ -91,7 +91,6 @@ class PackageFacts:
 
     @property
     def nodes(self) -> list[dict[str, Any]]:
-        """The kinds of nodes, [[system.node_types]]."""
         return _tables(self.table("system").get("node_types"))
 
     @property

@@ -9,7 +9,6 @@ TARGET_NAMES = ("offline", "server", "interactive", "goodput", "curve")
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """Declare the options of `tune`."""
     parser.add_argument(
         "--target",
         choices=TARGET_NAMES,

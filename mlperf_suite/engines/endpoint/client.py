@@ -132,7 +132,6 @@ class Client(asyncio.Protocol):
             Generating(self._shared, number, place, prompt, sampling).start()
 
     def _drop(self) -> None:
-        """Drop all requests."""
         for exchange in list(self._shared.under_way):
             exchange.forget()
         for pool in self._shared.pools:

@@ -43,11 +43,7 @@ from mlperf_suite.engines.endpoint.figures import (
     EndpointAccount,
 )
 from mlperf_suite.engines.endpoint.picture_messages import chat_prompt, trial_prompt
-from mlperf_suite.engines.endpoint.server_facts import (
-    ServerFacts,
-    find_out,
-    metrics,
-)
+from mlperf_suite.engines.endpoint.server_facts import ServerFacts, find_out, metrics
 from mlperf_suite.engines.endpoint.server_metrics import (
     HITS,
     QUEUE_S,
@@ -342,11 +338,8 @@ class EndpointEngine(Driver):
 
     def _as_sent(self, prompt: Sequence[int]) -> bytes:
         if self._adapter.messages:
-            return chat_prompt(prompt, self._text_of)
+            return chat_prompt(prompt, self._codec.prompt)
         return super()._as_sent(prompt)
-
-    def _text_of(self, token_ids: list[int]) -> str:
-        return self._codec.prompt(token_ids)
 
     @cached_property
     def _codec(self) -> TextCodec:

@@ -182,7 +182,6 @@ class AnswerMarks:
         self.marks = Marks(*_PARTS)
 
     def add(self, tag: int, answer: ServerAnswer) -> None:
-        """Add the answer to the request with this tag."""
         begin, first, last = answer.sent, answer.first, answer.arrived
         if answer.server_s and not self.marks.tags:
             self.marks = Marks(*_SERVER_PARTS)

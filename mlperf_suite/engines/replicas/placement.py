@@ -54,7 +54,6 @@ class Node:
         return self.name if self.name == self.address else f"{self.name} ({self.address})"
 
     def is_called(self, name: str) -> bool:
-        """Whether this name means the node."""
         short = self.name.partition(".")[0]
         return name in (self.name, short, self.address, self.id)
 

@@ -51,7 +51,6 @@ class AnswerTimes:
         self.last: array[float] = array("d")
 
     def add(self, number: int, tag: int, handed: float, first: float | None, last: float) -> None:
-        """Add an answer."""
         self.numbers.append(number)
         self.tags.append(tag)
         self.handed.append(handed)

@@ -168,7 +168,6 @@ class Lengths:
 
     @property
     def prompt(self) -> int:
-        """The mean length of a prompt."""
         return round(sum(self.prompts) / len(self.prompts))
 
 

@@ -109,7 +109,6 @@ class Pace:
             self._offline_rates[key.benchmark] = figures.samples_per_sec
 
     def begin(self, step: Step) -> None:
-        """A step begins."""
         self._current = step, time.monotonic()
 
     def keep_duration(self, step: Step, seconds: float) -> None:
