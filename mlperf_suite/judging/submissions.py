@@ -332,18 +332,18 @@ def _result_facts(result: _Result, round_: Round, copies: tuple[str, ...]) -> Re
     file = place.measurements_file(folder)
     missing_json = JsonFile({}, "no JSON file of the measurements")
     return ResultFacts(
-        place.division,
-        place.submitter,
-        result.benchmark,
-        round_,
-        frozenset(place.layouts()),
-        tuple(_missing_files(result, folder)),
-        read_json(place.system_file),
-        read_json(file) if file else missing_json,
-        result.accuracy,
-        result.performance[0],
-        copies,
-        _nameplate(place, round_),
+        division=place.division,
+        submitter=place.submitter,
+        benchmark=result.benchmark,
+        round=round_,
+        layouts=frozenset(place.layouts()),
+        missing_files=tuple(_missing_files(result, folder)),
+        system=read_json(place.system_file),
+        measurements=read_json(file) if file else missing_json,
+        accuracy=result.accuracy,
+        performance=result.performance[0],
+        copies=copies,
+        nameplate=_nameplate(place, round_),
     )
 
 

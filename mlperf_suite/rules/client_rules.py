@@ -14,7 +14,6 @@ from functools import partial
 from itertools import pairwise
 
 from mlperf_suite.benchmarks.definition import MIN_DURATION_MS
-from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.client_results.client_benchmarks import (
     CLIENT_MODELS,
     QWEN3_6,
@@ -31,7 +30,7 @@ from mlperf_suite.client_results.result_files import (
 )
 from mlperf_suite.client_results.sent_prompts import SentPrompts
 from mlperf_suite.loadgen.load_plan import SMOKE
-from mlperf_suite.rules.facts import Facts, Subject
+from mlperf_suite.rules.facts import Subject
 from mlperf_suite.rules.loadgen_verdict import queries_needed
 from mlperf_suite.rules.registry import Rule, rule, rules_of
 from mlperf_suite.rules.series_shape import (
@@ -44,7 +43,7 @@ from mlperf_suite.rules.series_shape import (
     shape_faults,
     whole_faults,
 )
-from mlperf_suite.rules.submission_rules import JsonFile, Nameplate
+from mlperf_suite.rules.submission_rules import SubmittedFacts
 from mlperf_suite.rules.verdict import Verdict, failure, not_judged, time_words, verdict
 
 _client_rule = partial(rule, "client")
@@ -61,33 +60,24 @@ _SIGMAS = 6.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientFacts(Facts):
+class ClientFacts(SubmittedFacts):
     """One scenario's result of the official client. `name`, `scenario`: the names of folders.
 
     `problems`: of each file that cannot be read, one line. `audits`: by the name of the test, what
-    its file has, or one line on why nothing. `events`: None without the file, else as `audits`. The
-    others are as in `ResultFacts`. `power_logs`: whether there is a folder of them. `smoke`: rules
-    may be shortened.
+    its file has, or one line on why nothing. `events`: None without the file, else as `audits`.
+    `power_logs`: whether there is a folder of them. `smoke`: rules may be shortened.
     """
 
-    division: str
-    submitter: str
+    benchmark: ClientBenchmark
     name: str
     scenario: str
-    round: Round
-    benchmark: ClientBenchmark
     config: ClientConfig | None
     summary: ResultSummary | None
     accuracy: AccuracyResults | None
     problems: tuple[str, ...]
     audits: Mapping[str, AuditResult | str]
-    missing_files: tuple[str, ...]
-    system: JsonFile
-    measurements: JsonFile
     events: RunEvents | str | None = None
-    copies: tuple[str, ...] = ()
     power_logs: bool = False
-    nameplate: Nameplate | None = None
     smoke: bool = False
 
     @property

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.rounds import Layout, Round
+from mlperf_suite.client_results.client_benchmarks import ClientBenchmark
 from mlperf_suite.loadgen.logs import RunLogs
 from mlperf_suite.rules.facts import Facts, Subject
 from mlperf_suite.rules.registry import rule
@@ -128,60 +129,33 @@ class Nameplate:
     counts: bool
 
 
-class _Judged(Protocol):
-    """A benchmark, as far as a system's description depends on it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmittedFacts(Facts):
+    """What the result of any load generator has, apart from what its runs' own rules judge.
 
-    @property
-    def id(self) -> str: ...
-    @property
-    def category(self) -> str: ...
-    @property
-    def also(self) -> str | None: ...
-
-
-class SubmittedFacts(Protocol):
-    """What the result of any load generator has; see `ResultFacts`."""
-
-    @property
-    def division(self) -> str: ...
-    @property
-    def submitter(self) -> str: ...
-    @property
-    def benchmark(self) -> _Judged: ...
-    @property
-    def round(self) -> Round: ...
-    @property
-    def missing_files(self) -> tuple[str, ...]: ...
-    @property
-    def system(self) -> JsonFile: ...
-    @property
-    def measurements(self) -> JsonFile: ...
-    @property
-    def copies(self) -> tuple[str, ...]: ...
-    @property
-    def nameplate(self) -> Nameplate | None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class ResultFacts(Facts):
-    """One scenario's result in a submission, apart from what its runs' own rules judge.
-
-    `layouts`: the layouts that its files follow. `missing_files`: required files that are absent.
-    `copies`: other results of the submission that have the same logs.
+    `missing_files`: required files that are absent. `copies`: other results of the submission that
+    have the same logs.
     """
 
     division: str
     submitter: str
-    benchmark: Benchmark
+    benchmark: Benchmark | ClientBenchmark
     round: Round
-    layouts: frozenset[Layout]
     missing_files: tuple[str, ...]
     system: JsonFile
     measurements: JsonFile
-    accuracy: RunLogs
-    performance: RunLogs
     copies: tuple[str, ...] = ()
     nameplate: Nameplate | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultFacts(SubmittedFacts):
+    """One scenario's result of LoadGen. `layouts`: the layouts that its files follow."""
+
+    benchmark: Benchmark
+    layouts: frozenset[Layout]
+    accuracy: RunLogs
+    performance: RunLogs
 
     @property
     def subject(self) -> Subject:
