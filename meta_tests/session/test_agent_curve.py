@@ -118,6 +118,14 @@ def test_the_first_turn_without_an_answer_ends_its_point(tmp_path: Path) -> None
     assert content["turns"]["1"]["missing"] == 1
 
 
+def test_a_turn_whose_pieces_are_all_held_back_is_answered_at_its_end(tmp_path: Path) -> None:
+    def held_back(body: dict[str, Any]) -> Events:
+        return [{"choices": [{"delta": {}}]}, *last(tokens=5)]
+
+    _, content, _ = measured(written(tmp_path, rows("a", ["ls"])), held_back)
+    assert content["curve"]["points"][0]["outcome"] == "measured"
+
+
 def test_conversations_need_a_system_prompt_for_the_salt(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -158,13 +158,15 @@ class ConversationLoop:
         request = ChatRequest(messages, self.sampling, session.tools, self.timeout_s)
         asked = await self.server.ask(request)
         self.turns.append(answered_turn(name, position, turn, asked))
-        if asked.failure or asked.ttft_s is None or not asked.tokens:
+        if asked.failure or not asked.tokens:
             why = asked.failure or "answered without a token"
             times.failure = times.failure or f"{name}, turn {position}: {why}"
             return
         sent_s = asked.sent - self._began_s
         times.issued_s[number] = sent_s
-        times.first_s[number] = sent_s + asked.ttft_s
+        # A parser of tool calls may hold every piece back until the end.
+        first_s = asked.latency_s if asked.ttft_s is None else asked.ttft_s
+        times.first_s[number] = sent_s + first_s
         times.ended_s[number] = sent_s + asked.latency_s
         times.tokens[number] = asked.tokens
 
