@@ -78,7 +78,7 @@ def test_a_smoke_run_goes_from_data_to_verdicts(smoke: SuiteRun) -> None:
 def test_its_report_says_what_it_is(smoke: SuiteRun) -> None:
     report = (summary_of(smoke)[1] / "report.md").read_text()
     assert "The conversations" in report and "3 conversations, 11 turns, 0 missing" in report
-    assert "the score is nobody's" in report
+    assert "the score is not a result" in report
     assert "without LoadGen" in report and "LoadGen says" not in report
 
 

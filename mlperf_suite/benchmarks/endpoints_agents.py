@@ -50,7 +50,7 @@ def _benchmark(
         mean_tokens=_SMOKE_TOKENS,
         prompt_tokens=250,
         context=2_048,
-        ungated="another model on conversations of this project: the score is nobody's",
+        ungated="another model on conversations of this project: the score is not a result",
         own_samples=_OWN_TURNS,
     )
     return Benchmark(

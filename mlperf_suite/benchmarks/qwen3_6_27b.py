@@ -83,7 +83,7 @@ QWEN3_6_27B = Benchmark(
         prompt_tokens=250,
         context=2_048,
         parts={"accuracy": Part(load_own_questions, _SMOKE_GENERATION, _SMOKE_TOKENS)},
-        ungated="another model on questions of this project: the score is nobody's",
+        ungated="another model on questions of this project: the score is not a result",
         own_samples=24,
     ),
     accuracy_samples=_QUESTIONS,

@@ -83,7 +83,7 @@ def read_trace(path: Path, limit: int | None = None) -> Trace:
         notes.append("the requests were not in the order of their times: sorted")
     requests.sort(key=lambda request: request.at_s)
     if short := sum(not request.answer for request in requests):
-        notes.append(f"{short:,} answers of no token: one is asked for")
+        notes.append(f"{short:,} answers of no tokens: one token is requested")
     began = requests[0].at_s
     if requests[-1].at_s - began > _MOST_S:
         raise DatasetError(f"{path}: its times are more than a year apart")

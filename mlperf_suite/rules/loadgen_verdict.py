@@ -72,7 +72,7 @@ def _length(run: RunFacts, met: dict[str, bool]) -> str:
     )
     few = [f"{n:,} of {least:,} {name}" for name, n, least in figures if n < least]
     if bool(few) is met["result_min_queries_met"]:
-        return "; ".join(few) or "every query and sample that was asked for"
+        return "; ".join(few) or "every requested query and sample"
     least_s = run.amount("effective_min_duration_ms") / 1e3
     if run.scenario.name == "Offline":
         lasted_s = Range(*(run.amount("result_max_latency_ns") / 1e9,) * 2)

@@ -120,7 +120,7 @@ def descriptors(facts: PowerFacts) -> Verdict:
     """The records of client and server can be read and have every field."""
     for name, content in ((CLIENT_JSON, facts.client), (SERVER_JSON, facts.server)):
         if content is None:
-            raise failure(f"{name} is not there, or is no JSON")
+            raise failure(f"{name} is missing, or is not JSON")
         if absent := set(_FIELDS) - content.keys():
             raise failure(f"{name} lacks {', '.join(sorted(absent))}")
     return verdict(True, "both")

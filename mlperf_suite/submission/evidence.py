@@ -271,7 +271,7 @@ def match_sessions(
         if not of:
             reasons.append(
                 f"{session}: its {TESTING}/ is the performance run of none of the results "
-                f"({DETAIL} or {SUMMARY} is another, or is not there)"
+                f"({DETAIL} or {SUMMARY} differs, or is missing)"
             )
         for name in of:
             if name in session_of:

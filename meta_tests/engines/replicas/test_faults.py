@@ -98,7 +98,8 @@ def test_a_cluster_without_room_is_said_before_anything_is_started(
 
 
 def test_a_node_without_the_model_is_named(load: Load, tmp_path: Path) -> None:
-    with pytest.raises(EngineError, match=rf"node node-a .*: the model is not there: {tmp_path}/x"):
+    words = rf"node node-a .*: the model does not exist: {tmp_path}/x"
+    with pytest.raises(EngineError, match=words):
         load(model=str(tmp_path / "x"))
 
 

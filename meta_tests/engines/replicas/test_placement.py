@@ -194,7 +194,7 @@ def test_replicas_on_one_machine_share_no_core() -> None:
             {"suite": "1 (xyz)"},
             r"node node-b .*: the suite there is 1 \(xyz\), here it is 1",
         ),
-        ({"model": None}, r"node node-b .*: the model is not there: /model"),
+        ({"model": None}, r"node node-b .*: the model does not exist: /model"),
         ({"model": "other"}, r"node node-b .*: /model is of revision other there, and print on"),
     ],
 )

@@ -427,7 +427,7 @@ def _content(delta: Any) -> str:
         return ""
     for name in ("reasoning", "reasoning_content", "tool_calls"):
         if delta.get(name):
-            raise AnswerError(f"answered in `{name}`, where `content` alone is asked for")
+            raise AnswerError(f"answered in `{name}`, where only `content` is requested")
     content = delta.get("content")
     return content if isinstance(content, str) else ""
 

@@ -76,7 +76,7 @@ class Cluster:
                 socket.create_connection((host.strip("[]"), int(port)), _REACH_S).close()
             except OSError as error:
                 raise EngineError(
-                    f"{failure}: nobody answers there ({error}): `ray start --head` on its head "
+                    f"{failure}: no answer there ({error}): `ray start --head` on its head "
                     "says the address"
                 ) from error
         ray = _import_ray()

@@ -260,7 +260,7 @@ class ReplicaEngine(Driver):
     def _silence(self, place: int) -> str | None:
         if self._description is None:
             return None
-        return self._line(place, f"not heard of for {DEAD_S:.0f} s")
+        return self._line(place, f"sent nothing for {DEAD_S:.0f} s")
 
     def _lose_placed(self, placed: Placed, why: str) -> None:
         """Called when Ray loses a replica, or its node."""

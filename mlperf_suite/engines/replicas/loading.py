@@ -208,7 +208,7 @@ def check_alike(
     is_folder = config.model.startswith(("/", ".", "~")) or os.path.isdir(config.model)  # noqa: PTH112 - a hub id is not a path
     for node in nodes:
         if is_folder and facts[node.id].model is None:
-            raise EngineError(f"node {node}: the model is not there: {config.model}")
+            raise EngineError(f"node {node}: the model does not exist: {config.model}")
     models = [(node, facts[node.id].model) for node in nodes]
     _check_same([pair for pair in models if pair[1]], f"{config.model} is of revision")
 
