@@ -43,7 +43,7 @@ from mlperf_suite.session import official_points
 from mlperf_suite.session.curve_accuracy import CurveAccuracy
 from mlperf_suite.session.curve_points import point_of
 from mlperf_suite.session.curves import Curves, _taken_from
-from mlperf_suite.session.official_points import _times_of
+from mlperf_suite.session.official_points import OfficialPoints, _times_of
 from mlperf_suite.session.plan import CurveKey
 from mlperf_suite.session.watcher import Watcher
 
@@ -466,14 +466,17 @@ def test_points_of_the_official_client_have_the_servers_own_view(
     make: Make, monkeypatch: MonkeyPatch
 ) -> None:
     client_of(monkeypatch, [], lambda concurrency: "complete")
-    made, run = Curves.official_points, official_points.run_client
+    made, run = Curves.official_points, vars(official_points)["run_client"]
 
-    def read_points(self: Curves, result: Any) -> Any:
-        return replace(made(self, result), readers=[lambda: {RUNNING: 2.5}])
+    def read_points(self: Curves, result: Any) -> OfficialPoints:
+        points = made(self, result)
+        assert points is not None
+        return replace(points, readers=[lambda: {RUNNING: 2.5}])
 
     def slow(*arguments: Any, **options: Any) -> Path:
         time.sleep(0.1)
-        return run(*arguments, **options)
+        folder: Path = run(*arguments, **options)
+        return folder
 
     monkeypatch.setattr(Curves, "official_points", read_points)
     monkeypatch.setattr(official_points, "run_client", slow)
