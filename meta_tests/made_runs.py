@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -463,6 +463,13 @@ def _results(
     return {**entries, "num_errors": 0}
 
 
+_OFFICIAL_LINES: dict[str, Callable[[float], str]] = {
+    "word_accuracy": lambda v: f"Word Error Rate: {100 - v}%, accuracy={v}%\n",
+    "f1": lambda v: f'{{"f1": {v / 100}}}\n',
+}
+"""Scores that official scripts print in a line of their own kind."""
+
+
 @lru_cache(maxsize=32)
 def _answers(issue: Issue, count: int, tokens: int = TOKENS) -> tuple[LoggedSample, ...]:
     """The answers of a log, in the order in which LoadGen issued their samples."""
@@ -634,13 +641,14 @@ class MadeRun:
     def accuracy_txt(self) -> str:
         count = self.scores.get(COUNTED_IN_A_SENTENCE)
         sentence = f"{COUNTED_IN_A_SENTENCE}: {count:.0f}\n" if count is not None else ""
+        lines = [_OFFICIAL_LINES[n](v) for n, v in self.scores.items() if n in _OFFICIAL_LINES]
         figures = ", ".join(
             f"'{name}': {value}"
             for name, value in self.scores.items()
-            if name != COUNTED_IN_A_SENTENCE
+            if name != COUNTED_IN_A_SENTENCE and name not in _OFFICIAL_LINES
         )
         closing = f"\nhash={self.hash}\n" if self.hash is not None else ""
-        return f"\nResults\n\n{sentence}{{{figures}}}\n{closing}"
+        return f"\nResults\n\n{sentence}{''.join(lines)}{{{figures}}}\n{closing}"
 
     @property
     def verify_txt(self) -> str:

@@ -69,7 +69,12 @@ from mlperf_suite.session.engines import endpoint_config
 from mlperf_suite.session.load_run import Observation, StepMaker
 from mlperf_suite.session.official_points import POINTS_FOLDER, PROBES_FOLDER, OfficialPoints
 from mlperf_suite.session.plan import clock
-from mlperf_suite.session.timing.estimate import PROBE_POINT_S, SMOKE_LONGEST_S, SMOKE_POINT_S
+from mlperf_suite.session.timing.estimate import (
+    CLIENT_START_S,
+    PROBE_POINT_S,
+    SMOKE_LONGEST_S,
+    SMOKE_POINT_S,
+)
 
 CURVE_JSON, TURNS_JSON = "curve.json", "turns.json"
 SEED_SET = SEED_SETS["A"]
@@ -241,6 +246,7 @@ class _Curve:
         and one that would take too long is left out."""
         is_smoke = self.maker.settings.smoke
         seconds = SMOKE_POINT_S if is_smoke else PROBE_POINT_S
+        start_s = CLIENT_START_S if self._official is not None else 0.0
         expected_s = 0.0
         while (concurrency := next_probe(self.throughput)) is not None:
             if is_smoke and expected_s > SMOKE_LONGEST_S:
@@ -252,7 +258,7 @@ class _Curve:
             began_s = time.monotonic()
             point = self._point(concurrency, seconds, whole_passes=False)
             # Twice as many last answers take at most twice as long.
-            expected_s = 2 * (time.monotonic() - began_s) - seconds
+            expected_s = 2 * (time.monotonic() - began_s) - start_s - seconds
             if point.outcome == "failed":
                 self._keep(point)
                 break

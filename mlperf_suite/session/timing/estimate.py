@@ -47,11 +47,12 @@ PROBE_POINT_S = 60.0
 """The same in the search for C_max of an official curve, in s."""
 _CLIENT_S = 25.0
 """What the official client takes to start and to score, in s."""
-SMOKE_LONGEST_S = 75.0
+SMOKE_LONGEST_S = 65.0
 """The longest that a smoke curve may take for a concurrency, with the last answers, in s."""
-_SCORES_S, _CLIENT_START_S, _CURVE_PROBES = 50.0, 8.0, 10
-"""Of a smoke curve, its accuracy run, in s; the start of the official client, in s; of an official
-curve, the doublings up to a usual C_max."""
+CLIENT_START_S = 8.0
+"""What the official client takes to start, in s."""
+_SCORES_S, _CURVE_PROBES = 50.0, 10
+"""Of a smoke curve, its accuracy run, in s; of an official one, the doublings up to a usual C_max."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,7 +410,7 @@ class Estimator:
     def _of_curve(self) -> float:
         """Seconds of a curve of seven points, with what a search for C_max usually takes."""
         if self.settings.smoke:
-            start_s = _CLIENT_START_S if self.settings.client else 0.0
+            start_s = CLIENT_START_S if self.settings.client else 0.0
             # Each point waits twice as long for its last answers as the one before.
             return FEWEST_POINTS * (SMOKE_POINT_S + start_s) + SMOKE_LONGEST_S + _SCORES_S
         points_s = min_duration_s(1) + (FEWEST_POINTS - 1) * min_duration_s(ULTRA_LOW + 1)
