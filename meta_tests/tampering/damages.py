@@ -62,13 +62,15 @@ def score_times(name: str, factor: float, scenario: str, most: float = math.inf)
     """Multiply a score of accuracy.txt, or `most` if that is less, by a factor."""
 
     def edit(text: str) -> str:
-        score = re.search(rf"'{name}': ([\d.]+)", text)
+        # whisper's and qwen3-vl's own lines have other forms.
+        forms = rf"'{name}': |\"{name}\": " + (r"|accuracy=" if name == "word_accuracy" else "")
+        score = re.search(rf"(?:{forms})([\d.]+)", text)
         if score is None:
             raise LookupError(f"no {name}")
         # A score at its ceiling of 100 is far above its gate.
         value = min(float(score[1]), most) * factor
         figure = f"{value:.0f}" if name == "gen_len" else f"{value:.4f}"
-        return text.replace(score[0], f"'{name}': {figure}")
+        return text.replace(score[0], score[0].removesuffix(score[1]) + figure)
 
     return text_edited(lambda home: home.accuracy_txt(scenario), edit)
 

@@ -26,7 +26,7 @@ PASSES_HERE_ALONE = {"'tokens_per_sample': 11000.0 in accuracy.txt (Offline)"}
 
 
 @pytest.mark.parametrize("round_", ROUNDS)
-@pytest.mark.parametrize("id_", BENCHMARKS)
+@pytest.mark.parametrize("id_", [benchmark.id for benchmark in judged_in_trees()])
 def test_both_accept_what_the_round_offers_and_nothing_else(
     tmp_path: Path, id_: str, round_: str
 ) -> None:
@@ -34,10 +34,13 @@ def test_both_accept_what_the_round_offers_and_nothing_else(
     write_submission(tmp_path, benchmark, ROUNDS[round_])
     official = official_verdict(tmp_path, CHECKOUT, ROUNDS[round_])
     own = own_verdict(tmp_path, ROUNDS[round_])
-    if round_ in benchmark.rounds:
-        assert (official, own) == ("passes", "passes")
+    if round_ not in benchmark.rounds:
+        assert official != "passes" and "`benchmark_of_round`" in own
+    elif (id_, round_) == ("qwen3-vl-235b-a22b", "v6.1"):
+        # LoadGen makes no Server or Interactive of this round, the official client does.
+        assert official != "passes" and own == "`required_scenarios`"
     else:
-        assert official != "passes" and own == "`benchmark_of_round`"
+        assert (official, own) == ("passes", "passes")
 
 
 @pytest.mark.parametrize(

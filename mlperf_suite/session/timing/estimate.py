@@ -52,7 +52,7 @@ SMOKE_LONGEST_S = 65.0
 CLIENT_START_S = 8.0
 """What the official client takes to start, in s."""
 _SCORES_S, _CURVE_PROBES = 50.0, 10
-"""Of a smoke curve, its accuracy run, in s; of an official one, the doublings up to a usual C_max."""
+"""Of a smoke curve, its accuracy run, in s; of an official one, the doublings to a usual C_max."""
 
 
 @dataclass(frozen=True, slots=True)
