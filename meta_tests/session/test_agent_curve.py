@@ -70,6 +70,14 @@ def test_a_curve_of_conversations_is_a_rehearsal_with_its_interactivity(
     assert REHEARSAL in capsys.readouterr().out
 
 
+def test_limit_leaves_out_the_later_conversations(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = written(tmp_path, rows("a", ["ls"]) + rows("b", ["ls"]))
+    measured(file, says_hello, "--most-concurrency", "1", "--limit", "1")
+    assert f"{REHEARSAL}: 1 conversation, " in capsys.readouterr().out
+
+
 def test_salts_are_a_passs_and_a_conversations(tmp_path: Path) -> None:
     sessions = read_sessions(written(tmp_path, rows("a", ["ls", "ls"]) + rows("b", ["ls"])))
 
@@ -122,8 +130,9 @@ def test_a_turn_whose_pieces_are_all_held_back_is_answered_at_its_end(tmp_path: 
     def held_back(body: dict[str, Any]) -> Events:
         return [{"choices": [{"delta": {}}]}, *last(tokens=5)]
 
-    _, content, _ = measured(written(tmp_path, rows("a", ["ls"])), held_back)
-    assert content["curve"]["points"][0]["outcome"] == "measured"
+    _, content, _ = measured(written(tmp_path, rows("a", ["ls"])), held_back, pause_s=0.02)
+    assert "without a token" not in content["curve"]["points"][0].get("reason", "")
+    assert content["turns"]["1"]["missing"] == 0
 
 
 def test_conversations_need_a_system_prompt_for_the_salt(

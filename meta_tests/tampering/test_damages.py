@@ -27,7 +27,7 @@ def test_the_page_has_a_row_for_each_damage() -> None:
 
 
 def test_the_checkers_page_has_a_row_for_each_damage_to_gpt_oss_120b() -> None:
-    text = CHECKERS_PAGE.read_text().partition("All of gpt-oss-120b")[2].partition("\n#")[0]
+    text = CHECKERS_PAGE.read_text().partition("All cases of gpt-oss-120b")[2].partition("\n#")[0]
     rows = re.findall(r"^\| (.+?) \| (?:passes|fails|traceback)", text, re.MULTILINE)
     assert rows == list(damages_of(BENCHMARKS["gpt-oss-120b"], ROUNDS["v6.1"]))
 

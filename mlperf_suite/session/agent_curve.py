@@ -368,9 +368,11 @@ def run_agent_curve(request: AgentCurveRequest, say: Callable[[str], None]) -> b
     """
     from mlperf_suite.session.replay_page import agent_curve_page
 
-    sessions = saltable(read_sessions(request.replay.sessions), str(request.replay.sessions))
+    recorded = read_sessions(request.replay.sessions)[: request.replay.limit]
+    sessions = saltable(recorded, str(request.replay.sessions))
     config, server = asked_server(request.replay.endpoint, request.replay.model)
-    say(f"{REHEARSAL}: {len(sessions)} conversations, {request.seconds:g} s a point")
+    count = f"{len(sessions)} conversation{'' if len(sessions) == 1 else 's'}"
+    say(f"{REHEARSAL}: {count}, {request.seconds:g} s a point")
     curve = AgentCurve(request, sessions, config, server, say)
     try:
         curve.measure()

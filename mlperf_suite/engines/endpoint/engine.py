@@ -338,8 +338,12 @@ class EndpointEngine(Driver):
 
     def _as_sent(self, prompt: Sequence[int]) -> bytes:
         if self._adapter.messages:
-            return chat_prompt(prompt, self._codec.prompt)
+            return chat_prompt(prompt, self._text_of)
         return super()._as_sent(prompt)
+
+    def _text_of(self, token_ids: list[int]) -> str:
+        # Not every prompt needs the tokenizer, nor is there one for every server.
+        return self._codec.prompt(token_ids)
 
     @cached_property
     def _codec(self) -> TextCodec:
