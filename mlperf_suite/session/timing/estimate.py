@@ -410,9 +410,11 @@ class Estimator:
     def _of_curve(self) -> float:
         """Seconds of a curve of seven points, with what a search for C_max usually takes."""
         if self.settings.smoke:
-            start_s = CLIENT_START_S if self.settings.client else 0.0
+            # The official client answers a request for each user before its accuracy run.
+            start_s, scores = (CLIENT_START_S, 2) if self.settings.client else (0.0, 1)
+            points_s = FEWEST_POINTS * (SMOKE_POINT_S + start_s)
             # Each point waits twice as long for its last answers as the one before.
-            return FEWEST_POINTS * (SMOKE_POINT_S + start_s) + SMOKE_LONGEST_S + _SCORES_S
+            return points_s + SMOKE_LONGEST_S + scores * _SCORES_S
         points_s = min_duration_s(1) + (FEWEST_POINTS - 1) * min_duration_s(ULTRA_LOW + 1)
         return points_s + _CURVE_PROBES * PROBE_POINT_S
 
