@@ -219,7 +219,7 @@ def test_an_engine_that_is_stopped_in_the_middle_of_a_run_fails_it(
 ) -> None:
     """A real engine's real process. Were it not seen, this test would take half an hour.
 
-    The last test of the file: the engine is dead after it.
+    The engine is dead after it.
     """
     engine = real_engine
     processes = list(engine.processes)
@@ -245,3 +245,11 @@ def test_an_engine_that_is_stopped_in_the_middle_of_a_run_fails_it(
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
         engine.close()
+
+
+def test_a_closed_engine_leaves_no_socket(real_engine: Any) -> None:
+    """The last test of the file, since it closes the engine."""
+    folder = Path(real_engine._sockets.name)
+    assert any(path.is_socket() for path in folder.iterdir())
+    real_engine.close()
+    assert not folder.exists()

@@ -45,7 +45,7 @@ def vllm_environment(
     behind; "" is vLLM's own, the system's folder for temporary files.
     """
     variables = vllm_variables(model, profiler)
-    if "VLLM_RPC_BASE_PATH" not in os.environ and 0 < len(sockets) < _LONGEST_FOLDER:
+    if "VLLM_RPC_BASE_PATH" not in os.environ and 0 < len(sockets) <= _LONGEST_FOLDER:
         variables["VLLM_RPC_BASE_PATH"] = sockets
     logging.getLogger("vllm").setLevel(os.environ.get("VLLM_LOGGING_LEVEL", "WARNING"))
     os.environ.update(variables)
