@@ -44,8 +44,11 @@ def real_engine() -> Iterator[VllmEngine]:
     Of this file alone: an engine that waits takes time from whatever is tested beside it.
     """
     engine = VllmEngine.load(VllmConfig(str(embedded_model_dir()), max_model_len=640))
+    folder = Path(engine._sockets.name)
+    assert any(path.is_socket() for path in folder.iterdir())
     yield engine
     engine.close()
+    assert not folder.exists(), "a closed engine left its sockets"
 
 
 @pytest.fixture(scope="session")
@@ -219,7 +222,7 @@ def test_an_engine_that_is_stopped_in_the_middle_of_a_run_fails_it(
 ) -> None:
     """A real engine's real process. Were it not seen, this test would take half an hour.
 
-    The engine is dead after it.
+    The last test of the file: the engine is dead after it.
     """
     engine = real_engine
     processes = list(engine.processes)
@@ -245,11 +248,3 @@ def test_an_engine_that_is_stopped_in_the_middle_of_a_run_fails_it(
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
         engine.close()
-
-
-def test_a_closed_engine_leaves_no_socket(real_engine: Any) -> None:
-    """The last test of the file, since it closes the engine."""
-    folder = Path(real_engine._sockets.name)
-    assert any(path.is_socket() for path in folder.iterdir())
-    real_engine.close()
-    assert not folder.exists()
