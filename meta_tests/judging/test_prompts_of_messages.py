@@ -1,4 +1,4 @@
-"""Prompts of messages in events.jsonl, counted in the chat template of the client's tokenizer."""
+"""Messages in events.jsonl, counted in the chat template of the client's tokenizer."""
 
 from __future__ import annotations
 
@@ -41,10 +41,23 @@ def folder(tmp_path: Path) -> Path:
 
 def sent(folder: Path, *chat: object, model: Path | None = None) -> RunEvents:
     """The events of a run of one request with these messages, tools and so on."""
-    prompt = ["PromptData", None, None, *chat]
-    lines = [
-        {"event_type": "session.start_performance_tracking", "timestamp_ns": 1},
-        {"event_type": "sample.issued", "timestamp_ns": 2, "sample_uuid": "a", "data": prompt},
+    return events_in(folder, {"issued": ["PromptData", None, None, *chat]}, model)
+
+
+def answered(folder: Path, *parts: object) -> RunEvents:
+    """The events of a run of one answer of this output, reasoning and these calls, which lasted 100
+    ns after its first token."""
+    answer = {"issued": None, "recv_first": None, "complete": ["TextModelOutput", *parts]}
+    return events_in(folder, answer)
+
+
+def events_in(folder: Path, data: dict[str, object], model: Path | None = None) -> RunEvents:
+    lines: list[dict[str, object]] = [
+        {"event_type": "session.start_performance_tracking", "timestamp_ns": 1}
+    ]
+    lines += [
+        {"event_type": f"sample.{kind}", "timestamp_ns": at, "sample_uuid": "a", "data": of}
+        for at, (kind, of) in zip((10, 20, 120), data.items(), strict=False)
     ]
     (folder / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     model = model or folder
@@ -99,3 +112,61 @@ def test_what_could_harm_or_has_no_template_is_not_counted(folder: Path, chat: l
 def test_without_the_tokenizer_a_line_says_so(folder: Path) -> None:
     (folder / "tokenizer.json").unlink()
     assert "chat template" in sent(folder, MESSAGES).uncounted_inputs
+
+
+PARTS = [
+    {"index": 1, "id": "2", "function": {"name": "week", "arguments": ""}},
+    {"index": 0, "id": "1", "type": "function", "function": {"name": "day", "arguments": '{"a'}},
+    {"index": 0, "function": {"arguments": 't": 3}'}},
+    {"index": 1, "function": {"arguments": '{"by": 4}'}},
+]
+STREAMED = [[PARTS[0], PARTS[1]], [PARTS[2]], [PARTS[3]]]
+
+
+@pytest.mark.parametrize(
+    ("parts", "whole", "later"),
+    [
+        # Reasoning comes before content, and calls after both.
+        ([["Day ", "three"], ["Let me ", "think"]], "Let me think:Day three", "think:Day three"),
+        (["Day three", "Let me think"], "Let me think:Day three", ":"),
+        (["Day three", ["Let me ", "think"]], "Let me think:Day three", "think:Day three"),
+        ([["Day ", "three"], ["Hm"]], "Hm:Day three", ":Day three"),
+        (["", None, [CALL]], ":at is 3", ":at is 3"),
+        ([[], None, STREAMED], ":at is 3by is 4", None),
+        ([["Day ", "three"], None, STREAMED], ":Day threeat is 3by is 4", ":threeat is 3by is 4"),
+    ],
+)
+def test_reasoning_and_calls_are_counted_as_the_template_has_them(
+    folder: Path, parts: list[object], whole: str, later: str | None
+) -> None:
+    (folder / "chat_template.jinja").write_text(
+        "{% for m in messages %}{% if m.role == 'assistant' %}{{ m.reasoning_content }}:"
+        "{{ m.content }}{% for c in m.tool_calls or [] %}{% if c.function.arguments is mapping %}"
+        "{% for k, v in c.function.arguments.items() %}{{ k }} is {{ v }}{% endfor %}"
+        "{% else %}{{ c.function.arguments }}{% endif %}{% endfor %}{% endif %}{% endfor %}"
+    )
+
+    def count(text: str) -> int:
+        return len(tokenizer().encode(text)) - len(tokenizer().encode(":"))
+
+    events = answered(folder, *parts)
+    assert (events.uncounted, events.lengths.tolist()) == ("", [count(whole)])
+    if later is not None:
+        expected = [100 / count(later)] if count(later) else []
+        assert events.tpot.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ["a", None, [[7]]],
+        ["a", None, 7],
+        ["a", None, ["call"]],
+        ["a", None, [[{"index": []}]]],
+        ["a", None, [[{"function": 3}]]],
+        ["a", "b", [[{"function": {"arguments": {}}}]]],
+    ],
+)
+def test_calls_that_are_none_are_not_counted(folder: Path, parts: list[object]) -> None:
+    events = answered(folder, *parts)
+    assert events.lengths.tolist() == [] and "chat template" in events.uncounted

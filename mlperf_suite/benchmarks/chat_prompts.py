@@ -63,9 +63,8 @@ def in_template(
     Raises UsageError if the template refuses them, or there is none.
     """
     try:
-        tokens: list[int] = tokenizer.apply_chat_template(
-            messages, tools=tools, add_generation_prompt=True, return_dict=False, **arguments
-        )
+        options = {"add_generation_prompt": True, **arguments, "return_dict": False}
+        tokens: list[int] = tokenizer.apply_chat_template(messages, tools=tools, **options)
     # jinja2 raises errors of its own, and transformers ValueError without a template; a template
     # may also do with a tool's schema what Python refuses.
     except Exception as error:

@@ -8,25 +8,35 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from mlperf_suite.client_results.answer_texts import (
     TEXTS_AT_ONCE,
     AnswerText,
+    Message,
     TokenCounts,
     answer_text,
+    messages_of,
 )
 from mlperf_suite.client_results.event_lines import Event, events_in
 from mlperf_suite.client_results.sent_prompts import Decoding, SentPrompt, SentPrompts
 
 NO_TOKENIZER = "the model's tokenizer is not at hand"
-_STRUCTURED = "answers with reasoning or tool calls, counted in the model's chat template"
+_STRUCTURED = "answers with reasoning or tool calls, and no chat template at hand that takes them"
 _MESSAGES = "prompts of messages, and no chat template at hand that takes them"
-ChatCount = Callable[[Sequence[Any]], int | None]
-"""From the `chat` of a prompt to its tokens in the model's chat template; None if it takes none."""
+
+
+class ChatCounts(Protocol):
+    """Counts tokens in the model's chat template; None for what it does not take."""
+
+    def prompt(self, chat: Sequence[Any]) -> int | None:
+        """Of the `chat` of a prompt."""
+
+    def answer(self, message: Message) -> int | None:
+        """Of a message of the assistant."""
 
 
 @dataclass(slots=True)
@@ -67,14 +77,14 @@ class _Tracking:
         self,
         count_tokens: TokenCounts | None,
         decode: Decoding | None,
-        count_chat: ChatCount | None,
+        chat: ChatCounts | None,
     ) -> None:
         self.events = RunEvents(
             uncounted="" if count_tokens else NO_TOKENIZER,
             prompts=SentPrompts(decode),
             later_prompts=SentPrompts(decode),
         )
-        self._count_tokens, self._count_chat = count_tokens, count_chat
+        self._count_tokens, self._chat = count_tokens, chat
         self._texts: list[tuple[AnswerText, int | None]] = []
         self._prompts: list[str] = []
         self._firsts: dict[str, int] = {}
@@ -129,7 +139,7 @@ class _Tracking:
                 self.events.uncounted_inputs = NO_TOKENIZER
                 self._prompts.clear()
         elif prompt.chat and not self.events.uncounted_inputs:
-            count = self._count_chat(prompt.chat) if self._count_chat else None
+            count = self._chat.prompt(prompt.chat) if self._chat else None
             if count is None:
                 self.events.uncounted_inputs = _MESSAGES
             else:
@@ -141,12 +151,30 @@ class _Tracking:
         first_ns = self._firsts.pop(event.sample_uuid, None)
         if self._count_tokens is None or self.events.uncounted:
             return
-        text = answer_text(event.data)
-        if text.is_structured:
-            self.events.uncounted = _STRUCTURED
-        self._texts.append((text, None if first_ns is None else event.timestamp_ns - first_ns))
+        text, time_ns = answer_text(event.data), None
+        if first_ns is not None:
+            time_ns = event.timestamp_ns - first_ns
+        if text.parts is not None:
+            self._take_message(text.parts, time_ns)
+        else:
+            self._texts.append((text, time_ns))
         if len(self._texts) >= TEXTS_AT_ONCE:
             self._count()
+
+    def _take_message(self, parts: tuple[Any, Any, Any], time_ns: int | None) -> None:
+        """Count an answer with reasoning or tool calls."""
+        try:
+            counts = [self._chat.answer(m) if self._chat else None for m in messages_of(parts)]
+        # A stranger's tool calls.
+        except (AttributeError, TypeError):
+            counts = [None]
+        if None in counts:
+            self.events.uncounted = _STRUCTURED
+            return
+        whole, later = (count or 0 for count in counts)
+        self.events.lengths.append(whole)
+        if later and time_ns is not None:
+            self.events.tpot.append(time_ns / later)
 
     def _count(self) -> None:
         """Count the tokens of the answers that wait for it."""
@@ -179,14 +207,14 @@ def read_events(
     path: Path,
     count_tokens: TokenCounts | None = None,
     decode: Decoding | None = None,
-    count_chat: ChatCount | None = None,
+    chat: ChatCounts | None = None,
 ) -> tuple[RunEvents | None, str]:
     """The figures in events.jsonl and "", or None and in one line why there are none.
 
     Without `count_tokens` there are none of tokens, without `decode` no texts of token ids, without
-    `count_chat` no tokens of messages.
+    `chat` no tokens of messages.
     """
-    tracking = _Tracking(count_tokens, decode, count_chat)
+    tracking = _Tracking(count_tokens, decode, chat)
     try:
         for event in events_in(path):
             tracking.take(event)

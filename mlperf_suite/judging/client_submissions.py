@@ -13,6 +13,7 @@ from mlperf_suite.benchmarks.catalog import find_benchmark
 from mlperf_suite.benchmarks.chat_prompts import in_template, with_objects
 from mlperf_suite.benchmarks.prompts import load_tokenizer
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
+from mlperf_suite.client_results.answer_texts import Message
 from mlperf_suite.client_results.client_benchmarks import WAN, ClientBenchmark, client_benchmark
 from mlperf_suite.client_results.client_events import RunEvents, read_events
 from mlperf_suite.client_results.result_files import (
@@ -162,7 +163,7 @@ def _tokenizer_of(config: ClientConfig | None, tokenizer: Path | None) -> Path |
 
 @dataclass
 class _ChatCounts:
-    """Counts prompts of messages as the client does (token_metrics.py). `folder`: a tokenizer's."""
+    """Counts messages as the client does (token_metrics.py). `folder`: a tokenizer's."""
 
     folder: Path
 
@@ -170,7 +171,23 @@ class _ChatCounts:
     def _tokenizer(self) -> Any:
         return load_tokenizer(str(self.folder))
 
-    def __call__(self, chat: Sequence[Any]) -> int | None:
+    @cached_property
+    def _empty(self) -> int:
+        """The tokens of the template around an answer."""
+        return self._tokens({"role": "assistant", "content": ""})
+
+    def _tokens(self, message: Message) -> int:
+        messages = [{"role": "user", "content": ""}, message]
+        return len(in_template(messages, None, self._tokenizer, add_generation_prompt=False))
+
+    def answer(self, message: Message) -> int | None:
+        try:
+            return max(0, self._tokens(with_objects(message)) - self._empty)
+        # Whatever strangers' values are taken for.
+        except Exception:
+            return None
+
+    def prompt(self, chat: Sequence[Any]) -> int | None:
         messages, tools, arguments, template, choice = chat
         try:
             options = (arguments or {}) | ({} if choice is None else {"tool_choice": choice})
