@@ -79,6 +79,10 @@ def test_an_engine_that_fails_is_one_failed_trial(
         ("import time; time.sleep(600)", "no end after 1 s"),
         ("import os; os.kill(os.getpid(), 9)", "killed by SIGKILL, as the system does where"),
         ("raise SystemExit('No space left on device')", "no result: No space left on device"),
+        (
+            "print('INTERNALERROR> OSError: no plugin'); print('=== 375 deselected in 1 s ===')",
+            "no result: OSError: no plugin",
+        ),
     ],
 )
 def test_a_run_that_hangs_is_killed_or_writes_nothing(

@@ -23,7 +23,7 @@ from mlperf_suite.engines.watch import end_processes
 from mlperf_suite.errors import UsageError
 from mlperf_suite.tuning.space import Settings, Trial, run_variables, serve_flags
 from mlperf_suite.tuning.target import TuneTarget
-from mlperf_suite.tuning.trial_run import Command, Measured, Watch, last_line, run_trial
+from mlperf_suite.tuning.trial_run import Command, Measured, Watch, last_words, run_trial
 
 _START_S = 1800.0
 """The longest start: a large model is read from a disk."""
@@ -127,7 +127,7 @@ class _Server:
             if self._command.stopped.wait(_LOOK_S):
                 raise KeyboardInterrupt
             if time.monotonic() > until:
-                said = last_line(self._log)
+                said = last_words(self._log)
                 raise ServerFailureError(f"the server was not ready after {limit_s:.0f} s: {said}")
 
     def _answers(self) -> bool:
@@ -149,7 +149,7 @@ class _Server:
         status = self._process.poll()
         if status is None:
             return ""
-        return f"the server ended with status {status}: {last_line(self._log)}"
+        return f"the server ended with status {status}: {last_words(self._log)}"
 
     def _look_for_family(self) -> None:
         """Remember every process that it has started so far: they outlive their parent."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mlperf_suite.engines.vllm_environment import last_error
 from mlperf_suite.errors import UsageError
 from mlperf_suite.tuning.probing import Work, probe_of, work_of
 from mlperf_suite.tuning.space import Settings, Trial, run_arguments, run_variables
@@ -140,7 +141,7 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
 def _outcome(command: Command, target: TuneTarget, runs: Sequence[TrialFiles]) -> Trial:
     settings = command.settings
     if not runs:
-        return Trial(settings, reason=f"no result: {last_line(command.folder / OUTPUT)}")
+        return Trial(settings, reason=f"no result: {last_words(command.folder / OUTPUT)}")
     for summary in (run.summary for run in runs):
         if summary.meta.status == "failed" or summary.spoiled:
             return Trial(settings, reason=summary.meta.reason or summary.spoiled or "failed")
@@ -153,7 +154,10 @@ def _outcome(command: Command, target: TuneTarget, runs: Sequence[TrialFiles]) -
     return Trial(settings, figure.rate, figure.error)
 
 
-def last_line(file: Path) -> str:
+def last_words(file: Path) -> str:
+    """The last error in a program's output, or else its last line, in one line."""
+    if error := last_error(file):
+        return error
     lines = file.read_text(errors="replace").split("\n")
     return next((line.strip() for line in reversed(lines) if line.strip()), "no output")[:300]
 
