@@ -28,7 +28,7 @@ from mlperf_suite.engines.protocol import (
 )
 from mlperf_suite.errors import RunError
 from mlperf_suite.official_client.client_answers import read_answers
-from mlperf_suite.official_client.client_job import ACCURACY_DATA, ClientJob
+from mlperf_suite.official_client.client_job import ACCURACY_DATA, ClientData, ClientJob
 from mlperf_suite.official_client.client_process import ClientRunError
 from mlperf_suite.official_client.installation import ClientInstallation
 from mlperf_suite.results.curve_figures import (
@@ -395,7 +395,9 @@ def client_of(monkeypatch: MonkeyPatch, jobs: list[ClientJob], state: Callable[[
     """A client that answers each request in 10 ms, four at once; `state` of a concurrency's run."""
 
     def run(client: object, job: ClientJob, folder: Path, **options: object) -> Path:
-        jobs.append(job)
+        # Prompts are read once.
+        prompts = [tuple(prompt) for prompt in job.performance.prompts]
+        jobs.append(replace(job, performance=ClientData(prompts=prompts)))
         concurrency, requests = job.load.concurrency, job.load.requests
         assert concurrency is not None and requests is not None
         tpot_ns = 1e6 * max(1.0, concurrency / 4)
@@ -423,7 +425,7 @@ def client_of(monkeypatch: MonkeyPatch, jobs: list[ClientJob], state: Callable[[
         if state(concurrency) == "Ctrl-C":
             raise KeyboardInterrupt
         if job.accuracy is not None:
-            write_answers(folder / "report", len(job.accuracy.prompts))
+            write_answers(folder / "report", len([*job.accuracy.prompts]))
         return folder / "report"
 
     installation = ClientInstallation(Path("client"), "0.1.0", "ea332753")
@@ -457,8 +459,11 @@ def test_points_of_the_official_client_are_no_rehearsal(
     assert all(job.accuracy is None for job in jobs)
     seeds = {job.seeds for job in jobs}
     assert seeds == {(10487924139932647040, 586478644936801402)}
-    # Every prompt of every point has a salt of its own.
-    prompts = [tuple(prompt) for job in jobs for prompt in job.performance.prompts]
+    # Every request of every point has a salt of its own, however often a sample is sent.
+    samples = len(session.suite.inputs.prompts(session.recorder.results[0].benchmark))
+    assert max(job.load.requests for job in jobs) > samples
+    assert [len([*job.performance.prompts]) for job in jobs] == [j.load.requests for j in jobs]
+    prompts = [prompt for job in jobs for prompt in job.performance.prompts]
     assert len(set(prompts)) == len(prompts)
 
 

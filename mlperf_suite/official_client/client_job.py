@@ -75,7 +75,7 @@ class ClientData:
     `generation`: where it differs from that of the performance run.
     """
 
-    prompts: Sequence[Sequence[int]]
+    prompts: Iterable[Sequence[int]]
     references: Sequence[str] = ()
     generation: Generation | None = None
 

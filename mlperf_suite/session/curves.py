@@ -386,13 +386,14 @@ class _Curve:
     ) -> CurvePoint:
         self.maker.watcher.begin(f"{self.result.benchmark.id} at concurrency {concurrency:,}")
         count = len(self.maker.inputs.prompts(self.result.benchmark))
-        prompts = [token_ids for token_ids, _ in itertools.islice(self._prompts, count)]
         # The throughput grows with the concurrency, and a point must not be too short.
         above = [c for c in self.rates if c >= concurrency]
         rate = self.rates[min(above)] if above else max(self.rates.values(), default=0.0) * 1.5
         requests = max(concurrency, _FEWEST_ANSWERS, math.ceil(rate * seconds))
         if whole_passes:
             requests = passes_of(count, rate, seconds)
+        # A row for each request: the client sends a row again as it is, with the same salt.
+        prompts = (token_ids for token_ids, _ in itertools.islice(self._prompts, requests))
         is_probe = not (whole_passes or self.maker.settings.smoke)
         least_s, place = (
             (seconds if whole_passes else 0.0),

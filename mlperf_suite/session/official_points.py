@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -61,13 +61,14 @@ class OfficialPoints:
     def measure(
         self,
         concurrency: int,
-        prompts: Sequence[Sequence[int]],
+        prompts: Iterable[Sequence[int]],
         requests: int,
         least_s: float,
         place: str = POINTS_FOLDER,
     ) -> CurvePoint:
         """Run one point into a folder in `place`, until so many requests are answered.
 
+        `prompts`: one for each request, read once.
         `least_s`: the minimum duration that the configuration names, in s. A client that fails
         makes a failed point; a full disk ends the curve, by OSError.
         """
@@ -125,7 +126,7 @@ class OfficialPoints:
         before it. `scorer`: the client's name of one. `point`: the folder of the point's files,
         beside which those of this run are. Raises ClientRunError, OSError.
         """
-        performance = ClientData(prompts=data.prompts[:concurrency])
+        performance = ClientData(prompts=itertools.islice(data.prompts, concurrency))
         load = ClientLoad(concurrency=concurrency, requests=concurrency)
         job = replace(self._job(load, performance), accuracy=data, scorer=scorer)
         place = self.folder.absolute() / point.parent
