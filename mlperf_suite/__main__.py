@@ -325,14 +325,6 @@ def _tune(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _add_chat_server(parser: argparse.ArgumentParser, out: Path) -> None:
-    parser.add_argument(
-        "--endpoint", required=True, metavar="URL", help="the server; set API_KEY for its key"
-    )
-    parser.add_argument("--model", required=True, help="the model's name on the server")
-    parser.add_argument("--out", type=Path, default=out, help=f"file for the result ({out})")
-
-
 def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "replay",
@@ -345,7 +337,13 @@ def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         metavar="FILE",
         help="recorded sessions, mooncake's trace, or OpenTelemetry's spans as OTLP JSON",
     )
-    _add_chat_server(parser, Path("replay.json"))
+    parser.add_argument(
+        "--endpoint", required=True, metavar="URL", help="the server; set API_KEY for its key"
+    )
+    parser.add_argument("--model", required=True, help="the model's name on the server")
+    parser.add_argument(
+        "--out", type=Path, default=Path("replay.json"), help="file for the result (replay.json)"
+    )
     parser.add_argument(
         "--tool-delays", action="store_true", help="keep the recorded delays of the tools"
     )
@@ -379,53 +377,19 @@ def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
             metavar="MS",
             help=f"for a trace: count requests within this {name.upper()} as goodput, in ms",
         )
-    _add_agent_curve(parser)
     parser.set_defaults(do=_replay)
-
-
-def _add_agent_curve(parser: argparse.ArgumentParser) -> None:
-    from mlperf_suite.client_results.series import AGENTIC_MODELS
-
-    group = parser.add_argument_group(
-        "curve", "replay sessions at several concurrencies, as MLPerf Endpoints does; a rehearsal"
-    )
-    group.add_argument(
-        "--curve", choices=AGENTIC_MODELS, help="the benchmark whose sampling values to use"
-    )
-    group.add_argument(
-        "--point-seconds",
-        type=float,
-        default=60.0,
-        metavar="S",
-        help="time in which each point issues turns, in s (60)",
-    )
-    group.add_argument(
-        "--most-concurrency",
-        type=int,
-        default=64,
-        metavar="N",
-        help="maximum number of concurrent conversations (64)",
-    )
-    group.add_argument(
-        "--max-tokens",
-        type=int,
-        metavar="N",
-        help="maximum number of tokens per turn (the reference's 8192)",
-    )
 
 
 def _replay(arguments: argparse.Namespace) -> int:
     from mlperf_suite.datasets.production_traces import kind_of
 
     _check_output("--out", arguments.out)
-    for name in ("turn-timeout", "speed", "ttft-limit", "tpot-limit", "point-seconds"):
+    for name in ("turn-timeout", "speed", "ttft-limit", "tpot-limit"):
         value = getattr(arguments, name.replace("-", "_"))
         if value is not None and not 0 < value < math.inf:
             raise UsageError.for_option(f"--{name}", value, "must be a number above 0")
-    for name in ("limit", "most-concurrency", "max-tokens"):
-        value = getattr(arguments, name.replace("-", "_"))
-        if value is not None and value < 1:
-            raise UsageError.for_option(f"--{name}", value, "must be a number from 1")
+    if arguments.limit is not None and arguments.limit < 1:
+        raise UsageError.for_option("--limit", arguments.limit, "must be a number from 1")
     if kind_of(arguments.file) == "sessions":
         return _replay_sessions(arguments)
     return _replay_trace(arguments)
@@ -451,7 +415,7 @@ def _replay_trace(arguments: argparse.Namespace) -> int:
 
 
 def _replay_sessions(arguments: argparse.Namespace) -> int:
-    """Replay recorded sessions, or measure their curve."""
+    """Replay recorded sessions."""
     from mlperf_suite.session.agent_replay import ReplayRequest, run_replay
 
     for name in ("tokenizer", "speed", "ttft-limit", "tpot-limit"):
@@ -466,55 +430,7 @@ def _replay_sessions(arguments: argparse.Namespace) -> int:
         timeout_s=arguments.turn_timeout,
         limit=arguments.limit,
     )
-    if not arguments.curve:
-        return 0 if run_replay(request, _say) else 1
-    from mlperf_suite.session.agent_curve import AgentCurveRequest, run_agent_curve
-
-    curve = AgentCurveRequest(
-        request,
-        benchmark=arguments.curve,
-        seconds=arguments.point_seconds,
-        most=arguments.most_concurrency,
-        max_tokens=arguments.max_tokens,
-    )
-    return 0 if run_agent_curve(curve, _say) else 1
-
-
-def _add_function_calls(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
-        "function-calls",
-        help="run BFCL v4's 995 samples on a chat server and judge both accuracy gates of "
-        "edge-agentic; needs make bfcl",
-    )
-    _add_chat_server(parser, Path("function-calls.json"))
-    parser.add_argument(
-        "--python",
-        type=Path,
-        default=Path(".bfcl/bin/python"),
-        metavar="FILE",
-        help="Python of the environment with bfcl-eval (.bfcl/bin/python)",
-    )
-    parser.add_argument(
-        "--limit", type=int, metavar="N", help="only N samples per subset, without a gate"
-    )
-    parser.set_defaults(do=_function_calls)
-
-
-def _function_calls(arguments: argparse.Namespace) -> int:
-    from mlperf_suite.session.function_calling import CallingRequest, run_function_calling
-
-    _check_output("--out", arguments.out)
-    if arguments.limit is not None and arguments.limit < 1:
-        raise UsageError.for_option("--limit", arguments.limit, "must be a number from 1")
-    request = CallingRequest(
-        endpoint=arguments.endpoint,
-        model=arguments.model,
-        # Not resolved: the link in an environment's folder is what makes it one.
-        python=arguments.python.absolute(),
-        out=arguments.out,
-        limit=arguments.limit,
-    )
-    return 0 if run_function_calling(request, _say) else 1
+    return 0 if run_replay(request, _say) else 1
 
 
 def _add_convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -565,7 +481,6 @@ _COMMANDS = {
     "submission": _add_submission,
     "tune": _add_tune,
     "replay": _add_replay,
-    "function-calls": _add_function_calls,
     "convert": _add_convert,
     "setup": _add_setup,
 }
@@ -575,8 +490,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command, or pytest where the first argument names none, and return the exit status.
 
     Of a command: 0 for success, 1 for a comparison with a loss, a submission that a person must
-    still complete, a replay with missing turns or function calls below a gate,
-    2 for an error, 130 for a tuning that was interrupted.
+    still complete or a replay with missing turns, 2 for an error, 130 for a tuning that was
+    interrupted.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     if not arguments or arguments[0] not in (*_COMMANDS, "-h", "--help"):

@@ -10,6 +10,10 @@ import pytest
 
 from meta_tests.servers.local_servers import vllm_server
 from mlperf_suite.__main__ import main
+from mlperf_suite.datasets.agent_sessions import read_sessions
+from mlperf_suite.engines.endpoint.chat_engine import ChatEndpoint
+from mlperf_suite.session.agent_points import ConversationPoints, sampling_of
+from mlperf_suite.session.agent_replay import asked_server
 
 SYSTEM = "You are a helper who answers in one short sentence. " * 12
 
@@ -40,15 +44,21 @@ def test_vllm_reuses_within_a_conversation_alone(tmp_path: Path, usage: bool) ->
 
 
 @pytest.mark.slow
-def test_vllm_has_a_curve_of_conversations(tmp_path: Path) -> None:
-    file, out = tmp_path / "sessions.jsonl", tmp_path / "curve.json"
+def test_vllm_has_points_of_conversations(tmp_path: Path) -> None:
+    file = tmp_path / "sessions.jsonl"
     lines = [line for name in ("a", "b", "c") for line in conversation(name, 3)]
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     arguments = ["--enable-prefix-caching", "--enable-prompt-tokens-details"]
+    fields, sampling = sampling_of("qwen3_6-35b-a3b", 16)
     with vllm_server(arguments=arguments) as server:
-        words = ["replay", str(file), "--endpoint", server.url, "--model", server.model]
-        words += ["--curve", "qwen3_6-35b-a3b", "--max-tokens", "16", "--point-seconds", "20"]
-        assert main([*words, "--most-concurrency", "2", "--out", str(out)]) == 0
-    content = json.loads(out.read_text())
-    assert all(p["interactivity"] > 0 for p in content["curve"]["points"])
-    assert any(turns["cache_reuse"]["within"] > 0 for turns in content["turns"].values())
+        engine = ChatEndpoint(*asked_server(server.url, server.model))
+        agents = ConversationPoints(
+            read_sessions(file),
+            lambda connections: engine.chat(connections, fields),
+            engine.metrics,
+            sampling,
+            timeout_s=600.0,
+        )
+        points = [agents.measure(concurrency, 20.0) for concurrency in (1, 2)]
+    assert all(point.interactivity and point.servers for point in points)
+    assert any(point.turns and point.turns.cached_within for point in points)

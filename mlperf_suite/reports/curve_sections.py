@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mlperf_suite.client_results.series import AGENTIC_TARGETS
 from mlperf_suite.reports.machine_sections import server_view_cells
 from mlperf_suite.reports.plots import BLUE, GREEN, ORANGE
 from mlperf_suite.reports.sections import (
@@ -46,8 +47,8 @@ _STEPS = (
 )
 
 
-def curve_sections(curve: CurveFigures | None) -> list[Section]:
-    """A curve: its plot, its knee, and each point with its outcome."""
+def curve_sections(curve: CurveFigures | None, benchmark: str | None) -> list[Section]:
+    """A curve of a benchmark: its plot, its knee, and each point with its outcome."""
     if curve is None:
         return []
     mark = [Paragraph(f"{REHEARSAL[:1].upper()}{REHEARSAL[1:]}.", style="open")]
@@ -57,6 +58,7 @@ def curve_sections(curve: CurveFigures | None) -> list[Section]:
     blocks += record_table(
         _rows(curve), ("region", "outcome", "accuracy", "reason"), style="wide broad"
     )
+    blocks += _turns_table(curve, benchmark)
     blocks += _server_tables(curve)
     users = f"Users' tokens/s are {_user_words([curve])}"
     blocks += notes([f"Load generator: {curve.client}. {users}."])
@@ -66,6 +68,32 @@ def curve_sections(curve: CurveFigures | None) -> list[Section]:
 def _user_words(curves: Iterable[CurveFigures]) -> str:
     of_agents = any(p.interactivity is not None for curve in curves for p in curve.points)
     return "tokens of turns ÷ their time" if of_agents else "1000 / TPOT p90 in ms"
+
+
+def _turns_table(curve: CurveFigures, benchmark: str | None) -> list[Block]:
+    """The turns at each point of an agentic benchmark, and what the rules require of them."""
+    records: list[Mapping[str, Cell]] = [
+        {
+            "concurrency": f"{point.concurrency:,}",
+            "turns": f"{turns.turns:,}",
+            "missing": f"{turns.missing:,}",
+            "inline score, %": decimal(turns.inline_score),
+            "tokens per turn": decimal(turns.tokens_a_turn, 1),
+            "cached in later turns": decimal(turns.cached_within, 0),
+            "cached in first turns": decimal(turns.cached_first, 0),
+        }
+        for point in curve.points
+        if (turns := point.turns) is not None
+    ]
+    if (targets := AGENTIC_TARGETS.get(benchmark or "")) is None:
+        return []
+    low, high = targets.tokens
+    gates = (
+        f"At each point the rules require an inline score of at least {targets.inline:g}% and "
+        f"{low:g} to {high:g} tokens per turn; a rehearsal is not judged. The conversations of "
+        "one pass may share cached system prompts, so first turns may find theirs cached."
+    )
+    return [*record_table(records, title="Turns, point by point", note=gates)]
 
 
 def _server_tables(curve: CurveFigures) -> list[Block]:

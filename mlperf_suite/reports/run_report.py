@@ -106,7 +106,7 @@ def run_sections(
         _head(summary),
         _validity(summary),
         *speed_sections(summary, plots),
-        *curve_sections(summary.curve),
+        *curve_sections(summary.curve, summary.meta.benchmark),
         *replay_sections(summary.run.replay),
         *time_sections(summary, config),
         *energy_sections(summary.run),

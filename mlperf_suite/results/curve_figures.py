@@ -68,6 +68,21 @@ class PointAccuracy:
 
 
 @dataclass(frozen=True, slots=True)
+class PointTurns:
+    """The turns of agents at a point. `missing`: without an answer. `inline_score`: in percent,
+    None if no recorded answer starts a program that counts. `tokens_a_turn`: the mean.
+    `cached_within`, `cached_first`: prompt tokens from the server's cache in later and in first
+    turns of a conversation; None if it does not report them."""
+
+    turns: int
+    missing: int = 0
+    inline_score: float | None = None
+    tokens_a_turn: float | None = None
+    cached_within: int | None = None
+    cached_first: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CurvePoint:
     """A fixed concurrency, and what was measured at it; None or empty if nothing was.
 
@@ -77,7 +92,7 @@ class CurvePoint:
     `tpot_p90_ms`, `ttft_p90_ms`: over the completed requests. `servers`: what each server that has
     metrics, or the engine in this process, said of itself meanwhile. `interactivity`: of agents,
     the tokens of all turns ÷ the sum of their times in s (§4.1); None for a benchmark of one turn.
-    `accuracy`: None where it is not scored.
+    `accuracy`: None where it is not scored. `turns`: None for a benchmark of one turn.
     """
 
     concurrency: int
@@ -97,6 +112,7 @@ class CurvePoint:
     servers: tuple[ServerView, ...] = ()
     interactivity: float | None = None
     accuracy: PointAccuracy | None = None
+    turns: PointTurns | None = None
 
     @property
     def system_tps(self) -> float:

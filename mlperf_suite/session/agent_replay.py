@@ -31,11 +31,17 @@ REFERENCE_SCORE = 0.6335
 """Of the reference run, from 0 to 1 (examples/11_Edge_Agentic_Example/README.md)."""
 SAMPLING = ChatSampling(max_tokens=1024)
 TURN_TIMEOUT_S = 600.0
+_SMOKE_TIMEOUT_S = 60.0
 _SALT_BYTES = 8
 _SALTED = ("vllm", "sglang")
 """The kinds of servers whose chat completions have the field `cache_salt`."""
 _CONTEXTS = (2_048, 4_096, 8_192, 16_384, 32_768)
 """Upper ends of the context lengths by which figures are grouped, in tokens."""
+
+
+def turn_timeout_s(*, smoke: bool) -> float:
+    """How long a turn may take in a session, in s."""
+    return _SMOKE_TIMEOUT_S if smoke else TURN_TIMEOUT_S
 
 
 CachedTokens = Callable[[], float | None]

@@ -38,16 +38,15 @@ from mlperf_suite.rules.facts import besides_length
 from mlperf_suite.scorers.function_calls import BFCL_CHECKER, FunctionCallScorer
 from mlperf_suite.scorers.scorer import Answer, Scores
 from mlperf_suite.session.agent_replay import (
-    TURN_TIMEOUT_S,
     TurnFigures,
     replay,
     replay_summary,
+    turn_timeout_s,
 )
 from mlperf_suite.session.load_run import StepMaker
 from mlperf_suite.session.plan import Step
 
 REPLAY_JSON, CALLS_JSON = "replay.json", "calls.json"
-_SMOKE_TIMEOUT_S = 60.0
 _LOST_IN_A_ROW = 3
 """So many requests without an answer, one after another, end a run: each of the next ones could
 take its whole time-out."""
@@ -255,7 +254,7 @@ class ChatRuns(StepMaker):
 
     @property
     def _timeout_s(self) -> float:
-        return _SMOKE_TIMEOUT_S if self.settings.smoke else TURN_TIMEOUT_S
+        return turn_timeout_s(smoke=self.settings.smoke)
 
     def _watched(self, benchmark: Benchmark, mode: str, total: int) -> _Watched:
         """The engine of the runs as a server, with the run's progress shown."""

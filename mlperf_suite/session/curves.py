@@ -50,7 +50,8 @@ from mlperf_suite.results.run_folder import (
 )
 from mlperf_suite.results.schema import Config
 from mlperf_suite.rules.limits import client_limits
-from mlperf_suite.session.agent_curve import ConversationPoints, saltable, sampling_of
+from mlperf_suite.session.agent_points import ConversationPoints, saltable, sampling_of
+from mlperf_suite.session.agent_replay import turn_timeout_s
 from mlperf_suite.session.curve_accuracy import CurveAccuracy, token_ids_of
 from mlperf_suite.session.curve_points import (
     BLOCKS,
@@ -76,7 +77,7 @@ from mlperf_suite.session.timing.estimate import (
     SMOKE_POINT_S,
 )
 
-CURVE_JSON, TURNS_JSON = "curve.json", "turns.json"
+CURVE_JSON = "curve.json"
 SEED_SET = SEED_SETS["A"]
 _WARM_UP_REQUESTS = 2
 _FEWEST_ANSWERS = 4
@@ -146,8 +147,7 @@ class Curves(StepMaker):
             lambda connections: engine.chat(connections, fields),
             engine.metrics,
             sampling,
-            delays=True,
-            timeout_s=self.settings.engine_silence,
+            max(turn_timeout_s(smoke=self.settings.smoke), self.settings.engine_silence),
         )
 
     def prompts(self, result: Result) -> Iterator[Prompt]:
@@ -331,7 +331,9 @@ class _Curve:
         self._keep(replace(point, accuracy=accuracy))
 
     def _seconds(self, concurrency: int) -> float:
-        return SMOKE_POINT_S if self.maker.settings.smoke else min_duration_s(concurrency)
+        if self.maker.settings.smoke:
+            return SMOKE_POINT_S
+        return min_duration_s(concurrency, agentic=self._agents is not None)
 
     def _place(self, planned: list[int], c_max: int) -> None:
         """Have every planned point in the curve, each with its regions."""
@@ -377,7 +379,6 @@ class _Curve:
         watcher = self.maker.watcher
         watcher.begin(f"{self.result.benchmark.id}, {concurrency:,} conversations")
         point = agents.measure(concurrency, seconds)
-        self.result.folder.write(TURNS_JSON, agents.turns)
         watcher.say(_point_line(point))
         return point
 

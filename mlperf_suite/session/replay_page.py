@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from mlperf_suite.client_results.series import AGENTIC_TARGETS
 from mlperf_suite.engines.protocol import ServerView
-from mlperf_suite.reports.curve_sections import curve_sections
 from mlperf_suite.reports.html import html_page
 from mlperf_suite.reports.machine_sections import server_view_cells
 from mlperf_suite.reports.plots import BLUE, ORANGE
@@ -28,7 +26,6 @@ from mlperf_suite.reports.sections import (
     time_cell,
 )
 from mlperf_suite.results import typed_json
-from mlperf_suite.results.curve_figures import REHEARSAL, CurveFigures
 from mlperf_suite.rules.verdict import in_words
 
 _TIMES = {"TTFT": "ttft_ms", "TPOT": "tpot_ms", "latency": "latency_ms"}
@@ -130,47 +127,6 @@ def _server(summary: Mapping[str, Any]) -> list[Block]:
         return [*notes([_NO_METRICS])]
     readings = f"Its metrics, read each second: {decimal(view.readings, 0)} readings."
     return [*notes([readings]), *record_table([server_view_cells(view)])]
-
-
-def agent_curve_page(content: Mapping[str, Any], figures: CurveFigures) -> str:
-    """The page of a curve of conversations. `content`: as its file has it."""
-    title = f"{content['benchmark']}: conversations at fixed concurrencies"
-    stand_in = " (a stand-in server: no measurement)" if content["stand_in"] else ""
-    delays = "kept" if content["tool_delays"] else "dropped"
-    about = (
-        f"{in_words(content['server'])}{stand_in}; {content['conversations']} conversations; "
-        f"{content['seconds']:g} s a point; at most {content['max_tokens']:,} tokens a turn; "
-        f"delays of tools {delays}; salts in the system prompts."
-    )
-    sections = [
-        Section(title, notes([about]), level=1),
-        *curve_sections(figures),
-        Section("Turns", _turns_table(content["benchmark"], content["turns"])),
-    ]
-    return html_page(sections, title=f"{title}: {REHEARSAL}")
-
-
-def _turns_table(benchmark: str, turns: Mapping[int, Mapping[str, Any]]) -> list[Block]:
-    targets = AGENTIC_TARGETS[benchmark]
-    low, high = targets.tokens
-    records: list[Mapping[str, Cell]] = [
-        {
-            "concurrency": f"{concurrency:,}",
-            "turns": f"{of['turns']:,}",
-            "missing": f"{of['missing']:,}",
-            "inline score, %": decimal(of["inline_score"]),
-            "tokens a turn": decimal(of["tokens_a_turn"], 1),
-            "from a cache within": decimal(of["cache_reuse"]["within"], 0),
-            "at first turns": decimal(of["cache_reuse"]["across"], 0),
-        }
-        for concurrency, of in sorted(turns.items())
-    ]
-    gates = (
-        f"The rules ask for an inline score of at least {targets.inline:g}% and {low:g} to "
-        f"{high:g} tokens a turn at every point; a rehearsal is not judged. System prompts may "
-        "be reused within a pass over the conversations, so first turns may find theirs."
-    )
-    return [*record_table(records), *notes([gates])]
 
 
 def _missing(turns: Sequence[Mapping[str, Any]]) -> Points:

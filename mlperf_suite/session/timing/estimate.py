@@ -25,7 +25,7 @@ from mlperf_suite.loadgen.load_plan import (
     RunKey,
 )
 from mlperf_suite.rules.caching_figures import ANSWER_TOKENS, LOOKS
-from mlperf_suite.session.plan import SearchKey, Step
+from mlperf_suite.session.plan import CurveKey, SearchKey, Step
 
 if TYPE_CHECKING:
     from mlperf_suite.settings import EngineKind, Settings
@@ -388,7 +388,8 @@ class Estimator:
         """How long a step of the plan takes; None if the speed is not known."""
         key = step.key
         loads_s = _LOAD_S[self.settings.engine_kind]
-        fixed = {"load": loads_s, "probe": PROBE_S, "points": self._of_curve()}
+        agentic = isinstance(key, CurveKey) and BENCHMARKS[key.benchmark].chats
+        fixed = {"load": loads_s, "probe": PROBE_S, "points": self._of_curve(agentic)}
         if step.kind in fixed:
             return fixed[step.kind]
         # Whether there is a meter, and how many replicas, is known once the engine is loaded.
@@ -407,7 +408,7 @@ class Estimator:
         tokens = _QUESTION_TOKENS * (1 + self.shots * _UNCACHED_SHARE)
         return self.questions * self.speed.batch_s([round(tokens)], 1.0)
 
-    def _of_curve(self) -> float:
+    def _of_curve(self, agentic: bool) -> float:
         """Seconds of a curve of seven points, with what a search for C_max usually takes."""
         if self.settings.smoke:
             # The official client answers a request for each user before its accuracy run.
@@ -415,7 +416,8 @@ class Estimator:
             points_s = FEWEST_POINTS * (SMOKE_POINT_S + start_s)
             # Each point waits twice as long for its last answers as the one before.
             return points_s + SMOKE_LONGEST_S + scores * _SCORES_S
-        points_s = min_duration_s(1) + (FEWEST_POINTS - 1) * min_duration_s(ULTRA_LOW + 1)
+        longer_s = min_duration_s(ULTRA_LOW + 1, agentic=agentic)
+        points_s = min_duration_s(1) + (FEWEST_POINTS - 1) * longer_s
         return points_s + _CURVE_PROBES * PROBE_POINT_S
 
     def _of_run(self, step: Step, key: RunKey) -> float:

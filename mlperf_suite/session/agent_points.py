@@ -1,4 +1,4 @@
-"""The curve of an agentic benchmark of MLPerf Endpoints: conversations held at fixed concurrencies.
+"""The points of an agentic benchmark of MLPerf Endpoints: conversations at a fixed concurrency.
 
 As the reference client does (examples/10_Agentic_Inference/README.md of mlcommons/endpoints): each
 user replays one trajectory after another, turn by turn with the recorded answers as history, a salt
@@ -11,45 +11,26 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import itertools
-import json
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
-from mlperf_suite import __version__
 from mlperf_suite.client_results.series import AGENTIC_SAMPLING
-from mlperf_suite.datasets.agent_sessions import Message, RecordedSession, read_sessions
+from mlperf_suite.datasets.agent_sessions import Message, RecordedSession
 from mlperf_suite.engines.closed_loop import LoopTimes
 from mlperf_suite.engines.endpoint.chat import ChatRequest, ChatSampling
-from mlperf_suite.engines.endpoint.chat_client import ChatClient, ChatServer
-from mlperf_suite.engines.endpoint.config import EndpointConfig
-from mlperf_suite.engines.endpoint.server_facts import ServerFacts, metrics
+from mlperf_suite.engines.endpoint.chat_client import ChatServer
 from mlperf_suite.engines.endpoint.server_metrics import Reading, ServerWatch
 from mlperf_suite.errors import DatasetError
-from mlperf_suite.results import typed_json
-from mlperf_suite.results.curve_figures import REHEARSAL, CurveFigures, CurvePoint
-from mlperf_suite.results.run_folder import write_whole
+from mlperf_suite.results.curve_figures import CurvePoint, PointTurns
 from mlperf_suite.rules.limits import FULL_SHARE
-from mlperf_suite.session.agent_replay import (
-    ReplayRequest,
-    TurnFigures,
-    answered_turn,
-    asked_server,
-    cache_reuse,
-)
-from mlperf_suite.session.curve_points import (
-    BLOCKS,
-    c_max_of,
-    next_probe,
-    planned_points,
-    point_of,
-    regions_of,
-)
+from mlperf_suite.session.agent_replay import TurnFigures, answered_turn, cache_reuse
+from mlperf_suite.session.curve_points import BLOCKS, point_of
 
 _SALT_BYTES = 8
 _WARM_UP_USERS, _WARM_UP_S = 2, 0.1
@@ -57,19 +38,6 @@ _WARM_UP_USERS, _WARM_UP_S = 2, 0.1
 _FLAGS: dict[str, dict[str, Any]] = {
     "qwen3_6-35b-a3b": {"chat_template_kwargs": {"preserve_thinking": True}}
 }
-
-
-@dataclass(frozen=True, slots=True)
-class AgentCurveRequest:
-    """`replay`: what to replay where. `benchmark`: one of the series' agentic ones, whose sampling
-    is used. `seconds`: of each point. `most`: the highest concurrency to try. `max_tokens`: of a
-    turn, if not the reference's."""
-
-    replay: ReplayRequest
-    benchmark: str
-    seconds: float
-    most: int
-    max_tokens: int | None = None
 
 
 class Trajectories:
@@ -113,7 +81,6 @@ class ConversationLoop:
     trajectories: Trajectories
     sampling: ChatSampling
     seconds: float
-    delays: bool = True
     timeout_s: float = 600.0
     times: LoopTimes = field(default_factory=LoopTimes)
     turns: list[TurnFigures] = field(default_factory=list)
@@ -137,7 +104,7 @@ class ConversationLoop:
         while not self._is_over:
             name, turns, session = self.trajectories.next()
             for position, (turn, messages) in enumerate(turns, 1):
-                await asyncio.sleep(turn.delay_s if self.delays else 0)
+                await asyncio.sleep(turn.delay_s)
                 if self._is_over:
                     return
                 await self._turn(name, position, turn, messages, session)
@@ -190,16 +157,13 @@ def agent_point(times: LoopTimes, concurrency: int) -> CurvePoint:
 @dataclass
 class ConversationPoints:
     """Measures points. `connect`: a client of the current event loop, for so many requests at once.
-    `read`: the server's metrics, as for `ServerWatch`. `turns`: by concurrency, what
-    `turns_summary` says."""
+    `read`: the server's metrics, as for `ServerWatch`."""
 
     sessions: Sequence[RecordedSession]
     connect: Callable[[int], ChatServer]
     read: Callable[[], Reading]
     sampling: ChatSampling
-    delays: bool
     timeout_s: float
-    turns: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def warm_up(self) -> None:
         """Have the first turns answered unmeasured."""
@@ -212,9 +176,9 @@ class ConversationPoints:
             loop = self._held(concurrency, seconds)
             view = watch.view()
         share = (time.process_time() - used_s) / max(1e-9, time.monotonic() - began)
-        self.turns[concurrency] = turns_summary(loop.turns)
         point = _judged(loop.times, concurrency, share)
-        return replace(point, servers=() if view is None else (view,))
+        servers = () if view is None else (view,)
+        return replace(point, servers=servers, turns=point_turns(loop.turns))
 
     def _held(self, concurrency: int, seconds: float) -> ConversationLoop:
         async def hold() -> ConversationLoop:
@@ -223,89 +187,12 @@ class ConversationPoints:
                 Trajectories(self.sessions),
                 self.sampling,
                 seconds,
-                self.delays,
                 self.timeout_s,
             )
             await loop.hold(concurrency)
             return loop
 
         return asyncio.run(hold())
-
-
-@dataclass
-class AgentCurve:
-    """Measures the points, and keeps each in the request's file once it ended."""
-
-    request: AgentCurveRequest
-    sessions: Sequence[RecordedSession]
-    config: EndpointConfig
-    server: ServerFacts
-    say: Callable[[str], None]
-    figures: CurveFigures = field(
-        default_factory=lambda: CurveFigures(f"mlperf-suite {__version__}")
-    )
-
-    def __post_init__(self) -> None:
-        fields, sampling = sampling_of(self.request.benchmark, self.request.max_tokens)
-        self.points = ConversationPoints(
-            self.sessions,
-            lambda connections: ChatClient(
-                self.server.target,
-                self.request.replay.model,
-                key=self.config.key,
-                token_ids=self.server.kind == "vllm",
-                connections=connections,
-                fields=fields,
-            ),
-            lambda: metrics(self.config, self.server.target, self.server.kind),
-            sampling,
-            self.request.replay.delays,
-            self.request.replay.timeout_s,
-        )
-
-    def measure(self) -> None:
-        """Double the concurrency until no higher one can matter, then measure what lies between."""
-        self.points.warm_up()
-        rates: dict[int, float] = {}
-        while (concurrency := next_probe(rates)) is not None and concurrency <= self.request.most:
-            point = self._point(concurrency)
-            rates[concurrency] = point.system_tps
-            if point.outcome != "measured":
-                break
-        if (c_max := c_max_of(rates)) is None:
-            return
-        self.figures = replace(self.figures, c_max=c_max)
-        for concurrency in planned_points(c_max, rates):
-            if concurrency not in rates:
-                self._point(concurrency)
-
-    def _point(self, concurrency: int) -> CurvePoint:
-        point = self.points.measure(concurrency, self.request.seconds)
-        self._keep(point)
-        return point
-
-    def _keep(self, point: CurvePoint) -> None:
-        points = sorted((*self.figures.points, point), key=lambda point: point.concurrency)
-        c_max = self.figures.c_max
-        placed = tuple(replace(p, regions=regions_of(c_max, p.concurrency)) for p in points)
-        self.figures = replace(self.figures, points=placed)
-        self.say(_point_words(point, self.points.turns[point.concurrency]))
-        write_whole(self.request.replay.out, json.dumps(self.as_json(), indent=2) + "\n")
-
-    def as_json(self) -> dict[str, Any]:
-        """The curve as its file has it."""
-        return {
-            "mark": REHEARSAL,
-            "benchmark": self.request.benchmark,
-            "server": f"{self.server.name} {self.server.version}".rstrip(),
-            "stand_in": self.server.stand_in,
-            "tool_delays": self.request.replay.delays,
-            "max_tokens": self.points.sampling.max_tokens,
-            "seconds": self.request.seconds,
-            "conversations": len(self.sessions),
-            "curve": typed_json.to_json(self.figures),
-            "turns": self.points.turns,
-        }
 
 
 def _judged(times: LoopTimes, concurrency: int, share: float) -> CurvePoint:
@@ -318,38 +205,27 @@ def _judged(times: LoopTimes, concurrency: int, share: float) -> CurvePoint:
     return agent_point(times, concurrency)
 
 
-def turns_summary(turns: Sequence[TurnFigures]) -> dict[str, Any]:
+def point_turns(turns: Sequence[TurnFigures]) -> PointTurns:
     """What the rules gate of a point besides its speed, and the reuse of the KV cache."""
     scores = [turn.score for turn in turns if turn.score is not None]
     tokens = [turn.tokens for turn in turns if turn.tokens is not None]
-    return {
-        "turns": len(turns),
-        "missing": sum(bool(turn.failure) for turn in turns),
-        "inline_score": round(100 * fmean(scores), 2) if scores else None,
-        "tokens_a_turn": round(fmean(tokens), 1) if tokens else None,
-        "cache_reuse": asdict(cache_reuse(turns)),
-    }
-
-
-def _point_words(point: CurvePoint, turns: Mapping[str, Any]) -> str:
-    name = f"concurrency {point.concurrency:,}"
-    if point.outcome != "measured":
-        return f"{name}: {point.outcome}: {point.reason}"
-    return (
-        f"{name}: {point.system_tps:,.1f} tokens/s, interactivity {point.tps_per_user:,.2f} "
-        f"tokens/s, TTFT p90 {point.ttft_p90_ms or 0:,.0f} ms, {turns['turns']:,} turns"
+    reuse = cache_reuse(turns)
+    return PointTurns(
+        len(turns),
+        sum(bool(turn.failure) for turn in turns),
+        round(100 * fmean(scores), 2) if scores else None,
+        round(fmean(tokens), 1) if tokens else None,
+        reuse.within,
+        reuse.across,
     )
 
 
-def sampling_of(
-    benchmark: str, max_tokens: int | None = None
-) -> tuple[dict[str, Any], ChatSampling]:
+def sampling_of(benchmark: str, max_tokens: int) -> tuple[dict[str, Any], ChatSampling]:
     """The reference's sampling: what it adds to OpenAI's fields, and OpenAI's. That of
     DeepSeek-V4.1-Flash is not published: Kimi-K3's is used."""
     more = dict(AGENTIC_SAMPLING.get(benchmark, AGENTIC_SAMPLING["kimi-k3"]))
-    most = max_tokens or int(more.pop("max_new_tokens"))
-    sampling = ChatSampling(most, more.pop("temperature"), more.pop("top_p"), seed=None)
-    more.pop("max_new_tokens", None)
+    del more["max_new_tokens"]
+    sampling = ChatSampling(max_tokens, more.pop("temperature"), more.pop("top_p"), seed=None)
     return {**more, **_FLAGS.get(benchmark, {})}, sampling
 
 
@@ -358,28 +234,3 @@ def saltable(sessions: Sequence[RecordedSession], source: str) -> Sequence[Recor
     if bare := [session.name for session in sessions if not session.opening]:
         raise DatasetError(f"{source}: {bare[0]} has no system prompt to salt")
     return sessions
-
-
-def run_agent_curve(request: AgentCurveRequest, say: Callable[[str], None]) -> bool:
-    """Measure a curve into a file and a page; whether every point has figures.
-
-    Raises DatasetError for conversations without a system prompt, and UsageError if the server
-    cannot be reached. At Ctrl-C, the points so far are kept.
-    """
-    from mlperf_suite.session.replay_page import agent_curve_page
-
-    recorded = read_sessions(request.replay.sessions)[: request.replay.limit]
-    sessions = saltable(recorded, str(request.replay.sessions))
-    config, server = asked_server(request.replay.endpoint, request.replay.model)
-    count = f"{len(sessions)} conversation{'' if len(sessions) == 1 else 's'}"
-    say(f"{REHEARSAL}: {count}, {request.seconds:g} s a point")
-    curve = AgentCurve(request, sessions, config, server, say)
-    try:
-        curve.measure()
-    finally:
-        if curve.figures.points:
-            write_whole(request.replay.out, json.dumps(curve.as_json(), indent=2) + "\n")
-            page = request.replay.out.with_suffix(".html")
-            write_whole(page, agent_curve_page(curve.as_json(), curve.figures))
-            say(f"{request.replay.out}\n{page}")
-    return all(point.outcome == "measured" for point in curve.figures.points)
