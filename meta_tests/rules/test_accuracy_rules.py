@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import replace
 from typing import Any
 
@@ -10,14 +11,46 @@ import pytest
 from meta_tests.made_runs import MadeRun, every_scenario
 from meta_tests.tampering.rule_breaks import not_passed
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.benchmarks.definition import ExpectedScore, ReferenceAccuracy, at_least, within
+from mlperf_suite.benchmarks.definition import (
+    Benchmark,
+    ExpectedScore,
+    ReferenceAccuracy,
+    at_least,
+    within,
+)
 from mlperf_suite.benchmarks.gpt_oss_120b import GPT_OSS_120B
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.benchmarks.qwen3_vl import QWEN3_VL
+from mlperf_suite.loadgen.logs import logged_answers
 from mlperf_suite.rules import accuracy_verdict, judge
 from mlperf_suite.rules.accuracy_files import MAX_ACCURACY_LOG_BYTES
 from mlperf_suite.rules.accuracy_rules import GATES, gate_name
 from mlperf_suite.rules.registry import rule_of
 from mlperf_suite.rules.verdict import Verdict
+
+TEXT = '{"category": "Café", "brand": "é", "is_secondhand": false}'.encode()
+
+
+@pytest.mark.parametrize(
+    ("row", "data", "fault"),
+    [
+        (QWEN3_VL, TEXT, ""),
+        (QWEN3_VL, TEXT[:20], ""),
+        (QWEN3_VL, array("i", [151_935]).tobytes(), ""),
+        (QWEN3_VL, array("i", [151_936]).tobytes(), "token 151936 of a vocabulary of 151,936"),
+        (QWEN3_VL, b"\xff\xff\xff\xff", "token -1 of a vocabulary of 151,936"),
+        (LLAMA3_1_8B, TEXT, "of a vocabulary of 128,256"),
+    ],
+)
+def test_an_answer_is_tokens_or_text_where_the_reference_passes_text(
+    row: Benchmark, data: bytes, fault: str
+) -> None:
+    facts = MadeRun(row, row.scenario("Offline"), "accuracy").facts()
+    log = logged_answers([{"qsl_idx": 3, "seq_id": 0, "data": data.hex()}])
+    facts = replace(facts, vocabulary=row.vocabulary, logs=replace(facts.logs, accuracy=log))
+    (verdict,) = [v for v in judge(facts) if v.rule == "accuracy_answers"]
+    assert (verdict.status == "failed") is bool(fault)
+    assert fault in verdict.found
 
 
 def test_a_damaged_accuracy_log_counts_where_it_is_not_cut() -> None:

@@ -13,6 +13,14 @@ Events = Iterable[dict[str, Any]]
 """What a server answers with, one event each; it may never end."""
 
 
+class RefusalError(Exception):
+    """Raised in place of an answer: the status, and what the error object says."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
 def delta(**fields: Any) -> dict[str, Any]:
     """An event with a piece of the answer."""
     return {"choices": [{"index": 0, "delta": fields}]}
@@ -58,17 +66,20 @@ class ChatStandIn:
 
     async def _show(self, path: str, writer: asyncio.StreamWriter) -> None:
         page = self._pages.get(path)
-        text = (page() if page else "not found").encode()
-        status = b"200 OK" if page else b"404 Not Found"
-        writer.write(b"HTTP/1.1 %b\r\nContent-Length: %d\r\n\r\n%b" % (status, len(text), text))
+        _whole(writer, 200 if page else 404, page() if page else "not found")
         await writer.drain()
 
     async def _reply(self, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
         self.bodies.append(body)
+        try:
+            events = self._answer(body)
+        except RefusalError as error:
+            _whole(writer, error.status, json.dumps({"error": {"message": str(error)}}))
+            return await writer.drain()
         head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
         writer.write(head + b"Transfer-Encoding: chunked\r\n\r\n")
         try:
-            for event in self._answer(body):
+            for event in events:
                 _write(writer, b"data: " + json.dumps(event).encode() + b"\n\n")
                 await writer.drain()
                 await asyncio.sleep(self._pause_s)
@@ -78,6 +89,12 @@ class ChatStandIn:
         except ConnectionError:
             self.closed += 1
             raise asyncio.IncompleteReadError(b"", None) from None
+
+
+def _whole(writer: asyncio.StreamWriter, status: int, page: str) -> None:
+    text = page.encode()
+    head = b"HTTP/1.1 %d Status\r\nContent-Length: %d\r\n\r\n" % (status, len(text))
+    writer.write(head + text)
 
 
 def _write(writer: asyncio.StreamWriter, data: bytes) -> None:

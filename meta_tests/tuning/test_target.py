@@ -68,7 +68,8 @@ def test_what_a_run_costs(tmp_path: Path) -> None:
     )
     energy = EnergyFigures(kinds=(KindFigures("GPU", joules=5.0, joules_per_token=0.25),))
     summary = Summary(meta=Meta(scenario="Server"), run=Run(performance=performance, energy=energy))
-    trials = [{"ttft_p99_ms": 999.0}, {"ttft_p99_ms": 400.0, "tpot_p99_ms": 30.5}]
+    last = {"ttft_p99_ms": 400.0, "tpot_p99_ms": 30.5, "latency_p99_ms": 990.0}
+    trials = [{"ttft_p99_ms": 999.0}, last]
     (tmp_path / "peak_qps.json").write_text(json.dumps({"trials": trials}))
     assert costs_of([TrialFiles(tmp_path, summary)]) == {
         "latency p50, ms": 800.0,
@@ -76,5 +77,6 @@ def test_what_a_run_costs(tmp_path: Path) -> None:
         "TTFT p50, ms": 20.0,
         "TTFT p99 at the rate, ms": 400.0,
         "TPOT p99 at the rate, ms": 30.5,
+        "latency p99 at the rate, ms": 990.0,
         "GPU energy, J/token": 0.25,
     }

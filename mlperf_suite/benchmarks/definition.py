@@ -375,7 +375,10 @@ class Benchmark:
     @property
     def vocabulary(self) -> int | None:
         """The size of the model's vocabulary: vocab_size of its config.json; None if unknown."""
-        size = self.workload.marks.shape.get("vocab_size") if self.workload else None
+        shape = self.workload.marks.shape if self.workload else {}
+        places = (shape, shape.get("text_config"))
+        sizes = [place.get("vocab_size") for place in places if isinstance(place, Mapping)]
+        size = next(filter(None, sizes), None)
         return size if isinstance(size, int) else None
 
     def audit(self, mode: str) -> Audit | None:

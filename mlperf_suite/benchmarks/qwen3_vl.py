@@ -41,6 +41,7 @@ _V6_0 = Workload(
                 "num_hidden_layers": 94,
                 "num_experts": 128,
                 "num_experts_per_tok": 8,
+                "vocab_size": 151936,
             },
         },
         siblings=(

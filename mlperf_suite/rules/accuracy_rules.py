@@ -6,6 +6,8 @@ The rules of the scores are generated from the benchmarks: a new scorer needs no
 from __future__ import annotations
 
 import math
+from array import array
+from codecs import getincrementaldecoder
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -157,8 +159,8 @@ most 3 of 100 answers of an audit begin alike, and of a cut log none that are as
     fix="Report to LoadGen the tokens that the model generated for each sample.",
 )
 def answers(run: RunFacts) -> Verdict:
-    """Each logged answer has tokens of the model's vocabulary, and the answers are not all the
-    same.
+    """Each logged answer has tokens of the model's vocabulary, or is text where the reference
+    passes text, and the answers are not all the same.
 
     Of a submission's cut log, the answers at its two ends.
     """
@@ -168,9 +170,20 @@ def answers(run: RunFacts) -> Verdict:
         samples = run.logs.accuracy.samples
     if not samples:
         return not_judged("no answer", why="the log has no answer that can be read")
-    faults = (_foreign_token(sample, run.vocabulary) for sample in samples)
+    tokens = (s for s in samples if not (run.benchmark.answers_as_text and _is_text(s.token_ids)))
+    faults = (_foreign_token(sample, run.vocabulary) for sample in tokens)
     fault = next(filter(None, faults), "") or _one_for_all(samples)
     return verdict(not fault, fault or f"{len(samples):,} answers")
+
+
+def _is_text(token_ids: Sequence[int]) -> bool:
+    """Whether an answer's bytes are UTF-8, whose last character may be cut. In tokens, the highest
+    byte of each is 0, which no text has."""
+    try:
+        text = getincrementaldecoder("utf-8")().decode(array("i", token_ids).tobytes())
+    except (UnicodeDecodeError, OverflowError):
+        return False
+    return bool(text) and "\0" not in text
 
 
 def _foreign_token(sample: LoggedSample, vocabulary: int | None) -> str:

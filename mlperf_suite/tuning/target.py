@@ -143,7 +143,10 @@ TARGETS: Mapping[str, TuneTarget] = {
         _at_a_rate("server", "server", "the highest valid rate of Server", _peak),
         _at_a_rate("interactive", "interactive", "the highest valid rate of Interactive", _peak),
         _at_a_rate(
-            "goodput", "server", "the highest rate of Server with 99% within both limits", _goodput
+            "goodput",
+            "server",
+            "the highest rate of Server with 99% of the requests within every latency limit",
+            _goodput,
         ),
         TuneTarget(
             "curve",
@@ -186,8 +189,10 @@ def _at_the_peak(folder: Path) -> dict[str, float]:
     """The latencies of the last run of a peak search, which confirmed the rate."""
     trials = (read_object(folder / PEAK_JSON) or {}).get("trials")
     last = trials[-1] if isinstance(trials, list) and trials else {}
-    names = {"TTFT p99 at the rate, ms": "ttft_p99_ms", "TPOT p99 at the rate, ms": "tpot_p99_ms"}
-    values = {name: last.get(key) for name, key in names.items()} if last else {}
+    values = {
+        f"{name} p99 at the rate, ms": last.get(f"{name.lower()}_p99_ms")
+        for name in ("latency", "TTFT", "TPOT")
+    }
     return {n: v for n, v in values.items() if isinstance(v, int | float) and v > 0}
 
 

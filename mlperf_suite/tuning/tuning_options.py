@@ -14,7 +14,8 @@ def add_options(parser: ArgumentParser) -> None:
         choices=TARGET_NAMES,
         default="offline",
         help="what to maximize: tokens/s of Offline, the valid rate of Server or Interactive, "
-        "the rate with 99%% of the requests within both limits, or the area of the curve (offline)",
+        "the rate with 99%% of the requests within every latency limit, or the area of the curve "
+        "(offline)",
     )
     parser.add_argument(
         "--minutes",

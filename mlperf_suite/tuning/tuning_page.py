@@ -41,7 +41,7 @@ _IMPORTANCE_NOTE = (
 )
 _COST_NOTE = "Medians of the pairs; lower is better. The interval is that of the pairs' ratios."
 _LATENCIES = (
-    *("TPOT p99 at the rate, ms", "TPOT p90 of one user, ms"),
+    *("TPOT p99 at the rate, ms", "latency p99 at the rate, ms", "TPOT p90 of one user, ms"),
     *("TPOT p50, ms", "TPOT p99, ms", "latency p50, ms"),
 )
 """What throughput is drawn over: the first of them that trials have."""

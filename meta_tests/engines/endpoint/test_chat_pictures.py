@@ -7,11 +7,13 @@ import json
 import queue
 from collections.abc import Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from meta_tests.servers.chat_stand_in import Events, chat_server, delta, last
+from meta_tests.conftest import run_suite
+from meta_tests.servers.chat_stand_in import Events, RefusalError, chat_server, delta, last
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.product_prompts import ProductPrompt, picture_tokens
 from mlperf_suite.benchmarks.qwen3_vl import QWEN3_VL
@@ -22,6 +24,7 @@ from mlperf_suite.engines.endpoint.engine import EndpointEngine
 from mlperf_suite.engines.endpoint.picture_messages import chat_prompt, trial_prompt
 from mlperf_suite.engines.protocol import MODEL_CHANGES, Request, Tokens
 from mlperf_suite.errors import EngineError
+from mlperf_suite.results.run_folder import read_summary, run_folders
 from mlperf_suite.rules.facts import find_departures
 
 GENERATION = Generation(max_new_tokens=9, temperature=0.7, top_p=0.8, top_k=20, seed=None)
@@ -199,3 +202,34 @@ def test_an_argument_that_changes_pictures_departs_from_the_model(
 )
 def test_tokens_of_a_picture(size: tuple[int, int], tokens: int) -> None:
     assert picture_tokens(*size) == tokens
+
+
+# A whole session
+
+
+def test_a_picture_that_the_server_refuses_ends_the_run_in_one_line(tmp_path: Path) -> None:
+    third = load_products("embedded").items[2].media
+    assert isinstance(third, PictureFile)
+    refused = base64.b64encode(third.content).decode()
+
+    def answer(body: dict[str, Any]) -> Events:
+        if refused in json.dumps(body["messages"]):
+            raise RefusalError(400, "cannot identify image file")
+        return vllm(body)
+
+    with chat_server(answer, pages={"/v1/models": lambda: models("vllm")}) as server:
+        words = ["--endpoint", server.url, "--served-model-name", "m", "--warmup=0"]
+        session = run_suite(
+            tmp_path, *("--benchmark", QWEN3_VL.id, "-m", "offline and datacenter"), *words
+        )
+    why = f"sample 2: {server.url} answered with status 400: cannot identify image file"
+    assert session.exit_code == 1 and why in session.output
+    (folder,) = run_folders(session.results_dir)
+    summary = read_summary(folder)
+    assert summary is not None
+    assert (summary.verdict, summary.meta.status, summary.meta.reason) == ("failed", "failed", why)
+    # What the client measured until then is kept, and no figure of the run.
+    assert summary.run.remote["accuracy"].client.processes
+    assert summary.run.is_empty and not summary.verdicts
+    report = (folder / "report.md").read_text()
+    assert "No: the run failed." in report and "No accuracy result." in report
