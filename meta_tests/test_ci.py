@@ -327,7 +327,7 @@ def test_the_table_names_the_rules_that_failed_with_their_figures_and_no_other()
     lines = problems_of(markdown_text(run_sections(summary))).splitlines()
     rows = [line for line in lines if line.startswith("| ttft")]
     assert len(rows) == 1 and "| 2,345 ms | at most 2,000 ms |" in rows[0]
-    assert "- Shortened for smoke, therefore not met: min\\_duration." in lines
+    assert "- Shortened for smoke, so not met: min\\_duration." in lines
     assert "seeds" not in "\n".join(lines)
 
 

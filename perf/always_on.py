@@ -1,4 +1,4 @@
-"""Measure the cost of what is always on: the times of each request and the engine's statistics.
+"""Measure the cost of the always-on part: each request's times and the engine's statistics.
 
     python -m perf.always_on [--pairs 10] [--engine instant|vllm]
 
@@ -156,7 +156,7 @@ def compare(make: Callable[[bool], Cost], pairs: int, unit: str) -> None:
     if len(more) > 1:
         error = 2 * statistics.stdev(more) / math.sqrt(len(more))
     low, high = mean - error, mean + error
-    print(f"of the whole, more in the suite's process: {mean:.3%} ({low:.3%} to {high:.3%})")
+    print(f"increase in the suite's process, of the total: {mean:.3%} ({low:.3%} to {high:.3%})")
     print(f"tokens/s, with / without: {_interval(reached)} (aim: within {_AIM:.1%})")
 
 

@@ -3,11 +3,11 @@
     python -m perf.chat_route [--pairs 24] [--tokens 32]
 
 vLLM's own server with the embedded model is started once. In each pair one prompt is sent twice, as
-messages and as the token ids that the chat template makes of them, in reverse order in every other
-pair; both answers are greedy and of so many tokens at most. Prints of TTFT and of tokens/s the
-ratios (chat over completions): the geometric mean with Student's 95% interval, and the median.
-Pairs whose answers have other tokens are counted and left out, and prompts that the server counts
-otherwise than the chat template makes them are counted.
+messages and as the token ids that the chat template renders, in reverse order in every other pair;
+both answers are greedy, with at most `--tokens` tokens. Prints the ratios of TTFT and of tokens/s
+(chat over completions): the geometric mean with Student's 95% interval, and the median. Pairs whose
+answers differ are counted and left out. Prompts for which the server reports another number of
+tokens are counted too.
 """
 
 from __future__ import annotations
@@ -89,7 +89,9 @@ def main() -> None:
             rates.append(_rate(chat) / _rate(other))
     print_row("mean ratio", ratio_interval(ttfts), "", ratio_interval(rates), "")
     print_row("median ratio", middle(ttfts), "", middle(rates), "")
-    print(f"\n{unlike} pairs with other tokens left out; prompts counted otherwise: {miscounted}")
+    print(
+        f"\n{unlike} pairs with different tokens left out; prompts with another count: {miscounted}"
+    )
 
 
 if __name__ == "__main__":

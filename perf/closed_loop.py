@@ -4,7 +4,7 @@
 
 A stand-in server answers each request with 100 chunks of one token: the first after 50 ms, the last
 450 ms later. The clients send prompts of 128 tokens in turn: the curve's own client, and the
-programs that the options name, each in an environment of its own; one that is not named is left
+programs that the options name, each in its own environment; a program that is not named is left
 out. Processor time is per request: that of a long run less that of a short one, so that a program's
 start does not count. No engine is measured.
 """
@@ -155,7 +155,7 @@ def main() -> None:
     first_ms = _SERVER.first_token_s * 1000
     asked = concurrency / (_SERVER.first_token_s + _SERVER.rest_s)
     print(f"concurrency {concurrency}: at most {asked:.1f} requests/s\n")
-    print_header("client", "requests/s", "added TTFT p50, ms", "p90, ms", "us a request")
+    print_header("client", "requests/s", "added TTFT p50, ms", "p90, ms", "us per request")
     for name in sides:
         results = [turn.results[name] for turn in rounds]
         figures = (

@@ -74,7 +74,7 @@ def _print_rates(
     print_header("queries/s", *columns, "out p99, ms", "back p99, ms", "stolen, s")
     for rate in rates:
         if runner.abandoned():
-            print("  a run did not end: start again for the rest")
+            print("  a run did not end: start the program again for the rest")
             return
         if not _print_rate(options, rate, prompt, seconds):
             return
@@ -106,7 +106,7 @@ def main() -> None:
     parser.add_argument("--rates", type=int, nargs="+", default=_RATES)
     options = parser.parse_args()
     prompt = [100 + i % 1000 for i in range(options.prompt_tokens)]
-    for name, answers in (("two chunks", _TWO_CHUNKS), ("a chunk a token", _EACH_TOKEN)):
+    for name, answers in (("two chunks", _TWO_CHUNKS), ("one chunk per token", _EACH_TOKEN)):
         print(f"\nprompts of {len(prompt)} tokens, answers of {len(ANSWER)} in {name}:\n")
         _print_rates(answers, options.rates, prompt, options.seconds)
     with _engine_on(_TWO_CHUNKS) as (engine, _):

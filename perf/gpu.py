@@ -405,7 +405,7 @@ def render(
         "",
         'Tokens/s, alternating on one engine; "bare" is AsyncLLM.generate on all prompts at once.',
         "",
-        "| precision | prompts | bare | suite | suite / bare | J a token | loaded, s | GiB held |",
+        "| precision | prompts | bare | suite | suite / bare | J per token | load, s | GiB used |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for figures in all_figures:

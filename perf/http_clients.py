@@ -1,8 +1,8 @@
-"""Measure the processor time of a request, for the suite's client process, aiohttp and httpx.
+"""Measure the processor time per request of the suite's client process, aiohttp and httpx.
 
     python -m perf.http_clients [--pairs 3] [--requests 2000]
 
-Each client is a process of its own and sends the same requests of 256 token ids to a stand-in
+Each client runs in its own process and sends the same requests of 256 token ids to a stand-in
 server, 64 at once; answers have 100 tokens, streamed in two chunks, and each client runs on
 uvloop and decodes the JSON of every event. The suite's client also checks token ids, times the
 events and passes the answers on to the engine's process. No engine is measured.
@@ -151,7 +151,7 @@ def main() -> None:
         sides = {"suite": partial(_of_suite, server, options.requests)}
         for name in _OTHERS:
             sides[name] = partial(_of_process, name, server, options.requests)
-        print_header("round", *(f"{name}, us a request" for name in sides), "stolen, s")
+        print_header("round", *(f"{name}, us per request" for name in sides), "stolen, s")
         rounds = list(in_turn(sides, options.pairs))
     for turn in rounds:
         print_row(turn.number, *(f"{turn.results[n]:.0f}" for n in sides), f"{turn.stolen_s:.2f}")

@@ -1,4 +1,4 @@
-"""Compare the suite's Offline run with the bare engine and with the official reference's way.
+"""Compare the suite's Offline run with the bare engine and with the official reference's method.
 
     python -m perf.offline_overhead [--pairs 5] [--samples 84]
 

@@ -1,4 +1,4 @@
-"""The one way to compare here: sides in turn, a pair repeated, rows and medians printed."""
+"""How these programs compare: in turn, in repeated pairs; prints rows and medians."""
 
 from __future__ import annotations
 

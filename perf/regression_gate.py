@@ -5,9 +5,9 @@
 A history is a CI job: Offline and Server, each compared with the last good run and with the pinned
 one, all metrics together. "within" is noise from block to block of a run; "between" is noise that
 also differs from run to run. The table shows how often a job fails although nothing changed, if
-each metric has noise of its own, and how often it fails after a loss of 10%, if all metrics of a
-run have the noise between runs in common: of each the case that is harder for the gate. The last
-columns are a bound: what a test finds that knows the noise and judges each comparison by itself.
+each metric has its own noise, and how often it fails after a loss of 10%, if all metrics of a
+run share the noise between runs: each is the harder case for the gate. The last columns are a
+bound: what is found by a test that knows the noise and judges each comparison separately.
 """
 
 from __future__ import annotations

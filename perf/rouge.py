@@ -1,13 +1,13 @@
-"""Compare ROUGE of a full data set: the official way on one core, the suite's on all.
+"""Compare ROUGE of a full data set: the official method on one core, the suite's on all cores.
 
     python -m perf.rouge [--pairs 2000] [--rounds 3] [--data FILE]
 
-The official way is language/llama3.1-8b/evaluation.py of github.com/mlcommons/inference: strip,
+The official method is language/llama3.1-8b/evaluation.py of github.com/mlcommons/inference: strip,
 NLTK's sentence splitter, rouge_score's scorer for each pair (as `evaluate` calls it), one core.
 Pairs are parts of a news article of about 128 tokens, and its highlights. The embedded data has few
 different words, and the suite saves time by stemming each word once. Made-up words therefore
 replace some words of each pair, until 13,368 pairs have about as many different words (50,000) as
-that much news. Both ways alternate, each in its own process. Exits with 1 if they differ.
+that much news. Both methods alternate, each in its own process. Exits with 1 if they differ.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""How near a search of `tune` comes to the known optimum of simulated engines, beside other ways.
+"""How near searches of `tune` and of others come to the known optimum of simulated engines.
 
     python -m perf.tuning_search [--searches 10] [--equal 0]
 
-Each way has 60 trials with 5% noise on each of five kinds of engines with 10,000 settings. "tune"
-is this suite's search. "tpe" and "gp" are Optuna's samplers and "random" is random search, each
+Each method has 60 trials with 5% noise on each of five kinds of engines with 10,000 settings.
+"tune" is this suite's search. "tpe" and "gp" are Optuna's samplers, "random" is random search, each
 with its highest run as the result; "grid" measures every combination of a few values of each
 setting in order, as `vllm bench sweep serve` does with lists that give at most 60. "cuts" is "tune"
 with a probe of 10% noise before each trial, which then counts with its own error if it cannot win;
 a further line says how much was cut. `--equal` makes that many tunings with pairs on an engine
-whose settings change nothing, of 20 trials each, and says how often a gain is claimed. The ways
+whose settings change nothing, of 20 trials each, and says how often a gain is claimed. The methods
 "gp" and "tpe" need Optuna.
 """
 

@@ -1,8 +1,8 @@
 """`vllm bench serve` on given prompts at given times, for the programs of this folder.
 
 The client and its figures are vLLM's own. The prompts and send times that it would draw at random
-are given to it, since at a rate that is held, tokens/s and the slowest requests depend on when
-requests come.
+are passed to it, since at a rate that is held, tokens/s and the slowest requests depend on the
+arrival times.
 """
 
 from __future__ import annotations

@@ -181,13 +181,13 @@ def page(root: Path, results: Iterable[tuple[VerdictGroup, Place]], commit: str)
 _INTRODUCTION = """\
 # The suite's rules on public results
 
-The language results of MLPerf Inference v5.1, as they lie in
+The language results of MLPerf Inference v5.1, as published in
 github.com/mlcommons/inference_results_v5.1 at commit {commit},
 judged by the suite as with `--logs`. `make public-results CHECKOUT=DIR` makes this page again.
 
-These results were reviewed and published by MLCommons by its own rules. What is listed here are
-differences between a file and what one of this suite's rules asks for; many of them ask for more
-than the official ones. How a file came to be as it is, the files do not say.
+These results were reviewed and published by MLCommons by its own rules. This page lists
+differences between a file and what a rule of this suite requires; many of these rules require more
+than the official ones. The files do not say how the differences arose.
 
 | | |
 |---|---:|
@@ -207,8 +207,8 @@ There are four kinds:
 
 - **TEST06's log of answers is the accuracy run's.** The file is cut, as the official script cuts
   accuracy logs (`...` in its middle), and is the same, byte by byte, as the cut accuracy log of the
-  same result. TEST06 has no answers to judge then. The official script's own report of TEST06 lies
-  beside it and says that its checks passed.
+  same result. TEST06 has no answers to judge then. The official script's report of TEST06, in
+  the same folder, says that its checks passed.
 - **TEST06's log of answers is empty**: a list without an entry. The official script passes it.
 - **The accuracy run's detail log is a performance run's.** It says so, and `accuracy.txt` was made
   from 100 answers; the rule `accuracy_passed` of the performance run follows from it.

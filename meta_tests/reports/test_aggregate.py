@@ -51,7 +51,7 @@ def test_every_output_says_first_that_it_is_no_mlperf_result(
     assert text.index(LABEL) < text.index("tokens/s")
     assert page.index(LABEL) < page.index("<body") < page.index(LABEL, page.index("<body"))
     # Nothing of it is green, though each node's run is valid.
-    assert "each of the 2 nodes is a valid result of its own; together they are no" in page
+    assert "each of the 2 nodes is a valid result on its own; together they are not" in page
     assert 'class="answer ok"' not in page
     assert page.count("<svg") == 2
     for output in (text, page):
@@ -66,7 +66,7 @@ def test_text_and_page_have_the_same_tables(aggregate: Any) -> None:
     server = next(row for row in rows if row[0] == "node-a")
     assert server[:4] == ["node-a", "yes", "900.25", "45.0%"]
     total = next(row for row in rows if row[0] == ALL)
-    assert total[1:4] == ["no result", "2,000.75", "100.0%"]
+    assert total[1:4] == ["not a result", "2,000.75", "100.0%"]
     pages = [row for row in cells if row]
     for row in rows:
         if row[0] not in ("", "pooled, ms", "time") and len(row) > 2:
@@ -104,7 +104,7 @@ def test_what_is_not_valid_says_why(aggregate: Any) -> None:
     for output in (terminal, unescaped(text), html.unescape(page)):
         words = " ".join(output.split())
         assert "smoke: not an MLPerf result" in words
-        assert "No: in Server not every node's run is a valid result of its own." in words
+        assert "No: in Server, not every node's run is valid on its own." in words
         assert "node-b: rules shortened: min_duration" in words
     assert 'class="answer ok"' not in page
 

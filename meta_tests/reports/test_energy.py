@@ -61,7 +61,7 @@ def test_each_output_has_the_figures_under_their_label() -> None:
         for figure in ("0.0642", "15.57", "0.0532", "1,400", "240"):
             assert figure in text, (name, figure)
         assert f"{RAPL_LABEL}: not measured: energy_uj is not this user's to read" in text, name
-        assert "energy of GPU alone, at 0.3 EUR a kWh" in text, name
+        assert "energy of GPU alone, at 0.3 EUR per kWh" in text, name
         assert "0.00535 EUR" in text and "12.5 EUR" in text, name
 
 
@@ -81,7 +81,7 @@ def test_a_price_without_a_measurement_says_so() -> None:
     cost = CostFigures("EUR", None, (), None, 0.3, 98.0)
     unmeasured = EnergyFigures(kinds=(CPUS,))
     for text in outputs(summary(unmeasured, cost)).values():
-        assert "energy, at 0.3 EUR a kWh" in text and "not measured" in text
+        assert "energy, at 0.3 EUR per kWh" in text and "not measured" in text
 
 
 def test_a_simulation_says_so_wherever_a_figure_stands() -> None:

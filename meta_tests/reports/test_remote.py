@@ -96,7 +96,7 @@ def test_the_terminal_tells_which_server_turned_requests_away() -> None:
     remote = replace(remote, endpoints=(full, *remote.endpoints[1:]))
     words = " ".join(terminal_text(summary_of("performance", remote=remote)).split())
     assert words.count("turned requests away") == 1
-    assert "http://one:8000 turned requests away 1,200 times: the wait is part of" in words
+    assert "http://one:8000 turned requests away 1,200 times: the wait counts in" in words
 
 
 def test_a_client_bound_run_is_marked_everywhere(tmp_path: Path) -> None:

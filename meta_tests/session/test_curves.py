@@ -155,7 +155,7 @@ def test_accuracy_is_scored_once_where_it_is_gated(make: Make, scored: list[int]
     assert {p.concurrency for p in curve.points if p.accuracy} == {curve.c_max}
     report = (session.folder / "report.md").read_text()
     assert "passed, rouge1 39.00" in report
-    assert "The table of the curve has the scores." in report
+    assert "The curve's table has the scores." in report
 
 
 @pytest.mark.usefixtures("scored")

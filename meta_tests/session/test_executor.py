@@ -504,7 +504,7 @@ def test_a_run_whose_times_cannot_be_read_is_a_run_all_the_same(
     assert refreshed_summary.run.performance.untimed == why
     for name in ("report.md", "report.html"):
         text = html.unescape((folder / name).read_text())
-        assert f"Not known of this run: {why}." in text
+        assert f"Not known for this run: {why}." in text
         assert "limited the run" not in text
 
 

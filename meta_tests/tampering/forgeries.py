@@ -421,17 +421,17 @@ _SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
 FORGERIES: dict[str, Tampering] = {
     # The figure that a result is compared by
     "tokens/s times 1.5 (Server)": _forged(
-        "answers half as long again as they were",
+        "answers 1.5 times as long",
         in_both({"result_completed_tokens_per_second": times(1.5)}),
         "issued_token_rate token_rate token_times tokens_as_in_accuracy",
     ),
     "tokens/s and samples/s times 1.5 (Server)": _forged(
-        "a system half as fast again",
+        "a system 1.5 times as fast",
         in_both({r"result_completed_(tokens|samples)_per_\w+": times(1.5)}),
         "issued_token_rate query_rate",
     ),
     "every rate of queries and of tokens times 1.5 (Server)": _forged(
-        "the same, with the figure for LoadGen's overhead kept in step",
+        "the same, with the figure for LoadGen's overhead adjusted",
         in_both(
             {
                 r"result_(completed|scheduled)_(tokens|samples)_per_\w+": times(1.5),
@@ -493,7 +493,7 @@ FORGERIES: dict[str, Tampering] = {
         "summary_agrees",
     ),
     "the summary of another run (Server)": _forged(
-        "a run of its own: the summary is that of the audit",
+        "a separate run: the summary is the audit's",
         copied(("Server", *_TEST06, SUMMARY), ("Server", *_RUN, SUMMARY)),
         "summary_agrees",
     ),
@@ -509,7 +509,7 @@ FORGERIES: dict[str, Tampering] = {
         "mean_in_percentiles percentile_order token_times",
     ),
     "latencies in falling order (Server)": _forged(
-        "percentiles of a log that was put together by hand",
+        "percentiles of a log written by hand",
         together(
             in_both({"result_50.00_percentile_latency_ns": is_(1_705_000_000)}),
             in_both({"result_99.90_percentile_latency_ns": is_(1_515_200_000)}),
@@ -637,7 +637,7 @@ FORGERIES: dict[str, Tampering] = {
         "loaded_samples",
     ),
     "one sample over and over (Server)": _forged(
-        "all samples: one was loaded, again and again",
+        "all samples: one was loaded repeatedly",
         detail({"loaded_qsl_set": lambda samples: [samples[0]] * len(samples)}),
         "loaded_samples",
     ),
@@ -686,7 +686,7 @@ FORGERIES: dict[str, Tampering] = {
         "accuracy_issue_order accuracy_log_tokens",
     ),
     "the hash of Offline's accuracy log (Server)": _forged(
-        "an accuracy log of its own: the hash is another result's",
+        "its own accuracy log: the hash is another result's",
         _hash_of_offline,
         "logs_of_its_own",
     ),

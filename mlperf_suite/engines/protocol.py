@@ -319,17 +319,18 @@ class RunObserver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ClientFigures:
-    """What this side of a network cost in one run.
+    """The cost of the suite's HTTP client in one run.
 
     `processes`: the number of client processes. `busy_share`: the CPU time of the busiest one, as a
     share of one core (1.0 is a full core). `out_ms`: the 99th percentile of the time from LoadGen
     issuing a sample until the request's bytes were handed to the operating system; `back_ms`: the
-    same for the time from the arrival of an answer's bytes until LoadGen was told; both None if
-    nothing was answered. `connections`: the most that were open at once. `resent`: requests that
-    were sent again because the server closed an idle connection or, in accuracy runs, refused them.
-    `waited_for_room`: requests kept back while every server had as many as --endpoint-requests
-    allows. `servers_full`: whether these were more than the servers work on at once, so that none
-    of them ran short of requests; None if a server does not tell.
+    same for the time from the arrival of an answer's bytes until it was reported to LoadGen; both
+    None if nothing was answered. `connections`: the maximum number open at once. `resent`: requests
+    that were sent again because the server closed an idle connection or, in accuracy runs, refused
+    them. `waited_for_room`: requests that waited because every server had as many as
+    --endpoint-requests allows. `servers_full`: whether that is more than each server processes at
+    once, so that no server ran out of requests; None if a server does not report how many it
+    processes.
     """
 
     processes: int
@@ -344,14 +345,14 @@ class ClientFigures:
 
 @dataclass(frozen=True, slots=True)
 class ServerView:
-    """What a server's own metrics say of a run; None for what it does not report.
+    """A server's own metrics during a run; None for those that it does not report.
 
-    `readings`: how often they were read, about once a second. `running`, `waiting`: requests that
-    it worked on and queued, `waiting` itself the share of the readings with any in the queue.
-    `kv`: the share of its KV cache in use; `kv_full`: the share of the readings with at least
-    `KV_FULL` of it. Of the whole run: `preemptions` of requests; `cached_tokens` of the
-    `looked_up_tokens` of prompts came from the prefix cache; `accepted_tokens` of the
-    `drafted_tokens` of speculative decoding.
+    `readings`: the number of readings, about one per second. `running_mean`, `running_most`,
+    `waiting_mean`, `waiting_most`: requests being processed and requests in the queue; `waiting`:
+    the share of readings with a request in the queue. `kv_mean`, `kv_most`: the share of the KV
+    cache in use; `kv_full`: the share of readings with at least 95% in use. Over the whole run:
+    `preemptions`; `cached_tokens`: prompt tokens found in the prefix cache, of `looked_up_tokens`;
+    `accepted_tokens`: draft tokens accepted, of `drafted_tokens` (speculative decoding).
     """
 
     readings: int
@@ -372,15 +373,15 @@ class ServerView:
 
 @dataclass(frozen=True, slots=True)
 class EndpointFigures:
-    """What one endpoint did in a run, as the client saw it.
+    """One endpoint in a run, as measured by the client.
 
     `requests`: answered requests; `tokens`: tokens of their answers. `ttft_ms` and `latency_ms`
-    count from handing a request to the client, keyed by percentile (p50, p90, p99); both are empty
-    if nothing was answered, TTFT also if nothing was streamed. `cached_tokens`: prompt tokens from
-    the server's cache, None if it does not report them. `ended_s`: when its last answer came, in s
-    since the run began. `turned_away`: how often it had no room for a request and said when to send
-    it again; that wait is part of the request's time. `server`: what it says of the run itself;
-    None if it has no metrics, or the run was over before they were read.
+    count from handing a request to the client, by percentile (p50, p90, p99); both are empty if
+    nothing was answered, `ttft_ms` also if nothing was streamed. `cached_tokens`: prompt tokens
+    from the server's cache, None if it does not report them. `ended_s`: the time of the last
+    answer, from the start of the run. `turned_away`: how often the server refused a request for
+    lack of room and said when to retry; the wait is part of the request's time. `server`: the
+    server's own metrics; None if it has none, or if the run ended before they were read.
     """
 
     url: str
@@ -396,10 +397,10 @@ class EndpointFigures:
 
 @dataclass(frozen=True, slots=True)
 class RemoteRun:
-    """What an engine behind a network reports about one run.
+    """What the servers and the suite's client report about one run.
 
-    `departures`: ways in which answers differ from the request, a few words and a count each: cut
-    by the server's own limit, another model, tokens miscounted.
+    `departures`: how answers differ from the requests, with counts: cut off by the server's own
+    limit, from another model, with miscounted tokens.
     """
 
     client: ClientFigures
@@ -437,13 +438,13 @@ class TakesPrompts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaFigures:
-    """What one of several engines did in a run. `devices`: its share of the node, in words.
+    """One of several engines in a run. `devices`: the part of the node that it uses.
 
     `samples`: answered samples; `tokens`: tokens of their answers. `tokens_per_sec` is over the
     whole run, `share` is of all tokens. Latencies count from handing a request to the engine, keyed
     by percentile (p50, p99); TTFT and TPOT are empty if nothing was streamed. `busy_s`: how long it
-    had requests. `ended_s`: when its last answer came, in s since the run's first request was
-    handed over; None if it had no answer.
+    had requests. `ended_s`: the time of its last answer, from the first request of the run on; None
+    if it had no answer.
     """
 
     number: int

@@ -31,16 +31,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EngineLoad:
-    """Shares of the run's time, 0 to 1; for several replicas, their mean.
+    """The load of the engine. Shares are of the run's time, from 0 to 1; for several replicas,
+    their mean.
 
-    `busy`: in steps. `prefill`: in steps that finished a prompt. `waiting`: in steps that left
-    requests waiting. `kv_full`: in steps after which at least `KV_FULL` of the KV cache was in use;
-    `kv_most`: the highest share of it in use. `batch_full`: in steps of `batch_limit` requests or
-    more, None if no limit is known; `batch_mean` (over the busy time) and `batch_most`: requests in
-    a step. `preemptions`: how often a request was preempted. `accepted_tokens` of the
-    `drafted_tokens` of speculative decoding were kept. `steps`: their total number.
-    `replicas`: their number; `tail`: the share of the run in which at least one of them had ended
-    its last step and another had not.
+    `steps`, `replicas`: their number. `busy`: the share in steps. `prefill`: in steps that finished
+    a prompt. `waiting`: in steps that left requests waiting. `kv_full`: in steps after which at
+    least 95% of the KV cache was in use; `kv_most`: the highest share of the cache in use.
+    `batch_full`: in steps of at least `batch_limit` requests, None if no limit is known;
+    `batch_mean` (over the busy time), `batch_most`: requests per step. `preemptions`: the number of
+    preemptions. `accepted_tokens`: draft tokens accepted, of `drafted_tokens` (speculative
+    decoding). `tail`: the share in which at least one replica had finished its last step and
+    another had not.
     """
 
     steps: int = 0

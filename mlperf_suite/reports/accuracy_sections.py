@@ -40,7 +40,7 @@ def accuracy_section(summary: Summary, samples: Sequence[Mapping[str, str]] = ()
     """
     accuracy = summary.run.accuracy
     scored = summary.curve is not None and any(p.accuracy for p in summary.curve.points)
-    said = "The table of the curve has the scores." if scored else "No accuracy result."
+    said = "The curve's table has the scores." if scored else "No accuracy result."
     blocks: list[Block] = [*notes([said])]
     if accuracy is not None:
         blocks = _scores(accuracy, summary.verdicts)
@@ -99,7 +99,7 @@ def mmlu_blocks(mmlu: MmluFigures) -> list[Block]:
     ]
     absent = (mmlu.planned or 0) - (mmlu.questions or 0)
     if absent > 0:
-        lines.append(f"{absent:,} questions are not scored.")
+        lines.append(f"{absent:,} questions were not scored.")
     domains: list[dict[str, Cell]] = [
         {
             "domain": domain,
@@ -128,7 +128,7 @@ def mmlu_lines(mmlu: MmluFigures) -> list[str]:
         ", ".join(f"{d} {decimal(score.accuracy)}%" for d, score in mmlu.by_domain.items()),
     ]
     if mmlu.resumed:
-        lines.append(f"{mmlu.resumed:,} of them were scored by an earlier run")
+        lines.append(f"an earlier run scored {mmlu.resumed:,} of them")
     return lines
 
 
@@ -142,14 +142,14 @@ def caching_sections(caching: CachingFigures | None) -> list[Section]:
     tokens = caching.cached_tokens
     rows = [
         ("finding", caching.finding),
-        ("one sample over and over is faster by", _share(caching.faster)),
-        ("its 99% interval", f"{_share(caching.low)} to {_share(caching.high)}"),
-        ("a block of samples never seen", _block_times(caching.mix_ms)),
-        ("a block of one sample over and over", _block_times(caching.same_ms)),
+        ("a repeated sample is faster by", _share(caching.faster)),
+        ("99% interval", f"{_share(caching.low)} to {_share(caching.high)}"),
+        ("time of a block of new samples", _block_times(caching.mix_ms)),
+        ("time of a block of one repeated sample", _block_times(caching.same_ms)),
         ("pairs of blocks", decimal(len(caching.mix_ms), 0)),
-        ("samples of a block, at once", decimal(caching.at_once, 0)),
-        ("each prompt and answer, tokens", f"{caching.prompt_tokens}, {caching.answer_tokens}"),
-        ("the sample's index", str(caching.sample)),
+        ("samples per block, sent at once", decimal(caching.at_once, 0)),
+        ("tokens per prompt, per answer", f"{caching.prompt_tokens}, {caching.answer_tokens}"),
+        ("index of the repeated sample", str(caching.sample)),
         ("prompt tokens from a cache", "not counted" if tokens is None else decimal(tokens, 0)),
     ]
     return [Section("Caching audit (the suite's own, not MLPerf's)", [figure_table(rows)])]

@@ -41,9 +41,8 @@ from mlperf_suite.results.schema import CONFIDENCE
 REPORT_MD, REPORT_HTML = "aggregate.md", "aggregate.html"
 ALL = "all nodes"
 _ALL_NOTE = (
-    f"In the row {ALL!r}, rates, requests and tokens are sums, and times are percentiles of the "
-    "requests of all nodes together, computed from the requests themselves. Those of a node are "
-    "LoadGen's own."
+    f"In the row {ALL!r}, rates, requests and tokens are sums, and times are percentiles over the "
+    "requests of all nodes. The times of a node are LoadGen's own."
 )
 _RUN_COLUMNS = ("node", "scenario", "run", "started", "accuracy rules", "hardware")
 _NARROW = ("node", "valid", "tokens/s", "share", "TTFT p99", "TPOT p99", "latency p99")
@@ -71,7 +70,7 @@ def aggregate_sections(aggregate: Aggregate) -> list[Section]:
         _head(aggregate),
         _validity(aggregate),
         *(section for figures in aggregate.scenarios for section in _scenario(figures)),
-        *([Section("Nodes beside each other", [Plots(plots)])] if plots else []),
+        *([Section("Nodes side by side", [Plots(plots)])] if plots else []),
         *_run_sections(aggregate),
     ]
 
@@ -93,12 +92,12 @@ def _head(aggregate: Aggregate) -> Section:
 def _validity(aggregate: Aggregate) -> Section:
     invalid = [figures.scenario for figures in aggregate.scenarios if not figures.valid]
     if invalid:
-        answer = f"No: in {', '.join(invalid)} not every node's run is a valid result of its own."
+        answer = f"No: in {', '.join(invalid)}, not every node's run is valid on its own."
         block = Paragraph(answer, style="bad")
         return Section("Is it valid?", [block], brief=[block])
     answer = (
-        f"The run of each of the {len(aggregate.nodes)} nodes is a valid result of its own; "
-        "together they are no MLPerf result."
+        f"The run of each of the {len(aggregate.nodes)} nodes is a valid result on its own; "
+        "together they are not an MLPerf result."
     )
     return Section("Is it valid?", [Paragraph(answer, style="open")], brief=[Paragraph(answer)])
 
@@ -145,7 +144,7 @@ def _node_table(figures: ScenarioFigures) -> Table:
         for node in figures.nodes
     ]
     # An aggregate is not a result, whatever its nodes' runs are.
-    records.append({"node": ALL, "valid": "no result"} | _rates(figures, 1.0, unit))
+    records.append({"node": ALL, "valid": "not a result"} | _rates(figures, 1.0, unit))
     empty = {"", NOT_REPORTED}
     names = [name for name in records[0] if {record[name] for record in records} - empty]
     (table,) = record_table(records, kinds={"node": "label", "valid": "words"})
@@ -232,7 +231,7 @@ def _run_sections(aggregate: Aggregate) -> list[Section]:
         "rules of each run": aggregate.rules,
         "engine": aggregate.engine,
         "nodes": ", ".join(aggregate.nodes),
-        "made": aggregate.made,
+        "created": aggregate.made,
     }
     rows = [(name, value) for name, value in facts.items() if value]
     runs = [
@@ -244,7 +243,7 @@ def _run_sections(aggregate: Aggregate) -> list[Section]:
         Section("Runs", record_table(runs, kinds=dict.fromkeys(_RUN_COLUMNS, "words")), 3),
     ]
     if aggregate.notes:
-        sections.append(Section("Not alike, or not compared", [Points(aggregate.notes)], 3))
+        sections.append(Section("Different, or not compared", [Points(aggregate.notes)], 3))
     return sections
 
 

@@ -84,7 +84,7 @@ def comparison_sections(runs: Sequence[BaselineRun], max_regression: float) -> l
         if first.kind == run.kind and not (first.summary.curve or run.summary.curve):
             sections += _side_by_side(first, run)
     if lines := [line for run in runs for line in _differences(first, run, max_regression)]:
-        sections.append(Section("Not alike", [Points(lines)]))
+        sections.append(Section("Differences", [Points(lines)]))
     if failures := [line for run in runs for line in _failures(run)]:
         sections.append(Section("Failed rules", [Points(failures)]))
     return sections
@@ -109,7 +109,7 @@ def _every_run(runs: Sequence[BaselineRun], max_regression: float) -> Section:
         if change := regression.of(CURVE.name):
             cells[1] += f", {change.label} {change.words} {change.outcome}"
     table = Table(columns(["run", "status", *(name for name, _ in figures)]), rows, style="wide")
-    note = notes(["The first is what the others are compared with."])
+    note = notes(["The others are compared with the first run."])
     plots = [
         Plot(
             f"compare_{metric.name}",
@@ -165,7 +165,7 @@ def _losses(first: BaselineRun, run: BaselineRun, regression: RegressionFigures)
     at_a_rate = run.summary.meta.scenario in AT_A_RATE
     lines = figures_missing(first.summary, run.summary)
     if first.has_engine_facts and not run.has_engine_facts:
-        lines.append("its engine is not known, unlike the baseline's: config.json does not say")
+        lines.append("its engine is not known, but the baseline's is: config.json does not name it")
     lines += blind_figures(regression.metrics, at_a_rate)
     return lines + [
         f"{change.metric}: {change.words}, {change.baseline:,.6g} then and "
@@ -283,7 +283,9 @@ def _client_note(run: BaselineRun) -> list[str]:
     if remote is None or run.summary.meta.scenario == "Offline":
         return []
     out, back = (time_cell(value) for value in (remote.client.out_ms, remote.client.back_ms))
-    return [f"The suite's own client took {out} of it on the way out and {back} back (p99)."]
+    return [
+        f"Of this, the suite's client added {out} before sending and {back} after receiving (p99)."
+    ]
 
 
 def _word_rows(before: BaselineRun, after: BaselineRun) -> list[_Row]:
@@ -342,14 +344,14 @@ def _answer_blocks(before: BaselineRun, after: BaselineRun) -> list[Block]:
     if before.folder and after.folder and same_data:
         metric, pairs = _answer_pairs(before.folder, after.folder)
     if not pairs:
-        return [Paragraph("There are no answers to the same samples that both runs kept.")]
+        return [Paragraph("The two runs kept no answers to the same samples.")]
     unequal = [pair for pair in pairs if pair.answers[0] != pair.answers[1]]
     identical = len(pairs) - len(unequal)
     blocks: list[Block] = [Paragraph(f"{identical:,} of {len(pairs):,} answers are identical.")]
     if unequal:
         most = sorted(unequal, key=lambda pair: -pair.difference)[:_MOST_QUOTES]
         names = _name(before), _name(after)
-        title = "Some that differ, as the models gave them."
+        title = "Some answers that differ."
         if metric:
             title = f"The answers whose {metric} differs most, as the engines returned them."
         blocks.append(Quotes([_quote(pair, metric, names) for pair in most], title, beside=True))
@@ -403,7 +405,7 @@ def _draw(
     names = [f"{number}: {_name(run)}" for number, run in enumerate(runs, 1)]
     colours = [ORANGE, *[BLUE] * (len(runs) - 1)]
     draw_bars(dict(zip(names, values, strict=True)), colours, metric.unit, axes, ink)
-    better = "more" if metric.higher_is_better else "less"
+    better = "higher" if metric.higher_is_better else "lower"
     axes.set_title(f"{metric.label} ({better} is better)", loc="left", fontsize=10)
 
 

@@ -42,7 +42,7 @@ _ROOM = 1.3
 """How far the axes go, of the highest point."""
 _REGION_MARKS = {"ultra-low": "o", "low": "s", "medium": "^", "high": "D"}
 _STEPS = (
-    "A step function, as the Endpoints rules draw it (§5.2): at x the most tokens/s of the points "
+    "A step function, as in the Endpoints rules (§5.2): at x, the highest tokens/s of the points "
     "that give each user at least x."
 )
 
@@ -105,7 +105,7 @@ def _server_tables(curve: CurveFigures) -> list[Block]:
         for view in point.servers
     ]
     if not rows:
-        return [*notes(["No metrics of the server, or none before a point was over."])]
+        return [*notes(["No server metrics, or none read before a point ended."])]
     return [*record_table(rows, title="The server's own view, point by point", folded=True)]
 
 
@@ -113,7 +113,7 @@ def curve_plots(curve: CurveFigures | None) -> list[Plot]:
     """The curve's plot; none if nothing was measured."""
     if curve is None or not StepCurve(curve.measured).points:
         return []
-    caption = f"{_STEPS} Crosses: 95% intervals from the points' blocks. Below, TTFT p90."
+    caption = f"{_STEPS} Crosses: 95% intervals from the points' blocks. Below: TTFT p90."
     return [Plot("curve", caption, partial(draw_curves, {"": curve}), panels=2)]
 
 

@@ -80,7 +80,7 @@ def _energy(kind: KindFigures) -> dict[str, Cell]:
         "mean W": significant(kind.mean_watts),
         "peak W": significant(kind.peak_watts),
         "idle W": significant(kind.idle_watts),
-        "J in all": significant(kind.joules),
+        "total J": significant(kind.joules),
     }
 
 
@@ -107,7 +107,7 @@ def _energy_notes(energy: EnergyFigures) -> list[str]:
     lines.append(
         f"From the first request's issue to the last answer: {energy.span_s or 0:,.1f} s, "
         f"{energy.tokens or 0:,} output tokens. The peak is the highest mean over a second; idle "
-        "power was read with the engine loaded, before it had any work."
+        "power was read with the engine loaded, before the first request."
     )
     return lines
 
@@ -132,9 +132,9 @@ def _costs(cost: CostFigures | None, *, simulated: bool) -> list[Row]:
     if cost.per_kwh is not None:
         source = f"energy of {' and '.join(cost.energy_of)} alone" if cost.energy_of else "energy"
         mark = f" ({SIMULATED_LABEL})" if simulated else ""
-        rows.append((f"{source}, at {cost.per_kwh:g} {cost.currency} a kWh{mark}", cost.energy))
+        rows.append((f"{source}, at {cost.per_kwh:g} {cost.currency} per kWh{mark}", cost.energy))
     if cost.per_hour is not None:
-        rows.append((f"machine, at {cost.per_hour:g} {cost.currency} an hour", cost.machine))
+        rows.append((f"machine, at {cost.per_hour:g} {cost.currency} per hour", cost.machine))
     return [
         (name, _UNMEASURED if value is None else f"{significant(value)} {cost.currency}")
         for name, value in rows
@@ -149,7 +149,7 @@ def profile_sections(profile: ProfileFigures | None) -> list[Section]:
     if profile is None:
         return []
     lines = [
-        f"{PROFILED[0].upper()}{PROFILED[1:]}. The profiler ({profile.profiler}) was on for "
+        f"{PROFILED[0].upper()}{PROFILED[1:]}. The profiler ({profile.profiler}) ran for "
         f"{decimal(profile.seconds, 1)} s, from LoadGen's start to its end, and slowed the engine "
         "down.",
         profile.opens,
@@ -160,8 +160,8 @@ def profile_sections(profile: ProfileFigures | None) -> list[Section]:
     if top and top.operations:
         lines.append(
             f"The operations that took longest on the {top.where}, over all threads and "
-            "processes, each without the time of those that it called: "
-            f"{time_cell(top.total_ms)} in all."
+            "processes, each without the operations that it called: "
+            f"{time_cell(top.total_ms)} in total."
         )
         table = record_table([_operation(operation) for operation in top.operations], ["operation"])
         first = top.operations[0]
@@ -245,9 +245,9 @@ def _server_section(remotes: Mapping[str, RemoteRun]) -> Section:
         if end.server is not None
     ]
     silent = sorted({in_words(end.url) for _, end in endpoints if end.server is None})
-    says = ["The server's own metrics, read each second of the run."] if views else []
+    says = ["The server's own metrics, read once per second."] if views else []
     if silent:
-        says.append(f"No metrics, or none before a run was over: {', '.join(silent)}.")
+        says.append(f"No metrics, or none read before the run ended: {', '.join(silent)}.")
     lines = [Paragraph(text, style="note") for text in says]
     table = record_table(views, ["run", "endpoint"])
     return Section("The server's own view", [*lines, *table], 3)
@@ -264,11 +264,11 @@ def server_view_cells(server: ServerView) -> dict[str, Cell]:
 
     return {
         "running": decimal(server.running_mean, 1),
-        "at most": decimal(server.running_most, 0),
+        "running, max": decimal(server.running_most, 0),
         "waiting": decimal(server.waiting_mean, 1),
-        "waiting at most": decimal(server.waiting_most, 0),
+        "waiting, max": decimal(server.waiting_most, 0),
         "KV cache": of_whole(server.kv_mean),
-        "KV cache at most": of_whole(server.kv_most),
+        "KV cache, max": of_whole(server.kv_most),
         "preempted": decimal(server.preemptions, 0),
         "prompt from cache": ratio(server.cached_tokens, server.looked_up_tokens),
         "drafts accepted": ratio(server.accepted_tokens, server.drafted_tokens),
@@ -300,7 +300,7 @@ def _remote_lines(remote: Mapping[str, RemoteRun]) -> list[str]:
     ]
     lines += [
         f"{in_words(endpoint.url)} turned requests away {endpoint.turned_away:,} times: the "
-        "wait is part of their time"
+        "wait counts in their time"
         for endpoint in run.endpoints
         if endpoint.turned_away
     ]
@@ -376,7 +376,7 @@ def _replicas_line(mode: str, run: ReplicasRun) -> str:
     parts = [f"{len(run.replicas)} replicas, routed by {run.routing}"]
     if run.tail_s is not None and run.elapsed_s:
         share = run.tail_s / run.elapsed_s * 100
-        parts.append(f"the last ended {run.tail_s:,.2f} s after the first ({share:.1f}%)")
+        parts.append(f"the last finished {run.tail_s:,.2f} s after the first ({share:.1f}%)")
     if (slowest := run.slowest) is not None:
         parts.append(
             f"the slowest is replica {slowest.number} on node {slowest.node} (latency p99 "

@@ -51,7 +51,7 @@ from mlperf_suite.results.schema import (
 from mlperf_suite.rules.verdict import time_words, times_in_unit
 
 _TIMES = (("latency", "latency"), ("TTFT", "ttft"), ("TPOT", "tpot"))
-_CURVES_NOTE = "Curves are of every request; a percentile named beside one is LoadGen's, as above."
+_CURVES_NOTE = "The curves include every request; a percentile in a legend is LoadGen's, as above."
 
 
 def speed_sections(summary: Summary, plots: Sequence[Plot] = ()) -> list[Section]:
@@ -121,8 +121,8 @@ def _speed_notes(performance: PerformanceFigures) -> list[str]:
     early = performance.early_stopping
     if early and "latency" in early_estimates(performance)[1] and not early.says.get("latency"):
         lines.append(
-            "LoadGen reports early stopping's estimates of TTFT and TPOT; that of the latency "
-            "follows the same rule, from the requests as the system under test saw them."
+            "LoadGen reports early stopping's estimates of TTFT and TPOT. That of the latency "
+            "follows the same rule, from the requests' times at the system under test."
         )
     if performance.repeats:
         rates = ", ".join(decimal(repeat.tokens_per_sec) for repeat in performance.repeats)
@@ -230,7 +230,7 @@ def time_sections(summary: Summary, config: Config | None) -> list[Section]:
     if life:
         blocks += _life_blocks(life)
     elif performance.untimed:
-        blocks += notes([f"Not known of this run: {performance.untimed}."])
+        blocks += notes([f"Not known for this run: {performance.untimed}."])
     if rest := [figure for figure in figures if not figure.limits]:
         rows = [(figure.name, f"{percent(figure.share)} {figure.of}") for figure in rest]
         blocks.append(figure_table(rows, "Checked, not a bottleneck", folded=True))
@@ -241,7 +241,7 @@ def _limits(figures: Sequence[Bottleneck]) -> list[Block]:
     """A sentence for each limit, and the option that changes it."""
     lines = [Words(limit.sentence, (f"Try: {limit.option}.",)) for limit in figures if limit.limits]
     if figures and not lines:
-        return [Paragraph("No figure is so large that it limited the run.")]
+        return [Paragraph("No figure is large enough to have limited the run.")]
     return [Points(lines)] if lines else []
 
 
@@ -267,7 +267,7 @@ def _life_blocks(life: LifeFigures) -> list[Block]:
 
 def _part(part: PartFigures) -> dict[str, Cell]:
     times = (part.mean_ms, part.p50_ms, part.p90_ms, part.p99_ms, part.most_ms)
-    names = ("mean", "p50", "p90", "p99", "most")
+    names = ("mean", "p50", "p90", "p99", "max")
     numbers, unit = times_in_unit(times)
     figures: dict[str, Cell] = dict(zip(names, numbers, strict=True))
     return {"part": f"{part.name}, {unit}", "share": percent(part.share)} | figures
@@ -286,13 +286,13 @@ def _slow(request: SlowRequest) -> dict[str, Cell]:
 
 def _life_note(life: LifeFigures) -> str:
     if not life.from_loadgen:
-        return "A life begins where LoadGen called the SUT: its log does not tell when it began."
+        return "A request's time starts when LoadGen calls the SUT: the log has no issue times."
     if life.differs_ms is None:
-        return "A life begins where LoadGen begins to count its latency."
+        return "A request's time starts when LoadGen starts to count its latency."
     return (
         "The parts of a request add up to LoadGen's latency: over these "
-        f"{count(life.requests, 'request')} its least, mean, percentiles and most differ from "
-        f"those of the sums by {life.differs_ms:.3f} ms at most."
+        f"{count(life.requests, 'request')} its minimum, mean, percentiles and maximum differ from "
+        f"those of the sums by at most {life.differs_ms:.3f} ms."
     )
 
 
@@ -315,7 +315,7 @@ def projections(summary: Summary) -> list[Table]:
     if benchmark:
         name = f"the full data set, {benchmark.samples:,} samples"
         rows.append((name, duration(benchmark.samples / rate)))
-    note = "If the measured rate held. None of this was measured."
+    note = "Extrapolated from the measured rate, not measured."
     return [replace(figure_table(rows, "Projections", folded=True), note=note)]
 
 
@@ -325,7 +325,7 @@ def regression_sections(regression: RegressionFigures | None) -> list[Section]:
         return []
     lines = [*filter(None, [regression.refused]), *regression.different]
     changes = [_change(change) for change in regression.metrics]
-    title = f"Against {regression.baseline or '?'}"
+    title = f"Compared with {regression.baseline or '?'}"
     return [Section(title, [*_change_table(changes), *notes(lines)], 3)]
 
 

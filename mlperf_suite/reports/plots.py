@@ -91,11 +91,11 @@ def plots_of(
         caption = "Mean time per part of the requests that finished then."
         plots.append(Plot("life", caption, partial(_life, timeline)))
     if len(timeline.running) > 1:
-        caption = "Requests in a step of the engine and waiting for one, and the KV cache in use."
+        caption = "Requests that the engine processed or queued, and the KV cache in use."
         if timeline.load is None:
             caption = (
-                "Requests that the servers ran and queued, and their KV caches in use, by their "
-                "own metrics."
+                "Requests that the servers processed or queued, and their KV caches in use, from "
+                "their own metrics."
             )
         plots.append(Plot("batch", caption, partial(_batch, timeline)))
     return plots
@@ -296,7 +296,7 @@ def plot_subjects(by_subject: Mapping[str, float], overall: float, title: str, p
     axis.axvline(overall, color="black", linewidth=1.2, label=f"overall {overall:.1f}%")
     axis.axvline(CHANCE, color="grey", linewidth=1, linestyle=":", label=f"guessing {CHANCE:.0f}%")
     axis.set(xlim=(0, 106), ylim=(min(heights) - 1, max(heights) + 1))
-    axis.set_xlabel("right answers, percent")
+    axis.set_xlabel("correct answers, %")
     axis.set_title(title, fontsize=10)
     figure.legend(loc="outside lower center", ncols=2, fontsize="small")
     save_figure(figure, path, dpi=130)

@@ -17,9 +17,9 @@ from mlperf_suite.reports.sections import (
 from mlperf_suite.results.schema import Percentiles, ReplayFigures, TurnTimes
 
 _SCORE = (
-    "The score is the likeness of the programs that a turn's bash calls start with those of the "
-    "recorded answer: multiset intersection over union, a mean over the turns that start any. "
-    "No gate judges it. All turns were timed by the suite, without LoadGen."
+    "The score compares the programs that a turn's bash calls start with those of the recorded "
+    "answer (multiset intersection over union), averaged over the turns whose recorded answer "
+    "starts any. No gate judges it. The suite timed all turns, without LoadGen."
 )
 
 
@@ -45,10 +45,10 @@ def replay_words(replay: ReplayFigures) -> str:
 
 def _cache_words(replay: ReplayFigures) -> str:
     if replay.cached_first is None:
-        return "The server does not say how many tokens came from a cache."
+        return "The server does not report cached tokens."
     return (
-        f"Of first turns, {replay.cached_first:,} prompt tokens came from a cache that another "
-        "conversation filled."
+        f"The server took {replay.cached_first:,} prompt tokens of first turns from a cache that "
+        "another conversation had filled."
     )
 
 

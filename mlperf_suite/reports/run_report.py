@@ -75,16 +75,16 @@ _NAMES = {
     "enable_prefix_caching": "prefix cache",
     "enforce_eager": "eager mode",
     "kv_cache_dtype": "precision of the KV cache",
-    "max_num_seqs": "most requests in a step (max_num_seqs)",
-    "max_num_batched_tokens": "most tokens in a step (max_num_batched_tokens)",
+    "max_num_seqs": "maximum requests per step (max_num_seqs)",
+    "max_num_batched_tokens": "maximum tokens per step (max_num_batched_tokens)",
     "speculative": "speculative decoding",
     "tensor_parallel_why": "reason for the tensor parallel size",
     "idle_gpus": "idle GPUs",
-    "stream_interval": "tokens in a streamed part",
-    "omp_threads_bind": "cores of the threads",
+    "stream_interval": "tokens per streamed chunk",
+    "omp_threads_bind": "cores that the threads are bound to",
     "model_files_sha256": "SHA-256 of the model's files",
-    "load_s": "loading, s",
-    "fields": "fields of a request",
+    "load_s": "load time, s",
+    "fields": "request fields",
     "tokens": "tokens are counted by",
     "tokens_why": "reason for this count",
     "key": "API key",
@@ -200,12 +200,12 @@ def _answer(summary: Summary) -> Paragraph:
         failed = [point for point in summary.curve.points if point.outcome == "failed"]
         answer = f"No: {count(len(failed), 'point')} failed of {len(summary.curve.points)}."
     elif summary.curve and not verdicts and meta.status == "complete":
-        package = "its package is judged, with submission --series endpoints"
-        style, answer = "open", f"No rule is judged of a curve: {summary.no_result or package}."
+        package = "submission --series endpoints builds its package, which is judged"
+        style, answer = "open", f"No rule judges a curve: {summary.no_result or package}."
     elif meta.status == "running" or not verdicts:
         style, answer = "open", "Unknown: the run has not finished, or no rule was judged."
     elif not (shortened or unjudged) and meta.profile != "smoke":
-        style, answer = "ok", f"Yes: every one of {len(verdicts)} rules holds."
+        style, answer = "ok", f"Yes: all {count(len(verdicts), 'rule')} passed."
     else:
         style, answer = "open", f"No rule failed: {count(passes, 'rule')} of {len(verdicts)} passed"
         answer += f", {unjudged} could not be judged" if unjudged else ""
@@ -327,14 +327,14 @@ def _problems(summary: Summary) -> list[Block]:
     if unjudged := _names(verdicts, "not judged"):
         lines.append(f"Not judged: {unjudged}.")
     if shortened := _names(verdicts, "shortened"):
-        lines.append(f"Shortened for smoke, therefore not met: {shortened}.")
+        lines.append(f"Shortened for smoke, so not met: {shortened}.")
     failures = _with_status(verdicts, "failed")
     rest = [verdict for verdict in verdicts if verdict.status not in ("failed", "passed")]
     more = "other " if failures else ""
     return [
         *_demands(failures),
         *([Points(lines)] if lines else []),
-        *_demands(rest, f"What the {more}rules that did not pass demand"),
+        *_demands(rest, f"What the {more}rules that did not pass require"),
     ]
 
 
@@ -347,7 +347,7 @@ def _demands(verdicts: Sequence[Verdict], fold: str = "") -> list[Table]:
         asides = (f"Source: {rule.attribution}.", f"Usual fix: {rule.fix}") if rule else ()
         demand = Words(rule.sentence if rule else why, (why if rule else "", *asides))
         record: dict[str, Cell] = {"rule": verdict.rule, "found": verdict.found}
-        records.append(record | {"required": verdict.required, "what it demands": demand})
+        records.append(record | {"required": verdict.required, "the rule": demand})
     return _rule_table(records, "wide", fold, folded=bool(fold))
 
 
@@ -366,6 +366,6 @@ def verdict_table(
 def _rule_table(
     records: Sequence[Mapping[str, Cell]], style: str, title: str = "", *, folded: bool = False
 ) -> list[Table]:
-    texts = ("found", "required", "why", "what it demands")
+    texts = ("found", "required", "why", "the rule")
     kinds: dict[str, ColumnKind] = {"rule": "rule", "status": "badge"}
     return record_table(records, texts, kinds=kinds, style=style, title=title, folded=folded)

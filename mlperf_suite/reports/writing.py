@@ -60,7 +60,7 @@ _SAMPLES = 3
 _INPUT_CHARACTERS = 400
 _FIGURES = ("tokens/s", "samples/s", "TTFT p99", "accuracy")
 _ENERGY_NOTE = "J/token: GPU energy by NVML or CPU energy by RAPL, not MLPerf Power."
-_TEXT_COLUMNS = (Column("run"), Column("of"), Column("measured"), Column("status"), Column("label"))
+_TEXT_COLUMNS = tuple(map(Column, ("run", "benchmark", "measured", "status", "label")))
 _PAGE_COLUMNS = (Column("run", "what"), Column("status", "badge"))
 _MOST_TRENDS = 12
 
@@ -210,7 +210,7 @@ def index_html(entries: Sequence[KeptRun], trends: Sequence[Trend]) -> str:
     """The same as a page, with a plot of each trend; a run's columns stand in one, to fit it."""
     sections = [Section("Runs, newest first", level=1)]
     if trends:
-        note = "The main metric of runs of the same system, scenario and model that are kept."
+        note = "The main metric of the kept runs, by system, scenario and model."
         plots = [
             Plot(f"trend_{i}", f"{t.runs}; on {t.system}.", partial(_trend, t))
             for i, t in enumerate(trends[:_MOST_TRENDS])
@@ -233,7 +233,7 @@ def _table(
 ) -> Table:
     """What each run is, in its medium's columns, then its figures and the gate's verdict."""
     figures = (*_FIGURES, "J/token") if any(map(_energy, entries)) else _FIGURES
-    header = (*columns_before, *columns((), figures), Column("against baseline", "badge"))
+    header = (*columns_before, *columns((), figures), Column("compared with baseline", "badge"))
     rows = [
         (*cells, *_figures(entry)[: len(figures)], entry.gate)
         for entry, cells in zip(entries, cells_before, strict=True)

@@ -164,7 +164,7 @@ def _of_load(
         idle,
         _RUN,
         idle >= LIMITS,
-        f"The engine made no step for {percent(idle)} {_RUN}.",
+        f"The engine ran no step for {percent(idle)} {_RUN}.",
         "a higher --server-target-qps"
         if scenario in _SERVER
         else "no engine setting: the engine is fed too slowly, see the front end's share",
@@ -298,13 +298,13 @@ def _of_servers(endpoints: tuple[EndpointFigures, ...], scenario: str) -> Iterat
             share >= LIMITS or bool(number),
             f"{url}: at least {KV_FULL:.0%} of its KV cache was in use for {percent(share)} "
             f"{_RUN}, {percent(view.kv_most or 0.0)} at most{put_back}.",
-            "a larger cache of the server (vLLM: --gpu-memory-utilization, --kv-cache-dtype fp8)",
+            "a larger cache on the server (vLLM: --gpu-memory-utilization, --kv-cache-dtype fp8)",
         )
     drafts = [(view.drafted_tokens or 0, view.accepted_tokens or 0) for _, view in views]
     yield from _of_drafts(sum(drafted for drafted, _ in drafts), sum(kept for _, kept in drafts))
     queues = [(view.waiting, url, view) for url, view in views if view.waiting is not None]
     for share, url, view in sorted(queues, key=itemgetter(0))[-1:]:
-        ran = "" if view.running_mean is None else f" beside {view.running_mean:,.1f} that ran"
+        ran = "" if view.running_mean is None else f", while {view.running_mean:,.1f} ran"
         yield Bottleneck(
             "a server's queue",
             share,
@@ -312,7 +312,7 @@ def _of_servers(endpoints: tuple[EndpointFigures, ...], scenario: str) -> Iterat
             scenario in _SERVER and share >= LIMITS,
             f"{url} had requests in its queue for {percent(share)} {_RUN}, "
             f"{view.waiting_mean or 0.0:,.1f} on average{ran}.",
-            "a lower --server-target-qps, or a larger batch of the server (vLLM: --max-num-seqs)",
+            "a lower --server-target-qps, or a larger batch on the server (vLLM: --max-num-seqs)",
         )
 
 

@@ -23,10 +23,10 @@ run" could not matter any more."""
 
 @dataclass(frozen=True, slots=True)
 class CurveBlock:
-    """One of a point's blocks of equal length, from which its intervals are made.
+    """One of the blocks of equal length from which a point's intervals are computed.
 
-    `tokens_per_sec`: the system's; times in ms, None if no request of the block has one.
-    `interactivity`: as a point's.
+    `tokens_per_sec`: of the whole system. Times are None if no request of the block has one.
+    `interactivity`: as for a point.
     """
 
     tokens_per_sec: float
@@ -48,9 +48,9 @@ def _user_rate(interactivity: float | None, tpot_p90_ms: float | None) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PointAccuracy:
-    """The scores of the answers at a point. `samples`: how many were answered. `passed`: whether
-    every gate holds, None without a reference. `not_submittable`: why the client's file has no
-    score that counts, in one line. `reason`: why there are no scores."""
+    """The scores of the answers at a point. `samples`: the number of answers. `passed`: whether
+    every gate is met, None without a reference. `not_submittable`: why the official client's file
+    has no score that can be submitted, in one line. `reason`: why there are no scores."""
 
     samples: int = 0
     scores: dict[str, float] = field(default_factory=dict)
@@ -69,10 +69,10 @@ class PointAccuracy:
 
 @dataclass(frozen=True, slots=True)
 class PointTurns:
-    """The turns of agents at a point. `missing`: without an answer. `inline_score`: in percent,
-    None if no recorded answer starts a program that counts. `tokens_a_turn`: the mean.
-    `cached_within`, `cached_first`: prompt tokens from the server's cache in later and in first
-    turns of a conversation; None if it does not report them."""
+    """The turns at a point of an agentic benchmark. `missing`: turns without an answer.
+    `inline_score`: in percent, None if no recorded answer starts a program that is scored.
+    `tokens_a_turn`: the mean. `cached_within`, `cached_first`: prompt tokens that the server took
+    from its cache in later and in first turns; None if it does not report them."""
 
     turns: int
     missing: int = 0
@@ -84,15 +84,15 @@ class PointTurns:
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """A fixed concurrency, and what was measured at it; None or empty if nothing was.
+    """A fixed concurrency and its figures, which are None or empty if it was not measured.
 
-    `regions`: the mandatory regions that it counts for (`series.Regions.of_point`). `folder`: where
-    its files are, from the run's folder. `reason`: why it failed, was ended early or was not run.
+    `regions`: the mandatory regions that the point counts for. `folder`: the folder of its files,
+    relative to the run's folder. `reason`: why it failed, was stopped early or was not run.
     `output_tokens`: counted by the model's tokenizer in the window of `duration_s`.
-    `tpot_p90_ms`, `ttft_p90_ms`: over the completed requests. `servers`: what each server that has
-    metrics, or the engine in this process, said of itself meanwhile. `interactivity`: of agents,
-    the tokens of all turns ÷ the sum of their times in s (§4.1); None for a benchmark of one turn.
-    `accuracy`: None where it is not scored. `turns`: None for a benchmark of one turn.
+    Times are over the completed requests. `servers`: the metrics of each server that has some, or
+    of the engine in this process. `interactivity`: for agentic benchmarks, the tokens of all turns
+    ÷ the sum of their times in s (Endpoints rules, §4.1); otherwise None. `accuracy`: None where
+    it is not scored. `turns`: only for agentic benchmarks.
     """
 
     concurrency: int
@@ -128,9 +128,9 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class CurveFigures:
-    """A curve. `client`: the load generator's name and version. `rehearsal`: whether it is not the
-    official client's. `cohort`: the series' cohort whose seeds were used, empty without one.
-    `c_max`: the concurrency of the highest throughput, None if it was not found."""
+    """A curve. `client`: the load generator's name and version. `rehearsal`: whether the load
+    generator is not the official client. `cohort`: the cohort of MLPerf Endpoints whose seeds were
+    used, empty if none. `c_max`: the concurrency of the highest throughput, None if not found."""
 
     client: str
     rehearsal: bool = True

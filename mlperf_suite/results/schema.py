@@ -54,14 +54,16 @@ Percentiles = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """What was run. `status`: running, complete, invalid (a rule failed) or failed (it died).
+    """What was run. `status`: running, complete, invalid (a rule failed) or failed (an error
+    stopped the run).
 
-    `started`, `ended`: ISO 8601 with the time zone; not ended while it runs. `samples`: how many
-    each run takes, with the reason in the sentence `samples_why`. `questions`
-    and `shots` are MMLU's. `engine`: its name, version and precision, None before it is loaded.
-    `profiler`: the one that the engine was loaded with, None without one. `reason`: why a failed
-    run failed. `load_generator`: what sent the requests, with its version; None for LoadGen.
-    `not_submittable`: why it cannot be submitted whatever its rules say, in one line.
+    `started`, `ended`: ISO 8601 with the time zone; `ended` is missing during the run. `samples`:
+    the number of samples per run; `samples_why`: the reason for that number, a sentence.
+    `questions`, `shots`: only for MMLU. `engine`: name, version and precision, None until the
+    engine is loaded. `profiler`: the profiler that the engine was loaded with, None without one.
+    `reason`: why the run failed. `load_generator`: the client that sent the requests, with its
+    version; None for LoadGen. `not_submittable`: why the result cannot be submitted even if every
+    rule passes, in one line.
     """
 
     category: str | None = None
@@ -105,9 +107,9 @@ class Meta:
 
 @dataclass(frozen=True, slots=True)
 class ScoreFigures:
-    """One score of the answers. `low` and `high`: the passing range, None if it is open.
+    """One score of the answers. `low` and `high`: the passing range, None if that end is open.
 
-    `reference`: what a correct system scores. `standard_error`: only for a score that is a mean.
+    `reference`: the reference accuracy. `standard_error`: only for a score that is a mean.
     """
 
     name: str
@@ -126,8 +128,8 @@ class ScoreFigures:
 
 @dataclass(frozen=True, slots=True)
 class AccuracyFigures:
-    """An accuracy run. `total_samples`: the size of the data; `passed`: the accuracy rules'
-    verdict."""
+    """An accuracy run. `total_samples`: the number of samples in the data set; `passed`: the
+    verdict of the accuracy rules."""
 
     total_samples: int | None = None
     passed: bool | None = None
@@ -153,11 +155,11 @@ class AccuracyFigures:
 
 @dataclass(frozen=True, slots=True)
 class EarlyStopping:
-    """LoadGen's early stopping report; by figure: latency, ttft, tpot.
+    """LoadGen's early stopping report. The names are latency, ttft and tpot.
 
-    `met`: its verdict. `percentile`: the percentile it is decided at, in percent. `estimates_ms`:
-    of that percentile. `more_queries`: how many more a Server run would have needed under its
-    limit. `says`: LoadGen's own text.
+    `met`: the verdict. `percentile`: the percentile that early stopping decides on, in percent;
+    `estimates_ms`: its estimates. `more_queries`: the number of additional queries within the limit
+    that a Server run would have needed. `says`: LoadGen's own text.
     """
 
     met: bool | None = None
@@ -169,7 +171,7 @@ class EarlyStopping:
 
 @dataclass(frozen=True, slots=True)
 class MetricFigure:
-    """The deciding figure of the scenario, under its key in the detail log."""
+    """The scenario's result metric, named by its key in the detail log."""
 
     name: str | None = None
     value: float | None = None
@@ -182,12 +184,13 @@ GOODPUT = 0.99
 
 @dataclass(frozen=True, slots=True)
 class Goodput:
-    """The requests that kept each of the scenario's latency limits (ms), each by itself.
+    """The requests that are within every latency limit of the scenario.
 
-    MLPerf's limits hold for the 99th percentile of TTFT and of TPOT, or of the latency; goodput is
-    what users see. `within`: how many of `requests`. `samples_per_sec`: their rate. `beyond_ttft`,
-    `beyond_tpot`, `beyond_latency`: how many were beyond each limit; a request may be beyond both.
-    An answer of one token has no TPOT. The limits are None where there is none.
+    MLPerf's limits apply to the 99th percentile of TTFT and of TPOT, or of the latency; goodput
+    applies them to each request. `within`: the number of `requests` within the limits.
+    `samples_per_sec`: the rate of these requests. `beyond_ttft`, `beyond_tpot`, `beyond_latency`:
+    the number beyond each limit; a request may be beyond several. An answer of one token has no
+    TPOT. A limit that the scenario does not have is None.
     """
 
     requests: int
@@ -209,9 +212,9 @@ class Goodput:
 
 @dataclass(frozen=True, slots=True)
 class RepeatFigures:
-    """The figures kept of a performance run that was repeated to measure the noise.
+    """The figures of one of several performance runs that were made to measure the noise.
 
-    Times in ms by percentile, None if LoadGen reports none in the scenario.
+    Times by percentile, None if LoadGen reports none in the scenario.
     """
 
     valid: bool | None = None
@@ -225,7 +228,7 @@ class RepeatFigures:
 
 @dataclass(frozen=True, slots=True)
 class PartFigures:
-    """One part of the requests' lives, over all requests, in ms. `share`: of their total time."""
+    """One part of the time of all requests. `share`: of their total time."""
 
     name: str
     share: float = 0.0
@@ -238,8 +241,8 @@ class PartFigures:
 
 @dataclass(frozen=True, slots=True)
 class SlowRequest:
-    """One of the slowest requests. `sample`: its index in the QSL. `issued_s`: time since the first
-    request was issued. `parts_ms`: by name. `cause`: what made it slow, in words with figures."""
+    """One of the slowest requests. `sample`: its index in the QSL. `issued_s`: when it was issued,
+    from the first request on. `parts_ms`: by part. `cause`: what made it slow, with figures."""
 
     sample: int
     issued_s: float = 0.0
@@ -253,12 +256,12 @@ class SlowRequest:
 
 @dataclass(frozen=True, slots=True)
 class LifeFigures:
-    """Where the requests' time went.
+    """The time of the requests, part by part.
 
-    `from_loadgen`: whether a life begins where LoadGen starts its clock. `differs_ms`: the largest
-    difference between a latency that LoadGen reports (minimum, mean, percentiles, maximum) and the
-    same figure of the lives; None if it reports none. `drain`: the share of the run after the
-    engine started its last request. `slowest`: slowest first.
+    `from_loadgen`: whether a request's time starts when LoadGen starts its clock. `differs_ms`: the
+    largest difference between a latency that LoadGen reports (minimum, mean, percentiles, maximum)
+    and the same figure of the parts' sums; None if LoadGen reports none. `drain`: the share of the
+    run after the engine started its last request. `slowest`: the slowest requests, slowest first.
     """
 
     requests: int = 0
@@ -275,12 +278,14 @@ class LifeFigures:
 
 @dataclass(frozen=True, slots=True)
 class PerformanceFigures(RepeatFigures):
-    """A performance run. `duration_s`: how long LoadGen ran; `total_new_tokens`: the SUT's count.
+    """A performance run. `duration_s`: LoadGen's run time; `total_new_tokens`: the output tokens
+    that the SUT counted.
 
     `invalid_reason`: LoadGen's own recommendation for an INVALID run. `target_qps`: the rate in
-    queries/s that LoadGen kept to or planned for. `blocks`: the timeline's, by figure. `life`:
-    where the requests' time went, `load`: how full the engine was; None if unknown. `goodput`: None
-    without limits or times. `untimed`: why the requests' times are unknown, empty if they are.
+    queries/s that LoadGen issued or planned for. `blocks`: figures over equal parts of the run.
+    `life`: the time of the requests, part by part; `load`: the load of the engine; None if unknown.
+    `goodput`: None without limits or times. `untimed`: why the times of the requests are unknown,
+    empty if they are known.
     """
 
     scenario: str | None = None
@@ -312,11 +317,12 @@ class TurnTimes:
 class ReplayFigures:
     """A replay of recorded conversations, turn by turn.
 
-    `missing`: turns without an answer. `score`: the mean likeness of the programs that an answer
-    and the recorded one start, 0 to 1, over the `scored` turns; `reference_score`: the reference
-    run's. `cached_first`: prompt tokens of first turns that came from a cache, which another
-    conversation filled; None if the server does not report cached tokens. `by_turn`, `by_context`:
-    by position in the conversation, and by the length of the prompt in tokens.
+    `missing`: turns without an answer. `score`: the mean similarity, from 0 to 1, of the programs
+    that an answer and the recorded answer start, over the `scored` turns; `reference_score`: the
+    score of the reference run. `cached_first`: prompt tokens of first turns that the server took
+    from a cache, which another conversation filled; None if the server does not report cached
+    tokens. `by_turn`, `by_context`: times by position in the conversation, and by prompt length in
+    tokens.
     """
 
     conversations: int = 0
@@ -332,7 +338,7 @@ class ReplayFigures:
 
 @dataclass(frozen=True, slots=True)
 class MmluScore:
-    """A share of right answers in percent, and its standard error in percentage points."""
+    """The share of correct answers in percent, and its standard error in percentage points."""
 
     accuracy: float | None = None
     stderr: float | None = None
@@ -342,8 +348,8 @@ class MmluScore:
 
 @dataclass(frozen=True, slots=True)
 class MmluFigures(MmluScore):
-    """An MMLU run. `planned`: how many questions it was to score; `resumed`: how many of them an
-    earlier run scored. Rates only if all were scored in this run."""
+    """An MMLU run. `planned`: the number of questions to score; `resumed`: the number of them that
+    an earlier run scored. There are rates only if this run scored all of them."""
 
     shots: int | None = None
     subjects: int | None = None
@@ -362,8 +368,8 @@ class MmluFigures(MmluScore):
 
 @dataclass(frozen=True, slots=True)
 class WarmUpFigures:
-    """What was sent before a run, untimed. `tokens`: those of the answers; `what`: what was sent
-    and how, in words."""
+    """The warm-up before a run, which is not timed. `tokens`: tokens of the answers; `what`: which
+    requests were sent, and how."""
 
     requests: int = 0
     tokens: int = 0
@@ -373,9 +379,9 @@ class WarmUpFigures:
 
 @dataclass(frozen=True, slots=True)
 class ProfileFigures:
-    """The profile of a performance run. `seconds`: from its start until the profiler was stopped.
-    `files`: the traces, as paths in the run's folder. `opens`: how to view them, in a sentence.
-    `operations`: the longest ones, only for torch's traces."""
+    """The profile of a performance run. `seconds`: how long the profiler ran. `files`: the traces,
+    as paths in the run's folder. `opens`: how to view them, a sentence. `operations`: the longest
+    operations, only for torch's traces."""
 
     profiler: str = ""
     seconds: float = 0.0
@@ -386,13 +392,14 @@ class ProfileFigures:
 
 @dataclass(frozen=True, slots=True)
 class CachingFigures:
-    """The caching audit: `faster` is how much faster one repeated sample is than different ones,
-    with the interval's ends `low` and `high`, as shares; None if there are too few pairs.
+    """The caching audit: `faster` is how much faster a repeated sample is than different samples,
+    with the interval from `low` to `high`, as shares; None if there are too few pairs.
 
-    `sample`: the index of the repeated one, `prompt_tokens` the prompt length of all samples.
-    `at_once`: the samples of a block. `mix_ms` and `same_ms`: the block times of each pair. `seed`:
-    of the other samples' prompts and the order of the blocks. `cached_tokens`: prompt tokens that
-    the engine took from a cache, None if it does not count them.
+    `sample`: the index of the repeated sample; `prompt_tokens`: the prompt length of every sample.
+    `at_once`: samples per block. `mix_ms`, `same_ms`: the block times of each pair, with different
+    samples and with the repeated one. `seed`: of the different samples' prompts and the order of
+    the blocks. `cached_tokens`: prompt tokens that the engine took from a cache, None if it does
+    not count them.
     """
 
     finding: Finding = "cannot tell"
@@ -411,11 +418,11 @@ class CachingFigures:
 
 @dataclass(frozen=True, slots=True)
 class ScalingFigures:
-    """How several engines compare with one of them: prompts answered all at once, outside LoadGen,
-    by one alone and by all in turn, `pairs` times.
+    """Several engines compared with one of them: `pairs` times, outside LoadGen, prompts are sent
+    all at once to one engine and then to all, or the reverse.
 
-    `efficiency`: the tokens/s of all ÷ `replicas` x those of one, with the interval's ends `low`
-    and `high` (95%, Student's t over the pairs).
+    `efficiency`: tokens/s of all ÷ (`replicas` x tokens/s of one), with the interval from `low` to
+    `high` (95%, Student's t over the pairs).
     """
 
     replicas: int = 1
@@ -429,14 +436,14 @@ class ScalingFigures:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The figures of each run; None if it was not made, or has no figures.
+    """The figures of each run; None if the run was not made or has no figures.
 
-    `caching`: the suite's own audit, which is not MLPerf's. `warm_up`: by mode. `remote`: by mode,
-    what a remote server and its client reported; empty if the engine was in the suite's own
-    process. `replicas`: by mode, what each of several engines did; empty if there was one.
-    `replay`: None unless the benchmark's performance is that of recorded conversations. `scaling`:
-    None if not requested. `energy`, `cost`: of the performance run, None if nothing was
-    metered or priced.
+    `caching`: the suite's own audit, which is not one of MLPerf's. `warm_up`: by mode. `remote`: by
+    mode, what servers and the suite's client reported; empty if the engine ran in the suite's own
+    process. `replicas`: by mode, the figures of each of several engines; empty if there was one.
+    `replay`: None unless the performance run replays recorded conversations. `scaling`: None
+    unless requested. `energy`, `cost`: of the performance run, None if nothing was metered or
+    priced.
     """
 
     accuracy: AccuracyFigures | None = None
@@ -470,9 +477,9 @@ class Run:
 class PeakFigures:
     """A peak search: the highest valid rate in queries/s, None if no rate was valid.
 
-    `bounded`: whether a rate above it failed, None if an older suite does not say. `runs`: how many
-    runs it took. `client_bound`: whether a run above it failed only because of its client.
-    `goodput_qps`: the highest rate tried at which `GOODPUT` of the requests kept the limits.
+    `bounded`: whether a higher rate failed, None in results of older suites. `runs`: the number of
+    runs. `client_bound`: whether a run at a higher rate failed only because of its client.
+    `goodput_qps`: the highest rate tried at which 99% of the requests were within the limits.
     """
 
     peak_qps: float | None = None
@@ -501,9 +508,11 @@ class PlanRow:
 
 @dataclass(frozen=True, slots=True)
 class ChangeFigures:
-    """The change of one metric since the baseline: `change`, and the ends of its interval.
+    """The change of one metric since the baseline: `change`, with its interval from `low` to
+    `high`; above 0 is better.
 
-    Above 0 is better. `words` state it as a rise or fall of the metric itself.
+    `words`: the rise or fall of the metric itself. `noise_from`: what the interval is computed
+    from.
     """
 
     metric: str
@@ -522,10 +531,10 @@ class ChangeFigures:
 
 @dataclass(frozen=True, slots=True)
 class RegressionFigures:
-    """The gate's verdict. `baseline`: its name as the user gave it. `refused`: why nothing was
-    compared.
+    """The verdict of the regression gate. `baseline`: its name as the user gave it. `refused`: why
+    nothing was compared.
 
-    `different`: the differences that were compared regardless.
+    `different`: the differences between the runs that did not prevent the comparison.
     """
 
     baseline: str | None = None
@@ -541,10 +550,10 @@ class RegressionFigures:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The content of summary.json. `system`: from `describe_system`. `logs` and `plots`: paths in
-    the folder.
+    """The content of summary.json. `system`: the machine. `logs` and `plots`: paths in the run's
+    folder.
 
-    `plan`: the session's steps, with their estimates and times.
+    `plan`: the steps of the session, with their estimates and times.
     """
 
     schema_version: int = SCHEMA_VERSION
