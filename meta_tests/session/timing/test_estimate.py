@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 from operator import mul
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,11 +16,13 @@ from hypothesis import strategies as st
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
+from mlperf_suite.session.plan import CurveKey, Step
 from mlperf_suite.session.timing import estimate
 from mlperf_suite.session.timing.estimate import (
     AUDIT_RUNGS,
     RUNGS,
     SIZES,
+    Estimator,
     Lengths,
     Rungs,
     RunTimes,
@@ -159,3 +162,22 @@ def test_an_audit_has_its_own_hundred_or_a_size_of_the_list(each_s: float) -> No
     size = audit_size(lambda queries: queries * each_s)
     assert size.samples == 100 or size.samples in SIZES
     assert size.samples * each_s <= AUDIT_RUNGS[-1][0] or size.samples == SIZES[-1]
+
+
+@pytest.mark.parametrize(
+    ("smoke", "more_s"),
+    # No accuracy run in smoke, and points above concurrency 32 that take twice as long otherwise.
+    [(True, -50), (False, 6 * 1200)],
+)
+def test_a_curve_of_conversations_is_scored_inline_and_has_longer_points(
+    smoke: bool, more_s: float
+) -> None:
+    settings: Any = SimpleNamespace(smoke=smoke, client=None, engine_kind="endpoint")
+    nothing: Any = None
+    estimator = Estimator(settings, None, nothing, nothing, {}, 0, 0)
+    agents, single = (
+        estimator.seconds(Step("points", CurveKey(benchmark), ""))
+        for benchmark in ("kimi-k3", "llama3.1-8b")
+    )
+    assert agents is not None and single is not None
+    assert agents - single == pytest.approx(more_s)

@@ -413,6 +413,8 @@ class Estimator:
         if self.settings.smoke:
             # The official client answers a request for each user before its accuracy run.
             start_s, scores = (CLIENT_START_S, 2) if self.settings.client else (0.0, 1)
+            # The answers of agents are scored inline.
+            scores = 0 if agentic else scores
             points_s = FEWEST_POINTS * (SMOKE_POINT_S + start_s)
             # Each point waits twice as long for its last answers as the one before.
             return points_s + SMOKE_LONGEST_S + scores * _SCORES_S
