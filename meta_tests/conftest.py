@@ -15,6 +15,7 @@ import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
+from meta_tests.warm_pytest import can_be_forked, end_warm, run_warm
 from mlperf_suite.results.run_folder import read_summary
 from mlperf_suite.results.schema import Summary
 
@@ -67,8 +68,14 @@ def _turn(item: pytest.Item) -> int:
     return LONGEST.index(name) if name in LONGEST else len(LONGEST)
 
 
+def pytest_sessionfinish() -> None:
+    end_warm()
+
+
 PYTEST = (sys.executable, "-m", "pytest", "-p", "no:hypothesispytest", "-p", "no:anyio")
 """pytest as a user starts it, without two plugins that the suite's tests do not use."""
+_PATIENCE_S = 1800.0
+"""A guard against hanging: no machine is so slow."""
 
 
 @dataclass(frozen=True)
@@ -119,11 +126,14 @@ def hear_ctrl_c() -> None:
 
 
 def run_suite(results_dir: Path, *arguments: str, **environment: str) -> SuiteRun:
-    """Run `pytest` on the suite to its end."""
+    """Run `pytest` on the suite to its end; without an engine of its own, as a fork."""
+    if can_be_forked(arguments):
+        command = [*PYTEST[3:], "--results-dir", str(results_dir), *arguments]
+        exit_code, output = run_warm(command, _own_environment() | environment, _PATIENCE_S)
+        return SuiteRun(exit_code, output, results_dir)
     process = start_suite(results_dir, *arguments, **environment)
     try:
-        # A guard against hanging: no machine is so slow.
-        output, _ = process.communicate(timeout=1800)
+        output, _ = process.communicate(timeout=_PATIENCE_S)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         raise

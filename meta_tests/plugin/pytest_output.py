@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from functools import cache
 
-from meta_tests.conftest import PYTEST, ROOT
+from meta_tests.conftest import PYTEST
+from meta_tests.warm_pytest import run_warm
 
 
 @cache
@@ -16,17 +16,9 @@ def pytest_output(*arguments: str, code: int = 0, python_path: str = "") -> str:
     `python_path`: a folder of plugins. For sessions that run no test.
     """
     paths = os.pathsep.join(filter(None, [python_path, os.environ.get("PYTHONPATH", "")]))
-    process = subprocess.run(
-        [*PYTEST, *arguments],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    output = process.stdout + process.stderr
-    assert process.returncode == code, output
+    environment = os.environ | {"PYTHONPATH": paths}
+    status, output = run_warm([*PYTEST[3:], *arguments], environment, patience_s=120)
+    assert status == code, output
     return output
 
 

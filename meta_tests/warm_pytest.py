@@ -1,0 +1,164 @@
+"""A process that has imported what sessions without an engine of their own import, and forks them.
+
+    python -m meta_tests.warm_pytest SOCKET
+
+Three quarters of the processor time of such a session go into importing. What is forked does as
+`python -m pytest` from then on: plugins, the suite's among them, and conftests are not imported
+before. The process ends when its standard input does.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import runpy
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+from mlperf_suite import SUITE_FOLDER
+
+_STAND_INS = frozenset(f"meta_tests.{name}_plugin" for name in ("replay", "scoring", "stand_in"))
+_MODULES = (
+    # Before anything imports transformers.
+    "meta_tests.without_torch",
+    *("jinja2.ext", "matplotlib.backends.backend_svg", "pytest", "rich.progress", "rich.table"),
+    *("nltk", "rouge_score.rouge_scorer", "lm_eval.evaluator", "lm_eval.tasks.manager"),
+    *("transformers.convert_slow_tokenizer", "transformers.generation.configuration_utils"),
+    *(f"transformers.models.{name}" for name in ("auto.tokenization_auto", "llama", "gpt2", "t5")),
+    *("transformers.models.llama.configuration_llama", "transformers.image_utils"),
+    *("mlperf_suite.session.suite", "mlperf_suite.session.timing.forecast"),
+    *("mlperf_suite.loadgen.sut", "mlperf_suite.mmlu.engine_lm", "mlperf_suite.judging.judge"),
+    *("mlperf_suite.reports.writing", "mlperf_suite.reports.closing", "meta_tests.stand_in"),
+)
+
+_QUIET = ("-W", "ignore:Module already imported so cannot be rewritten; anyio")
+"""What the hub's client imports is one of pytest's plugins."""
+
+
+def can_be_forked(arguments: Sequence[str]) -> bool:
+    """Whether a session with these arguments has an engine that does without torch: a stand-in, or
+    one behind a URL."""
+    is_remote = any(argument.partition("=")[0] == "--endpoint" for argument in arguments)
+    return is_remote or not _STAND_INS.isdisjoint(arguments)
+
+
+def run_warm(
+    arguments: Sequence[str], environment: Mapping[str, str], patience_s: float
+) -> tuple[int, str]:
+    """Run `pytest` in the suite's folder, in a process group of its own; its exit status and what
+    it prints.
+
+    Raises TimeoutError if it has not ended after this time, when it is killed.
+    """
+    with tempfile.NamedTemporaryFile() as output, socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(patience_s)
+        with _STARTS:
+            connection.connect(_start())
+        task = [list(arguments), dict(environment), output.name]
+        connection.sendall(json.dumps(task).encode() + b"\n")
+        with connection.makefile() as answer:
+            pid = int(answer.readline())
+            try:
+                status = int(answer.readline())
+            except TimeoutError:
+                os.killpg(pid, signal.SIGKILL)
+                raise
+        return status, Path(output.name).read_text()
+
+
+def end_warm() -> None:
+    """End the process, once its sessions have."""
+    for process in _PROCESSES:
+        process.communicate()
+
+
+@cache
+def _start() -> str:
+    """Start the process; where it listens."""
+    folder = tempfile.mkdtemp()
+    path = f"{folder}/socket"
+    process = subprocess.Popen(
+        [sys.executable, "-m", __name__, path],
+        cwd=SUITE_FOLDER,
+        # Read once, when the hub's client is imported: no session knows the user's.
+        env=os.environ | {"HF_HOME": folder},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    _PROCESSES.append(process)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n", "it ended before it listened"
+    return path
+
+
+_STARTS = threading.Lock()
+_PROCESSES: list[subprocess.Popen[bytes]] = []
+
+
+def _serve(path: str) -> list[str]:
+    """Fork for every task that comes; returns in the fork, with pytest's arguments."""
+    arguments: list[str]
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen(64)
+        print("ready", flush=True)
+        forks: list[int] = []
+        while True:
+            ready, _, _ = select.select([listener, sys.stdin], [], [])
+            if listener not in ready:
+                shutil.rmtree(Path(path).parent)
+                for fork in forks:
+                    os.waitpid(fork, 0)
+                os._exit(0)
+            connection, _ = listener.accept()
+            forks.append(os.fork())
+            if forks[-1] == 0:
+                break
+            connection.close()
+    with connection:
+        with connection.makefile() as asked:
+            arguments, environment, output = json.loads(asked.readline())
+        pid = os.fork()
+        if pid:
+            connection.sendall(b"%d\n" % pid)
+            status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+            connection.sendall(b"%d\n" % status)
+            os._exit(0)
+    os.setsid()
+    _become(environment, output)
+    return arguments
+
+
+def _become(environment: Mapping[str, str], output: str) -> None:
+    """Take on the surroundings of a new process."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.path[1:1] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
+    for path, flags, descriptors in (
+        (os.devnull, os.O_RDONLY, (0,)),
+        (output, os.O_WRONLY | os.O_APPEND, (1, 2)),
+    ):
+        opened = os.open(path, flags)
+        for descriptor in descriptors:
+            os.dup2(opened, descriptor)
+        os.close(opened)
+
+
+if __name__ == "__main__":
+    for name in _MODULES:
+        import_module(name)
+    gc.freeze()
+    sys.argv[1:] = [*_serve(sys.argv[1]), *_QUIET]
+    runpy.run_module("pytest", run_name="__main__", alter_sys=True)
