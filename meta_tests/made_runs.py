@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from mlperf_suite.benchmarks.audits import MIX, SAME, TEST06, Audit, Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
@@ -80,22 +83,13 @@ def line(
     key: str, value: object, *, ms: float = 0.1, error: bool = False, warning: bool = False
 ) -> str:
     """One line of a detail log."""
-    entry = {
-        "key": key,
-        "value": value,
-        "time_ms": ms,
-        "namespace": "mlperf::logging",
-        "event_type": "POINT_IN_TIME",
-        "metadata": {
-            "is_error": error,
-            "is_warning": warning,
-            "file": "made.cc",
-            "line_no": 1,
-            "pid": 1,
-            "tid": 1,
-        },
-    }
-    return f":::MLLOG {json.dumps(entry)}"
+    marks = json.dumps({"is_error": error, "is_warning": warning})[1:-1]
+    return (
+        f':::MLLOG {{"key": {json.dumps(key)}, "value": {json.dumps(value)}, '
+        f'"time_ms": {json.dumps(ms)}, "namespace": "mlperf::logging", '
+        f'"event_type": "POINT_IN_TIME", "metadata": {{{marks}, '
+        '"file": "made.cc", "line_no": 1, "pid": 1, "tid": 1}}'
+    )
 
 
 def audit_of(benchmark: Benchmark, mode: Mode) -> Audit | None:
@@ -358,15 +352,15 @@ class _Answers:
     ttft_ns: float
     tpot_ns: float
 
-    def first(self, place: int) -> int:
-        """Its TTFT: no two are the same."""
+    def first(self, place: Any) -> Any:
+        """Its TTFT: no two are the same. `place` may be an array, as in the methods below."""
         return int(self.ttft_ns) + place
 
-    def further(self, place: int) -> int:
+    def further(self, place: Any) -> Any:
         """Its TPOT: no ten are the same."""
         return int(self.tpot_ns) + place // 8 * bool(self.tpot_ns)
 
-    def of(self, place: int) -> int:
+    def of(self, place: Any) -> Any:
         """The latency of the answer at a place in their order, shortest first."""
         longer = self.tokens % self.count
         tokens = self.tokens // self.count + (place >= self.count - longer)
@@ -374,11 +368,12 @@ class _Answers:
 
     @property
     def most_ns(self) -> int:
-        return self.of(self.count - 1)
+        most: int = self.of(self.count - 1)
+        return most
 
     @property
     def sum_ns(self) -> int:
-        return sum(map(self.of, range(self.count)))
+        return int(self.of(np.arange(self.count)).sum())
 
 
 def _estimated(answers: _Answers, percentile: float) -> int:
@@ -452,7 +447,7 @@ def _results(
         for family, of in ((TTFT, answers.first), (TPOT, answers.further)):
             values = [0, *(place for _, place in shares), answers.count - 1]
             entries |= dict(zip(family.places, map(of, values), strict=True))
-            entries[family.mean] = sum(map(of, range(answers.count))) // answers.count
+            entries[family.mean] = int(of(np.arange(answers.count)).sum()) // answers.count
         entries |= {
             "result_token_throughput_with_loadgen_overhead": as_printed(
                 total / (issued_s if single else due_s)
@@ -544,6 +539,8 @@ def issue_of(entries: dict[str, Any], mode: Mode) -> Issue:
     )
 
 
+_parsed = lru_cache(maxsize=8)(parse_detail)
+"""A run is judged several times, and the logs of a caching audit's blocks are two."""
 RIGHT_CLOCK = ClockFigures(1e6, 0.0, FLOOR_S, 0.0, 0.0)
 """The clocks of a made-up run, which is not longer than 1e6 s."""
 
@@ -658,18 +655,15 @@ class MadeRun:
     def accuracy_json(self) -> str:
         """The accuracy log as LoadGen prints it."""
         streams = self.scenario.streams
-        rows = [
-            {
-                "seq_id": sample.place,
-                "qsl_idx": sample.index,
-                "data": _hex(sample.token_ids),
-                **_optional_key("token_data", first if not first else _hex(first)),
-                **_optional_key("token_count", sample.token_count),
-            }
-            for sample in self.answers
-            for first in [sample.first_token_ids if streams else None]
-        ]
-        lines = (f"{{ {json.dumps(row, separators=(', ', ' : '))[1:-1]} }}" for row in rows)
+        lines = []
+        for sample in self.answers:
+            first = sample.first_token_ids if streams else None
+            with_first = "" if first is None else f', "token_data" : "{_hex(first)}"'
+            count = "" if sample.token_count is None else f', "token_count" : {sample.token_count}'
+            lines.append(
+                f'{{ "seq_id" : {sample.place}, "qsl_idx" : {sample.index}, '
+                f'"data" : "{_hex(sample.token_ids)}"{with_first}{count} }}'
+            )
         return "[\n" + ",\n".join(lines) + "\n]\n"
 
     def _caching_facts(self) -> Caching:
@@ -683,7 +677,7 @@ class MadeRun:
             answers = AccuracyLog(
                 tuple(LoggedSample(i, tokens) for i, tokens in block.answers), self.accuracy_damage
             )
-            logs = RunLogs(Path("made"), parse_detail(text), "", answers, clock=self.clock)
+            logs = RunLogs(Path("made"), _parsed(text), "", answers, clock=self.clock)
             blocks.append(Block(block.kind, logs))
         return Caching(tuple(blocks), AT_ONCE, self.cached_tokens)
 
@@ -692,7 +686,7 @@ class MadeRun:
         folder = Path("made")
         logs = RunLogs(
             folder,
-            parse_detail(self.detail_text if detail_text is None else detail_text),
+            _parsed(self.detail_text if detail_text is None else detail_text),
             self.summary,
             AccuracyLog(tuple(self.answers), self.accuracy_damage),
             {name: folder / name for name in (DETAIL, ACCURACY)},
@@ -724,12 +718,8 @@ class MadeRun:
         )
 
 
-def _optional_key(name: str, value: object) -> dict[str, object]:
-    return {} if value is None else {name: "" if value == () else value}
-
-
 def _hex(token_ids: Sequence[int]) -> str:
-    return b"".join(t.to_bytes(4, "little", signed=True) for t in token_ids).hex().upper()
+    return array("i", token_ids).tobytes().hex().upper()
 
 
 def write_run(folder: Path, run: MadeRun) -> None:

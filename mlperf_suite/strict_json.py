@@ -25,9 +25,14 @@ def load(path: Path, most: int = MOST_TEXT_BYTES) -> Any:
 def loads(text: str | bytes) -> Any:
     """Parse JSON. Raises RepeatedMemberError, or ValueError if it is not JSON, or nested deeply."""
     try:
-        content = json.loads(text, object_pairs_hook=_object)
+        if isinstance(text, bytes):
+            text = text.decode(json.detect_encoding(text), "surrogatepass")
+        content = _DECODER.decode(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+    # Most texts, each line of a log among them, have too few brackets to be nested deeply.
+    if text.count("[") + text.count("{") <= _MOST_LEVELS:
+        return content
     level: list[Any] = [[content]]
     for _ in range(_MOST_LEVELS):
         parts = (part.values() if isinstance(part, dict) else part for part in level)
@@ -43,3 +48,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         ((repeated, _),) = Counter(name for name, _ in pairs).most_common(1)
         raise RepeatedMemberError(f"{repeated[:80]!r} twice in one object")
     return members
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object)

@@ -190,9 +190,11 @@ def _foreign_token(sample: LoggedSample, vocabulary: int | None) -> str:
     ids = sample.token_ids
     if not ids:
         return f"sample {sample.index}: no token"
-    wrong = [t for t in (min(ids), max(ids)) if not 0 <= t < (vocabulary or math.inf)]
+    least, most = min(ids), max(ids)
+    if least >= 0 and most < (vocabulary or math.inf):
+        return ""
     of = f" of a vocabulary of {vocabulary:,}" if vocabulary else ""
-    return f"sample {sample.index}: token {wrong[0]}{of}" if wrong else ""
+    return f"sample {sample.index}: token {least if least < 0 else most}{of}"
 
 
 def _one_for_all(samples: Sequence[LoggedSample]) -> str:
