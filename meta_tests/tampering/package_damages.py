@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from meta_tests.made_package import (
 from meta_tests.tampering.client_damages import GONE, ClientDamage
 from mlperf_suite.client_results.series import AGENTIC_MODELS
 from mlperf_suite.judging.packages import judge_package
+from mlperf_suite.judging.verdict_group import VerdictGroup
 from mlperf_suite.rules.registry import rules_of
 
 PREFIX = "package_"
@@ -1149,11 +1150,9 @@ def _of_several_turns() -> dict[str, PackageDamage]:
 PACKAGE_DAMAGES |= _of_several_turns()
 
 
-def failed_rules(package: Path) -> set[str]:
-    """The rules that the suite finds broken in a package, without their prefix."""
-    return {
-        rule.removeprefix(PREFIX) for group in judge_package(package) for rule in group.failed_rules
-    }
+def failed_rules(groups: Iterable[VerdictGroup]) -> set[str]:
+    """The rules that are broken in a package, by its verdicts, without their prefix."""
+    return {rule.removeprefix(PREFIX) for group in groups for rule in group.failed_rules}
 
 
 def official_ids(package: Path, cli: Path) -> tuple[set[str], set[str]]:
@@ -1192,7 +1191,10 @@ def _rows(cli: Path, folder: Path) -> None:
         errors, warnings = official_ids(package, cli)
         says = ", ".join(sorted(errors)) or "passes"
         says += f" (warns: {', '.join(sorted(warnings))})" if warnings else ""
-        ours = ", ".join(f"`{rule}`" for rule in sorted(failed_rules(package))) or "passes"
+        ours = (
+            ", ".join(f"`{rule}`" for rule in sorted(failed_rules(judge_package(package))))
+            or "passes"
+        )
         print(f"| {name} | {ours} | {says} |", flush=True)
         shutil.rmtree(package)
 

@@ -9,7 +9,10 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,10 +46,24 @@ ANSWERED_OTHERWISE = {
 
 
 @pytest.fixture(scope="module")
-def honest(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
-    """A package with an elected Offline point, and one with a dedicated."""
+def damaged(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Path], Path]:
+    """Makes a damage by its name in a new package in a folder, a copy of one made once."""
     root = tmp_path_factory.mktemp("honest")
-    return {flag: write_package(root / str(flag), dedicated=flag) for flag in (False, True)}
+
+    @cache
+    def honest(dedicated: bool, turns: str) -> tuple[Path, Path]:
+        package = write_package(root / f"{dedicated} {turns}", dedicated=dedicated)
+        curve = as_agentic(package / CURVE, turns) if turns else package / CURVE
+        return package, curve.relative_to(package)
+
+    def make(name: str, folder: Path) -> Path:
+        damage = PACKAGE_DAMAGES[name]
+        package, curve = honest(damage.dedicated, damage.turns)
+        copy = Path(shutil.copytree(package, folder / package.name))
+        damage.apply(copy / curve)
+        return copy
+
+    return make
 
 
 @pytest.mark.parametrize("model", SERIES_MODELS)
@@ -65,16 +82,10 @@ def test_an_honest_package_is_recognized_and_passes(
 
 
 @pytest.mark.parametrize("name", PACKAGE_DAMAGES)
-def test_a_damage_is_seen_by_its_rules_alone(
-    honest: dict[bool, Path], tmp_path: Path, name: str
-) -> None:
-    damage = PACKAGE_DAMAGES[name]
-    package = tmp_path / "box-2026"
-    shutil.copytree(honest[damage.dedicated], package)
-    damage.make(package)
-    assert failed_rules(package) == damage.rules
-    lines = [verdict.line for group in judge_package(package) for verdict in group.verdicts]
-    assert all(line.isprintable() for line in lines)
+def test_a_damage_is_seen_by_its_rules_alone(damaged: Any, tmp_path: Path, name: str) -> None:
+    groups = judge_package(damaged(name, tmp_path))
+    assert failed_rules(groups) == PACKAGE_DAMAGES[name].rules
+    assert all(verdict.line.isprintable() for group in groups for verdict in group.verdicts)
 
 
 def test_every_rule_is_broken_by_a_damage() -> None:
@@ -115,13 +126,10 @@ def test_what_the_checker_fails_fails_here() -> None:
 @pytest.mark.skipif(not CLI.is_file(), reason="MLPERF_ENDPOINTS_CLI names no checker")
 @pytest.mark.parametrize(("name", "official"), [(n, o) for n, _, o in rows_of_page()])
 def test_the_checker_says_what_the_page_says(
-    honest: dict[bool, Path], tmp_path: Path, name: str, official: str
+    damaged: Any, tmp_path: Path, name: str, official: str
 ) -> None:
-    damage = PACKAGE_DAMAGES[name]
-    package = tmp_path / "box-2026"
-    shutil.copytree(honest[damage.dedicated], package)
-    damage.make(package)
-    assert official == (", ".join(sorted(official_ids(package, CLI)[0])) or "passes")
+    ids = official_ids(damaged(name, tmp_path), CLI)[0]
+    assert official == (", ".join(sorted(ids)) or "passes")
 
 
 @pytest.mark.parametrize("model", AGENTIC_MODELS)
