@@ -18,10 +18,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-import psutil
-
 from mlperf_suite import SUITE_FOLDER
-from mlperf_suite.engines.watch import end_processes
 from mlperf_suite.errors import SuiteError
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -65,6 +62,11 @@ def own_child(module: str, name: str, argument: str) -> Iterator[tuple[subproces
 
 def _end(server: subprocess.Popen[bytes]) -> None:
     """End the server and everything it started."""
+    # Not for the servers that import this module: half of their start.
+    import psutil
+
+    from mlperf_suite.engines.watch import end_processes
+
     if server.poll() is None:
         server.terminate()
         try:
