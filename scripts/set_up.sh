@@ -83,7 +83,7 @@ install_packages() {
   # What pip takes in has the hash of the lock, so that a swapped or mixed-up package is refused,
   # and what is built is built with the lock's setuptools. -qq: errors only. A find-links place that
   # is not there is a warning for every package.
-  pip=".venv/bin/python -m pip --disable-pip-version-check install -qq --no-deps"
+  pip=".venv/bin/python -m pip --disable-pip-version-check install -qq --no-deps --no-compile"
   locked="$pip --no-build-isolation --require-hashes"
   say "installing the packages of $lock ($size on disk, a few minutes)"
   one_of_lock setuptools >.venv/tmp/setuptools.lock
@@ -95,6 +95,8 @@ install_packages() {
       $locked --index-url https://download.pytorch.org/whl/cpu -r .venv/tmp/torch.lock || fail "$refused"
   fi
   $locked -r "$lock" || fail "$refused"
+  # pip compiles one file after another; some packages bring files that are no Python.
+  .venv/bin/python -m compileall -qq -j 0 .venv/lib || true
   rm -rf .venv/tmp
   unset TMPDIR
   printf '%s\n' "$packages" >.venv/.packages
