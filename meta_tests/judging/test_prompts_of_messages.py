@@ -47,8 +47,8 @@ def sent(folder: Path, *chat: object, model: Path | None = None) -> RunEvents:
 def answered(folder: Path, *parts: object) -> RunEvents:
     """The events of a run of one answer of this output, reasoning and these calls, which lasted 100
     ns after its first token."""
-    answer = {"issued": None, "recv_first": None, "complete": ["TextModelOutput", *parts]}
-    return events_in(folder, answer)
+    complete = ["TextModelOutput", *parts]
+    return events_in(folder, {"issued": None, "recv_first": None, "complete": complete})
 
 
 def events_in(folder: Path, data: dict[str, object], model: Path | None = None) -> RunEvents:
