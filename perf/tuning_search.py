@@ -1,6 +1,8 @@
 """How near searches of `tune` and of others come to the known optimum of simulated engines.
 
-    python -m perf.tuning_search [--searches 10] [--equal 0]
+    OPENBLAS_NUM_THREADS=1 python -m perf.tuning_search [--searches 10] [--first 0] [--equal 0]
+
+A proposal's matrices are small: on a busy machine several threads make it many times slower.
 
 Each method has 60 trials with 5% noise on each of five kinds of engines with 10,000 settings.
 "tune" is this suite's search. "tpe" and "gp" are Optuna's samplers, "random" is random search, each
@@ -155,10 +157,10 @@ ENGINES = {
 def shares(
     way: Callable[[SimulatedEngine, int], Settings],
     engine_of: Callable[[int], SimulatedEngine],
-    searches: int,
+    seeds: range,
 ) -> list[float]:
     """The result's rate without noise as a share of the optimum's, for each search."""
-    engines = [(seed, engine_of(seed)) for seed in range(searches)]
+    engines = [(seed, engine_of(seed)) for seed in seeds]
     return [engine.share(way(engine, seed)) or 0.0 for seed, engine in engines]
 
 
@@ -182,13 +184,16 @@ def main() -> None:
     """Print a table for each engine, and the share of claims on equal settings."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--searches", type=int, default=10)
+    parser.add_argument("--first", type=int, default=0, help="the first search's seed")
     parser.add_argument("--equal", type=int, default=0)
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
     arguments = parser.parse_args()
-    for name, engine_of in ENGINES.items() if arguments.searches else ():
+    seeds = range(arguments.first, arguments.first + arguments.searches)
+    for name in arguments.engines if seeds else ():
         print(f"| {name} | within 2% | median | worst |\n|---|---:|---:|---:|", flush=True)
         for way in arguments.ways:
-            found = shares(WAYS[way], engine_of, arguments.searches)
+            found = shares(WAYS[way], ENGINES[name], seeds)
             near = sum(share >= _NEAR for share in found)
             below = [
                 f"{(share - 1) * 100:.1f}%" for share in (statistics.median(found), min(found))
