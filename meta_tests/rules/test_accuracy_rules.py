@@ -38,6 +38,8 @@ TEXT = '{"category": "Café", "brand": "é", "is_secondhand": false}'.encode()
         (QWEN3_VL, TEXT[:20], ""),
         (QWEN3_VL, array("i", [151_935]).tobytes(), ""),
         (QWEN3_VL, array("i", [151_936]).tobytes(), "token 151936 of a vocabulary of 151,936"),
+        # Its bytes are UTF-8, with a zero that no text has.
+        (QWEN3_VL, array("i", [0x7F7F7F]).tobytes(), "token 8355711 of a vocabulary of 151,936"),
         (QWEN3_VL, b"\xff\xff\xff\xff", "token -1 of a vocabulary of 151,936"),
         (LLAMA3_1_8B, TEXT, "of a vocabulary of 128,256"),
     ],
