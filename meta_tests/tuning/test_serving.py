@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import threading
 import time
@@ -28,6 +29,14 @@ if how == "hang":
 if how == "leaves":
     child = subprocess.Popen(["sleep", "600"], start_new_session=True)
     (folder / "child").write_text(str(child.pid))
+if how == "mumbles":
+    import socket
+    listener = socket.create_server(("127.0.0.1", port))
+    while True:
+        peer = listener.accept()[0]
+        peer.recv(1000)
+        peer.sendall(b"220 mail.example ESMTP\\r\\n")
+        peer.close()
 class Page(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200 if self.path == "/health" else 404)
@@ -125,7 +134,30 @@ def test_an_interrupted_tuning_ends_the_server_that_starts(
     assert not [p for p in psutil.Process().children() if "server.py" in " ".join(p.cmdline())]
 
 
-@pytest.mark.parametrize("text", ["vllm serve m", "vllm serve m {flags}", "a {flags} {port} 'b"])
+def test_a_port_that_answers_in_another_protocol_is_no_server(
+    command: Command, options_of_runs: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "_START_S", 1.0)
+    trial = measured(command, "mumbles").trial
+    assert trial.reason.startswith("the server was not ready after 1 s")
+    assert not options_of_runs
+
+
+def test_flags_in_a_script_are_quoted_for_its_shell() -> None:
+    settings: Settings = {"a": "it's $x", "b": True}
+    text = "sh -c 'exec serve m {flags} --port {port}'"
+    words = ServerTemplate(text).command(settings, "80")
+    assert words[:2] == ["sh", "-c"]
+    assert shlex.split(words[2]) == ["exec", "serve", "m", "--a", "it's $x", "--b", "--port", "80"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("vllm serve m", "vllm serve m {flags}", "a {flags} {port} 'b"),
+        *("a {flags} {port} | tee log", "a {flags} {port} 2>&1", "A=1 a {flags} {port}"),
+    ],
+)
 def test_a_template_that_starts_no_server_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--serve"):
         ServerTemplate(text).check()

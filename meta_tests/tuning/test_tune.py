@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -347,7 +348,13 @@ def test_a_file_that_only_fixes_settings_leaves_nothing_to_search(
     assert "--space: nothing to choose from" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("text", ["a = {}", "a = [[1]]", '"a b" = [1]', "a = ["])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("a = {}", "a = [[1]]", '"a b" = [1]', "a = [", "a = [nan]", "a = [1, -inf]"),
+        *("a = [" + "9" * 400 + "]", 'A = ["\\u0000"]', "a = [0, 1, true]"),
+    ],
+)
 def test_a_file_that_is_no_space_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "space.toml"
     file.write_text(text)
@@ -375,6 +382,30 @@ def test_settings_as_a_server_and_as_a_file(options: Sequence[str]) -> None:
     assert space_text(settings) == (
         'enforce_eager = [false]\na_b = [true]\nkv = ["fp8"]\nOMP_X = ["0"]\n'
     )
+
+
+def test_the_line_means_the_same_to_a_shell(tmp_path: Path) -> None:
+    settings: Settings = {
+        **{"CORES_OF": "0-3|4-7", "PLACE": "$HOME it's", "USES_IT": False},
+        **{"quote": 'a "b" $c', "start": "-1", "on": True, "left": None},
+    }
+    (tmp_path / "vllm").write_text(
+        f"#!{sys.executable}\nimport json, os, sys\n"
+        "print(json.dumps([os.environ['CORES_OF'], os.environ['PLACE'], *sys.argv[1:]]))\n"
+    )
+    (tmp_path / "vllm").chmod(0o755)
+    line = serve_command(settings, ["--model=/m y"])
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    words = subprocess.check_output(["sh", "-c", line], env={**os.environ, "PATH": path})
+    flags = ["--quote", 'a "b" $c', "--start=-1", "--on"]
+    assert json.loads(words) == ["0-3|4-7", "$HOME it's", "serve", "/m y", *flags]
+    assert run_variables(settings)["USES_IT"] == "0"
+
+
+def test_a_winners_file_has_its_very_settings(tmp_path: Path) -> None:
+    settings: Settings = {"a": '\U0001f600\x7f\n"', "b": 1e-5, "c": False, "d": -1}
+    (tmp_path / "winner.toml").write_text(space_text(settings), encoding="utf-8")
+    assert space_of(tmp_path / "winner.toml", {}) == {n: (None, v) for n, v in settings.items()}
 
 
 def test_each_target_has_an_option() -> None:

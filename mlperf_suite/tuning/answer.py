@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Sequence
 
 from mlperf_suite.results.run_folder import write_whole
@@ -10,8 +9,8 @@ from mlperf_suite.tuning.claim import Claim, Contribution
 from mlperf_suite.tuning.space import (
     Settings,
     run_arguments,
-    run_variables,
     serve_command,
+    shell_line,
     space_text,
 )
 from mlperf_suite.tuning.trial_run import Measured
@@ -49,9 +48,8 @@ def commands_of(request: Request, best: Settings) -> list[tuple[str, str]]:
     """What to paste: the suite's command, unless it starts servers, and the server's."""
     if request.serve:
         return [("server", request.serve.line(best))]
-    variables = [f"{name}={value}" for name, value in run_variables(best).items()]
     sessions = (
-        shlex.join([*variables, "mlperf-suite", *own, *run_arguments(best), *request.options])
+        shell_line(best, ["mlperf-suite", *own, *run_arguments(best), *request.options])
         for own in request.target.whole
     )
     server = serve_command(best, request.options)

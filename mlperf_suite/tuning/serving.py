@@ -7,7 +7,9 @@ process that it started, also with those that it would have left behind.
 from __future__ import annotations
 
 import contextlib
+import http.client
 import os
+import re
 import shlex
 import socket
 import subprocess
@@ -21,7 +23,7 @@ import psutil
 
 from mlperf_suite.engines.watch import end_processes
 from mlperf_suite.errors import UsageError
-from mlperf_suite.tuning.space import Settings, Trial, run_variables, serve_flags
+from mlperf_suite.tuning.space import Settings, Trial, run_variables, serve_flags, shell_line
 from mlperf_suite.tuning.target import TuneTarget
 from mlperf_suite.tuning.trial_run import Command, Measured, Watch, last_words, run_trial
 
@@ -33,6 +35,9 @@ _CHILDREN_S = 5.0
 _LOOK_S = 0.5
 _ANSWER_S = 5.0
 _FLAGS, _PORT = "{flags}", "{port}"
+_OF_A_SHELL = re.compile(r"\|\|?|&&?|;|&?\d?[<>].*")
+"""A word that only a shell takes for something else than an argument."""
+_VARIABLE = re.compile(r"\w+=")
 _READY_PATHS = ("/v1/models", "/health")
 OUTPUT = "server.txt"
 
@@ -53,19 +58,27 @@ class ServerTemplate:
         if missing:
             raise UsageError.for_option("--serve", self.text, f"needs {' and '.join(missing)}")
         try:
-            shlex.split(self.text)
+            words = shlex.split(self.text)
         except ValueError as error:
             raise UsageError.for_option("--serve", self.text, f"not a command: {error}") from error
+        if shell := [word for word in words if _OF_A_SHELL.fullmatch(word)]:
+            hint = f"no shell reads {shell[0]}: write sh -c '...', or a program instead"
+            raise UsageError.for_option("--serve", self.text, hint)
+        if _VARIABLE.match(words[0]):
+            hint = f"no shell reads {words[0]}: write env {words[0]} ..."
+            raise UsageError.for_option("--serve", self.text, hint)
 
     def command(self, settings: Settings, port: str = _PORT) -> list[str]:
         """The words of the command for these settings."""
-        flags = shlex.join(serve_flags(settings))
-        return shlex.split(self.text.replace(_FLAGS, flags).replace(_PORT, port))
+        flags, words = serve_flags(settings), []
+        for word in (word.replace(_PORT, port) for word in shlex.split(self.text)):
+            # Within a longer word, they are part of a script for a shell.
+            words += flags if word == _FLAGS else [word.replace(_FLAGS, shlex.join(flags))]
+        return words
 
     def line(self, settings: Settings) -> str:
         """The same to paste into a shell, its variables before it and its port left open."""
-        variables = [f"{name}={value}" for name, value in run_variables(settings).items()]
-        return shlex.join([*variables, *self.command(settings, "PORT")])
+        return shell_line(settings, self.command(settings, "PORT"))
 
 
 def run_served(
@@ -136,7 +149,11 @@ class _Server:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         for path in _READY_PATHS:
             request = urllib.request.Request(self.url + path, headers=headers)  # noqa: S310
-            with contextlib.suppress(OSError, ValueError), opener.open(request, timeout=_ANSWER_S):
+            with (
+                # What answers need not speak HTTP.
+                contextlib.suppress(OSError, ValueError, http.client.HTTPException),
+                opener.open(request, timeout=_ANSWER_S),
+            ):
                 return True
         return False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import shlex
 import tomllib
@@ -45,8 +46,31 @@ def space_of(file: Path | None, own: Space | None = None) -> Space:
                 f"--space {file}: {name}: must be NAME = [choices], NAME = value to fix it, "
                 "[] for none"
             )
+        if fault := next(filter(None, map(_fault, values)), "") or _repeated(values):
+            raise UsageError(f"--space {file}: {name}: {fault}")
         space[name] = (None, *dict.fromkeys(choices)) if choices is values else (choices,)
     return {name: choices for name, choices in space.items() if choices != (None,)}
+
+
+def _fault(value: Value) -> str:
+    """Why a value is no choice; empty if it is one."""
+    if isinstance(value, str):
+        return f"{value!r}: no program can be given a NUL" if "\0" in value else ""
+    try:
+        is_finite = math.isfinite(value)
+    except OverflowError:
+        is_finite = False
+    return "" if is_finite else "must be a finite number of a usual size"
+
+
+def _repeated(values: Sequence[Value]) -> str:
+    """Which choices count as the same although they are not: 1 and true."""
+    seen: dict[Value, Value] = {}
+    for value in values:
+        first = seen.setdefault(value, value)
+        if type(first) is not type(value):
+            return f"{json.dumps(first)} and {json.dumps(value)} count as the same"
+    return ""
 
 
 def contents(file: Path | None) -> dict[str, Any]:
@@ -91,8 +115,19 @@ def run_arguments(settings: Settings) -> list[str]:
 
 
 def run_variables(settings: Settings) -> dict[str, str]:
-    """The environment variables for these settings."""
-    return {name: str(v) for name, v in settings.items() if v is not None and name.isupper()}
+    """The environment variables for these settings; true and false as 1 and 0."""
+    return {
+        name: str(int(value) if isinstance(value, bool) else value)
+        for name, value in settings.items()
+        if value is not None and name.isupper()
+    }
+
+
+def shell_line(settings: Settings, words: Sequence[str]) -> str:
+    """A command to paste into a shell, after the settings' variables."""
+    # In quotes, the whole NAME='VALUE' would be a program's name to a shell.
+    variables = [f"{name}={shlex.quote(v)}" for name, v in run_variables(settings).items()]
+    return " ".join([*variables, shlex.join(words)])
 
 
 def serve_command(settings: Settings, options: Sequence[str]) -> str:
@@ -102,8 +137,7 @@ def serve_command(settings: Settings, options: Sequence[str]) -> str:
         name, equals, value = option.partition("=")
         if name == "--model":
             model = value if equals else following
-    variables = [f"{name}={value}" for name, value in run_variables(settings).items()]
-    return shlex.join([*variables, "vllm", "serve", model, *serve_flags(settings)])
+    return shell_line(settings, ["vllm", "serve", model, *serve_flags(settings)])
 
 
 def serve_flags(settings: Settings) -> list[str]:
@@ -111,10 +145,15 @@ def serve_flags(settings: Settings) -> list[str]:
     flags: list[str] = []
     for name, value in settings.items():
         flag = name.replace("_", "-")
+        if value is None or name.isupper():
+            continue
         if isinstance(value, bool):
             # argparse's BooleanOptionalAction, which vLLM uses for each of its switches.
             flags.append(f"--{'' if value else 'no-'}{flag}")
-        elif value is not None and not name.isupper():
+        elif str(value).startswith("-"):
+            # As a word of its own it would be taken for a flag.
+            flags.append(f"--{flag}={value}")
+        else:
             flags += [f"--{flag}", str(value)]
     return flags
 
@@ -122,7 +161,12 @@ def serve_flags(settings: Settings) -> list[str]:
 def space_text(settings: Settings) -> str:
     """These settings as the TOML file that `--space` takes, with nothing else to choose."""
     chosen = {name: value for name, value in settings.items() if value is not None}
-    return "".join(f"{name} = [{json.dumps(value)}]\n" for name, value in chosen.items())
+    return "".join(f"{name} = [{_toml(value)}]\n" for name, value in chosen.items())
+
+
+def _toml(value: Value) -> str:
+    # JSON's way, but TOML has no halves of surrogate pairs and wants one more character escaped.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 @dataclass(frozen=True, slots=True)
