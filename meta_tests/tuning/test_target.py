@@ -80,3 +80,11 @@ def test_what_a_run_costs(tmp_path: Path) -> None:
         "latency p99 at the rate, ms": 990.0,
         "GPU energy, J/token": 0.25,
     }
+
+
+def test_what_took_no_time_is_no_cost(tmp_path: Path) -> None:
+    times = {"issued_ms": [0.0] * 3, "finished_ms": [5.0] * 3, "first_token_ms": [5.0] * 3}
+    timeline = {**times, "tokens": [9] * 3, "from_loadgen": True, "load": None}
+    (tmp_path / "Accuracy").mkdir()
+    (tmp_path / "Accuracy" / "timeline.json").write_text(json.dumps(timeline))
+    assert costs_of([TrialFiles(tmp_path, Summary())]) == {"latency p50, ms": 5.0}

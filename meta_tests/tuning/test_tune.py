@@ -42,6 +42,8 @@ OFFLINE = TARGETS["offline"]
 RunTrial = Callable[[Command, TuneTarget, Watch], Measured]
 STAND_IN = ("-p", "meta_tests.stand_in_plugin", "--total-sample-count=24")
 SPACE = {"max_num_seqs": (None, 16, 32)}
+FILES = ("output.txt", "server.txt", "engine.log")
+"""To which a run, its server and its engine write."""
 
 
 def measured(folder: Path, settings: Settings, limit_s: float = 600) -> Measured:
@@ -115,6 +117,96 @@ def test_a_cancelled_tuning_leaves_no_run(tmp_path: Path, monkeypatch: pytest.Mo
         tune.tune(request_in(tmp_path / "out"), print)
     assert not psutil.pid_exists(int(mark.read_text()))
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def program_in_place_of_python(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    program = folder / "python"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+
+
+def is_gone(pid: int) -> bool:
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def id_in(file: Path) -> int:
+    while not (file.exists() and file.read_text().endswith("\n")):
+        time.sleep(0.05)
+    return int(file.read_text())
+
+
+def test_a_second_ctrl_c_leaves_no_run_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = tmp_path / "ran"
+    script = f"trap 'touch {tmp_path}/asked' INT\necho $$ >{mark}\nwhile :; do sleep 0.1; done"
+    program_in_place_of_python(tmp_path, monkeypatch, script)
+
+    def cancel() -> None:
+        id_in(mark)
+        os.kill(os.getpid(), signal.SIGINT)
+        while not (tmp_path / "asked").exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=cancel, daemon=True).start()
+    command = Command(tmp_path / "001", {}, OFFLINE.trial, (), 600)
+    command.folder.mkdir()
+    with pytest.raises(KeyboardInterrupt):
+        run_trial(command, OFFLINE)
+    psutil.wait_procs([psutil.Process(id_in(mark))] if psutil.pid_exists(id_in(mark)) else [], 5)
+    assert is_gone(id_in(mark))
+
+
+def test_a_closed_terminal_ends_the_tuning_like_ctrl_c(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = tmp_path / "ran"
+    program_in_place_of_python(tmp_path, monkeypatch, f"echo $$ >{mark}\nexec sleep 600")
+
+    def close() -> None:
+        id_in(mark)
+        os.kill(os.getpid(), signal.SIGHUP)
+
+    threading.Thread(target=close, daemon=True).start()
+    before = signal.signal(signal.SIGHUP, lambda *_: None)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            tune.tune(request_in(tmp_path / "out"), print)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert is_gone(id_in(mark))
+
+
+def test_a_process_in_a_session_of_its_own_is_ended_with_its_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = tmp_path / "left"
+    script = f"setsid sh -c 'echo $$ >{mark}; exec sleep 600' &\nwhile [ ! -s {mark} ]; do :; done"
+    program_in_place_of_python(tmp_path, monkeypatch, script)
+    assert measured(tmp_path / "001", {}).trial.rate is None
+    assert is_gone(id_in(mark))
+
+
+def test_what_a_killed_tuning_left_is_ended_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in_trials(monkeypatch, {None: 100, 16: 160, 32: 50})
+    folder = tmp_path / "runs" / "001"
+    folder.mkdir(parents=True)
+    children = []
+    for name in FILES:
+        with (folder / name).open("ab") as file:
+            children.append(subprocess.Popen(["sleep", "600"], stdout=file))
+    with (folder / FILES[0]).open("rb") as file:
+        reader = subprocess.Popen(["sleep", "600"], stdin=file)
+    lines: list[str] = []
+    tune.tune(request_in(tmp_path), lines.append)
+    assert all(is_gone(child.pid) for child in children)
+    assert lines[0].startswith("ended what a killed tuning left: sleep (")
+    assert reader.poll() is None, "who only reads is none of the run's"
+    reader.kill()
 
 
 def stand_in_trials(
@@ -209,6 +301,65 @@ def test_a_candidate_that_fails_in_the_pairs_is_no_winner(
     assert not claim.is_better
     assert claim.words.endswith("the candidate failed in the pairs: failed score")
     assert not (tmp_path / "winner.toml").exists()
+
+
+def test_an_earlier_winner_does_not_stay_beside_another_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in_trials(monkeypatch, {None: 160, 16: 100, 32: 100})
+    (tmp_path / "winner.toml").write_text("max_num_seqs = [16]\n")
+    assert not tune.tune(request_in(tmp_path), print).is_better
+    assert not (tmp_path / "winner.toml").exists()
+
+
+def test_runs_that_were_removed_to_make_room_leave_their_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in_trials(monkeypatch, {None: 100, 16: 160, 32: 50})
+    for name in ("002", "007", "notes"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+    tune.tune(request_in(tmp_path), print)
+    assert (tmp_path / "runs" / "008").is_dir()
+
+
+def test_the_first_pairs_candidate_is_limited_by_its_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, trial_of = stand_in_trials(monkeypatch, {None: 100, 16: 160, 32: 50})
+    limits: list[float] = []
+
+    def limited(command: Command, target: TuneTarget, watch: Watch) -> Measured:
+        if command.sessions == OFFLINE.whole:
+            limits.append(command.limit_s)
+        return trial_of(command, target, watch)
+
+    monkeypatch.setattr(tune, "run_trial", limited)
+    tune.tune(request_in(tmp_path), print)
+    assert limits[0] > 3600
+    assert set(limits[1:]) == {5.0}, "each lasts a second"
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_page_shows_what_is_no_formula(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    choices = (None, "$HOME/$a_{", "<script>alert(1)</script>", "x" * 300)
+    space: Space = {"PLACE": choices}
+
+    def trial_of(command: Command, target: TuneTarget, watch: Watch) -> Measured:
+        rate = 150 if command.settings["PLACE"] == choices[1] else 100
+        return Measured(Trial(command.settings, rate, 0.01), command.folder.name, 2.0)
+
+    monkeypatch.setattr(tune, "run_trial", trial_of)
+    runs = [
+        {"settings": {"PLACE": c}, "rate": r, "seconds": 9}
+        for c, r in ((None, 100), (choices[1], 150))
+    ]
+    failed = {"settings": {"PLACE": choices[2]}, "reason": "</td><script>alert(2)</script>\x1b[31m"}
+    (tmp_path / "trials.jsonl").write_text("".join(json.dumps(r) + "\n" for r in [*runs, failed]))
+    assert tune.tune(Request(tmp_path, 0.1, space), print).is_better
+    page = (tmp_path / "report.html").read_text()
+    assert "<script>alert" not in page
+    assert "\x1b" not in page
+    assert "PLACE=&#39;$HOME/$a_{&#39; vllm serve MODEL" in page
 
 
 def test_an_interrupted_search_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

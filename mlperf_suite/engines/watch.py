@@ -230,16 +230,22 @@ def handlers_kept() -> Iterator[None]:
 
 @contextlib.contextmanager
 def terminated_like_interrupted() -> Iterator[None]:
-    """CI systems cancel jobs with SIGTERM: handle it like Ctrl-C, and stop and keep everything."""
+    """CI systems cancel jobs with SIGTERM, and a terminal that is closed sends SIGHUP: handle both
+    like Ctrl-C, and stop and keep everything. Under nohup SIGHUP stays ignored."""
 
     def interrupt(number: int, frame: FrameType | None) -> NoReturn:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    signals = (signal.SIGTERM, signal.SIGHUP)
+    before = {s: signal.getsignal(s) for s in signals}
+    for number, handler in before.items():
+        if number == signal.SIGTERM or handler is not signal.SIG_IGN:
+            signal.signal(number, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def descendants() -> list[psutil.Process]:

@@ -27,6 +27,9 @@ def write_answer(
     lines = answer_lines(request, claim)
     if claim.is_better:
         write_whole(request.out / WINNER, space_text(claim.best))
+    else:
+        # That of an earlier answer, with less time.
+        (request.out / WINNER).unlink(missing_ok=True)
     write_whole(request.out / RESULT, "\n\n".join(lines) + "\n")
     texts = [*commands_of(request, claim.best), (WINNER, space_text(claim.best))]
     page = tuning_page(request, trials, claim, texts if claim.is_better else ())

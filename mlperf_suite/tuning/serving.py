@@ -23,6 +23,7 @@ import psutil
 
 from mlperf_suite.engines.watch import end_processes
 from mlperf_suite.errors import UsageError
+from mlperf_suite.tuning.left_over import SERVER_OUTPUT
 from mlperf_suite.tuning.space import Settings, Trial, run_variables, serve_flags, shell_line
 from mlperf_suite.tuning.target import TuneTarget
 from mlperf_suite.tuning.trial_run import Command, Measured, Watch, last_words, run_trial
@@ -39,7 +40,6 @@ _OF_A_SHELL = re.compile(r"\|\|?|&&?|;|&?\d?[<>].*")
 """A word that only a shell takes for something else than an argument."""
 _VARIABLE = re.compile(r"\w+=")
 _READY_PATHS = ("/v1/models", "/health")
-OUTPUT = "server.txt"
 
 
 class ServerFailureError(Exception):
@@ -114,7 +114,7 @@ class _Server:
         self._command = command
         port = _free_port()
         self.url = f"http://127.0.0.1:{port}"
-        self._log = command.folder / OUTPUT
+        self._log = command.folder / SERVER_OUTPUT
         words = template.command(command.settings, str(port))
         variables = {**command.variables, **run_variables(command.settings)}
         self._family: dict[int, psutil.Process] = {}
@@ -185,20 +185,21 @@ class _Server:
             return ""
         self._look_for_family()
         self._process.terminate()
-        stuck = ""
+        stuck = f"the server did not end within {_STOP_S:.0f} s"
+        left = list(self._family.values())
         try:
-            self._process.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            stuck = f"the server did not end within {_STOP_S:.0f} s"
-        self._look_for_family()
-        _, left = psutil.wait_procs(
-            list(self._family.values()), timeout=0 if stuck else _CHILDREN_S
-        )
-        if stuck:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_STOP_S)
+                stuck = ""
+            self._look_for_family()
+            left = list(self._family.values())
+            _, left = psutil.wait_procs(left, timeout=0 if stuck else _CHILDREN_S)
+            names = _names(left)
+        finally:
+            # Also after another Ctrl-C in the meantime.
             self._process.kill()
-            self._process.wait()
-        names = _names(left)
-        end_processes(left)
+            end_processes(left)
+        self._process.wait()
         return stuck or (f"the server left processes behind: {names}" if left else "")
 
 

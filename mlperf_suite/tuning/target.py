@@ -182,7 +182,8 @@ def costs_of(runs: Sequence[TrialFiles]) -> dict[str, float]:
             if point.concurrency == 1 and point.ttft_p90_ms and point.tpot_p90_ms:
                 costs |= {"TTFT p90 of one user, ms": point.ttft_p90_ms}
                 costs |= {"TPOT p90 of one user, ms": point.tpot_p90_ms}
-    return costs
+    # A stand-in may take no time, and no ratio is of that.
+    return {name: cost for name, cost in costs.items() if cost > 0}
 
 
 def _at_the_peak(folder: Path) -> dict[str, float]:

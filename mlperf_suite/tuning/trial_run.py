@@ -15,6 +15,7 @@ from pathlib import Path
 
 from mlperf_suite.engines.vllm_environment import last_error
 from mlperf_suite.errors import UsageError
+from mlperf_suite.tuning.left_over import OF_RUNS, RUN_OUTPUT, end_left_over
 from mlperf_suite.tuning.probing import Work, probe_of, work_of
 from mlperf_suite.tuning.space import Settings, Trial, run_arguments, run_variables
 from mlperf_suite.tuning.target import TrialFiles, TuneTarget, costs_of, trial_files
@@ -22,7 +23,6 @@ from mlperf_suite.tuning.target import TrialFiles, TuneTarget, costs_of, trial_f
 _STOP_S = 20.0
 """How long a run may take to write what it has after Ctrl-C before it is killed."""
 _LOOK_S = 0.5
-OUTPUT = "output.txt"
 Watch = Callable[[Path], Trial | None]
 """Gets the results folder of a run that goes on; the trial as which it is ended early, or None."""
 
@@ -113,7 +113,8 @@ def _process(
 ) -> Iterator[subprocess.Popen[bytes]]:
     """The run's process; at the end, every process that it started is ended too."""
     words = [sys.executable, "-m", "mlperf_suite", f"--results-dir={command.folder}"]
-    with (command.folder / OUTPUT).open("ab") as output:
+    # Open no longer than needed, as whoever has it open at the end is ended.
+    with (command.folder / RUN_OUTPUT).open("ab") as output:
         process = subprocess.Popen(
             [*words, "-p", "no:cacheprovider", *arguments],
             env={**os.environ, **command.variables, **variables},
@@ -122,26 +123,32 @@ def _process(
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-        try:
-            yield process
-        finally:
-            end_group(process)
+    try:
+        yield process
+    finally:
+        end_group(process)
+        end_left_over(command.folder, OF_RUNS)
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
-    """End a process that leads its group, and every process of the group."""
-    for number in (signal.SIGINT, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, number)
-            process.wait(_STOP_S)
-        except (ProcessLookupError, subprocess.TimeoutExpired):
-            continue
+    """End a process that leads its group, and every process of the group; at once if Ctrl-C comes
+    while it still stops."""
+    try:
+        _signal(process, signal.SIGINT)
+    finally:
+        _signal(process, signal.SIGKILL)
+
+
+def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+        os.killpg(process.pid, number)
+        process.wait(_STOP_S)
 
 
 def _outcome(command: Command, target: TuneTarget, runs: Sequence[TrialFiles]) -> Trial:
     settings = command.settings
     if not runs:
-        return Trial(settings, reason=f"no result: {last_words(command.folder / OUTPUT)}")
+        return Trial(settings, reason=f"no result: {last_words(command.folder / RUN_OUTPUT)}")
     for summary in (run.summary for run in runs):
         if summary.meta.status == "failed" or summary.spoiled:
             return Trial(settings, reason=summary.meta.reason or summary.spoiled or "failed")

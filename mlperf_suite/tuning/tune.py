@@ -17,6 +17,7 @@ from mlperf_suite.errors import UsageError
 from mlperf_suite.tuning.answer import write_answer
 from mlperf_suite.tuning.claim import Claim, Contribution, Pair, contributions_of, gain_of
 from mlperf_suite.tuning.early_end import leader_of, watch_of
+from mlperf_suite.tuning.left_over import OF_RUNS, SERVER_OUTPUT, end_left_over
 from mlperf_suite.tuning.records import Records
 from mlperf_suite.tuning.search import TuningSearch
 from mlperf_suite.tuning.serving import run_served
@@ -41,6 +42,9 @@ def tune(request: Request, say: Callable[[str], None]) -> Claim:
     """
     request.out.mkdir(parents=True, exist_ok=True)
     with _lock(request.out), terminated_like_interrupted():
+        # A tuner that is killed cannot end its run, which would go on beside those that follow.
+        if ended := end_left_over(request.out / "runs", (*OF_RUNS, SERVER_OUTPUT)):
+            say(f"ended what a killed tuning left: {', '.join(ended)}")
         return Tuning(request, say).run()
 
 
@@ -66,7 +70,9 @@ class Tuning:
         self._trials: list[Measured] = []
         self._first: Measured | None = None
         """The default's run in the search, by which the others are sized and limited."""
-        self._numbers = itertools.count(1 + len(list((request.out / "runs").glob("*"))))
+        # One may have been removed to make room.
+        numbers = (int(run.name) for run in self._runs.glob("*") if run.name.isdecimal())
+        self._numbers = itertools.count(1 + max(numbers, default=0))
 
     def run(self) -> Claim:
         self._look_for_better()
@@ -230,6 +236,7 @@ class Tuning:
         # Each comes first in every second pair, so that a drift of the machine favours neither.
         for is_best in (False, True) if number % 2 == 0 else (True, False):
             settings = best if is_best else self._default
+            alike = alike or sides.get(False)
             run = self._run(settings, self._request.target.whole, alike, self._request.slots[0])
             sides[is_best] = run
             self._records(_PAIRS).add(run, pair=number)

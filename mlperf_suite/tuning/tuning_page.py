@@ -46,6 +46,9 @@ _LATENCIES = (
 )
 """What throughput is drawn over: the first of them that trials have."""
 
+_LONGEST = 24
+"""Characters of a choice in the plot; the table has all of them."""
+
 
 def tuning_page(
     request: Request, trials: Sequence[Measured], claim: Claim, texts: Sequence[Row] = ()
@@ -196,7 +199,10 @@ def _parallel(
     for place, (name, choices) in enumerate(space.items()):
         for height, choice in zip(_heights(choices), choices, strict=True):
             word = choice_word(name, choice)
-            axes.text(place, height, f" {word}", fontsize=6, color=ink, va="center")
+            word = word if len(word) <= _LONGEST else f"{word[: _LONGEST - 1]}…"
+            # A dollar is no formula's.
+            style = {"fontsize": 6, "color": ink, "va": "center", "parse_math": False}
+            axes.text(place, height, f" {word}", **style)
     axes.legend(fontsize=8, loc="lower left", bbox_to_anchor=(0, 1))
 
 
