@@ -50,9 +50,16 @@ def test_no_better_settings_are_an_answer(tmp_path: Path) -> None:
     assert "4 passed" in session(tmp_path, NONE)
 
 
-def test_options_that_cannot_be_are_one_line(tmp_path: Path) -> None:
-    output = session(tmp_path, NONE, "--tune=--minutes 0", code=1)
-    assert "--tune: --minutes 0.0: must be a number above 0" in output
+@pytest.mark.parametrize(
+    ("option", "reason"),
+    [
+        ("--minutes 0", "--minutes 0.0: must be a number above 0"),
+        ("--hours 1", "unknown: --hours"),
+        ("--minutes '1", "No closing quotation"),
+    ],
+)
+def test_options_that_cannot_be_are_one_line(tmp_path: Path, option: str, reason: str) -> None:
+    assert f"--tune: {reason}" in session(tmp_path, NONE, f"--tune={option}", code=1)
 
 
 @pytest.mark.parametrize("options", [(), ("-m", "offline")])

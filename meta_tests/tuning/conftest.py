@@ -10,4 +10,4 @@ from mlperf_suite.tuning import space
 @pytest.fixture(autouse=True)
 def small_space(monkeypatch: pytest.MonkeyPatch) -> None:
     choices = {"max_num_seqs": (None, 16, 32), "max_num_batched_tokens": (None, 2048, 4096)}
-    monkeypatch.setattr(space, "machine_space", lambda: choices)
+    monkeypatch.setattr(space, "machine_space", lambda gpus=None: choices)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -21,7 +22,7 @@ import pytest
 
 from mlperf_suite.__main__ import main
 from mlperf_suite.errors import UsageError
-from mlperf_suite.tuning import tune
+from mlperf_suite.tuning import space, tune
 from mlperf_suite.tuning.probing import Work
 from mlperf_suite.tuning.space import (
     Settings,
@@ -35,8 +36,8 @@ from mlperf_suite.tuning.space import (
 )
 from mlperf_suite.tuning.target import TARGETS, TuneTarget
 from mlperf_suite.tuning.trial_run import Command, Measured, Watch, run_trial
-from mlperf_suite.tuning.tuning_options import TARGET_NAMES
-from mlperf_suite.tuning.tuning_request import Request
+from mlperf_suite.tuning.tuning_options import TARGET_NAMES, add_options
+from mlperf_suite.tuning.tuning_request import Request, request_of
 
 OFFLINE = TARGETS["offline"]
 RunTrial = Callable[[Command, TuneTarget, Watch], Measured]
@@ -285,6 +286,16 @@ def test_a_default_that_is_the_best_gets_no_command(
     assert (tmp_path / "tuning.md").read_text() == words
 
 
+def test_an_answer_says_if_nothing_but_the_default_ran(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in_trials(monkeypatch, {None: 100}, failing=16)
+    request = replace(request_in(tmp_path), space={"max_num_seqs": (None, 16)})
+    tune.tune(request, print)
+    answer = (tmp_path / "tuning.md").read_text()
+    assert "trials of other settings failed; the last: out of memory\n" in answer
+
+
 def test_a_candidate_that_fails_in_the_pairs_is_no_winner(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -380,8 +391,11 @@ def test_the_time_of_an_interrupted_search_counts(
     row = {"settings": {"max_num_seqs": None}, "rate": 100, "seconds": 61}
     (tmp_path / "trials.jsonl").write_text(json.dumps(row) + "\n")
     runs, _ = stand_in_trials(monkeypatch, {None: 100})
-    tune.tune(request_in(tmp_path, 1), print)
+    words = "--minutes 1: the default's trial took 61 s, and no other was made"
+    with pytest.raises(UsageError, match=words):
+        tune.tune(request_in(tmp_path, 1), print)
     assert not runs
+    assert not (tmp_path / "tuning.md").exists(), "nothing was compared"
 
 
 def test_interrupted_pairs_go_on_with_those_that_are_whole(
@@ -422,8 +436,8 @@ def test_trials_run_side_by_side_with_a_device_each(
         return trial_of(command, target, watch)
 
     monkeypatch.setattr(tune, "run_trial", beside)
-    tune.tune(replace(request_in(tmp_path), slots=("0", "1,2")), print)
-    assert seen["0"] and seen["1,2"]
+    tune.tune(replace(request_in(tmp_path), slots=("0,3", "1,2")), print)
+    assert seen["0,3"] and seen["1,2"]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
@@ -456,14 +470,18 @@ def test_trials_of_another_space_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "other", [{"target": "server"}, {"options": ["--model=x"]}, {"serve": "x {flags} {port}"}]
+    "other",
+    [
+        *({"target": "server"}, {"options": ["--model=x"]}, {"serve": "x {flags} {port}"}),
+        *({"gpus": 2}, {"variables": {"OMP_BIND": "0"}}),
+    ],
 )
 def test_trials_of_another_measurement_are_refused(
     tmp_path: Path, other: dict[str, object]
 ) -> None:
     row = {"settings": {"max_num_seqs": None}, "rate": 1.0, "target": "offline", **other}
     (tmp_path / "trials.jsonl").write_text(json.dumps(row) + "\n")
-    with pytest.raises(UsageError, match="another target, server or other options"):
+    with pytest.raises(UsageError, match="has trials of another target, server, number of GPUs"):
         tune.tune(request_in(tmp_path), print)
 
 
@@ -557,6 +575,50 @@ def test_a_winners_file_has_its_very_settings(tmp_path: Path) -> None:
     settings: Settings = {"a": '\U0001f600\x7f\n"', "b": 1e-5, "c": False, "d": -1}
     (tmp_path / "winner.toml").write_text(space_text(settings), encoding="utf-8")
     assert space_of(tmp_path / "winner.toml", {}) == {n: (None, v) for n, v in settings.items()}
+
+
+def asked(*words: str) -> Request:
+    parser = ArgumentParser()
+    add_options(parser)
+    return request_of(parser.parse_args(["--out=x", *words]))
+
+
+def test_the_defaults_variables_are_part_of_what_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "space.toml").write_text("OMP_BIND = ['0', '1']\n")
+    requests = []
+    for value in ("0", "1"):
+        monkeypatch.setenv("OMP_BIND", value)
+        requests.append(asked(f"--space={tmp_path}/space.toml").measured)
+    assert requests[0] != requests[1]
+
+
+@pytest.mark.parametrize(
+    ("slots", "reason"),
+    [
+        (("0", "0"), "a GPU can be in one slot only"),
+        (("0,1", "1,2"), "a GPU can be in one slot only"),
+        (("0", ""), "a GPU can be in one slot only"),
+        (("0", "1,2"), "each must have as many GPUs"),
+    ],
+)
+def test_slots_that_disturb_each_other_are_refused(slots: Sequence[str], reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        asked(*(f"--slot={slot}" for slot in slots))
+
+
+def test_the_space_is_that_of_the_gpus_of_a_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[object] = []
+
+    def machine_space(gpus: int | None = None) -> Space:
+        seen.append(gpus)
+        return SPACE
+
+    monkeypatch.setattr(space, "machine_space", machine_space)
+    slots = asked("--slot=0,1", "--slot=2,3"), asked("--slot=5"), asked()
+    assert seen == [2, 1, None]
+    assert [request.measured["gpus"] for request in slots] == seen
 
 
 def test_each_target_has_an_option() -> None:

@@ -47,18 +47,22 @@ class Machine:
     has_fp8: bool
 
 
-def vllm_choices() -> dict[str, tuple[Value, ...]]:
+def vllm_choices(gpus: int | None = None) -> dict[str, tuple[Value, ...]]:
     """By argument of vLLM's engine, values to try beside its default.
 
-    Only arguments that this vLLM has, values that its definition of the argument allows, and what
-    this machine computes. Raises EngineError if vLLM is not installed or has no device.
+    `gpus`: how many of this machine's an engine has, if not all. Only arguments that this vLLM has,
+    values that its definition of the argument allows, and what this machine computes. Raises
+    EngineError if vLLM is not installed or has no device.
     """
     try:
         from vllm.engine.arg_utils import AsyncEngineArgs
     except ImportError as error:
         raise import_failure(error) from error
     types_of = {field.name: field.type for field in dataclasses.fields(AsyncEngineArgs)}
-    return choices_for(_machine(), types_of)
+    machine = _machine()
+    if gpus is not None:
+        machine = dataclasses.replace(machine, gpus=min(gpus, machine.gpus))
+    return choices_for(machine, types_of)
 
 
 def choices_for(machine: Machine, arguments: Mapping[str, Any]) -> dict[str, tuple[Value, ...]]:

@@ -32,14 +32,20 @@ def make_tuning(config: pytest.Config) -> Claim:
     parser = argparse.ArgumentParser("--tune", add_help=False, exit_on_error=False)
     add_options(parser)
     out = settings_of(config).results_dir / _FOLDER
-    own = shlex.split(config.getoption("tune"))
+    try:
+        own = shlex.split(config.getoption("tune"))
+    except ValueError as error:
+        raise pytest.UsageError(f"--tune: {error}") from None
     ends = [] if "--" in own else ["--"]
     words = [f"--out={out}", *own, *ends, *_options_of_runs(config)]
     # A fixture is set up while pytest captures what is written to the terminal.
     with config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
         watcher = TerminalWatcher(config.get_terminal_writer())
     try:
-        return tune(request_of(parser.parse_args(words)), watcher.say)
+        arguments, unknown = parser.parse_known_args(words)
+        if unknown:
+            raise UsageError(f"unknown: {' '.join(unknown)}")
+        return tune(request_of(arguments), watcher.say)
     except (UsageError, argparse.ArgumentError) as error:
         raise pytest.UsageError(f"--tune: {error}") from None
 

@@ -24,7 +24,7 @@ def write_answer(
     request: Request, trials: Sequence[Measured], claim: Claim, say: Callable[[str], None]
 ) -> None:
     """Write and say the answer: the text, the page, and a winner's settings as a file."""
-    lines = answer_lines(request, claim)
+    lines = [*answer_lines(request, claim), *_of_failures(trials)]
     if claim.is_better:
         write_whole(request.out / WINNER, space_text(claim.best))
     else:
@@ -57,6 +57,14 @@ def commands_of(request: Request, best: Settings) -> list[tuple[str, str]]:
     )
     server = serve_command(best, request.options)
     return [*(("command", session) for session in sessions), ("server", server)]
+
+
+def _of_failures(trials: Sequence[Measured]) -> list[str]:
+    """That no setting ran but the default's: then nothing was compared."""
+    others = [run.trial for run in trials if run.trial.settings != trials[0].trial.settings]
+    if not others or any(trial.rate is not None for trial in others):
+        return []
+    return [f"all {len(others)} trials of other settings failed; the last: {others[-1].reason}"]
 
 
 def _cost_line(claim: Claim) -> str:

@@ -29,14 +29,15 @@ CONDITIONS = "when"
 """The only name in a file that is no setting: how settings depend on each other."""
 
 
-def space_of(file: Path | None, own: Space | None = None) -> Space:
-    """The space of this machine, or `own`, with the names in a TOML file in its place.
+def space_of(file: Path | None, own: Space | None = None, gpus: int | None = None) -> Space:
+    """The space of this machine, or `own`, with the names in a TOML file in its place. `gpus`: how
+    many of the machine's a trial has, if not all.
 
     In the file, `name = [choices]` narrows or adds a setting, `name = value` fixes it, for the
     default too, and `name = []` leaves it out. Raises UsageError for a file that is no such table,
     and EngineError if vLLM is needed and not usable.
     """
-    space: dict[str, tuple[Choice, ...]] = dict(machine_space() if own is None else own)
+    space: dict[str, tuple[Choice, ...]] = dict(machine_space(gpus) if own is None else own)
     for name, choices in contents(file).items():
         if name == CONDITIONS:
             continue
@@ -85,14 +86,15 @@ def contents(file: Path | None) -> dict[str, Any]:
         raise UsageError(f"--space {file}: not TOML in UTF-8: {error}") from error
 
 
-def machine_space() -> Space:
-    """What vLLM's arguments allow on this machine, and on CPUs how threads are bound to cores.
+def machine_space(gpus: int | None = None) -> Space:
+    """What vLLM's arguments allow on this machine, or so many GPUs of it, and on CPUs how threads
+    are bound to cores.
 
     Imports vLLM, which takes some seconds. Raises EngineError if it is not usable.
     """
     from mlperf_suite.engines.vllm_choices import vllm_choices
 
-    space: dict[str, tuple[Choice, ...]] = {n: (None, *v) for n, v in vllm_choices().items()}
+    space: dict[str, tuple[Choice, ...]] = {n: (None, *v) for n, v in vllm_choices(gpus).items()}
     # A search of few trials changes one name after the other, in this order.
     return {**_bindings(), **space} if is_cpu_build() else space
 

@@ -76,6 +76,10 @@ class Tuning:
 
     def run(self) -> Claim:
         self._look_for_better()
+        if len(self._trials) == 1:
+            took = f"the default's trial took {self._trials[0].seconds:.0f} s"
+            minutes = f"--minutes {self._request.minutes:g}"
+            raise UsageError(f"{minutes}: {took}, and no other was made: give more and repeat")
         best = dict(self._search.best())
         claim = Claim(best, self._default)
         if best != self._default:
@@ -129,8 +133,8 @@ class Tuning:
             settings = run.trial.settings
             if {name: more.get(name, value) for name, value in measured.items()} != measured:
                 raise UsageError(
-                    f"--out {self._request.out}: has trials of another target, server or other "
-                    "options; name a new folder"
+                    f"--out {self._request.out}: has trials of another target, server, number of "
+                    "GPUs, or other options or variables; name a new folder"
                 )
             known = settings.keys() == space.keys()
             if not known or any(v not in space[name] for name, v in settings.items()):

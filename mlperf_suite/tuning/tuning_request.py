@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,8 +45,15 @@ class Request:
     @property
     def measured(self) -> dict[str, object]:
         """What is measured, besides the settings; only runs that agree in it are comparable."""
-        serve = self.serve.text if self.serve else None
-        return {"target": self.target.name, "options": list(self.options), "serve": serve}
+        # The default is what the environment says.
+        variables = {name: os.environ.get(name) for name in self.space if name.isupper()}
+        return {
+            "target": self.target.name,
+            "options": list(self.options),
+            "serve": self.serve.text if self.serve else None,
+            "gpus": gpus_of(self.slots),
+            "variables": variables,
+        }
 
 
 def request_of(arguments: Namespace) -> Request:
@@ -59,7 +67,9 @@ def request_of(arguments: Namespace) -> Request:
     serve = ServerTemplate(arguments.serve) if arguments.serve else None
     if serve:
         serve.check()
-    space = space_of(arguments.space, {} if serve else None)
+    slots = arguments.slot or ("",)
+    _check_slots(slots)
+    space = space_of(arguments.space, {} if serve else None, gpus_of(slots))
     if all(len(choices) < 2 for choices in space.values()):
         raise UsageError("--space: nothing to choose from; name a setting with a choice")
     return Request(
@@ -70,10 +80,25 @@ def request_of(arguments: Namespace) -> Request:
         target=TARGETS[arguments.target],
         pairs=arguments.pairs,
         around_minutes=around,
-        slots=arguments.slot or ("",),
+        slots=slots,
         serve=serve,
         conditions=conditions_of(arguments.space, space),
     )
+
+
+def gpus_of(slots: Sequence[str]) -> int | None:
+    """How many GPUs a trial has; None if it has all."""
+    return len(slots[0].split(",")) if slots[0] else None
+
+
+def _check_slots(slots: Sequence[str]) -> None:
+    """Raise UsageError for slots in which trials would disturb each other or not be comparable."""
+    lists = [slot.split(",") for slot in slots]
+    names = [name.strip() for names in lists for name in names]
+    if len(slots) > 1 and (len(set(names)) < len(names) or "" in names):
+        raise UsageError(f"--slot {' --slot '.join(slots)}: a GPU can be in one slot only")
+    if len({len(names) for names in lists}) > 1:
+        raise UsageError(f"--slot {' --slot '.join(slots)}: each must have as many GPUs")
 
 
 def _minutes(option: str, value: float, least: float = 1e-9) -> float:
