@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -296,22 +297,69 @@ def test_an_answer_says_if_nothing_but_the_default_ran(
     assert "trials of other settings failed; the last: out of memory\n" in answer
 
 
-def test_a_candidate_that_fails_in_the_pairs_is_no_winner(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, trial_of = stand_in_trials(monkeypatch, {None: 100, 16: 160, 32: 90})
+def failing_in_pairs(monkeypatch: pytest.MonkeyPatch, trial_of: RunTrial, *values: object) -> None:
+    """Whole runs with these numbers of sequences fail."""
 
     def broken(command: Command, target: TuneTarget, watch: Watch) -> Measured:
         run = trial_of(command, target, watch)
-        if command.settings["max_num_seqs"] == 16 and "performance" in str(command.sessions):
+        if command.settings["max_num_seqs"] in values and command.sessions == OFFLINE.whole:
             return replace(run, trial=Trial(command.settings, reason="failed score"))
         return run
 
     monkeypatch.setattr(tune, "run_trial", broken)
+
+
+def test_a_candidate_that_fails_in_the_pairs_is_no_winner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, trial_of = stand_in_trials(monkeypatch, {None: 100, 16: 160, 32: 90})
+    failing_in_pairs(monkeypatch, trial_of, 16)
     claim = tune.tune(request_in(tmp_path), print)
     assert not claim.is_better
     assert claim.words.endswith("the candidate failed in the pairs: failed score")
     assert not (tmp_path / "winner.toml").exists()
+
+
+def test_the_next_best_is_compared_and_a_failure_is_for_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs, trial_of = stand_in_trials(monkeypatch, {None: 100, 16: 160, 32: 140})
+    failing_in_pairs(monkeypatch, trial_of, 16)
+    assert tune.tune(request_in(tmp_path), print).best == {"max_num_seqs": 32}
+    line = "failed in the pairs: --engine-arg=max_num_seqs=16: failed score"
+    made = len(runs)
+    monkeypatch.setattr(tune, "run_trial", trial_of)  # Now it would pass.
+    claim = tune.tune(request_in(tmp_path), print)
+    assert claim.is_better
+    assert claim.best == {"max_num_seqs": 32}
+    assert len(runs) == made
+    assert line in (tmp_path / "tuning.md").read_text()
+    page = (tmp_path / "report.html").read_text()
+    assert line in re.sub(r"<[^>]*>", "", page)
+
+
+def test_after_three_candidates_that_failed_the_tuning_gives_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs, trial_of = stand_in_trials(monkeypatch, {None: 100, **dict.fromkeys(range(1, 7), 150)})
+    failing_in_pairs(monkeypatch, trial_of, *range(1, 7))
+    request = replace(request_in(tmp_path, 0.5), space={"max_num_seqs": (None, *range(1, 7))})
+    claim = tune.tune(request, print)
+    assert not claim.is_better
+    assert len(set(claim.failed)) == 3
+    assert len(runs) == len((tmp_path / "trials.jsonl").read_text().splitlines()) + 2 * 3
+
+
+def test_a_default_that_fails_in_the_pairs_ends_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, trial_of = stand_in_trials(monkeypatch, {None: 100, 16: 160, 32: 140})
+    failing_in_pairs(monkeypatch, trial_of, None)
+    claim = tune.tune(request_in(tmp_path), print)
+    assert claim.words.endswith("the default failed in the pairs: failed score")
+    assert not claim.failed
+    monkeypatch.setattr(tune, "run_trial", trial_of)
+    assert tune.tune(request_in(tmp_path), print).is_better
 
 
 def test_an_earlier_winner_does_not_stay_beside_another_answer(

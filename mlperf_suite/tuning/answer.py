@@ -41,10 +41,10 @@ def write_answer(
 def answer_lines(request: Request, claim: Claim) -> list[str]:
     """The answer in lines: the gain, what it costs, what gives it, the winner's commands."""
     if not claim.is_better:
-        return [claim.words]
+        return [claim.words, *claim.failed]
     rows = [_contribution_line(row) for row in claim.contributions if row.measured]
     commands = (f"{name}: {text}" for name, text in commands_of(request, claim.best))
-    return [claim.words, _cost_line(claim), *rows, *commands]
+    return [claim.words, _cost_line(claim), *rows, *commands, *claim.failed]
 
 
 def commands_of(request: Request, best: Settings) -> list[tuple[str, str]]:

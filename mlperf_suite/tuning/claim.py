@@ -105,6 +105,7 @@ class Contribution:
 class Claim:
     """The answer of a tuning. `best`: the candidate. `gain`: None if no pairs were made, as the
     search held the default for the best, or if a run of them failed, for which `failure` says why.
+    `failed`: a line for each candidate that failed there.
     """
 
     best: Settings
@@ -112,6 +113,7 @@ class Claim:
     pairs: Sequence[Pair] = ()
     gain: Gain | None = None
     failure: str = ""
+    failed: Sequence[str] = ()
     contributions: Sequence[Contribution] = ()
 
     @property

@@ -56,6 +56,7 @@ def tuning_page(
     """The page as HTML. `texts`: what to paste of a winner, each with its name."""
     unit, space = request.target.unit, request.space
     answers: list[Block] = [Paragraph(claim.words, style="ok" if claim.is_better else "open")]
+    answers += map(Paragraph, claim.failed)
     if texts:
         answers.append(Quotes([Quote("To paste", texts)]))
     plots = [Plot("trials", "Trials in order", partial(_over_time, trials, unit))]
