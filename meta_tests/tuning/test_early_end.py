@@ -101,6 +101,20 @@ def test_scores_that_lose_against_the_defaults_reject(tmp_path: Path) -> None:
     assert rejection(like, reference) == ""
 
 
+def test_scores_are_compared_sample_by_sample(tmp_path: Path) -> None:
+    def without(missing: int, lost: float) -> dict[str, object]:
+        values: list[float | None] = [90.0 * (n % 2) + 5 - lost for n in range(400)]
+        values[missing] = None
+        return {"dataset_sha256": "d", "scores": {"rouge1": values}}
+
+    reference = kept(tmp_path / "001", summary=scored(50), scores=without(0, 0))
+    worse = kept(tmp_path / "002", summary=scored(46), scores=without(399, 4))
+    assert rejection(worse, reference), "each sample but the unscored ones lost the same"
+    nothing = {"dataset_sha256": "d", "scores": {"rouge1": [None] * 400}}
+    unscored = kept(tmp_path / "003", summary=scored(50), scores=nothing)
+    assert rejection(unscored, reference) == ""
+
+
 def test_a_gate_that_failed_ends_the_trial(tmp_path: Path) -> None:
     folder = kept(tmp_path / "002", summary=scored(10, "failed"), scores=scores(10))
     assert rejection(folder, tmp_path / "none") == "failed accuracy_rouge1"

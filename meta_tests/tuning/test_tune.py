@@ -471,6 +471,38 @@ def test_interrupted_pairs_go_on_with_those_that_are_whole(
     assert len(runs) == 5 + 6, "two pairs were whole; the half of the third is made again"
 
 
+def test_the_number_of_pairs_cannot_change_after_a_look_at_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in_trials(monkeypatch, {None: 100, 16: 160, 32: 50})
+    tune.tune(request_in(tmp_path), print)
+    words = f"--pairs 9: {tmp_path} has runs of 5 pairs; repeat with --pairs 5 or name a new folder"
+    with pytest.raises(UsageError, match=words):
+        tune.tune(replace(request_in(tmp_path), pairs=9), print)
+    assert tune.tune(request_in(tmp_path), print).is_better
+
+
+@pytest.mark.parametrize("target", TARGETS.values())
+def test_the_probe_judges_only_a_rate_that_is_proportional_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: TuneTarget
+) -> None:
+    runs, _ = stand_in_trials(monkeypatch, {None: 100, 16: 160, 32: 50})
+    leaders: list[object] = []
+
+    def watched(_settings: Settings, leader: object, *_others: object) -> Watch:
+        leaders.append(leader)
+        return lambda _: None
+
+    def leader(best: object, *_others: object) -> object:
+        return best
+
+    monkeypatch.setattr(tune, "leader_of", leader)
+    monkeypatch.setattr(tune, "watch_of", watched)
+    tune.tune(replace(request_in(tmp_path), target=target), print)
+    assert runs
+    assert any(leaders) == (target.name == "offline")
+
+
 def test_trials_run_side_by_side_with_a_device_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -597,7 +629,7 @@ def test_settings_as_a_server_and_as_a_file(options: Sequence[str]) -> None:
     command = "OMP_X=0 vllm serve '/m y' --no-enforce-eager --a-b --kv fp8"
     assert serve_command(settings, options) == command
     assert space_text(settings) == (
-        'enforce_eager = [false]\na_b = [true]\nkv = ["fp8"]\nOMP_X = ["0"]\n'
+        'enforce_eager = [false]\na_b = [true]\nkv = ["fp8"]\nOMP_X = ["0"]\nc = []\n'
     )
 
 
@@ -621,8 +653,9 @@ def test_the_line_means_the_same_to_a_shell(tmp_path: Path) -> None:
 
 def test_a_winners_file_has_its_very_settings(tmp_path: Path) -> None:
     settings: Settings = {"a": '\U0001f600\x7f\n"', "b": 1e-5, "c": False, "d": -1}
-    (tmp_path / "winner.toml").write_text(space_text(settings), encoding="utf-8")
-    assert space_of(tmp_path / "winner.toml", {}) == {n: (None, v) for n, v in settings.items()}
+    (tmp_path / "winner.toml").write_text(space_text({**settings, "e": None}), encoding="utf-8")
+    space = space_of(tmp_path / "winner.toml", {"e": (None, 1, 2)})
+    assert space == {n: (None, v) for n, v in settings.items()}, "the default of e is not searched"
 
 
 def asked(*words: str) -> Request:

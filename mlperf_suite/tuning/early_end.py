@@ -107,7 +107,11 @@ def rejection(folder: Path, reference: Path) -> str | None:
         for score in figures.scores if figures else ():
             name = score.name.lower()
             if score.is_percentage and score.low is not None and name in own and name in scores:
-                was, now = list(scores[name].values()), list(own[name].values())
+                # An answer that one of them could not score would shift the others.
+                both = [key for key in scores[name] if key in own[name]]
+                was, now = [scores[name][key] for key in both], [own[name][key] for key in both]
+                if not both:
+                    continue
                 mean = statistics.fmean(was)
                 if AccuracyCheck(_SHARE * mean, was, mean).rejects(now):
                     lost = f"{statistics.fmean(now):.4g} where the default has {mean:.4g}"

@@ -162,8 +162,8 @@ def serve_flags(settings: Settings) -> list[str]:
 
 def space_text(settings: Settings) -> str:
     """These settings as the TOML file that `--space` takes, with nothing else to choose."""
-    chosen = {name: value for name, value in settings.items() if value is not None}
-    return "".join(f"{name} = [{_toml(value)}]\n" for name, value in chosen.items())
+    choices = {n: "" if value is None else _toml(value) for n, value in settings.items()}
+    return "".join(f"{name} = [{choice}]\n" for name, choice in choices.items())
 
 
 def _toml(value: Value) -> str:

@@ -53,6 +53,7 @@ class TuneTarget:
     """`trial`, `whole`: a trial and a run of the pairs, as the options of each session of the suite
     that they take, one after another. `figure`: the rate of a run, None if it does not have it.
     `start`: the option that gives later runs the first one's rate to begin with, if there is one.
+    `is_probed`: whether the rate is proportional to what the probe of an engine's speed says.
     """
 
     name: str
@@ -62,6 +63,7 @@ class TuneTarget:
     whole: tuple[tuple[str, ...], ...]
     figure: Callable[[TrialFiles], Figure | None]
     start: str = ""
+    is_probed: bool = False
 
 
 def trial_files(folder: Path) -> list[TrialFiles]:
@@ -139,6 +141,7 @@ TARGETS: Mapping[str, TuneTarget] = {
             (_ACCURACY,),
             (("-m", f"offline and {_BOTH}"),),
             _offline,
+            is_probed=True,
         ),
         _at_a_rate("server", "server", "the highest valid rate of Server", _peak),
         _at_a_rate("interactive", "interactive", "the highest valid rate of Interactive", _peak),

@@ -78,6 +78,7 @@ class Tuning:
         self._numbers = itertools.count(1 + max(numbers, default=0))
 
     def run(self) -> Claim:
+        self._check_pairs()
         self._look_for_better()
         if len(self._trials) == 1:
             took = f"the default's trial took {self._trials[0].seconds:.0f} s"
@@ -180,8 +181,9 @@ class Tuning:
         return self._run(settings, self._request.target.trial, self._first, slot, watch)
 
     def _watch(self, settings: Settings) -> Watch:
-        leader = leader_of(self._search.leader(), self._trials, self._request.target.unit)
-        first = self._first
+        target, first = self._request.target, self._first
+        best = self._search.leader() if target.is_probed else None
+        leader = leader_of(best, self._trials, target.unit)
         reference = self._runs / (first.folder if first else "")
         return watch_of(settings, leader, first, reference)
 
@@ -257,6 +259,17 @@ class Tuning:
 
     # The pairs
 
+    def _check_pairs(self) -> None:
+        """Raise UsageError if earlier pairs were to be of another number: with one that is chosen
+        after a look at them, equal settings would differ in more than 5% of the claims."""
+        pairs = self._request.pairs
+        for _, more in self._records(_PAIRS):
+            if (begun := more.get("pairs", pairs)) != pairs:
+                raise UsageError(
+                    f"--pairs {pairs}: {self._request.out} has runs of {begun} pairs; repeat with "
+                    f"--pairs {begun} or name a new folder"
+                )
+
     def _compared(self, claim: Claim) -> Claim:
         """Default and candidate in turn, each with its accuracy run."""
         pairs = self._earlier_pairs(claim.best)[: self._request.pairs]
@@ -277,7 +290,7 @@ class Tuning:
             alike = alike or sides.get(False)
             run = self._run(settings, self._request.target.whole, alike, self._request.slots[0])
             sides[is_best] = run
-            self._records(_PAIRS).add(run, pair=number)
+            self._records(_PAIRS).add(run, pair=number, pairs=self._request.pairs)
             self._say(f"pair {number + 1}: {self._words(run)}")
             if run.trial.rate is None:
                 return f"{_OF_BEST if is_best else _OF_DEFAULT}{run.trial.reason}"
