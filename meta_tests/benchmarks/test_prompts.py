@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
-from transformers import PreTrainedTokenizerFast
 
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.embedded import EMBEDDED
@@ -33,6 +32,9 @@ def news(*articles: str) -> list[Sample]:
 @pytest.fixture(scope="module")
 def llama_like(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A tokenizer of Llama's shape (byte level, BOS by post-processor), one token for each byte."""
+    # Here, as each of pytest-xdist's workers collects this file.
+    from transformers import PreTrainedTokenizerFast
+
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     vocabulary = {symbol: number for number, symbol in enumerate([BOS, "<|eot_id|>", *alphabet])}
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))

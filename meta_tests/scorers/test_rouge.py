@@ -11,12 +11,10 @@ import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 
-import nltk
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rouge_score import rouge_scorer
 
 from meta_tests.scorers.answers import PAIRS, answer
 from mlperf_suite import SUITE_FOLDER
@@ -37,6 +35,10 @@ WORDS = ["boat", "boats", "harbour", "sank", "sinking", "Friday", "Dr.", "the", 
 
 def official(predictions: Sequence[str], references: Sequence[str]) -> dict[str, float]:
     """The official script's postprocess_text and compute, one pair after another."""
+    # Here, as each of pytest-xdist's workers collects this file.
+    import nltk
+    from rouge_score import rouge_scorer
+
     if str(nltk_data_dir()) not in nltk.data.path:
         nltk.data.path.insert(0, str(nltk_data_dir()))
     preds = ["\n".join(nltk.sent_tokenize(pred.strip())) for pred in predictions]
@@ -53,6 +55,9 @@ def official(predictions: Sequence[str], references: Sequence[str]) -> dict[str,
 
 def official_pairs(pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
     """Each pair's F-measures and characters, as rouge-score gives them, unrounded."""
+    import nltk
+    from rouge_score import rouge_scorer
+
     scorer = rouge_scorer.RougeScorer(list(ROUGE_NAMES), use_stemmer=True)
     rows = []
     for pair in pairs:

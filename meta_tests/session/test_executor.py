@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 from pytest import MonkeyPatch
-from transformers import AutoTokenizer
 
 from meta_tests.made_runs import remote_run
 from meta_tests.stand_in import Delays, StandInEngine
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.benchmarks.prompts import load_tokenizer
 from mlperf_suite.engines.protocol import (
     SPECULATIVE,
     EngineDescription,
@@ -317,7 +317,7 @@ def test_a_scorer_is_given_special_tokens_if_it_reads_them(
     monkeypatch.setattr(RougeScorer, "reads_special_tokens", reads, raising=False)
     session = make(ACCURACY)
     assert session.suite.make(ACCURACY).ok
-    tokenizer = AutoTokenizer.from_pretrained(embedded_model_dir())
+    tokenizer = load_tokenizer(str(embedded_model_dir()))
     for answer in scorer_answers:
         full_text, plain_text = (
             tokenizer.decode(answer.token_ids, skip_special_tokens=skip) for skip in (False, True)
