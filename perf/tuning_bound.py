@@ -2,11 +2,13 @@
 
     OPENBLAS_NUM_THREADS=1 python -m perf.tuning_bound [--searches 10] [--first 0]
 
-A mark for `perf.tuning_search`: the posterior over the numbers of `serving_engine` and `roofline`,
-as 600 points that are resampled and moved (Del Moral, Doucet and Jasra, Sequential Monte Carlo
+A mark for `perf.tuning_search`: the posterior over the numbers of each of its engines, as 600
+points that are resampled and moved (Del Moral, Doucet and Jasra, Sequential Monte Carlo
 Samplers, 2006; moves: ter Braak, Differential Evolution Markov Chain, 2006). Which settings
-fail and the noise are known too. A trial goes where it is expected to raise the result the most
-(Frazier, Powell and Dayanik, The Knowledge-Gradient Policy for Correlated Normal Beliefs, 2009).
+fail and how the noise is distributed are known too; of "one optimum", how fast the rate falls with
+each setting is not, although it is the same for all seeds. A trial goes where it is expected to
+raise the result the most (Frazier, Powell and Dayanik, The Knowledge-Gradient Policy for Correlated
+Normal Beliefs, 2009).
 """
 
 from __future__ import annotations
@@ -16,11 +18,22 @@ import itertools
 import math
 import statistics
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from meta_tests.tuning.simulated import NOISE, TRIALS, SimulatedEngine, roofline, serving_engine
+from meta_tests.tuning.simulated import (
+    NOISE,
+    TRIALS,
+    SimulatedEngine,
+    any_shapes,
+    drifting,
+    one_optimum,
+    roofline,
+    serving_engine,
+)
 from mlperf_suite.tuning.space import Settings
 
 Floats = NDArray[np.float64]
@@ -30,6 +43,18 @@ Formula = Callable[[Floats, list[Floats], Rows], Floats]
 between 0 and 1, the values of each name (nan: the default) and the settings' rows."""
 _POINTS, _MOVES, _LAST_MOVES = 600, 12, 60
 _DRAWS, _ASKED, _NODES = 16, 300, 9
+
+
+Likelihood = Callable[[Floats], Floats]
+"""The logarithm of each point's likelihood, given by how much the measured logarithms lie above its
+own: a row for each point, a column for each trial. The level of the rates is not known."""
+
+
+def _one_optimum(points: Floats, values: list[Floats], rows: Rows) -> Floats:
+    """`one_optimum`; a weight is between 0.4% and 12%."""
+    best, weights = np.minimum(np.floor(10 * points[:, :4]), 9), 0.004 * 30 ** points[:, 4:]
+    places = np.array([values[c][rows[:, c]] for c in range(4)]).T
+    return np.asarray(-(weights[:, None] * np.abs(places - best[:, None]) ** 1.3).sum(axis=2))
 
 
 def _serving(points: Floats, values: list[Floats], rows: Rows) -> Floats:
@@ -67,11 +92,73 @@ def _roofline(points: Floats, values: list[Floats], rows: Rows) -> Floats:
     return np.asarray(switches - 0.04 * points[:, 11:16][:, rows[:, 2]] - np.log(time))
 
 
+def _any_shapes(points: Floats, values: list[Floats], rows: Rows) -> Floats:
+    """`any_shapes`."""
+    from scipy.special import ndtri
+
+    p = points.T[:, :, None]
+    words = 0.05 * ndtri(np.clip(points[:, 9:18], 1e-6, 1 - 1e-6))
+    rate = words[:, :5][:, rows[:, 3]] + words[:, 5:][:, rows[:, 4]]
+    for c in range(3):
+        places = np.log2(values[c])[rows[:, c]] / (len(values[c]) - 1)
+        size, centre, kind = 0.03 * 13 ** p[3 * c], p[3 * c + 1], np.floor(4 * p[3 * c + 2])
+        rising = [size * places, -2 * size * np.exp(-places / 0.2)]
+        shapes = [*rising, -4 * size * (places - centre) ** 2, size * (places > centre)]
+        rate = rate + np.select([kind == 0, kind == 1, kind == 2], shapes[:3], shapes[3])
+    one, other = (np.log2(values[c])[rows[:, c]] / 9 - 0.5 for c in range(2))
+    return np.asarray(rate + 4 * (0.3 * p[18] - 0.15) * one * other)
+
+
+def _drifting(points: Floats, values: list[Floats], rows: Rows) -> Floats:
+    """`drifting`."""
+    places = np.array([np.log2(values[c])[rows[:, c]] for c in range(4)]).T
+    away = places - 9 * points[:, None, :4]
+    sides = 0.005 + 0.055 * points[:, None, 4:]
+    slopes = np.where(away > 0, sides[:, :, 1::2], sides[:, :, ::2])
+    return np.asarray(-(slopes * np.abs(away) ** 1.3).sum(axis=2))
+
+
+def _usual(away: Floats) -> Floats:
+    """Each run differs on its own."""
+    return np.asarray(-0.5 * away.var(axis=1) * away.shape[1] / NOISE**2)
+
+
+def _drift(away: Floats) -> Floats:
+    """The noise of `drifting`."""
+    inverse = _inverse_of_drift(away.shape[1])
+    sums = away @ inverse
+    level = sums.sum(axis=1) ** 2 / inverse.sum()
+    return np.asarray(-0.5 * ((sums * away).sum(axis=1) - level) / NOISE**2)
+
+
+@cache
+def _inverse_of_drift(count: int) -> Floats:
+    numbers = np.arange(count)
+    shared = 0.6**2 * 0.9 ** np.abs(numbers[:, None] - numbers)
+    return np.asarray(np.linalg.inv(shared + 0.8**2 * np.eye(count)))
+
+
+def _outliers(away: Floats) -> Floats:
+    """The noise of `any_shapes`: Student's t of 4 degrees of freedom, scaled to 5%."""
+    away = (away - np.median(away, axis=1, keepdims=True)) / NOISE
+    return np.asarray(-2.5 * np.log1p(away**2 / 2).sum(axis=1))
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of an engine: `numbers` are how many are not."""
+
+    engine: Callable[[int], SimulatedEngine]
+    formula: Formula
+    numbers: int
+    likelihood: Likelihood = _usual
+
+
 class Family:
     """The posterior over one engine's numbers; `searched` is its result after all trials."""
 
-    def __init__(self, engine: SimulatedEngine, formula: Formula, numbers: int, seed: int) -> None:
-        self._engine, self._formula = engine, formula
+    def __init__(self, engine: SimulatedEngine, known: Known, seed: int) -> None:
+        self._engine, self._known = engine, known
         choices = engine.space.values()
         self._values = [
             np.array([c if isinstance(c, int) else math.nan for c in names]) for names in choices
@@ -79,7 +166,7 @@ class Family:
         every = np.array(list(itertools.product(*(range(len(names)) for names in choices))))
         self._every = every[[engine.share(self._settings(row)) is not None for row in every]]
         self._random = np.random.default_rng(seed)
-        self._points = self._random.random((_POINTS, numbers))
+        self._points = self._random.random((_POINTS, known.numbers))
         self._heights = np.zeros(_POINTS)
         self._rows, self._logs = every[:0], np.empty(0)
 
@@ -95,7 +182,7 @@ class Family:
             self._resample()
         self._move(_LAST_MOVES)
         parts = np.array_split(self._every, 20)
-        means = [self._weights() @ self._at(self._points, part) for part in parts]
+        means = [self._weights() @ self.at(self._points, part) for part in parts]
         return self._settings(self._every[int(np.argmax(np.concatenate(means)))])
 
     def _settings(self, row: Rows) -> Settings:
@@ -104,13 +191,13 @@ class Family:
     def _any(self, count: int) -> Rows:
         return self._every[self._random.integers(len(self._every), size=count)]
 
-    def _at(self, points: Floats, rows: Rows) -> Floats:
-        return self._formula(points, self._values, rows)
+    def at(self, points: Floats, rows: Rows) -> Floats:
+        """The formula's logarithms of the rates: a row for each point, a column for each of
+        `rows`."""
+        return self._known.formula(points, self._values, rows)
 
     def _likelihood(self, points: Floats) -> Floats:
-        """The level of the rates is not known."""
-        away = self._logs - self._at(points, self._rows)
-        return np.asarray(-0.5 * away.var(axis=1) * len(self._logs) / NOISE**2)
+        return self._known.likelihood(self._logs - self.at(points, self._rows))
 
     def _weights(self) -> Floats:
         weights = np.exp(self._heights - self._heights.max())
@@ -142,10 +229,10 @@ class Family:
         """The row with the highest knowledge gradient."""
         weights = self._weights()
         drawn = self._points[self._random.choice(_POINTS, _DRAWS, p=weights)]
-        best = self._every[np.unique(self._at(drawn, self._every).argmax(axis=1))]
+        best = self._every[np.unique(self.at(drawn, self._every).argmax(axis=1))]
         rows = np.concatenate([best, self._any(_ASKED)])
-        level = self._at(self._points, self._rows).mean(axis=1, keepdims=True)
-        values = self._at(self._points, rows) - level
+        level = self.at(self._points, self._rows).mean(axis=1, keepdims=True)
+        values = self.at(self._points, rows) - level
         means = weights @ values
         away = values - means
         covariance = (away * weights[:, None]).T @ away[:, : len(best)]
@@ -157,8 +244,11 @@ class Family:
 
 
 ENGINES = {
-    "serving engine": (serving_engine, _serving, 17),
-    "roofline": (roofline, _roofline, 16),
+    "one optimum": Known(one_optimum, _one_optimum, 8),
+    "serving engine": Known(serving_engine, _serving, 17),
+    "roofline": Known(roofline, _roofline, 16),
+    "any shapes": Known(any_shapes, _any_shapes, 19, _outliers),
+    "drifting": Known(drifting, _drifting, 12, _drift),
 }
 
 
@@ -170,11 +260,11 @@ def main() -> None:
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
     arguments = parser.parse_args()
     for name in arguments.engines:
-        engine_of, formula, numbers = ENGINES[name]
+        known = ENGINES[name]
         found = []
         for seed in range(arguments.first, arguments.first + arguments.searches):
-            engine = engine_of(seed)
-            found.append(engine.share(Family(engine, formula, numbers, seed).searched()) or 0.0)
+            engine = known.engine(seed)
+            found.append(engine.share(Family(engine, known, seed).searched()) or 0.0)
         near = sum(share >= 0.98 for share in found)
         below = [f"{(share - 1) * 100:.1f}%" for share in (statistics.median(found), min(found))]
         print(f"| {name} | {near} of {len(found)} | {' | '.join(below)} |", flush=True)

@@ -1,17 +1,17 @@
 """How near searches of `tune` and of others come to the known optimum of simulated engines.
 
-    OPENBLAS_NUM_THREADS=1 python -m perf.tuning_search [--searches 10] [--first 0] [--equal 0]
+    OPENBLAS_NUM_THREADS=1 python -m perf.tuning_search [--searches 10] [--trials 60] [--equal 0]
 
 A proposal's matrices are small: on a busy machine several threads make it many times slower.
 
-Each method has 60 trials with 5% noise on each of five kinds of engines with 10,000 settings.
+Each method has as many trials with 5% noise on each of five kinds of engines with 10,000 settings.
 "tune" is this suite's search. "tpe" and "gp" are Optuna's samplers, "random" is random search, each
 with its highest run as the result; "grid" measures every combination of a few values of each
-setting in order, as `vllm bench sweep serve` does with lists that give at most 60. "cuts" is "tune"
-with a probe of 10% noise before each trial, which then counts with its own error if it cannot win;
-a further line says how much was cut. `--equal` makes that many tunings with pairs on an engine
-whose settings change nothing, of 20 trials each, and says how often a gain is claimed. The methods
-"gp" and "tpe" need Optuna.
+setting in order, as `vllm bench sweep serve` does with lists that give at most as many. "cuts" is
+"tune" with a probe of 10% noise before each trial, which then counts with its own error if it
+cannot win; a further line says how much was cut. `--equal` makes that many tunings with pairs on an
+engine whose settings change nothing, of 20 trials each, and says how often a gain is claimed. The
+methods "gp" and "tpe" need Optuna.
 """
 
 from __future__ import annotations
@@ -44,11 +44,13 @@ from mlperf_suite.tuning.space import Settings, Trial
 _NEAR = 0.98
 _EQUAL_TRIALS = 20
 _PROBE_NOISE = 2 * NOISE
+Way = Callable[[SimulatedEngine, int, int], Settings]
+"""Takes an engine, a seed and how many trials there are; returns what it ends with."""
 CUTS: Counter[tuple[bool, bool]] = Counter()
 """Trials by whether the settings are near the optimum and whether they were cut."""
 
 
-def tuned(engine: SimulatedEngine, seed: int, trials: int = TRIALS) -> Settings:
+def tuned(engine: SimulatedEngine, seed: int, trials: int) -> Settings:
     """The suite's search."""
     search = TuningSearch(engine.space, seed)
     for number in range(trials):
@@ -56,12 +58,12 @@ def tuned(engine: SimulatedEngine, seed: int, trials: int = TRIALS) -> Settings:
     return search.best()
 
 
-def _cut(engine: SimulatedEngine, seed: int) -> Settings:
+def _cut(engine: SimulatedEngine, seed: int, trials: int) -> Settings:
     """The suite's search with probes that cut trials."""
     source = random.Random(f"probe {seed}")  # noqa: S311 - noise, no secret
     search = TuningSearch(engine.space, seed)
-    for number in range(TRIALS):
-        settings = search.following(number / TRIALS)
+    for number in range(trials):
+        settings = search.following(number / trials)
         leader, share = search.leader(), engine.share(settings)
         if share is None or leader is None:
             search.add(engine.measure(settings))
@@ -78,21 +80,21 @@ def _highest(trials: Iterator[Trial]) -> Settings:
     return max(trials, key=lambda trial: trial.rate or 0.0).settings
 
 
-def _random(engine: SimulatedEngine, seed: int) -> Settings:
+def _random(engine: SimulatedEngine, seed: int, trials: int) -> Settings:
     source = random.Random(seed)  # noqa: S311 - an order, no secret
     rows = (
         {name: source.choice(choices) for name, choices in engine.space.items()}
-        for _ in range(TRIALS)
+        for _ in range(trials)
     )
     return _highest(map(engine.measure, rows))
 
 
-def _grid(engine: SimulatedEngine, _seed: int) -> Settings:
+def _grid(engine: SimulatedEngine, _seed: int, trials: int) -> Settings:
     counts = dict.fromkeys(engine.space, 1)
     while True:
         more = [n for n, c in engine.space.items() if counts[n] < len(c)]
         name = min(more, key=lambda n: counts[n] / len(engine.space[n]))
-        if math.prod(counts.values()) // counts[name] * (counts[name] + 1) > TRIALS:
+        if math.prod(counts.values()) // counts[name] * (counts[name] + 1) > trials:
             break
         counts[name] += 1
     few = [
@@ -103,8 +105,8 @@ def _grid(engine: SimulatedEngine, _seed: int) -> Settings:
     return _highest(map(engine.measure, rows))
 
 
-def _optuna(sampler: str) -> Callable[[SimulatedEngine, int], Settings]:
-    def search(engine: SimulatedEngine, seed: int) -> Settings:
+def _optuna(sampler: str) -> Way:
+    def search(engine: SimulatedEngine, seed: int, trials: int) -> Settings:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -112,8 +114,8 @@ def _optuna(sampler: str) -> Callable[[SimulatedEngine, int], Settings]:
             direction="maximize", sampler=getattr(optuna.samplers, sampler)(seed=seed)
         )
 
-        def trials() -> Iterator[Trial]:
-            for _ in range(TRIALS):
+        def measured() -> Iterator[Trial]:
+            for _ in range(trials):
                 asked = study.ask()
                 row = {
                     name: choices[_suggestion(asked, name, choices)]
@@ -124,7 +126,7 @@ def _optuna(sampler: str) -> Callable[[SimulatedEngine, int], Settings]:
                 study.tell(asked, trial.rate and math.log(trial.rate), state=failed)
                 yield trial
 
-        return _highest(trials())
+        return _highest(measured())
 
     return search
 
@@ -137,7 +139,7 @@ def _suggestion(asked: object, name: str, choices: tuple[object, ...]) -> int:
     return index
 
 
-WAYS: Mapping[str, Callable[[SimulatedEngine, int], Settings]] = {
+WAYS: Mapping[str, Way] = {
     "tune": tuned,
     "cuts": _cut,
     "gp": _optuna("GPSampler"),
@@ -155,13 +157,11 @@ ENGINES = {
 
 
 def shares(
-    way: Callable[[SimulatedEngine, int], Settings],
-    engine_of: Callable[[int], SimulatedEngine],
-    seeds: range,
+    way: Way, engine_of: Callable[[int], SimulatedEngine], seeds: range, trials: int
 ) -> list[float]:
     """The result's rate without noise as a share of the optimum's, for each search."""
     engines = [(seed, engine_of(seed)) for seed in seeds]
-    return [engine.share(way(engine, seed)) or 0.0 for seed, engine in engines]
+    return [engine.share(way(engine, seed, trials)) or 0.0 for seed, engine in engines]
 
 
 def _claims(seed: int) -> bool:
@@ -185,6 +185,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--searches", type=int, default=10)
     parser.add_argument("--first", type=int, default=0, help="the first search's seed")
+    parser.add_argument("--trials", type=int, default=TRIALS)
     parser.add_argument("--equal", type=int, default=0)
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
@@ -193,7 +194,7 @@ def main() -> None:
     for name in arguments.engines if seeds else ():
         print(f"| {name} | within 2% | median | worst |\n|---|---:|---:|---:|", flush=True)
         for way in arguments.ways:
-            found = shares(WAYS[way], ENGINES[name], seeds)
+            found = shares(WAYS[way], ENGINES[name], seeds, arguments.trials)
             near = sum(share >= _NEAR for share in found)
             below = [
                 f"{(share - 1) * 100:.1f}%" for share in (statistics.median(found), min(found))

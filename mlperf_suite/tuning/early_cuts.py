@@ -1,7 +1,7 @@
 """When a trial is ended early: it cannot win, or its answers are not accurate enough.
 
 Pure functions of what was measured so far. Each errs with at most the probability stated here, and
-`python -m perf.tuning_search --cuts N` simulates how often it does.
+`python -m perf.tuning_search --ways cuts` simulates how often it does.
 """
 
 from __future__ import annotations
