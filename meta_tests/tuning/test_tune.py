@@ -25,6 +25,7 @@ from mlperf_suite.__main__ import main
 from mlperf_suite.errors import UsageError
 from mlperf_suite.tuning import space, tune
 from mlperf_suite.tuning.probing import Work
+from mlperf_suite.tuning.serving import ServerTemplate
 from mlperf_suite.tuning.space import (
     Settings,
     Space,
@@ -469,6 +470,18 @@ def test_interrupted_pairs_go_on_with_those_that_are_whole(
     claim = tune.tune(request_in(tmp_path, 1e-9), print)
     assert claim.is_better
     assert len(runs) == 5 + 6, "two pairs were whole; the half of the third is made again"
+
+
+def test_a_servers_settings_are_said_as_its_flags(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, trial_of = stand_in_trials(monkeypatch, {None: 100, 16: 160, 32: 50})
+    monkeypatch.setattr(tune, "run_served", lambda _template, *others: trial_of(*others))
+    lines: list[str] = []
+    server = ServerTemplate("serve {flags} --port {port}")
+    tune.tune(replace(request_in(tmp_path), serve=server), lines.append)
+    assert any(line.startswith("pair 1: --max-num-seqs 16: 160") for line in lines)
+    assert not any("--engine-arg" in line for line in lines)
 
 
 def test_the_number_of_pairs_cannot_change_after_a_look_at_them(

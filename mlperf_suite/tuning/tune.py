@@ -21,7 +21,7 @@ from mlperf_suite.tuning.left_over import OF_RUNS, SERVER_OUTPUT, end_left_over
 from mlperf_suite.tuning.records import Records
 from mlperf_suite.tuning.search import TuningSearch
 from mlperf_suite.tuning.serving import run_served
-from mlperf_suite.tuning.space import Settings, Trial, run_arguments, run_variables
+from mlperf_suite.tuning.space import Settings, Trial, run_arguments, run_variables, serve_flags
 from mlperf_suite.tuning.trial_run import Command, Measured, Watch, run_trial
 from mlperf_suite.tuning.tuning_request import Request
 
@@ -253,9 +253,9 @@ class Tuning:
             result = f"{trial.rate:,.4g} {unit}"
         return f"{self._settings_words(trial.settings)}: {result} ({run.seconds:.0f} s)"
 
-    @staticmethod
-    def _settings_words(settings: Settings) -> str:
-        return " ".join([*_variables(settings), *run_arguments(settings)]) or "the default"
+    def _settings_words(self, settings: Settings) -> str:
+        flags = serve_flags(settings) if self._request.serve else run_arguments(settings)
+        return " ".join([*_variables(settings), *flags]) or "the default"
 
     # The pairs
 
