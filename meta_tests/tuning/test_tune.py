@@ -25,7 +25,6 @@ from mlperf_suite.__main__ import main
 from mlperf_suite.errors import UsageError
 from mlperf_suite.tuning import space, tune
 from mlperf_suite.tuning.probing import Work
-from mlperf_suite.tuning.serving import ServerTemplate
 from mlperf_suite.tuning.space import (
     Settings,
     Space,
@@ -327,7 +326,7 @@ def test_the_next_best_is_compared_and_a_failure_is_for_good(
     runs, trial_of = stand_in_trials(monkeypatch, {None: 100, 16: 160, 32: 140})
     failing_in_pairs(monkeypatch, trial_of, 16)
     assert tune.tune(request_in(tmp_path), print).best == {"max_num_seqs": 32}
-    line = "failed in the pairs: --engine-arg=max_num_seqs=16: failed score"
+    line = "failed in the pairs: max_num_seqs=16: failed score"
     made = len(runs)
     monkeypatch.setattr(tune, "run_trial", trial_of)  # Now it would pass.
     claim = tune.tune(request_in(tmp_path), print)
@@ -472,16 +471,16 @@ def test_interrupted_pairs_go_on_with_those_that_are_whole(
     assert len(runs) == 5 + 6, "two pairs were whole; the half of the third is made again"
 
 
-def test_a_servers_settings_are_said_as_its_flags(
+def test_a_line_of_progress_starts_with_the_figure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, trial_of = stand_in_trials(monkeypatch, {None: 100, 16: 160, 32: 50})
-    monkeypatch.setattr(tune, "run_served", lambda _template, *others: trial_of(*others))
+    stand_in_trials(monkeypatch, {None: 9.9e3, 16: 16e3}, failing=32)
     lines: list[str] = []
-    server = ServerTemplate("serve {flags} --port {port}")
-    tune.tune(replace(request_in(tmp_path), serve=server), lines.append)
-    assert any(line.startswith("pair 1: --max-num-seqs 16: 160") for line in lines)
-    assert not any("--engine-arg" in line for line in lines)
+    tune.tune(request_in(tmp_path), lines.append)
+    default = re.compile(r"trial 1: 9,9\d\d tokens/s \(\d s\): the default")
+    assert default.fullmatch(lines[0])
+    assert any(re.match(r"pair 1: 16,0\d\d tokens/s \(1 s\): max_num_seqs=16$", x) for x in lines)
+    assert any(x.endswith("failed: out of memory (0 s): max_num_seqs=32") for x in lines)
 
 
 def test_the_number_of_pairs_cannot_change_after_a_look_at_them(

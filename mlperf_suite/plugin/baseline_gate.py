@@ -13,7 +13,7 @@ from mlperf_suite.client_results.client_benchmarks import ClientRunKey
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.plugin.options import settings_of
-from mlperf_suite.rules.verdict import Status, Verdict
+from mlperf_suite.rules.verdict import Status, Verdict, figure_words
 from mlperf_suite.session.plan import MMLU, CurveKey, Plan
 
 if TYPE_CHECKING:
@@ -94,8 +94,8 @@ def regression_verdict(regression: RegressionFigures | None, metric: str) -> Ver
     return Verdict(
         rule,
         _STATUS.get(change.outcome, "passed"),
-        f"{change.outcome}: {change.words}, {change.baseline:,.6g} then and "
-        f"{change.current:,.6g} {change.unit} now",
+        f"{change.outcome}: {change.words}, {figure_words(change.baseline, 6)} then and "
+        f"{figure_words(change.current, 6)} {change.unit} now",
         limit,
         f"noise from {change.noise_from}"
         + (": --repeat 5 measures it better" if change.outcome == "cannot tell" else ""),

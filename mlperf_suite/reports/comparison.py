@@ -50,7 +50,7 @@ from mlperf_suite.results.regression import (
 from mlperf_suite.results.run_folder import read_object
 from mlperf_suite.results.schema import RegressionFigures
 from mlperf_suite.rules import rule_named
-from mlperf_suite.rules.verdict import in_words
+from mlperf_suite.rules.verdict import figure_words, in_words
 
 PLOT_FORMATS = (".png", ".svg", ".pdf")
 """File name extensions for a plot; each selects a format."""
@@ -168,8 +168,8 @@ def _losses(first: BaselineRun, run: BaselineRun, regression: RegressionFigures)
         lines.append("its engine is not known, but the baseline's is: config.json does not name it")
     lines += blind_figures(regression.metrics, at_a_rate)
     return lines + [
-        f"{change.metric}: {change.words}, {change.baseline:,.6g} then and "
-        f"{change.current:,.6g} {change.unit} now"
+        f"{change.metric}: {change.words}, {figure_words(change.baseline, 6)} then and "
+        f"{figure_words(change.current, 6)} {change.unit} now"
         for change in regression.metrics
         if change.outcome == "regressed"
     ]

@@ -19,7 +19,7 @@ from mlperf_suite.datasets.mmlu_questions import CHANCE, DOMAINS
 from mlperf_suite.energy.energy_figures import Curve
 from mlperf_suite.energy.meters import SIMULATED_LABEL
 from mlperf_suite.loadgen.timeline import Timeline
-from mlperf_suite.reports.sections import GRID, Plot, decimal, save_figure
+from mlperf_suite.reports.sections import GRID, Plot, decimal, save_figure, significant
 from mlperf_suite.results.record import PeakSearch
 from mlperf_suite.results.schema import PerformanceFigures
 from mlperf_suite.rules.verdict import in_words, times_in_unit
@@ -120,7 +120,7 @@ def _cumulative(
     points = np.unique(np.linspace(0, len(times) - 1, _MOST_POINTS).astype(int))
     axes.plot(times[points], share[points], color=BLUE, label="requests", drawstyle="steps-post")
     p99 = percentile(times.tolist(), 0.99) if p99_ms is None else p99_ms / scale
-    axes.plot([p99], [99], "o", color=BLUE, label=f"p99 {p99:,.4g} {unit}")
+    axes.plot([p99], [99], "o", color=BLUE, label=f"p99 {significant(p99)} {unit}")
     if limit is not None:
         place = limit / scale
         label = f"MLPerf's limit {place:,g} {unit} at p99"
@@ -140,7 +140,7 @@ def _rate(timeline: Timeline, axes: Any, ink: str) -> None:
     rates = np.diff(np.interp(edges, seconds, tokens)) / np.diff(edges)
     axes.stairs(rates, edges, color=BLUE, label="tokens/s", baseline=None)
     mean = tokens[-1] / seconds[-1]
-    axes.axhline(mean, color=ORANGE, linestyle="--", label=f"mean {mean:,.4g}")
+    axes.axhline(mean, color=ORANGE, linestyle="--", label=f"mean {significant(mean)}")
     axes.set(title="Output over time", xlabel="time since the start, s", ylabel="tokens/s")
     axes.set(ylim=(0, max(rates) * 1.25), xlim=(0, None))
     axes.legend(loc="upper right", ncols=2, fontsize=9)

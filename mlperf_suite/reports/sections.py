@@ -16,7 +16,7 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from mlperf_suite.results.run_folder import write_whole
-from mlperf_suite.rules.verdict import in_words, time_words
+from mlperf_suite.rules.verdict import figure_words, in_words, time_words
 
 _INK, GRID = "#101112", "#909192"
 """Placeholders for the page's colours in inline SVG."""
@@ -294,10 +294,8 @@ def time_cell(value_ms: float | None) -> str:
 
 
 def significant(value: float | None) -> str:
-    """A figure in four significant digits, large ones whole: a token can take 0.0001 J or 100 J."""
-    if value is None:
-        return "not known"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    """A figure in four significant digits: a token can take 0.0001 J or 100 J."""
+    return "not known" if value is None else figure_words(value)
 
 
 def percentage(share: float | None) -> str:

@@ -280,7 +280,7 @@ def _trend(trend: Trend, axes: Any, ink: str) -> None:
     values = [value for _, value in trend.points]
     axes.plot(range(1, len(values) + 1), values, "o-", color=BLUE, markersize=4)
     place = {"textcoords": "offset points", "xytext": (6, 0), "va": "center"}
-    axes.annotate(f"{values[-1]:,.4g}", (len(values), values[-1]), color=ink, **place)
+    axes.annotate(significant(values[-1]), (len(values), values[-1]), color=ink, **place)
     axes.margins(x=0.16)
     axes.set(title=trend.runs.split(",")[0], xlabel="run, oldest to newest", ylabel=trend.unit)
     axes.set_ylim(0, max(values) * 1.2)

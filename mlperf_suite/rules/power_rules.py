@@ -36,7 +36,7 @@ from mlperf_suite.rules.power_measurement import (
     watts_within,
 )
 from mlperf_suite.rules.registry import rule
-from mlperf_suite.rules.verdict import Verdict, failure, verdict
+from mlperf_suite.rules.verdict import Verdict, failure, figure_words, verdict
 
 _power_rule = partial(rule, "power")
 _FIELDS = (
@@ -414,5 +414,5 @@ def debug(facts: PowerFacts) -> Verdict:
 def samples(facts: PowerFacts) -> Verdict:
     """spl.txt has samples from power_begin to power_end; the efficiency is computed from them."""
     figures = power_figures(facts)
-    efficiency = f"{figures.efficiency:,.4g} {figures.efficiency_unit}"
-    return verdict(True, f"{figures.metric:,.5g} {figures.unit}, {efficiency}")
+    efficiency = f"{figure_words(figures.efficiency)} {figures.efficiency_unit}"
+    return verdict(True, f"{figure_words(figures.metric, 5)} {figures.unit}, {efficiency}")

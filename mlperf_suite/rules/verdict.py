@@ -65,6 +65,12 @@ def in_words(value: object) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
+def figure_words(value: float, digits: int = 4) -> str:
+    """A figure in this many significant digits, a larger one whole: never as a power of ten."""
+    whole = abs(value) >= 10 ** (digits - 1)
+    return f"{value:,.0f}" if whole else f"{value:,.{digits}g}"
+
+
 def times_in_unit(values_ms: Iterable[float], *, exact: bool = False) -> tuple[list[str], str]:
     """Times given in ms as numbers of one unit, and that unit: ms, or s if one takes ten seconds or
     more. In three digits or more; `exact`: to the microsecond, without zeros at the end."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlperf_suite.results.baseline import answer_scores
+from mlperf_suite.rules.verdict import figure_words
 from mlperf_suite.tuning.early_cuts import AccuracyCheck, Estimate, cannot_win, full_rate
 from mlperf_suite.tuning.probing import probe_of
 from mlperf_suite.tuning.space import Settings, Trial
@@ -85,8 +86,8 @@ def cut_by_probe(settings: Settings, leader: Leader, probe: float) -> Trial | No
     if not cannot_win(rate, leader.error, leader.best, _LOOKS):
         return None
     best = math.exp(leader.best.mean)
-    words = f"its probe stands for {rate:,.4g} {leader.unit} ± {leader.error * 100:.0f}%"
-    return Trial(settings, rate, leader.error, cut=f"{words}, the best have {best:,.4g}")
+    words = f"its probe stands for {figure_words(rate)} {leader.unit} ± {leader.error * 100:.0f}%"
+    return Trial(settings, rate, leader.error, cut=f"{words}, the best have {figure_words(best)}")
 
 
 def rejection(folder: Path, reference: Path) -> str | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from mlperf_suite.engines.watch import terminated_like_interrupted
 from mlperf_suite.errors import UsageError
+from mlperf_suite.rules.verdict import figure_words
 from mlperf_suite.tuning.answer import write_answer
 from mlperf_suite.tuning.claim import Claim, Contribution, Pair, contributions_of, gain_of
 from mlperf_suite.tuning.early_end import leader_of, watch_of
@@ -21,7 +22,7 @@ from mlperf_suite.tuning.left_over import OF_RUNS, SERVER_OUTPUT, end_left_over
 from mlperf_suite.tuning.records import Records
 from mlperf_suite.tuning.search import TuningSearch
 from mlperf_suite.tuning.serving import run_served
-from mlperf_suite.tuning.space import Settings, Trial, run_arguments, run_variables, serve_flags
+from mlperf_suite.tuning.space import Settings, Trial
 from mlperf_suite.tuning.trial_run import Command, Measured, Watch, run_trial
 from mlperf_suite.tuning.tuning_request import Request
 
@@ -108,7 +109,7 @@ class Tuning:
             if not claim.failure.startswith(_OF_BEST):
                 return replace(claim, failed=failed)
             reason = claim.failure.removeprefix(_OF_BEST)
-            failed.append(f"failed in the pairs: {self._settings_words(best)}: {reason}")
+            failed.append(f"failed in the pairs: {_settings_words(best)}: {reason}")
             self._say(failed[-1])
             self._search = self._search_without(best, reason)
         return replace(claim, failed=failed)
@@ -250,12 +251,8 @@ class Tuning:
         if trial.cut or trial.rate is None:
             result = f"cut: {trial.cut}" if trial.cut else f"failed: {trial.reason}"
         else:
-            result = f"{trial.rate:,.4g} {unit}"
-        return f"{self._settings_words(trial.settings)}: {result} ({run.seconds:.0f} s)"
-
-    def _settings_words(self, settings: Settings) -> str:
-        flags = serve_flags(settings) if self._request.serve else run_arguments(settings)
-        return " ".join([*_variables(settings), *flags]) or "the default"
+            result = f"{figure_words(trial.rate)} {unit}"
+        return f"{result} ({run.seconds:.0f} s): {_settings_words(trial.settings)}"
 
     # The pairs
 
@@ -349,7 +346,8 @@ class Tuning:
                 left_s -= run.seconds
                 records.add(run, round=number, without=name, best=claim.best)
                 _into(rounds, number, name, run)
-                self._say(f"without {name}: {self._words(run)}" if name else self._words(run))
+                what = f"without {name}" if name else "candidate"
+                self._say(f"{what}: {self._words(run)}")
             number += 1
         return list(rounds)
 
@@ -366,5 +364,6 @@ def _rate(run: Measured) -> float:
     return run.trial.rate
 
 
-def _variables(settings: Settings) -> list[str]:
-    return [f"{name}={value}" for name, value in run_variables(settings).items()]
+def _settings_words(settings: Settings) -> str:
+    words = (f"{name}={choice}" for name, choice in settings.items() if choice is not None)
+    return " ".join(words) or "the default"
