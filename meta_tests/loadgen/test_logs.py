@@ -87,6 +87,20 @@ def test_a_line_ends_at_its_newline_alone() -> None:
     assert log.damage == ()
 
 
+@given(st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=4), st.booleans())
+def test_tokens_of_eight_bytes_are_told_from_tokens_that_are_zero(
+    tokens: list[int], counted: bool
+) -> None:
+    """Answers of a token each twice, as of the caching audit: [12, 0] is no int64."""
+    wide = b"".join(token.to_bytes(8, "little") for token in tokens)
+    row = {"qsl_idx": 0, "data": wide.hex().upper()}
+    count = {"token_count": len(tokens)} if counted else {}
+    assert parse_accuracy(json.dumps([row | count])).first_of_each()[0].token_ids == tuple(tokens)
+    narrow = [part for token in tokens for part in (token, 0)]
+    log = parse_accuracy(json.dumps([row | {"token_count": len(narrow)}]))
+    assert log.first_of_each()[0].token_ids == tuple(narrow)
+
+
 def test_an_accuracy_log_is_read_token_by_token() -> None:
     run = MadeRun(*every_scenario()[1], "test06")
     log = parse_accuracy(run.accuracy_json)

@@ -307,10 +307,12 @@ def logged_answers(entries: Iterable[Any]) -> AccuracyLog:
 def _is_wide(sample: LoggedSample) -> bool:
     """Whether an answer's tokens are int64, which the official scripts also read (--dtype).
 
-    Read as int32, every second token is then 0, which is never so in a model's whole answers.
+    Read as int32, every second token is then 0. A model's own answer can have that too if it is
+    short, but then has as many tokens as LoadGen was told.
     """
     ids = sample.token_ids
-    return len(ids) > 0 and len(ids) % 2 == 0 and not any(ids[1::2])
+    zeros = len(ids) > 0 and len(ids) % 2 == 0 and not any(ids[1::2])
+    return zeros and sample.token_count != len(ids)
 
 
 def _narrowed(sample: LoggedSample) -> LoggedSample:
