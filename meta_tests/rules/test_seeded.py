@@ -6,7 +6,7 @@ import pytest
 
 from meta_tests.made_runs import MadeRun
 from meta_tests.tampering.rule_breaks import verdict_on
-from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.loadgen.schedule import Schedule
 from mlperf_suite.rules import seeded
@@ -96,3 +96,36 @@ def test_the_scheduled_rate_is_that_of_the_logs_number_of_queries(
 ) -> None:
     entries = {"generated_query_count": queries, "result_scheduled_samples_per_sec": rate}
     assert status_of("scheduled_rate", **entries) == status
+
+
+@pytest.mark.parametrize(
+    ("duration_ns", "status"),
+    [
+        # As LoadGen makes them of 221.5303 and of 221.53 queries/s.
+        (600_013_533_665, "passed"),
+        (600_014_346_189, "passed"),
+        (600_020_000_000, "failed"),
+    ],
+)
+def test_a_rate_that_prints_with_fewer_digits_may_be_rounded_too(
+    duration_ns: int, status: str
+) -> None:
+    entries = {"generated_query_count": SETS[10], "generated_query_duration": duration_ns}
+    assert status_of("generated_queries", effective_target_qps=221.53, **entries) == status
+
+
+@pytest.mark.parametrize(
+    ("period_ns", "status"),
+    [(1_234_503, "passed"), (1_234_500, "passed"), (1_234_560, "failed")],
+)
+def test_an_expected_latency_that_prints_with_fewer_digits_may_be_rounded_too(
+    period_ns: int, status: str
+) -> None:
+    run = MadeRun(LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenario("SingleStream"), "performance")
+    queries = run.benchmark.samples * -(-1_200_000_000_000 // period_ns // run.benchmark.samples)
+    run.entries |= {
+        "requested_single_stream_expected_latency_ns": 1.2345e6,
+        "generated_query_count": queries,
+        "generated_query_duration": queries * period_ns,
+    }
+    assert verdict_on(run.facts(), "generated_queries").status == status

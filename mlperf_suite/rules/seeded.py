@@ -179,10 +179,9 @@ def _in_words(queries: int, samples: int, duration_ns: int) -> str:
 def _schedules(run: RunFacts) -> list[Schedule]:
     """The schedules that the log's settings allow: for its rate as printed, and as rounded.
 
-    A rate with fewer digits than the log prints is what user.conf says; one with as many may be
-    rounded. If that allows several numbers of queries (of whole data sets, if each sample is issued
-    equally often), the result includes those at the lowest and at the highest rate that give the
-    log's number. Raises VerdictError.
+    If these allow several numbers of queries (of whole data sets, if each sample is issued equally
+    often), the result includes those at the lowest and at the highest rate that give the log's
+    number. Raises VerdictError.
     """
     sets = run.detail.values_of("loaded_qsl_set")
     loaded = len(sets[-1]) if sets and isinstance(sets[-1], list) else 0
@@ -236,9 +235,6 @@ def _rates(run: RunFacts, request: Asked) -> list[float]:
 
 
 def _settings(figure: Range) -> list[float]:
-    """The possible values of a setting: one with fewer digits than the log prints is not
-    rounded."""
-    value = f"{figure.middle:.{DIGITS}g}"
-    digits = value.partition("e")[0].replace(".", "").lstrip("0")
-    exact = float(value)
-    return [exact] if len(digits) < DIGITS else [exact, figure.low, figure.high]
+    """The possible values of a setting, the printed one first: one of fewer digits than the log
+    prints may be rounded too, since it prints no zeros at the end."""
+    return [float(f"{figure.middle:.{DIGITS}g}"), figure.low, figure.high]
