@@ -29,3 +29,25 @@ def test_a_version_that_is_not_known_fails_in_logs_and_is_not_judged_in_its_sess
         broken = {v.rule for v in judge(run.facts()) if v.status == status}
         # An audit's one rule on its log passes where a part of it is not judged.
         assert broken >= (rules if submitted or mode != "test06" else set())
+
+
+@pytest.mark.parametrize("mode", ["performance", "accuracy"])
+def test_a_release_that_was_built_outside_of_its_repository_is_known_by_its_files(
+    mode: Mode,
+) -> None:
+    # As pip builds it on Linux for ARM, for which there is no wheel.
+    run = MadeRun(LLAMA2_70B_99_9, LLAMA2_70B_99_9.scenarios[1], mode, submitted=True)
+    run.entries["loadgen_version"] = "6.0.17 @ NA"
+    git = ("commit_date", "log_message", "status_message")
+    run.entries |= {f"loadgen_git_{name}": "NA" for name in git}
+    assert {v.rule for v in judge(run.facts()) if v.status == "failed"} == set()
+    run.entries["loadgen_file_sha1"] = run.entries["loadgen_file_sha1"] | {"/results.cc": "0" * 40}
+    (verdict,) = (v for v in judge(run.facts()) if v.status == "failed")
+    assert verdict.rule.endswith("loadgen_files")
+
+
+def test_no_word_of_git_on_changes_to_a_commit_is_no_pass() -> None:
+    run = MadeRun(LLAMA2_70B_99_9, LLAMA2_70B_99_9.scenarios[1], "performance")
+    run.entries["loadgen_git_status_message"] = "NA"
+    (verdict,) = (v for v in judge(run.facts()) if v.status == "failed")
+    assert verdict.rule == "loadgen_unmodified"

@@ -118,6 +118,9 @@ _RATES = {
 _REASON = "result_invalid_reason"
 _ACCURACY_COUNT = {"requested_accuracy_sample_count_override", "effective_accuracy_sample_count"}
 _ERRORS = "num_errors"
+OUTSIDE = "NA"
+"""What LoadGen logs in place of git's words if it was built outside of its repository, as pip does
+where there is no wheel of it: on Linux for ARM."""
 _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?\b")
 _OLDEST, _NEWEST = (5, 0), (6, 0)
 _COUNTS_ERRORS, _COUNTS_ACCURACY = (5, 0, 16), (6, 0)

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING
+from mlperf_suite.loadgen.releases import OUTSIDE
 from mlperf_suite.rules.facts import RunFacts
 from mlperf_suite.rules.registry import SERVER, agreement_rule, rule
 from mlperf_suite.rules.verdict import Verdict, VerdictError, failure, not_judged, verdict
@@ -30,8 +31,6 @@ _MOST_ZONE_S = 14 * 3600
 _DATES = ("loadgen_git_commit_date", "loadgen_build_date_utc", "test_datetime")
 _MOST_GAPS = 20
 """A query comes later than so many mean gaps after the one before in 2 of 10**9 cases."""
-_NO_DATE = "NA"
-"""Replaces a commit's date if LoadGen was built outside of its repository."""
 _clock_rule = partial(
     agreement_rule,
     "performance",
@@ -162,7 +161,7 @@ def loadgen_clock(run: RunFacts) -> Verdict:
 def _date(run: RunFacts, key: str) -> datetime | None:
     """An ISO date, without its time zone; None if LoadGen says that it has none."""
     text = run.detail[key]
-    if text == _NO_DATE:
+    if text == OUTSIDE:
         return None
     try:
         return datetime.fromisoformat(str(text)).replace(tzinfo=None)

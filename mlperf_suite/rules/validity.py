@@ -6,6 +6,7 @@ from mlperf_suite.benchmarks.definition import COUNTED_IN_A_SENTENCE
 from mlperf_suite.benchmarks.rounds import round_of_seeds
 from mlperf_suite.loadgen.load_plan import TEST_MODES
 from mlperf_suite.loadgen.logs import ACCURACY
+from mlperf_suite.loadgen.releases import OUTSIDE
 from mlperf_suite.rules.accuracy_files import MAX_ACCURACY_LOG_BYTES, parse_accuracy_txt
 from mlperf_suite.rules.facts import RunFacts, besides_length
 from mlperf_suite.rules.registry import CLOSED, rule
@@ -309,8 +310,15 @@ def log_is_cut(run: RunFacts) -> Verdict:
     fix="Install the released mlcommons_loadgen, or build it from a clean checkout.",
 )
 def loadgen_unmodified(run: RunFacts) -> Verdict:
-    """The run's LoadGen was built from a release, without local changes."""
+    """The run's LoadGen was built from a release, without local changes.
+
+    Outside of its repository git says nothing; `loadgen_files` compares the files in any case.
+    """
     status = run.present("loadgen_git_status_message")
+    if status == OUTSIDE == run.detail["loadgen_git_log_message"]:
+        return verdict(
+            True, "built outside of its repository", why="loadgen_files compares its files"
+        )
     return verdict(status == "", status or "no local change")
 
 
