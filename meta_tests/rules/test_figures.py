@@ -14,7 +14,16 @@ from meta_tests.tampering.rule_breaks import not_passed, verdict_on
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.rules import judge
 from mlperf_suite.rules.facts import Range
-from mlperf_suite.rules.figures import LATENCY, PERCENTILES, TPOT, TTFT, _unwrapped, mean_bounds
+from mlperf_suite.rules.figures import (
+    LATENCY,
+    PERCENTILES,
+    TPOT,
+    TTFT,
+    LatencyKeys,
+    _unwrapped,
+    mean_bounds,
+    places_at,
+)
 from mlperf_suite.rules.loadgen_verdict import discarded_queries, queries_needed
 
 NANOSECONDS = st.integers(1, 10**12)
@@ -105,6 +114,22 @@ def test_no_query_is_issued_before_its_time_or_after_its_answer(name: Any) -> No
         run.entries["result_token_throughput_with_loadgen_overhead"] = six(rate)
         verdict = verdict_on(run.facts(), "issued_token_rate")
         assert verdict.status == status, verdict.line
+
+
+@pytest.mark.parametrize(
+    ("family", "alike", "status"),
+    [(TPOT, 0.999, "passed"), (TPOT, 0.0, "failed"), (TTFT, 0.999, "failed")],
+)
+def test_the_answers_of_a_batch_may_have_one_tpot(
+    family: LatencyKeys, alike: float, status: str
+) -> None:
+    """As LoadGen has them of an engine that reports a step's first and last tokens at once."""
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance")
+    count, longest = run.entries["result_query_count"], run.entries[family.places[-1]]
+    for key, place in zip(family.places, places_at(count), strict=True):
+        if place >= int(alike * count):
+            run.entries[key] = longest
+    assert verdict_on(run.facts(), "percentile_order").status == status
 
 
 def six(value: float) -> float:
