@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from meta_tests.made_runs import MadeRun
+from meta_tests.tampering.rule_breaks import verdict_on
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99_9
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B_EDGE
 from mlperf_suite.rules import judge
 
 
@@ -51,3 +53,25 @@ def test_no_word_of_git_on_changes_to_a_commit_is_no_pass() -> None:
     run.entries["loadgen_git_status_message"] = "NA"
     (verdict,) = (v for v in judge(run.facts()) if v.status == "failed")
     assert verdict.rule == "loadgen_unmodified"
+
+
+@pytest.mark.parametrize(
+    ("expected_ns", "queries", "status"),
+    [
+        # 26.666666667 ms, of which six digits are logged: 45,000 queries expected, nine data sets.
+        (2.66667e7, 50_000, "passed"),
+        (2.66667e7, 45_000, "passed"),
+        (2.66667e7, 55_000, "failed"),
+        (2.66767e7, 50_000, "failed"),
+    ],
+)
+def test_an_expected_latency_may_be_rounded_where_it_decides_a_number_of_data_sets(
+    expected_ns: float, queries: int, status: str
+) -> None:
+    run = MadeRun(LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenario("SingleStream"), "performance")
+    run.entries |= {
+        "requested_single_stream_expected_latency_ns": expected_ns,
+        "effective_min_query_count": queries,
+        "effective_min_sample_count": queries,
+    }
+    assert verdict_on(run.facts(), "settings_took").status == status

@@ -381,8 +381,11 @@ def _of_whole_sets(log: Mapping[str, Any], least: int, duration_ms: float) -> tu
         return least, least
     qps = 1e9 / _get(log, "requested_single_stream_expected_latency_ns")
     size = _count(log, "qsl_reported_performance_count")
-    least = max(least, int(_SLACK_OF_SINGLE_STREAM * duration_ms / 1e3 * qps))
-    return _same(least + size - least % size)
+    queries = [
+        max(least, int(_SLACK_OF_SINGLE_STREAM * duration_ms / 1e3 * qps * (1 + off)))
+        for off in (-_HALF_A_DIGIT, _HALF_A_DIGIT)
+    ]
+    return queries[0] + size - queries[0] % size, queries[1] + size - queries[1] % size
 
 
 # Fingerprints
