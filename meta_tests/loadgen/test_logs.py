@@ -101,6 +101,29 @@ def test_tokens_of_eight_bytes_are_told_from_tokens_that_are_zero(
     assert log.first_of_each()[0].token_ids == tuple(narrow)
 
 
+@pytest.mark.parametrize(
+    ("answers", "told", "tokens"),
+    [
+        # Counted in four bytes each, which makes twice as many.
+        ([[7] * 20, [9]], [40, 2], [[7] * 20, [9]]),
+        ([[7] * 20, []], [20, 0], [[7] * 20, []]),
+        # Of a model whose every output is 0.
+        ([[0] * 20, [0]], [40, 2], [[0] * 40, [0] * 2]),
+        ([[], []], [0, 0], [[], []]),
+    ],
+)
+def test_tokens_of_eight_bytes_are_told_by_all_answers(
+    answers: list[list[int]], told: list[int], tokens: list[list[int]]
+) -> None:
+    rows = [
+        {"qsl_idx": index, "data": "".join(i.to_bytes(8, "little").hex() for i in ids)}
+        for index, ids in enumerate(answers)
+    ]
+    rows = [row | {"token_count": count} for row, count in zip(rows, told, strict=True)]
+    log = parse_accuracy(json.dumps(rows))
+    assert [list(sample.token_ids) for sample in log.samples] == tokens
+
+
 def test_an_accuracy_log_is_read_token_by_token() -> None:
     run = MadeRun(*every_scenario()[1], "test06")
     log = parse_accuracy(run.accuracy_json)

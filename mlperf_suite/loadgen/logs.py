@@ -299,20 +299,25 @@ def logged_answers(entries: Iterable[Any]) -> AccuracyLog:
             )
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             damage.append(f"entry {number}: {type(error).__name__}: {str(error)[:80]}")
-    if samples and all(_is_wide(sample) for sample in samples):
+    if _are_wide(samples):
         samples = [_narrowed(sample) for sample in samples]
     return AccuracyLog(tuple(samples), tuple(damage))
 
 
-def _is_wide(sample: LoggedSample) -> bool:
-    """Whether an answer's tokens are int64, which the official scripts also read (--dtype).
+_SHORT = 8
 
-    Read as int32, every second token is then 0. A model's own answer can have that too if it is
-    short, but then has as many tokens as LoadGen was told.
+
+def _are_wide(samples: Sequence[LoggedSample]) -> bool:
+    """Whether the answers' tokens are int64, which the official scripts also read (--dtype).
+
+    Read as int32, every second token is then 0. A model's own answers can have that too if they are
+    short, or 0 throughout, but then have as many tokens as LoadGen was told.
     """
-    ids = sample.token_ids
-    zeros = len(ids) > 0 and len(ids) % 2 == 0 and not any(ids[1::2])
-    return zeros and sample.token_count != len(ids)
+    ids = [sample.token_ids for sample in samples]
+    if any(len(of) % 2 or any(of[1::2]) for of in ids):
+        return False
+    told = all(sample.token_count == len(sample.token_ids) for sample in samples)
+    return any(ids) and not (told and all(len(of) <= _SHORT or not any(of) for of in ids))
 
 
 def _narrowed(sample: LoggedSample) -> LoggedSample:
