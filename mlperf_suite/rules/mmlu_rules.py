@@ -58,7 +58,11 @@ def all_scored(run: MmluFacts) -> Verdict:
     fix="Check the model, its precision and --mmlu-shots; set --mmlu-min-accuracy for your model.",
 )
 def score(run: MmluFacts) -> Verdict:
-    """The score is above --mmlu-min-accuracy, or by default above random guessing."""
+    """The score is above --mmlu-min-accuracy, or by default above random guessing.
+
+    Not judged where both guessing and a model of the published score may well have it, as of a
+    handful of questions.
+    """
     run.need_scores()
     accuracy = f"{run.accuracy:.2f}%"
     if run.min_accuracy is not None:
@@ -70,10 +74,17 @@ def score(run: MmluFacts) -> Verdict:
         why = "no score is known for this model: --mmlu-min-accuracy"
         return not_judged(accuracy, demand, why)
     percentage, source = PUBLISHED_SCORES[run.model]
+    if percentage - _SIGMAS * _sigma(percentage, run.questions) <= run.accuracy <= floor:
+        why = f"{run.questions:,} questions are too few to tell guessing from {percentage:g}%"
+        return not_judged(accuracy, demand, why)
     return verdict(run.accuracy > floor, accuracy, demand, f"{percentage:g}% by {source}")
 
 
 def above_chance(questions: int) -> float:
     """The percentage that guessing that many questions exceeds about once in a thousand times."""
-    chance = CHANCE / 100
-    return min(100.0, 100 * (chance + _SIGMAS * sqrt(chance * (1 - chance) / questions)))
+    return min(100.0, CHANCE + _SIGMAS * _sigma(CHANCE, questions))
+
+
+def _sigma(percentage: float, questions: int) -> float:
+    """The standard deviation of that many questions' score, in percent."""
+    return sqrt(percentage * (100 - percentage) / questions)

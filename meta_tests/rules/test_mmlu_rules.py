@@ -1,0 +1,32 @@
+"""The rule on an MMLU score, for runs of few questions."""
+
+from __future__ import annotations
+
+import pytest
+
+from meta_tests.tampering.rule_breaks import verdict_on
+from mlperf_suite.datasets.mmlu_questions import PUBLISHED_SCORES
+from mlperf_suite.rules.mmlu_rules import MmluFacts
+
+
+@pytest.mark.parametrize(
+    ("right", "questions", "status"),
+    [
+        (3, 3, "not judged"),
+        (4, 5, "not judged"),
+        (5, 5, "passed"),
+        (0, 5, "failed"),
+        (6, 20, "failed"),
+        (12, 20, "passed"),
+        (25, 57, "passed"),
+        (20, 57, "failed"),
+        (3_800, 14_042, "passed"),
+        (3_500, 14_042, "failed"),
+    ],
+)
+def test_few_questions_do_not_tell_guessing_from_the_published_score(
+    right: int, questions: int, status: str
+) -> None:
+    accuracy = 100 * right / questions
+    run = MmluFacts(questions, next(iter(PUBLISHED_SCORES)), questions, accuracy, questions)
+    assert verdict_on(run, "mmlu_score").status == status
