@@ -55,6 +55,25 @@ def test_an_answer_is_tokens_or_text_where_the_reference_passes_text(
     assert fault in verdict.found
 
 
+@pytest.mark.parametrize(("samples", "status"), [(1, "passed"), (2, "passed"), (3, "failed")])
+def test_the_same_answer_to_a_sample_that_is_issued_again_is_right(
+    samples: int, status: str
+) -> None:
+    """As of TEST06 with --total-sample-count=1; to different samples it is not."""
+    facts = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "test06").facts()
+    data = array("i", [791, 3674, 13]).tobytes().hex()
+    log = logged_answers(
+        {"qsl_idx": place % samples, "seq_id": place, "data": data, "token_count": 3}
+        for place in range(100)
+    )
+    (verdict,) = [
+        v
+        for v in judge(replace(facts, logs=replace(facts.logs, accuracy=log)))
+        if v.rule == "test06_answers"
+    ]
+    assert verdict.status == status
+
+
 def test_a_damaged_accuracy_log_counts_where_it_is_not_cut() -> None:
     for submitted, failures in ((False, ["accuracy_log_is_whole"]), (True, [])):
         run = MadeRun(*every_scenario()[0], "accuracy", submitted=submitted)

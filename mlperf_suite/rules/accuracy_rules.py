@@ -198,10 +198,11 @@ def _foreign_token(sample: LoggedSample, vocabulary: int | None) -> str:
 
 
 def _one_for_all(samples: Sequence[LoggedSample]) -> str:
-    beginnings = Counter(tuple(sample.token_ids[:_ALIKE]) for sample in samples)
-    most = max(beginnings.values(), default=0)
-    alike = most >= _FEWEST and 2 * most > len(samples)
-    return f"{most:,} of {len(samples):,} answers have the same first {_ALIKE} tokens" * alike
+    # An audit of a few samples issues each many times.
+    answers = {(sample.index, tuple(sample.token_ids[:_ALIKE])) for sample in samples}
+    most = max(Counter(beginning for _, beginning in answers).values(), default=0)
+    alike = most >= _FEWEST and 2 * most > len(answers)
+    return f"{most:,} of {len(answers):,} answers have the same first {_ALIKE} tokens" * alike
 
 
 def _cut_log(run: RunFacts) -> CutLog:
