@@ -65,6 +65,23 @@ def test_loose_logs_are_known_by_what_they_say(tmp_path: Path, scenario: Any) ->
         ]
 
 
+@pytest.mark.parametrize("within", ["", "results/20260304-100000-llama3.1-8b-offline"])
+def test_the_suites_results_below_a_folder_called_like_a_division_are_no_submission(
+    tmp_path: Path, within: str
+) -> None:
+    results = tmp_path / "network/team/results"
+    folder = results / "20260304-100000-llama3.1-8b-offline"
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "performance", V6_1)
+    write_run(folder / "Performance", run)
+    (folder / "summary.json").write_text(json.dumps({"meta": {"benchmark": "llama3.1-8b"}}))
+    (judged,) = judge_folder(results.parent / within)
+    assert (judged.benchmark, judged.scenario) == (LLAMA3_1_8B, "Offline")
+    assert judged.failed_rules == []
+    # With the systems of a submission it is one, whatever lies in it.
+    (results.parent / "systems").mkdir()
+    assert "benchmark_known" in judge_folder(results.parent / within)[0].failed_rules
+
+
 def test_loose_logs_of_each_mode_are_known_by_the_size_of_its_data(tmp_path: Path) -> None:
     row = BENCHMARKS["gpt-oss-120b"]
     for mode in ("accuracy", "performance", "test07"):

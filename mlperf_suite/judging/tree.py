@@ -256,9 +256,13 @@ def _package_of(folder: Path, files: list[str]) -> Path | None:
 
 
 def _is_benchmark(folder: Path) -> bool:
-    """Whether it is <division>/<submitter>/results/<system>/<benchmark>."""
+    """Whether it is <division>/<submitter>/results/<system>/<benchmark>, and not of a result of
+    this suite below a folder that is called like a division."""
     parts = folder.parts
-    return len(parts) > 5 and parts[-3] == "results" and parts[-5] in DIVISIONS
+    in_place = len(parts) > 5 and parts[-3] == "results" and parts[-5] in DIVISIONS
+    return in_place and (
+        (folder.parents[2] / "systems").is_dir() or not (folder.parent / SUMMARY_JSON).is_file()
+    )
 
 
 def _submitters(root: Path, division: Path) -> list[Path]:
