@@ -305,6 +305,7 @@ def logged_answers(entries: Iterable[Any]) -> AccuracyLog:
 
 
 _SHORT = 8
+"""An answer of at most so many tokens may have 0 as every second one by itself."""
 
 
 def _are_wide(samples: Sequence[LoggedSample]) -> bool:
