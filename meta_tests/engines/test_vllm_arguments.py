@@ -94,7 +94,11 @@ def test_only_scoring_and_the_user_have_a_prefix_cache(
             "auto: one GPU for each of 4 sets; idle GPUs: 2 (4, 5)",
         ),
         ({"data_parallel_size": 12}, 1, "auto: one GPU for each of 12 sets"),
-        ({"data_parallel_size": 2, "tensor_parallel_size": 1}, 1, "as asked; idle GPUs: 4 (2, 3, 4, 5)"),
+        (
+            {"data_parallel_size": 2, "tensor_parallel_size": 1},
+            1,
+            "as asked; idle GPUs: 4 (2, 3, 4, 5)",
+        ),
     ],
 )
 def test_auto_splits_over_the_gpus_that_the_model_can_use_and_other_ways_leave(
