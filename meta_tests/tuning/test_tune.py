@@ -161,6 +161,27 @@ def test_a_second_ctrl_c_leaves_no_run_either(
     assert is_gone(id_in(mark))
 
 
+def test_a_second_ctrl_c_leaves_no_run_of_a_tuning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread whose join is interrupted counts as ended to Python, and would not be awaited."""
+    mark = tmp_path / "ran"
+    script = f"trap 'touch {tmp_path}/asked' INT\necho $$ >{mark}\nwhile :; do sleep 0.1; done"
+    program_in_place_of_python(tmp_path, monkeypatch, script)
+
+    def cancel() -> None:
+        id_in(mark)
+        os.kill(os.getpid(), signal.SIGINT)
+        while not (tmp_path / "asked").exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=cancel, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        tune.tune(request_in(tmp_path / "out"), print)
+    assert is_gone(id_in(mark))
+
+
 def test_a_closed_terminal_ends_the_tuning_like_ctrl_c(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
