@@ -711,15 +711,46 @@ def test_the_defaults_variables_are_part_of_what_is_measured(
 @pytest.mark.parametrize(
     ("slots", "reason"),
     [
-        (("0", "0"), "a GPU can be in one slot only"),
-        (("0,1", "1,2"), "a GPU can be in one slot only"),
-        (("0", ""), "a GPU can be in one slot only"),
+        (("0,0",), "name each GPU once, in one slot only"),
+        (("0", "0"), "name each GPU once, in one slot only"),
+        (("0,1", "1,2"), "name each GPU once, in one slot only"),
+        (("0", ""), "name each GPU once, in one slot only"),
         (("0", "1,2"), "each must have as many GPUs"),
     ],
 )
 def test_slots_that_disturb_each_other_are_refused(slots: Sequence[str], reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
         asked(*(f"--slot={slot}" for slot in slots))
+
+
+def test_a_name_that_every_trial_would_fail_with_is_refused_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "space.toml"
+    file.write_text("max_num_sqs = [64]\nOMP_BIND = ['0']\nblock_size = [32]\n")
+    with pytest.raises(UsageError, match="max_num_sqs: vLLM's engine has no such argument"):
+        asked(f"--space={file}")
+    # A server's flags are its own.
+    assert "max_num_sqs" in asked(f"--space={file}", "--serve=run {flags} --port {port}").space
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("--minutes=0", "--minutes 0: must be a number above 0 and below 100,000"),
+        ("--minutes=100000", "--minutes 100000: must be a number above 0 and below 100,000"),
+        ("--around-minutes=-1", "--around-minutes -1: must be a number from 0 and below 100,000"),
+    ],
+)
+def test_times_out_of_bounds_are_refused_with_both_bounds(option: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        asked(option)
+
+
+def test_options_of_the_runs_without_dashes_before_them_are_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["tune", "--out", "out", "--model", "mine"])
+    assert "follow a --" in capsys.readouterr().err
 
 
 def test_the_space_is_that_of_the_gpus_of_a_slot(monkeypatch: pytest.MonkeyPatch) -> None:
