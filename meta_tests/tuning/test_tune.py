@@ -21,9 +21,11 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
+from meta_tests.conftest import ROOT
 from mlperf_suite.__main__ import main
 from mlperf_suite.errors import UsageError
 from mlperf_suite.tuning import space, tune
+from mlperf_suite.tuning.answer import commands_of
 from mlperf_suite.tuning.probing import Work
 from mlperf_suite.tuning.space import (
     Settings,
@@ -664,6 +666,24 @@ def test_settings_as_a_server_and_as_a_file(options: Sequence[str]) -> None:
     assert space_text(settings) == (
         'enforce_eager = [false]\na_b = [true]\nkv = ["fp8"]\nOMP_X = ["0"]\nc = []\n'
     )
+
+
+def test_a_server_is_told_the_gpus_that_the_suite_split_the_model_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The suite takes all GPUs by itself, `vllm serve` one."""
+    stand_in_trials(monkeypatch, {None: 100, 16: 160}, failing=32)
+    claim = tune.tune(request_in(tmp_path), print)
+    assert dict(commands_of(request_in(tmp_path), claim))["server"].endswith(" 16")
+    run = tmp_path / "runs" / claim.pairs[0].best.folder / "20260101-000000-llama3.1-8b-offline"
+    run.mkdir(parents=True)
+    for name in ("summary.json", "config.json"):
+        text = (ROOT / "meta_tests" / "data" / "kept_run" / name).read_text()
+        (run / name).write_text(
+            text.replace('"tensor_parallel_size": 1', '"tensor_parallel_size": 8')
+        )
+    line = dict(commands_of(request_in(tmp_path), claim))["server"]
+    assert line == "vllm serve MODEL --max-num-seqs 16 --tensor-parallel-size 8"
 
 
 def test_the_line_means_the_same_to_a_shell(tmp_path: Path) -> None:
