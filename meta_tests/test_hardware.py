@@ -41,6 +41,13 @@ def test_no_library_or_no_driver_no_gpus(
     assert gpu_busy() is None
 
 
+def test_a_divided_gpu_is_called_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An instance of a seventh is not the GPU whose name NVML gives."""
+    install(monkeypatch, gpu(0, MigMode=[1, 1]), gpu(1, MigMode=[0, 1]), gpu(2))
+    names = [found.name for found in gpus()]
+    assert names == ["NVIDIA H100 80GB HBM3 (MIG)", *["NVIDIA H100 80GB HBM3"] * 2]
+
+
 def test_a_gpu_that_is_lost_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, gpu(0), NVMLError("GPU is lost"), gpu(2, Name=NVMLError("lost")), gpu(3))
     assert [g.uuid for g in gpus()] == ["GPU-0", "GPU-3"]

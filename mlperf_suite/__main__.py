@@ -505,7 +505,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for add in _COMMANDS.values():
         add(commands)
-    options = parser.parse_args(arguments)
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        words = f"{arguments[0]}: unrecognized arguments: {' '.join(unknown)}"
+        is_tune = arguments[0] == "tune"
+        parser.error(words + ("; options of the runs, as --model, follow a --" if is_tune else ""))
     try:
         status: int = options.do(options)
     except SuiteError as error:

@@ -39,6 +39,7 @@ class Chosen(Generic[_Value]):
 class Gpu:
     """A GPU as NVML describes it; what its driver does not report is None.
 
+    `name`: ends with (MIG) if it is divided into instances, of which a run may have one.
     `max_clock_mhz`: of its SMs. `pcie_generation` and `pcie_lanes`: the most that it supports.
     """
 
@@ -294,7 +295,7 @@ def _gpus_of(nvml: Any) -> tuple[Gpu, ...]:
         memory = answer(nvml.nvmlDeviceGetMemoryInfo, handle)
         gpus.append(
             Gpu(
-                _text(name),
+                _text(name) + (" (MIG)" if _is_parted(nvml, handle) else ""),
                 _text(answer(nvml.nvmlDeviceGetUUID, handle)),
                 _text(driver),
                 None if memory is None else int(memory.total),

@@ -84,7 +84,22 @@ def test_only_scoring_and_the_user_have_a_prefix_cache(
 @pytest.mark.usefixtures("six_gpus")
 @pytest.mark.parametrize(
     ("extra", "size", "idle"),
-    [({}, 3, "idle GPUs: 3 (3, 4, 5)"), ({"pipeline_parallel_size": 3}, 1, "idle GPUs: 1 (1)")],
+    [
+        ({}, 3, "idle GPUs: 3 (3, 4, 5)"),
+        ({"pipeline_parallel_size": 3}, 1, "idle GPUs: 3 (3, 4, 5)"),
+        ({"data_parallel_size": 2}, 3, "auto: 3 GPUs for each of 2 sets"),
+        (
+            {"data_parallel_size": 4},
+            1,
+            "auto: one GPU for each of 4 sets; idle GPUs: 2 (4, 5)",
+        ),
+        ({"data_parallel_size": 12}, 1, "auto: one GPU for each of 12 sets"),
+        (
+            {"data_parallel_size": 2, "tensor_parallel_size": 1},
+            1,
+            "as asked; idle GPUs: 4 (2, 3, 4, 5)",
+        ),
+    ],
 )
 def test_auto_splits_over_the_gpus_that_the_model_can_use_and_other_ways_leave(
     config: VllmConfig, extra: dict[str, object], size: int, idle: str

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -32,6 +34,7 @@ from mlperf_suite.engines.watch import (
     Watch,
     descendants,
     end_processes,
+    terminated_like_interrupted,
 )
 from mlperf_suite.errors import EngineDiedError
 
@@ -316,3 +319,17 @@ def test_stopped_processes_are_ended() -> None:
     end_processes([process], patience_s=0.1)
     assert not process.is_running()
     children.wait(30)
+
+
+def test_two_signals_at_once_are_one_request_to_end() -> None:
+    """As timeout(1) sends them: the second must not interrupt the stopping."""
+    interrupts = 0
+    with terminated_like_interrupted():
+        for pause_s in (0.0, 0.0, 0.6):
+            time.sleep(pause_s)
+            try:
+                os.kill(os.getpid(), signal.SIGTERM)
+                time.sleep(0.01)
+            except KeyboardInterrupt:
+                interrupts += 1
+    assert interrupts == 2

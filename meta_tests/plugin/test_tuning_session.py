@@ -53,7 +53,7 @@ def test_no_better_settings_are_an_answer(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "reason"),
     [
-        ("--minutes 0", "--minutes 0.0: must be a number above 0"),
+        ("--minutes 0", "--minutes 0: must be a number above 0 and below 100,000"),
         ("--hours 1", "unknown: --hours"),
         ("--minutes '1", "No closing quotation"),
     ],

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from meta_tests.reports.outputs import markdown_rows, reports_of, terminal_text
 from mlperf_suite.engines.protocol import NodeFigures, ReplicaFigures, ReplicasRun
+from mlperf_suite.loadgen.timeline import EngineLoad, Timeline
+from mlperf_suite.reports.plots import plots_of
 from mlperf_suite.results.record import scaling_figures
 from mlperf_suite.results.schema import Meta, Run, ScalingFigures, Summary
 
@@ -95,3 +99,23 @@ def test_efficiency_is_that_of_pairs_with_their_spread() -> None:
     assert 1.04 < figures.high < 1.05
     alone = scaling_figures(2, [(100.0, 190.0)])
     assert alone.low == alone.efficiency == alone.high == 0.95
+
+
+@pytest.mark.parametrize(("replicas", "words"), [(1, "that the engine"), (8, "Mean of the 8 rep")])
+def test_a_plot_of_steps_says_whose_they_are(replicas: int, words: str) -> None:
+    """A step is one replica's: its requests are not all that the engine has."""
+    load = EngineLoad(steps=2, replicas=replicas)
+    timeline = Timeline(
+        [0.0],
+        None,
+        [2.0],
+        [2],
+        made_ms=(1.0, 2.0),
+        made_tokens=(1, 2),
+        running=(128, 128),
+        waiting=(0, 0),
+        kv_share=(0.5, 0.5),
+        load=load,
+    )
+    (plot,) = (plot for plot in plots_of(timeline, None) if plot.name == "batch")
+    assert words in plot.caption

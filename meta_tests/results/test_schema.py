@@ -171,3 +171,19 @@ def test_reading_a_summary_loads_nothing_heavy() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert process.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("used", "words"),
+    [
+        (None, "8 x NVIDIA H100 80GB HBM3"),
+        ({"NVIDIA H100 80GB HBM3": 1}, "NVIDIA H100 80GB HBM3"),
+        ({"NVIDIA B200": 32}, "32 x NVIDIA B200"),
+        ({}, "EPYC, 192 cores"),
+    ],
+)
+def test_what_was_measured_is_what_computed(used: dict[str, int] | None, words: str) -> None:
+    """A machine may have more GPUs than the engine was given, or none where the driver is."""
+    system = {"gpus": ["NVIDIA H100 80GB HBM3"] * 8, "cpu": "EPYC", "cpu_count": 192}
+    summary = Summary(meta=Meta(model="m", gpus=used), system=system)
+    assert summary.measured == f"m, {words}"

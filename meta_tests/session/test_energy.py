@@ -279,11 +279,12 @@ def test_the_gpus_that_the_engine_uses_and_the_cpus(
 ) -> None:
     system = {**describe_system(), "vllm_distribution": distribution}
     monkeypatch.setattr(energy, "describe_system", lambda: system)
-    sizes = {"idle_gpus": 6, "tensor_parallel_size": 2}
+    # Two stages of pipeline parallelism on each of two machines: no part is the whole.
+    sizes = {"idle_gpus": 6, "tensor_parallel_size": 2, "gpus_used": 4}
     meters = find_meters(resolve_settings({}, {}), engine(settings=sizes))
     on_gpus = distribution == "vllm"
     assert names(meters) == (["GPU 0", "CPU"] if on_gpus else ["CPU"])
-    assert [arguments[:2] for arguments in openings] == ([(6, 2)] if on_gpus else [])
+    assert [arguments[:2] for arguments in openings] == ([(6, 4)] if on_gpus else [])
 
 
 def test_an_engine_elsewhere_has_its_own_meters(openings: list[Any]) -> None:

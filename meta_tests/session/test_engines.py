@@ -13,11 +13,11 @@ from pytest import MonkeyPatch
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
-from mlperf_suite.engines.protocol import Engine
+from mlperf_suite.engines.protocol import Engine, EngineDescription
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.session import engines
-from mlperf_suite.session.engines import EngineRequest, endpoint_config, load_engine
+from mlperf_suite.session.engines import EngineRequest, endpoint_config, gpus_of, load_engine
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import Selection, plan_session
 from mlperf_suite.session.suite import Suite
@@ -127,3 +127,33 @@ def test_no_endpoint_is_asked_where_something_here_is_wrong(
     options: dict[str, Any] = {"endpoint": [URL], "results_dir": str(tmp_path / "results")}
     with pytest.raises(UsageError, match="--model nowhere: no such folder"):
         checked(settings_of(**options, model="nowhere"), monkeypatch, "never said")
+
+
+H100 = "NVIDIA H100 80GB HBM3"
+
+
+@pytest.mark.parametrize(
+    ("settings", "here", "found"),
+    [
+        ({"gpus_used": 1}, [H100] * 8, {H100: 1}),
+        ({"gpus_used": 16}, [H100] * 8, {H100: 16}),
+        ({"gpus_used": 0}, [H100] * 8, {}),
+        ({"gpus_used": 1}, [H100, "NVIDIA L4"], None),
+        ({}, [H100] * 8, None),
+        (
+            {"gpus_used": 9, "machines": [{"gpu": H100, "gpus": 8}, {"gpu": "", "gpus": 1}]},
+            [],
+            {H100: 8, "GPU": 1},
+        ),
+        ({"gpus_used": 0, "machines": [{"gpu": None, "gpus": 0}]}, [H100], {}),
+    ],
+)
+def test_the_gpus_of_an_engine_are_those_that_it_computes_on(
+    settings: dict[str, object],
+    here: list[str],
+    found: dict[str, int] | None,
+    monkeypatch: MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engines, "describe_system", lambda: {"gpus": here})
+    description = EngineDescription("vLLM", "1", "model", False, 2048, settings)
+    assert gpus_of(description) == found

@@ -6,6 +6,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from meta_tests.fake_nvml import gpu, install
 from meta_tests.made_runs import system_fields
 from mlperf_suite.hardware import describe_system
@@ -85,6 +87,29 @@ def test_another_machine_is_told_by_its_hardware() -> None:
     here = describe_system()
     assert different_machine(here, here) == []
     assert different_machine({**here, "gpus": ["H200"]}, here) == ["gpus ['H200'], here []"]
+
+
+@pytest.mark.parametrize(
+    ("used", "name", "count", "between"),
+    [
+        (None, "8x NVIDIA H100 80GB HBM3", "8", ""),
+        (2, "2x NVIDIA H100 80GB HBM3", "2", ""),
+        (1, "1x NVIDIA H100 80GB HBM3", "1", "none, one accelerator"),
+    ],
+)
+def test_gpus_that_the_engine_was_not_given_are_not_of_the_system(
+    monkeypatch: pytest.MonkeyPatch, used: int | None, name: str, count: str, between: str
+) -> None:
+    install(monkeypatch, *map(gpu, range(8)))
+    described = describe_machine({}, gpus_used=used)
+    assert described["system_name"] == name
+    assert described["accelerators_per_node"] == count
+    assert described["accelerator_interconnect"] == between
+
+
+def test_an_engine_on_the_cpu_has_no_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, gpu(0))
+    assert describe_machine({}, gpus_used=0)["accelerators_per_node"] == "0"
 
 
 MACHINE = {"host": "a", "here": True, "replicas": 8, "gpus": 8, "gpu": "NVIDIA H100"}

@@ -11,3 +11,5 @@ from mlperf_suite.tuning import space
 def small_space(monkeypatch: pytest.MonkeyPatch) -> None:
     choices = {"max_num_seqs": (None, 16, 32), "max_num_batched_tokens": (None, 2048, 4096)}
     monkeypatch.setattr(space, "machine_space", lambda gpus=None: choices)
+    names = frozenset({*choices, "block_size", "enable_chunked_prefill"})
+    monkeypatch.setattr(space, "engine_arguments", lambda: names)

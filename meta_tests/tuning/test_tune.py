@@ -21,9 +21,11 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
+from meta_tests.conftest import ROOT
 from mlperf_suite.__main__ import main
 from mlperf_suite.errors import UsageError
 from mlperf_suite.tuning import space, tune
+from mlperf_suite.tuning.answer import commands_of
 from mlperf_suite.tuning.probing import Work
 from mlperf_suite.tuning.space import (
     Settings,
@@ -158,6 +160,27 @@ def test_a_second_ctrl_c_leaves_no_run_either(
     with pytest.raises(KeyboardInterrupt):
         run_trial(command, OFFLINE)
     psutil.wait_procs([psutil.Process(id_in(mark))] if psutil.pid_exists(id_in(mark)) else [], 5)
+    assert is_gone(id_in(mark))
+
+
+def test_a_second_ctrl_c_leaves_no_run_of_a_tuning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread whose join is interrupted counts as ended to Python, and would not be awaited."""
+    mark = tmp_path / "ran"
+    script = f"trap 'touch {tmp_path}/asked' INT\necho $$ >{mark}\nwhile :; do sleep 0.1; done"
+    program_in_place_of_python(tmp_path, monkeypatch, script)
+
+    def cancel() -> None:
+        id_in(mark)
+        os.kill(os.getpid(), signal.SIGINT)
+        while not (tmp_path / "asked").exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=cancel, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        tune.tune(request_in(tmp_path / "out"), print)
     assert is_gone(id_in(mark))
 
 
@@ -645,6 +668,24 @@ def test_settings_as_a_server_and_as_a_file(options: Sequence[str]) -> None:
     )
 
 
+def test_a_server_is_told_the_gpus_that_the_suite_split_the_model_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The suite takes all GPUs by itself, `vllm serve` one."""
+    stand_in_trials(monkeypatch, {None: 100, 16: 160}, failing=32)
+    claim = tune.tune(request_in(tmp_path), print)
+    assert dict(commands_of(request_in(tmp_path), claim))["server"].endswith(" 16")
+    run = tmp_path / "runs" / claim.pairs[0].best.folder / "20260101-000000-llama3.1-8b-offline"
+    run.mkdir(parents=True)
+    for name in ("summary.json", "config.json"):
+        text = (ROOT / "meta_tests" / "data" / "kept_run" / name).read_text()
+        (run / name).write_text(
+            text.replace('"tensor_parallel_size": 1', '"tensor_parallel_size": 8')
+        )
+    line = dict(commands_of(request_in(tmp_path), claim))["server"]
+    assert line == "vllm serve MODEL --max-num-seqs 16 --tensor-parallel-size 8"
+
+
 def test_the_line_means_the_same_to_a_shell(tmp_path: Path) -> None:
     settings: Settings = {
         **{"CORES_OF": "0-3|4-7", "PLACE": "$HOME it's", "USES_IT": False},
@@ -690,15 +731,46 @@ def test_the_defaults_variables_are_part_of_what_is_measured(
 @pytest.mark.parametrize(
     ("slots", "reason"),
     [
-        (("0", "0"), "a GPU can be in one slot only"),
-        (("0,1", "1,2"), "a GPU can be in one slot only"),
-        (("0", ""), "a GPU can be in one slot only"),
+        (("0,0",), "name each GPU once, in one slot only"),
+        (("0", "0"), "name each GPU once, in one slot only"),
+        (("0,1", "1,2"), "name each GPU once, in one slot only"),
+        (("0", ""), "name each GPU once, in one slot only"),
         (("0", "1,2"), "each must have as many GPUs"),
     ],
 )
 def test_slots_that_disturb_each_other_are_refused(slots: Sequence[str], reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
         asked(*(f"--slot={slot}" for slot in slots))
+
+
+def test_a_name_that_every_trial_would_fail_with_is_refused_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "space.toml"
+    file.write_text("max_num_sqs = [64]\nOMP_BIND = ['0']\nblock_size = [32]\n")
+    with pytest.raises(UsageError, match="max_num_sqs: vLLM's engine has no such argument"):
+        asked(f"--space={file}")
+    # A server's flags are its own.
+    assert "max_num_sqs" in asked(f"--space={file}", "--serve=run {flags} --port {port}").space
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("--minutes=0", "--minutes 0: must be a number above 0 and below 100,000"),
+        ("--minutes=100000", "--minutes 100000: must be a number above 0 and below 100,000"),
+        ("--around-minutes=-1", "--around-minutes -1: must be a number from 0 and below 100,000"),
+    ],
+)
+def test_times_out_of_bounds_are_refused_with_both_bounds(option: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        asked(option)
+
+
+def test_options_of_the_runs_without_dashes_before_them_are_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["tune", "--out", "out", "--model", "mine"])
+    assert "follow a --" in capsys.readouterr().err
 
 
 def test_the_space_is_that_of_the_gpus_of_a_slot(monkeypatch: pytest.MonkeyPatch) -> None:

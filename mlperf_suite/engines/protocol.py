@@ -47,7 +47,7 @@ limit of its pixels: MLPerf forbids them (multimodal/qwen3-vl/README.md, Constra
 INCIDENTAL_SETTINGS = frozenset(
     {
         *("load_s", "dtype_why", "tensor_parallel_why", "tokens_why", "profiler"),
-        "addresses_why",
+        *("addresses_why", "gpus_used"),
         # An endpoint's client processes run on this side.
         "clients",
         # Ray chooses among nodes and GPUs that are alike, with the cores near them.

@@ -154,10 +154,11 @@ def choose_arguments(config: VllmConfig) -> ChosenArguments:
         kv_heads = model.get_total_num_kv_heads()
         if not fits_context and config.context_needed is not None:
             present["max_model_len"] = min(model.max_model_len, config.context_needed)
-    # Pipeline and data parallelism need several sets of tensor-parallel GPUs.
-    ranks = [config.extra.get(f"{way}_parallel_size", 1) for way in ("pipeline", "data")]
-    gpus_per_set = gpus // math.prod(max(1, int(str(count))) for count in ranks)
-    tensor_parallel = choose_tensor_parallel(gpus_per_set, heads, kv_heads, tensor_parallel_size)
+    # Pipeline, data and context parallelism need several sets of tensor-parallel GPUs.
+    ways = ("pipeline", "data", "prefill_context")
+    ranks = [config.extra.get(f"{way}_parallel_size", 1) for way in ways]
+    sets = math.prod(max(1, int(str(count))) for count in ranks)
+    tensor_parallel = choose_tensor_parallel(gpus, heads, kv_heads, tensor_parallel_size, sets)
     present["tensor_parallel_size"] = tensor_parallel.value
     arguments_of_vllm = AsyncEngineArgs(**present)
     return ChosenArguments(arguments_of_vllm, precision, tensor_parallel, gpus, config.profiler)
@@ -267,25 +268,29 @@ def usage_context() -> Any:
 
 
 def choose_tensor_parallel(
-    gpus: int, heads: int, kv_heads: int, request: int | None
+    gpus: int, heads: int, kv_heads: int, request: int | None, sets: int = 1
 ) -> Chosen[int]:
     """The number of GPUs to split a model over: `request`, or the largest number possible.
 
     vLLM gives each GPU the same number of attention heads, and either the same number of KV heads
-    or a copy of one (QKVParallelLinear). `gpus`: the available GPUs, 0 on a CPU. The reason names
-    idle GPUs.
+    or a copy of one (QKVParallelLinear). `gpus`: the available GPUs, 0 on a CPU. `sets`: how many
+    times the engine has that number of GPUs. The reason names idle GPUs.
     """
     if request is not None:
-        return Chosen(request, "as asked" + _idle(gpus, request))
+        return Chosen(request, "as asked" + _idle(gpus, request * sets))
     if gpus <= 1:
         return Chosen(1, "auto: the only GPU" if gpus else "auto: no GPU")
-    divisors = [n for n in range(1, gpus + 1) if heads % n == 0]
+    each, sets_words = gpus // sets, "" if sets == 1 else f" for each of {sets} sets"
+    if each <= 1:
+        return Chosen(1, f"auto: one GPU{sets_words}" + _idle(gpus, sets))
+    divisors = [n for n in range(1, each + 1) if heads % n == 0]
     count = max(n for n in divisors if kv_heads % n == 0 or n % kv_heads == 0)
-    if count == gpus:
-        return Chosen(count, f"auto: all {gpus} GPUs")
-    over = " or ".join(map(str, range(count + 1, gpus + 1)))
+    if count == each:
+        why = f"auto: {each} GPUs{sets_words}" if sets > 1 else f"auto: all {gpus} GPUs"
+        return Chosen(count, why + _idle(gpus, count * sets))
+    over = " or ".join(map(str, range(count + 1, each + 1)))
     why = f"auto: {heads} attention heads and {kv_heads} KV heads cannot be split over {over} GPUs"
-    return Chosen(count, why + _idle(gpus, count))
+    return Chosen(count, why + _idle(gpus, count * sets))
 
 
 def _idle(gpus: int, count: int) -> str:

@@ -54,15 +54,25 @@ def vllm_choices(gpus: int | None = None) -> dict[str, tuple[Value, ...]]:
     values that its definition of the argument allows, and what this machine computes. Raises
     EngineError if vLLM is not installed or has no device.
     """
-    try:
-        from vllm.engine.arg_utils import AsyncEngineArgs
-    except ImportError as error:
-        raise import_failure(error) from error
-    types_of = {field.name: field.type for field in dataclasses.fields(AsyncEngineArgs)}
+    types_of = _types()
     machine = _machine()
     if gpus is not None:
         machine = dataclasses.replace(machine, gpus=min(gpus, machine.gpus))
     return choices_for(machine, types_of)
+
+
+def argument_names() -> frozenset[str]:
+    """The arguments of vLLM's engine. Raises EngineError if vLLM is not installed."""
+    return frozenset(_types())
+
+
+def _types() -> dict[str, Any]:
+    """By argument of vLLM's engine, its type."""
+    try:
+        from vllm.engine.arg_utils import AsyncEngineArgs
+    except ImportError as error:
+        raise import_failure(error) from error
+    return {field.name: field.type for field in dataclasses.fields(AsyncEngineArgs)}
 
 
 def choices_for(machine: Machine, arguments: Mapping[str, Any]) -> dict[str, tuple[Value, ...]]:

@@ -503,6 +503,7 @@ def _describe(llm: Any, choice: ChosenArguments, load_s: float) -> EngineDescrip
             "tensor_parallel_size": arguments.tensor_parallel_size,
             "tensor_parallel_why": choice.tensor_parallel.why,
             "idle_gpus": max(0, choice.gpus - gpus),
+            "gpus_used": gpus if choice.gpus else 0,
             "stream_interval": arguments.stream_interval,
             "omp_threads_bind": os.environ.get("VLLM_CPU_OMP_THREADS_BIND") or allowed_cpus(),
             MODEL_FILES: model_files_sha256(arguments.model),

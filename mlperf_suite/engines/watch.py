@@ -16,7 +16,6 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
 
 import psutil
 
@@ -42,6 +41,8 @@ _GAP_S = 4.0
 _BUSY_SHARE = 0.002
 """A share of one core's time. Threads of a hanging process wake up now and then; a process that
 computes, or waits for a device in the usual ways, uses hundreds of times as much."""
+_ONE_REQUEST_S = 0.5
+"""Signals to end that follow within this time are one request."""
 _NONE_YET = object()
 _ENDED = ("gone", psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
@@ -232,9 +233,15 @@ def handlers_kept() -> Iterator[None]:
 def terminated_like_interrupted() -> Iterator[None]:
     """CI systems cancel jobs with SIGTERM, and a terminal that is closed sends SIGHUP: handle both
     like Ctrl-C, and stop and keep everything. Under nohup SIGHUP stays ignored."""
+    last_s = -math.inf
 
-    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
-        raise KeyboardInterrupt
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal last_s
+        before_s, last_s = last_s, time.monotonic()
+        # timeout(1) signals its child and then its whole group: a second interrupt at once would
+        # interrupt the stopping.
+        if last_s - before_s > _ONE_REQUEST_S:
+            raise KeyboardInterrupt
 
     signals = (signal.SIGTERM, signal.SIGHUP)
     before = {s: signal.getsignal(s) for s in signals}

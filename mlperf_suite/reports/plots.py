@@ -92,6 +92,12 @@ def plots_of(
         plots.append(Plot("life", caption, partial(_life, timeline)))
     if len(timeline.running) > 1:
         caption = "Requests that the engine processed or queued, and the KV cache in use."
+        if timeline.load is not None and timeline.load.replicas > 1:
+            # Each row is a step of one of them.
+            caption = (
+                f"Mean of the {timeline.load.replicas:,} replicas: requests that one processed or "
+                "queued, and its KV cache in use."
+            )
         if timeline.load is None:
             caption = (
                 "Requests that the servers processed or queued, and their KV caches in use, from "

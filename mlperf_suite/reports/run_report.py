@@ -80,6 +80,7 @@ _NAMES = {
     "speculative": "speculative decoding",
     "tensor_parallel_why": "reason for the tensor parallel size",
     "idle_gpus": "idle GPUs",
+    "gpus_used": "GPUs used",
     "stream_interval": "tokens per streamed chunk",
     "omp_threads_bind": "cores that the threads are bound to",
     "model_files_sha256": "SHA-256 of the model's files",

@@ -62,7 +62,8 @@ class Meta:
     `questions`, `shots`: only for MMLU. `engine`: name, version and precision, None until the
     engine is loaded. `profiler`: the profiler that the engine was loaded with, None without one.
     `reason`: why the run failed. `load_generator`: the client that sent the requests, with its
-    version; None for LoadGen. `not_submittable`: why the result cannot be submitted even if every
+    version; None for LoadGen. `gpus`: how many of each name the engine computed on, None if that is
+    not known. `not_submittable`: why the result cannot be submitted even if every
     rule passes, in one line.
     """
 
@@ -87,6 +88,7 @@ class Meta:
     status: str = UNKNOWN
     reason: str | None = None
     load_generator: str | None = None
+    gpus: dict[str, int] | None = None
     not_submittable: str | None = None
 
     @property
@@ -590,13 +592,16 @@ class Summary:
 
     @property
     def machines(self) -> list[str]:
-        """The GPUs, or else the CPU; of remote servers their URLs, as their hardware is unknown."""
+        """The GPUs that computed, or else the CPU; of remote servers their URLs, as their hardware
+        is unknown."""
         remote = self.run.remote.values()
         if urls := {endpoint.url for run in remote for endpoint in run.endpoints}:
             return sorted(urls)
-        gpus = self.system.get("gpus")
-        if isinstance(gpus, list) and gpus:
-            return list(map(str, gpus))
+        found = self.system.get("gpus")
+        of_machine = Counter(map(str, found)) if isinstance(found, list) else Counter[str]()
+        gpus = of_machine if self.meta.gpus is None else self.meta.gpus
+        if gpus:
+            return [name if number == 1 else f"{number} x {name}" for name, number in gpus.items()]
         return [f"{self.system.get('cpu', '?')}, {self.system.get('cpu_count') or '?'} cores"]
 
     @property
@@ -612,8 +617,7 @@ class Summary:
         parts = [self.model]
         parts += [f"{meta.samples:,} samples"] if meta.samples is not None else []
         parts += [meta.engine] if meta.engine else []
-        machines = Counter(self.machines).items()
-        parts += [name if number == 1 else f"{number} x {name}" for name, number in machines]
+        parts += self.machines
         parts += [f"sent by {meta.load_generator}"] if meta.load_generator else []
         return in_words(", ".join(parts))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -11,6 +12,8 @@ from mlperf_suite.strangers import printable
 Status = Literal["passed", "failed", "shortened", "not judged"]
 _LONGEST = 300
 """The maximum number of characters of a log's own text that a verdict repeats."""
+_TINY = 1e-4
+"""Python's general format writes a smaller number as a power of ten."""
 _SECONDS_FROM_MS = 9_999.5
 """Ten seconds, rounded to a millisecond: from here on a time is written in seconds."""
 
@@ -68,6 +71,8 @@ def in_words(value: object) -> str:
 def figure_words(value: float, digits: int = 4) -> str:
     """A figure in this many significant digits, a larger one whole: never as a power of ten."""
     whole = abs(value) >= 10 ** (digits - 1)
+    if 0 < abs(value) < _TINY:
+        return f"{value:.{digits - 1 - math.floor(math.log10(abs(value)))}f}"
     return f"{value:,.0f}" if whole else f"{value:,.{digits}g}"
 
 

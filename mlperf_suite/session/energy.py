@@ -61,7 +61,7 @@ def find_meters(settings: Settings, engine: Engine) -> Meters:
         return cpu_counters()
     idle, least = (
         value if isinstance(value, int) else 0
-        for value in map(description.settings.get, ("idle_gpus", "tensor_parallel_size"))
+        for value in map(description.settings.get, ("idle_gpus", "gpus_used"))
     )
     return together(gpu_counters(idle, least), cpu_counters())
 

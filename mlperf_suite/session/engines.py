@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from mlperf_suite.engines.endpoint.config import EndpointConfig
 from mlperf_suite.engines.protocol import Engine, EngineDescription
 from mlperf_suite.errors import SuiteError
+from mlperf_suite.hardware import describe_system
 from mlperf_suite.results.run_folder import ENGINE_LOG, PROFILE_FOLDER
 from mlperf_suite.results.schema import STAND_IN_LABEL
 from mlperf_suite.session.inputs import Inputs
@@ -105,6 +107,11 @@ class Engines:
         several = f"{settings['replicas']} x " if "replicas" in settings else ""
         return f"{several}{description.name} {description.version} {precision}".rstrip()
 
+    def gpus(self, role: Role) -> dict[str, int] | None:
+        """The GPUs that this engine computes on, how many of each name; None if not known."""
+        description = self.descriptions.get(role)
+        return gpus_of(description) if description else None
+
     @property
     def can_go_on(self) -> bool:
         """Whether no engine failed to load and the current one, if any, is alive."""
@@ -115,6 +122,24 @@ class Engines:
         if self._engine is not None:
             self._engine.close()
             self._engine = None
+
+
+def gpus_of(description: EngineDescription) -> dict[str, int] | None:
+    """The GPUs that an engine computes on, how many of each name; None if that is not known.
+
+    A machine may have more than the engine uses, or none where its replicas are on others.
+    """
+    machines, used = (description.settings.get(name) for name in ("machines", "gpus_used"))
+    if isinstance(machines, list):
+        of_machines = Counter[str]()
+        for machine in machines:
+            of_machines[machine["gpu"] or "GPU"] += machine["gpus"]
+        return dict(+of_machines)
+    here = describe_system()["gpus"]
+    names = set(here) if isinstance(here, list) else set()
+    if not isinstance(used, int) or (used and len(names) != 1):
+        return None
+    return {names.pop(): used} if used else {}
 
 
 def engine_lines(description: EngineDescription) -> list[str]:

@@ -240,6 +240,8 @@ class Recorder:
             profile=settings.profile,
             label=self._engines.label(role),
             load_generator=self.load_generator,
+            # Several engines can share the questions of MMLU.
+            gpus=self._engines.gpus(role) if role == "runs" else None,
             node_name=settings.node_name,
         )
         return Summary(meta=dataclasses.replace(common, **meta), system=dict(describe_system()))

@@ -266,7 +266,10 @@ def _system(
                 f"--system auto: the runs were made on another machine ({'; '.join(differences)}); "
                 f"pass its description as a file"
             )
-        return describe_machine(runs[0].system, machines=runs[0].machines) | determined
+        machines, used = runs[0].machines, runs[0].engine.settings.get("gpus_used")
+        gpus_used = used if isinstance(used, int) else None
+        described = describe_machine(runs[0].system, machines=machines, gpus_used=gpus_used)
+        return described | determined
     described = {**determined, **_read_option("--system", Path(request.system))}
     if not described.get("system_name"):
         raise UsageError(f"--system {request.system}: system_name is missing, it names the folder")

@@ -22,17 +22,21 @@ _ETHERNET, _INFINIBAND = "1", "32"
 
 
 def describe_machine(
-    made_on: Mapping[str, Any], root: Path = Path("/"), machines: Sequence[Mapping[str, Any]] = ()
+    made_on: Mapping[str, Any],
+    root: Path = Path("/"),
+    machines: Sequence[Mapping[str, Any]] = (),
+    gpus_used: int | None = None,
 ) -> dict[str, Any]:
     """Fill in the checker's fields that this machine shows; the others stay empty.
 
     `made_on`: the system recorded by the runs, whose software versions are used; operating system
     and driver are those of this machine now. `root`: the parent folder of /proc, /sys and /etc.
     `machines`: the machines of several engines, as the engine described them; if one of them is
-    another machine, the host fields stay empty for a person to fill in.
+    another machine, the host fields stay empty for a person to fill in. `gpus_used`: how many of
+    this machine's the engine computed on, None if that is not known.
     """
     described: dict[str, Any] = dict.fromkeys((*SYSTEM_FIELDS_FILLED, *SYSTEM_FIELDS_PRESENT), "")
-    accelerators = gpus()
+    accelerators = gpus()[:gpus_used]
     described |= _processors(root) | _memory(root) | _storage(root) | _network(root)
     described |= _accelerators(accelerators) | _software(made_on, accelerators, root)
     processors = (

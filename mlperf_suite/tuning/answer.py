@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from mlperf_suite.results.run_folder import write_whole
+from mlperf_suite.results.run_folder import read_config, write_whole
+from mlperf_suite.results.schema import Config
 from mlperf_suite.tuning.claim import Claim, Contribution
 from mlperf_suite.tuning.space import (
     Settings,
@@ -13,11 +14,13 @@ from mlperf_suite.tuning.space import (
     shell_line,
     space_text,
 )
+from mlperf_suite.tuning.target import trial_files
 from mlperf_suite.tuning.trial_run import Measured
 from mlperf_suite.tuning.tuning_page import choice_word, tuning_page
 from mlperf_suite.tuning.tuning_request import Request
 
 RESULT, WINNER, PAGE = "tuning.md", "winner.toml", "report.html"
+_SPLIT = "tensor_parallel_size"
 
 
 def write_answer(
@@ -31,7 +34,7 @@ def write_answer(
         # That of an earlier answer, with less time.
         (request.out / WINNER).unlink(missing_ok=True)
     write_whole(request.out / RESULT, "\n\n".join(lines) + "\n")
-    texts = [*commands_of(request, claim.best), (WINNER, space_text(claim.best))]
+    texts = [*commands_of(request, claim), (WINNER, space_text(claim.best))]
     page = tuning_page(request, trials, claim, texts if claim.is_better else ())
     write_whole(request.out / PAGE, page)
     for line in [*lines, f"page: {request.out / PAGE}"]:
@@ -43,20 +46,32 @@ def answer_lines(request: Request, claim: Claim) -> list[str]:
     if not claim.is_better:
         return [claim.words, *claim.failed]
     rows = [_contribution_line(row) for row in claim.contributions if row.measured]
-    commands = (f"{name}: {text}" for name, text in commands_of(request, claim.best))
+    commands = (f"{name}: {text}" for name, text in commands_of(request, claim))
     return [claim.words, _cost_line(claim), *rows, *commands, *claim.failed]
 
 
-def commands_of(request: Request, best: Settings) -> list[tuple[str, str]]:
+def commands_of(request: Request, claim: Claim) -> list[tuple[str, str]]:
     """What to paste: the suite's command, unless it starts servers, and the server's."""
+    best = claim.best
     if request.serve:
         return [("server", request.serve.line(best))]
     sessions = (
         shell_line(best, ["mlperf-suite", *own, *run_arguments(best), *request.options])
         for own in request.target.whole
     )
-    server = serve_command(best, request.options)
+    server = serve_command({**best, **_split(request, claim)}, request.options)
     return [*(("command", session) for session in sessions), ("server", server)]
+
+
+def _split(request: Request, claim: Claim) -> Settings:
+    """The GPUs that the suite split the winner's model over: a server by itself takes one."""
+    for pair in claim.pairs:
+        for run in trial_files(request.out / "runs" / pair.best.folder):
+            engine = Config.read(read_config(run.folder)).engine
+            gpus = engine.settings.get(_SPLIT) if engine else None
+            if isinstance(gpus, int) and gpus > 1:
+                return {_SPLIT: gpus}
+    return {}
 
 
 def _of_failures(trials: Sequence[Measured]) -> list[str]:

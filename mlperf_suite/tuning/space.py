@@ -99,6 +99,20 @@ def machine_space(gpus: int | None = None) -> Space:
     return {**_bindings(), **space} if is_cpu_build() else space
 
 
+def engine_arguments() -> frozenset[str]:
+    """The names of the arguments of vLLM's engine. Imports vLLM."""
+    from mlperf_suite.engines.vllm_choices import argument_names
+
+    return argument_names()
+
+
+def check_names(file: Path) -> None:
+    """Raise UsageError for a name in a file for `--space` that every trial would fail with."""
+    names = [n for n in contents(file) if n != CONDITIONS and not n.isupper()]
+    if unknown := [name for name in names if name not in engine_arguments()]:
+        raise UsageError(f"--space {file}: {unknown[0]}: vLLM's engine has no such argument")
+
+
 def _bindings() -> Space:
     cpus = allowed_cpus().split(",")
     bindings = dict.fromkeys(",".join(cpus[:n]) for n in (len(cpus), len(cpus) // 2, 1) if n)

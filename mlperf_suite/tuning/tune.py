@@ -45,11 +45,17 @@ def tune(request: Request, say: Callable[[str], None]) -> Claim:
     folder, its trials are of another space, or the default itself does not run.
     """
     request.out.mkdir(parents=True, exist_ok=True)
+    written = (*OF_RUNS, SERVER_OUTPUT)
     with _lock(request.out), terminated_like_interrupted():
         # A tuner that is killed cannot end its run, which would go on beside those that follow.
-        if ended := end_left_over(request.out / "runs", (*OF_RUNS, SERVER_OUTPUT)):
+        if ended := end_left_over(request.out / "runs", written):
             say(f"ended what a killed tuning left: {', '.join(ended)}")
-        return Tuning(request, say).run()
+        try:
+            return Tuning(request, say).run()
+        except KeyboardInterrupt:
+            # A second Ctrl-C does not wait for the threads of the trials, which end their runs.
+            end_left_over(request.out / "runs", written)
+            raise
 
 
 @contextlib.contextmanager

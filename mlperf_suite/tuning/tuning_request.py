@@ -12,7 +12,7 @@ from mlperf_suite.errors import UsageError
 from mlperf_suite.tuning.claim import PAIRS
 from mlperf_suite.tuning.conditions import Conditions, conditions_of
 from mlperf_suite.tuning.serving import ServerTemplate
-from mlperf_suite.tuning.space import Space, space_of
+from mlperf_suite.tuning.space import Space, check_names, space_of
 from mlperf_suite.tuning.target import TARGETS, TuneTarget
 from mlperf_suite.tuning.trial_run import check_options
 
@@ -70,6 +70,8 @@ def request_of(arguments: Namespace) -> Request:
     slots = arguments.slot or ("",)
     _check_slots(slots)
     space = space_of(arguments.space, {} if serve else None, gpus_of(slots))
+    if arguments.space and not serve:
+        check_names(arguments.space)
     if all(len(choices) < 2 for choices in space.values()):
         raise UsageError("--space: nothing to choose from; name a setting with a choice")
     return Request(
@@ -95,13 +97,14 @@ def _check_slots(slots: Sequence[str]) -> None:
     """Raise UsageError for slots in which trials would disturb each other or not be comparable."""
     lists = [slot.split(",") for slot in slots]
     names = [name.strip() for names in lists for name in names]
-    if len(slots) > 1 and (len(set(names)) < len(names) or "" in names):
-        raise UsageError(f"--slot {' --slot '.join(slots)}: a GPU can be in one slot only")
+    if len(set(names)) < len(names) or ("" in names and names != [""]):
+        raise UsageError(f"--slot {' --slot '.join(slots)}: name each GPU once, in one slot only")
     if len({len(names) for names in lists}) > 1:
         raise UsageError(f"--slot {' --slot '.join(slots)}: each must have as many GPUs")
 
 
 def _minutes(option: str, value: float, least: float = 1e-9) -> float:
     if not least <= value < _MOST_MINUTES:
-        raise UsageError.for_option(option, value, "must be a number above 0")
+        bound = f"{'above 0' if least else 'from 0'} and below {_MOST_MINUTES:,}"
+        raise UsageError.for_option(option, f"{value:g}", f"must be a number {bound}")
     return value

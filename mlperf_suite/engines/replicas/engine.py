@@ -156,6 +156,7 @@ class ReplicaEngine(Driver):
                 **alike,
                 # Each replica sees only its own GPUs.
                 "idle_gpus": sum(int(str(machine["idle_gpus"])) for machine in self._machines),
+                "gpus_used": sum(int(str(machine["gpus"])) for machine in self._machines),
                 "replicas": len(self._seats),
                 "replica_nodes": dict(Counter(str(seat.node) for seat in self._seats)),
                 "replica_devices": devices(self._seats[0]),
