@@ -60,7 +60,9 @@ def test_the_same_answer_to_a_sample_that_is_issued_again_is_right(
     samples: int, status: str
 ) -> None:
     """As of TEST06 with --total-sample-count=1; to different samples it is not."""
-    facts = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "test06").facts()
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "test06")
+    run.entries["qsl_reported_total_count"] = samples
+    facts = run.facts()
     data = array("i", [791, 3674, 13]).tobytes().hex()
     log = logged_answers(
         {"qsl_idx": place % samples, "seq_id": place, "data": data, "token_count": 3}
