@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import statistics
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -456,6 +457,24 @@ def test_a_figure_that_is_gone_is_regressed(value: object) -> None:
     assert (slower.metric, slower.outcome) == ("rouge2", "regressed")
     assert slower.words == "lost altogether"
     assert compare_summaries(baseline, Summary.read({"run": {"accuracy": None}})) == []
+
+
+@pytest.mark.parametrize(("of", "outcome"), [(5, "cannot tell"), (200, "regressed")])
+def test_a_score_of_few_answers_may_be_0_by_chance(tmp_path: Path, of: int, outcome: str) -> None:
+    """One right answer of five, and then none, is what two runs of the same system have."""
+    for name, right in (("a", of // 5), ("b", 0)):
+        scores = {"exact_match": [100.0 * (i < right) for i in range(of)]}
+        accuracy = _scores(exact_match=100.0 * right / of)
+        accuracy["scores"][0]["standard_error"] = statistics.stdev(scores["exact_match"]) / of**0.5
+        (_summary(tmp_path / name, run={"accuracy": accuracy}) / "Accuracy").mkdir()
+        write_answer_scores(tmp_path / name / "Accuracy", "exact", scores, "data")
+    current = _read(tmp_path / "b")
+    (change,) = load_baseline(tmp_path / "a").judge(current, tmp_path / "b", 0.05).metrics
+    assert change.outcome == outcome
+    alone = tmp_path / "alone.json"
+    alone.write_text((tmp_path / "a" / "summary.json").read_text())
+    (change,) = load_baseline(alone).judge(current, tmp_path / "b", 0.05).metrics
+    assert change.outcome == outcome
 
 
 def test_scores_of_the_same_answers_are_compared_in_pairs(tmp_path: Path) -> None:
