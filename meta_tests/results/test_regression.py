@@ -21,6 +21,7 @@ from meta_tests.made_lives import made_marks, made_steps, made_timeline
 from mlperf_suite.errors import UsageError
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.loadgen.timeline import TOKEN_BLOCKS, read_timeline, write_timeline
+from mlperf_suite.plugin.baseline_gate import regression_verdict
 from mlperf_suite.results.baseline import (
     MMLU_KIND,
     answer_scores,
@@ -37,7 +38,7 @@ from mlperf_suite.results.regression import (
     confidence,
 )
 from mlperf_suite.results.run_folder import read_summary
-from mlperf_suite.results.schema import Summary
+from mlperf_suite.results.schema import ChangeFigures, RegressionFigures, Summary
 from perf.regression_gate import (
     CASES,
     CURVE_CASES,
@@ -491,6 +492,15 @@ def test_scores_of_the_same_answers_are_compared_in_pairs(tmp_path: Path) -> Non
     alone.write_text((tmp_path / "a" / "summary.json").read_text())
     (unpaired,) = load_baseline(alone).judge(current, tmp_path / "b", 0.05).metrics
     assert unpaired.outcome == "cannot tell"
+
+
+def test_repeats_are_advised_for_what_they_measure_alone() -> None:
+    """--repeat repeats performance runs, and neither accuracy runs nor MMLU or a curve."""
+    names = ("tokens_per_sec", "ttft_p99", "rouge1", "mmlu", "curve_area")
+    changes = [ChangeFigures(name, baseline=2.0, current=1.9) for name in names]
+    figures = RegressionFigures("a", metrics=tuple(changes))
+    advised = [n for n in names if "--repeat" in regression_verdict(figures, n).why]
+    assert advised == ["tokens_per_sec", "ttft_p99"]
 
 
 def test_a_score_of_a_part_of_the_answers_is_kept_at_their_places(tmp_path: Path) -> None:
