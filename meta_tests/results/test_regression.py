@@ -36,6 +36,7 @@ from mlperf_suite.results.regression import (
     compare,
     compare_summaries,
     confidence,
+    figures_missing,
 )
 from mlperf_suite.results.run_folder import read_summary
 from mlperf_suite.results.schema import ChangeFigures, RegressionFigures, Summary
@@ -476,6 +477,16 @@ def test_a_score_of_few_answers_may_be_0_by_chance(tmp_path: Path, of: int, outc
     alone.write_text((tmp_path / "a" / "summary.json").read_text())
     (change,) = load_baseline(alone).judge(current, tmp_path / "b", 0.05).metrics
     assert change.outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(0.0, "rouge2: the baseline's is 0"), (None, "rouge2: the baseline has no such figure")],
+)
+def test_a_baseline_that_scored_0_is_not_said_to_lack_the_score(value: object, words: str) -> None:
+    baseline = Summary.read({"run": {"accuracy": _scores(rouge1=39.0, rouge2=value)}})
+    current = Summary.read({"run": {"accuracy": _scores(rouge1=39.0, rouge2=22.0)}})
+    assert figures_missing(baseline, current) == [words]
 
 
 def test_scores_of_the_same_answers_are_compared_in_pairs(tmp_path: Path) -> None:

@@ -361,7 +361,9 @@ def figures_missing(baseline: Summary, current: Summary) -> list[str]:
     for metric in metrics_of((baseline, current)):
         has_figure = metric.mode in modes and samples_of(metric, current) is not None
         if has_figure and samples_of(metric, baseline) is None:
-            missing.append(f"{metric.label}: the baseline has no such figure")
+            is_zero = _score_of(metric, baseline)[0] == 0
+            words = "the baseline's is 0" if is_zero else "the baseline has no such figure"
+            missing.append(f"{metric.label}: {words}")
     return missing
 
 
