@@ -70,6 +70,14 @@ def test_each_fault_has_its_words(prompts: list[Any], fault: str) -> None:
     assert words.startswith(fault)
 
 
+@pytest.mark.parametrize("number", ["10000000", "1000000007", "20240131"])
+def test_a_number_in_brackets_is_no_salt(number: str) -> None:
+    """As in the examples of a problem of programming, or a date."""
+    counted = sent([f"Input: nums = [{number}]\nOutput: 1", "made up"])
+    assert (counted.readable, counted.salted) == (2, 0)
+    assert list(counted.faults) == []
+
+
 @pytest.mark.parametrize(
     "data", [b"null", b"{", b"[]", b'["PromptData"]', b'["PromptData", null, [1, 2]]', b"\xff"]
 )

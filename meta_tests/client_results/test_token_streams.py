@@ -70,6 +70,18 @@ def test_prompts_without_a_salt_are_told_where_a_sample_is_sent_twice() -> None:
     assert streams([]).is_salted is None
 
 
+def test_samples_that_end_alike_have_no_salt() -> None:
+    """Problems of LiveCodeBench end with half a hundred tokens on the form of the answer."""
+    draw = random.Random(5)
+    texts = [[*SYSTEM, *(draw.randrange(1000, 9000) for _ in range(200))] for _ in range(30)]
+    prompts = [[*text, *range(50)] for text in texts]
+    assert streams(prompts).is_salted is None
+    assert streams([*prompts, *prompts[:3]]).is_salted is False
+    drawn = [[*SYSTEM, *hexadecimal(draw), *prompt] for prompt in prompts * 3]
+    assert streams(drawn).is_salted is True
+    assert list(streams(drawn).faults) == []
+
+
 @pytest.mark.parametrize(
     ("make", "fault"),
     [

@@ -103,6 +103,11 @@ def test_a_server_is_the_same_system_at_another_url() -> None:
     assert not differences(first, second, ("measurement", "engine", "capacity", "release"))
 
 
+def test_a_server_is_the_same_system_with_a_key_or_without() -> None:
+    first, second = (config_of({"key": words}) for words in ("set", "not set"))
+    assert different(first, second) == set()
+
+
 def test_the_same_data_may_lie_elsewhere() -> None:
     def run(dataset: str, sha256: str) -> Config:
         return replace(config_of(dataset=dataset), dataset=DataFacts(sha256=sha256))

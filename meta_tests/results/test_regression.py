@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import statistics
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -20,6 +21,7 @@ from meta_tests.made_lives import made_marks, made_steps, made_timeline
 from mlperf_suite.errors import UsageError
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.loadgen.timeline import TOKEN_BLOCKS, read_timeline, write_timeline
+from mlperf_suite.plugin.baseline_gate import regression_verdict
 from mlperf_suite.results.baseline import (
     MMLU_KIND,
     answer_scores,
@@ -34,9 +36,10 @@ from mlperf_suite.results.regression import (
     compare,
     compare_summaries,
     confidence,
+    figures_missing,
 )
 from mlperf_suite.results.run_folder import read_summary
-from mlperf_suite.results.schema import Summary
+from mlperf_suite.results.schema import ChangeFigures, RegressionFigures, Summary
 from perf.regression_gate import (
     CASES,
     CURVE_CASES,
@@ -458,6 +461,34 @@ def test_a_figure_that_is_gone_is_regressed(value: object) -> None:
     assert compare_summaries(baseline, Summary.read({"run": {"accuracy": None}})) == []
 
 
+@pytest.mark.parametrize(("of", "outcome"), [(5, "cannot tell"), (200, "regressed")])
+def test_a_score_of_few_answers_may_be_0_by_chance(tmp_path: Path, of: int, outcome: str) -> None:
+    """One right answer of five, and then none, is what two runs of the same system have."""
+    for name, right in (("a", of // 5), ("b", 0)):
+        scores = {"exact_match": [100.0 * (i < right) for i in range(of)]}
+        accuracy = _scores(exact_match=100.0 * right / of)
+        accuracy["scores"][0]["standard_error"] = statistics.stdev(scores["exact_match"]) / of**0.5
+        (_summary(tmp_path / name, run={"accuracy": accuracy}) / "Accuracy").mkdir()
+        write_answer_scores(tmp_path / name / "Accuracy", "exact", scores, "data")
+    current = _read(tmp_path / "b")
+    (change,) = load_baseline(tmp_path / "a").judge(current, tmp_path / "b", 0.05).metrics
+    assert change.outcome == outcome
+    alone = tmp_path / "alone.json"
+    alone.write_text((tmp_path / "a" / "summary.json").read_text())
+    (change,) = load_baseline(alone).judge(current, tmp_path / "b", 0.05).metrics
+    assert change.outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(0.0, "rouge2: the baseline's is 0"), (None, "rouge2: the baseline has no such figure")],
+)
+def test_a_baseline_that_scored_0_is_not_said_to_lack_the_score(value: object, words: str) -> None:
+    baseline = Summary.read({"run": {"accuracy": _scores(rouge1=39.0, rouge2=value)}})
+    current = Summary.read({"run": {"accuracy": _scores(rouge1=39.0, rouge2=22.0)}})
+    assert figures_missing(baseline, current) == [words]
+
+
 def test_scores_of_the_same_answers_are_compared_in_pairs(tmp_path: Path) -> None:
     for name, loss in (("a", 0.0), ("b", 4.0)):
         scores = {"rouge1": [20.0 + 40 * (i % 2) - loss for i in range(50)]}
@@ -472,6 +503,15 @@ def test_scores_of_the_same_answers_are_compared_in_pairs(tmp_path: Path) -> Non
     alone.write_text((tmp_path / "a" / "summary.json").read_text())
     (unpaired,) = load_baseline(alone).judge(current, tmp_path / "b", 0.05).metrics
     assert unpaired.outcome == "cannot tell"
+
+
+def test_repeats_are_advised_for_what_they_measure_alone() -> None:
+    """--repeat repeats performance runs, and neither accuracy runs nor MMLU or a curve."""
+    names = ("tokens_per_sec", "ttft_p99", "rouge1", "mmlu", "curve_area")
+    changes = [ChangeFigures(name, baseline=2.0, current=1.9) for name in names]
+    figures = RegressionFigures("a", metrics=tuple(changes))
+    advised = [n for n in names if "--repeat" in regression_verdict(figures, n).why]
+    assert advised == ["tokens_per_sec", "ttft_p99"]
 
 
 def test_a_score_of_a_part_of_the_answers_is_kept_at_their_places(tmp_path: Path) -> None:

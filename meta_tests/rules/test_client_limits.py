@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from msgspec import structs
 
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.client_results.client_benchmarks import client_benchmark
@@ -56,3 +59,18 @@ def test_a_smoke_run_keeps_to_ten_times_the_limit(run: ClientFacts, status: str)
     rule = next(rule for rule in rules_of_a_run() if rule.name == "client_ttft_limit")
     verdict = rule.judge(run)
     assert verdict.status == status, verdict
+
+
+@pytest.mark.parametrize(
+    ("duration_s", "words", "status"),
+    [(599.97, "599.9 s", "failed"), (600.0, "600.0 s", "passed"), (612.34, "612.3 s", "passed")],
+)
+def test_a_run_that_is_a_moment_too_short_is_not_said_to_have_lasted(
+    duration_s: float, words: str, status: str
+) -> None:
+    run = facts(1_000, smoke=False)
+    assert run.summary is not None
+    summary = structs.replace(run.summary, duration_ns=round(duration_s * 1e9))
+    rule = next(rule for rule in rules_of_a_run() if rule.name == "client_lasted")
+    verdict = rule.judge(replace(run, summary=summary))
+    assert (verdict.found, verdict.status) == (words, status)

@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Raw
 from pytest import MonkeyPatch
 
 from meta_tests.session.test_executor import LLAMA, Make, ScriptedSession, make
 from meta_tests.slots import SlotsEngine
+from mlperf_suite.client_results.sent_prompts import SentPrompts
+from mlperf_suite.engines.endpoint.exchanges import TextCodec
 from mlperf_suite.engines.endpoint.server_metrics import RUNNING
 from mlperf_suite.engines.protocol import (
     ClientFigures,
@@ -319,6 +322,19 @@ def test_prompts_to_an_endpoint_have_a_salt_each(make: Make) -> None:
     assert {prompt[0] for prompt in engine.prompts} == first_tokens
     lengths = {len(prompt) for prompt in own}
     assert any(len(prompt) - 4 > min(lengths) for prompt in engine.prompts)
+
+
+def test_the_salts_are_seen_by_the_rule_that_looks_for_them(make: Make) -> None:
+    """With the model's tokenizer at hand, prompts of token ids are read as text."""
+    session = make(KEY, kind=Endpoint)
+    assert session.suite.make(KEY).ok
+    (engine,) = session.engines
+    codec = TextCodec(str(session.suite.inputs.tokenizer_folder))
+    sent = SentPrompts(lambda ids: codec.prompt(list(ids)))
+    for prompt in engine.prompts:
+        sent.add(Raw(json.dumps(["PromptData", None, list(prompt)]).encode()))
+    assert (sent.salted, sent.least_bits) == (len(engine.prompts), 64)
+    assert list(sent.faults) == []
 
 
 class Traced(FourSlots):

@@ -314,3 +314,15 @@ def test_of_a_server_on_this_machine_the_whole_machine_is(openings: list[Any], h
     meters = find_meters(settings, engine())
     assert names(meters) == ["GPU 0", "CPU"] and openings == [(0, 0, {})]
     assert meters.note.startswith("Of this whole machine")
+
+
+def test_a_server_at_an_own_address_is_on_this_machine(
+    openings: list[Any], monkeypatch: MonkeyPatch
+) -> None:
+    """As where the server listens on the network, and is measured from beside it."""
+    own = {"eth0": [SimpleNamespace(address="10.0.0.7"), SimpleNamespace(address="2001:db8::1")]}
+    monkeypatch.setattr("psutil.net_if_addrs", lambda: own)
+    monkeypatch.setattr("socket.gethostname", lambda: "gpu-7")
+    for host in ("10.0.0.7", "[2001:db8::1]", "gpu-7"):
+        settings = resolve_settings({"endpoint": [f"http://{host}:8000"]}, {})
+        assert names(find_meters(settings, engine())) == ["GPU 0", "CPU"]

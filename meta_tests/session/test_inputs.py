@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -189,6 +190,21 @@ def test_the_vocabulary_is_the_models_or_else_the_tokenizers(
 def test_a_prompt_too_long_says_what_to_do(options: dict[str, object], advice: str) -> None:
     with pytest.raises(UsageError, match=f"sample 0: .* context of 100: {advice} or leave it out"):
         inputs(**options).check_prompts(LLAMA3_1_8B, 100)
+
+
+@pytest.mark.parametrize("least", [0, 1, 2])
+def test_the_context_is_named_whatever_the_least_answer_is(
+    monkeypatch: MonkeyPatch, least: int
+) -> None:
+    own = inputs()
+    longest = max(map(len, own.prompts(LLAMA3_1_8B)))
+    generation = replace(own.generation(LLAMA3_1_8B), min_new_tokens=least)
+    monkeypatch.setattr(own, "generation", lambda *_: generation)
+    own.check_prompts(LLAMA3_1_8B, longest + max(1, least))
+    # An engine makes a token at least.
+    context = longest + max(1, least) - 1
+    with pytest.raises(UsageError, match=f"context of {context:,}: "):
+        own.check_prompts(LLAMA3_1_8B, context)
 
 
 # Benchmarks whose modes have data of their own, and official runs of other models

@@ -25,7 +25,9 @@ from mlperf_suite.client_results.token_streams import TokenStreams
 Decoding = Callable[[Sequence[int]], str]
 """From token ids to their text."""
 LEAST_BITS = 64
-_SALT = re.compile(r"\[(?:salt: ?([0-9a-fA-F]{1,256})|([0-9a-fA-F]{8,256}))\]")
+_SALT = re.compile(r"\[(?:salt: ?([0-9a-fA-F]{1,256})|(?![0-9]{8,15}\])([0-9a-fA-F]{8,256}))\]")
+"""A decimal number in brackets is one of the data set, as in the examples of a program's input; it
+may be a salt of 64 bits, which has 16 digits."""
 _OF_TURNS = re.compile(r"\[salt: ([0-9a-f]{4})\]\n\n.*\n\n\[salt: ([0-9a-f]{4})\]", re.DOTALL)
 _DIFFERENT = 0.9
 """Of the conversations, which have a pair of salts of their own: two of 16 bits may be the same."""

@@ -18,7 +18,10 @@ from operator import eq
 from statistics import median
 
 _TAIL = 32
-"""Tokens by whose sameness two requests are of one sample."""
+"""Tokens by whose sameness two requests may be of one sample."""
+_LONGEST_SALT = 80
+"""Tokens that requests of one sample differ by at most: a salt of 256 bits by its digits. Others
+are of two samples that end alike, as problems of programs do."""
 _MOST = 2**22
 """Token ids that are kept: of whole samples, fewer and fewer of them."""
 _CHANCE = 16
@@ -74,10 +77,16 @@ class TokenStreams:
     @property
     def is_salted(self) -> bool | None:
         """Whether prompts of one sample differ; None if no two of a sample were sent."""
-        groups = [rows for rows in self._by_tail.values() if len(rows) > 1]
-        if not groups:
-            return None
-        return any(rows[0] != row for rows in groups for row in rows)
+        sent_twice = False
+        for rows in self._by_tail.values():
+            # Those of a sample are neighbours, by their ends or, with a salt there, their starts.
+            for ordered in (sorted(rows, key=lambda row: row[::-1]), sorted(rows)):
+                for one, other in pairwise(ordered):
+                    if one == other:
+                        sent_twice = True
+                    elif _are_of_one_sample(one, other):
+                        return True
+        return False if sent_twice else None
 
     @property
     def faults(self) -> Iterator[str]:
@@ -110,6 +119,11 @@ class TokenStreams:
             end = _alike(mirrored[0], mirrored[-1])
             found.salts += [row[start : len(row) - end] for row in ordered]
         return found
+
+
+def _are_of_one_sample(one: array[int], other: array[int]) -> bool:
+    alike = _alike(one, other) + _alike(one[::-1], other[::-1])
+    return max(len(one), len(other)) - alike <= _LONGEST_SALT
 
 
 def _alike(first: Sequence[int], second: Sequence[int]) -> int:

@@ -48,6 +48,8 @@ INCIDENTAL_SETTINGS = frozenset(
     {
         *("load_s", "dtype_why", "tensor_parallel_why", "tokens_why", "profiler"),
         *("addresses_why", "gpus_used"),
+        # Whether one was sent, which is there for other servers too: API_KEY is a variable.
+        "key",
         # An endpoint's client processes run on this side.
         "clients",
         # Ray chooses among nodes and GPUs that are alike, with the cores near them.

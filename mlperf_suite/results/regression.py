@@ -316,15 +316,19 @@ def samples_of(metric: Metric, summary: Summary) -> MetricSamples | None:
             tuple(value for value in values if value is not None),
             tuple(block for block in blocks if block is not None),
         )
-    value = error = None
-    if metric.mode == "mmlu" and run.mmlu is not None:
-        value, error = run.mmlu.accuracy, run.mmlu.stderr
-    elif metric.mode == "accuracy" and run.accuracy is not None:
-        score = run.accuracy.score(metric.label)
-        value, error = (score.value, score.standard_error) if score else (None, None)
+    value, error = _score_of(metric, summary)
     if (positive := _positive(value)) is None:
         return None
     return MetricSamples((positive,), standard_error=_positive(error))
+
+
+def _score_of(metric: Metric, summary: Summary) -> tuple[float | None, float | None]:
+    """A score and its standard error, None where there is none."""
+    run = summary.run
+    if metric.mode == "mmlu" and run.mmlu is not None:
+        return run.mmlu.accuracy, run.mmlu.stderr
+    score = run.accuracy.score(metric.label) if run.accuracy is not None else None
+    return (score.value, score.standard_error) if score else (None, None)
 
 
 def _positive(value: float | None) -> float | None:
@@ -357,7 +361,9 @@ def figures_missing(baseline: Summary, current: Summary) -> list[str]:
     for metric in metrics_of((baseline, current)):
         has_figure = metric.mode in modes and samples_of(metric, current) is not None
         if has_figure and samples_of(metric, baseline) is None:
-            missing.append(f"{metric.label}: the baseline has no such figure")
+            is_zero = _score_of(metric, baseline)[0] == 0
+            words = "the baseline's is 0" if is_zero else "the baseline has no such figure"
+            missing.append(f"{metric.label}: {words}")
     return missing
 
 
@@ -383,10 +389,8 @@ def compare_summaries(
             noise = _noise(then, now, (paired_errors or {}).get(metric.name))
             pairs.append((metric, then, now, noise))
         elif then and current.run.has(metric.mode):
-            # Noise cannot explain that a figure is 0 or missing although its run was made.
-            change = replace(_change(metric, then), current=0.0, change=-1.0, outcome="regressed")
-            lost = replace(change, words="lost altogether", noise_from="no figure now")
-            vanished.append(lost)
+            error = (paired_errors or {}).get(metric.name, then.standard_error)
+            vanished.append(_lost(metric, then, current, error, confidence(1, comparisons)))
     curves, points = _curve_pair(baseline, current)
     pairs, vanished = [*pairs, *curves], [*vanished, *points]
     groups = len({metric.group for metric, *_ in pairs})
@@ -410,6 +414,20 @@ def compare_summaries(
             ]
             break
     return changes + vanished
+
+
+def _lost(
+    metric: Metric, then: MetricSamples, current: Summary, error: float | None, level: float
+) -> ChangeFigures:
+    """A figure that is 0 or missing although its run was made. Noise cannot explain that, unless it
+    is a score of so few answers that all may be wrong by chance. `error`: its standard error."""
+    change = replace(_change(metric, then), current=0.0, change=-1.0)
+    if error and _score_of(metric, current)[0] == 0:
+        reach = Noise(((error / then.value, _MANY),), "").reach(level)
+        if reach is not None and reach >= 1:
+            words = "-100.0% (few answers may have that by chance)"
+            return replace(change, words=words, noise_from="the spread of the samples")
+    return replace(change, outcome="regressed", words="lost altogether", noise_from="no figure now")
 
 
 _Pair = tuple[Metric, MetricSamples, MetricSamples, Noise]

@@ -480,7 +480,9 @@ def duration(curve: CurveFacts) -> Verdict:
         window_s = block.window.duration_s if block and block.status == "windowable" else None
         lasted_s = whole_s if window_s is None else window_s
         if lasted_s < least_s:
-            faults.append(f"{point.name}: {lasted_s:,.1f} s of {least_s:,.0f} s")
+            # Rounded down: 599.97 s of 600 s is no 600.0 s.
+            words = f"{math.floor(lasted_s * 10) / 10:,.1f} s of {least_s:,.0f} s"
+            faults.append(f"{point.name}: {words}")
         if lasted_s > whole_s:
             faults.append(f"{point.name}: a window of {lasted_s:,.1f} s in {whole_s:,.1f} s")
     beyond_s = min_duration_s(ULTRA_LOW + 1, agentic=curve.is_agentic)

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+
+import psutil
 
 from mlperf_suite.energy.energy_figures import (
     SETTLED_S,
@@ -68,7 +71,8 @@ def find_meters(settings: Settings, engine: Engine) -> Meters:
 
 def _is_here(host: str) -> bool:
     """Whether a host name or address means this machine."""
-    if host == "localhost":
+    own = {address.address for of in psutil.net_if_addrs().values() for address in of}
+    if host in {"localhost", socket.gethostname(), *own}:
         return True
     try:
         return ipaddress.ip_address(host).is_loopback

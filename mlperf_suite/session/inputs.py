@@ -266,13 +266,13 @@ class Inputs:
         self, benchmark: Benchmark, max_model_len: int, mode: str = "performance"
     ) -> None:
         """Raise UsageError for a prompt that leaves no room to answer in an engine's context."""
-        room = max_model_len - self.generation(benchmark, mode).min_new_tokens
+        room = max_model_len - max(1, self.generation(benchmark, mode).min_new_tokens)
         for index, prompt in enumerate(self.prompts(benchmark, mode)):
             if len(prompt) > room:
                 remote = self.settings.engine_kind == "endpoint"
                 raise UsageError(
                     f"sample {index}: its prompt of {len(prompt):,} tokens does not fit the "
-                    f"engine's context of {room + 1:,}: "
+                    f"engine's context of {max_model_len:,}: "
                     + ("start the server with more" if remote else "raise --max-model-len")
                     + " or leave it out"
                 )

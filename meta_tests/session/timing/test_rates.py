@@ -198,6 +198,21 @@ def test_a_kept_run_teaches_how_long_loading_and_the_runs_take(tmp_path: Path) -
     assert by_kind["run"][1] == pytest.approx(1.5 * by_kind["run"][0])
 
 
+def test_a_run_that_died_does_not_teach_how_long_its_steps_take(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path)
+    plan = planned(settings, [RunKey(LLAMA3_1_8B.id, "Offline", "performance")], [], mmlu=False)
+    keep_offline_run(tmp_path)
+    before = forecast(settings, plan).seconds
+    file = next(tmp_path.glob(f"*/{SUMMARY_JSON}"))
+    summary = read_summary(file.parent)
+    assert summary is not None
+    # The engine died after 3 s of 660: no sign that the steps take a 220th of their estimates.
+    rows = (PlanRow("llama3.1-8b Offline performance", 660.0, 3.0),)
+    meta = replace(summary.meta, status="failed")
+    write_json(file, replace(summary, meta=meta, plan=rows).as_json())
+    assert forecast(settings, plan).seconds == before
+
+
 @pytest.mark.parametrize("same", [True, False])
 def test_a_run_in_another_precision_of_this_cpu_teaches_nothing(tmp_path: Path, same: bool) -> None:
     """ONEDNN_MAX_CPU_ISA may keep it from bf16 in one session and not in the next."""

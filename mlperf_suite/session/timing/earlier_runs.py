@@ -8,7 +8,7 @@ from pathlib import Path
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.hardware import cpu_computes_bf16, describe_system
 from mlperf_suite.results.comparability import Aspect, differences, identity_of
-from mlperf_suite.results.run_folder import read_config, read_summary, run_folders
+from mlperf_suite.results.run_folder import ENDED, read_config, read_summary, run_folders
 from mlperf_suite.results.schema import Config, Summary
 from mlperf_suite.session.plan import Step
 from mlperf_suite.session.timing.estimate import Speed
@@ -81,7 +81,9 @@ def earlier_run(settings: Settings) -> EarlierRun | None:
             speed = Speed(**content["speed"])
         except (KeyError, TypeError):
             continue
-        rows = (read_summary(folder) or Summary()).plan
+        summary = read_summary(folder) or Summary()
+        # A step that died took as long as it lived.
+        rows = summary.plan if summary.meta.status in ENDED else ()
         took_s = {row.what: row.took_s for row in rows if row.took_s is not None}
         estimates = {r.what: r.estimated_s for r in rows if r.estimated_s and r.what in took_s}
         together_s = sum(estimates.values())
