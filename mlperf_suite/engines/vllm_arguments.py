@@ -154,14 +154,19 @@ def choose_arguments(config: VllmConfig) -> ChosenArguments:
         kv_heads = model.get_total_num_kv_heads()
         if not fits_context and config.context_needed is not None:
             present["max_model_len"] = min(model.max_model_len, config.context_needed)
-    # Pipeline, data and context parallelism need several sets of tensor-parallel GPUs.
-    ways = ("pipeline", "data", "prefill_context")
-    ranks = [config.extra.get(f"{way}_parallel_size", 1) for way in ways]
-    sets = math.prod(max(1, int(str(count))) for count in ranks)
+    sets = parallel_sets(config.extra)
     tensor_parallel = choose_tensor_parallel(gpus, heads, kv_heads, tensor_parallel_size, sets)
     present["tensor_parallel_size"] = tensor_parallel.value
     arguments_of_vllm = AsyncEngineArgs(**present)
     return ChosenArguments(arguments_of_vllm, precision, tensor_parallel, gpus, config.profiler)
+
+
+def parallel_sets(arguments: Mapping[str, object]) -> int:
+    """How many sets of tensor-parallel GPUs the engine's arguments need: for pipeline, data and
+    context parallelism. One that is no number counts as one, and vLLM refuses it."""
+    ways = ("pipeline", "data", "prefill_context")
+    sizes = [str(arguments.get(f"{way}_parallel_size", 1)) for way in ways]
+    return math.prod(max(1, int(size)) for size in sizes if size.isdecimal())
 
 
 def _media_arguments(media: str) -> dict[str, object]:
