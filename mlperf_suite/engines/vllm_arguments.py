@@ -24,6 +24,7 @@ from typing import Any, Literal
 
 from mlperf_suite.benchmarks.definition import OWN_HEAD
 from mlperf_suite.engines.protocol import (
+    DATA_PARALLEL,
     MEDIA_CHANGES,
     MODEL_CHANGES,
     SILENCE_S,
@@ -207,6 +208,7 @@ def settings_of(config: VllmConfig) -> dict[str, object]:
 
 
 def engine_settings(config: Any) -> dict[str, object]:
+    engines = getattr(getattr(config, "parallel_config", None), DATA_PARALLEL, 1)
     return {
         "dtype": str(config.model_config.dtype).removeprefix("torch."),
         "enable_prefix_caching": bool(config.cache_config.enable_prefix_caching),
@@ -216,6 +218,7 @@ def engine_settings(config: Any) -> dict[str, object]:
         "max_num_batched_tokens": config.scheduler_config.max_num_batched_tokens,
         SPECULATIVE: _speculation(config),
         **_model_changes(config),
+        **({DATA_PARALLEL: engines} if engines > 1 else {}),
     }
 
 
