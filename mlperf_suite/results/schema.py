@@ -701,6 +701,13 @@ class EngineFacts:
     max_model_len: int | None = None
     settings: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def machines(self) -> list[dict[str, Any]]:
+        """The machines that its engines ran on; empty for one engine in the suite's own process."""
+        machines = self.settings.get("machines")
+        rows = machines if isinstance(machines, list) else []
+        return [machine for machine in rows if isinstance(machine, dict)]
+
 
 @dataclass(frozen=True, slots=True)
 class DataFacts:
