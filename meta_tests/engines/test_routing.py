@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import heapq
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlperf_suite.engines.routing import REPLICA_ROUTINGS, ReplicaRouting, Router, batch_of
+from mlperf_suite.engines.protocol import EngineDescription
+from mlperf_suite.engines.routing import REPLICA_ROUTINGS, ReplicaRouting, Router
 
 lengths = st.lists(st.integers(1, 2000), min_size=1, max_size=200)
 routings = st.sampled_from(REPLICA_ROUTINGS)
@@ -173,6 +175,17 @@ def test_where_few_wait_none_waits_behind_others() -> None:
     assert [router.take(10, queue_length) for queue_length in (3, 2, 1)] == [1, 0, None]
 
 
-def test_an_engine_that_names_no_limit_is_given_much() -> None:
-    assert batch_of(8) == 8
-    assert batch_of(None) == batch_of(0) == batch_of(1024)
+@pytest.mark.parametrize(
+    ("settings", "at_once"),
+    [
+        ({"max_num_seqs": 8}, 8),
+        ({"max_num_seqs": 8, "data_parallel_size": 4}, 32),
+        ({"max_num_seqs": 0}, None),
+        ({"max_num_seqs": None}, None),
+        ({}, None),
+    ],
+)
+def test_the_requests_that_an_engine_works_on_at_once_are_its_own_limit(
+    settings: dict[str, object], at_once: int | None
+) -> None:
+    assert EngineDescription("vLLM", "1", "model", False, 2048, settings).at_once == at_once

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.definition import OWN_HEAD
 from mlperf_suite.engines import vllm_arguments, vllm_environment
-from mlperf_suite.engines.protocol import MODEL_CHANGES, SPECULATIVE
+from mlperf_suite.engines.protocol import DATA_PARALLEL, MODEL_CHANGES, SPECULATIVE
 from mlperf_suite.engines.vllm_arguments import (
     SettingsSearch,
     VllmConfig,
@@ -277,6 +277,12 @@ def test_arguments_that_make_another_model_of_the_files_are_told(
     config: VllmConfig, extra: dict[str, object], changes: str | None
 ) -> None:
     assert settings_of(replace(config, extra=extra)).get(MODEL_CHANGES) == changes
+
+
+def test_data_parallel_engines_are_told(config: VllmConfig) -> None:
+    settings = settings_of(replace(config, extra={"data_parallel_size": 2}))
+    assert settings[DATA_PARALLEL] == 2
+    assert DATA_PARALLEL not in settings_of(config)
 
 
 def test_an_argument_that_vllm_does_not_have_is_named(config: VllmConfig) -> None:

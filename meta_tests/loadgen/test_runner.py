@@ -13,7 +13,9 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import psutil
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -440,6 +442,15 @@ def test_a_second_interrupt_does_not_forget_that_loadgen_goes_on(
     # By the time that anybody can interrupt again; and LoadGen ended by itself here.
     assert abandonments == [True]
     assert not abandoned()
+
+
+@pytest.mark.parametrize("wrong", [[1.5], [1.0], np.array([2.0]), ["1"], [[1]], [2**31], None])
+def test_an_answer_that_is_not_token_ids_fails_the_run(tmp_path: Path, wrong: Any) -> None:
+    def script(requests: list[Request], listener: Listener) -> None:
+        listener.finished([(requests[0].tag, wrong), *((r.tag, [1]) for r in requests[1:])])
+
+    with pytest.raises(RunError, match=r"^the engine returned something other than token ids: .+$"):
+        run(a_plan(), ScriptedEngine(script), tmp_path)
 
 
 def test_the_sample_that_the_engine_refused_is_named(tmp_path: Path) -> None:

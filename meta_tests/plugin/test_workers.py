@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from meta_tests.conftest import run_suite
+from mlperf_suite.mmlu.journal import gpus_per_engine
 from mlperf_suite.plugin.workers import pytest_mlperf_engine_count
 from mlperf_suite.settings import resolve_settings
 
@@ -57,6 +59,32 @@ def test_mmlu_is_not_scored_beside_a_loadgen_run(tmp_path: Path) -> None:
     assert "test_share" not in run.output
     assert len(list(run.results_dir.glob("*-mmlu"))) == 1
     assert not list(run.results_dir.glob("*/engine-1.log"))
+
+
+@pytest.mark.parametrize(
+    ("options", "engines", "gpus"),
+    [
+        ({}, 1, 4),
+        ({"tensor_parallel_size": "1"}, 4, 1),
+        ({"engine_arg": ["tensor_parallel_size=2"]}, 2, 2),
+        ({"tensor_parallel_size": "1", "engine_arg": ["data-parallel-size=2"]}, 2, 2),
+        (
+            {
+                "tensor_parallel_size": "2",
+                "engine_arg": ["pipeline_parallel_size=2", "data_parallel_size=x"],
+            },
+            1,
+            4,
+        ),
+        ({"tensor_parallel_size": "1", "engine_arg": ["data_parallel_size=8"]}, 1, 8),
+    ],
+)
+def test_an_engine_has_the_gpus_that_its_arguments_need(
+    options: dict[str, Any], engines: int, gpus: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3")
+    settings = resolve_settings(options, {})
+    assert (pytest_mlperf_engine_count(settings), gpus_per_engine(settings)) == (engines, gpus)
 
 
 def test_endpoints_are_one_engine_whatever_gpus_are_here(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from meta_tests.made_runs import remote_run
 from meta_tests.reports.outputs import (
     HOSTILE,
@@ -15,6 +17,7 @@ from meta_tests.reports.outputs import (
     terminal_text,
 )
 from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, RemoteRun
+from mlperf_suite.loadgen.timeline import EngineLoad
 from mlperf_suite.reports.html import html_page
 from mlperf_suite.reports.machine_sections import remote_note
 from mlperf_suite.reports.markdown import markdown_text
@@ -68,6 +71,18 @@ def test_a_run_in_this_process_has_no_endpoints() -> None:
     summary = summary_of()
     for text in reports_of(summary):
         assert "Endpoints" not in text and "The client" not in text and "The system" in text
+
+
+@pytest.mark.parametrize("here", [True, False])
+def test_the_machine_of_a_driver_alone_is_not_called_the_system(here: bool) -> None:
+    machine = {"host": "b", "here": here, "gpus": 8, "gpu": "H100"}
+    config = Config(engine=EngineFacts("vLLM", settings={"machines": [machine]}))
+    figures = replace(FIGURES, load=EngineLoad(kv_full=1.0))
+    summary = Summary(meta=META, system={"gpu_count": 0}, run=Run(performance=figures))
+    for text in reports_of(summary, config):
+        assert ("The system" in text) == here
+        assert ("The driver's machine" in text.replace("&#39;", "'")) != here
+        assert "--gpu-memory-utilization" in text and "VLLM_CPU_KVCACHE_SPACE" not in text
 
 
 def test_a_run_that_died_on_a_server_does_not_call_the_clients_machine_the_system() -> None:

@@ -121,11 +121,14 @@ def test_a_node_has_its_own_row(tmp_path: Path) -> None:
     assert (first.tokens_per_sec, first.target_qps) == (900.25, 10.0)
     assert first.share == pytest.approx(900.25 / 2000.75)
     assert sum(row.share or 0 for row in scenario.nodes) == pytest.approx(1)
-    assert first.hardware == "2 x H100, 1 x L40S"
+    assert first.hardware == "2 x H100, L40S"
     assert second.ttft_ms is not None and second.ttft_ms["p50"] == pytest.approx(35.0)
-    nodes = replace(A, system={"gpus": []}), B
+    nodes = replace(A, system={"gpus": [], "cpu_count": 8}), B
     (scenario,) = aggregate_runs(make_nodes(tmp_path / "cpu", *nodes), STARTED).scenarios
-    assert scenario.nodes[0].hardware == "a cpu"
+    assert scenario.nodes[0].hardware == "a cpu, 8 cores"
+    nodes = replace(A, meta={"gpus": {"H100": 1}}), B
+    (scenario,) = aggregate_runs(make_nodes(tmp_path / "one", *nodes), STARTED).scenarios
+    assert scenario.nodes[0].hardware == "H100"
 
 
 def test_offline_has_neither_ttft_nor_tpot_nor_a_rate_that_is_sent(tmp_path: Path) -> None:

@@ -187,3 +187,9 @@ def test_what_was_measured_is_what_computed(used: dict[str, int] | None, words: 
     system = {"gpus": ["NVIDIA H100 80GB HBM3"] * 8, "cpu": "EPYC", "cpu_count": 192}
     summary = Summary(meta=Meta(model="m", gpus=used), system=system)
     assert summary.measured == f"m, {words}"
+
+
+def test_replicas_on_other_machines_cpus_are_not_said_to_be_on_this_one() -> None:
+    meta = Meta(model="m", gpus={}, cpus_of=("node-a", "node-b"))
+    summary = Summary.read(Summary(meta=meta, system={"cpu": "EPYC", "cpu_count": 192}).as_json())
+    assert summary.measured == "m, CPU of node-a, CPU of node-b"

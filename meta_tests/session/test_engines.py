@@ -17,9 +17,17 @@ from mlperf_suite.engines.protocol import Engine, EngineDescription
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.session import engines
-from mlperf_suite.session.engines import EngineRequest, endpoint_config, gpus_of, load_engine
+from mlperf_suite.session.engines import (
+    EngineRequest,
+    Engines,
+    cpus_of,
+    endpoint_config,
+    gpus_of,
+    load_engine,
+)
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import Selection, plan_session
+from mlperf_suite.session.recorder import Recorder
 from mlperf_suite.session.suite import Suite
 from mlperf_suite.session.watcher import Watcher
 from mlperf_suite.settings import Settings, resolve_settings
@@ -157,3 +165,33 @@ def test_the_gpus_of_an_engine_are_those_that_it_computes_on(
     monkeypatch.setattr(engines, "describe_system", lambda: {"gpus": here})
     description = EngineDescription("vLLM", "1", "model", False, 2048, settings)
     assert gpus_of(description) == found
+
+
+@pytest.mark.parametrize(
+    ("machines", "found"),
+    [
+        ([], ()),
+        ([("a", True, 0)], ()),
+        ([("a", True, 0), ("b", False, 0)], ("a", "b")),
+        ([("b", False, 0)], ("b",)),
+        ([("b", False, 8)], ()),
+    ],
+)
+def test_the_cpus_of_other_machines_are_those_that_replicas_are_on(
+    machines: list[tuple[str, bool, int]], found: tuple[str, ...]
+) -> None:
+    rows = [{"host": host, "here": here, "gpus": gpus} for host, here, gpus in machines]
+    description = EngineDescription("vLLM", "1", "model", False, 2048, {"machines": rows})
+    assert cpus_of(description) == found
+
+
+def test_what_replicas_compute_on_is_kept_of_mmlu_too() -> None:
+    """Where they share the questions, the driver's machine is not what was measured."""
+    inputs = inputs_of(settings_of(replicas="2"))
+    machines = [{"host": "b", "here": False, "gpu": H100, "gpus": 2}]
+    loaded = Engines(inputs, load_engine, Watcher())
+    loaded.descriptions["scoring"] = EngineDescription(
+        "vLLM", "1", "model", False, 2048, {"machines": machines}
+    )
+    recorder = Recorder(inputs, SimpleNamespace(), {}, loaded)  # type: ignore[arg-type]
+    assert recorder._about("scoring").meta.gpus == {H100: 2}

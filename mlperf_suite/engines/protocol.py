@@ -31,7 +31,20 @@ class EngineDescription:
     max_model_len: int
     settings: dict[str, object] = field(default_factory=dict)
 
+    @property
+    def at_once(self) -> int | None:
+        """The most requests that it works on at once; None if no limit is known.
 
+        vLLM's max_num_seqs limits the step of each of its data-parallel engines.
+        """
+        limit, engines = self.settings.get("max_num_seqs"), self.settings.get(DATA_PARALLEL, 1)
+        known = isinstance(limit, int) and limit > 0 and isinstance(engines, int)
+        return limit * engines if known else None  # type: ignore[operator]
+
+
+DATA_PARALLEL = "data_parallel_size"
+"""The setting that says how many data-parallel engines there are, each of which makes steps of its
+own; absent if there is one."""
 SPECULATIVE = "speculative"
 """The setting that says what proposes tokens ahead of the model: None if nothing does; absent if
 the engine does not say; else an object with as much as it says of `method`, `steps` (tokens
@@ -50,6 +63,8 @@ INCIDENTAL_SETTINGS = frozenset(
         *("addresses_why", "gpus_used"),
         # Whether one was sent, which is there for other servers too: API_KEY is a variable.
         "key",
+        # --engine-arg identifies it.
+        DATA_PARALLEL,
         # An endpoint's client processes run on this side.
         "clients",
         # Ray chooses among nodes and GPUs that are alike, with the cores near them.

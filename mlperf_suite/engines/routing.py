@@ -179,13 +179,7 @@ class _Order:
         return self._sparing if self._router.has_room(place, spared=True) else None
 
 
-def batch_of(max_num_seqs: object) -> int:
-    """The requests that an engine works on at once, from its own description."""
-    is_limit = isinstance(max_num_seqs, int) and max_num_seqs > 0
-    return max_num_seqs if is_limit else _UNKNOWN_BATCH  # type: ignore[return-value]
-
-
-_UNKNOWN_BATCH = 1024
+UNKNOWN_BATCH = 1024
 """Used for an engine that names no limit: about the size of the largest batches."""
 _LEAST_SPARE = 4
 _STALE = 8

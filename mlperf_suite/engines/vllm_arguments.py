@@ -24,6 +24,7 @@ from typing import Any, Literal
 
 from mlperf_suite.benchmarks.definition import OWN_HEAD
 from mlperf_suite.engines.protocol import (
+    DATA_PARALLEL,
     MEDIA_CHANGES,
     MODEL_CHANGES,
     SILENCE_S,
@@ -154,14 +155,19 @@ def choose_arguments(config: VllmConfig) -> ChosenArguments:
         kv_heads = model.get_total_num_kv_heads()
         if not fits_context and config.context_needed is not None:
             present["max_model_len"] = min(model.max_model_len, config.context_needed)
-    # Pipeline, data and context parallelism need several sets of tensor-parallel GPUs.
-    ways = ("pipeline", "data", "prefill_context")
-    ranks = [config.extra.get(f"{way}_parallel_size", 1) for way in ways]
-    sets = math.prod(max(1, int(str(count))) for count in ranks)
+    sets = parallel_sets(config.extra)
     tensor_parallel = choose_tensor_parallel(gpus, heads, kv_heads, tensor_parallel_size, sets)
     present["tensor_parallel_size"] = tensor_parallel.value
     arguments_of_vllm = AsyncEngineArgs(**present)
     return ChosenArguments(arguments_of_vllm, precision, tensor_parallel, gpus, config.profiler)
+
+
+def parallel_sets(arguments: Mapping[str, object]) -> int:
+    """How many sets of tensor-parallel GPUs the engine's arguments need: for pipeline, data and
+    context parallelism. One that is no number counts as one, and vLLM refuses it."""
+    ways = ("pipeline", "data", "prefill_context")
+    sizes = [str(arguments.get(f"{way}_parallel_size", 1)) for way in ways]
+    return math.prod(max(1, int(size)) for size in sizes if size.isdecimal())
 
 
 def _media_arguments(media: str) -> dict[str, object]:
@@ -202,6 +208,7 @@ def settings_of(config: VllmConfig) -> dict[str, object]:
 
 
 def engine_settings(config: Any) -> dict[str, object]:
+    engines = getattr(getattr(config, "parallel_config", None), DATA_PARALLEL, 1)
     return {
         "dtype": str(config.model_config.dtype).removeprefix("torch."),
         "enable_prefix_caching": bool(config.cache_config.enable_prefix_caching),
@@ -211,6 +218,7 @@ def engine_settings(config: Any) -> dict[str, object]:
         "max_num_batched_tokens": config.scheduler_config.max_num_batched_tokens,
         SPECULATIVE: _speculation(config),
         **_model_changes(config),
+        **({DATA_PARALLEL: engines} if engines > 1 else {}),
     }
 
 

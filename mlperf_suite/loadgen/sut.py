@@ -242,7 +242,8 @@ class Sut:
     def _int32(self, token_ids: Sequence[int]) -> npt.NDArray[np.int32] | None:
         """The tokens in LoadGen's format; None, and a failed run, if they are not token ids."""
         try:
-            return np.asarray(token_ids, dtype=np.int32)
+            # NumPy would round numbers that are not whole.
+            return np.asarray(array("i", token_ids))
         except (OverflowError, ValueError, TypeError) as error:
             self.fail(f"the engine returned something other than token ids: {error}")
             return None

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from mlperf_suite.engines.protocol import Likelihood, Score
+from mlperf_suite.engines.vllm_arguments import parallel_sets
 from mlperf_suite.errors import RunError
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.settings import Settings
@@ -176,8 +177,13 @@ def engine_count(settings: Settings) -> int:
 
 
 def gpus_per_engine(settings: Settings) -> int:
-    """The tensor parallel size, by default all GPUs, as in every other run."""
-    return settings.tensor_parallel_size or max(1, len(_gpus()))
+    """The tensor parallel size, as often as pipeline, data and context parallelism need it; by
+    default all GPUs, as in every other run."""
+    arguments = settings.engine_args
+    size = str(arguments.get("tensor_parallel_size", settings.tensor_parallel_size))
+    if not size.isdecimal():
+        return max(1, len(_gpus()))
+    return max(1, int(size)) * parallel_sets(arguments)
 
 
 def _gpus() -> list[str]:

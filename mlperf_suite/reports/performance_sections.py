@@ -36,6 +36,7 @@ from mlperf_suite.results.schema import (
     ChangeFigures,
     Config,
     EarlyStopping,
+    EngineFacts,
     Goodput,
     LifeFigures,
     Meta,
@@ -220,9 +221,13 @@ def time_sections(summary: Summary, config: Config | None) -> list[Section]:
     performance = summary.run.performance
     if performance is None:
         return []
-    engine = config.engine.settings if config and config.engine else None
+    engine = config.engine if config and config.engine else EngineFacts()
     remote, gpus = summary.run.remote.get("performance"), summary.system.get("gpu_count")
-    figures = bottlenecks(performance, remote, engine, gpus)
+    for machine in engine.machines:
+        # The driver's machine need not be one of them.
+        counts = machine.get("gpus"), machine.get("idle_gpus")
+        gpus = sum(count for count in counts if isinstance(count, int))
+    figures = bottlenecks(performance, remote, engine.settings, gpus)
     life = performance.life
     if life is None and not figures and not performance.untimed:
         return []

@@ -228,7 +228,10 @@ def _names(verdicts: Sequence[Verdict], status: Status) -> str:
 
 def _run_section(summary: Summary, config: Config | None) -> Section:
     remote = is_remote(summary.run, config)
+    machines = config.engine.machines if config and config.engine else []
     machine = "The client's machine" if remote else "The system"
+    if not all(of_replicas.get("here") for of_replicas in machines):
+        machine = "The driver's machine"
     named_facts = [
         ("The run", _run_rows(summary, config or Config()), ""),
         ("The engine", _engine_rows(config), ""),

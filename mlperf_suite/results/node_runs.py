@@ -323,12 +323,8 @@ def differences_of(first: NodeRun, run: NodeRun) -> list[str]:
 def hardware_of(run: NodeRun) -> str:
     """A node's accelerators, or else its processor, in words; unknown for remote servers, since the
     summary describes the client."""
-    system = run.summary.system
-    gpus = system.get("gpus")
-    names = list(map(str, gpus)) if isinstance(gpus, list) else []
-    kinds = [f"{names.count(name)} x {name}" for name in dict.fromkeys(names)]
-    hardware = ", ".join(kinds) or system.get("cpu") or "not known"
-    return "not known" if run.summary.run.remote else in_words(hardware)
+    is_known = run.summary.system and not run.summary.run.remote
+    return in_words(", ".join(run.summary.machines)) if is_known else "not known"
 
 
 def notes_of(runs: Sequence[NodeRun]) -> list[str]:

@@ -63,7 +63,8 @@ class Meta:
     engine is loaded. `profiler`: the profiler that the engine was loaded with, None without one.
     `reason`: why the run failed. `load_generator`: the client that sent the requests, with its
     version; None for LoadGen. `gpus`: how many of each name the engine computed on, None if that is
-    not known. `not_submittable`: why the result cannot be submitted even if every
+    not known. `cpus_of`: the names of the machines whose CPUs it computed on, if that is not this
+    machine alone. `not_submittable`: why the result cannot be submitted even if every
     rule passes, in one line.
     """
 
@@ -89,6 +90,7 @@ class Meta:
     reason: str | None = None
     load_generator: str | None = None
     gpus: dict[str, int] | None = None
+    cpus_of: tuple[str, ...] = ()
     not_submittable: str | None = None
 
     @property
@@ -592,8 +594,8 @@ class Summary:
 
     @property
     def machines(self) -> list[str]:
-        """The GPUs that computed, or else the CPU; of remote servers their URLs, as their hardware
-        is unknown."""
+        """The GPUs that computed, or else the CPU; of remote servers their URLs and of other
+        machines' CPUs the machines' names, as their hardware is unknown."""
         remote = self.run.remote.values()
         if urls := {endpoint.url for run in remote for endpoint in run.endpoints}:
             return sorted(urls)
@@ -602,6 +604,8 @@ class Summary:
         gpus = of_machine if self.meta.gpus is None else self.meta.gpus
         if gpus:
             return [name if number == 1 else f"{number} x {name}" for name, number in gpus.items()]
+        if self.meta.cpus_of:
+            return [f"CPU of {host}" for host in self.meta.cpus_of]
         return [f"{self.system.get('cpu', '?')}, {self.system.get('cpu_count') or '?'} cores"]
 
     @property
@@ -700,6 +704,13 @@ class EngineFacts:
     stand_in: bool = False
     max_model_len: int | None = None
     settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def machines(self) -> list[dict[str, Any]]:
+        """The machines that its engines ran on; empty for one engine in the suite's own process."""
+        machines = self.settings.get("machines")
+        rows = machines if isinstance(machines, list) else []
+        return [machine for machine in rows if isinstance(machine, dict)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,6 +112,11 @@ class Engines:
         description = self.descriptions.get(role)
         return gpus_of(description) if description else None
 
+    def cpus_of(self, role: Role) -> tuple[str, ...]:
+        """See `cpus_of`."""
+        description = self.descriptions.get(role)
+        return cpus_of(description) if description else ()
+
     @property
     def can_go_on(self) -> bool:
         """Whether no engine failed to load and the current one, if any, is alive."""
@@ -140,6 +145,15 @@ def gpus_of(description: EngineDescription) -> dict[str, int] | None:
     if not isinstance(used, int) or (used and len(names) != 1):
         return None
     return {names.pop(): used} if used else {}
+
+
+def cpus_of(description: EngineDescription) -> tuple[str, ...]:
+    """The names of the machines whose CPUs an engine computes on; empty if it is this one alone, or
+    computes on GPUs."""
+    machines = description.settings.get("machines")
+    rows = machines if isinstance(machines, list) else []
+    elsewhere = any(not machine["here"] for machine in rows)
+    return tuple(str(machine["host"]) for machine in rows if elsewhere and not machine["gpus"])
 
 
 def engine_lines(description: EngineDescription) -> list[str]:

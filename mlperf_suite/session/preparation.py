@@ -137,8 +137,7 @@ class Preparation(StepMaker):
         """Measure how all replicas compare with one."""
         self.watcher.begin("measuring one replica alone, and all")
         engine, benchmark = self.engine, self.inputs.benchmarks[0]
-        batch = engine.description.settings.get("max_num_seqs")
-        full_batches = 2 * (batch if isinstance(batch, int) else 128)
+        full_batches = 2 * (engine.description.at_once or 128)
         count = SMOKE_PROMPTS if self.settings.smoke else full_batches
         return measure_scaling(
             engine,

@@ -240,8 +240,9 @@ class Recorder:
             profile=settings.profile,
             label=self._engines.label(role),
             load_generator=self.load_generator,
-            # Several engines can share the questions of MMLU.
-            gpus=self._engines.gpus(role) if role == "runs" else None,
+            # Several engines in workers of pytest-xdist can share the questions of MMLU.
+            gpus=self._engines.gpus(role) if role == "runs" or settings.replicated else None,
+            cpus_of=self._engines.cpus_of(role),
             node_name=settings.node_name,
         )
         return Summary(meta=dataclasses.replace(common, **meta), system=dict(describe_system()))

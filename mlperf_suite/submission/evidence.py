@@ -104,11 +104,9 @@ class SuiteRun:
         return [str(url) for url in urls] if isinstance(urls, list) else []
 
     @property
-    def machines(self) -> list[Mapping[str, Any]]:
+    def machines(self) -> list[dict[str, Any]]:
         """The machines that its engines ran on; empty for one engine in the suite's own process."""
-        machines = self.engine.settings.get("machines")
-        rows = machines if isinstance(machines, list) else []
-        return [machine for machine in rows if isinstance(machine, dict)]
+        return self.engine.machines
 
     @property
     def implementation(self) -> str:

@@ -142,6 +142,32 @@ def test_a_moments_disturbance_is_no_cost_of_a_step(on_its_clock: Any) -> None:
     assert speed.request_s == pytest.approx(real.request_s, rel=0.01)
 
 
+class InTwo(Disturbed):
+    """Two data-parallel engines, each of which makes steps of its own for half of the requests."""
+
+    def __init__(self, cost: Speed) -> None:
+        super().__init__(cost)
+        self.description.settings["data_parallel_size"] = 2
+
+    def stepped(self, tokens: int) -> None:
+        super().stepped(tokens - tokens // 2)
+        self._steps.replica.append(0)
+        if tokens > 1:
+            self._steps.ended_s.append(self.now)
+            self._steps.tokens.append(tokens // 2)
+            self._steps.replica.append(1)
+
+
+def test_a_step_of_data_parallel_engines_is_that_of_each_for_its_own_requests(
+    on_its_clock: Any,
+) -> None:
+    real = Speed(0.0004, 0.04, 0.001)
+    speed = probe(on_its_clock(InTwo(real)), PROMPTS, Generation())
+    assert speed.step_s == pytest.approx(real.step_s, rel=0.01)
+    assert speed.request_s == pytest.approx(real.request_s, rel=0.01)
+    assert speed.at_once == 2 * 128
+
+
 def test_a_slow_engine_is_asked_for_less(on_its_clock: Any) -> None:
     token_counts, durations_s = {}, {}
     for slower in (1, 10):

@@ -58,7 +58,7 @@ from mlperf_suite.engines.replicas.node_energy import FindOwn, meters_of, own_me
 from mlperf_suite.engines.replicas.placement import Seat, devices
 from mlperf_suite.engines.replicas.totals import ReplicaAccount, run_of
 from mlperf_suite.engines.replicas.traces import AnswerTimes, ClockOffsets, merged
-from mlperf_suite.engines.routing import Router, batch_of
+from mlperf_suite.engines.routing import UNKNOWN_BATCH, Router
 from mlperf_suite.errors import EngineError
 
 DEAD_S = 20.0
@@ -145,9 +145,7 @@ class ReplicaEngine(Driver):
         others, or from the settings that the first must have."""
         descriptions = [replica.description for replica in loaded]
         description = check_descriptions(self._seats, descriptions, loaded[0].reference)
-        batches = [
-            batch_of(description.settings.get("max_num_seqs")) for description in descriptions
-        ]
+        batches = [description.at_once or UNKNOWN_BATCH for description in descriptions]
         self._router = Router(batches, self._config.routing)
         alike = {k: v for k, v in description.settings.items() if k != "omp_threads_bind"}
         self._description = replace(

@@ -6,10 +6,11 @@ It works outside LoadGen. Its result is a prediction, accurate to a few tens of 
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, repeat
 from statistics import harmonic_mean, mean, median
 from typing import TYPE_CHECKING
 
@@ -80,7 +81,6 @@ def probe(
             step_s=min(large_timing.step_s, again.step_s),
         )
     step_s, request_s = fit_step((small, small_timing.step_s), (large, large_timing.step_s))
-    at_once = engine.description.settings.get("max_num_seqs")
     # A prefill includes a step, whose own cost is subtracted; at least half stays the prompts'.
     prefill_s = max(large_timing.prefill_s - step_s, large_timing.prefill_s / 2)
     prefill_s /= large_timing.prompt_tokens
@@ -91,7 +91,7 @@ def probe(
         prefill_s,
         step_s,
         request_s,
-        at_once if isinstance(at_once, int) and at_once > 0 else None,
+        engine.description.at_once,
         time.monotonic() - start_s,
     )
 
@@ -193,14 +193,23 @@ def _time_batch(
 def _usual_step_s(engine: Engine, requests: int) -> float | None:
     """The median time of the steps that made a token for every request; None if not known.
 
-    Other work on the machine lengthens a step or two, and so the mean.
+    Other work on the machine lengthens a step or two, and so the mean. Data-parallel engines make
+    steps of their own, each for its share of the requests.
     """
     if not isinstance(engine, TracingEngine):
         return None
     steps = engine.take_trace().steps
-    rows = zip(steps.ended_s, steps.tokens, strict=True)
-    full = [end_s for end_s, tokens in rows if tokens == requests]
-    between = [after - before for before, after in pairwise(full)]
+    engines = steps.replica or repeat(0, len(steps.tokens))
+    of_engines = defaultdict[int, list[tuple[float, int]]](list)
+    for number, end_s, tokens in zip(engines, steps.ended_s, steps.tokens, strict=True):
+        of_engines[number].append((end_s, tokens))
+    shares = {number: max(tokens for _, tokens in of) for number, of in of_engines.items()}
+    if sum(shares.values()) != requests:
+        return None
+    between = []
+    for number, of in of_engines.items():
+        full = [end_s for end_s, tokens in of if tokens == shares[number]]
+        between += [after - before for before, after in pairwise(full)]
     return median(between) if len(between) >= _LEAST_STEPS else None
 
 
