@@ -223,9 +223,9 @@ def time_sections(summary: Summary, config: Config | None) -> list[Section]:
         return []
     engine = config.engine if config and config.engine else EngineFacts()
     remote, gpus = summary.run.remote.get("performance"), summary.system.get("gpu_count")
-    for machine in engine.machines:
+    if engine.machines:
         # The driver's machine need not be one of them.
-        counts = machine.get("gpus"), machine.get("idle_gpus")
+        counts = [m.get(name) for m in engine.machines for name in ("gpus", "idle_gpus")]
         gpus = sum(count for count in counts if isinstance(count, int))
     figures = bottlenecks(performance, remote, engine.settings, gpus)
     life = performance.life
