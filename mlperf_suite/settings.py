@@ -683,6 +683,11 @@ class Settings:
     """The bearer token sent to an endpoint."""
 
     @property
+    def has_carried_model(self) -> bool:
+        """Whether the model is one of the small ones that the set-up installs or makes."""
+        return self.model in (EMBEDDED.model, *RANDOM_MODELS)
+
+    @property
     def smoke(self) -> bool:
         return self.profile == "smoke"
 
@@ -1035,7 +1040,7 @@ def check_model_is_reachable(settings: Settings) -> None:
     Either the folder does not exist or holds no model, or the model is gated and there is no token.
     """
     model = settings.model
-    if model in (EMBEDDED.model, *RANDOM_MODELS):
+    if settings.has_carried_model:
         return
     if Path(model).is_dir():
         absent = [

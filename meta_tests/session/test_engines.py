@@ -24,6 +24,7 @@ from mlperf_suite.session.engines import (
     endpoint_config,
     gpus_of,
     load_engine,
+    vllm_config,
 )
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import Selection, plan_session
@@ -56,6 +57,20 @@ def test_an_endpoint_is_connected_to_and_vllm_is_loaded_without_one(
     assert not loaded
     load_engine(inputs_of(settings_of(endpoint=[URL])), request)
     assert [config.log_file for config in loaded] == [request.log_file]
+
+
+@pytest.mark.parametrize(
+    ("options", "limit_s"),
+    [({}, 600), ({"model": "a/70b"}, 3600), ({"profile": "official", "model": "a/8b"}, 3600)],
+)
+def test_a_users_own_model_may_take_an_hour_to_load(
+    options: dict[str, Any], limit_s: float, tmp_path: Path, monkeypatch: MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Inputs, "model_path", "folder")
+    monkeypatch.setattr(Inputs, "context_needed", 2048)
+    request = EngineRequest("runs", tmp_path / "engine.log")
+    config = vllm_config(inputs_of(settings_of(**options)), request)
+    assert config.load_timeout_s == limit_s
 
 
 def test_an_endpoint_is_reached_as_the_settings_say() -> None:

@@ -236,7 +236,8 @@ def vllm_config(inputs: Inputs, request: EngineRequest) -> VllmConfig:
         settings.max_model_len,
         settings.gpu_memory_utilization,
         settings.max_new_tokens,
-        600.0 if settings.smoke else 3600.0,
+        # A user's own model may have to be downloaded.
+        600.0 if settings.has_carried_model else 3600.0,
         request.log_file,
         settings.token,
         dict(settings.engine_args),
