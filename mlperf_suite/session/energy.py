@@ -12,8 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-import psutil
-
 from mlperf_suite.energy.energy_figures import (
     SETTLED_S,
     EnergyFigures,
@@ -71,6 +69,8 @@ def find_meters(settings: Settings, engine: Engine) -> Meters:
 
 def _is_here(host: str) -> bool:
     """Whether a host name or address means this machine."""
+    import psutil
+
     own = {address.address for of in psutil.net_if_addrs().values() for address in of}
     if host in {"localhost", socket.gethostname(), *own}:
         return True
