@@ -5,6 +5,7 @@ It is small on purpose: an engine behind HTTP or Ray fits it without a change to
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -45,6 +46,16 @@ class EngineDescription:
 DATA_PARALLEL = "data_parallel_size"
 """The setting that says how many data-parallel engines there are, each of which makes steps of its
 own; absent if there is one."""
+
+
+def parallel_sets(arguments: Mapping[str, object]) -> int:
+    """How many sets of tensor-parallel GPUs the engine's arguments need: for pipeline, data and
+    context parallelism. One that is no number counts as one, and vLLM refuses it."""
+    ways = ("pipeline", "data", "prefill_context")
+    sizes = [str(arguments.get(f"{way}_parallel_size", 1)) for way in ways]
+    return math.prod(max(1, int(size)) for size in sizes if size.isdecimal())
+
+
 SPECULATIVE = "speculative"
 """The setting that says what proposes tokens ahead of the model: None if nothing does; absent if
 the engine does not say; else an object with as much as it says of `method`, `steps` (tokens

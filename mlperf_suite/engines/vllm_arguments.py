@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import re
 import shutil
@@ -30,6 +29,7 @@ from mlperf_suite.engines.protocol import (
     SILENCE_S,
     SPECULATIVE,
     Profiler,
+    parallel_sets,
 )
 from mlperf_suite.engines.vllm_environment import (
     import_failure,
@@ -160,14 +160,6 @@ def choose_arguments(config: VllmConfig) -> ChosenArguments:
     present["tensor_parallel_size"] = tensor_parallel.value
     arguments_of_vllm = AsyncEngineArgs(**present)
     return ChosenArguments(arguments_of_vllm, precision, tensor_parallel, gpus, config.profiler)
-
-
-def parallel_sets(arguments: Mapping[str, object]) -> int:
-    """How many sets of tensor-parallel GPUs the engine's arguments need: for pipeline, data and
-    context parallelism. One that is no number counts as one, and vLLM refuses it."""
-    ways = ("pipeline", "data", "prefill_context")
-    sizes = [str(arguments.get(f"{way}_parallel_size", 1)) for way in ways]
-    return math.prod(max(1, int(size)) for size in sizes if size.isdecimal())
 
 
 def _media_arguments(media: str) -> dict[str, object]:

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from mlperf_suite.engines.protocol import Likelihood, Score
-from mlperf_suite.engines.vllm_arguments import parallel_sets
+from mlperf_suite.engines.protocol import Likelihood, Score, parallel_sets
 from mlperf_suite.errors import RunError
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.settings import Settings
