@@ -140,21 +140,27 @@ def id_in(file: Path) -> int:
     return int(file.read_text())
 
 
-def test_a_second_ctrl_c_leaves_no_run_either(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mark = tmp_path / "ran"
-    script = f"trap 'touch {tmp_path}/asked' INT\necho $$ >{mark}\nwhile :; do sleep 0.1; done"
-    program_in_place_of_python(tmp_path, monkeypatch, script)
+def interrupted_twice(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make a run ignore Ctrl-C, and send it twice. Returns the file with the run's process id."""
+    mark = folder / "ran"
+    script = f"trap 'touch {folder}/asked' INT\necho $$ >{mark}\nwhile :; do sleep 0.1; done"
+    program_in_place_of_python(folder, monkeypatch, script)
 
     def cancel() -> None:
         id_in(mark)
         os.kill(os.getpid(), signal.SIGINT)
-        while not (tmp_path / "asked").exists():
+        while not (folder / "asked").exists():
             time.sleep(0.05)
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=cancel, daemon=True).start()
+    return mark
+
+
+def test_a_second_ctrl_c_leaves_no_run_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = interrupted_twice(tmp_path, monkeypatch)
     command = Command(tmp_path / "001", {}, OFFLINE.trial, (), 600)
     command.folder.mkdir()
     with pytest.raises(KeyboardInterrupt):
@@ -167,18 +173,7 @@ def test_a_second_ctrl_c_leaves_no_run_of_a_tuning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A thread whose join is interrupted counts as ended to Python, and would not be awaited."""
-    mark = tmp_path / "ran"
-    script = f"trap 'touch {tmp_path}/asked' INT\necho $$ >{mark}\nwhile :; do sleep 0.1; done"
-    program_in_place_of_python(tmp_path, monkeypatch, script)
-
-    def cancel() -> None:
-        id_in(mark)
-        os.kill(os.getpid(), signal.SIGINT)
-        while not (tmp_path / "asked").exists():
-            time.sleep(0.05)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    threading.Thread(target=cancel, daemon=True).start()
+    mark = interrupted_twice(tmp_path, monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         tune.tune(request_in(tmp_path / "out"), print)
     assert is_gone(id_in(mark))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from mlperf_suite.results.schema import (
     Summary,
 )
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.plan import Selection, Step, plan_session
+from mlperf_suite.session.plan import Plan, Selection, Step, plan_session
 from mlperf_suite.session.timing.earlier_runs import kept_rate
 from mlperf_suite.session.timing.estimate import Speed, offline_qps
 from mlperf_suite.session.timing.forecast import forecast, planned
@@ -176,7 +177,10 @@ def test_an_endpoint_that_was_measured_is_expected_to_take_as_long(tmp_path: Pat
     assert loads == {"connect to the endpoint": 2.0, "connect to the endpoint for MMLU": 2.0}
 
 
-def test_a_kept_run_teaches_how_long_loading_and_the_runs_take(tmp_path: Path) -> None:
+def forecasts(
+    tmp_path: Path, rows: Sequence[PlanRow], status: str
+) -> tuple[Plan, dict[Step, float], dict[Step, float]]:
+    """A plan with its forecasts before and after a kept run had these rows and this status."""
     settings = settings_of(tmp_path)
     plan = planned(settings, [RunKey(LLAMA3_1_8B.id, "Offline", "performance")], [], mmlu=False)
     keep_offline_run(tmp_path)
@@ -184,14 +188,19 @@ def test_a_kept_run_teaches_how_long_loading_and_the_runs_take(tmp_path: Path) -
     file = next(tmp_path.glob(f"*/{SUMMARY_JSON}"))
     summary = read_summary(file.parent)
     assert summary is not None
+    meta = replace(summary.meta, status=status)
+    write_json(file, replace(summary, meta=meta, plan=tuple(rows)).as_json())
+    return plan, before, forecast(settings, plan).seconds
+
+
+def test_a_kept_run_teaches_how_long_loading_and_the_runs_take(tmp_path: Path) -> None:
     rows = (
         PlanRow("load the engine", None, 41.5),
         PlanRow("llama3.1-8b Offline accuracy", 20.0, 31.0),
         PlanRow("llama3.1-8b Offline performance", 10.0, 14.0),
         PlanRow("llama3.1-8b Offline test06", 10.0, None),
     )
-    write_json(file, replace(summary, plan=rows).as_json())
-    after = forecast(settings, plan).seconds
+    plan, before, after = forecasts(tmp_path, rows, "complete")
     by_kind = {step.kind: (before[step], after[step]) for step in plan.steps if step in after}
     assert by_kind["load"] == (30.0, 41.5)
     assert by_kind["probe"][0] == by_kind["probe"][1]
@@ -199,18 +208,10 @@ def test_a_kept_run_teaches_how_long_loading_and_the_runs_take(tmp_path: Path) -
 
 
 def test_a_run_that_died_does_not_teach_how_long_its_steps_take(tmp_path: Path) -> None:
-    settings = settings_of(tmp_path)
-    plan = planned(settings, [RunKey(LLAMA3_1_8B.id, "Offline", "performance")], [], mmlu=False)
-    keep_offline_run(tmp_path)
-    before = forecast(settings, plan).seconds
-    file = next(tmp_path.glob(f"*/{SUMMARY_JSON}"))
-    summary = read_summary(file.parent)
-    assert summary is not None
-    # The engine died after 3 s of 660: no sign that the steps take a 220th of their estimates.
-    rows = (PlanRow("llama3.1-8b Offline performance", 660.0, 3.0),)
-    meta = replace(summary.meta, status="failed")
-    write_json(file, replace(summary, meta=meta, plan=rows).as_json())
-    assert forecast(settings, plan).seconds == before
+    """The engine died after 3 s of 660: no sign that the steps take a 220th of their estimates."""
+    rows = [PlanRow("llama3.1-8b Offline performance", 660.0, 3.0)]
+    _, before, after = forecasts(tmp_path, rows, "failed")
+    assert after == before
 
 
 @pytest.mark.parametrize("same", [True, False])
