@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlperf_suite.rules.verdict import figure_words
+from mlperf_suite.rules.verdict import figure_words, lasted_words
 
 
 @given(st.floats(1e-9, 1e15), st.integers(3, 6))
@@ -20,3 +20,9 @@ def test_a_large_figure_is_whole_and_has_separators() -> None:
     assert figure_words(10_530.4) == "10,530"
     assert figure_words(12_345.6, 6) == "12,345.6"
     assert figure_words(1_183_326.85, 6) == "1,183,327"
+
+
+@given(st.floats(0, 1e6))
+def test_what_is_too_short_is_not_said_to_be_long_enough(seconds: float) -> None:
+    words = float(lasted_words(seconds).removesuffix(" s").replace(",", ""))
+    assert seconds - 0.1 - 1e-6 < words <= seconds

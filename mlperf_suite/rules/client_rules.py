@@ -44,7 +44,14 @@ from mlperf_suite.rules.series_shape import (
     whole_faults,
 )
 from mlperf_suite.rules.submission_rules import SubmittedFacts
-from mlperf_suite.rules.verdict import Verdict, failure, not_judged, time_words, verdict
+from mlperf_suite.rules.verdict import (
+    Verdict,
+    failure,
+    lasted_words,
+    not_judged,
+    time_words,
+    verdict,
+)
 
 _client_rule = partial(rule, "client")
 _own_rule = partial(_client_rule, official=False)
@@ -262,9 +269,7 @@ def lasted(result: ClientFacts) -> Verdict:
     demand = f"at least {MIN_DURATION_MS / 1e3:,g} s"
     if result.benchmark.id == QWEN3_6:
         return not_judged(f"{duration_s:,.1f} s", demand, "its replay has no minimum duration")
-    # Rounded down: 599.97 s is too short, and is no 600.0 s.
-    words = f"{math.floor(duration_s * 10) / 10:,.1f} s"
-    return verdict(duration_s * 1e3 >= MIN_DURATION_MS, words, demand)
+    return verdict(duration_s * 1e3 >= MIN_DURATION_MS, lasted_words(duration_s), demand)
 
 
 @_own_rule(

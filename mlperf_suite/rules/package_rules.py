@@ -43,7 +43,14 @@ from mlperf_suite.rules import client_rules
 from mlperf_suite.rules.client_rules import ClientFacts
 from mlperf_suite.rules.facts import Facts, Subject
 from mlperf_suite.rules.registry import rule
-from mlperf_suite.rules.verdict import Verdict, VerdictError, failure, not_judged, verdict
+from mlperf_suite.rules.verdict import (
+    Verdict,
+    VerdictError,
+    failure,
+    lasted_words,
+    not_judged,
+    verdict,
+)
 
 _package_rule = partial(rule, "package")
 _own_rule = partial(_package_rule, official=False)
@@ -480,9 +487,7 @@ def duration(curve: CurveFacts) -> Verdict:
         window_s = block.window.duration_s if block and block.status == "windowable" else None
         lasted_s = whole_s if window_s is None else window_s
         if lasted_s < least_s:
-            # Rounded down: 599.97 s of 600 s is no 600.0 s.
-            words = f"{math.floor(lasted_s * 10) / 10:,.1f} s of {least_s:,.0f} s"
-            faults.append(f"{point.name}: {words}")
+            faults.append(f"{point.name}: {lasted_words(lasted_s)} of {least_s:,.0f} s")
         if lasted_s > whole_s:
             faults.append(f"{point.name}: a window of {lasted_s:,.1f} s in {whole_s:,.1f} s")
     beyond_s = min_duration_s(ULTRA_LOW + 1, agentic=curve.is_agentic)

@@ -76,6 +76,11 @@ def figure_words(value: float, digits: int = 4) -> str:
     return f"{value:,.0f}" if whole else f"{value:,.{digits}g}"
 
 
+def lasted_words(seconds: float) -> str:
+    """How long something lasted, rounded down: 599.97 s are no 600.0 s, which a rule requires."""
+    return f"{math.floor(seconds * 10) / 10:,.1f} s"
+
+
 def times_in_unit(values_ms: Iterable[float], *, exact: bool = False) -> tuple[list[str], str]:
     """Times given in ms as numbers of one unit, and that unit: ms, or s if one takes ten seconds or
     more. In three digits or more; `exact`: to the microsecond, without zeros at the end."""
