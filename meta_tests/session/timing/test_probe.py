@@ -168,6 +168,21 @@ def test_a_step_of_data_parallel_engines_is_that_of_each_for_its_own_requests(
     assert speed.at_once == 2 * 128
 
 
+class InTurns(Disturbed):
+    """An engine that works on one half of its requests, then on the other."""
+
+    def stepped(self, tokens: int) -> None:
+        for part, at_s in ((tokens // 2, self.now - 0.01), (tokens - tokens // 2, self.now)):
+            self._steps.ended_s.append(at_s)
+            self._steps.tokens.append(part)
+
+
+def test_steps_of_a_part_of_the_requests_are_not_taken_for_full_ones(on_its_clock: Any) -> None:
+    real = Speed(0.0004, 0.04, 0.001)
+    speed = probe(on_its_clock(InTurns(real)), PROMPTS, Generation())
+    assert speed.step_s == pytest.approx(real.step_s, rel=0.1)
+
+
 def test_a_slow_engine_is_asked_for_less(on_its_clock: Any) -> None:
     token_counts, durations_s = {}, {}
     for slower in (1, 10):
