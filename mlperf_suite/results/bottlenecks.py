@@ -105,13 +105,13 @@ def _is_auto(settings: Mapping[str, object], name: str) -> bool:
 _RUN, _TIME = "of the run", "of the requests' time"
 
 
-def _of_drafts(drafted: int, accepted: int) -> Iterator[Bottleneck]:
+def _of_drafts(name: str, drafted: int, accepted: int) -> Iterator[Bottleneck]:
     """The finding on speculative decoding; none without it, or if its counts cannot be."""
     if not 0 <= accepted <= drafted or not drafted:
         return
     rejected = 1 - accepted / drafted
     yield Bottleneck(
-        "drafts rejected",
+        name,
         rejected,
         "of the drafted tokens",
         rejected >= LEADS,
@@ -179,7 +179,7 @@ def _of_load(
             "had finished and another had not.",
             "--total-sample-count, for a longer run",
         )
-    yield from _of_drafts(load.drafted_tokens, load.accepted_tokens)
+    yield from _of_drafts("drafts rejected", load.drafted_tokens, load.accepted_tokens)
 
 
 def _of_life(
@@ -301,7 +301,8 @@ def _of_servers(endpoints: tuple[EndpointFigures, ...], scenario: str) -> Iterat
             "a larger cache on the server (vLLM: --gpu-memory-utilization, --kv-cache-dtype fp8)",
         )
     drafts = [(view.drafted_tokens or 0, view.accepted_tokens or 0) for _, view in views]
-    yield from _of_drafts(sum(drafted for drafted, _ in drafts), sum(kept for _, kept in drafts))
+    drafted, accepted = (sum(numbers) for numbers in zip((0, 0), *drafts, strict=True))
+    yield from _of_drafts("the servers' drafts rejected", drafted, accepted)
     queues = [(view.waiting, url, view) for url, view in views if view.waiting is not None]
     for share, url, view in sorted(queues, key=itemgetter(0))[-1:]:
         ran = "" if view.running_mean is None else f", while {view.running_mean:,.1f} ran"
