@@ -6,6 +6,7 @@ import contextlib
 import html
 import json
 import random
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +33,7 @@ from mlperf_suite.engines.protocol import (
 )
 from mlperf_suite.errors import EngineDiedError, EngineError, RunError
 from mlperf_suite.loadgen.load_plan import RunKey, Shortened
-from mlperf_suite.loadgen.logs import TokenIds
+from mlperf_suite.loadgen.logs import TokenIds, parse_detail
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
 from mlperf_suite.reports.writing import refresh_figures
 from mlperf_suite.results.record import PeakSearch
@@ -90,6 +91,20 @@ class ScriptedEngine(StandInEngine):
         for request in requests:
             tokens = len(request.prompt_token_ids)
             yield request.tag, Score((Likelihood(-1.0, True),) * 4, 1.0, tokens, 0)
+
+
+class FasterEngine(ScriptedEngine):
+    """Answers one request after another, in each run as fast as `request_s` says."""
+
+    request_s: Sequence[float] = (0.02, 0.01, 0.015)
+
+    def __init__(self, settings: dict[str, object], dies_in: str | None) -> None:
+        super().__init__(settings, dies_in)
+        self._free_at = 0.0
+
+    def _times(self, now: float, tokens: int) -> tuple[float, float]:
+        self._free_at = max(now, self._free_at) + self.request_s[len(self.runs) - 1]
+        return self._free_at, self._free_at
 
 
 class RemoteScriptedEngine(ScriptedEngine):
@@ -287,6 +302,71 @@ def test_a_session_that_ends_early_leaves_no_result_running(make: Make) -> None:
     summary = json.loads((session.folder / "summary.json").read_text())
     assert summary["meta"]["status"] == "failed"
     assert summary["meta"]["reason"] == "the session ended before its performance run"
+
+
+# A run that its own rate made too short
+
+
+def faster(make: Make, monkeypatch: MonkeyPatch, *keys: RunKey, **options: Any) -> ScriptedSession:
+    """An engine that is twice as fast after its accuracy run, in runs of 4 samples or more."""
+    runs = {name: Shortened(300, 1, samples=4) for name in ("Offline", "Server")}
+    monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", runs)
+    monkeypatch.setattr("mlperf_suite.session.timing.estimate.SMOKE", runs)
+    return make(*keys, kind=FasterEngine, **options)
+
+
+def result_valid(session: ScriptedSession) -> Verdict:
+    verdicts = session.recorder.verdicts(PERFORMANCE)
+    return next(v for v in verdicts if v.rule == "result_valid")
+
+
+def test_a_run_that_the_measured_rate_made_too_short_is_made_again(
+    make: Make, monkeypatch: MonkeyPatch
+) -> None:
+    lines: list[str] = []
+    monkeypatch.setattr(Watcher, "say", lambda watcher, line: lines.append(line))
+    session = faster(make, monkeypatch, ACCURACY, PERFORMANCE)
+    assert session.suite.make(PERFORMANCE).ok
+    assert session.engines[0].runs == [str(ACCURACY), str(PERFORMANCE), str(PERFORMANCE)]
+    assert result_valid(session).status == "passed"
+    folder = session.folder / "Performance"
+    first, second = (
+        parse_detail((folder / f"{prefix}mlperf_log_detail.txt").read_text())
+        for prefix in ("too_short_", "")
+    )
+    assert (first["result_validity"], second["result_validity"]) == ("INVALID", "VALID")
+    rate = first["result_samples_per_second"]
+    assert second["effective_target_qps"] == pytest.approx(1.05 * rate, rel=1e-3)
+    figures = session.summary(PERFORMANCE).run.performance
+    assert figures.samples_per_sec == second["result_samples_per_second"]
+    assert re.match(
+        r"a first run ended after 0\.\d s of at least 0\.3 s, since", figures.made_again
+    )
+    (line,) = lines
+    assert line.startswith(f"{PERFORMANCE}: a first run") and line.endswith("made again for longer")
+    refresh_figures(session.folder)
+    summary = read_summary(session.folder)
+    assert summary and summary.run.performance
+    assert summary.run.performance.made_again == figures.made_again
+    page = (session.folder / "report.html").read_text()
+    assert html.unescape(page).count(f"Made again: {figures.made_again}.") == 1
+
+
+def test_a_run_is_made_again_once(make: Make, monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setattr(FasterEngine, "request_s", (0.02, 0.01, 0.001))
+    session = faster(make, monkeypatch, ACCURACY, PERFORMANCE)
+    assert session.suite.make(PERFORMANCE).ok
+    assert len(session.engines[0].runs) == 3
+    assert result_valid(session).status == "failed"
+
+
+def test_a_rate_that_was_given_makes_a_run_too_short_and_it_stays(
+    make: Make, monkeypatch: MonkeyPatch
+) -> None:
+    session = faster(make, monkeypatch, ACCURACY, PERFORMANCE, offline_target_qps="40")
+    assert session.suite.make(PERFORMANCE).ok
+    assert session.engines[0].runs == [str(ACCURACY), str(PERFORMANCE)]
+    assert result_valid(session).status == "failed"
 
 
 # What is run, and on which engine

@@ -118,6 +118,8 @@ def _speed_notes(performance: PerformanceFigures) -> list[str]:
         lines.append(f"LoadGen reports no {' and '.join(absent)} in this scenario.")
     if performance.invalid_reason:
         lines.append(f"LoadGen says INVALID: {performance.invalid_reason}")
+    if performance.made_again:
+        lines.append(f"Made again: {performance.made_again}.")
     lines += early_lines(performance)
     early = performance.early_stopping
     if early and "latency" in early_estimates(performance)[1] and not early.says.get("latency"):

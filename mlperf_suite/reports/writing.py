@@ -98,7 +98,7 @@ def refresh_figures(folder: Path) -> None:
     elapsed_s, tokens = old.duration_s or 0.0, old.total_new_tokens or 0
     timeline = read_timeline(folder / "Performance")
     figures = performance_figures(scenario, detail, elapsed_s, tokens, timeline)
-    figures = replace(figures, repeats=old.repeats, untimed=old.untimed)
+    figures = replace(figures, repeats=old.repeats, untimed=old.untimed, made_again=old.made_again)
     run = replace(summary.run, performance=figures)
     write_json(folder / SUMMARY_JSON, replace(summary, run=run).as_json())
 

@@ -69,6 +69,12 @@ def _percentiles(detail: DetailLog, key: str) -> Percentiles | None:
     return values or None
 
 
+def samples_per_second(scenario: Scenario, detail: DetailLog) -> float | None:
+    """The samples/s that LoadGen reports of a performance run; None if it reports none."""
+    _, key = _RATES[scenario.loadgen_scenario]
+    return detail.number(key)
+
+
 def performance_figures(
     scenario: Scenario,
     detail: DetailLog,
@@ -82,8 +88,8 @@ def performance_figures(
     LoadGen ran and `tokens` the SUT's count: the log has neither. The reason of an INVALID run is
     empty if only early stopping was not met, which `early_stopping` shows.
     """
-    tokens_key, samples_key = _RATES[scenario.loadgen_scenario]
-    samples_per_s = detail.number(samples_key)
+    tokens_key, _ = _RATES[scenario.loadgen_scenario]
+    samples_per_s = samples_per_second(scenario, detail)
     reason = detail["result_invalid_reason"]
     return PerformanceFigures(
         scenario=scenario.name,

@@ -289,7 +289,8 @@ class PerformanceFigures(RepeatFigures):
     queries/s that LoadGen issued or planned for. `blocks`: figures over equal parts of the run.
     `life`: the time of the requests, part by part; `load`: the load of the engine; None if unknown.
     `goodput`: None without limits or times. `untimed`: why the times of the requests are unknown,
-    empty if they are known.
+    empty if they are known. `made_again`: why a run before this one did not count, empty if there
+    was none.
     """
 
     scenario: str | None = None
@@ -305,6 +306,7 @@ class PerformanceFigures(RepeatFigures):
     load: EngineLoad | None = None
     goodput: Goodput | None = None
     untimed: str = ""
+    made_again: str = ""
 
 
 @dataclass(frozen=True, slots=True)

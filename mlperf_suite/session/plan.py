@@ -215,7 +215,7 @@ def plan_session(selection: Selection) -> Plan:
     steps_of: dict[StepKey, tuple[Step, ...]] = {}
     for key in keys:
         rate = rates.get(key.place)
-        at_rate = rate is not None and (rate.key == key or _sized_by_rate(key, selection))
+        at_rate = rate is not None and (rate.key == key or sized_by_rate(key, selection))
         before = [rate] if rate is not None and at_rate else []
         is_first = first.get(key.place) == key
         steps_of[key] = (*preparation, *before, *_steps_of_run(key, selection, is_first))
@@ -306,7 +306,7 @@ def _rate_steps(selection: Selection, needs: Collection[StepKey]) -> dict[Place,
             and BENCHMARKS[key.benchmark].accuracy_samples is None
             and place not in selection.no_rate
         )
-        sized = _sized_by_rate(key, selection) and not has_rate
+        sized = sized_by_rate(key, selection) and not has_rate
         if place not in steps and (sized or _gives_server_no_rate(key, selection)):
             steps[place] = Step("rate", key, f"{key}: rate to plan for")
     return steps
@@ -353,7 +353,7 @@ def _steps_of_mmlu(selection: Selection) -> tuple[Step, ...]:
     return Step("load", MMLU, words), Step("mmlu", MMLU, "MMLU through lm-eval")
 
 
-def _sized_by_rate(key: RunKey, selection: Selection) -> bool:
+def sized_by_rate(key: RunKey, selection: Selection) -> bool:
     """Whether LoadGen derives the length of a run from the expected rate of the engine."""
     benchmark = BENCHMARKS[key.benchmark]
     kind = benchmark.scenario(key.scenario).loadgen_scenario

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from mlperf_suite.energy.energy_figures import cost_figures
@@ -13,14 +14,18 @@ from mlperf_suite.loadgen.load_plan import AUDIT_MODES, SMOKE, LoadPlan, RunKey,
 from mlperf_suite.loadgen.logs import RunLogs
 from mlperf_suite.loadgen.runner import LoadRun
 from mlperf_suite.results.baseline import write_answer_scores
-from mlperf_suite.results.performance_figures import performance_figures, repeated_figures
+from mlperf_suite.results.performance_figures import (
+    performance_figures,
+    repeated_figures,
+    samples_per_second,
+)
 from mlperf_suite.results.record import Result, RunRecord, accuracy_figures, scorer_json
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import PROFILED, PerformanceFigures
 from mlperf_suite.rules import accuracy_verdict, clock, judge, limits, validity
 from mlperf_suite.rules.facts import AnswerTokens, ComparedRuns, RunFacts, gives_text_alone
 from mlperf_suite.rules.registry import rule_of
-from mlperf_suite.rules.verdict import Verdict, set_aside
+from mlperf_suite.rules.verdict import Verdict, lasted_words, set_aside
 from mlperf_suite.scorers.scorer import Answer, Scores, reads_special_tokens
 from mlperf_suite.session.load_run import (
     Observation,
@@ -29,9 +34,12 @@ from mlperf_suite.session.load_run import (
     samples_for,
     shortened_to,
 )
-from mlperf_suite.session.plan import Place, Step
+from mlperf_suite.session.plan import Place, Step, sized_by_rate
 
 _DECODED_AT_ONCE = 64
+_TOO_SHORT = "too_short_"
+"""What the names of the logs of a run that was made again begin with: nothing takes them for
+logs of a run."""
 _RULES_OF_REPEATS = (
     limits.client_bound,
     validity.generation,
@@ -70,9 +78,42 @@ class ScenarioRuns(StepMaker):
     def _observed_run(
         self, key: RunKey, result: Result, record: RunRecord, number: int = 1
     ) -> tuple[LoadRun, Observation]:
-        plan = self._load_plan(key, result)
+        """Make a run; once more, for longer, if the rate that sized it was too low.
+
+        The logs of the first stay in the same folder, under other names.
+        """
         folder = result.folder.of_mode(key.mode)
         folder = folder if number == 1 else folder / f"repeat_{number}"
+        run, observation = self._run_once(key, folder, result, record, number)
+        rate = samples_per_second(result.scenario, run.logs.detail)
+        if not rate or not self._is_too_short(key, run):
+            return run, observation
+        least_s = (run.logs.detail.number("effective_min_duration_ms") or 0.0) / 1000
+        why = (
+            f"a first run ended after {lasted_words(run.elapsed_s)} of at least "
+            f"{lasted_words(least_s)}, since the engine was faster than measured before it"
+        )
+        self.watcher.say(f"{key}: {why}; it is made again for longer")
+        for path in [path for path in folder.iterdir() if path.is_file()]:
+            path.replace(path.with_name(f"{_TOO_SHORT}{path.name}"))
+        self.pace.correct(key, rate)
+        longer, observation = self._run_once(key, folder, result, record, number)
+        kept = f"{why}. Its logs are kept beside those of this run, as {_TOO_SHORT}*"
+        return dataclasses.replace(longer, made_again=kept), observation
+
+    def _is_too_short(self, key: RunKey, run: LoadRun) -> bool:
+        """Whether the suite's own rate gave LoadGen too few queries for the minimum duration."""
+        return (
+            key.mode == "performance"
+            and sized_by_rate(key, self.pace.plan.selection)
+            and not self.pace.is_profiled(key)
+            and run.logs.detail["result_min_duration_met"] is False
+        )
+
+    def _run_once(
+        self, key: RunKey, folder: Path, result: Result, record: RunRecord, number: int
+    ) -> tuple[LoadRun, Observation]:
+        plan = self._load_plan(key, result)
         self.watcher.begin(
             str(key) + (f", repeat {number}" if number > 1 else ""),
             plan.samples if key.mode == "accuracy" else None,
@@ -229,7 +270,9 @@ class ScenarioRuns(StepMaker):
         figures = performance_figures(
             result.scenario, run.logs.detail, run.elapsed_s, run.tokens, run.timeline
         )
-        record.figures = dataclasses.replace(figures, untimed=run.untimed)
+        record.figures = dataclasses.replace(
+            figures, untimed=run.untimed, made_again=run.made_again
+        )
         kwh, hour = (
             Price.parse(text) if text else None
             for text in (self.settings.price_kwh, self.settings.price_hour)

@@ -52,6 +52,8 @@ class Pace:
         self._accuracy_rates: dict[Place, float] = {}
         self._rates: dict[Place, float] = {}
         """The samples/s that a rate step measured."""
+        self._corrected: dict[Place, float] = {}
+        """Those that a run reached that ended too early, sized by too low a rate."""
         self._estimates: dict[Step, float] = {}
         self._durations: dict[Step, float] = {}
         self._began_s = time.monotonic()
@@ -107,6 +109,10 @@ class Pace:
             return
         if figures.samples_per_sec:
             self._offline_rates[key.benchmark] = figures.samples_per_sec
+
+    def correct(self, key: RunKey, samples_per_s: float) -> None:
+        """Size the runs of a place by what one of them reached, not by what was measured before."""
+        self._corrected[key.place] = samples_per_s
 
     def begin(self, step: Step) -> None:
         self._current = step, time.monotonic()
@@ -245,7 +251,8 @@ class Pace:
         """
         # Separate accuracy data has answers of a different length.
         alike = BENCHMARKS[key.benchmark].accuracy_samples is None
-        rate = self._accuracy_rates.get(key.place) if alike else None
+        rate = self._corrected.get(key.place)
+        rate = rate or (self._accuracy_rates.get(key.place) if alike else None)
         rate = rate or self._rates.get(key.place)
         if rate is None:
             raise RunError("neither an accuracy run nor a step shows the rate to plan for")
