@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from meta_tests.conftest import ROOT
 from meta_tests.made_client import client_config, client_events, client_run, client_summary
+from meta_tests.suite_runs import ROOT
 from mlperf_suite.client_results.client_benchmarks import client_benchmark
 from mlperf_suite.official_client.client_job import ACCURACY_DATA, PERFORMANCE_DATA
 from mlperf_suite.official_client.installation import (

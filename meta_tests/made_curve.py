@@ -15,7 +15,6 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
-from meta_tests.conftest import ROOT
 from meta_tests.made_client import ClientRun, client_events, client_scores, client_series
 from meta_tests.made_package import (
     C_MAX,
@@ -25,6 +24,7 @@ from meta_tests.made_package import (
     client_point_config,
     point_summary,
 )
+from meta_tests.suite_runs import ROOT
 from mlperf_suite.client_results.series import SERIES_MODELS
 
 FACTS = (ROOT / "docs" / "submission.toml").read_text()

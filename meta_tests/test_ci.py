@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from ci.gate import Job, _put, comment, keep, measure, problems_of
-from meta_tests.conftest import ROOT
+from meta_tests.suite_runs import ROOT
 from mlperf_suite.reports.markdown import markdown_text
 from mlperf_suite.reports.run_report import run_sections
 from mlperf_suite.results.schema import Meta, Summary

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from meta_tests.conftest import ROOT
+from meta_tests.suite_runs import ROOT
 from meta_tests.test_layers import ONE_PLACE, ORDER, PACKAGE, files, imports_of
 from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.catalog import default_benchmarks

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from meta_tests.conftest import ROOT
+from meta_tests.suite_runs import ROOT
 
 PAGES = [
     str(page.relative_to(ROOT))

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from meta_tests import kubernetes_schemas
-from meta_tests.conftest import ROOT
+from meta_tests.suite_runs import ROOT
 from mlperf_suite.settings import OPTIONS, Settings, resolve_settings
 
 FOLDER = ROOT / "kubernetes"

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.conftest import ROOT
+from meta_tests.suite_runs import ROOT
 
 PACKAGE = ROOT / "mlperf_suite"
-BESIDE = ("fixtures", "tests", "meta_tests", "perf", "ci", "scripts")
+BESIDE = ("fixtures", "tests", "meta_tests", "evidence", "perf", "ci", "scripts")
 """What imports the package, and what the package does not import."""
 ORDER = (
     *(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from meta_tests.conftest import SuiteRun, run_suite
+from meta_tests.suite_runs import SuiteRun, run_suite
 from mlperf_suite import secrets
 from mlperf_suite.errors import SuiteError, UsageError
 from mlperf_suite.results.run_folder import write_json

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.conftest import ROOT
+from meta_tests.suite_runs import ROOT
 
 _PYTHON = """#!/bin/sh
 echo "$@" >> asked

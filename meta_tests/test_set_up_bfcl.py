@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.conftest import ROOT
+from meta_tests.suite_runs import ROOT
 
 SCRIPT = "set_up_bfcl.sh"
 _PYTHON = """#!/bin/sh

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.conftest import ROOT
 from meta_tests.servers.local_servers import free_port
+from meta_tests.suite_runs import ROOT
 
 SCRIPT = "set_up_endpoints_client.sh"
 _PYTHON = """#!/bin/sh

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from meta_tests.conftest import ROOT
+from meta_tests.suite_runs import ROOT
 
 _PYTHON = """#!/bin/sh
 echo "$@" >> asked

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.conftest import ROOT
 from meta_tests.servers.stand_in_server import RunningStandIn, stand_in_server
+from meta_tests.suite_runs import ROOT
 from mlperf_suite.assets import embedded_model_dir
 
 WITHOUT_ENGINE = """

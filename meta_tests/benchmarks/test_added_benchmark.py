@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.conftest import SuiteRun, run_suite
+from meta_tests.suite_runs import SuiteRun, run_suite
 from mlperf_suite.judging.judge import judge_folder
 
 PLUGIN = ("-p", "meta_tests.added_benchmark_plugin")

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from meta_tests.conftest import ROOT
+from meta_tests.suite_runs import ROOT
 from mlperf_suite.datasets import samples
 from mlperf_suite.datasets.mlperf_frames import LLAMA2_70B
 from mlperf_suite.datasets.mmlu_questions import load_mmlu

@@ -12,8 +12,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_tests.conftest import ROOT
 from meta_tests.datasets.data_files import write_parquet
+from meta_tests.suite_runs import ROOT
 from mlperf_suite.datasets.mmlu_questions import (
     DOMAIN_OF,
     EMBEDDED_MMLU,

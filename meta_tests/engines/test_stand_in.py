@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.conftest import run_suite
 from meta_tests.engines.recording import RecordingListener
 from meta_tests.proof.data import ANSWERS, MODEL, TOKENS, make_samples
 from meta_tests.proof.model import write_model
 from meta_tests.stand_in import Pace, ReplayEngine
+from meta_tests.suite_runs import run_suite
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, OFFICIAL
 from mlperf_suite.engines.batch import generate_all

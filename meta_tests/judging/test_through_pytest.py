@@ -12,9 +12,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from meta_tests.conftest import PYTEST
 from meta_tests.judging.trees import ALSO_SEEN, RESULT, ROOT, V6_1
 from meta_tests.made_runs import MadeRun, write_run
+from meta_tests.suite_runs import PYTEST
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.loadgen.logs import DETAIL
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.conftest import ROOT
+from meta_tests.suite_runs import ROOT
 from mlperf_suite.loadgen.clock_watch import ClockFigures, clock_faults
 
 SHIM = r"""

@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_tests.conftest import ROOT
 from meta_tests.loadgen.test_runner import GENERATION, PROMPTS, a_plan, answer
 from meta_tests.loadgen.trace import Trace, differences_ms, read_trace, with_trace
 from meta_tests.made_lives import made_marks, made_requests
 from meta_tests.stand_in import Delays, StandInEngine
+from meta_tests.suite_runs import ROOT
 from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.engines.protocol import EngineTrace, Marks, Steps
 from mlperf_suite.loadgen import runner

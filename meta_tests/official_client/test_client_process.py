@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from meta_tests.client_stand_in import write_client
-from meta_tests.conftest import ROOT
+from meta_tests.suite_runs import ROOT
 from mlperf_suite.benchmarks.product_prompts import ProductPrompt
 from mlperf_suite.datasets.media import MediaPrompt
 from mlperf_suite.datasets.products import load_products

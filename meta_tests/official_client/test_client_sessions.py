@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from meta_tests.client_stand_in import write_client
-from meta_tests.conftest import ROOT, SuiteRun, run_suite, start_suite, wait_until
 from meta_tests.servers.options import StandIn
 from meta_tests.servers.stand_in_server import RunningStandIn, stand_in_server
+from meta_tests.suite_runs import ROOT, SuiteRun, run_suite, start_suite, wait_until
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.errors import UsageError

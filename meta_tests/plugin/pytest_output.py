@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import cache
 
-from meta_tests.conftest import PYTEST
+from meta_tests.suite_runs import PYTEST
 from meta_tests.warm_pytest import run_warm
 
 

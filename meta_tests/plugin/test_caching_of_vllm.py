@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.conftest import SuiteRun, run_suite
+from meta_tests.suite_runs import SuiteRun, run_suite
 from mlperf_suite.results.schema import CachingFigures
 
 pytestmark = pytest.mark.slow

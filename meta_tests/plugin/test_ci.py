@@ -14,7 +14,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from meta_tests.conftest import SuiteRun, run_suite
+from meta_tests.suite_runs import SuiteRun, run_suite
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, RunKey
 from mlperf_suite.plugin import ci_reports

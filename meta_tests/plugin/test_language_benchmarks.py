@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from meta_tests.conftest import SuiteRun, run_suite
 from meta_tests.plugin.pytest_output import collected_tests
+from meta_tests.suite_runs import SuiteRun, run_suite
 from mlperf_suite.benchmarks.catalog import BENCHMARKS, default_benchmarks, runnable
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.results.run_folder import read_summary, run_folders

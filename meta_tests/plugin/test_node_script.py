@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from meta_tests.conftest import SuiteRun, run_suite
+from meta_tests.suite_runs import SuiteRun, run_suite
 from mlperf_suite.__main__ import main
 from mlperf_suite.results.aggregate import LABEL, Aggregate
 from mlperf_suite.results.run_folder import read_summary, run_folders

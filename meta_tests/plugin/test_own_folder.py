@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.conftest import ROOT
+from meta_tests.suite_runs import ROOT
 
 NAME = "mlperf-suite-own-folder"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

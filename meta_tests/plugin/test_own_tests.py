@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.conftest import ROOT, SuiteRun, run_suite
+from meta_tests.suite_runs import ROOT, SuiteRun, run_suite
 
 PLUGIN = ("-p", "meta_tests.stand_in_plugin", "--warmup=0")
 (EXAMPLE,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/own-tests.md").read_text(), re.S)

@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from meta_tests.conftest import SuiteRun, start_suite, still_running, wait_until
 from meta_tests.plugin.test_suite_with_stand_in import SHORTENED as SHORTENED_CASES
+from meta_tests.suite_runs import SuiteRun, start_suite, still_running, wait_until
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.results.run_folder import read_summary

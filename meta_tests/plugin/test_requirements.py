@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import fixtures.runs  # noqa: F401 - registers the fixtures
-from meta_tests.conftest import ROOT
 from meta_tests.plugin.pytest_output import collected_tests, pytest_output
+from meta_tests.suite_runs import ROOT
 from mlperf_suite import rules
 from mlperf_suite.benchmarks.catalog import BENCHMARKS, default_benchmarks, runnable
 from mlperf_suite.benchmarks.definition import Scenario

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from meta_tests.conftest import PYTEST, ROOT, run_suite
+from meta_tests.suite_runs import PYTEST, ROOT, run_suite
 from mlperf_suite.plugin.progress import TerminalWatcher
 from mlperf_suite.results.schema import PeakFigures
 

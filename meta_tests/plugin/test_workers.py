@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from meta_tests.conftest import run_suite
+from meta_tests.suite_runs import run_suite
 from mlperf_suite.mmlu.journal import gpus_per_engine
 from mlperf_suite.plugin.workers import pytest_mlperf_engine_count
 from mlperf_suite.settings import resolve_settings

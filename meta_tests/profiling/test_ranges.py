@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from meta_tests.conftest import ROOT
 from meta_tests.loadgen.test_runner import PROMPTS, a_plan
 from meta_tests.stand_in import Delays, StandInEngine
+from meta_tests.suite_runs import ROOT
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.runner import run_loadgen

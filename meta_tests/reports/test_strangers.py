@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from meta_tests.conftest import ROOT
 from meta_tests.made_lives import made_marks, made_steps, made_timeline
 from meta_tests.made_nodes import STARTED, MadeNode
 from meta_tests.reports.outputs import terminal_text
+from meta_tests.suite_runs import ROOT
 from mlperf_suite.__main__ import main
 from mlperf_suite.loadgen.timeline import TIMELINE_JSON, write_timeline
 from mlperf_suite.reports.writing import write_index, write_reports

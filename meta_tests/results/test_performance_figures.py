@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_tests.conftest import SuiteRun, run_suite
 from meta_tests.made_lives import made_marks, made_timeline
 from meta_tests.made_runs import MadeRun, detail_entries, line
 from meta_tests.reports.outputs import terminal_text
+from meta_tests.suite_runs import SuiteRun, run_suite
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from meta_tests.conftest import run_suite
 from meta_tests.made_lives import made_marks, made_steps, made_timeline
+from meta_tests.suite_runs import run_suite
 from mlperf_suite.errors import UsageError
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.loadgen.timeline import TOKEN_BLOCKS, read_timeline, write_timeline

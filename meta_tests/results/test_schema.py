@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from meta_tests.conftest import ROOT
+from meta_tests.suite_runs import ROOT
 from mlperf_suite.results.schema import (
     SCHEMA_VERSION,
     AccuracyFigures,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from meta_tests.conftest import ROOT
+from meta_tests.suite_runs import ROOT
 from mlperf_suite.errors import SuiteError
 from mlperf_suite.scorers.bfcl_worker import check, drawn
 from mlperf_suite.scorers.function_calls import drawn_samples, scores

@@ -18,9 +18,9 @@ from unittest.mock import Mock
 import psutil
 import pytest
 
-from meta_tests.conftest import ROOT, hear_ctrl_c, still_running, wait_until
 from meta_tests.servers import demos, local_servers
 from meta_tests.servers.local_servers import free_port, local_server, vllm_server
+from meta_tests.suite_runs import ROOT, hear_ctrl_c, still_running, wait_until
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.errors import EngineError, UsageError
 

@@ -13,10 +13,10 @@ from typing import Any
 import psutil
 import pytest
 
-from meta_tests.conftest import ROOT, still_running
 from meta_tests.servers.options import FAULTS, StandIn
 from meta_tests.servers.replies import SERVER, read_request, reply
 from meta_tests.servers.stand_in_server import RunningStandIn, stand_in_server
+from meta_tests.suite_runs import ROOT, still_running
 from mlperf_suite.errors import SuiteError
 
 COMPLETIONS = "/v1/completions"

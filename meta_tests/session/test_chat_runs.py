@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from meta_tests.conftest import SuiteRun, run_suite
 from meta_tests.servers.chat_stand_in import Events, call_piece, chat_server, delta, last
+from meta_tests.suite_runs import SuiteRun, run_suite
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.chat_prompts import EMBEDDED_TEMPLATE, ChatMessages, chats_of
 from mlperf_suite.benchmarks.qwen3_6_27b import QWEN3_6_27B

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_tests.conftest import ROOT, SuiteRun, run_suite
+from meta_tests.suite_runs import ROOT, SuiteRun, run_suite
 from mlperf_suite.__main__ import main
 from mlperf_suite.datasets.mmlu_questions import DOMAIN_OF, DOMAINS, LETTERS, SUBJECTS, load_mmlu
 from mlperf_suite.mmlu.journal import split

@@ -21,7 +21,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from meta_tests.conftest import ROOT
+from meta_tests.suite_runs import ROOT
 from mlperf_suite.__main__ import main
 from mlperf_suite.errors import UsageError
 from mlperf_suite.tuning import space, tune

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 _SHARES: pytest.StashKey[Shares | None] = pytest.StashKey()
 _GROUP = "engine"
-_META_TESTS = SUITE_FOLDER / "meta_tests"
+_OWN_TESTS = ("meta_tests", "evidence")
+"""Folders whose tests are of the suite itself: their sessions load engines of their own."""
 _SHARE = re.compile(r"::test_share\[(\d+)\]")
 
 
@@ -74,12 +75,16 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None
 
 
 def collects_suite(config: pytest.Config) -> bool:
-    """Whether tests may use the engine: any but the suite's own tests (meta_tests) may."""
+    """Whether tests may use the engine: any but the suite's own tests may."""
     paths = [
         (config.invocation_params.dir / argument.partition("::")[0]).resolve()
         for argument in config.args
     ]
-    return any(_META_TESTS not in (path, *path.parents) for path in paths)
+    return any(not _is_own_test(path) for path in paths)
+
+
+def _is_own_test(path: Path) -> bool:
+    return any(path.is_relative_to(SUITE_FOLDER / name) for name in _OWN_TESTS)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -93,8 +98,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             if share := _SHARE.search(nodeid):
                 return f"{_GROUP}-{share[1]}"
-            is_meta = nodeid.startswith("meta_tests/")
-            return str(super()._split_scope(nodeid)) if is_meta else _GROUP
+            is_own = nodeid.partition("/")[0] in _OWN_TESTS
+            return str(super()._split_scope(nodeid)) if is_own else _GROUP
 
     return OneEngineScheduling(config, log)
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from meta_tests.conftest import run_suite
 from meta_tests.servers.chat_stand_in import Events, RefusalError, chat_server, delta, last
+from meta_tests.suite_runs import run_suite
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.product_prompts import ProductPrompt, picture_tokens
 from mlperf_suite.benchmarks.qwen3_vl import QWEN3_VL

@@ -15,7 +15,6 @@ from typing import Any
 import psutil
 import pytest
 
-from meta_tests.conftest import wait_until
 from meta_tests.engines.endpoint.test_connection import ODD
 from meta_tests.engines.recording import RecordingListener
 from meta_tests.servers.options import FAULTS, StandIn
@@ -25,6 +24,7 @@ from meta_tests.servers.stand_in_server import (
     make_certificate,
     stand_in_server,
 )
+from meta_tests.suite_runs import wait_until
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import OWN_HEAD, Generation

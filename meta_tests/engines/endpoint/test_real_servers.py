@@ -10,7 +10,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from meta_tests.conftest import SuiteRun, run_suite
 from meta_tests.servers.local_servers import (
     LLAMA_CPP_PYTHON,
     LocalServer,
@@ -18,6 +17,7 @@ from meta_tests.servers.local_servers import (
     transformers_server,
     vllm_server,
 )
+from meta_tests.suite_runs import SuiteRun, run_suite
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.prompts import load_tokenizer

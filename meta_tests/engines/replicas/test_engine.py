@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from meta_tests.engines.recording import RecordingListener
-from meta_tests.engines.replicas.conftest import replica_processes, stand_in
+from meta_tests.engines.replicas.nodes import replica_processes, stand_in
 from meta_tests.servers.local_nodes import LocalNodes
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import generate_all

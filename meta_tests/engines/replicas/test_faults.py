@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from meta_tests.engines.replicas.conftest import Load, joining, replica_processes
+from meta_tests.engines.replicas.nodes import Load, joining, replica_processes
 from meta_tests.servers.local_nodes import LocalNodes, local_nodes
 from meta_tests.servers.replica_stand_in import answering, dying, echo, failing
 from mlperf_suite.benchmarks.definition import Generation

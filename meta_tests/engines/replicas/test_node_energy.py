@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pytest import MonkeyPatch
 
-from meta_tests.engines.replicas.conftest import Load, replica_processes
+from meta_tests.engines.replicas.nodes import Load, replica_processes
 from meta_tests.fake_nvml import gpu, install
 from meta_tests.servers.local_nodes import LocalNodes
 from meta_tests.servers.replica_stand_in import CPU_WATTS, GPU_WATTS, simulated_meters

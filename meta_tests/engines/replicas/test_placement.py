@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_tests.conftest import run_suite
-from meta_tests.engines.replicas.conftest import replica_processes
+from meta_tests.engines.replicas.nodes import replica_processes
 from meta_tests.plugin.pytest_output import pytest_output
 from meta_tests.servers.local_nodes import LocalNodes
+from meta_tests.suite_runs import run_suite
 from mlperf_suite.engines.protocol import EngineDescription
 from mlperf_suite.engines.replicas.loading import (
     ReplicasConfig,

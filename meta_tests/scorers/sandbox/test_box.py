@@ -15,8 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from meta_tests.conftest import ROOT
 from meta_tests.scorers.sandbox.test_hostile import remaining
+from meta_tests.suite_runs import ROOT
 from mlperf_suite.scorers.sandbox import inside
 from mlperf_suite.scorers.sandbox.box import (
     Limits,

@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from meta_tests.conftest import ROOT
 from meta_tests.scorers.sandbox.hostile import HOSTILE, PREAMBLE, Hostile, out_of_memory, timed_out
+from meta_tests.suite_runs import ROOT
 from mlperf_suite.scorers.sandbox import memory_group
 from mlperf_suite.scorers.sandbox.box import Limits, ProgramOutcome, Sandbox
 

@@ -1,0 +1,19 @@
+"""What tests of the suite itself run in: hypothesis's profiles, threads that do not spin."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# Real engines are tested beside other tests. By default, an OpenMP thread that waits for another
+# one spins, on the core that the other may need. Every process that a test starts inherits this.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+# A deadline, or hypothesis's own look at the time, would fail a test for being slow, as any is on a
+# machine that is busy. The same examples each time: what fails is then of the change that is
+# tested. `--hypothesis-profile search` draws others, and more of them.
+settings.register_profile(
+    "suite", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("search", deadline=None, max_examples=1000)
+settings.load_profile("suite")
