@@ -1,10 +1,12 @@
 # One target per task. Each sets up what it needs, once.
 SHELL := /bin/bash
 PYTEST := .venv/bin/python -m pytest
+EVIDENCE = MLPERF_ENDPOINTS_CLI=$${MLPERF_ENDPOINTS_CLI:-.evidence/endpoints-checker/bin/endpoints-submission-cli} $(PYTEST) evidence -rfE
+MUTANTS_DATA = MUTANTS_COVERAGE=$(CURDIR)/.evidence/coverage
 # Set by many images: without Python's caches each session compiles the suite again, half a second.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup stacks endpoints-client bfcl offline server interactive singlestream edge compliance peak mmlu submission-check submission-proof public-results endpoint curve ray cluster test test-slow test-search lint locks options rules-page summary-page pictures perf clean
+.PHONY: help setup stacks endpoints-client bfcl offline server interactive singlestream edge compliance peak mmlu submission-check submission-proof public-results endpoint curve ray cluster test evidence evidence-brief mutants lint locks options rules-page summary-page pictures perf clean
 
 help:             ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -67,13 +69,20 @@ cluster: ray      ## start two Ray nodes on this machine and measure replicas on
 	@.venv/bin/python -m meta_tests.servers.demos cluster $(ARGS)
 
 test: ray         ## run the suite's own tests
-	$(PYTEST) meta_tests -m "not slow" -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(PYTEST) meta_tests -rfE -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-test-slow: ray    ## run the suite's own slow tests
-	$(PYTEST) meta_tests -m slow --ignore=meta_tests/proof/test_full_size.py $(ARGS)
+evidence: ray     ## all evidence: real engines and servers, bulk damages, official checkers; hours
+	@scripts/set_up_evidence.sh
+	$(EVIDENCE) $(ARGS)
 
-test-search: ray  ## run the suite's own property tests, 1,000 new examples each
-	$(PYTEST) meta_tests -m "hypothesis and not slow" --hypothesis-profile search -n auto --maxprocesses 4 $(ARGS)
+evidence-brief: ray ## the part of the evidence that takes minutes and that CI runs
+	$(EVIDENCE) -m "not long" -n 2 --dist loadfile $(ARGS)
+
+mutants: ray      ## make 320 small mistakes in the package and see which the suite's own tests find
+	@scripts/set_up_evidence.sh
+	$(MUTANTS_DATA) .venv/bin/python -m coverage run --rcfile evidence/mutants/coverage.ini -m pytest meta_tests -q -n 2 --dist loadfile
+	$(MUTANTS_DATA) .venv/bin/python -m coverage combine -q --rcfile evidence/mutants/coverage.ini
+	.venv/bin/python -m evidence.mutants .evidence/coverage $(ARGS)
 
 perf: setup       ## measure the suite's overhead over the bare engine
 	.venv/bin/python -m perf.offline_overhead
@@ -103,4 +112,4 @@ pictures: setup   ## regenerate the README's pictures from the latest run's repo
 	.venv/bin/python -m scripts.make_pictures
 
 clean:            ## remove everything that set-up targets installed; keep results/
-	rm -rf .venv .venv-llama-cpp .endpoints-client .bfcl .assets .python .uv
+	rm -rf .venv .venv-llama-cpp .endpoints-client .bfcl .evidence .assets .python .uv

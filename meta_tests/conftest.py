@@ -1,20 +1,23 @@
-"""What the tests of the suite share: the order of files, a real run."""
+"""What the tests of the suite share: the order of files, the machine, the progress."""
 
 from __future__ import annotations
+
+import os
+from collections.abc import Iterator
 
 import pytest
 
 import meta_tests.surroundings  # noqa: F401 - before any test is collected
-from meta_tests.suite_runs import SuiteRun, run_suite
+from meta_tests.machine_lock import machine_lock
+from meta_tests.progress import Progress
 from meta_tests.warm_pytest import end_warm
 
 LONGEST = (
-    "plugin/test_real_run.py",
+    "real_engine/test_offline_session.py",
     "engines/endpoint/test_faults.py",
     "plugin/test_suite_with_stand_in.py",
     "judging/test_loose_logs.py",
     "rules/test_every_rule.py",
-    "engines/test_vllm_engine.py",
     "results/test_regression.py",
     "loadgen/test_runner.py",
     "rules/test_damaged_logs.py",
@@ -34,8 +37,14 @@ LONGEST = (
     "judging/test_damaged_in_bulk.py",
 )
 """The files that take longest: pytest-xdist's workers take files in the order of collection, and a
-long one at the end would leave the others idle. Files with a real engine are apart from one
-another: two at once make both slow."""
+long one at the end would leave the others idle."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "alone: runs while no other worker runs a test")
+    # Of `make test`, which has workers: whoever runs one file sees pytest's own dots.
+    if getattr(config.option, "numprocesses", None) and config.option.verbose <= 0:
+        config.pluginmanager.register(Progress(config))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -47,19 +56,14 @@ def _turn(item: pytest.Item) -> int:
     return LONGEST.index(name) if name in LONGEST else len(LONGEST)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """With workers, a test marked `alone` has the machine for itself."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return (yield)
+    with machine_lock(item.get_closest_marker("alone") is not None):
+        return (yield)
+
+
 def pytest_sessionfinish() -> None:
     end_warm()
-
-
-@pytest.fixture(scope="session")
-def real_run(tmp_path_factory: pytest.TempPathFactory) -> SuiteRun:
-    """The real engine and the real LoadGen, Offline, accuracy and performance.
-
-    Not named as one of the suite's own fixtures, whose tests the plugin parametrizes.
-    """
-    folder = tmp_path_factory.mktemp("real")
-    return run_suite(
-        folder / "results",
-        *("-m", "offline and datacenter", "--total-sample-count=24"),
-        f"--junitxml={folder}/junit.xml",
-    )

@@ -1,29 +1,53 @@
-"""A real engine under a real LoadGen, from the command that a user types."""
+"""A real engine under a real LoadGen: one session, from the command that a user types.
+
+The one session of these tests that loads a real engine; what needs one beside it is in
+engine_checks.py, on the same engine. It has the machine for itself (`alone`).
+"""
 
 from __future__ import annotations
 
 import json
 import os
-import signal
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-import psutil
 import pytest
 
-from meta_tests.plugin.test_suite_with_stand_in import SHORTENED as SHORTENED_CASES
-from meta_tests.suite_runs import SuiteRun, start_suite, still_running, wait_until
+from meta_tests.suite_runs import SuiteRun, run_suite
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.loadgen.logs import read_logs
-from mlperf_suite.results.run_folder import read_summary
 
-SHORTENED = {rule: f"test_{rule}[{case}]" for rule, case in SHORTENED_CASES.items()}
+pytestmark = pytest.mark.alone
+CHECKS = Path(__file__).with_name("engine_checks.py")
+SHORTENED = {
+    "accuracy_whole_dataset": "test_accuracy_whole_dataset[llama3.1-8b-offline]",
+    "min_duration": "test_min_duration[llama3.1-8b-offline]",
+    "performance_sample_count": "test_performance_sample_count[llama3.1-8b-offline]",
+    "offline_samples_per_query": "test_offline_samples_per_query[llama3.1-8b]",
+}
 """The rules that smoke shortens in Offline, and the test of each."""
 AUDIT = {
     "test06_settings": "test_settings[llama3.1-8b-offline-test06]",
     "test06_sample_count": "test_test06_sample_count[llama3.1-8b-offline]",
 }
 """Shortened too on a machine that is too slow for the audit's own 100 queries."""
+
+
+@pytest.fixture(scope="module")
+def real_run(tmp_path_factory: pytest.TempPathFactory) -> SuiteRun:
+    """Offline: accuracy, performance and TEST06, with the checks of the engine before them."""
+    folder = tmp_path_factory.mktemp("real")
+    return run_suite(
+        folder / "results",
+        *("-m", "offline and datacenter", "--total-sample-count=24"),
+        f"--junitxml={folder}/junit.xml",
+        *("tests", str(CHECKS)),
+    )
+
+
+def cases(run: SuiteRun) -> list[ET.Element]:
+    """The test cases of the session."""
+    return list(ET.parse(run.results_dir.parent / "junit.xml").iter("testcase"))
 
 
 def shortened_here(run: SuiteRun) -> dict[str, str]:
@@ -38,13 +62,22 @@ def test_an_unbroken_engine_passes(real_run: SuiteRun) -> None:
     assert real_run.summary.meta.status == "complete"
 
 
+def test_the_engine_passed_each_of_its_own_checks(real_run: SuiteRun) -> None:
+    checked = {
+        case.get("name"): case.find("failure") is None and case.find("error") is None
+        for case in cases(real_run)
+        if (case.get("classname") or "").endswith(CHECKS.stem)
+    }
+    assert len(checked) == CHECKS.read_text().count("\ndef test_")
+    assert all(checked.values()), checked
+
+
 def test_no_shortened_rule_counts_as_passed(real_run: SuiteRun) -> None:
     statuses, shortened = real_run.statuses(), shortened_here(real_run)
     assert {rule for rule, status in statuses.items() if status == "shortened"} == shortened.keys()
     assert set(statuses.values()) == {"passed", "shortened"}
     assert f"{len(shortened)} shortened" in real_run.output
-    cases = ET.parse(real_run.results_dir.parent / "junit.xml").iter("testcase")
-    skipped = {case.get("name", "") for case in cases if case.find("skipped") is not None}
+    skipped = {case.get("name", "") for case in cases(real_run) if case.find("skipped") is not None}
     assert skipped == set(shortened.values())
 
 
@@ -78,40 +111,3 @@ def test_the_result_comes_last_and_fits_a_terminal_of_80_by_24(real_run: SuiteRu
     assert len(lines) < 24
     assert max(len(line) for line in lines if not line.startswith("report ")) <= 80
     assert lines[1].startswith("SMOKE RUN, not an MLPerf result: ")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("fault", "exit_code", "reason"),
-    [
-        pytest.param("EngineCore", 1, "the engine died while answering", id="engine killed"),
-        pytest.param("Worker", 1, "the engine died", id="worker killed"),
-        pytest.param("Ctrl-C", 2, "interrupted", id="Ctrl-C"),
-    ],
-)
-def test_a_fault_in_the_middle_ends_the_session(
-    tmp_path: Path, fault: str, exit_code: int, reason: str
-) -> None:
-    process = start_suite(tmp_path, "-m", "offline and datacenter")
-    wait_until(lambda: bool(list(tmp_path.glob("2*/Accuracy/mlperf_log_detail.txt"))), process)
-    children = psutil.Process(process.pid).children(recursive=True)
-    if fault == "Ctrl-C":
-        os.killpg(process.pid, signal.SIGINT)
-    else:
-        for child in children:
-            if fault in child.name():
-                child.kill()
-    # The limit is the promise: every fault ends within 30 s, nothing hangs.
-    output, _ = process.communicate(timeout=30)
-    assert process.returncode == exit_code, output
-    # Python's own resource tracker hears of its parent's end a moment later.
-    psutil.wait_procs(children, timeout=30)
-    assert not still_running(children)
-    (folder,) = tmp_path.glob("2*")
-    summary = read_summary(folder)
-    assert summary is not None
-    assert summary.meta.status == "failed"
-    assert reason in (summary.meta.reason or "")
-    assert f"failed: {reason}" in output
-    assert "Traceback" not in output
-    assert (folder / "Accuracy" / "mlperf_log_detail.txt").is_file()

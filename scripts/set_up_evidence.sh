@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Install what evidence compares with or runs, as far as package indexes have it: coverage in .venv,
+# the checker of MLPerf Endpoints in .evidence/endpoints-checker, bfcl-eval in .bfcl and, for root on
+# Debian or Ubuntu, PHP, Ruby, Node.js, TypeScript and Chromium. Tests that lack something name it.
+set -eu
+cd "$(dirname "$0")/.."
+folder=.evidence
+checker=endpoints-submission-cli==1.5.3.0
+state=$(cat "$0" requirements/evidence.lock .venv/.packages 2>/dev/null | sha256sum | cut -d' ' -f1)
+stamp=$folder/.set-up
+say() { printf 'evidence: %s\n' "$*"; }
+scripts/set_up_bfcl.sh || say "without bfcl-eval the function calling checker is not compared with"
+if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$state" ]; then
+  exit 0
+fi
+rm -rf "$folder"
+mkdir -p "$folder"
+pip="-m pip --disable-pip-version-check install -qq"
+.venv/bin/python $pip --no-deps --require-hashes -r requirements/evidence.lock
+say "$checker in $folder/endpoints-checker"
+.venv/bin/python -m venv "$folder/endpoints-checker"
+"$folder/endpoints-checker/bin/python" $pip "$checker" ||
+  say "pip could not install $checker: its message is above"
+missing=()
+for tool in php:php-cli ruby:ruby node:nodejs tsc:node-typescript chromium:chromium; do
+  command -v "${tool%%:*}" >/dev/null || missing+=("${tool#*:}")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    say "apt-get install ${missing[*]}"
+    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${missing[@]}" >/dev/null ||
+      say "apt-get could not install ${missing[*]}: its message is above"
+  else
+    say "for the tests that need them: apt-get install ${missing[*]}"
+  fi
+fi
+printf '%s\n' "$state" >"$stamp"
+say "done"
