@@ -76,7 +76,7 @@ evidence: ray     ## all evidence: real engines and servers, bulk damages, offic
 	$(EVIDENCE) $(ARGS)
 
 evidence-brief: ray ## the part of the evidence that takes minutes and that CI runs
-	$(EVIDENCE) -m "not long" -n 2 --dist loadfile $(ARGS)
+	$(EVIDENCE) -m "not slow" -n 2 --dist loadfile $(ARGS)
 
 mutants: ray      ## make 320 small mistakes in the package and see which the suite's own tests find
 	@scripts/set_up_evidence.sh

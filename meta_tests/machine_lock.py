@@ -9,18 +9,20 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _FOLDER = Path(__file__).parent
-_MACHINE, _TURN = _FOLDER, _FOLDER / "real_engine"
-"""Folders that serve as locks: nothing to make, nothing to clean up."""
+_LOCKS = (_FOLDER, _FOLDER / "real_engine")
+"""Folders that serve as locks, for the machine and for the turn: nothing is left behind."""
 
 
 @contextmanager
-def machine_lock(alone: bool) -> Iterator[None]:
+def machine_lock(alone: bool, locks: tuple[Path, Path] = _LOCKS) -> Iterator[None]:
     """Hold this machine together with others, or `alone`.
 
-    Whoever waits to be alone has the turn, so that the others begin nothing meanwhile.
+    `locks`: files or folders, one for the machine and one for the turn. Whoever waits to be alone
+    has the turn, so that the others begin nothing meanwhile.
     """
     kind = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
-    with _locked(_TURN, fcntl.LOCK_EX) as turn, _locked(_MACHINE, kind):
+    machine_path, turn_path = locks
+    with _locked(turn_path, fcntl.LOCK_EX) as turn, _locked(machine_path, kind):
         if not alone:
             fcntl.flock(turn, fcntl.LOCK_UN)
         yield
