@@ -36,7 +36,9 @@ class Progress:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """No letter for a test that passed or was skipped."""
+        """No letter for any test: whatever failed has a line of its own."""
+        if report.failed:
+            return "failed" if report.when == "call" else "error", "", ""
         if report.passed and report.when == "call":
             return "passed", "", ""
         if report.skipped and not hasattr(report, "wasxfail"):
