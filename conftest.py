@@ -8,5 +8,4 @@ pytest_plugins = (
     "fixtures.engine",
     "fixtures.logs",
     "fixtures.runs",
-    "fixtures.tuning",
 )

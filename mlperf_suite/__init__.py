@@ -7,8 +7,8 @@ from pathlib import Path
 
 __version__ = "0.1.0"
 
-_PACKAGE = Path(__file__).resolve().parent
-IS_CLONE = (_PACKAGE.parent / "pytest.ini").is_file()
-SUITE_FOLDER = _PACKAGE.parent if IS_CLONE else _PACKAGE / "suite"
+PACKAGE = Path(__file__).resolve().parent
+IS_CLONE = (PACKAGE.parent / "pytest.ini").is_file()
+SUITE_FOLDER = PACKAGE.parent if IS_CLONE else PACKAGE / "suite"
 """The folder of conftest.py, pytest.ini, tests/ and fixtures/: a clone, or where setup.py puts them
 in a wheel."""

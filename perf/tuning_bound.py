@@ -34,7 +34,7 @@ from meta_tests.tuning.simulated import (
     roofline,
     serving_engine,
 )
-from mlperf_suite.tuning.space import Settings
+from mlperf_suite.features.tuning.space import Settings
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]

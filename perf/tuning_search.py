@@ -36,10 +36,10 @@ from meta_tests.tuning.simulated import (
     roofline,
     serving_engine,
 )
-from mlperf_suite.tuning.claim import PAIRS, gain_of
-from mlperf_suite.tuning.early_cuts import cannot_win
-from mlperf_suite.tuning.search import TuningSearch
-from mlperf_suite.tuning.space import Settings, Trial
+from mlperf_suite.features.tuning.claim import PAIRS, gain_of
+from mlperf_suite.features.tuning.early_cuts import cannot_win
+from mlperf_suite.features.tuning.search import TuningSearch
+from mlperf_suite.features.tuning.space import Settings, Trial
 
 _NEAR = 0.98
 _EQUAL_TRIALS = 20

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mlperf_suite.datasets.production_traces import TraceRequest, kind_of, read_trace
 
 from mlperf_suite.datasets import production_traces
-from mlperf_suite.datasets.production_traces import TraceRequest, kind_of, read_trace
 from mlperf_suite.errors import DatasetError
 
 ROW = {"timestamp": 27482, "input_length": 1000, "output_length": 52, "hash_ids": [46, 47]}

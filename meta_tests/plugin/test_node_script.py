@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mlperf_suite.results.aggregate import LABEL, Aggregate
 
 from meta_tests.suite_runs import SuiteRun, run_suite
 from mlperf_suite.__main__ import main
-from mlperf_suite.results.aggregate import LABEL, Aggregate
 from mlperf_suite.results.run_folder import read_summary, run_folders
 from mlperf_suite.results.schema import STAND_IN_LABEL, Summary
 

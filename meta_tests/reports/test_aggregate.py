@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mlperf_suite.reports.aggregate_report import ALL, aggregate_sections
+from mlperf_suite.results.aggregate import LABEL, Aggregate
 
 from meta_tests.made_nodes import ROWS, MadeNode, make_nodes
 from meta_tests.reports.outputs import HOSTILE, markdown_rows, page_rows, page_tags, unescaped
 from mlperf_suite.__main__ import main
-from mlperf_suite.reports.aggregate_report import ALL, aggregate_sections
 from mlperf_suite.reports.html import html_page
 from mlperf_suite.reports.markdown import markdown_text
-from mlperf_suite.results.aggregate import LABEL, Aggregate
 
 A = MadeNode(tokens_per_sec=900.25)
 B = MadeNode("node-b", rows=ROWS[:60], tokens_per_sec=1100.5)

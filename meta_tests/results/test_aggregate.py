@@ -14,10 +14,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from meta_tests.made_nodes import ROWS, STARTED, MadeNode, Row, make_nodes
-from meta_tests.results.test_node_runs import refusals
-from mlperf_suite.benchmarks.percentile import SHARES, percentile
 from mlperf_suite.results.aggregate import (
     LABEL,
     Aggregate,
@@ -29,6 +25,10 @@ from mlperf_suite.results.aggregate import (
     slowest,
     total,
 )
+
+from meta_tests.made_nodes import ROWS, STARTED, MadeNode, Row, make_nodes
+from meta_tests.results.test_node_runs import refusals
+from mlperf_suite.benchmarks.percentile import SHARES, percentile
 from mlperf_suite.results.node_files import old_json, write_aggregate
 from mlperf_suite.results.run_folder import write_json
 

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mlperf_suite.reports.aggregate_report import aggregate_sections
+from mlperf_suite.results.aggregate import LABEL, Aggregate, aggregate_runs
 
 from meta_tests.made_nodes import ROWS, STARTED, MadeNode, make_nodes
 from mlperf_suite.errors import RefusedError
-from mlperf_suite.reports.aggregate_report import aggregate_sections
 from mlperf_suite.reports.markdown import markdown_text
-from mlperf_suite.results.aggregate import LABEL, Aggregate, aggregate_runs
 
 A, B = MadeNode(), MadeNode(node="node-b", rows=ROWS[:50])
 

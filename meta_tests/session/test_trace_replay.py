@@ -7,16 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from meta_tests.datasets.test_production_traces import ROW, exported, span, written
-from meta_tests.reports.outputs import page_rows
-from meta_tests.servers.options import StandIn
-from meta_tests.servers.stand_in_server import stand_in_server
-from mlperf_suite.__main__ import main
 from mlperf_suite.datasets.production_traces import TraceRequest
-from mlperf_suite.engines.endpoint.word_tokens import WordTokens
-from mlperf_suite.engines.open_loop import OpenLoop
-from mlperf_suite.engines.protocol import FIRST_TOKEN, LATER_TOKENS, ClientFigures, Marks, RemoteRun
 from mlperf_suite.session.trace_replay import (
     TRACE_MARK,
     TracePrompts,
@@ -24,6 +15,15 @@ from mlperf_suite.session.trace_replay import (
     shared_tokens,
     trace_summary,
 )
+
+from meta_tests.datasets.test_production_traces import ROW, exported, span, written
+from meta_tests.reports.outputs import page_rows
+from meta_tests.servers.options import StandIn
+from meta_tests.servers.stand_in_server import stand_in_server
+from mlperf_suite.__main__ import main
+from mlperf_suite.engines.endpoint.word_tokens import WordTokens
+from mlperf_suite.engines.open_loop import OpenLoop
+from mlperf_suite.engines.protocol import FIRST_TOKEN, LATER_TOKENS, ClientFigures, Marks, RemoteRun
 
 TOKENS = WordTokens((1,), tuple(range(100, 400)), 400)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mlperf_suite.submission.texts import accuracy_txt, verified_text
 
 from meta_tests.made_runs import MadeRun
 from meta_tests.submission.test_submission import Change, submit, system, write_result
@@ -18,7 +19,6 @@ from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.logs import ACCURACY
 from mlperf_suite.rules import judge
-from mlperf_suite.submission.texts import accuracy_txt, verified_text
 
 __all__ = ["submit", "system"]
 GPT_OSS_120B, DEEPSEEK_R1 = BENCHMARKS["gpt-oss-120b"], BENCHMARKS["deepseek-r1"]

@@ -17,6 +17,10 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from mlperf_suite.submission import package_build
+from mlperf_suite.submission.client_points import ClientPoint, read_points
+from mlperf_suite.submission.package_build import PackageRequest
+from mlperf_suite.submission.package_facts import PackageFacts
 
 from meta_tests.made_curve import (
     FACTS,
@@ -34,10 +38,6 @@ from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.results.curve_figures import REHEARSAL, CurveFigures, CurvePoint
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import Summary
-from mlperf_suite.submission import package_build
-from mlperf_suite.submission.client_points import ClientPoint, read_points
-from mlperf_suite.submission.package_build import PackageRequest
-from mlperf_suite.submission.package_facts import PackageFacts
 
 NEEDED = re.compile(r"(?!tensor|data_par|cooling|accelerator|host_processors|tdp|method)\w+ = ")
 """A line of submission.toml that no package can do without."""

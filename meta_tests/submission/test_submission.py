@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from mlperf_suite.submission.texts import REPLAY_NOTICE, cut_accuracy_log
 
 from meta_tests.made_runs import MadeRun, remote_run, system_fields, with_a_long_one, write_run
 from mlperf_suite.__main__ import main
@@ -25,7 +26,6 @@ from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
 from mlperf_suite.results.run_folder import RunFolder, changed_since_run, read_checksums
 from mlperf_suite.results.typed_json import to_json
 from mlperf_suite.rules import judge
-from mlperf_suite.submission.texts import REPLAY_NOTICE, cut_accuracy_log
 
 V6_1 = ROUNDS["v6.1"]
 MODES: tuple[Mode, ...] = ("accuracy", "performance", "test06")

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from mlperf_suite.submission.system_description import describe_machine, different_machine
 
 from meta_tests.fake_nvml import gpu, install
 from meta_tests.made_runs import system_fields
 from mlperf_suite.hardware import describe_system
-from mlperf_suite.submission.system_description import describe_machine, different_machine
 
 
 def test_the_machine_tells_what_it_can() -> None:

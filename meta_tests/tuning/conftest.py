@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from mlperf_suite.tuning import space
 
 

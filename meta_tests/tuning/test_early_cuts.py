@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-
 from mlperf_suite.tuning.early_cuts import (
     WRONG_CUT,
     WRONG_REJECTION,

@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 import pytest
-
-from meta_tests.tuning.simulated import TRIALS, equal_settings, one_optimum, serving_engine
 from mlperf_suite.tuning.claim import PAIRS, Gain, gain_of
 from mlperf_suite.tuning.feasibility import Feasibility
 from mlperf_suite.tuning.search import TuningSearch
 from mlperf_suite.tuning.space import Settings, Trial
 from mlperf_suite.tuning.surrogate import Surrogate, kernels_of
+
+from meta_tests.tuning.simulated import TRIALS, equal_settings, one_optimum, serving_engine
 
 
 def search_on(engine_of: object, seed: int) -> float:

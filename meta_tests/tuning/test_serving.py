@@ -10,13 +10,13 @@ from pathlib import Path
 
 import psutil
 import pytest
-
-from mlperf_suite.errors import UsageError
 from mlperf_suite.tuning import serving
 from mlperf_suite.tuning.serving import ServerTemplate, run_served
 from mlperf_suite.tuning.space import Settings, Trial
 from mlperf_suite.tuning.target import TARGETS, TuneTarget
 from mlperf_suite.tuning.trial_run import Command, Measured, Watch
+
+from mlperf_suite.errors import UsageError
 
 SERVER = """
 import http.server, pathlib, subprocess, sys, time

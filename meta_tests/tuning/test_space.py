@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from mlperf_suite.tuning.space import space_of
 
 from mlperf_suite.engines.vllm_choices import Machine, choices_for
-from mlperf_suite.tuning.space import space_of
 
 ARGUMENTS = {
     "max_num_seqs": int | None,

@@ -20,10 +20,6 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
-
-from meta_tests.suite_runs import ROOT
-from mlperf_suite.__main__ import main
-from mlperf_suite.errors import UsageError
 from mlperf_suite.tuning import space, tune
 from mlperf_suite.tuning.answer import commands_of
 from mlperf_suite.tuning.probing import Work
@@ -41,6 +37,10 @@ from mlperf_suite.tuning.target import TARGETS, TuneTarget
 from mlperf_suite.tuning.trial_run import Command, Measured, Watch, run_trial
 from mlperf_suite.tuning.tuning_options import TARGET_NAMES, add_options
 from mlperf_suite.tuning.tuning_request import Request, request_of
+
+from meta_tests.suite_runs import ROOT
+from mlperf_suite.__main__ import main
+from mlperf_suite.errors import UsageError
 
 OFFLINE = TARGETS["offline"]
 RunTrial = Callable[[Command, TuneTarget, Watch], Measured]

@@ -61,7 +61,6 @@ class NoCase:
 REGRESSION = NoCase(("regression test", "regression tests"), "no --baseline for it")
 SEARCH = NoCase(("rate search", "rate searches"), "no --find-peak-qps")
 CURVES = NoCase(("curve", "curves"), "no -m curve")
-TUNINGS = NoCase(("tuning", "tunings"), "no -m tune")
 SHARE = NoCase(("test of MMLU's shares", "tests of MMLU's shares"), "one engine")
 RECORD = NoCase(("benchmark record", "benchmark records"), "no pytest-benchmark")
 PROFILED = NoCase(RECORD.kind, "--profile-run makes no result")
@@ -149,12 +148,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             _parametrize_runs(metafunc, name, RUN_KINDS[name])
         elif name in _CASES:
             cases, no_case = _CASES[name](metafunc.config)
-            _parametrize(metafunc, name, cases, no_case)
+            parametrize(metafunc, name, cases, no_case)
 
 
-def _parametrize(
+def parametrize(
     metafunc: pytest.Metafunc, name: str, cases: Iterable[Any], no_case: NoCase, *marks: Any
 ) -> None:
+    """Give a test the cases of a fixture, or the one that says why it has none."""
     cases = [*cases] or [pytest.param(no_case, id="none", marks=marks)]
     metafunc.parametrize(name, cases, indirect=True)
 
@@ -222,7 +222,7 @@ def _parametrize_runs(metafunc: pytest.Metafunc, fixture: str, kind: RunKind) ->
     mark = getattr(pytest.mark, _mode_marker(mode))
     keys = [key for key, rules in runs if not is_of_rule or _rule_names(test, key.mode) & {*rules}]
     cases = [_run_case(key, kind) for key in keys]
-    _parametrize(metafunc, fixture, cases, NoCase(names, "of another benchmark"), mark)
+    parametrize(metafunc, fixture, cases, NoCase(names, "of another benchmark"), mark)
 
 
 def _is_rule(name: str, mode: Mode) -> bool:
@@ -276,12 +276,6 @@ def _curves(config: pytest.Config) -> tuple[list[Any], NoCase]:
     keys = [CurveKey(b.id) for b in benchmarks if b.category == "datacenter"]
     marks = [pytest.mark.datacenter]
     return [pytest.param(key, marks=marks, id=key.benchmark) for key in keys], CURVES
-
-
-def _tunings(config: pytest.Config) -> tuple[list[Any], NoCase]:
-    """The search for the best settings, if the user selects it by name: it takes the longest."""
-    is_asked = is_by_name(config, "tune")
-    return [pytest.param(None, id=pytest.HIDDEN_PARAM)] if is_asked else [], TUNINGS
 
 
 def is_by_name(config: pytest.Config, word: str) -> bool:
@@ -393,7 +387,6 @@ _CASES: dict[str, Callable[[pytest.Config], tuple[list[Any], NoCase]]] = {
     "peak_search": _searches,
     "curve_run": _curves,
     "curve_change": _curve_changes,
-    "tuning": _tunings,
     "benchmarked_run": _records,
     "mmlu_run": lambda config: ([_MMLU_RUN], REGRESSION),
     "mmlu_share": _shares,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from mlperf_suite import IS_CLONE, SUITE_FOLDER
+from mlperf_suite import IS_CLONE, PACKAGE, SUITE_FOLDER
 from mlperf_suite.assets import assets_dir
 
 pytest_plugins = ("mlperf_suite.plugin",)
@@ -32,7 +32,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
     """Where no test is named, run all: pytest looks for them in the current folder otherwise."""
     names = early_config.known_args_namespace.file_or_dir
     if not names:
-        tests = str(SUITE_FOLDER / "tests")
-        names.append(tests)
-        args.append(tests)
+        of_features = (PACKAGE / "features").glob("*/tests")
+        tests = [str(path) for path in (SUITE_FOLDER / "tests", *sorted(of_features))]
+        names += tests
+        args += tests
     return (yield)

@@ -58,14 +58,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="read settings from this TOML file; its keys are the options above",
     )
 
-    group.addoption(
-        "--tune",
-        metavar="OPTIONS",
-        default="",
-        help="with -m tune: options of mlperf-suite tune in one text, as '--minutes 10'; the other "
-        "options of this session are those of every run",
-    )
-
 
 def _help(spec: OptionSpec) -> str:
     if spec.switch:

@@ -30,7 +30,6 @@ from mlperf_suite.reports.sections import (
     record_table,
     time_cell,
 )
-from mlperf_suite.results.aggregate import ScenarioFigures
 from mlperf_suite.results.bottlenecks import Bottleneck, bottlenecks, percent
 from mlperf_suite.results.schema import (
     ChangeFigures,
@@ -151,9 +150,10 @@ def times_words(values_ms: Mapping[str, float]) -> str:
 
 
 def reported_times(
-    figures: PerformanceFigures | ScenarioFigures,
+    figures: object,
 ) -> list[tuple[str, Percentiles]]:
-    """By name, the times in ms that LoadGen reports for this scenario."""
+    """By name, the times in ms that LoadGen reports for this scenario: `latency_ms`, `ttft_ms` and
+    `tpot_ms` of a run's figures, or of an aggregate's."""
     times = ((name, getattr(figures, f"{key}_ms")) for name, key in _TIMES)
     return [(name, percentiles) for name, percentiles in times if percentiles]
 

@@ -1,4 +1,4 @@
-"""The files that users of the node script parse, for one session and for several nodes.
+"""The files that users of the node script parse, for one session.
 
 Names and fields are those of mlperf_datacenter_benchmark.py and its coordinator
 (github.com/jshim0978/MLPerf_local_test): latency_p99 in ms, achieved_qps in queries/s or samples/s,
@@ -14,21 +14,39 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from mlperf_suite.results.aggregate import Aggregate, AggregateNode, ScenarioFigures
-from mlperf_suite.results.node_runs import why_no_result
 from mlperf_suite.results.performance_figures import answered_share, issued_samples, read_detail
 from mlperf_suite.results.run_folder import read_config, write_json
-from mlperf_suite.results.schema import Config, PerformanceFigures, Summary
+from mlperf_suite.results.schema import (
+    STAND_IN_LABEL,
+    Config,
+    Percentiles,
+    PerformanceFigures,
+    Summary,
+)
+from mlperf_suite.rules.verdict import in_words
 from mlperf_suite.strangers import printable
 
-_TIME = "%Y%m%d_%H%M%S"
-AGGREGATE_JSON = "aggregate.json"
-OLD_JSON = "aggregated_datacenter_results.json"
+TIME = "%Y%m%d_%H%M%S"
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+_OFFICIAL = "official"
+"""The profile that applies MLPerf's own rules; every other one shortens them."""
 CATEGORY = "datacenter"
 """The category of benchmarks that these files cover."""
+
+
+class ScenarioFigures(Protocol):
+    """The figures of an entry of `scenarios`: of one node's run, or of several nodes'."""
+
+    @property
+    def samples_per_sec(self) -> float | None: ...
+    @property
+    def target_qps(self) -> float | None: ...
+    @property
+    def tokens_per_sec(self) -> float | None: ...
+    @property
+    def latency_ms(self) -> Percentiles | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +64,12 @@ def file_part(node: str) -> str:
 
 
 def scenario_json(
-    figures: PerformanceFigures | AggregateNode | ScenarioFigures | None,
+    figures: ScenarioFigures | None,
     reasons: Sequence[str],
     share: float | None,
 ) -> dict[str, Any]:
     """One entry of `scenarios`. `reasons`: why it is not a valid result. `share`: the answered."""
-    of = figures or PerformanceFigures()
+    of: ScenarioFigures = figures or PerformanceFigures()
     return {
         "valid": not reasons,
         **({"reason": "; ".join(reasons)} if reasons else {}),
@@ -92,7 +110,7 @@ def _session_json(node: str, results: Sequence[NodeResult]) -> dict[str, Any]:
         "benchmark_info": {
             "benchmark": meta.benchmark,
             "model": meta.model,
-            "timestamp": f"{first:{_TIME}}",
+            "timestamp": f"{first:{TIME}}",
             "node": node,
             "round": meta.round,
             "profile": meta.profile,
@@ -145,41 +163,37 @@ def _number(value: float | None, digits: int = 2) -> str:
     return "not reported" if value is None else f"{value:,.{digits}f}"
 
 
-# Several nodes
+# Whether a run is a result
 
 
-def old_json(aggregate: Aggregate) -> dict[str, Any]:
-    """The content of aggregated_datacenter_results.json; `nodes` has each node's own file's
-    content."""
-    timestamp = datetime.fromisoformat(aggregate.made) if aggregate.made else None
-    of_nodes: dict[str, dict[str, Any]] = {node: {"scenarios": {}} for node in aggregate.nodes}
-    for scenario in aggregate.scenarios:
-        for row in scenario.nodes:
-            of_nodes[row.node]["scenarios"][scenario.scenario] = {
-                **scenario_json(row, row.reasons, row.answered),
-                "accuracy_passed": row.accuracy_passed,
-                "run": row.run,
-            }
-    return {
-        "benchmark_info": {
-            "benchmark": aggregate.benchmark,
-            "model": aggregate.model,
-            "timestamp": f"{timestamp:{_TIME}}" if timestamp else None,
-            "round": aggregate.round,
-            "profile": aggregate.profile,
-            "label": "; ".join((aggregate.label, *aggregate.marks)),
-            "total_nodes": len(aggregate.nodes),
-        },
-        "scenarios": {
-            of.scenario: {**scenario_json(of, of.reasons, of.answered), "label": aggregate.label}
-            for of in aggregate.scenarios
-        },
-        "nodes": of_nodes,
-    }
+def marks_of(summary: Summary, config: Config) -> tuple[str, ...]:
+    """The marks that must be shown with a run's figures, valid or not: a stand-in engine, shortened
+    rules, a limiting client or a profiler."""
+    meta, marks = summary.meta, [summary.no_result]
+    if config.engine is not None and config.engine.stand_in:
+        marks.append(STAND_IN_LABEL)
+    if meta.profile != _OFFICIAL:
+        marks.append(f"{in_words(meta.profile or 'unknown profile')}: not an MLPerf result")
+    return tuple(filter(None, marks))
 
 
-def write_aggregate(out: Path, aggregate: Aggregate) -> list[Path]:
-    """Write both JSON files into an existing folder; returns their paths. Raises OSError."""
-    write_json(out / AGGREGATE_JSON, aggregate.as_json())
-    write_json(out / OLD_JSON, old_json(aggregate))
-    return [out / AGGREGATE_JSON, out / OLD_JSON]
+def why_no_result(
+    summary: Summary, config: Config, performance: PerformanceFigures | None
+) -> tuple[str, ...]:
+    """Why a performance run is not a valid result, a few words for each reason; empty if it is one.
+
+    `performance`: its figures, None if it has none.
+    """
+    meta, reasons = summary.meta, list(marks_of(summary, config))
+    if meta.status not in ("complete", "invalid"):
+        reasons.append(f"{in_words(meta.status)}: {in_words(meta.reason or 'it did not end')}")
+    if performance is None:
+        reasons.append("no performance run")
+    elif not performance.valid:
+        why = performance.invalid_reason
+        reasons.append(f"LoadGen: INVALID{f': {in_words(why)}' if why else ''}")
+    for status in ("failed", "shortened"):
+        rules = dict.fromkeys(v.rule for v in summary.verdicts if v.status == status)
+        if rules:
+            reasons.append(f"rules {status}: {', '.join(map(in_words, rules))}")
+    return tuple(reasons)

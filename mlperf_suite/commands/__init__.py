@@ -1,0 +1,1 @@
+"""The commands of `mlperf-suite`: each is a module with a `COMMAND`."""

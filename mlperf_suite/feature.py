@@ -1,0 +1,52 @@
+"""What a feature is, and how features are found.
+
+A feature is a capability in a folder of its own, `features/<name>/`, that the core does not know:
+where the folder is gone, the rest works. A package beside this one has features too: each entry
+point of the group `mlperf_suite.features` names a `Feature`.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+
+from mlperf_suite import features as folder
+
+_GROUP = "mlperf_suite.features"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feature:
+    """What a feature adds. Modules are named, not imported, so that each is loaded when needed.
+
+    `needs`: the features that it imports. `commands`: by the name of a command of `mlperf-suite`,
+    the module with its `COMMAND`. `rules`: modules of rules, in the order in which they are
+    reported. `plugin`: a pytest plugin with its options, fixtures and cases.
+    """
+
+    name: str
+    summary: str
+    needs: tuple[str, ...] = ()
+    commands: Mapping[str, str] = field(default_factory=dict)
+    rules: tuple[str, ...] = ()
+    plugin: str = ""
+
+
+@cache
+def features() -> tuple[Feature, ...]:
+    """Every feature that is there, by name; each module of `features/` has a `FEATURE`.
+
+    Raises ImportError if one needs another that is not there.
+    """
+    names = (module.name for module in pkgutil.iter_modules(folder.__path__))
+    own = [import_module(f"{folder.__name__}.{name}").FEATURE for name in names]
+    others = [point.load() for point in entry_points(group=_GROUP)]
+    found = {feature.name: feature for feature in (*own, *others)}
+    for feature in found.values():
+        if missing := [name for name in feature.needs if name not in found]:
+            raise ImportError(f"the feature {feature.name} needs {', '.join(missing)}")
+    return tuple(found[name] for name in sorted(found))

@@ -1,0 +1,10 @@
+"""The search for the engine's best settings."""
+
+from mlperf_suite.feature import Feature
+
+FEATURE = Feature(
+    name="tuning",
+    summary="the search for the engine's best settings",
+    commands={"tune": "mlperf_suite.features.tuning.command"},
+    plugin="mlperf_suite.features.tuning.plugin",
+)

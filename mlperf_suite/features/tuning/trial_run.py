@@ -1,0 +1,177 @@
+"""One trial: a kept run of the suite in a process of its own, which may crash or hang."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mlperf_suite.engines.vllm_environment import last_error
+from mlperf_suite.errors import UsageError
+from mlperf_suite.features.tuning.left_over import OF_RUNS, RUN_OUTPUT, end_left_over
+from mlperf_suite.features.tuning.probing import Work, probe_of, work_of
+from mlperf_suite.features.tuning.space import Settings, Trial, run_arguments, run_variables
+from mlperf_suite.features.tuning.target import TrialFiles, TuneTarget, costs_of, trial_files
+
+_STOP_S = 20.0
+"""How long a run may take to write what it has after Ctrl-C before it is killed."""
+_LOOK_S = 0.5
+Watch = Callable[[Path], Trial | None]
+"""Gets the results folder of a run that goes on; the trial as which it is ended early, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A trial, the folder of its run, how long it took, and what the run says besides its rate.
+
+    `samples`: how many it had. `costs`: see `costs_of`. `work`: what an Offline run had to do, and
+    `probe`: the tokens/s that the probe of its engine's speed says of that; None if unknown.
+    """
+
+    trial: Trial
+    folder: str
+    seconds: float = 0.0
+    samples: int | None = None
+    costs: Mapping[str, float] = field(default_factory=dict)
+    work: Work | None = None
+    probe: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A run to make: in which new folder, with which settings, and of which sessions of the suite,
+    one after another, each with its own options beside the common ones.
+
+    `limit_s`: seconds after which it is ended as one that hangs. `variables`: environment variables
+    besides the settings' own. `stopped`: set when the tuning ends, and the run with it.
+    """
+
+    folder: Path
+    settings: Settings
+    sessions: Sequence[Sequence[str]]
+    options: Sequence[str]
+    limit_s: float
+    variables: Mapping[str, str] = field(default_factory=dict)
+    stopped: threading.Event = field(default_factory=threading.Event)
+
+
+def run_trial(
+    command: Command, target: TuneTarget, watch: Watch = lambda _: None, engine: bool = True
+) -> Measured:
+    """Run the suite, its results in the command's folder, and read the target's figure.
+
+    A run without a usable figure is a failed trial with its reason. `engine`: whether the settings
+    are those of an engine in the run's own process. Raises OSError if the output cannot be written,
+    KeyboardInterrupt after the run was ended.
+    """
+    begin = time.monotonic()
+    for session in command.sessions:
+        early = _session(command, session, watch, engine, begin + command.limit_s)
+        if isinstance(early, Trial):
+            return Measured(early, command.folder.name, time.monotonic() - begin)
+    seconds, runs = time.monotonic() - begin, trial_files(command.folder)
+    trial = _outcome(command, target, runs)
+    samples = next((run.summary.meta.samples for run in runs if run.summary.meta.samples), None)
+    work = work_of(runs)
+    probe = probe_of(command.folder, work) if work else None
+    return Measured(trial, command.folder.name, seconds, samples, costs_of(runs), work, probe)
+
+
+def _session(
+    command: Command, own: Sequence[str], watch: Watch, engine: bool, until: float
+) -> Trial | None:
+    """Make a session; the trial as which all ends early, by a signal or the watch, or None."""
+    settings = command.settings
+    arguments = [*own, *command.options, *(run_arguments(settings) if engine else ())]
+    with _process(command, arguments, run_variables(settings) if engine else {}) as process:
+        while process.poll() is None:
+            if time.monotonic() > until:
+                return Trial(settings, reason=f"no end after {command.limit_s:.0f} s")
+            if command.stopped.is_set():
+                raise KeyboardInterrupt
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_LOOK_S)
+            if early := watch(command.folder):
+                return early
+    if process.returncode >= 0:
+        return None
+    killed = signal.Signals(-process.returncode)
+    hint = ", as the system does where memory is short" if killed == signal.SIGKILL else ""
+    return Trial(settings, reason=f"killed by {killed.name}{hint}")
+
+
+@contextlib.contextmanager
+def _process(
+    command: Command, arguments: Sequence[str], variables: Mapping[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The run's process; at the end, every process that it started is ended too."""
+    words = [sys.executable, "-m", "mlperf_suite", f"--results-dir={command.folder}"]
+    # Open no longer than needed, as whoever has it open at the end is ended.
+    with (command.folder / RUN_OUTPUT).open("ab") as output:
+        process = subprocess.Popen(
+            [*words, "-p", "no:cacheprovider", *arguments],
+            env={**os.environ, **command.variables, **variables},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        end_group(process)
+        end_left_over(command.folder, OF_RUNS)
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """End a process that leads its group, and every process of the group; at once if Ctrl-C comes
+    while it still stops."""
+    try:
+        _signal(process, signal.SIGINT)
+    finally:
+        _signal(process, signal.SIGKILL)
+
+
+def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+        os.killpg(process.pid, number)
+        process.wait(_STOP_S)
+
+
+def _outcome(command: Command, target: TuneTarget, runs: Sequence[TrialFiles]) -> Trial:
+    settings = command.settings
+    if not runs:
+        return Trial(settings, reason=f"no result: {last_words(command.folder / RUN_OUTPUT)}")
+    for summary in (run.summary for run in runs):
+        if summary.meta.status == "failed" or summary.spoiled:
+            return Trial(settings, reason=summary.meta.reason or summary.spoiled or "failed")
+    verdicts = [verdict for run in runs for verdict in run.summary.verdicts]
+    if broken := [verdict.rule for verdict in verdicts if verdict.status == "failed"]:
+        return Trial(settings, reason=f"failed {', '.join(sorted(set(broken)))}")
+    figure = next(filter(None, map(target.figure, runs)), None)
+    if figure is None:
+        return Trial(settings, reason=f"the run shows no {target.unit}")
+    return Trial(settings, figure.rate, figure.error)
+
+
+def last_words(file: Path) -> str:
+    """The last error in a program's output, or else its last line, in one line."""
+    if error := last_error(file):
+        return error
+    lines = file.read_text(errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "no output")[:300]
+
+
+def check_options(options: Sequence[str]) -> None:
+    """Raise UsageError for options of a run that the search sets itself."""
+    of_runs = ("--results-dir", "-m", "-k", "--find-peak-qps", "--engine-arg", "--warmup")
+    own = (*of_runs, "--endpoint", "--logs", "--plan", "--co")
+    if taken := [word for word in options if word.partition("=")[0] in own]:
+        raise UsageError(f"tune: {taken[0]}: not with tune, which sets it or does not support it")

@@ -1,1 +1,0 @@
-"""Builds the official directory tree of a submission from this suite's result folders."""
