@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from pathlib import Path
 
-from mlperf_suite import features as folder
-
-_GROUP = "mlperf_suite.features"
+_PACKAGE = "mlperf_suite.features"
+"""The name of the folder and of the group of entry points."""
+_FOLDER = str(Path(__file__).with_name("features"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +43,9 @@ def features() -> tuple[Feature, ...]:
 
     Raises ImportError if one needs another that is not there.
     """
-    names = (module.name for module in pkgutil.iter_modules(folder.__path__))
-    own = [import_module(f"{folder.__name__}.{name}").FEATURE for name in names]
-    others = [point.load() for point in entry_points(group=_GROUP)]
+    names = (module.name for module in pkgutil.iter_modules([_FOLDER]))
+    own = [import_module(f"{_PACKAGE}.{name}").FEATURE for name in names]
+    others = [point.load() for point in entry_points(group=_PACKAGE)]
     found = {feature.name: feature for feature in (*own, *others)}
     for feature in found.values():
         if missing := [name for name in feature.needs if name not in found]:

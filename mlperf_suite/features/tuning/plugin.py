@@ -1,17 +1,23 @@
-"""`pytest -m tune`: its option, and the fixture that searches once a session."""
+"""`pytest -m tune`: the command `tune` under the session's own options, once a session."""
 
 from __future__ import annotations
 
+import argparse
+import shlex
 from typing import TYPE_CHECKING
 
 import pytest
 
-from mlperf_suite.features.tuning.session import make_tuning
+from mlperf_suite.errors import UsageError
 from mlperf_suite.plugin.cases import NoCase, is_by_name, parametrize
+from mlperf_suite.plugin.options import settings_of
+from mlperf_suite.settings import OPTIONS
 
 if TYPE_CHECKING:
     from mlperf_suite.features.tuning.claim import Claim
 
+_FOLDER = "tuning"
+_NOT_OF_RUNS = ("results_dir",)
 _NO_TUNING = NoCase(("tuning", "tunings"), "no -m tune")
 
 
@@ -43,3 +49,52 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def tuning(request: pytest.FixtureRequest) -> Claim:
     """What came of the search: the candidate, its pairs with the default, the gain."""
     return make_tuning(request.config)
+
+
+def make_tuning(config: pytest.Config) -> Claim:
+    """Search and compare, in the folder `tuning` of the results; one that was interrupted goes on.
+
+    Raises pytest.UsageError for options that cannot be.
+    """
+    from mlperf_suite.features.tuning.tune import tune
+    from mlperf_suite.features.tuning.tuning_options import add_options
+    from mlperf_suite.features.tuning.tuning_request import request_of
+    from mlperf_suite.plugin.progress import TerminalWatcher
+
+    parser = argparse.ArgumentParser("--tune", add_help=False, exit_on_error=False)
+    add_options(parser)
+    out = settings_of(config).results_dir / _FOLDER
+    try:
+        own = shlex.split(config.getoption("tune"))
+    except ValueError as error:
+        raise pytest.UsageError(f"--tune: {error}") from None
+    ends = [] if "--" in own else ["--"]
+    words = [f"--out={out}", *own, *ends, *_options_of_runs(config)]
+    # A fixture is set up while pytest captures what is written to the terminal.
+    with config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        watcher = TerminalWatcher(config.get_terminal_writer())
+    try:
+        arguments, unknown = parser.parse_known_args(words)
+        if unknown:
+            raise UsageError(f"unknown: {' '.join(unknown)}")
+        return tune(request_of(arguments), watcher.say)
+    except (UsageError, argparse.ArgumentError) as error:
+        raise pytest.UsageError(f"--tune: {error}") from None
+
+
+def _options_of_runs(config: pytest.Config) -> list[str]:
+    """What was given on this session's command line; variables and files reach the runs anyway."""
+    words: list[str] = []
+    for plugin in config.getoption("plugins"):
+        words += ["-p", plugin]
+    if file := config.getoption("suite_config"):
+        words.append(f"--suite-config={file}")
+    for spec in OPTIONS:
+        given = config.getoption(spec.dest)
+        if spec.dest in _NOT_OF_RUNS or given is None:
+            continue
+        if spec.switch:
+            words += [spec.flag] if given == "true" else []
+        else:
+            words += [f"{spec.flag}={v}" for v in (given if isinstance(given, list) else [given])]
+    return words
