@@ -24,8 +24,8 @@ from meta_tests.judging.trees import (
     verdict_lines,
 )
 from meta_tests.made_runs import MadeRun, write_run, write_submission
-from meta_tests.tampering.damages import DAMAGES
-from meta_tests.tampering.edits import Home, Tampering, replaced, seen_by, system_field
+from meta_tests.tampering.edits import Home
+from meta_tests.tampering.submission_damages import FURTHER, PUBLISHED
 from meta_tests.tampering.verdicts import broken_rules
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
@@ -52,63 +52,11 @@ def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def accuracy_txt(home: Home) -> Path:
-    return home.accuracy("Server") / "accuracy.txt"
-
-
-def verify_txt(home: Home) -> Path:
-    return home.test06("Server") / "verify_accuracy.txt"
-
-
-def audit_log(home: Home) -> Path:
-    return home.test06("Server") / "accuracy" / ACCURACY
-
-
-def measurements(home: Home) -> Path:
-    return home.measurements("Server") / "measurements.json"
-
-
-FURTHER: dict[str, Tampering] = {
-    "a score said twice": seen_by(
-        replaced("'rouge2'", "'rouge2': 99.0, 'rouge2'", accuracy_txt), "accuracy_rouge2"
-    ),
-    "a score that is none": seen_by(
-        replaced("'rougeL': 24.4957", "'rougeL': nan", accuracy_txt), "accuracy_rougel"
-    ),
-    "a part of the data": seen_by(
-        replaced("'gen_num': 13368.0", "'gen_num': 5000", accuracy_txt), "accuracy_every_sample"
-    ),
-    "another system in accuracy": seen_by(
-        replaced("PySUT", "OtherSUT", lambda home: home.accuracy("Server") / DETAIL), "same_system"
-    ),
-    "a system description that is not JSON": seen_by(
-        replaced("{", "", lambda home: home.system_json), "system_description system_fields"
-    ),
-    "an edge system": seen_by(system_field("system_type", "edge"), "system_description"),
-    "no weight_data_types in the measurements": seen_by(
-        replaced("weight_data_types", "weights", measurements), "measurements"
-    ),
-    "measurements that are not JSON": seen_by(replaced("{", "[", measurements), "measurements"),
-    "TEST06 skipped its first tokens": seen_by(
-        replaced("First token check pass: True", "First token: Skipped", verify_txt),
-        "test06_verified",
-    ),
-    "TEST06's answers are cut": seen_by(
-        replaced("]", "", audit_log),
-        "test06_log_is_whole test06_sample_count test06_first_token test06_eos test06_token_count",
-    ),
-    "a first token that is another": seen_by(
-        replaced('"data" : "0B', '"data" : "0C', audit_log), "test06_first_token"
-    ),
-}
-"""Damages beside those that the published table has."""
-
-
-@pytest.mark.parametrize("name", [*DAMAGES, *FURTHER])
+@pytest.mark.parametrize("name", [*PUBLISHED, *FURTHER])
 def test_a_damage_is_seen_by_its_rules_alone(
     name: Any, both_categories: Path, tmp_path: Path
 ) -> None:
-    damage = {**DAMAGES, **FURTHER}[name]
+    damage = {**PUBLISHED, **FURTHER}[name]
     shutil.copytree(both_categories, tmp_path / "tree")
     damage.change(Home(tmp_path / "tree/closed/Someone", V6_1.layout))
     assert set(broken_rules(tmp_path / "tree", V6_1)) - ALSO_SEEN == damage.rules

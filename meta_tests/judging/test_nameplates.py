@@ -1,60 +1,30 @@
-"""Files of a system's power supplies, and its private id, as the official checker takes them.
+"""Files of a system's power supplies, and its private id.
 
-MLPERF_INFERENCE names a checkout of github.com/mlcommons/inference.
+That the official checker takes them so is evidence/official_checker/test_nameplates.py.
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
+from meta_tests.judging.nameplates import (
+    ALIASES,
+    MERGED,
+    RACK,
+    WITH_POWER,
+    WITHOUT_POWER,
+    nameplate,
+)
 from meta_tests.made_power import write_session
 from meta_tests.made_runs import write_submission
-from meta_tests.tampering.verdicts import CHECKER, broken_rules, official_verdict
+from meta_tests.tampering.verdicts import broken_rules
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.judging.judge import judge_folder
 
-CHECKOUT = Path(os.environ.get("MLPERF_INFERENCE") or "absent")
 V6_0, V6_1 = ROUNDS["v6.0"], ROUNDS["v6.1"]
-SERVER = """
-- Server {}:
-  - Description: two power supplies, of which one is needed
-    Min PSUs needed: {}
-    PSUs:
-    - Name: PSU 1
-      PowerCapacityWatts: 1200
-    - PowerCapacityWatts: 2000
-"""
-RACK = "Rack:" + SERVER.format(1, 1) + "Switch:" + SERVER.format(2, 2)
-MERGED = "a0: &a0 {x: 1}\n" + "".join(
-    f"a{n}: &a{n}\n  <<: [{', '.join([f'*a{n - 1}'] * 9)}]\n  k{n}: 1\n" for n in range(1, 9)
-)
-ALIASES = "a0: &a0 [1, 1]\n" + "".join(
-    f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40)
-)
-WITHOUT_POWER = {
-    "a rack": (RACK, True),
-    "an empty file": ("", True),
-    "not YAML": ("[1, 2", False),
-    "an object of Python": ("!!python/object/apply:os.getcwd []", False),
-    "a tag that does not fit": ("!!int ''", False),
-    "other words": ("watts", True),
-}
-WITH_POWER = WITHOUT_POWER | {
-    "an empty file": ("", False),
-    "power supplies that are none": ("Min PSUs Needed: 1\nPSUs: 3", False),
-    "watts in words": (RACK.replace("2000", "two thousand"), False),
-    "a number for a name": ("3: {PSUs: []}", False),
-    "a rack within itself": ("&rack [*rack]", False),
-    "two servers by one name": ("A: &s" + SERVER.format(1, 1) + "B: *s", True),
-}
-
-
-def nameplate(tree: Path) -> Path:
-    return tree / "closed/Someone/systems/box_power.yaml"
 
 
 @pytest.fixture
@@ -126,16 +96,3 @@ def test_a_private_id_decides_nothing(content: str, tree: Path) -> None:
     """The checker generates another where it cannot read one."""
     (tree / "closed/Someone/results/box/privateid.json").write_text(content)
     assert broken_rules(tree, V6_1) == []
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not (CHECKOUT / CHECKER).is_dir(), reason="no MLPERF_INFERENCE")
-@pytest.mark.parametrize("power", [False, True])
-def test_the_official_checker_says_the_same(
-    power: bool, tree: Path, request: pytest.FixtureRequest
-) -> None:
-    if power:
-        request.getfixturevalue("with_power")
-    for name, (text, right) in (WITH_POWER if power else WITHOUT_POWER).items():
-        nameplate(tree).write_text(text)
-        assert (official_verdict(tree, CHECKOUT, V6_1) == "passes") == right, name

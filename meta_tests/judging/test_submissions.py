@@ -21,6 +21,8 @@ from meta_tests.judging.trees import (
     verdict_lines,
 )
 from meta_tests.made_runs import MadeRun, write_run, write_submission
+from meta_tests.tampering.trees import HONEST_TREES, round_of_tree, unpack
+from meta_tests.tampering.verdicts import broken_rules
 from mlperf_suite.benchmarks.catalog import judged_in_trees
 from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99, LLAMA2_70B_99_9
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
@@ -48,6 +50,11 @@ def test_a_submission_that_obeys_every_rule_fails_none(
     absent = ["required_scenarios"] if by_client else []
     assert sorted(name for rules in wrong.values() for name in rules) == of_round + absent
     assert {j.round.name for j in judge_folder(tmp_path)} == {round_.name}
+
+
+@pytest.mark.parametrize("name", HONEST_TREES)
+def test_logs_that_loadgen_wrote_obey_every_rule(name: str, tmp_path: Path) -> None:
+    assert broken_rules(unpack(name, tmp_path), round_of_tree(name)) == []
 
 
 def test_an_open_submission_needs_no_gate_and_no_scenario(tmp_path: Path) -> None:
