@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from evidence.damaged_logs.random_damages import Damage, Tree
-from meta_tests.tampering.edits import PREFIX
+from evidence.log_edits import PREFIX
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
 
 Values = Mapping[str, Any]

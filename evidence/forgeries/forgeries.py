@@ -23,17 +23,19 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from evidence.tables import PAGES, rewrite_table, table_after
-from meta_tests.tampering.edits import (
-    Change,
+from evidence.log_edits import (
     DetailFile,
     Entry,
-    Home,
     New,
-    Tampering,
     answers_edited,
     is_,
     log_values,
+)
+from evidence.tables import PAGES, rewrite_table, table_after
+from meta_tests.tampering.edits import (
+    Change,
+    Home,
+    Tampering,
     replaced,
     system_field,
     text_edited,

@@ -17,15 +17,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from evidence.log_edits import answers_edited, is_, log_values
 from meta_tests.made_runs import P99
 from meta_tests.tampering.edits import (
     Change,
     Home,
     Tampering,
-    answers_edited,
     bytes_edited,
-    is_,
-    log_values,
     removed,
     replaced,
     seen_by,

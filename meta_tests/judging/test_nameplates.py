@@ -25,19 +25,29 @@ from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.judging.judge import judge_folder
 
 V6_0, V6_1 = ROUNDS["v6.0"], ROUNDS["v6.1"]
+SCENARIOS = ("Server", "Offline")
 
 
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    write_submission(tmp_path, LLAMA3_1_8B, V6_1)
-    return tmp_path
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("tree")
+    write_submission(root, LLAMA3_1_8B, V6_1, scenarios=SCENARIOS)
+    return root
 
 
-@pytest.fixture
-def with_power(tree: Path) -> Path:
-    performance = tree / "closed/Someone/results/box/llama3.1-8b/Server/performance"
+@pytest.fixture(scope="module")
+def with_power(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("power")
+    submission = write_submission(root, LLAMA3_1_8B, V6_1, scenarios=SCENARIOS)
+    performance = submission / "results/box/llama3.1-8b/Server/performance"
     write_session(performance, performance / "run_1")
-    return tree
+    return root
+
+
+@pytest.fixture(autouse=True)
+def without_nameplate(tree: Path, with_power: Path) -> None:
+    for root in (tree, with_power):
+        nameplate(root).unlink(missing_ok=True)
 
 
 def words_on(tree: Path, round_: Round = V6_1) -> str:
@@ -69,9 +79,12 @@ def test_the_watts_are_of_the_supplies_that_are_needed(with_power: Path) -> None
 
 def test_a_field_of_the_description_goes_before_the_file(with_power: Path) -> None:
     system = nameplate(with_power).with_name("box.json")
-    system.write_text(system.read_text().replace("{", '{"system_power_capacity": 5200, ', 1))
+    described = system.read_text()
+    system.write_text(described.replace("{", '{"system_power_capacity": 5200, ', 1))
     nameplate(with_power).write_text("Min PSUs Needed: 1\nPSUs: 3")
-    assert broken_rules(with_power, V6_1) == []
+    broken = broken_rules(with_power, V6_1)
+    system.write_text(described)
+    assert broken == []
 
 
 @pytest.mark.parametrize("content", [b"\xff", b"x" * 2**20, b"[" * 5000, MERGED.encode()])
@@ -86,13 +99,15 @@ def test_a_part_that_is_named_many_times_is_counted_at_once(with_power: Path) ->
 
 
 def test_an_earlier_round_has_no_such_file(tmp_path: Path) -> None:
-    write_submission(tmp_path, LLAMA3_1_8B, V6_0)
+    write_submission(tmp_path, LLAMA3_1_8B, V6_0, scenarios=SCENARIOS)
     nameplate(tmp_path).write_text("[1, 2")
     assert broken_rules(tmp_path, V6_0) == []
 
 
-@pytest.mark.parametrize("content", ['{"box": "calm-oak-1a2b"}', "{", "[]", '{"other": 3}'])
-def test_a_private_id_decides_nothing(content: str, tree: Path) -> None:
+def test_a_private_id_decides_nothing(tree: Path) -> None:
     """The checker generates another where it cannot read one."""
-    (tree / "closed/Someone/results/box/privateid.json").write_text(content)
-    assert broken_rules(tree, V6_1) == []
+    private_id = tree / "closed/Someone/results/box/privateid.json"
+    for content in ('{"box": "calm-oak-1a2b"}', "{", "[]", '{"other": 3}'):
+        private_id.write_text(content)
+        assert broken_rules(tree, V6_1) == []
+    private_id.unlink()
