@@ -66,12 +66,10 @@ def damaged(whole: Path, scenario: Scenario, into: Path) -> dict[str, tuple[Path
     return jobs
 
 
-@pytest.mark.parametrize(
-    ("benchmark", "name"), SCENARIOS, ids=lambda item: getattr(item, "id", item)
-)
-def test_both_say_the_same_of_each_damage(tmp_path: Path, benchmark: Benchmark, name: str) -> None:
-    scenario = benchmark.scenario(name)
-    whole = write_measurement(tmp_path / "whole", benchmark, scenario)
+@pytest.mark.parametrize(("row", "name"), SCENARIOS, ids=lambda item: getattr(item, "id", item))
+def test_both_say_the_same_of_each_damage(tmp_path: Path, row: Benchmark, name: str) -> None:
+    scenario = row.scenario(name)
+    whole = write_measurement(tmp_path / "whole", row, scenario)
     jobs = damaged(whole, scenario, tmp_path / "damaged")
     assert len(jobs) == len(DAMAGES)
     assert compare(jobs) == {}

@@ -41,18 +41,18 @@ EVERY_RUN = [
 
 
 @pytest.mark.parametrize(
-    ("benchmark", "scenario", "mode", "round_"),
+    ("row", "scenario", "mode", "round_"),
     EVERY_RUN,
     ids=[f"{b.id}-{s.name}-{mode}-{round_.name}" for b, s, mode, round_ in EVERY_RUN],
 )
 def test_a_valid_run_passes_every_rule(
-    benchmark: Benchmark, scenario: Scenario, mode: Mode, round_: Round
+    row: Benchmark, scenario: Scenario, mode: Mode, round_: Round
 ) -> None:
     # The caching audit is in no submission, and a submission does not tell of a server.
     for submitted, remote in ((False, None), (False, remote_run()), (True, None)):
         if submitted and mode == CACHING:
             continue
-        run = MadeRun(benchmark, scenario, mode, round_, submitted=submitted, remote=remote)
+        run = MadeRun(row, scenario, mode, round_, submitted=submitted, remote=remote)
         verdicts = judge(run.facts())
         assert verdicts
         assert not_passed(verdicts) == {}
