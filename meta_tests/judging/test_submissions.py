@@ -28,7 +28,8 @@ from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.llama3_1_405b import LLAMA3_1_405B
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.judging.judge import judge_folder
-from mlperf_suite.loadgen.logs import ACCURACY
+from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
+from mlperf_suite.rules.figures import LATENCY, TPOT, TTFT
 from mlperf_suite.rules.registry import rules_of
 
 NEWEST_ROUNDS = [(row, ROUNDS[row.rounds[-1]]) for row in judged_in_trees()]
@@ -126,6 +127,45 @@ def test_a_run_is_of_one_model(tmp_path: Path, copied: Any) -> None:
     assert len(lines) == 2
     for row in rows:
         assert f"found the run of box {row.id} Offline" in "".join(lines)
+
+
+@pytest.mark.parametrize(("factor", "copies"), [(1, 2), (1 + 5e-7, 2), (1 + 5e-6, 0)])
+def test_a_run_with_other_last_digits_is_the_same_run(
+    tmp_path: Path, factor: float, copies: int
+) -> None:
+    for system in ("box", "other"):
+        submission = write_submission(
+            tmp_path, LLAMA3_1_8B, V6_0, system=system, scenarios=("Server",)
+        )
+    result = submission / "results/other/llama3.1-8b/Server"
+    accuracy = result / "accuracy" / DETAIL
+    accuracy.write_text(accuracy.read_text().replace("03-04-2026", "03-05-2026"))
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance", V6_0)
+    for family in (LATENCY, TTFT, TPOT):
+        for key in (*family.places, family.mean):
+            run.entries[key] = round(run.entries[key] * factor)
+    write_run(result / "performance/run_1", run)
+    assert len(copies_found(tmp_path)) == copies
+
+
+@pytest.mark.parametrize(("faster", "failed"), [(990, False), (1010, True)])
+def test_an_accuracy_run_a_thousand_times_as_fast_is_of_another_system(
+    tmp_path: Path, faster: int, failed: bool
+) -> None:
+    submission = write_submission(tmp_path, LLAMA3_1_8B, V6_1, scenarios=("Offline",))
+    offline = LLAMA3_1_8B.scenario("Offline")
+    performance, accuracy = (
+        MadeRun(LLAMA3_1_8B, offline, mode, V6_1) for mode in ("performance", "accuracy")
+    )
+    rate = performance.entries["generated_samples_per_query"] / (
+        performance.ended_ms - performance.stamp_ms("generated_query_count")
+    )
+    answers = accuracy.entries["generated_samples_per_query"]
+    begun_ms = accuracy.stamp_ms("generated_query_count")
+    accuracy.ended_ms = begun_ms + answers / (faster * rate)
+    write_run(submission / "results/box/llama3.1-8b/Offline/accuracy", accuracy)
+    (line_,) = verdict_lines(tmp_path, "same_system")
+    assert (": failed:" in line_) is failed
 
 
 def test_a_deterministic_system_may_log_the_same_answers_twice(tmp_path: Path) -> None:

@@ -174,4 +174,15 @@ FURTHER: dict[str, Tampering] = {
     "a first token that is another": seen_by(
         replaced('"data" : "0B', '"data" : "0C', audit_log), "test06_first_token"
     ),
+    "accelerators twice in the system's description": seen_by(
+        replaced(r"^\{", '{"accelerators_per_node": "1", ', lambda home: home.system_json, 1),
+        "system_description system_fields",
+    ),
+    "the type of weights twice in the measurements": seen_by(
+        replaced(r"^\{", '{"weight_data_types": "fp4", ', measurements, 1), "measurements"
+    ),
+    "TEST06: another file beside it says that it failed": seen_by(
+        lambda home: (home.test06("Server") / "verify_performance.txt").write_text("TEST FAIL\n"),
+        "test06_verified",
+    ),
 }
