@@ -42,7 +42,7 @@ from meta_tests.tampering.edits import (
     together,
 )
 from meta_tests.tampering.trees import LLAMA2, round_of_tree, unpack
-from meta_tests.tampering.verdicts import copies, official_verdict, own_verdict, tamper
+from meta_tests.tampering.verdicts import broken_rules, copies, official_verdict, tamper
 from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
 
@@ -1455,8 +1455,7 @@ def rows(
         official = before.get(f"| {name}", "not tried")
         if checker is not None:
             official = official_verdict(copy, checker, round_)
-        own = own_verdict(copy, round_, most=99)
-        own = "nothing" if own == "passes" else own
+        own = ", ".join(f"`{rule}`" for rule in sorted(broken_rules(copy, round_))) or "nothing"
         yield f"| {name} | {forgeries[name].fakes} | {official} | {own} |"
 
 

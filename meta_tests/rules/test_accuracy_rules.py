@@ -42,6 +42,7 @@ TEXT = '{"category": "Café", "brand": "é", "is_secondhand": false}'.encode()
         (QWEN3_VL, array("i", [0x7F7F7F]).tobytes(), "token 8355711 of a vocabulary of 151,936"),
         (QWEN3_VL, b"\xff\xff\xff\xff", "token -1 of a vocabulary of 151,936"),
         (LLAMA3_1_8B, TEXT, "of a vocabulary of 128,256"),
+        (LLAMA3_1_8B, b"", ": no token"),
     ],
 )
 def test_an_answer_is_tokens_or_text_where_the_reference_passes_text(

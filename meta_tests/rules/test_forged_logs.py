@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from meta_tests.made_runs import MadeRun, line, summary_of
+from meta_tests.made_runs import MadeRun, cut_log, line, summary_of
 from meta_tests.tampering.rule_breaks import not_passed, verdict_on
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99
-from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.rules import judge
 from mlperf_suite.rules.facts import AnswerTokens
@@ -114,6 +114,17 @@ def test_warnings_that_both_files_have_pass(count: int) -> None:
 ALL_TTFT = (*TTFT.places, TTFT.mean)
 LATENCIES = (*LATENCY.places, LATENCY.mean)
 P50, P90, P99, P999 = (TTFT.percentile.format(p) for p in ("50.00", "90.00", "99.00", "99.90"))
+TOO_FEW = " * Only processed 63 queries.  * Need to process at least 64 queries for early stopping."
+
+
+def more_queries(run: MadeRun) -> None:
+    run.entries["result_query_count"] = run.entries["generated_query_count"] + 1
+
+
+def of_two_processes(run: MadeRun) -> None:
+    run.broken_lines.append(line("generic_message", "x").replace('"pid": 1', '"pid": 2'))
+
+
 FORGED: dict[str, tuple[str, Forgery]] = {
     # LoadGen's own verdict, and what it is made of
     "tokens of early stopping": (
@@ -146,6 +157,29 @@ FORGED: dict[str, tuple[str, Forgery]] = {
     "at most five minutes": (
         "queries_issued",
         both(requested_max_duration_ms=300_000, effective_max_duration_ms=300_000),
+    ),
+    # Time
+    "two processes": ("time_stamps", of_two_processes),
+    "a window of no length": (
+        "time_span query_rate queries_issued",
+        both(power_end="03-04-2026 09:59:00.000"),
+    ),
+    "a day to come": (
+        "clock_dates",
+        lambda run: both(
+            **{
+                key: run.entries[key].replace("2026", "2926")
+                for key in ("power_begin", "power_end", "test_datetime")
+            }
+        )(run),
+    ),
+    "built before its sources": (
+        "clock_dates",
+        both(loadgen_build_date_utc="2026-01-01T10:00:00.000000"),
+    ),
+    "run before it was built": (
+        "clock_dates",
+        both(loadgen_build_date_utc="2026-03-05T10:00:00.000000"),
     ),
     # Latencies
     "a TTFT of 0": ("percentile_order mean_in_percentiles", both(**{TTFT.places[0]: 0})),
@@ -189,6 +223,63 @@ def test_a_forgery_is_seen_by_its_rules_alone(name: str) -> None:
     run = made()
     forge(run)
     assert set(not_passed(judge(run.facts()))) == set(rules.split())
+
+
+IN_SINGLE_STREAM: dict[str, tuple[str, Forgery]] = {
+    "another estimate": ("validity_agrees", both(early_stopping_latency_ss=1)),
+    "words of Server": ("validity_agrees", both(early_stopping_ttft_result=" * Run successful.")),
+    "as many queries as were made": ("queries_issued", more_queries),
+    "a rate of another latency": ("query_rate", times(1.01, "result_qps_without_loadgen_overhead")),
+}
+
+
+@pytest.mark.parametrize("name", IN_SINGLE_STREAM)
+def test_a_forgery_of_single_stream_is_seen(name: str) -> None:
+    rule, forge = IN_SINGLE_STREAM[name]
+    run = MadeRun(LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenario("SingleStream"), "performance")
+    assert verdict_on(run.facts(), rule).status == "passed"
+    forge(run)
+    assert verdict_on(run.facts(), rule).status == "failed"
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({}, "passed"),
+        ({"early_stopping_tpot_result": "Only processed 63 queries."}, "failed"),
+        ({"early_stopping_ttft_result": TOO_FEW}, "failed"),
+        ({"early_stopping_met": True}, "failed"),
+        ({"result_validity": "VALID"}, "failed"),
+        ({"result_min_queries_met": True}, "failed"),
+        ({"result_min_duration_met": True}, "failed"),
+    ],
+)
+def test_a_run_of_too_few_queries_is_invalid_in_loadgens_words(
+    changes: dict[str, Any], status: str
+) -> None:
+    run = MadeRun(LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenario("SingleStream"), "performance")
+    run.entries |= {
+        "result_query_count": 63,
+        "result_min_queries_met": False,
+        "result_min_duration_met": False,
+        "result_validity": "INVALID",
+        "early_stopping_met": False,
+        "early_stopping_tpot_result": TOO_FEW,
+        # LoadGen looks at TTFT only where TPOT passed.
+        "early_stopping_ttft_result": "",
+        **changes,
+    }
+    assert verdict_on(run.facts(), "validity_agrees").status == status
+
+
+@pytest.mark.parametrize("scenario", ["Offline", "Server"])
+def test_a_cut_log_of_short_answers_is_seen(scenario: str) -> None:
+    where = LLAMA2_70B_99.scenario(scenario)
+    run = MadeRun(LLAMA2_70B_99, where, "accuracy", ROUNDS["v6.0"], submitted=True)
+    # Of 294.45 tokens on average, one answer at least has a quarter.
+    for longer, status in ((71, "passed"), (70, "failed")):
+        run.cut_log = cut_log(tuple(run.answers), where.streams, longer)
+        assert verdict_on(run.facts(), "accuracy_log_tokens").status == status
 
 
 @pytest.mark.parametrize(

@@ -44,10 +44,6 @@ def accuracy_txt(home: Home) -> Path:
     return home.accuracy("Server") / "accuracy.txt"
 
 
-def verify_txt(home: Home) -> Path:
-    return home.test06("Server") / "verify_accuracy.txt"
-
-
 def audit_log(home: Home) -> Path:
     return home.test06("Server") / "accuracy" / ACCURACY
 
@@ -159,20 +155,10 @@ FURTHER: dict[str, Tampering] = {
         replaced("{", "", lambda home: home.system_json), "system_description system_fields"
     ),
     "an edge system": seen_by(system_field("system_type", "edge"), "system_description"),
-    "no weight_data_types in the measurements": seen_by(
-        replaced("weight_data_types", "weights", measurements), "measurements"
-    ),
     "measurements that are not JSON": seen_by(replaced("{", "[", measurements), "measurements"),
-    "TEST06 skipped its first tokens": seen_by(
-        replaced("First token check pass: True", "First token: Skipped", verify_txt),
-        "test06_verified",
-    ),
     "TEST06's answers are cut": seen_by(
         replaced("]", "", audit_log),
         "test06_log_is_whole test06_sample_count test06_first_token test06_eos test06_token_count",
-    ),
-    "a first token that is another": seen_by(
-        replaced('"data" : "0B', '"data" : "0C', audit_log), "test06_first_token"
     ),
     "accelerators twice in the system's description": seen_by(
         replaced(r"^\{", '{"accelerators_per_node": "1", ', lambda home: home.system_json, 1),
