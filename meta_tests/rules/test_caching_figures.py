@@ -44,7 +44,7 @@ def signed_rank_chance(pairs: int, most: int) -> float:
     return sum(total <= most for total in sums) / len(sums)
 
 
-@pytest.mark.parametrize("pairs", [10, 12, 14])
+@pytest.mark.parametrize("pairs", [10, 12])
 def test_the_ends_are_those_of_the_signed_rank_test(pairs: int) -> None:
     """The widest interval that leaves out at most the risk of one look on each side."""
     chance = random.Random(pairs)

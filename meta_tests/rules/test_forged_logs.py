@@ -272,6 +272,20 @@ def test_a_run_of_too_few_queries_is_invalid_in_loadgens_words(
     assert verdict_on(run.facts(), "validity_agrees").status == status
 
 
+@pytest.mark.parametrize(("queries", "status"), [(459, "passed"), (458, "failed")])
+def test_early_stopping_is_successful_from_its_number_of_queries_on(
+    queries: int, status: str
+) -> None:
+    run = made()
+    run.entries |= {
+        "result_query_count": queries,
+        "result_overlatency_query_count": queries,
+        "result_min_duration_met": False,
+        "result_validity": "INVALID",
+    }
+    assert verdict_on(run.facts(), "validity_agrees").status == status
+
+
 @pytest.mark.parametrize("scenario", ["Offline", "Server"])
 def test_a_cut_log_of_short_answers_is_seen(scenario: str) -> None:
     where = LLAMA2_70B_99.scenario(scenario)
