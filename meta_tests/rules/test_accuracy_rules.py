@@ -103,6 +103,13 @@ def test_a_sample_library_with_more_samples_than_accuracy_takes_is_answered_in_w
     assert "accuracy_every_sample" in not_passed(judge(run.facts()))
 
 
+@pytest.mark.parametrize("index", [-1, LLAMA3_1_8B.samples])
+def test_an_answer_to_a_sample_that_is_none_is_no_samples_answer(index: int) -> None:
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "accuracy")
+    run.answers[0] = replace(run.answers[0], index=index)
+    assert "accuracy_every_sample" in not_passed(judge(run.facts()))
+
+
 def test_where_loadgen_does_not_say_how_many_it_takes_it_takes_all() -> None:
     run = MadeRun(GPT_OSS_120B, GPT_OSS_120B.scenario("Offline"), "accuracy")
     del run.entries["effective_accuracy_sample_count"]

@@ -21,7 +21,7 @@ from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.rules import judge
 from mlperf_suite.rules.facts import AnswerTokens
-from mlperf_suite.rules.figures import LATENCY, TTFT
+from mlperf_suite.rules.figures import LATENCY, TPOT, TTFT
 
 Forgery = Callable[[MadeRun], object]
 
@@ -111,6 +111,11 @@ def test_warnings_that_both_files_have_pass(count: int) -> None:
     assert not_passed(judge(run.facts())) == {}
 
 
+TOKENS_PER_S = (
+    "result_completed_tokens_per_second",
+    "result_token_throughput",
+    "result_token_throughput_with_loadgen_overhead",
+)
 ALL_TTFT = (*TTFT.places, TTFT.mean)
 LATENCIES = (*LATENCY.places, LATENCY.mean)
 P50, P90, P99, P999 = (TTFT.percentile.format(p) for p in ("50.00", "90.00", "99.00", "99.90"))
@@ -187,6 +192,11 @@ FORGED: dict[str, tuple[str, Forgery]] = {
     "TTFT of p50 as of p90": ("percentile_order", place_of(P90, P50)),
     "TTFT of p99 as of p99.9": ("percentile_order", place_of(P999, P99)),
     "the longest TTFT is p99.9's": ("percentile_order", place_of(TTFT.places[-1], P999)),
+    "4% more tokens in each of their figures": (
+        "token_times tokens_as_in_accuracy",
+        times(1.04, *TOKENS_PER_S),
+    ),
+    "4% less time for each token": ("token_times", times(0.96, *TPOT.places, TPOT.mean)),
     "a mean below the least": ("mean_in_percentiles token_times", times(0.9, TTFT.mean)),
     # Lines
     "an error marked as none": ("log_lines", more_lines(line("error_runtime", "x"))),
