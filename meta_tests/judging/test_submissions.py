@@ -78,6 +78,14 @@ def test_every_rule_of_a_submission_is_judged(submission: Path, tmp_path: Path) 
     assert {rule.name for rule in (*rules_of("result"), *rules_of("benchmark"))} <= rules
 
 
+def test_the_cut_accuracy_log_tells_how_long_its_answers_are(
+    submission: Path, tmp_path: Path
+) -> None:
+    lines = verdict_lines(tmp_path, "tokens_as_in_accuracy")
+    assert len(lines) == 3
+    assert all(": passed:" in line for line in lines)
+
+
 def test_an_open_submission_may_have_its_own_names(tmp_path: Path) -> None:
     write_submission(tmp_path, LLAMA3_1_8B, V6_1, division="open", name="my-llama")
     mapping = tmp_path / "open/Someone/model_mapping.json"
