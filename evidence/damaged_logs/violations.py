@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from meta_tests.tampering.edits import PREFIX
-from meta_tests.tampering.random_damages import Damage, Tree
+from evidence.damaged_logs.random_damages import Damage, Tree
+from evidence.log_edits import PREFIX
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
 
 Values = Mapping[str, Any]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from meta_tests.tampering.edits import Entry
+from evidence.log_edits import Entry
 from mlperf_suite.judging.submissions import ACCURACY_TXT
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
 

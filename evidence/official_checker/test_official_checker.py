@@ -10,17 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from evidence.official_checker.damages import compare, damages_of
 from meta_tests.made_runs import write_submission
-from meta_tests.tampering.damages import compare, damages_of
 from meta_tests.tampering.verdicts import CHECKER, official_verdict, own_verdict
 from mlperf_suite.benchmarks.catalog import BENCHMARKS, judged_in_trees
 from mlperf_suite.benchmarks.rounds import ROUNDS
 
 CHECKOUT = Path(os.environ.get("MLPERF_INFERENCE") or "absent")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not (CHECKOUT / CHECKER).is_dir(), reason="no MLPERF_INFERENCE"),
-]
+pytestmark = pytest.mark.skipif(not (CHECKOUT / CHECKER).is_dir(), reason="no MLPERF_INFERENCE")
 PASSES_HERE_ALONE = {"'tokens_per_sample': 11000.0 in accuracy.txt (Offline)"}
 """A limit of gpt-oss-120b that its source calls a placeholder."""
 

@@ -1,10 +1,10 @@
 """Damage a submission tree in many ways and compare the official verdicts with the suite's.
 
-    python -m meta_tests.tampering.damages TREE --checker INFERENCE --round v6.1 [--benchmark ID]
+    python -m evidence.official_checker.damages TREE --checker INFERENCE --round v6.1
 
-TREE is a closed tree that both accept, of llama3.1-8b and llama3.1-8b-edge, or of the named
-benchmark; INFERENCE is a checkout of github.com/mlcommons/inference. Prints a table with one row
-for each damage to a copy of the tree.
+TREE is a closed tree that both accept, of llama3.1-8b and llama3.1-8b-edge, or of the benchmark
+that --benchmark names; INFERENCE is a checkout of github.com/mlcommons/inference. Prints a table
+with one row for each damage to a copy of the tree.
 """
 
 from __future__ import annotations
@@ -17,22 +17,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from evidence.log_edits import answers_edited, is_, log_values
 from meta_tests.made_runs import P99
 from meta_tests.tampering.edits import (
     Change,
     Home,
     Tampering,
-    answers_edited,
     bytes_edited,
-    is_,
-    json_edited,
-    log_values,
     removed,
     replaced,
     seen_by,
     system_field,
     text_edited,
 )
+from meta_tests.tampering.submission_damages import PUBLISHED, SINGLE
 from meta_tests.tampering.verdicts import copies, official_verdict, own_verdict
 from mlperf_suite.benchmarks.audits import Audit
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
@@ -40,13 +38,8 @@ from mlperf_suite.benchmarks.definition import COUNTED_IN_A_SENTENCE, Benchmark,
 from mlperf_suite.benchmarks.gpt_oss_120b import GPT_OSS_120B
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
-from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
+from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
 from mlperf_suite.rules.accuracy_rules import gate_name
-
-
-def folder_added(path: Callable[[Home], Path]) -> Change:
-    """Make an empty folder."""
-    return lambda home: path(home).mkdir()
 
 
 def log_value(key: str, value: object, scenario: str, *, accuracy: bool = False) -> Change:
@@ -75,18 +68,6 @@ def score_times(name: str, factor: float, scenario: str, most: float = math.inf)
     return text_edited(lambda home: home.accuracy_txt(scenario), edit)
 
 
-def emptied(path: Callable[[Home], Path]) -> Change:
-    return text_edited(path, lambda text: "")
-
-
-def measurement_emptied(name: str) -> Change:
-    def path(home: Home) -> Path:
-        (file,) = home.measurements("Server").glob("*.json")
-        return file
-
-    return json_edited(path, lambda content: content.update({name: ""}))
-
-
 def _unverified(check: str, scenario: str) -> Tampering:
     """A check of TEST06's official script failed."""
     line = f"{check} check pass: "
@@ -104,7 +85,6 @@ def _few_samples(home: Home) -> None:
         log_value("effective_accuracy_sample_count", 1000, "Server", accuracy=True)(home)
 
 
-SINGLE = "llama3.1-8b-edge/SingleStream"
 EDGE_OFFLINE = "llama3.1-8b-edge/Offline"
 DAMAGES: dict[str, Tampering] = {
     "nothing: the tree as it was built": seen_by(lambda home: None),
@@ -164,26 +144,6 @@ DAMAGES: dict[str, Tampering] = {
         "result_valid log_is_whole result_reported early_stopping min_queries ttft_limit "
         "tpot_limit",
     ),
-    "no performance detail log (Server)": seen_by(
-        removed(lambda home: home.performance("Server") / DETAIL),
-        "required_files same_system result_valid log_is_whole test_mode result_reported seeds "
-        "equal_issue_mode token_latencies loadgen_unmodified min_duration "
-        "performance_sample_count early_stopping min_queries ttft_limit tpot_limit "
-        "latency_targets target_percentile",
-    ),
-    "no performance summary (Server)": seen_by(
-        removed(lambda home: home.performance("Server") / SUMMARY), "required_files"
-    ),
-    "no accuracy detail log (Offline)": seen_by(
-        removed(lambda home: home.accuracy("Offline") / DETAIL),
-        "required_files same_system accuracy_log_is_whole accuracy_test_mode "
-        "accuracy_every_sample accuracy_whole_dataset accuracy_loadgen_unmodified",
-    ),
-    "no accuracy.txt (Offline)": seen_by(
-        removed(lambda home: home.accuracy_txt("Offline")),
-        "required_files accuracy_every_sample accuracy_hash accuracy_rouge1 accuracy_rouge2 "
-        "accuracy_rougel accuracy_rougelsum accuracy_gen_len",
-    ),
     "accuracy over 1,000 samples (Server)": seen_by(
         _few_samples, "same_system accuracy_every_sample accuracy_whole_dataset"
     ),
@@ -210,47 +170,9 @@ DAMAGES: dict[str, Tampering] = {
         bytes_edited(lambda home: home.accuracy("Offline") / ACCURACY, lambda log: log * 2),
         "accuracy_log_is_cut",
     ),
-    "no TEST06 (Interactive)": seen_by(
-        removed(lambda home: home.test06("Interactive")),
-        "required_files test06_log_is_whole test06_sample_count test06_first_token test06_eos "
-        "test06_token_count test06_verified",
-    ),
     "TEST06 failed: first token (Server)": _unverified("First token", "Server"),
     "TEST06 failed: EOS (Offline)": _unverified("EOS", "Offline"),
     "TEST06 failed: sample length (Server)": _unverified("Sample length", "Server"),
-    "no Offline": seen_by(
-        removed(lambda home: home.place("results", "Offline")), "required_scenarios"
-    ),
-    "no SingleStream": seen_by(
-        removed(lambda home: home.place("results", SINGLE)), "required_scenarios"
-    ),
-    "no README.md (Server)": seen_by(
-        removed(lambda home: home.measurements("Server") / "README.md"), "required_files"
-    ),
-    "no user.conf (Server)": seen_by(
-        removed(lambda home: home.measurements("Server") / "user.conf"), "required_files"
-    ),
-    "an empty user.conf (Server)": seen_by(
-        emptied(lambda home: home.measurements("Server") / "user.conf"), "required_files"
-    ),
-    "weight_data_types empty (Server)": seen_by(
-        measurement_emptied("weight_data_types"), "measurements"
-    ),
-    "no sources": seen_by(
-        removed(lambda home: home.path / ("src" if home.layout == "v6" else "code")),
-        "required_files",
-    ),
-    "system: status sold": seen_by(system_field("status", "sold"), "system_description"),
-    "system: type mobile": seen_by(system_field("system_type", "mobile"), "system_description"),
-    "system: another submitter": seen_by(
-        system_field("submitter", "Somebody"), "system_description"
-    ),
-    "system: the open division": seen_by(system_field("division", "open"), "system_description"),
-    "system: cooling empty": seen_by(system_field("cooling", ""), "system_fields"),
-    "system: no field hw_notes": seen_by(system_field("hw_notes", None), "system_fields"),
-    "system: behind a network": seen_by(
-        system_field("is_network", "true"), "system_description system_fields"
-    ),
     'system: is_network "false"': seen_by(system_field("is_network", "false"), "system_fields"),
     "system: is_network false": seen_by(system_field("is_network", False), "system_fields"),
     "system: 8 GPUs a node": seen_by(
@@ -260,30 +182,7 @@ DAMAGES: dict[str, Tampering] = {
         system_field("accelerators_per_node", "8, 4"), "system_fields"
     ),
     "system: 1 node": seen_by(system_field("number_of_nodes", "1 node"), "system_fields"),
-    "system: sw_notes are a number": seen_by(system_field("sw_notes", 8), "system_fields"),
-    "system: half a character in its name": seen_by(
-        system_field("system_name", "\ud800"), "system_description system_fields"
-    ),
-    "a hidden folder beside the submitter": seen_by(
-        folder_added(lambda home: home.path.parent / ".git"), "system_has_results"
-    ),
-    "a hidden folder beside the system": seen_by(
-        folder_added(lambda home: home.path / "results" / ".git"), "system_has_results"
-    ),
-    "a hidden folder beside the benchmark": seen_by(
-        folder_added(lambda home: home.path / "results" / home.system / ".git"), "benchmark_known"
-    ),
-    "a hidden folder beside the scenario": seen_by(
-        folder_added(lambda home: home.place("results", "Offline").parent / ".git"),
-        "scenarios_known",
-    ),
-    "accuracy.txt is no UTF-8 (Server)": seen_by(
-        bytes_edited(lambda home: home.accuracy_txt("Server"), lambda raw: raw + b"\xff\n"),
-        "required_files",
-    ),
-    "no system description": seen_by(
-        removed(lambda home: home.system_json), "required_files system_description system_fields"
-    ),
+    **PUBLISHED,
 }
 
 

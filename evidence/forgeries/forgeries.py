@@ -1,10 +1,11 @@
 """Forge submission trees: the official checker accepts each, and a rule of the suite detects it.
 
-    python -m meta_tests.tampering.forgeries TREE --checker INFERENCE --round v6.1
+    python -m evidence.forgeries.forgeries --checker INFERENCE --write
 
-TREE is an honest closed tree of llama2-70b-99.9 in Offline and Server, with logs that LoadGen
-wrote; INFERENCE is a checkout of github.com/mlcommons/inference. Prints a table with one row for
-each forgery of a copy of the tree. LoadGen's results.cc, loadgen.cc and test_settings_internal.cc
+The tree is an honest closed tree of llama2-70b-99.9 in Offline and Server, with logs that LoadGen
+wrote; INFERENCE is a checkout of github.com/mlcommons/inference. Prints a row for each forgery of a
+copy of the tree; --write puts the rows into docs/evidence/forgeries.md. Without a checker its
+column stays as it is in that page. LoadGen's results.cc, loadgen.cc and test_settings_internal.cc
 show what a log contains twice.
 """
 
@@ -16,28 +17,33 @@ import math
 import random
 import re
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from meta_tests.tampering.edits import (
-    Change,
+from evidence.log_edits import (
     DetailFile,
     Entry,
-    Home,
     New,
-    Tampering,
     answers_edited,
     is_,
     log_values,
+)
+from evidence.tables import PAGES, rewrite_table, table_after
+from meta_tests.tampering.edits import (
+    Change,
+    Home,
+    Tampering,
     replaced,
     system_field,
     text_edited,
     together,
 )
-from meta_tests.tampering.verdicts import copies, official_verdict, own_verdict, tamper
-from mlperf_suite.benchmarks.rounds import ROUNDS, Round
+from meta_tests.tampering.trees import LLAMA2, round_of_tree, unpack
+from meta_tests.tampering.verdicts import broken_rules, copies, official_verdict, tamper
+from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
 
 BENCHMARK = "llama2-70b-99.9"
@@ -1423,29 +1429,50 @@ NOT_SEEN: dict[str, Tampering] = {
 """Forgeries that contradict nothing the logs contain twice: no rule can detect them."""
 
 
+PAGE = PAGES / "forgeries.md"
+HEADERS = {
+    "| forgery | what it fakes | official checker | here: the rules that fail |": FORGERIES,
+    "| forgery | what it fakes | official checker | here |": NOT_SEEN,
+}
+"""The page's two tables."""
+
+
 def forge(tree: Path, forgery: Tampering, round_: Round) -> None:
     """Change a tree in place."""
     tamper(tree, forgery, round_, BENCHMARK)
 
 
-def rows(tree: Path, checker: Path, round_: Round) -> Iterator[tuple[str, str, str, str]]:
-    """For each forgery, its name, what it fakes, the official verdict and the rules that fail."""
-    forgeries = FORGERIES | NOT_SEEN
+def names_on_the_page(header: str) -> list[str]:
+    return [row.split(" | ")[0].removeprefix("| ") for row in table_after(PAGE, header)]
+
+
+def rows(
+    tree: Path, round_: Round, forgeries: Mapping[str, Tampering], checker: Path | None, header: str
+) -> Iterator[str]:
+    """A row for each forgery: what it fakes, the official verdict and the rules that fail."""
+    before = {row.split(" | ")[0]: row.split(" | ")[2] for row in table_after(PAGE, header)}
     for name, copy in copies(tree, forgeries, round_, BENCHMARK):
-        official = official_verdict(copy, checker, round_)
-        yield name, forgeries[name].fakes, official, own_verdict(copy, round_, most=99)
+        official = before.get(f"| {name}", "not tried")
+        if checker is not None:
+            official = official_verdict(copy, checker, round_)
+        own = ", ".join(f"`{rule}`" for rule in sorted(broken_rules(copy, round_))) or "nothing"
+        yield f"| {name} | {forgeries[name].fakes} | {official} | {own} |"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("tree", type=Path)
-    parser.add_argument("--checker", type=Path, required=True)
-    parser.add_argument("--round", choices=tuple(ROUNDS), required=True)
+    parser.add_argument("--checker", type=Path)
+    parser.add_argument("--write", action="store_true", help="into the page")
     options = parser.parse_args()
-    print("| forgery | what it fakes | official checker | here: the rules that fail |")
-    print("|---|---|---|---|")
-    for row in rows(options.tree, options.checker, ROUNDS[options.round]):
-        print(f"| {' | '.join(row)} |", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        tree = unpack(LLAMA2, Path(folder))
+        for header, forgeries in HEADERS.items():
+            table = []
+            for row in rows(tree, round_of_tree(LLAMA2), forgeries, options.checker, header):
+                print(row, flush=True)
+                table.append(row)
+            if options.write:
+                rewrite_table(PAGE, header, table)
 
 
 if __name__ == "__main__":

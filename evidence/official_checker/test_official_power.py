@@ -13,24 +13,21 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.made_power import write_session
+from evidence.official_checker.power_checks import differences, official, own
+from meta_tests.made_power import write_measurement, write_session
 from meta_tests.made_runs import write_submission
-from meta_tests.rules.test_power_rules import write
-from meta_tests.tampering.power import DAMAGES, differences, official, own
+from meta_tests.tampering.power import DAMAGES
 from meta_tests.tampering.verdicts import CHECKER, official_verdict, own_verdict
 from mlperf_suite.benchmarks.catalog import find_benchmark
-from mlperf_suite.benchmarks.definition import Scenario
+from mlperf_suite.benchmarks.definition import Benchmark, Scenario
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.judging.verdict_group import scenario_of
 
 CHECKOUT = Path(os.environ.get("MLPERF_INFERENCE") or "absent")
 RESULTS = Path(os.environ.get("MLPERF_RESULTS") or "absent")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not (CHECKOUT / CHECKER).is_dir(), reason="no MLPERF_INFERENCE"),
-]
-SCENARIOS = (LLAMA3_1_8B.scenario("Offline"), LLAMA3_1_8B_EDGE.scenario("SingleStream"))
+pytestmark = pytest.mark.skipif(not (CHECKOUT / CHECKER).is_dir(), reason="no MLPERF_INFERENCE")
+SCENARIOS = ((LLAMA3_1_8B, "Offline"), (LLAMA3_1_8B_EDGE, "SingleStream"))
 
 
 def public() -> Iterator[tuple[Path, Scenario]]:
@@ -57,11 +54,11 @@ def compare(jobs: dict[str, tuple[Path, Scenario]]) -> dict[str, list[str]]:
 
 def damaged(whole: Path, scenario: Scenario, into: Path) -> dict[str, tuple[Path, Scenario]]:
     jobs = {}
-    for number, (name, change) in enumerate(DAMAGES.items()):
+    for number, (name, damage) in enumerate(DAMAGES.items()):
         copy = into / str(number)
         shutil.copytree(whole, copy)
         try:
-            change(copy)
+            damage.change(copy)
         except LookupError:
             # A real session has not all that a made-up one has.
             continue
@@ -69,9 +66,10 @@ def damaged(whole: Path, scenario: Scenario, into: Path) -> dict[str, tuple[Path
     return jobs
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda item: item.name)
-def test_both_say_the_same_of_each_damage(tmp_path: Path, scenario: Scenario) -> None:
-    whole = write(tmp_path / "whole", scenario)
+@pytest.mark.parametrize(("row", "name"), SCENARIOS, ids=lambda item: getattr(item, "id", item))
+def test_both_say_the_same_of_each_damage(tmp_path: Path, row: Benchmark, name: str) -> None:
+    scenario = row.scenario(name)
+    whole = write_measurement(tmp_path / "whole", row, scenario)
     jobs = damaged(whole, scenario, tmp_path / "damaged")
     assert len(jobs) == len(DAMAGES)
     assert compare(jobs) == {}
@@ -85,7 +83,7 @@ def test_both_judge_a_tree_with_power(tmp_path: Path, round_: Round) -> None:
         write_session(performance, performance / "run_1")
     assert official_verdict(tmp_path, CHECKOUT, round_) == "passes"
     assert own_verdict(tmp_path, round_) == "passes"
-    DAMAGES["debug mode"](next(submission.glob("results/*/*/Offline/performance")))
+    DAMAGES["debug mode"].change(next(submission.glob("results/*/*/Offline/performance")))
     # Its power check has no name but that of every check.
     assert official_verdict(tmp_path, CHECKOUT, round_) == "fails: base"
     assert own_verdict(tmp_path, round_) == "`power_debug`"
