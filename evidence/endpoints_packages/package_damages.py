@@ -1,10 +1,11 @@
 """Damages and forgeries of a package of MLPerf Endpoints, each with the rules that see it.
 
-    python -m meta_tests.tampering.package_damages CLI
+    python -m evidence.endpoints_packages.package_damages CLI [--write]
 
-prints a table of them beside the verdict of the official checker; CLI is the installed
-endpoints-submission-cli. Of a made package of llama3_1-8b with an elected Offline point, unless a
-damage is of one with a dedicated point.
+prints each beside the verdict of the official checker, and rewrites the tables of
+docs/evidence/endpoints-packages.md with --write; CLI is the installed endpoints-submission-cli. Of a
+made package of llama3_1-8b with an elected Offline point, unless a damage is of one with a
+dedicated point.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from evidence.official_client.client_damages import GONE, ClientDamage
+from evidence.page_tables import PAGES, write_table
 from meta_tests.made_package import (
     C_MAX,
     OFFLINE,
@@ -31,7 +35,6 @@ from meta_tests.made_package import (
     network,
     write_package,
 )
-from meta_tests.tampering.client_damages import GONE, ClientDamage
 from mlperf_suite.client_results.series import AGENTIC_MODELS
 from mlperf_suite.judging.packages import judge_package
 from mlperf_suite.judging.verdict_group import VerdictGroup
@@ -1181,24 +1184,55 @@ def rules_of_id() -> dict[str, set[str]]:
     return rules
 
 
-def _rows(cli: Path, folder: Path) -> None:
+PAGE = PAGES / "endpoints-packages.md"
+HEADER = "| damage | the suite | the official checker |"
+_COUNTS = (
+    "| damages | fail in both | pass in both | pass there, fail here | fail there, pass here "
+    "| traceback there, a verdict here |"
+)
+_PASSES = "passes"
+
+
+def _rows(cli: Path, folder: Path) -> list[tuple[str, str, str]]:
     honest = {flag: write_package(folder / str(flag), dedicated=flag) for flag in (False, True)}
-    print("| damage | the suite | the official checker |\n|---|---|---|")
+    rows = []
     for number, (name, damage) in enumerate(PACKAGE_DAMAGES.items()):
         package = folder / f"{number}" / "box-2026"
         shutil.copytree(honest[damage.dedicated], package)
         damage.make(package)
         errors, warnings = official_ids(package, cli)
-        says = ", ".join(sorted(errors)) or "passes"
-        says += f" (warns: {', '.join(sorted(warnings))})" if warnings else ""
-        ours = (
-            ", ".join(f"`{rule}`" for rule in sorted(failed_rules(judge_package(package))))
-            or "passes"
-        )
-        print(f"| {name} | {ours} | {says} |", flush=True)
+        official = ", ".join(sorted(errors)) or _PASSES
+        official += f" (warns: {', '.join(sorted(warnings))})" if warnings else ""
+        failed = failed_rules(judge_package(package))
+        ours = ", ".join(f"`{rule}`" for rule in sorted(failed)) or _PASSES
+        rows.append((name, ours, official))
+        print(f"| {' | '.join(rows[-1])} |", flush=True)
         shutil.rmtree(package)
+    return rows
+
+
+def counts_of(rows: Iterable[tuple[str, str, str]]) -> list[str]:
+    """The counts above the table, by what both say of each damage."""
+    pairs = Counter(
+        (
+            official if official == "traceback" else official.startswith(_PASSES),
+            ours == _PASSES,
+        )
+        for _, ours, official in rows
+    )
+    tracebacks = pairs["traceback", False] + pairs["traceback", True]
+    alike = pairs[False, False], pairs[True, True]
+    figures = (pairs.total(), *alike, pairs[True, False], pairs[False, True], tracebacks)
+    return [str(figure) for figure in figures]
+
+
+def main(arguments: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as temporary:
+        rows = _rows(Path(arguments[0]), Path(temporary))
+    if "--write" in arguments:
+        write_table(PAGE, _COUNTS, [counts_of(rows)])
+        write_table(PAGE, HEADER, rows)
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as temporary:
-        _rows(Path(sys.argv[1]), Path(temporary))
+    main(sys.argv[1:])

@@ -17,14 +17,7 @@ from typing import Any
 
 import pytest
 
-from meta_tests.made_client import (
-    client_events,
-    client_run,
-    client_summary,
-    write_client_submission,
-)
-from meta_tests.made_runs import write_submission
-from meta_tests.tampering.client_damages import (
+from evidence.official_client.client_damages import (
     ACCURACY,
     CLIENT_DAMAGES,
     CLIENT_TREES,
@@ -38,6 +31,13 @@ from meta_tests.tampering.client_damages import (
     tree_of,
     write_honest_submissions,
 )
+from meta_tests.made_client import (
+    client_events,
+    client_run,
+    client_summary,
+    write_client_submission,
+)
+from meta_tests.made_runs import write_submission
 from meta_tests.tampering.verdicts import CHECKER, official_verdict, own_verdict
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS
@@ -161,7 +161,6 @@ NOT_OF_THE_CLIENT = {
 """Checks of the official checker that it leaves out, or makes of LoadGen's results alone."""
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not (CHECKOUT / CHECKER).is_dir(), reason="no MLPERF_INFERENCE")
 @pytest.mark.parametrize("part", PARTS)
 def test_the_page_names_each_check_of_the_official_checker(part: str) -> None:
@@ -191,7 +190,6 @@ def test_of_each_tree_the_page_says_what_the_suite_says(
     assert own_verdict(tree, ROUNDS["v6.1"]) == rows_of_page()[name][1]
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not (CHECKOUT / CHECKER).is_dir(), reason="no MLPERF_INFERENCE")
 @pytest.mark.parametrize("name", [*CLIENT_DAMAGES, *CLIENT_TREES])
 def test_the_checker_says_what_the_page_says(honest: Path, tmp_path: Path, name: str) -> None:
@@ -200,7 +198,6 @@ def test_the_checker_says_what_the_page_says(honest: Path, tmp_path: Path, name:
     assert official_verdict(tree, CHECKOUT, ROUNDS["v6.1"]) == rows_of_page()[name][0]
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not (CHECKOUT / CHECKER).is_dir(), reason="no MLPERF_INFERENCE")
 def test_the_checkers_summary_calls_requests_tokens(honest: Path, tmp_path: Path) -> None:
     table = tmp_path / "summary.csv"

@@ -1,8 +1,9 @@
 """Damages and forgeries of a result of the official HTTP client, each with the rules that see it.
 
-    python -m meta_tests.tampering.client_damages INFERENCE
+    python -m evidence.official_client.client_damages INFERENCE [--write]
 
-prints a table of them beside the verdict of the official checker; INFERENCE is a checkout of
+prints each beside the verdict of the official checker, and rewrites the tables of
+docs/evidence/official-checker.md with --write; INFERENCE is a checkout of
 github.com/mlcommons/inference. A damage changes members of a file, by their path, or writes a whole
 text. Of a made result of llama3.1-8b, Server, unless it names another.
 """
@@ -21,6 +22,7 @@ from typing import Any
 
 import yaml
 
+from evidence.page_tables import PAGES, write_table
 from meta_tests.made_client import write_client_submission
 from meta_tests.tampering.verdicts import official_verdict, own_verdict
 from mlperf_suite.benchmarks.rounds import ROUNDS
@@ -666,20 +668,32 @@ def damaged(name: str, honest: Path, folder: Path) -> Path:
     return folder
 
 
-def main(checker: Path) -> None:
-    """Print the tables."""
+PAGE = PAGES / "official-checker.md"
+HEADER = "| damage | official | here: the rules that fail |"
+_DAMAGES, _TREES = "## Results of the official HTTP client", "Whole trees, made from the same"
+"""What stands before each table of the page."""
+
+
+def main(arguments: list[str]) -> None:
+    checker, is_written = Path(arguments[0]), "--write" in arguments
     round_ = ROUNDS["v6.1"]
     with tempfile.TemporaryDirectory() as temporary:
         honest = Path(temporary) / "honest"
         write_honest_submissions(honest)
-        for names, write in ((CLIENT_DAMAGES, damaged), (CLIENT_TREES, tree_of)):
-            print("| damage | official | here: the rules that fail |\n|---|---|---|")
+        for names, write, place in (
+            (CLIENT_DAMAGES, damaged, _DAMAGES),
+            (CLIENT_TREES, tree_of, _TREES),
+        ):
+            rows = []
             for name in names:
                 tree = write(name, honest, Path(temporary) / "tree")
-                words = official_verdict(tree, checker, round_), own_verdict(tree, round_)
-                print(f"| {name} | {' | '.join(words)} |", flush=True)
+                row = (name, official_verdict(tree, checker, round_), own_verdict(tree, round_))
+                print(f"| {' | '.join(row)} |", flush=True)
+                rows.append(row)
                 shutil.rmtree(tree)
+            if is_written:
+                write_table(PAGE, HEADER, rows, place)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(sys.argv[1:])

@@ -16,9 +16,7 @@ from typing import Any
 
 import pytest
 
-from meta_tests.made_client import write_client_submission
-from meta_tests.made_package import as_agentic, write_package
-from meta_tests.tampering.package_damages import (
+from evidence.endpoints_packages.package_damages import (
     CURVE,
     PACKAGE_DAMAGES,
     PREFIX,
@@ -26,6 +24,8 @@ from meta_tests.tampering.package_damages import (
     official_ids,
     rules_of_id,
 )
+from meta_tests.made_client import write_client_submission
+from meta_tests.made_package import as_agentic, write_package
 from mlperf_suite.client_results.series import AGENTIC_MODELS, SERIES_MODELS
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.judging.packages import judge_package
