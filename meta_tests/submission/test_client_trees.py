@@ -15,7 +15,7 @@ import yaml
 
 from meta_tests.made_client import write_client_submission
 from meta_tests.made_runs import system_fields
-from meta_tests.submission.test_submission import write_result
+from meta_tests.submission.result_folders import write_result
 from meta_tests.tampering.verdicts import CHECKER, official_verdict
 from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B

@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 
 from meta_tests.made_power import write_session
-from meta_tests.submission.test_submission import failed_rules, files, submit, system, write_result
+from meta_tests.submission.result_folders import failed_rules, files, write_result
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.logs import DETAIL
 from mlperf_suite.rules.registry import rules_of
 
-__all__ = ["submit", "system"]
 SCENARIOS = ("Offline", "Server")
 Submit = Callable[..., tuple[int, str]]
 
