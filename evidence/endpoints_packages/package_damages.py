@@ -3,9 +3,9 @@
     python -m evidence.endpoints_packages.package_damages CLI [--write]
 
 prints each beside the verdict of the official checker, and rewrites the tables of
-docs/evidence/endpoints-packages.md with --write; CLI is the installed endpoints-submission-cli. Of a
-made package of llama3_1-8b with an elected Offline point, unless a damage is of one with a
-dedicated point.
+docs/evidence/endpoints-packages.md with --write; CLI is the installed endpoints-submission-cli. A
+damage is one of a made package of llama3_1-8b with an elected Offline point, unless it is of one
+with a dedicated point.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from evidence.official_client.client_damages import GONE, ClientDamage
 from evidence.page_tables import PAGES, write_table
 from meta_tests.made_package import (
     C_MAX,
@@ -35,6 +34,7 @@ from meta_tests.made_package import (
     network,
     write_package,
 )
+from meta_tests.tampering.member_changes import GONE, change_file, times
 from mlperf_suite.client_results.series import AGENTIC_MODELS
 from mlperf_suite.judging.packages import judge_package
 from mlperf_suite.judging.verdict_group import VerdictGroup
@@ -69,7 +69,7 @@ class PackageDamage:
             self.change(curve)
             return
         for path in sorted(curve.glob(self.files)) or [curve / self.files]:
-            ClientDamage(path.name, self.change, frozenset()).make(path.parent)
+            change_file(path, self.change)
 
 
 def _damage(files: str, change: Change, rules: str, *, dedicated: bool = False) -> PackageDamage:
@@ -277,10 +277,6 @@ _SALTED_TURNS: dict[str, list[Any]] = {
     "a pass with the salts of the last": [(f"{n}", _turn(n % 40)[1]) for n in range(80)],
     "salts of single requests": [f"[{salt}] made up" for salt in SALTS],
 }
-
-
-def _times(factor: float) -> Callable[[Any], Any]:
-    return lambda value: type(value)(value * factor)
 
 
 _POINT, _POINTS = "r64/point.yaml", "r*/point.yaml"
@@ -505,10 +501,10 @@ PACKAGE_DAMAGES: dict[str, PackageDamage] = {
     "a dedicated point of a lower throughput": _damage(
         f"r{OFFLINE}/result_summary.json",
         {
-            "duration_ns": _times(1.05),
-            "qps": _times(1 / 1.05),
-            "tps": _times(1 / 1.05),
-            "system_tps": _times(1 / 1.05),
+            "duration_ns": times(1.05),
+            "qps": times(1 / 1.05),
+            "tps": times(1 / 1.05),
+            "system_tps": times(1 / 1.05),
         },
         "offline_point",
         dedicated=True,
@@ -598,28 +594,28 @@ PACKAGE_DAMAGES: dict[str, PackageDamage] = {
         ),
         "requests figures distributions steady_state",
     ),
-    "system_tps 2% higher": _damage(_RUN, {"system_tps": _times(1.02)}, "figures"),
-    "the client's tps 2% higher": _damage(_RUN, {"tps": _times(1.02)}, "figures"),
-    "tps_per_user 2% higher": _damage(_RUN, {"tps_per_user": _times(1.02)}, "figures"),
+    "system_tps 2% higher": _damage(_RUN, {"system_tps": times(1.02)}, "figures"),
+    "the client's tps 2% higher": _damage(_RUN, {"tps": times(1.02)}, "figures"),
+    "tps_per_user 2% higher": _damage(_RUN, {"tps_per_user": times(1.02)}, "figures"),
     "no TPOT at p90": _damage(_RUN, {"tpot/percentiles/90.0": GONE}, "figures"),
     "two values of TPOT at p90": _damage(
         _RUN, {"tpot/percentiles/90": 1.0}, "figures distributions"
     ),
     "TPOT at p90 halved": _damage(
-        _RUN, {"tpot/percentiles/90.0": _times(0.5), "tps_per_user": _times(2.0)}, "distributions"
+        _RUN, {"tpot/percentiles/90.0": times(0.5), "tps_per_user": times(2.0)}, "distributions"
     ),
     "more tokens, with every rate": _damage(
         _RUN,
         {
-            "output_sequence_lengths.total": _times(1.5),
-            "tps": _times(1.5),
-            "system_tps": _times(1.5),
+            "output_sequence_lengths.total": times(1.5),
+            "tps": times(1.5),
+            "system_tps": times(1.5),
         },
         "distributions",
     ),
     "half the duration, with every rate": _damage(
         _RUN,
-        {"duration_ns": _times(0.5), "tps": _times(2), "qps": _times(2), "system_tps": _times(2)},
+        {"duration_ns": times(0.5), "tps": times(2), "qps": times(2), "system_tps": times(2)},
         "distributions duration",
     ),
     "negative tokens": _damage(_RUN, {"output_sequence_lengths.total": -1}, "files_readable"),
@@ -1033,7 +1029,7 @@ _OF_TURNS = {
         ),
         "duration figures",
     ),
-    "an interactivity 2% higher": _damage(_RUN, {"e2e_avg_interactivity": _times(1.02)}, "figures"),
+    "an interactivity 2% higher": _damage(_RUN, {"e2e_avg_interactivity": times(1.02)}, "figures"),
     "an interactivity of nothing": _damage(
         _RUN, {"latency.total": 0, "e2e_avg_interactivity": 1.0}, "figures distributions"
     ),
