@@ -319,7 +319,7 @@ OF_ONE_TURN = [
         ({"data_parallel": 4}, "engagement"),
         ({"tensor_parallel": 2}, "engagement"),
         ({"tensor_parallel": 2, "data_parallel": 4}, ""),
-        ({"tensor_parallel": 0}, "engagement"),
+        ({"tensor_parallel": 0}, "engagement files_readable"),
         ({"disaggregated": True, "data_parallel": 4}, ""),
     ),
     *_of_files(
@@ -348,7 +348,7 @@ OF_ONE_TURN = [
                 ),
                 "offline_point accuracy_points",
             ),
-            "a run of 1,199 s": (_without_window(1199), "duration distributions"),
+            "a run of 1,199 s": (_without_window(1199), "duration figures distributions"),
             "the run of another point": (
                 lambda c: shutil.copy(
                     c / "r128/result_summary.json", c / "r256/result_summary.json"
@@ -687,7 +687,7 @@ _OF_TURNS = [
             "SWE-bench below in one region": (_with_score("r64", "swe_bench", 0.95), ""),
             "no medium point": (
                 _measured_at(700, 64),
-                "regions accuracy_points agentic_accuracy files_agree agentic_settings",
+                "regions accuracy_points agentic_accuracy",
             ),
         }
     ),
