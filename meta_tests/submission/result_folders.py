@@ -85,9 +85,9 @@ def write_results(results_dir: Path, *benchmarks: Benchmark, **changes: Any) -> 
     return [write_result(results_dir, b, s, **changes) for b in benchmarks for s in b.scenarios]
 
 
-def write_system(folder: Path) -> Path:
+def write_system(folder: Path, name: str = "1x Made Up") -> Path:
     """Write system.json without what the command says itself; returns it."""
-    described = system_fields() | {"system_name": "1x Made Up", "status": "available"}
+    described = system_fields() | {"system_name": name, "status": "available"}
     for said_by_the_command in ("submitter", "division", "system_type"):
         described.pop(said_by_the_command)
     path = folder / "system.json"
@@ -95,7 +95,9 @@ def write_system(folder: Path) -> Path:
     return path
 
 
-def submission_words(results: Sequence[Path], system: Path, out: Path, **more: str) -> list[str]:
+def submission_words(
+    results: Sequence[Path | str], system: Path, out: Path, **more: str
+) -> list[str]:
     """What the command is called with. `more`: options that differ."""
     options = {"--submitter": "Someone", "--system": str(system), "--division": "closed"}
     options |= {"--round": "v6.1", "--out": str(out)} | more
