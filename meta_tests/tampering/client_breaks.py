@@ -111,6 +111,12 @@ OF_FILES = [
             dict.fromkeys(_COUNTS, 0),
             "every_request_answered whole_dataset rates distributions",
         ),
+        # No request, but figures
+        (
+            {f"{name}.histogram": {} for name in ("ttft", "tpot", _LENGTHS)}
+            | {"tpot.percentiles": {}, "n_samples_completed": 0},
+            "every_request_answered rates distributions",
+        ),
         ({"duration_ns": 600 * 10**9}, "window"),
         ({"duration_ns": 600 * 10**9 - 10**6}, "lasted window"),
         ({"duration_ns": None}, "lasted window"),
