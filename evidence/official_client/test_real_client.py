@@ -58,7 +58,7 @@ def test_results_of_the_real_client_name_the_commit_that_was_built(tmp_path: Pat
         server.kill()
         server.wait()
     summary = json.loads((tmp_path / "report" / "performance" / "result_summary.json").read_text())
-    command = ["git", "-C", CLIENT / "source", "rev-parse", "HEAD"]
+    command = ["git", "-C", str(CLIENT / "source"), "rev-parse", "HEAD"]
     commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     assert commit.startswith(summary["git_sha"])
     assert (summary["n_samples_completed"], summary["n_samples_failed"]) == (16, 0)

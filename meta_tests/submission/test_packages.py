@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import yaml
@@ -27,7 +27,6 @@ from meta_tests.made_curve import (
     write_tokenizer,
 )
 from meta_tests.made_package import client_point_config
-from mlperf_suite.client_results.client_benchmarks import ClientBenchmark
 from mlperf_suite.client_results.series import SERIES_MODELS
 from mlperf_suite.errors import SuiteError
 from mlperf_suite.judging.judge import judge_folder
@@ -323,7 +322,7 @@ def replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     requests of which one was answered."""
     model = "deepseek-r1"
     small = replace(SERIES_MODELS[model], samples=SAMPLES)
-    monkeypatch.setitem(cast(dict[str, ClientBenchmark], SERIES_MODELS), model, small)
+    monkeypatch.setitem(SERIES_MODELS, model, small)
     curve = write_curve(tmp_path, model)
     write_replay(curve, 64, model)
     warmup = '[warmup]\ndata_source = "made up"\nlogs_retained = true\n\n'

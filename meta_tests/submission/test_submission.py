@@ -307,6 +307,12 @@ CONFIGS: dict[str, tuple[Change, str]] = {
     "another machine": (_set("system", "cpu", "another"), "a different system from that of"),
     "another vLLM": (_set("system", "vllm_version", "0.1"), "vllm_version 0.1"),
 }
+
+
+def _died(status: str | None) -> Change:
+    return lambda summary: summary["meta"].update(status=status, reason="the engine died")
+
+
 _CUT = to_json(remote_run(departures=("3 answers cut",)))
 SUMMARIES: dict[str, tuple[Change, str]] = {
     "a client that was too slow": (
@@ -319,10 +325,7 @@ SUMMARIES: dict[str, tuple[Change, str]] = {
     ),
     "a profiler": (_set("meta", "profiler", "torch"), ": profiled: not a result\n"),
     **{
-        f"status {status}": (
-            lambda s, status=status: s["meta"].update(status=status, reason="the engine died"),
-            f"{status or 'unknown'}: the engine died",
-        )
+        f"status {status}": (_died(status), f"{status or 'unknown'}: the engine died")
         for status in ("failed", "running", "unheard of", None)
     },
 }
@@ -332,7 +335,7 @@ SUMMARIES: dict[str, tuple[Change, str]] = {
 @pytest.mark.parametrize("name", [*CONFIGS, *SUMMARIES])
 def test_runs_that_are_no_results_are_refused(tmp_path: Path, submit: Any, name: str) -> None:
     change, reason = CONFIGS.get(name) or SUMMARIES[name]
-    changes = {"config" if name in CONFIGS else "summary": change}
+    changes: dict[str, Any] = {"config" if name in CONFIGS else "summary": change}
     first, second = LLAMA3_1_8B_EDGE.scenarios
     runs = [
         write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, first, **changes),

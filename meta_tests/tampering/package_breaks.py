@@ -76,7 +76,12 @@ _UNCOMPUTED = {"computed": GONE, "provisioned_power_kw": GONE}
 
 def _without(*names: str) -> CurveChange:
     """Removes folders, by their paths from the curve's."""
-    return lambda curve: [shutil.rmtree((curve / name).resolve()) for name in names]
+
+    def change(curve: Path) -> None:
+        for name in names:
+            shutil.rmtree((curve / name).resolve())
+
+    return change
 
 
 def _together(*changes: CurveChange | tuple[str, FileChange]) -> CurveChange:
