@@ -285,7 +285,7 @@ def test_a_point_has_the_scores_of_the_accuracy_run_beside_it(tmp_path: Path, cu
     assert read.accuracy is not None
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_no_fact_makes_a_traceback(
     tmp_path_factory: pytest.TempPathFactory, points: list[ClientPoint], data: st.DataObject

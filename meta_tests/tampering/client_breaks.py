@@ -65,6 +65,16 @@ def _more_tokens(factor: float) -> dict[str, Any]:
     return {_LENGTHS: scaled(factor), "tps": times(factor)}
 
 
+def _other_total(change: Callable[[float], float]) -> dict[str, Any]:
+    """Another total of the answers' lengths, with the mean and the rate that follow."""
+    n, total = 14_368, 14_368 * 128
+    return {
+        f"{_LENGTHS}.total": change,
+        f"{_LENGTHS}.avg": lambda mean: change(mean * n) / n,
+        "tps": times(change(total) / total),
+    }
+
+
 def _of_answers(**counts: int) -> dict[str, Any]:
     return {f"{_FIRST}response_counts.{name}": count for name, count in counts.items()}
 
@@ -120,6 +130,7 @@ OF_FILES = [
         ({"duration_ns": 600 * 10**9}, "window"),
         ({"duration_ns": 600 * 10**9 - 10**6}, "lasted window"),
         ({"duration_ns": None}, "lasted window"),
+        ({"duration_ns": None, _WINDOW: None}, "lasted rates window"),
         # Limits: 2 s to the first token, 100 ms for each later one
         ({_ES_TTFT: 2e9}, "ttft_limit distributions"),
         ({_ES_TTFT: None}, "ttft_limit distributions"),
@@ -158,6 +169,8 @@ OF_FILES = [
         ({"input_sequence_lengths.avg": times(1.1)}, "distributions"),
         ({"input_sequence_lengths": {}}, ""),
         (_more_tokens(2), "accuracy_lengths"),
+        (_other_total(lambda total: total * 21 / 20), "distributions"),
+        (_other_total(lambda total: total + 1), "distributions"),
     ),
     *_of_file(
         SERVER,

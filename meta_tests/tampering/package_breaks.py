@@ -15,7 +15,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from meta_tests.made_package import C_MAX, OFFLINE, PASSES, SPEC, as_two_nodes, network
+from meta_tests.made_package import (
+    C_MAX,
+    CONCURRENCIES,
+    OFFLINE,
+    PASSES,
+    SPEC,
+    as_two_nodes,
+    network,
+)
 from meta_tests.tampering.member_changes import GONE, FileChange, change_file, times
 from mlperf_suite.client_results.series import AGENTIC_MODELS
 
@@ -211,6 +219,12 @@ def _scores_in_results(change: Callable[[Any], Any]) -> CurveChange:
     return changed
 
 
+def _warm_up(**ran: float) -> dict[str, Any]:
+    """A warm-up at concurrency 0 that did nothing but this."""
+    members = {"duration_s": 0.0, "requests_issued": 0, "requests_completed": 0} | ran
+    return {f"warmup.{name}": value for name, value in members.items()} | {"warmup.concurrency": 0}
+
+
 OF_ONE_TURN = [
     # Layout and files
     *_of_folder(
@@ -218,6 +232,10 @@ OF_ONE_TURN = [
             "no docs/": (_without("../../../docs"), "layout"),
             "no src/": (_without("../../../src"), "layout"),
             "nothing in src/": (_without("../../../src/server"), "layout"),
+            "no point": (
+                _without(*(f"r{c}" for c in CONCURRENCIES)),
+                "layout accuracy_gate points",
+            ),
             "no model": (_without("."), "layout accuracy_gate points"),
             "another folder": (lambda c: (c / "r64").rename(c / "r65"), "layout"),
             "another model": (lambda c: c.rename(c.with_name("llama2-70b")), "benchmark"),
@@ -250,15 +268,9 @@ OF_ONE_TURN = [
         ({_C_MAX: 2048}, "files_agree"),
         ({"warmup.requests_completed": 101}, "warmup"),
         ({"warmup.concurrency": 0}, "warmup"),
-        (
-            {
-                "warmup.concurrency": 0,
-                "warmup.duration_s": 0.0,
-                "warmup.requests_issued": 0,
-                "warmup.requests_completed": 0,
-            },
-            "",
-        ),
+        (_warm_up(duration_s=60.0), "warmup"),
+        (_warm_up(requests_issued=9), "warmup"),
+        (_warm_up(), ""),
         ({f"{_SEED}scheduler_rng_seed": 42}, "seeds files_agree"),
         ({f"{_SEED}sample_index_rng_seed": 42}, "seeds files_agree"),
         ({f"{_SEED}model_seed": 42}, "seeds"),
@@ -280,6 +292,10 @@ OF_ONE_TURN = [
         ({"steady_state.state.tpot_p90": "Drifting Up"}, "steady_state"),
         ({"steady_state.window": {}}, "steady_state"),
         ({"steady_state.status": "insufficient_passes"}, "steady_state"),
+        (
+            {"steady_state.status": "insufficient_passes", f"{_WINDOW}duration_s": 600.0},
+            "steady_state",
+        ),
         ({f"{_WINDOW}super_pass_size": 6684}, "steady_state"),
         ({f"{_WINDOW}super_pass_end": 9}, "steady_state"),
         ({f"{_WINDOW}n_samples": 60_000}, "steady_state"),
@@ -301,6 +317,7 @@ OF_ONE_TURN = [
     # The system
     *_of_files(
         _SYSTEMS,
+        (GONE, "layout files_readable"),
         ({"node_types": GONE}, "files_readable"),
         ({"node_types.0.driver": GONE}, "files_readable"),
         ({"shortened_system_name": "x" * 20}, ""),
@@ -401,6 +418,7 @@ OF_ONE_TURN = [
         ({f"{_FIRST}dataset_type": "performance"}, "accuracy_points"),
         ({f"{_FIRST}score.rouge1": "38.39"}, "accuracy_gate"),
         ({f"{_FIRST}complete": False}, "accuracy_gate"),
+        ({"accuracy_scores": lambda s: [*s, *s]}, "accuracy_gate"),
         ({f"{_FIRST}total_samples": 13_367}, "accuracy_gate"),
     ),
     *_of_folder(

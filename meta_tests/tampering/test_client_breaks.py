@@ -145,6 +145,11 @@ def test_a_copied_result_is_seen_in_both(honest: Path, tmp_path: Path) -> None:
     verdicts = of_client(tmp_path / "tree")
     copied = [name for name, of in verdicts.items() if of["logs_of_its_own"].status == "failed"]
     assert copied == [f"Someone-box-llama3.1-8b-{name}" for name in ("Interactive", "Server")]
+    # Runs of which nothing is known are no copies.
+    for scenario in ("Server", "Interactive"):
+        change_file(results / scenario / SUMMARY, {"duration_ns": None})
+    verdicts = of_client(tmp_path / "tree")
+    assert [of["logs_of_its_own"].status for of in verdicts.values()] == ["passed", "passed"]
 
 
 def test_a_round_before_v6_1_takes_none(honest: Path) -> None:
