@@ -257,6 +257,10 @@ OF_FILES = [
             {f"{_FIRST}{_LENGTHS}": {"total": 13_368 * 115, "std_dev": 100.0}},
             "",
         ),
+        (
+            {f"{_FIRST}{_LENGTHS}": {"total": 13_368 * 110, "std_dev": 100.0}},
+            "accuracy_lengths",
+        ),
         ({f"{_FIRST}{_LENGTHS}": {}}, ""),
     ),
     *_of_file(

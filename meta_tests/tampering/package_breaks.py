@@ -25,7 +25,7 @@ from meta_tests.made_package import (
     network,
 )
 from meta_tests.tampering.member_changes import GONE, FileChange, change_file, times
-from mlperf_suite.client_results.series import AGENTIC_MODELS
+from mlperf_suite.client_results.series import AGENTIC_MODELS, AGENTIC_TARGETS
 
 CURVE = "results/box/llama3_1-8b"
 CurveChange = Callable[[Path], object]
@@ -470,6 +470,7 @@ OF_DEDICATED = [
             ({"tpot": {}, "ttft": {}, "tps_per_user": GONE}, ""),
         ),
         *_of_files(f"r{OFFLINE}/point.yaml", ({"concurrency": 1000}, "layout offline_point")),
+        *_of_files(f"r{OFFLINE}/point.yaml", ({"concurrency": C_MAX}, "layout")),
         *_of_files(f"r{OFFLINE}/accuracy_results.json", (GONE, "accuracy_points")),
         *_of_folder(
             {
@@ -747,5 +748,10 @@ OF_TURNS = [
             (_QWEN, "temperature", True),
         )
     ),
+]
+OF_TURNS += [
+    PackageBreak("r24/result_summary.json", {_TURNS_AVG: tokens}, "", turns=model)
+    for model in AGENTIC_MODELS
+    for tokens in AGENTIC_TARGETS[model].tokens
 ]
 BREAKS = [*OF_ONE_TURN, *OF_DEDICATED, *OF_POWER, *OF_TWO_NODES, *OF_TURNS]
