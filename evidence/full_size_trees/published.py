@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
-from meta_tests.proof.data import TOKENS
-from meta_tests.proof.model import WORDS, ModelTokens, write_json, write_model
+from evidence.full_size_trees.data import TOKENS
+from evidence.full_size_trees.model import WORDS, ModelTokens, write_json, write_model
 from mlperf_suite.benchmarks.deepseek_r1 import DEEPSEEK_R1
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.gpt_oss_120b import GPT_OSS_120B

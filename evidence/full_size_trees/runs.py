@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from meta_tests.proof.data import ANSWERS, DATASETS, MODEL
-from meta_tests.proof.published import PROBLEMS, PUBLISHED
+from evidence.full_size_trees.data import ANSWERS, DATASETS, MODEL
+from evidence.full_size_trees.published import PROBLEMS, PUBLISHED
 from meta_tests.stand_in import Pace
 from mlperf_suite import SUITE_FOLDER
 from mlperf_suite.assets import assets_dir
@@ -105,7 +105,7 @@ class ProofRun:
         return [
             *("-m", f"{BENCHMARKS[self.benchmark].category} and {self.scenario.lower()}"),
             *("--benchmark", self.benchmark),
-            *("-p", "meta_tests.replay_plugin", "-p", "no:cacheprovider"),
+            *("-p", "evidence.full_size_trees.replay_plugin", "-p", "no:cacheprovider"),
             *("--profile", "official", "--round", self.round),
             *self._inputs(data),
             # A replay has nothing to warm up.

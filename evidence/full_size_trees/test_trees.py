@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from meta_tests.proof.__main__ import WORK, prove
-from meta_tests.proof.data import DATASETS
-from meta_tests.proof.published import PUBLISHED
+from evidence.full_size_trees.__main__ import WORK, prove
+from evidence.full_size_trees.data import DATASETS
+from evidence.full_size_trees.published import PUBLISHED
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS
 
@@ -20,7 +20,6 @@ TREES = [
 """Without those that need a scenario of the official client's too: qwen3-vl-235b-a22b of v6.1."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("round_", "ids"), TREES, ids=lambda value: str(value) if value in ROUNDS else value[0]
 )

@@ -1,8 +1,9 @@
 """Damages and forgeries of a result of the official HTTP client, each with the rules that see it.
 
-    python -m meta_tests.tampering.client_damages INFERENCE
+    python -m evidence.official_client.client_damages INFERENCE [--write]
 
-prints a table of them beside the verdict of the official checker; INFERENCE is a checkout of
+prints each beside the verdict of the official checker, and rewrites the tables of
+docs/evidence/official-checker.md with --write; INFERENCE is a checkout of
 github.com/mlcommons/inference. A damage changes members of a file, by their path, or writes a whole
 text. Of a made result of llama3.1-8b, Server, unless it names another.
 """
@@ -13,15 +14,15 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from evidence.page_tables import PAGES, write_table
 from meta_tests.made_client import write_client_submission
+from meta_tests.tampering.member_changes import GONE, FileChange, change_file, scaled, times
 from meta_tests.tampering.verdicts import official_verdict, own_verdict
 from mlperf_suite.benchmarks.rounds import ROUNDS
 
@@ -33,8 +34,6 @@ SYSTEM = "../../../../systems/box.json"
 _RUN = "settings.runtime."
 _LOAD = "settings.load_pattern."
 _FIRST = "accuracy_scores.0."
-GONE = object()
-"""Stands for a member, or a file, that is not there."""
 
 
 @dataclass(frozen=True)
@@ -46,53 +45,12 @@ class ClientDamage:
     """
 
     file: str
-    changes: Mapping[str, Any] | Callable[[str], str] | str | object
+    changes: FileChange
     rules: frozenset[str]
     where: str = "llama3.1-8b/Server"
 
     def make(self, scenario: Path) -> None:
-        path = scenario / self.file
-        if self.changes is GONE:
-            path.unlink()
-        elif isinstance(self.changes, str):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(self.changes)
-        elif callable(self.changes):
-            path.write_text(self.changes(path.read_text()))
-        else:
-            assert isinstance(self.changes, Mapping)
-            content = yaml.safe_load(path.read_text())
-            for name, new in self.changes.items():
-                _set(content, name, new)
-            is_yaml = path.suffix == ".yaml"
-            path.write_text(yaml.safe_dump(content) if is_yaml else json.dumps(content))
-
-
-def _set(content: Any, name: str, new: Any) -> None:
-    *parents, last = name.split("/") if "/" in name else name.split(".")
-    for parent in parents:
-        content = content[int(parent) if isinstance(content, list) else parent]
-    if new is GONE:
-        del content[last]
-    else:
-        content[last] = new(content[last]) if callable(new) else new
-
-
-def _times(factor: float) -> Callable[[Any], Any]:
-    return lambda value: type(value)(value * factor)
-
-
-def _scaled(factor: float) -> Callable[[Any], Any]:
-    """Every figure of a series but counts, in all of its members."""
-
-    def scaled(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {n: v if n == "counts" else scaled(v) for n, v in value.items()}
-        if isinstance(value, list):
-            return [scaled(v) for v in value]
-        return None if value is None else value * factor
-
-    return scaled
+        change_file(scenario / self.file, self.changes)
 
 
 def _each(kind: str, change: Callable[[dict[str, Any], int], list[dict[str, Any]]]) -> Any:
@@ -204,10 +162,10 @@ CLIENT_DAMAGES: dict[str, ClientDamage] = {
     ),
     "no rate": _damage(CONFIG, {f"{_LOAD}target_qps": GONE}, "load_pattern config_of_its_run"),
     "another rate than the run's": _damage(
-        CONFIG, {f"{_LOAD}target_qps": _times(2)}, "config_of_its_run"
+        CONFIG, {f"{_LOAD}target_qps": times(2)}, "config_of_its_run"
     ),
     "a rate too low for the window": _damage(
-        CONFIG, {f"{_LOAD}target_qps": _times(0.5)}, "config_of_its_run window"
+        CONFIG, {f"{_LOAD}target_qps": times(0.5)}, "config_of_its_run window"
     ),
     "seeds of v6.0": _damage(
         CONFIG, {f"{_RUN}dataloader_random_seed": 14276810075590677512}, "seeds config_of_its_run"
@@ -265,33 +223,33 @@ CLIENT_DAMAGES: dict[str, ClientDamage] = {
     "smaller percentiles of TTFT": _damage(
         SUMMARY,
         {
-            f"ttft/{kind}/99.{n}": _times(0.8)
+            f"ttft/{kind}/99.{n}": times(0.8)
             for kind in ("percentiles", "early_stopping_percentiles")
             for n in (0, 9)
         },
         "distributions",
     ),
-    "a mean that is smaller": _damage(SUMMARY, {"ttft.avg": _times(0.9)}, "distributions"),
+    "a mean that is smaller": _damage(SUMMARY, {"ttft.avg": times(0.9)}, "distributions"),
     "a total that is larger": _damage(
-        SUMMARY, {"output_sequence_lengths.total": _times(2)}, "rates distributions"
+        SUMMARY, {"output_sequence_lengths.total": times(2)}, "rates distributions"
     ),
     "a count of the histogram": _damage(
         SUMMARY, {"latency.histogram.counts": lambda c: [c[0] + 500, *c[1:]]}, "distributions"
     ),
-    "a median of its own": _damage(SUMMARY, {"latency.median": _times(0.9)}, "distributions"),
-    "tokens/s doubled": _damage(SUMMARY, {"tps": _times(2)}, "rates"),
-    "requests/s doubled": _damage(SUMMARY, {"qps": _times(2)}, "rates"),
+    "a median of its own": _damage(SUMMARY, {"latency.median": times(0.9)}, "distributions"),
+    "tokens/s doubled": _damage(SUMMARY, {"tps": times(2)}, "rates"),
+    "requests/s doubled": _damage(SUMMARY, {"qps": times(2)}, "rates"),
     "no tokens/s": _damage(SUMMARY, {"tps": None}, "rates"),
     "requests/s of all requests": _damage(SUMMARY, {"qps": lambda q: q * 14_368 / 14_367}, "rates"),
     "half of the window": _damage(
         SUMMARY,
-        {"legacy_loadgen_window_duration_ns": lambda w: w // 2, "tps": _times(2), "qps": _times(2)},
+        {"legacy_loadgen_window_duration_ns": lambda w: w // 2, "tps": times(2), "qps": times(2)},
         "window",
     ),
     "a window beyond the duration": _damage(
         SUMMARY, {"legacy_loadgen_window_duration_ns": lambda w: w * 2}, "rates window"
     ),
-    "tokens/s doubled in Offline": _damage(SUMMARY, {"tps": _times(2)}, "rates", _OFFLINE),
+    "tokens/s doubled in Offline": _damage(SUMMARY, {"tps": times(2)}, "rates", _OFFLINE),
     "a request longer than the run": _damage(SUMMARY, {"latency.max": 10**12}, "window", _OFFLINE),
     "gpt-oss-120b with short answers": _damage(
         SUMMARY, {"output_sequence_lengths.avg": 900.0}, "mean_tokens distributions", _OSS
@@ -306,13 +264,13 @@ CLIENT_DAMAGES: dict[str, ClientDamage] = {
         SUMMARY,
         {
             "output_sequence_lengths.total": lambda total: total * 21 / 20,
-            "output_sequence_lengths.avg": _times(1.05),
-            "tps": _times(1.05),
+            "output_sequence_lengths.avg": times(1.05),
+            "tps": times(1.05),
         },
         "distributions",
     ),
     "a mean that is smaller, without a histogram": _damage(
-        SUMMARY, {"ttft.avg": _times(0.9), "ttft.histogram": GONE}, "distributions"
+        SUMMARY, {"ttft.avg": times(0.9), "ttft.histogram": GONE}, "distributions"
     ),
     "one token more": _damage(
         SUMMARY,
@@ -329,20 +287,20 @@ CLIENT_DAMAGES: dict[str, ClientDamage] = {
     "a p99 of TTFT in parts of ns": _damage(
         SUMMARY, {"ttft/percentiles/99.0": lambda ns: ns - 0.5}, "distributions"
     ),
-    "every figure of TPOT halved": _damage(SUMMARY, {"tpot": _scaled(0.5)}, "distributions"),
+    "every figure of TPOT halved": _damage(SUMMARY, {"tpot": scaled(0.5)}, "distributions"),
     "every figure of tokens doubled": _damage(
         SUMMARY,
-        {"output_sequence_lengths": _scaled(2), "tps": _times(2)},
+        {"output_sequence_lengths": scaled(2), "tps": times(2)},
         "accuracy_lengths",
     ),
     "every figure of tokens doubled in Offline": _damage(
         SUMMARY,
-        {"output_sequence_lengths": _scaled(2), "tps": _times(2)},
+        {"output_sequence_lengths": scaled(2), "tps": times(2)},
         "accuracy_lengths",
         _OFFLINE,
     ),
     "a standard deviation that is doubled": _damage(
-        SUMMARY, {"ttft.std_dev": _times(2.0)}, "distributions"
+        SUMMARY, {"ttft.std_dev": times(2.0)}, "distributions"
     ),
     "a standard deviation of 0": _damage(
         SUMMARY, {"output_sequence_lengths.std_dev": 0.0}, "distributions"
@@ -350,16 +308,16 @@ CLIENT_DAMAGES: dict[str, ClientDamage] = {
     "10% more tokens of lengths that differ much": _damage(
         SUMMARY,
         {
-            "output_sequence_lengths.total": _times(1.1),
-            "output_sequence_lengths.avg": _times(1.1),
-            "output_sequence_lengths.std_dev": _times(1.1),
-            "tps": _times(1.1),
+            "output_sequence_lengths.total": times(1.1),
+            "output_sequence_lengths.avg": times(1.1),
+            "output_sequence_lengths.std_dev": times(1.1),
+            "tps": times(1.1),
         },
         "distributions",
         _R1,
     ),
     "a p90 in another bucket": _damage(
-        SUMMARY, {"ttft/percentiles/90.0": _times(0.95)}, "distributions"
+        SUMMARY, {"ttft/percentiles/90.0": times(0.95)}, "distributions"
     ),
     "buckets that overlap": _damage(
         SUMMARY,
@@ -454,9 +412,9 @@ CLIENT_DAMAGES: dict[str, ClientDamage] = {
     "a window shorter than its events": _damage(
         SUMMARY,
         {
-            "legacy_loadgen_window_duration_ns": _times(0.99),
-            "tps": _times(1 / 0.99),
-            "qps": _times(1 / 0.99),
+            "legacy_loadgen_window_duration_ns": times(0.99),
+            "tps": times(1 / 0.99),
+            "qps": times(1 / 0.99),
         },
         _EVENTS,
         WITH_EVENTS,
@@ -468,14 +426,14 @@ CLIENT_DAMAGES: dict[str, ClientDamage] = {
         WITH_EVENTS,
     ),
     "a standard deviation that its events have not": _damage(
-        SUMMARY, {"latency.std_dev": _times(1.0001)}, _EVENTS, WITH_EVENTS
+        SUMMARY, {"latency.std_dev": times(1.0001)}, _EVENTS, WITH_EVENTS
     ),
     "a prompt of one token more than its events": _damage(
         SUMMARY, {"input_sequence_lengths.max": lambda most: most + 1}, _EVENTS, WITH_EVENTS
     ),
     "the mean of prompts that its events have not": _damage(
         SUMMARY,
-        {"input_sequence_lengths.avg": _times(1.0001)},
+        {"input_sequence_lengths.avg": times(1.0001)},
         "events_agree distributions",
         WITH_EVENTS,
     ),
@@ -666,20 +624,32 @@ def damaged(name: str, honest: Path, folder: Path) -> Path:
     return folder
 
 
-def main(checker: Path) -> None:
-    """Print the tables."""
+PAGE = PAGES / "official-checker.md"
+HEADER = "| damage | official | here: the rules that fail |"
+_DAMAGES, _TREES = "## Results of the official HTTP client", "Whole trees, made from the same"
+"""What stands before each table of the page."""
+
+
+def main(arguments: list[str]) -> None:
+    checker, is_written = Path(arguments[0]), "--write" in arguments
     round_ = ROUNDS["v6.1"]
     with tempfile.TemporaryDirectory() as temporary:
         honest = Path(temporary) / "honest"
         write_honest_submissions(honest)
-        for names, write in ((CLIENT_DAMAGES, damaged), (CLIENT_TREES, tree_of)):
-            print("| damage | official | here: the rules that fail |\n|---|---|---|")
+        for names, write, place in (
+            (CLIENT_DAMAGES, damaged, _DAMAGES),
+            (CLIENT_TREES, tree_of, _TREES),
+        ):
+            rows = []
             for name in names:
                 tree = write(name, honest, Path(temporary) / "tree")
-                words = official_verdict(tree, checker, round_), own_verdict(tree, round_)
-                print(f"| {name} | {' | '.join(words)} |", flush=True)
+                row = (name, official_verdict(tree, checker, round_), own_verdict(tree, round_))
+                print(f"| {' | '.join(row)} |", flush=True)
+                rows.append(row)
                 shutil.rmtree(tree)
+            if is_written:
+                write_table(PAGE, HEADER, rows, place)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(sys.argv[1:])

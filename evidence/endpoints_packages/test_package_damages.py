@@ -16,9 +16,7 @@ from typing import Any
 
 import pytest
 
-from meta_tests.made_client import write_client_submission
-from meta_tests.made_package import as_agentic, write_package
-from meta_tests.tampering.package_damages import (
+from evidence.endpoints_packages.package_damages import (
     CURVE,
     PACKAGE_DAMAGES,
     PREFIX,
@@ -26,6 +24,7 @@ from meta_tests.tampering.package_damages import (
     official_ids,
     rules_of_id,
 )
+from meta_tests.made_package import as_agentic, write_package
 from mlperf_suite.client_results.series import AGENTIC_MODELS, SERIES_MODELS
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.judging.packages import judge_package
@@ -91,7 +90,6 @@ def test_a_damage_is_seen_by_its_rules_alone(damaged: Any, tmp_path: Path, name:
 def test_every_rule_is_broken_by_a_damage() -> None:
     names = {rule.name.removeprefix(PREFIX) for rule in rules_of("package")}
     assert names == {rule for damage in PACKAGE_DAMAGES.values() for rule in damage.rules}
-    assert len(PACKAGE_DAMAGES) >= 120
 
 
 def test_the_page_has_a_row_for_each_damage_with_its_rules() -> None:
@@ -147,15 +145,3 @@ def test_an_honest_package_of_several_turns_passes(tmp_path: Path, model: str) -
     (group,) = judge_package(package)
     (status,) = {v.status for v in group.verdicts if v.rule == f"{PREFIX}agentic_accuracy"}
     assert status == "not judged"
-
-
-def test_a_file_of_that_name_makes_no_package_of_another_submission(tmp_path: Path) -> None:
-    submission = write_client_submission(tmp_path, "llama3.1-8b", ("Offline",))
-    (submission / "results/box/system_power.json").write_text("{}")
-    assert not any(v.rule.startswith(PREFIX) for g in judge_folder(tmp_path) for v in g.verdicts)
-
-
-def test_a_point_alone_is_judged_with_its_package(tmp_path: Path) -> None:
-    package = write_package(tmp_path)
-    (group,) = judge_folder(package / CURVE / "r64")
-    assert group.count("failed") == 0

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.proof.__main__ import check_tree
-from meta_tests.proof.data import (
+from evidence.full_size_trees.__main__ import check_tree
+from evidence.full_size_trees.data import (
     ANSWERS,
     DATASETS,
     MODEL,
@@ -19,8 +19,8 @@ from meta_tests.proof.data import (
     make_samples,
     write_data,
 )
-from meta_tests.proof.model import WORDS
-from meta_tests.proof.runs import LOADGEN, ProofRun, make_runs, proof_runs
+from evidence.full_size_trees.model import WORDS
+from evidence.full_size_trees.runs import LOADGEN, ProofRun, make_runs, proof_runs
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.llama3_1_8b import (
     BENCHMARKS,
@@ -164,7 +164,7 @@ class Told(ProofRun):
 def test_runs_go_on_beside_each_other_and_the_failed_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("meta_tests.proof.runs._TICK_S", 0.05)
+    monkeypatch.setattr("evidence.full_size_trees.runs._TICK_S", 0.05)
     runs = [Told("v6.1", LLAMA3_1_8B.id, name) for name in ("Offline", "Server", "Interactive")]
     lines: list[str] = []
     failures = make_runs(runs, tmp_path, 2, lines.append)
@@ -182,7 +182,7 @@ def test_an_interrupt_ends_the_sessions_under_way(
         raise KeyboardInterrupt
 
     Told.alive.clear()
-    monkeypatch.setattr("meta_tests.proof.runs.time.sleep", interrupt)
+    monkeypatch.setattr("evidence.full_size_trees.runs.time.sleep", interrupt)
     with pytest.raises(KeyboardInterrupt):
         make_runs([Told("v6.1", LLAMA3_1_8B.id, "Offline")], tmp_path, 1, lambda line: None)
     (process,) = Told.alive

@@ -1,4 +1,4 @@
-"""`-p meta_tests.replay_plugin`: the suite on an engine that plays prepared answers back.
+"""`-p evidence.full_size_trees.replay_plugin`: an engine that plays prepared answers back.
 
 REPLAY is JSON: `answers`, a file that maps each sample's input to its answer, or
 `answers_by_mode`, one that has by mode for each sample the opening and the closing of its answer
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from meta_tests.proof.model import FILLER
+from evidence.full_size_trees.model import FILLER
 from meta_tests.stand_in import Pace, ReplayEngine
 from mlperf_suite.datasets.media import identity_of
 from mlperf_suite.session.inputs import Inputs

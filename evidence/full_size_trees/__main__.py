@@ -1,6 +1,7 @@
 """Prove the submission command: full-size runs of a replay, a tree of each round, its check.
 
-    python -m meta_tests.proof [--work DIR] [--round ROUND]... [--benchmark ID]... [--at-once N]
+    python -m evidence.full_size_trees
+        [--work DIR] [--round ROUND]... [--benchmark ID]... [--at-once N]
 
 Makes up the data, installs a LoadGen of each round, makes the runs (about 25 minutes each, since
 they last as long as MLPerf asks), builds a tree of each round with
@@ -21,9 +22,9 @@ import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from meta_tests.proof.data import ANSWERS, DATASETS, make_samples, write_data
-from meta_tests.proof.published import PUBLISHED, write_published
-from meta_tests.proof.runs import ProofRun, install_loadgen, make_runs, proof_runs
+from evidence.full_size_trees.data import ANSWERS, DATASETS, make_samples, write_data
+from evidence.full_size_trees.published import PUBLISHED, write_published
+from evidence.full_size_trees.runs import ProofRun, install_loadgen, make_runs, proof_runs
 from meta_tests.tampering.verdicts import CHECKER, LOOKS_OK
 from mlperf_suite import SUITE_FOLDER
 from mlperf_suite.benchmarks.rounds import ROUNDS
@@ -42,7 +43,7 @@ _CLOSING = re.compile(r"main\.py:\d+ \w+\] ((?:No)?Results.*|Closed Results.*|SU
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m meta_tests.proof",
+        prog="python -m evidence.full_size_trees",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

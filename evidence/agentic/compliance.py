@@ -1,11 +1,12 @@
 """The rules of messages and the official client's check_compliance on honest and damaged results.
 
-    python -m meta_tests.proof.edge_agentic [CLIENT_PYTHON]
+    python -m evidence.agentic.compliance [CLIENT_PYTHON] [--write]
 
 CLIENT_PYTHON is that of .endpoints-client, whose checkout has the example's configuration. Each
 result has the files that the client writes of edge-agentic (config.yaml, scores.json,
-accuracy/accuracy_results.json) with one damage. Prints both words for each; exit status 1 if they
-differ where `EXPLAINED` does not say why (docs/evidence/edge-agentic.md).
+accuracy/accuracy_results.json) with one damage. Prints both words for each, and rewrites the table
+of docs/evidence/edge-agentic.md with --write; exit status 1 if they differ where `EXPLAINED` does
+not say why.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 
 import yaml
 
+from evidence.page_tables import PAGES, write_table
 from mlperf_suite import SUITE_FOLDER
 from mlperf_suite.benchmarks.qwen3_6_27b import QWEN3_6_27B
 from mlperf_suite.rules import judge
@@ -127,17 +129,22 @@ DAMAGES: dict[str, Damage] = {
     "no accuracy": gone("accuracy"),
 }
 EXPLAINED = {
-    "no seed of the model": "the official check passes if any of both seeds is set",
-    "512 tokens": "the official check does not read max_new_tokens",
-    "4,096 tokens": "the official check does not read max_new_tokens",
-    "half of the turns": "the official check compares the turns with those of the run's own data",
-    "no scores": "the official check passes accuracy alone",
-    "no accuracy": "the official check passes a replay alone",
-    "three answers missing": "the official check does not read response_counts",
-    "not complete": "the official check does not read complete",
-    "overall as text": "the client writes numbers; the official check turns text into one",
-    "overall no number": "the official check takes the entry's own score where the block has none",
-    "overall above 100": "the official check has no upper bound",
+    "no seed of the model": "it requires 42 only of seeds that are set; the sampling seed is",
+    **dict.fromkeys(
+        ("512 tokens", "4,096 tokens"),
+        "it does not read `max_new_tokens`; the README's run parameters require 1,024",
+    ),
+    "half of the turns": "it compares the turns with the run's own data, not with the 1,007 "
+    "published ones",
+    **dict.fromkeys(
+        ("no scores", "no accuracy"),
+        "it judges the files that exist, so a replay or a score passes by itself",
+    ),
+    "three answers missing": "it does not read `response_counts`",
+    "not complete": "it does not read `complete`",
+    "overall as text": "it converts text to a number",
+    "overall no number": "it takes the entry's own score where the block has none",
+    "overall above 100": "it has no upper bound",
 }
 """By damage, why the official check passes what the rules fail."""
 
@@ -220,10 +227,23 @@ def _official(python: Path, folders: Iterable[Path]) -> dict[str, bool | str]:
     return verdicts
 
 
+PAGE = PAGES / "edge-agentic.md"
+HEADER = "| change | why the official check passes it |"
+
+
+def explained_rows(names: Iterable[str]) -> list[tuple[str, str]]:
+    """The rows of the page: changes that both judge differently, by reason."""
+    reasons: dict[str, list[str]] = {}
+    for name in names:
+        reasons.setdefault(EXPLAINED[name], []).append(name)
+    return [("; ".join(changes), reason) for reason, changes in reasons.items()]
+
+
 def main(arguments: list[str]) -> int:
-    python = Path(arguments[0]) if arguments else CLIENT / "bin" / "python"
+    places = [argument for argument in arguments if argument != "--write"]
+    python = Path(places[0]) if places else CLIENT / "bin" / "python"
     config = yaml.safe_load((CLIENT / "source" / EXAMPLE).read_text())
-    unexplained = 0
+    differing, unexplained = [], 0
     with tempfile.TemporaryDirectory() as root:
         made = {}
         for number, (name, damage) in enumerate(DAMAGES.items()):
@@ -236,12 +256,17 @@ def main(arguments: list[str]) -> int:
     for name, (folder, files) in made.items():
         ours, theirs = failures(files), official[str(folder)]
         alike = (not ours) == (theirs is True)
-        unexplained += not (alike or name in EXPLAINED)
+        if not alike:
+            differing += [name] if name in EXPLAINED else []
+            unexplained += name not in EXPLAINED
         why = "" if alike else EXPLAINED.get(name, "NOT EXPLAINED")
         word = "passed" if theirs is True else "failed" if theirs is False else theirs
         print(f"| {name} | {', '.join(ours) or 'passed'} | {word} | {why} |")
-    same_words = len(made) - len(EXPLAINED)
-    print(f"{len(made)} results, {len(EXPLAINED)} explained, {unexplained} not; {same_words} alike")
+    alike_count = len(made) - len(differing) - unexplained
+    counts = f"{len(differing)} explained, {unexplained} not; {alike_count} alike"
+    print(f"{len(made)} results, {counts}")
+    if "--write" in arguments and not unexplained:
+        write_table(PAGE, HEADER, explained_rows(differing))
     return 1 if unexplained else 0
 
 

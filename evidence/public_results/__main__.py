@@ -1,6 +1,6 @@
 """Judge the language results of a public repository, and write docs/evidence/public-results.md.
 
-    python -m meta_tests.proof.public_results CHECKOUT [--page FILE]
+    python -m evidence.public_results CHECKOUT [--page FILE]
 
 CHECKOUT is a checkout of github.com/mlcommons/inference_results_v5.1, or of the folders of its
 language benchmarks. Each verdict that failed is shown with the file and the line that it is about.
@@ -226,7 +226,7 @@ def _commit(root: Path) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m meta_tests.proof.public_results",
+        prog="python -m evidence.public_results",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.proof.published import PROBLEMS, PUBLISHED, Published, write_published
-from meta_tests.proof.runs import ProofRun, proof_runs
-from meta_tests.replay_plugin import pytest_mlperf_load_engine, thought_out_answers
+from evidence.full_size_trees.published import PROBLEMS, PUBLISHED, Published, write_published
+from evidence.full_size_trees.replay_plugin import pytest_mlperf_load_engine, thought_out_answers
+from evidence.full_size_trees.runs import ProofRun, proof_runs
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.prompts import end_of_text_ids, load_tokenizer
 from mlperf_suite.benchmarks.rounds import ROUNDS
@@ -25,15 +25,7 @@ from mlperf_suite.scorers.scorer import Answer, reads_special_tokens
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.settings import resolve_settings
 
-EACH = pytest.mark.parametrize(
-    "id_",
-    [
-        # The prompts of so many products take minutes.
-        pytest.param(id_, marks=[pytest.mark.slow] if id_.startswith("qwen3-vl") else [])
-        for id_ in PUBLISHED
-        if id_ != "llama2-70b-99"
-    ],
-)
+EACH = pytest.mark.parametrize("id_", [id_ for id_ in PUBLISHED if id_ != "llama2-70b-99"])
 """llama2-70b-99 has the data of llama2-70b-99.9."""
 
 

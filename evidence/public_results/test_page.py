@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from evidence.public_results.__main__ import language_results, page
 from meta_tests.made_runs import write_submission
-from meta_tests.proof.public_results import language_results, page
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from meta_tests.proof.model import WORDS, ModelTokens, write_json, write_model
+from evidence.full_size_trees.model import WORDS, ModelTokens, write_json, write_model
 from mlperf_suite.benchmarks.llama3_1_8b import BENCHMARKS, LLAMA3_1_8B, LLAMA3_1_8B_EDGE, OFFICIAL
 from mlperf_suite.benchmarks.prompts import SUMMARIZE
 from mlperf_suite.datasets.samples import Sample, Samples

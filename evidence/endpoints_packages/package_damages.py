@@ -1,10 +1,11 @@
 """Damages and forgeries of a package of MLPerf Endpoints, each with the rules that see it.
 
-    python -m meta_tests.tampering.package_damages CLI
+    python -m evidence.endpoints_packages.package_damages CLI [--write]
 
-prints a table of them beside the verdict of the official checker; CLI is the installed
-endpoints-submission-cli. Of a made package of llama3_1-8b with an elected Offline point, unless a
-damage is of one with a dedicated point.
+prints each beside the verdict of the official checker, and rewrites the tables of
+docs/evidence/endpoints-packages.md with --write; CLI is the installed endpoints-submission-cli. A
+damage is one of a made package of llama3_1-8b with an elected Offline point, unless it is of one
+with a dedicated point.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from evidence.page_tables import PAGES, write_table
 from meta_tests.made_package import (
     C_MAX,
     OFFLINE,
@@ -31,7 +34,7 @@ from meta_tests.made_package import (
     network,
     write_package,
 )
-from meta_tests.tampering.client_damages import GONE, ClientDamage
+from meta_tests.tampering.member_changes import GONE, change_file, times
 from mlperf_suite.client_results.series import AGENTIC_MODELS
 from mlperf_suite.judging.packages import judge_package
 from mlperf_suite.judging.verdict_group import VerdictGroup
@@ -66,7 +69,7 @@ class PackageDamage:
             self.change(curve)
             return
         for path in sorted(curve.glob(self.files)) or [curve / self.files]:
-            ClientDamage(path.name, self.change, frozenset()).make(path.parent)
+            change_file(path, self.change)
 
 
 def _damage(files: str, change: Change, rules: str, *, dedicated: bool = False) -> PackageDamage:
@@ -274,10 +277,6 @@ _SALTED_TURNS: dict[str, list[Any]] = {
     "a pass with the salts of the last": [(f"{n}", _turn(n % 40)[1]) for n in range(80)],
     "salts of single requests": [f"[{salt}] made up" for salt in SALTS],
 }
-
-
-def _times(factor: float) -> Callable[[Any], Any]:
-    return lambda value: type(value)(value * factor)
 
 
 _POINT, _POINTS = "r64/point.yaml", "r*/point.yaml"
@@ -502,10 +501,10 @@ PACKAGE_DAMAGES: dict[str, PackageDamage] = {
     "a dedicated point of a lower throughput": _damage(
         f"r{OFFLINE}/result_summary.json",
         {
-            "duration_ns": _times(1.05),
-            "qps": _times(1 / 1.05),
-            "tps": _times(1 / 1.05),
-            "system_tps": _times(1 / 1.05),
+            "duration_ns": times(1.05),
+            "qps": times(1 / 1.05),
+            "tps": times(1 / 1.05),
+            "system_tps": times(1 / 1.05),
         },
         "offline_point",
         dedicated=True,
@@ -595,28 +594,28 @@ PACKAGE_DAMAGES: dict[str, PackageDamage] = {
         ),
         "requests figures distributions steady_state",
     ),
-    "system_tps 2% higher": _damage(_RUN, {"system_tps": _times(1.02)}, "figures"),
-    "the client's tps 2% higher": _damage(_RUN, {"tps": _times(1.02)}, "figures"),
-    "tps_per_user 2% higher": _damage(_RUN, {"tps_per_user": _times(1.02)}, "figures"),
+    "system_tps 2% higher": _damage(_RUN, {"system_tps": times(1.02)}, "figures"),
+    "the client's tps 2% higher": _damage(_RUN, {"tps": times(1.02)}, "figures"),
+    "tps_per_user 2% higher": _damage(_RUN, {"tps_per_user": times(1.02)}, "figures"),
     "no TPOT at p90": _damage(_RUN, {"tpot/percentiles/90.0": GONE}, "figures"),
     "two values of TPOT at p90": _damage(
         _RUN, {"tpot/percentiles/90": 1.0}, "figures distributions"
     ),
     "TPOT at p90 halved": _damage(
-        _RUN, {"tpot/percentiles/90.0": _times(0.5), "tps_per_user": _times(2.0)}, "distributions"
+        _RUN, {"tpot/percentiles/90.0": times(0.5), "tps_per_user": times(2.0)}, "distributions"
     ),
     "more tokens, with every rate": _damage(
         _RUN,
         {
-            "output_sequence_lengths.total": _times(1.5),
-            "tps": _times(1.5),
-            "system_tps": _times(1.5),
+            "output_sequence_lengths.total": times(1.5),
+            "tps": times(1.5),
+            "system_tps": times(1.5),
         },
         "distributions",
     ),
     "half the duration, with every rate": _damage(
         _RUN,
-        {"duration_ns": _times(0.5), "tps": _times(2), "qps": _times(2), "system_tps": _times(2)},
+        {"duration_ns": times(0.5), "tps": times(2), "qps": times(2), "system_tps": times(2)},
         "distributions duration",
     ),
     "negative tokens": _damage(_RUN, {"output_sequence_lengths.total": -1}, "files_readable"),
@@ -1030,7 +1029,7 @@ _OF_TURNS = {
         ),
         "duration figures",
     ),
-    "an interactivity 2% higher": _damage(_RUN, {"e2e_avg_interactivity": _times(1.02)}, "figures"),
+    "an interactivity 2% higher": _damage(_RUN, {"e2e_avg_interactivity": times(1.02)}, "figures"),
     "an interactivity of nothing": _damage(
         _RUN, {"latency.total": 0, "e2e_avg_interactivity": 1.0}, "figures distributions"
     ),
@@ -1181,24 +1180,55 @@ def rules_of_id() -> dict[str, set[str]]:
     return rules
 
 
-def _rows(cli: Path, folder: Path) -> None:
+PAGE = PAGES / "endpoints-packages.md"
+HEADER = "| damage | the suite | the official checker |"
+_COUNTS = (
+    "| damages | fail in both | pass in both | pass there, fail here | fail there, pass here "
+    "| traceback there, a verdict here |"
+)
+_PASSES = "passes"
+
+
+def _rows(cli: Path, folder: Path) -> list[tuple[str, str, str]]:
     honest = {flag: write_package(folder / str(flag), dedicated=flag) for flag in (False, True)}
-    print("| damage | the suite | the official checker |\n|---|---|---|")
+    rows = []
     for number, (name, damage) in enumerate(PACKAGE_DAMAGES.items()):
         package = folder / f"{number}" / "box-2026"
         shutil.copytree(honest[damage.dedicated], package)
         damage.make(package)
         errors, warnings = official_ids(package, cli)
-        says = ", ".join(sorted(errors)) or "passes"
-        says += f" (warns: {', '.join(sorted(warnings))})" if warnings else ""
-        ours = (
-            ", ".join(f"`{rule}`" for rule in sorted(failed_rules(judge_package(package))))
-            or "passes"
-        )
-        print(f"| {name} | {ours} | {says} |", flush=True)
+        official = ", ".join(sorted(errors)) or _PASSES
+        official += f" (warns: {', '.join(sorted(warnings))})" if warnings else ""
+        failed = failed_rules(judge_package(package))
+        ours = ", ".join(f"`{rule}`" for rule in sorted(failed)) or _PASSES
+        rows.append((name, ours, official))
+        print(f"| {' | '.join(rows[-1])} |", flush=True)
         shutil.rmtree(package)
+    return rows
+
+
+def counts_of(rows: Iterable[tuple[str, str, str]]) -> list[str]:
+    """The counts above the table, by what both say of each damage."""
+    pairs = Counter(
+        (
+            official if official == "traceback" else official.startswith(_PASSES),
+            ours == _PASSES,
+        )
+        for _, ours, official in rows
+    )
+    tracebacks = pairs["traceback", False] + pairs["traceback", True]
+    alike = pairs[False, False], pairs[True, True]
+    figures = (pairs.total(), *alike, pairs[True, False], pairs[False, True], tracebacks)
+    return [str(figure) for figure in figures]
+
+
+def main(arguments: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as temporary:
+        rows = _rows(Path(arguments[0]), Path(temporary))
+    if "--write" in arguments:
+        write_table(PAGE, _COUNTS, [counts_of(rows)])
+        write_table(PAGE, HEADER, rows)
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as temporary:
-        _rows(Path(sys.argv[1]), Path(temporary))
+    main(sys.argv[1:])
