@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from meta_tests.servers.chat_stand_in import Events, chat_server, delta, last
-from meta_tests.session.test_agent_replay import MODELS, rows, written
-from meta_tests.session.test_executor import make
+from meta_tests.session.recorded_sessions import MODELS, rows, written
 from mlperf_suite.datasets.agent_sessions import read_sessions
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.engines.closed_loop import LoopTimes
@@ -34,8 +33,6 @@ from mlperf_suite.session.agent_points import (
 )
 from mlperf_suite.session.agent_replay import asked_server, cache_reuse
 from mlperf_suite.session.plan import CurveKey
-
-__all__ = ["make"]  # the fixture
 
 SALT = re.compile(r"\[salt: ([0-9a-f]{16})\]\n\n(.*)\n\n\[salt: ([0-9a-f]{16})\]", re.DOTALL)
 

@@ -16,7 +16,7 @@ import pytest
 from msgspec import Raw
 from pytest import MonkeyPatch
 
-from meta_tests.session.test_executor import LLAMA, Make, ScriptedSession, make
+from meta_tests.session.scripted_session import LLAMA, Make, ScriptedSession
 from meta_tests.slots import SlotsEngine
 from mlperf_suite.client_results.sent_prompts import SentPrompts
 from mlperf_suite.engines.endpoint.exchanges import TextCodec
@@ -49,8 +49,6 @@ from mlperf_suite.session.curves import Curves, _taken_from
 from mlperf_suite.session.official_points import OfficialPoints, _times_of
 from mlperf_suite.session.plan import CurveKey
 from mlperf_suite.session.watcher import Watcher
-
-__all__ = ["make"]  # the fixture
 
 KEY = CurveKey(LLAMA)
 

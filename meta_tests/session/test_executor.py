@@ -7,9 +7,8 @@ import html
 import json
 import random
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,19 +16,23 @@ import pytest
 from pytest import MonkeyPatch
 
 from meta_tests.made_runs import remote_run
-from meta_tests.stand_in import Delays, StandInEngine
+from meta_tests.session.scripted_session import (
+    ACCURACY,
+    LLAMA,
+    PERFORMANCE,
+    SERVER,
+    TEST06,
+    FasterEngine,
+    Make,
+    RemoteScriptedEngine,
+    ScriptedEngine,
+    ScriptedSession,
+    break_runs,
+)
 from mlperf_suite.assets import embedded_model_dir
-from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.prompts import load_tokenizer
 from mlperf_suite.engines.protocol import (
-    SPECULATIVE,
-    EngineDescription,
-    Likelihood,
-    Listener,
     RemoteRun,
-    RequestList,
-    Score,
-    ScoreRequest,
 )
 from mlperf_suite.errors import EngineDiedError, EngineError, RunError
 from mlperf_suite.loadgen.load_plan import RunKey, Shortened
@@ -44,157 +47,11 @@ from mlperf_suite.rules.facts import TEXT_ALONE
 from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.scorers.rouge import RougeScorer
 from mlperf_suite.scorers.scorer import Answer, Scores
-from mlperf_suite.session.engines import EngineRequest
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.plan import MMLU, CurveKey, Role, SearchKey, StepKey
+from mlperf_suite.session.plan import MMLU, SearchKey
 from mlperf_suite.session.scenario_runs import decoded
-from mlperf_suite.session.suite import Suite
-from mlperf_suite.session.timing.forecast import planned
 from mlperf_suite.session.watcher import Watcher
 from mlperf_suite.settings import resolve_settings
-
-LLAMA = "llama3.1-8b"
-ACCURACY = RunKey(LLAMA, "Offline", "accuracy")
-TEST06 = RunKey(LLAMA, "Offline", "test06")
-PERFORMANCE = RunKey(LLAMA, "Offline", "performance")
-SERVER = RunKey(LLAMA, "Server", "accuracy")
-
-
-class ScriptedEngine(StandInEngine):
-    """Says what it was asked, and dies in the run that it is told to."""
-
-    def __init__(self, settings: dict[str, object], dies_in: str | None) -> None:
-        super().__init__(Delays(), lambda prompt: [11, 12, 13])
-        self._settings, self._dies_in = settings, dies_in
-        self.batch_sizes: list[int] = []
-        self.runs: list[str] = []
-
-    @property
-    def description(self) -> EngineDescription:
-        settings: dict[str, object] = {SPECULATIVE: None, **self._settings}
-        return EngineDescription("stand-in engine", "1", "told", True, 8192, settings)
-
-    def run_begins(self, name: str, mode: str) -> None:
-        self.runs.append(name)
-        if name == self._dies_in:
-            # Before LoadGen starts, which cannot be stopped again in this process.
-            self._died = True
-            raise EngineDiedError("died as told")
-
-    def submit(
-        self, requests: RequestList, generation: Generation, listener: Listener, *, stream: bool
-    ) -> None:
-        self.batch_sizes.append(len(requests))
-        super().submit(requests, generation, listener, stream=stream)
-
-    def score(self, requests: Iterator[ScoreRequest]) -> Iterator[tuple[int, Score]]:
-        for request in requests:
-            tokens = len(request.prompt_token_ids)
-            yield request.tag, Score((Likelihood(-1.0, True),) * 4, 1.0, tokens, 0)
-
-
-class FasterEngine(ScriptedEngine):
-    """Answers one request after another, in each run as fast as `request_s` says."""
-
-    request_s: Sequence[float] = (0.02, 0.01, 0.015)
-
-    def __init__(self, settings: dict[str, object], dies_in: str | None) -> None:
-        super().__init__(settings, dies_in)
-        self._free_at = 0.0
-
-    def _times(self, now: float, tokens: int) -> tuple[float, float]:
-        self._free_at = max(now, self._free_at) + self.request_s[len(self.runs) - 1]
-        return self._free_at, self._free_at
-
-
-class RemoteScriptedEngine(ScriptedEngine):
-    """Tells of each run what comes next of `remote_runs`, the last of it again and again."""
-
-    remote_runs: Sequence[RemoteRun] = (remote_run(),)
-
-    def __init__(self, settings: dict[str, object], dies_in: str | None) -> None:
-        super().__init__(settings, dies_in)
-        self.run_count = 0
-        self._since: list[int] = []
-
-    def take_remote_run(self) -> RemoteRun:
-        is_idle = self.batch_sizes == self._since
-        self._since = list(self.batch_sizes)
-        if is_idle:
-            # Asked before a run that nothing was sent before.
-            return remote_run()
-        self.run_count += 1
-        return self.remote_runs[min(self.run_count, len(self.remote_runs)) - 1]
-
-
-class ScriptedSession:
-    """A suite on scripted engines. `loaded`: the role of each that was loaded, in order."""
-
-    def __init__(self, suite: Suite, loaded: list[Role], engines: list[Any]) -> None:
-        self.suite, self.loaded, self.engines = suite, loaded, engines
-        self.recorder = suite.recorder
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the first result."""
-        return self.recorder.results[0].folder.path
-
-    def summary(self, key: RunKey) -> Any:
-        return self.recorder.summary(self.recorder.result(*key.place))
-
-    def generation_verdict(self) -> Verdict:
-        """The verdict on how the answers of the accuracy run were generated."""
-        verdicts = self.recorder.verdicts(ACCURACY)
-        return next(v for v in verdicts if v.rule == "accuracy_generation")
-
-
-Make = Callable[..., ScriptedSession]
-
-
-@pytest.fixture
-def short(monkeypatch: MonkeyPatch) -> None:
-    """Performance runs of a tenth of a second."""
-    runs = {name: Shortened(100, 1) for name in ("Offline", "Server")}
-    monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", runs)
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Iterator[Make]:
-    suites: list[Suite] = []
-
-    def make_suite(
-        *keys: StepKey,
-        dies_in: str | None = None,
-        does_not_load: Role | None = None,
-        engine_settings: dict[str, object] | None = None,
-        kind: type[ScriptedEngine] = ScriptedEngine,
-        **options: Any,
-    ) -> ScriptedSession:
-        loaded: list[Role] = []
-        engines: list[ScriptedEngine] = []
-
-        def load(inputs: Inputs, request: EngineRequest) -> ScriptedEngine:
-            loaded.append(request.role)
-            if request.role == does_not_load:
-                raise EngineError("no engine today")
-            engines.append(kind(engine_settings or {}, dies_in))
-            return engines[-1]
-
-        values = {"results_dir": str(tmp_path / "results"), "warmup": "0", **options}
-        settings = resolve_settings(values, {})
-        runs = [key for key in keys if isinstance(key, RunKey)]
-        searches = [key for key in keys if isinstance(key, SearchKey)]
-        curves = [key for key in keys if isinstance(key, CurveKey)]
-        plan = planned(settings, runs, searches, curves, mmlu=MMLU in keys)
-        suite = Suite(settings, plan, load, Watcher())
-        suites.append(suite)
-        suite.check()
-        return ScriptedSession(suite, loaded, engines)
-
-    yield make_suite
-    for suite in suites:
-        suite.close()
-
 
 # Failures
 
@@ -235,18 +92,6 @@ def test_a_dead_mmlu_run_fails_as_every_other(make: Make) -> None:
     assert (first.failure, first.now) == ("MMLU: no engine today", True)
     assert (second.failure, second.now) == ("MMLU: no engine today", False)
     assert session.recorder.summary(session.recorder.result_of(MMLU)).meta.status == "failed"
-
-
-def break_runs(monkeypatch: MonkeyPatch, error: BaseException) -> list[int]:
-    """Let each LoadGen run raise this. Returns the attempts."""
-    attempts = []
-
-    def failing_run(*arguments: object, **keywords: object) -> None:
-        attempts.append(1)
-        raise error
-
-    monkeypatch.setattr("mlperf_suite.session.load_run.run_loadgen", failing_run)
-    return attempts
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from pytest import MonkeyPatch
 
+from meta_tests.session.made_inputs import inputs, own_data, own_model
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
-from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE, OFFICIAL
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.errors import DatasetError, UsageError
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.scorers.sandbox.box import NoSandbox, Sandbox
@@ -25,22 +26,6 @@ from mlperf_suite.settings import resolve_settings
 
 LLAMA = "llama3.1-8b-instruct"
 EDGE = LLAMA3_1_8B_EDGE
-
-
-def inputs(**options: Any) -> Inputs:
-    return Inputs(resolve_settings(options, {}), [LLAMA3_1_8B, LLAMA3_1_8B_EDGE])
-
-
-def own_data(folder: Path, samples: int) -> str:
-    file = folder / f"{samples}.json"
-    file.write_text(json.dumps([{"article": "a", "highlights": "b"}] * samples))
-    return str(file)
-
-
-def own_model(folder: Path, **changed: object) -> str:
-    folder.mkdir(exist_ok=True)
-    (folder / "config.json").write_text(json.dumps({**OFFICIAL.marks.shape, **changed}))
-    return str(folder)
 
 
 @pytest.mark.parametrize("profile", ["smoke", "official"])

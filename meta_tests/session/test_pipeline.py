@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pytest import MonkeyPatch
 
-from meta_tests.session.test_executor import ACCURACY, LLAMA, PERFORMANCE, TEST06, Make, make
-from meta_tests.session.timing.test_rates import keep_offline_run
+from meta_tests.session.scripted_session import ACCURACY, LLAMA, PERFORMANCE, TEST06, Make
+from meta_tests.session.timing.kept_offline_run import keep_offline_run
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import default_benchmarks
 from mlperf_suite.errors import RunError
@@ -18,8 +18,6 @@ from mlperf_suite.loadgen.load_plan import CACHING, RunKey, Shortened
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
 from mlperf_suite.results.record import PeakSearch, scaling_figures
 from mlperf_suite.session.plan import MMLU, SearchKey, StepKey
-
-__all__ = ["make"]  # the fixture
 
 SERVER = RunKey(LLAMA, "Server", "performance")
 SEARCH = SearchKey(LLAMA, "Interactive")

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from pytest import MonkeyPatch
 
-from meta_tests.profiling.test_nsight import put_nsys
-from meta_tests.session.test_executor import (
+from meta_tests.profiling.nsys_stand_in import put_nsys
+from meta_tests.session.scripted_session import (
     ACCURACY,
     LLAMA,
     PERFORMANCE,
@@ -20,10 +20,8 @@ from meta_tests.session.test_executor import (
     ScriptedEngine,
     ScriptedSession,
     break_runs,
-    make,
-    short,
 )
-from meta_tests.session.timing.test_rates import keep_offline_run
+from meta_tests.session.timing.kept_offline_run import keep_offline_run
 from mlperf_suite.errors import EngineError, UsageError
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.load_plan import RunKey
@@ -38,8 +36,6 @@ from mlperf_suite.results.schema import PROFILED
 from mlperf_suite.results.schema import STAND_IN_LABEL as LABEL
 from mlperf_suite.session.load_run import samples_for
 from mlperf_suite.session.plan import MMLU
-
-__all__ = ["make", "short"]  # the fixtures
 
 SERVER = RunKey(LLAMA, "Server", "performance")
 TORCH = {"profile_run": "torch", "profile_seconds": "0.2"}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from meta_tests.datasets.test_production_traces import ROW, exported, span, written
+from meta_tests.datasets.made_traces import ROW, exported, span, written
 from meta_tests.reports.outputs import page_rows
 from meta_tests.servers.options import StandIn
 from meta_tests.servers.stand_in_server import stand_in_server

@@ -7,28 +7,22 @@ import math
 import numpy as np
 import pytest
 
-from meta_tests.tuning.simulated import TRIALS, equal_settings, one_optimum, serving_engine
-from mlperf_suite.tuning.claim import PAIRS, Gain, gain_of
+from mlperf_suite.tuning.claim import Gain, gain_of
 from mlperf_suite.tuning.feasibility import Feasibility
 from mlperf_suite.tuning.search import TuningSearch
 from mlperf_suite.tuning.space import Settings, Trial
 from mlperf_suite.tuning.surrogate import Surrogate, kernels_of
+from perf.simulated_engines import TRIALS, one_optimum
 
 
-def search_on(engine_of: object, seed: int) -> float:
-    """The share of the optimum's rate that one search ends with."""
-    assert callable(engine_of)
-    engine = engine_of(seed)
-    search = TuningSearch(engine.space, seed)
+def test_a_search_begins_with_the_default_and_ends_near_the_optimum() -> None:
+    engine = one_optimum(0)
+    search = TuningSearch(engine.space, 0)
     for number in range(TRIALS):
         search.add(engine.measure(search.following(number / TRIALS)))
     assert search.trials[0].settings == {n: choices[0] for n, choices in engine.space.items()}
-    return float(engine.share(search.best()))
-
-
-@pytest.mark.parametrize("engine_of", [one_optimum, serving_engine])
-def test_ends_near_the_optimum(engine_of: object) -> None:
-    assert search_on(engine_of, 0) > 0.95
+    share = engine.share(search.best())
+    assert share and share > 0.95
 
 
 def test_values_of_a_number_resemble_their_neighbours_and_words_nothing() -> None:
@@ -63,9 +57,9 @@ def test_draws_scatter_around_the_mean_as_the_deviation_says() -> None:
     model.fit(rows, np.array([0.0, 0.1, 0.12, 0.08, 0.2]), np.full(5, 0.05), refits=False)
     every = np.array([[a, b] for a in range(4) for b in range(2)])
     source = np.random.default_rng(0)
-    drawn = np.array([model.draw(every, source) for _ in range(4000)])
-    assert drawn.mean(axis=0) == pytest.approx(model.mean(every), abs=0.01)
-    assert drawn.std(axis=0) == pytest.approx(model.deviations(every), rel=0.05)
+    drawn = np.array([model.draw(every, source) for _ in range(500)])
+    assert drawn.mean(axis=0) == pytest.approx(model.mean(every), abs=0.015)
+    assert drawn.std(axis=0) == pytest.approx(model.deviations(every), rel=0.15)
 
 
 def test_a_run_cut_short_counts_less() -> None:
@@ -156,15 +150,6 @@ def test_a_space_of_millions_is_sampled() -> None:
     for number in range(3):
         search.add(Trial(search.following(number / 3), 100.0 + number, 0.01))
     assert search.following(0.9).keys() == space.keys()
-
-
-def test_equal_settings_are_no_better_than_the_default_in_95_of_100() -> None:
-    engine = equal_settings(1)
-    claims = [
-        gain_of([engine.noise() for _ in range(PAIRS)], [engine.noise() for _ in range(PAIRS)])
-        for _ in range(4000)
-    ]
-    assert sum(claim.is_better for claim in claims) <= 0.05 * len(claims)
 
 
 def test_a_gain_of_three_times_the_noise_is_claimed_with_its_interval() -> None:

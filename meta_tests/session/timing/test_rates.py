@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from meta_tests.session.timing.kept_offline_run import config_of, keep_offline_run, settings_of
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.qwen3_vl import QWEN3_VL
@@ -18,23 +19,18 @@ from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.results.run_folder import CONFIG_JSON, SUMMARY_JSON, read_summary, write_json
 from mlperf_suite.results.schema import (
     Config,
-    Meta,
-    PerformanceFigures,
     PlanRow,
-    Run,
-    Summary,
 )
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import Plan, Selection, Step, plan_session
 from mlperf_suite.session.timing.earlier_runs import kept_rate
-from mlperf_suite.session.timing.estimate import Speed, offline_qps
+from mlperf_suite.session.timing.estimate import offline_qps
 from mlperf_suite.session.timing.forecast import forecast, planned
 from mlperf_suite.session.timing.pace import Pace
 from mlperf_suite.settings import Settings, resolve_settings
 
 ONE, TWO = "http://one:8000", "http://two:8000"
 SERVER = RunKey(LLAMA3_1_8B.id, "Server", "performance")
-SPEED = Speed(0.001, 0.01, 0.002, 128)
 OTHERS: list[dict[str, Any]] = [
     {},
     {"endpoint": [TWO]},
@@ -47,30 +43,6 @@ OTHERS: list[dict[str, Any]] = [
     {"ray": "10.0.0.1:6379", "replica_nodes": "a:4,b:4"},
 ]
 """Options of systems that are not the one at ONE."""
-
-
-def settings_of(results: Path, **options: Any) -> Settings:
-    return resolve_settings({"results_dir": str(results), **options}, {})
-
-
-def config_of(settings: Settings) -> dict[str, Any]:
-    """What a run of these settings leaves as its config.json."""
-    described = {"clients": settings.endpoint_clients, "dtype": "bfloat16"}
-    engine = {"name": "an engine", "version": "1", "stand_in": False, "settings": described}
-    speed = {name: getattr(SPEED, name) for name in SPEED.__slots__}
-    requested_settings = settings.as_json(LLAMA3_1_8B)
-    return {"settings": requested_settings, "engine": engine, "speed": speed}
-
-
-def keep_offline_run(results: Path, **options: Any) -> None:
-    """Leave a valid Offline run of these options among the results."""
-    folder = results / "20261121-101500-llama3.1-8b-offline"
-    folder.mkdir(parents=True)
-    meta = Meta(benchmark=LLAMA3_1_8B.id, scenario="Offline", status="complete")
-    figures = PerformanceFigures(valid=True, samples_per_sec=5.0)
-    summary = Summary(meta=meta, run=Run(performance=figures))
-    write_json(folder / SUMMARY_JSON, summary.as_json())
-    write_json(folder / CONFIG_JSON, config_of(settings_of(results, **options)))
 
 
 def takes_a_kept_rate(settings: Settings) -> bool:
