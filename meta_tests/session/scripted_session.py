@@ -137,7 +137,7 @@ def scripted_session(
     dies_in: str | None = None,
     does_not_load: Role | None = None,
     engine_settings: dict[str, object] | None = None,
-    kind: type[Any] = ScriptedEngine,
+    kind: Callable[[dict[str, object], str | None], Any] = ScriptedEngine,
     **options: Any,
 ) -> ScriptedSession:
     """A session that was planned and checked, and made nothing yet."""
