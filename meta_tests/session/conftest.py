@@ -1,4 +1,4 @@
-"""Sessions on scripted engines, in a folder of the test's own."""
+"""Sessions on scripted engines, in a folder of the test's own, without what takes their time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
-from meta_tests.session.scripted_session import Make, ScriptedSession, scripted_session
+from meta_tests.session.scripted_session import (
+    Make,
+    ScriptedSession,
+    blank_picture,
+    scripted_session,
+    shared_tokenizer,
+)
 from mlperf_suite.loadgen.load_plan import Shortened
 from mlperf_suite.session.plan import StepKey
 
@@ -21,7 +27,14 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Iterator[Make]:
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions share a tokenizer, and their plots are drawn and not rendered."""
+    monkeypatch.setattr("mlperf_suite.session.inputs.load_tokenizer", shared_tokenizer)
+    monkeypatch.setattr("mlperf_suite.reports.sections._drawn", blank_picture)
+
+
+@pytest.fixture
+def make(tmp_path: Path, quick: None) -> Iterator[Make]:
     sessions: list[ScriptedSession] = []
 
     def make_session(*keys: StepKey, **options: Any) -> ScriptedSession:

@@ -153,8 +153,8 @@ def test_a_session_that_ends_early_leaves_no_result_running(make: Make) -> None:
 
 
 def faster(make: Make, monkeypatch: MonkeyPatch, *keys: RunKey, **options: Any) -> ScriptedSession:
-    """An engine that is twice as fast after its accuracy run, in runs of 4 samples or more."""
-    runs = {name: Shortened(300, 1, samples=4) for name in ("Offline", "Server")}
+    """An engine that is much faster after its accuracy run; runs of two seconds at least."""
+    runs = {name: Shortened(2000, 1, samples=4) for name in ("Offline", "Server")}
     monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", runs)
     monkeypatch.setattr("mlperf_suite.session.timing.estimate.SMOKE", runs)
     return make(*keys, kind=FasterEngine, **options)
@@ -170,6 +170,7 @@ def test_a_run_that_the_measured_rate_made_too_short_is_made_again(
 ) -> None:
     lines: list[str] = []
     monkeypatch.setattr(Watcher, "say", lambda watcher, line: lines.append(line))
+    monkeypatch.setattr(FasterEngine, "third_s", 2.5)
     session = faster(make, monkeypatch, ACCURACY, PERFORMANCE)
     assert session.suite.make(PERFORMANCE).ok
     assert session.engines[0].runs == [str(ACCURACY), str(PERFORMANCE), str(PERFORMANCE)]
@@ -185,7 +186,7 @@ def test_a_run_that_the_measured_rate_made_too_short_is_made_again(
     figures = session.summary(PERFORMANCE).run.performance
     assert figures.samples_per_sec == second["result_samples_per_second"]
     assert re.match(
-        r"a first run ended after 0\.\d s of at least 0\.3 s, since", figures.made_again
+        r"a first run ended after \d\.\d s of at least 2\.0 s, since", figures.made_again
     )
     (line,) = lines
     assert line.startswith(f"{PERFORMANCE}: a first run") and line.endswith("made again for longer")
@@ -198,7 +199,6 @@ def test_a_run_that_the_measured_rate_made_too_short_is_made_again(
 
 
 def test_a_run_is_made_again_once(make: Make, monkeypatch: MonkeyPatch) -> None:
-    monkeypatch.setattr(FasterEngine, "request_s", (0.02, 0.01, 0.001))
     session = faster(make, monkeypatch, ACCURACY, PERFORMANCE)
     assert session.suite.make(PERFORMANCE).ok
     assert len(session.engines[0].runs) == 3
@@ -215,17 +215,6 @@ def test_a_rate_that_was_given_makes_a_run_too_short_and_it_stays(
 
 
 # What is run, and on which engine
-
-
-def test_runs_and_scores_have_an_engine_each_one_after_the_other(make: Make) -> None:
-    session = make(ACCURACY, TEST06, MMLU, mmlu_limit="4")
-    for key in (ACCURACY, TEST06, MMLU):
-        assert session.suite.make(key).ok
-    assert session.loaded == ["runs", "scoring"]
-    assert session.engines[0].runs == [str(ACCURACY), str(TEST06)]
-    assert not session.engines[0].alive
-    config = json.loads((session.folder / "config.json").read_text())
-    assert config["engine"]["name"] == "stand-in engine"
 
 
 @pytest.mark.parametrize("reads", [False, True])
@@ -262,19 +251,16 @@ def test_what_else_is_selected_changes_nothing_of_a_run(make: Make) -> None:
     assert configs[0] == configs[1]
 
 
-@pytest.mark.parametrize(("warmup", "sizes"), [("3", [3, 84, 3, 100]), ("0", [84, 100])])
-def test_each_run_is_warmed_up_and_the_record_says_so(
-    make: Make, warmup: str, sizes: list[int]
-) -> None:
-    session = make(ACCURACY, TEST06, warmup=warmup)
+def test_each_run_is_warmed_up_and_the_record_says_so(make: Make) -> None:
+    session = make(ACCURACY, TEST06, warmup="3")
     assert session.suite.make(ACCURACY).ok
     assert session.suite.make(TEST06).ok
-    assert session.engines[0].batch_sizes == sizes
+    assert session.engines[0].batch_sizes == [3, 84, 3, 100]
     # An engine in this process tells of no server.
     assert session.summary(ACCURACY).run.remote == {}
     figures = session.summary(ACCURACY).run.warm_up
     warm_ups = {mode: (warm_up.requests, warm_up.tokens) for mode, warm_up in figures.items()}
-    assert warm_ups == ({"accuracy": (3, 9), "test06": (3, 9)} if len(sizes) == 4 else {})
+    assert warm_ups == {"accuracy": (3, 9), "test06": (3, 9)}
     rows = [row.what for row in session.summary(ACCURACY).plan]
     assert rows == [step.what for step in session.suite.plan.steps]
 
@@ -303,21 +289,14 @@ BOUND, NOT_BOUND = remote_run(busy_share=0.95), remote_run()
 def test_what_a_server_did_otherwise_is_kept_and_fails_smoke_too(
     make: Make, monkeypatch: MonkeyPatch
 ) -> None:
+    """The first that is told is the warm-up's, which is dropped."""
     cut = remote_run(departures=("3 answers cut by the server's own limit",))
-    monkeypatch.setattr(RemoteScriptedEngine, "remote_runs", (cut,))
-    session = make(ACCURACY, kind=RemoteScriptedEngine)
+    monkeypatch.setattr(RemoteScriptedEngine, "remote_runs", (BOUND, cut))
+    session = make(ACCURACY, kind=RemoteScriptedEngine, warmup="3")
     assert session.suite.make(ACCURACY).ok
     assert session.summary(ACCURACY).run.remote == {"accuracy": cut}
     verdict = session.generation_verdict()
     assert (verdict.status, verdict.found) == ("failed", cut.departures[0])
-
-
-def test_what_comes_before_a_run_is_none_of_it(make: Make, monkeypatch: MonkeyPatch) -> None:
-    """The first that is told is the warm-up's, which is dropped."""
-    monkeypatch.setattr(RemoteScriptedEngine, "remote_runs", (BOUND, NOT_BOUND))
-    session = make(ACCURACY, kind=RemoteScriptedEngine, warmup="3")
-    assert session.suite.make(ACCURACY).ok
-    assert session.summary(ACCURACY).run.remote == {"accuracy": NOT_BOUND}
 
 
 @pytest.mark.parametrize("error", [RunError("died as told"), KeyboardInterrupt()])
@@ -368,7 +347,6 @@ def test_test06_of_text_alone_is_not_judged_by_its_tokens(make: Make) -> None:
 @pytest.mark.parametrize(
     ("remote_runs", "why"),
     [
-        ((BOUND, NOT_BOUND), "a client process used 95% of a core"),
         ((NOT_BOUND, BOUND), "repeat 2: a client process used 95% of a core"),
         ((NOT_BOUND, NOT_BOUND), None),
     ],
@@ -464,7 +442,6 @@ def test_a_rate_whose_client_was_the_bottleneck_is_not_valid(
     ("engine_settings", "options", "why"),
     [
         ({}, {}, ""),
-        ({"enable_prefix_caching": True}, {}, "a prefix cache"),
         ({"speculative": {"method": "ngram"}}, {}, "speculative decoding (ngram)"),
         # A smoke run may have shorter answers.
         ({}, {"max_new_tokens": "16"}, ""),
@@ -533,13 +510,6 @@ def test_a_named_node_leaves_its_files_whatever_became_of_its_runs(make: Make) -
         assert offline["valid"] is False and "died as told" in offline["reason"]
         assert offline["achieved_qps"] is None
         assert text.parent == results and "Offline: NOT VALID" in text.read_text()
-
-
-def test_a_node_without_a_name_leaves_none(make: Make) -> None:
-    session = make(ACCURACY, dies_in=str(ACCURACY))
-    session.suite.make(ACCURACY)
-    session.suite.close()
-    assert list(session.recorder.node_files) == []
 
 
 def test_files_that_cannot_be_written_end_no_session(make: Make) -> None:

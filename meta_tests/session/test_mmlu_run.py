@@ -18,7 +18,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_tests.session.scripted_session import Make, ScriptedEngine, ScriptedSession
+from meta_tests.session.scripted_session import (
+    Make,
+    ScriptedEngine,
+    ScriptedSession,
+    few_questions,
+)
 from meta_tests.stand_in import Delays, StandInEngine
 from meta_tests.suite_runs import ROOT, SuiteRun, run_suite
 from mlperf_suite.__main__ import main
@@ -169,23 +174,26 @@ def test_its_reports_can_be_made_again(
     assert (copy / "report.md").read_bytes() == (original / "report.md").read_bytes()
 
 
-def test_a_limit_and_a_minimum(tmp_path: Path) -> None:
-    limited = run_suite(tmp_path, *ARGUMENTS, "--mmlu-limit=60", "--mmlu-min-accuracy=99")
-    assert limited.exit_code == 1
-    assert Counter(row["subject"] for row in samples(limited.folder)).most_common()[0][1] == 2
-    assert len(samples(limited.folder)) == 60
-    assert limited.statuses() == {"mmlu_all_scored": "passed", "mmlu_score": "failed"}
-    assert "required at least 99%" in limited.output
-    assert limited.summary.meta.status == "invalid"
-    assert not (limited.folder / "details.jsonl").exists()
+def test_a_limit_and_a_minimum(make: Make) -> None:
+    session = make(MMLU, kind=Scorer, mmlu_limit="7", mmlu_min_accuracy="99")
+    assert session.suite.make(MMLU).ok
+    session.suite.close()
+    folder = folder_of(session)
+    assert Counter(row["subject"] for row in samples(folder)) == {"anatomy": 4, "virology": 3}
+    verdicts = session.recorder.verdicts(MMLU)
+    statuses = {verdict.rule: verdict.status for verdict in verdicts}
+    assert statuses == {"mmlu_all_scored": "passed", "mmlu_score": "failed"}
+    assert "required at least 99%" in verdicts[-1].line
+    summary = read_summary(folder)
+    assert summary is not None and summary.meta.status == "invalid"
+    assert not (folder / "details.jsonl").exists()
 
 
 # When things go wrong
 
 
 def test_a_run_that_died_is_resumed_with_what_is_missing(make: Make, tmp_path: Path) -> None:
-    options: dict[str, Any] = {"mmlu_limit": "24"}
-    died = make(MMLU, kind=DiesAfterTen, **options)
+    died = make(MMLU, kind=DiesAfterTen)
     assert died.suite.make(MMLU).failure == "MMLU: died as told"
     died.suite.close()
     summary = read_summary(folder_of(died))
@@ -196,7 +204,7 @@ def test_a_run_that_died_is_resumed_with_what_is_missing(make: Make, tmp_path: P
 
     def resume(**more: Any) -> tuple[ScriptedSession, int, int]:
         """The session, how many questions it asked and how many it took over."""
-        session = make(MMLU, kind=Scorer, mmlu_resume=True, **(options | more))
+        session = make(MMLU, kind=Scorer, mmlu_resume=True, **more)
         assert session.suite.make(MMLU).ok
         session.suite.close()
         figures = read(folder_of(session), "summary.json")["run"]["mmlu"]
@@ -216,7 +224,7 @@ def test_a_run_that_died_is_resumed_with_what_is_missing(make: Make, tmp_path: P
 
 
 def test_ctrl_c_leaves_what_was_scored(make: Make) -> None:
-    session = make(MMLU, kind=InterruptedAfterSeven, mmlu_limit="24")
+    session = make(MMLU, kind=InterruptedAfterSeven)
     with pytest.raises(KeyboardInterrupt):
         session.suite.make(MMLU)
     assert len(samples(folder_of(session))) == 7
@@ -235,7 +243,8 @@ def test_a_baseline_of_other_questions_is_a_usage_error(whole: SuiteRun, tmp_pat
 def test_a_context_too_small_says_what_fits(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     description = EngineDescription("stand-in engine", "1", "told", True, 120)
     monkeypatch.setattr(Scorer, "description", description)
-    failure = str(make(MMLU, kind=Scorer).suite.make(MMLU).failure)
+    embedded = {"mmlu_data": "embedded", "mmlu_shots": "1", "mmlu_limit": "4"}
+    failure = str(make(MMLU, kind=Scorer, **embedded).suite.make(MMLU).failure)
     assert "--mmlu-shots 1: the longest question of" in failure
     assert "--mmlu-shots 0 fits; or raise --max-model-len" in failure
 
@@ -250,7 +259,7 @@ def test_bad_data_is_a_usage_error_before_anything_is_loaded(make: Make, tmp_pat
 def test_an_engine_that_gives_no_log_probabilities_is_not_judged(make: Make) -> None:
     folders = []
     for _ in range(2):
-        session = make(MMLU, kind=NoScorer, mmlu_limit="24", keep_all="0")
+        session = make(MMLU, kind=NoScorer, keep_all="0")
         assert session.suite.make(MMLU).ok
         session.suite.close()
         folders.append(folder_of(session))
@@ -277,15 +286,19 @@ def test_collecting_imports_neither_torch_nor_lm_eval() -> None:
 # Several engines
 
 
-def test_two_engines_make_one_result(whole: SuiteRun, tmp_path: Path) -> None:
+def test_two_engines_make_one_result(make: Make, tmp_path: Path) -> None:
+    words = ("-n", "2", "--dist", "loadgroup", "--mmlu-shots=0")
+    data = f"--mmlu-data={few_questions(tmp_path)}"
     scoring = json.dumps({"engines": 2})
-    shared = run_suite(tmp_path, *ARGUMENTS, "-n", "2", "--dist", "loadgroup", SCORING=scoring)
+    shared = run_suite(tmp_path / "shared", *ARGUMENTS, *words, data, SCORING=scoring)
     assert shared.exit_code == 0, shared.output
     assert [p.name for p in run_folders(shared.results_dir)] == [shared.folder.name]
     assert not list(shared.results_dir.glob(".mmlu-*"))
-    assert f"of {QUESTIONS} questions" in shared.output
+    assert "of 24 questions" in shared.output
+    alone = make(MMLU, kind=Scorer)
+    assert alone.suite.make(MMLU).ok
     for name in ("overall.json", "by_domain.json", "by_subject.json"):
-        assert read(shared.folder, name) == read(whole.folder, name)
+        assert read(shared.folder, name) == read(folder_of(alone), name)
 
 
 @given(

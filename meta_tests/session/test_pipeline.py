@@ -95,6 +95,7 @@ def test_whatever_the_order_of_the_tests_every_planned_step_is_made_once(make: M
     for key in UNORDERED:
         assert suite.make(key).ok
     assert session.loaded == ["runs", "scoring", "runs"]
+    assert [engine.alive for engine in session.engines] == [False, False, True]
     own = [step for step in suite.steps_made if step.key is not None]
     assert len(own) == len(set(own))
     assert set(suite.steps_made) == set(suite.plan.steps)

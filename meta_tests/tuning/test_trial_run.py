@@ -22,7 +22,7 @@ from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.tuning import tune
 from mlperf_suite.tuning.space import Settings
 from mlperf_suite.tuning.target import TARGETS
-from mlperf_suite.tuning.trial_run import Command, Measured, check_options, run_trial
+from mlperf_suite.tuning.trial_run import Command, Measured, run_trial
 from mlperf_suite.tuning.tuning_request import Request
 
 OFFLINE = TARGETS["offline"]
@@ -197,9 +197,3 @@ def test_what_a_killed_tuning_left_is_ended_first(
     assert lines[0].startswith("ended what a killed tuning left: sleep (")
     assert reader.poll() is None, "who only reads is none of the run's"
     reader.kill()
-
-
-def test_options_that_the_search_sets_itself_are_refused() -> None:
-    check_options(["--model=x", "--seed=1"])
-    with pytest.raises(UsageError, match="tune: --results-dir=x: not with tune"):
-        check_options(["--model=x", "--results-dir=x"])

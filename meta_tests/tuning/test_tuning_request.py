@@ -153,6 +153,7 @@ def test_the_defaults_variables_are_part_of_what_is_measured(
         (("--slot=0,1", "--slot=1,2"), "name each GPU once, in one slot only"),
         (("--slot=0", "--slot="), "name each GPU once, in one slot only"),
         (("--slot=0", "--slot=1,2"), "each must have as many GPUs"),
+        (("--", "--results-dir=x"), "tune: --results-dir=x: not with tune"),
         (("--minutes=0",), "--minutes 0: must be a number above 0 and below 100,000"),
         (("--minutes=100000",), "--minutes 100000: must be a number above 0 and below 100,000"),
         (("--around-minutes=-1",), "--around-minutes -1: must be a number from 0 and below 100,"),
@@ -174,23 +175,14 @@ def test_options_of_the_runs_without_dashes_before_them_are_named(
 # Settings in words
 
 
-def test_settings_as_options_and_variables() -> None:
-    settings: Settings = {
-        "max_num_seqs": 16,
-        "enforce_eager": False,
-        "OMP_X": "0,1",
-        "block_size": None,
-    }
-    options = ["--engine-arg=max_num_seqs=16", "--engine-arg=enforce_eager=False"]
-    assert run_arguments(settings) == options
-    assert run_variables(settings) == {"OMP_X": "0,1"}
-
-
 @pytest.mark.parametrize("options", [("--model", "/m y"), ("--seed=1", "--model=/m y")])
-def test_settings_as_a_server_and_as_a_file(options: Sequence[str]) -> None:
+def test_settings_as_a_server_as_a_run_and_as_a_file(options: Sequence[str]) -> None:
     settings: Settings = {"enforce_eager": False, "a_b": True, "kv": "fp8", "OMP_X": "0", "c": None}
     command = "OMP_X=0 vllm serve '/m y' --no-enforce-eager --a-b --kv fp8"
     assert serve_command(settings, options) == command
+    own = ["enforce_eager=False", "a_b=True", "kv=fp8"]
+    assert run_arguments(settings) == [f"--engine-arg={argument}" for argument in own]
+    assert run_variables(settings) == {"OMP_X": "0"}
     assert space_text(settings) == (
         'enforce_eager = [false]\na_b = [true]\nkv = ["fp8"]\nOMP_X = ["0"]\nc = []\n'
     )

@@ -50,6 +50,7 @@ def takes_a_kept_rate(settings: Settings) -> bool:
 
 
 def test_a_profiled_run_gives_no_rate(tmp_path: Path) -> None:
+    """Nor does one whose settings are lost."""
     keep_offline_run(tmp_path)
     config = Config.read(config_of(settings_of(tmp_path)))
     assert kept_rate(tmp_path, LLAMA3_1_8B.id, config) == 5.0
@@ -59,6 +60,9 @@ def test_a_profiled_run_gives_no_rate(tmp_path: Path) -> None:
     profiled = replace(summary, meta=replace(summary.meta, profiler="torch"))
     write_json(file, profiled.as_json())
     assert kept_rate(tmp_path, LLAMA3_1_8B.id, config) is None
+    write_json(file, summary.as_json())
+    next(tmp_path.glob(f"*/{CONFIG_JSON}")).unlink()
+    assert not takes_a_kept_rate(settings_of(tmp_path))
 
 
 def test_an_endpoint_takes_the_rate_of_its_own_kept_run(tmp_path: Path) -> None:
@@ -73,7 +77,8 @@ def test_an_endpoint_takes_the_rate_of_its_own_kept_run(tmp_path: Path) -> None:
 def test_several_replicas_take_no_rate_of_others_or_of_one(tmp_path: Path) -> None:
     keep_offline_run(tmp_path, replicas="2")
     assert takes_a_kept_rate(settings_of(tmp_path, replicas="2"))
-    for options in ({}, {"replicas": "4"}, {"replicas": "2", "replica_cpus": "1"}):
+    others = ({}, {"endpoint": [ONE]}, {"replicas": "4"}, {"replicas": "2", "replica_cpus": "1"})
+    for options in others:
         assert not takes_a_kept_rate(settings_of(tmp_path, **options))
 
 
@@ -84,15 +89,6 @@ def test_no_system_takes_the_rate_of_another(tmp_path: Path, options: dict[str, 
     settings = settings_of(tmp_path, **options)
     assert not takes_a_kept_rate(settings)
     assert kept_rate(tmp_path, LLAMA3_1_8B.id, Config.read(config_of(settings))) is None
-
-
-@pytest.mark.parametrize("options", OTHERS)
-def test_an_endpoint_takes_no_rate_of_another_system(
-    tmp_path: Path, options: dict[str, Any]
-) -> None:
-    keep_offline_run(tmp_path, **options)
-    assert not takes_a_kept_rate(settings_of(tmp_path, endpoint=[ONE]))
-    assert takes_a_kept_rate(settings_of(tmp_path, **options))
 
 
 @pytest.mark.parametrize(
@@ -117,12 +113,6 @@ def test_the_plan_and_the_session_take_the_same_kept_rates(
     takes_rate = kept_rate(tmp_path, LLAMA3_1_8B.id, loaded) is not None
     assert takes_rate == takes_a_kept_rate(settings)
     assert takes_rate == ("mode" in options or "benchmark" in options)
-
-
-def test_a_kept_run_whose_settings_are_lost_gives_no_rate(tmp_path: Path) -> None:
-    keep_offline_run(tmp_path)
-    next(tmp_path.glob(f"*/{CONFIG_JSON}")).unlink()
-    assert not takes_a_kept_rate(settings_of(tmp_path))
 
 
 # What is told of the time before anything answered
