@@ -75,23 +75,23 @@ class ScriptedEngine(StandInEngine):
 
 
 class FasterEngine(ScriptedEngine):
-    """Answers one request after another in its first run, and at once in its second. The answers of
-    its third come together, after `third_s`."""
+    """Answers one request after another in its first run. The answers of each later run come
+    together, `after_s` from its first request."""
 
-    third_s = 0.0
+    after_s: Sequence[float] = (0.5, 0.0)
 
     def __init__(self, settings: dict[str, object], dies_in: str | None) -> None:
         super().__init__(settings, dies_in)
-        self._free_at = self._third_at = 0.0
+        self._free_at = 0.0
+        self._together: dict[int, float] = {}
 
     def _times(self, now: float, tokens: int) -> tuple[float, float]:
-        if len(self.runs) == 1:
+        later = len(self.runs) - 2
+        if later < 0:
             self._free_at = max(now, self._free_at) + 0.01
             return self._free_at, self._free_at
-        if len(self.runs) == 2:
-            return now, now
-        self._third_at = self._third_at or now + self.third_s
-        return self._third_at, self._third_at
+        end = self._together.setdefault(later, now + self.after_s[later])
+        return end, end
 
 
 class RemoteScriptedEngine(ScriptedEngine):

@@ -40,7 +40,7 @@ from mlperf_suite.results.curve_figures import (
     CurvePoint,
     PointAccuracy,
 )
-from mlperf_suite.results.run_folder import RunFolder, read_object, read_summary
+from mlperf_suite.results.run_folder import read_object, read_summary
 from mlperf_suite.results.schema import Summary
 from mlperf_suite.session import official_points
 from mlperf_suite.session.curve_accuracy import CurveAccuracy
@@ -247,28 +247,6 @@ def test_an_interrupted_curve_goes_on_point_by_point(
     third = make(KEY, kind=FourSlots)
     assert third.suite.make(KEY).ok
     assert f"{LLAMA} at concurrency 1" in third.engines[0].runs
-
-
-def test_a_disk_that_fills_up_between_points_keeps_those_before(
-    make: Make, monkeypatch: MonkeyPatch, lines: list[str]
-) -> None:
-    write = RunFolder.write
-
-    def fails(self: RunFolder, name: str, content: Any) -> None:
-        if name == "curve.json" and len(content["points"]) == 3:
-            raise OSError(ENOSPC, "No space left on device", str(self.path / name))
-        write(self, name, content)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(RunFolder, "write", fails)
-        first = make(KEY, kind=FourSlots)
-        failure = str(first.suite.make(KEY).failure)
-        assert failure == f"{KEY}: {first.folder / 'curve.json'}: No space left on device"
-        assert summary_of(first).meta.status == "failed"
-    second = make(KEY, kind=FourSlots)
-    assert second.suite.make(KEY).ok
-    assert f"{first.folder.name}: an unfinished curve: goes on with its 2 points" in lines
-    assert f"{LLAMA} at concurrency 2" not in second.engines[0].runs
 
 
 def change(folder: Path, name: str, edit: Callable[[Any], None]) -> None:

@@ -86,14 +86,6 @@ def test_server_without_the_offline_run_of_its_rate_is_a_failed_result(make: Mak
     assert (meta.status, meta.reason) == ("failed", failure)
 
 
-def test_a_dead_mmlu_run_fails_as_every_other(make: Make) -> None:
-    session = make(MMLU, does_not_load="scoring")
-    first, second = session.suite.make(MMLU), session.suite.make(MMLU)
-    assert (first.failure, first.now) == ("MMLU: no engine today", True)
-    assert (second.failure, second.now) == ("MMLU: no engine today", False)
-    assert session.recorder.summary(session.recorder.result_of(MMLU)).meta.status == "failed"
-
-
 @pytest.mark.parametrize(
     ("error", "message"),
     [
@@ -170,7 +162,7 @@ def test_a_run_that_the_measured_rate_made_too_short_is_made_again(
 ) -> None:
     lines: list[str] = []
     monkeypatch.setattr(Watcher, "say", lambda watcher, line: lines.append(line))
-    monkeypatch.setattr(FasterEngine, "third_s", 2.5)
+    monkeypatch.setattr(FasterEngine, "after_s", (0.5, 2.5))
     session = faster(make, monkeypatch, ACCURACY, PERFORMANCE)
     assert session.suite.make(PERFORMANCE).ok
     assert session.engines[0].runs == [str(ACCURACY), str(PERFORMANCE), str(PERFORMANCE)]

@@ -114,7 +114,7 @@ def test_a_request_without_an_answer_and_one_that_does_not_fit(
 
 
 def test_what_came_before_a_server_died_is_kept(tmp_path: Path, tokenizer: Path) -> None:
-    file, out = written(tmp_path, *rows(0, 1000, 2000)), tmp_path / "out.json"
+    file, out = written(tmp_path, *rows(0, 3000, 3100)), tmp_path / "out.json"
     with stand_in_server(StandIn(fault="dies", fault_from=2)) as running:
         words = ["replay", str(file), "--endpoint", running.url, "--model", "stand-in"]
         assert main([*words, "--tokenizer", str(tokenizer), "--out", str(out)]) == 1

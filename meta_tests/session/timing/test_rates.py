@@ -77,7 +77,12 @@ def test_an_endpoint_takes_the_rate_of_its_own_kept_run(tmp_path: Path) -> None:
 def test_several_replicas_take_no_rate_of_others_or_of_one(tmp_path: Path) -> None:
     keep_offline_run(tmp_path, replicas="2")
     assert takes_a_kept_rate(settings_of(tmp_path, replicas="2"))
-    others = ({}, {"endpoint": [ONE]}, {"replicas": "4"}, {"replicas": "2", "replica_cpus": "1"})
+    others: tuple[dict[str, Any], ...] = (
+        {},
+        {"endpoint": [ONE]},
+        {"replicas": "4"},
+        {"replicas": "2", "replica_cpus": "1"},
+    )
     for options in others:
         assert not takes_a_kept_rate(settings_of(tmp_path, **options))
 
