@@ -26,6 +26,7 @@ from mlperf_suite.session.curve_points import (
     scored_points,
     tokens_per_s,
 )
+from mlperf_suite.session.curves import _Saturation
 
 
 def search(slots: int, *, floor: float = 1.0) -> dict[int, float]:
@@ -166,6 +167,14 @@ def test_a_queue_that_grows_is_told_from_a_slow_server() -> None:
     assert not growing_queue(queue(0.02), 4, 7.4, 2.5)
     # Nor of the first requests, which were all issued at once.
     assert not growing_queue(queue(0.02), 400, 8.0, 2.5)
+
+
+def test_a_growing_queue_without_more_throughput_is_past_the_knee() -> None:
+    past = _Saturation(4, 20.0, best=1000.0)
+    assert past.found(queue(0.02), 8.0)
+    assert past.why.endswith("at 500.0 tokens/s; a lower concurrency has 1,000.0")
+    for best in (0.0, 100.0):
+        assert not _Saturation(4, 20.0, best).found(queue(0.02), 8.0)
 
 
 def test_the_throughput_so_far_counts_answers_at_work_by_half() -> None:
