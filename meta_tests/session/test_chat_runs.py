@@ -75,38 +75,14 @@ def test_a_smoke_run_goes_from_data_to_verdicts(smoke: SuiteRun) -> None:
 # An endpoint
 
 
-@pytest.fixture
-def answer() -> Any:
-    """What the stand-in server answers with: a call of the first tool."""
-
-    def events(body: dict[str, Any]) -> list[dict[str, Any]]:
-        name = body["tools"][0]["function"]["name"]
-        return [call_piece(0, '{"command": "ls"}', name), *last("tool_calls")]
-
-    return events
+def answer(body: dict[str, Any]) -> Events:
+    """A call of the first tool."""
+    name = body["tools"][0]["function"]["name"]
+    return [call_piece(0, '{"command": "ls"}', name), *last("tool_calls")]
 
 
-def endpoint_run(folder: Path, url: str, *words: str) -> SuiteRun:
-    return run_suite(folder, *WORDS, "--endpoint", url, "--served-model-name", "m", *words)
-
-
-def test_a_server_is_asked_one_by_one_and_its_counts_are_compared(
-    tmp_path: Path, answer: Any
-) -> None:
-    with chat_server(answer) as server:
-        session = endpoint_run(tmp_path, server.url)
-    found = statuses(summary_of(session)[0])
-    assert session.exit_code == 1, session.output
-    # The stand-in counts seven tokens for any prompt.
-    failures = {rule for rule, status in found.items() if status == "failed"}
-    assert failures == {"replay_counts", "accuracy_calling_counts", "calling_passed"}
-    bodies = server.bodies
-    assert len(bodies) == 24 + 11
-    assert {(b["temperature"], b["seed"], b["max_tokens"]) for b in bodies} == {(0.0, 42, 32)}
-
-
-def test_what_never_ends_fails_the_rules_of_the_session(tmp_path: Path, answer: Any) -> None:
-    """The arguments of one question's tool call, and the reasoning of one turn."""
+def test_a_server_is_asked_one_by_one_and_what_never_ends_fails_its_rule(tmp_path: Path) -> None:
+    """Endless: the arguments of one question's tool call, and the reasoning of one turn."""
     endless = {
         3: call_piece(0, "[" * 100_000, "f"),
         26: delta(reasoning="hm, " * 25_000),
@@ -118,14 +94,21 @@ def test_what_never_ends_fails_the_rules_of_the_session(tmp_path: Path, answer: 
         return answer(body) if event is None else itertools.repeat(event)
 
     with chat_server(hostile) as server:
-        session = endpoint_run(tmp_path, server.url)
+        words = ("--endpoint", server.url, "--served-model-name", "m")
+        session = run_suite(tmp_path, *WORDS, *words)
     assert session.exit_code == 1, session.output
     verdicts = {v.rule: v for v in summary_of(session)[0].verdicts}
-    for rule, why in (
-        ("accuracy_every_question", "characters of a tool call's arguments"),
-        ("every_turn", "characters of reasoning"),
-    ):
-        assert verdicts[rule].status == "failed" and why in verdicts[rule].line
+    failures = {rule for rule, verdict in verdicts.items() if verdict.status == "failed"}
+    endless_ones = {"accuracy_every_question", "every_turn", "replay_no_reasoning"}
+    # The stand-in counts seven tokens for any prompt.
+    counts = {"replay_counts", "accuracy_calling_counts", "calling_passed"}
+    assert failures == counts | endless_ones
+    assert "characters of a tool call's arguments" in verdicts["accuracy_every_question"].line
+    assert "characters of reasoning" in verdicts["every_turn"].line
+    bodies = server.bodies
+    # Two turns follow the one without an answer in its conversation.
+    assert len(bodies) == 24 + 11 - 2
+    assert {(b["temperature"], b["seed"], b["max_tokens"]) for b in bodies} == {(0.0, 42, 32)}
 
 
 class Lost:
