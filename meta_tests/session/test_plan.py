@@ -140,22 +140,6 @@ def test_mmlu_has_an_engine_of_its_own_after_everything_else() -> None:
     assert kinds(plan_session(Selection(mmlu=True))) == ["load", "mmlu"]
 
 
-def test_an_engine_that_runs_elsewhere_is_connected_to() -> None:
-    here, there = (
-        plan_session(
-            Selection([run("Offline")], [SearchKey(LLAMA, "Server")], mmlu=True, remote=remote)
-        )
-        for remote in (False, True)
-    )
-    assert [step.what for step in there.steps if step.kind in ("load", "probe")] == [
-        "connect to the endpoint",
-        "probe the endpoint's speed",
-        "connect to the endpoint for MMLU",
-    ]
-    assert kinds(there) == kinds(here)
-    assert there.needs == here.needs
-
-
 def test_the_printed_plan_fits_80_columns_and_adds_up() -> None:
     search = SearchKey(LLAMA, "Interactive")
     plan = plan_session(Selection(EVERY, [search], mmlu=True, repeat=5))
