@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from meta_tests.session.test_inputs import inputs
+from meta_tests.session.made_inputs import inputs
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark, Workload
 from mlperf_suite.benchmarks.model_marks import EOS, TEMPLATE, model_facts

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from meta_tests.datasets.test_production_traces import ROW, exported, span, written
+from meta_tests.datasets.made_traces import ROW, exported, span, written
 from meta_tests.reports.outputs import page_rows
 from meta_tests.servers.options import StandIn
 from meta_tests.servers.stand_in_server import stand_in_server
@@ -114,17 +114,12 @@ def test_a_request_without_an_answer_and_one_that_does_not_fit(
 
 
 def test_what_came_before_a_server_died_is_kept(tmp_path: Path, tokenizer: Path) -> None:
-    file = written(tmp_path, *rows(0, 1000, 2000))
-    status, summary, _, _ = replayed_until_death(file, tokenizer)
-    assert status == 1 and summary["ended"] and summary["answered"] == 1
-
-
-def replayed_until_death(file: Path, tokenizer: Path) -> tuple[int, dict[str, Any], None, None]:
-    out = file.parent / "out.json"
+    file, out = written(tmp_path, *rows(0, 3000, 3100)), tmp_path / "out.json"
     with stand_in_server(StandIn(fault="dies", fault_from=2)) as running:
         words = ["replay", str(file), "--endpoint", running.url, "--model", "stand-in"]
-        status = main([*words, "--tokenizer", str(tokenizer), "--out", str(out)])
-    return status, json.loads(out.read_text()), None, None
+        assert main([*words, "--tokenizer", str(tokenizer), "--out", str(out)]) == 1
+    summary = json.loads(out.read_text())
+    assert summary["ended"] and summary["answered"] == 1
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ class SimulatedEngine:
         deviations: Callable[[random.Random], float] = lambda source: source.gauss(0, 1),
     ) -> None:
         self.space, self.share = space, share
-        self._random, self._deviations = random.Random(f"noise {seed}"), deviations
+        self._random, self._deviations = random.Random(f"noise {seed}"), deviations  # noqa: S311
 
     def measure(self, settings: Settings) -> Trial:
         """One run."""
@@ -62,7 +62,7 @@ def relative(
 def one_optimum(seed: int) -> SimulatedEngine:
     """Four settings of ten numbers; the rate falls with the distance of each from its best."""
     space = {name: tuple(range(10)) for name in _WEIGHTS}
-    source = random.Random(f"engine {seed}")
+    source = random.Random(f"engine {seed}")  # noqa: S311
     best = {name: source.randrange(10) for name in space}
 
     def share(settings: Settings) -> float:
@@ -83,7 +83,7 @@ def serving_engine(seed: int) -> SimulatedEngine:
         "enable_chunked_prefill": (None, False),
         "VLLM_CPU_OMP_THREADS_BIND": (None, "0", "0,1", "0-3", "0-7"),
     }
-    source = random.Random(f"engine {seed}")
+    source = random.Random(f"engine {seed}")  # noqa: S311
     knee, tokens_best = source.uniform(3, 7), source.uniform(3, 8)
     fall, slope = source.uniform(0.01, 0.04), source.uniform(0.02, 0.05)
     both = source.uniform(0, 0.03)
@@ -119,7 +119,7 @@ def roofline(seed: int) -> SimulatedEngine:
         "enforce_eager": (None, True, False),
         "threads": (None, 1, 2, 4, 8),
     }
-    source = random.Random(f"roof {seed}")
+    source = random.Random(f"roof {seed}")  # noqa: S311
     usual_seqs, usual_tokens = 2 ** source.uniform(4, 9), 2 ** source.uniform(9, 14)
     usual_threads = source.choice((1, 2, 4, 8))
     knee, half = 2 ** source.uniform(4, 9), 2 ** source.uniform(9, 13)
@@ -156,7 +156,7 @@ def any_shapes(seed: int) -> SimulatedEngine:
         name: tuple(2**n for n in range(count)) for name, count in numbers.items()
     }
     space |= {"d": ("v", "w", "x", "y", "z"), "e": (None, "x", "y", "z")}
-    source = random.Random(f"any {seed}")
+    source = random.Random(f"any {seed}")  # noqa: S311
     effects: dict[str, dict[Choice, float]] = {
         name: dict(zip(space[name], _any_shape(count, source), strict=True))
         for name, count in numbers.items()
@@ -193,7 +193,7 @@ def drifting(seed: int) -> SimulatedEngine:
     """Four numbers with a peak that falls faster on one side than on the other; of the noise, 3%
     drift slowly (each run keeps 90% of what the last one had) and 4% are each run's own."""
     space = {name: tuple(2**n for n in range(10)) for name in _WEIGHTS}
-    source = random.Random(f"drift {seed}")
+    source = random.Random(f"drift {seed}")  # noqa: S311
     best = {name: source.uniform(0, 9) for name in space}
     sides = {name: (source.uniform(0.005, 0.06), source.uniform(0.005, 0.06)) for name in space}
 

@@ -26,7 +26,6 @@ def conversation(name: str, turns: int) -> list[dict[str, Any]]:
     return [line | {"conversation_id": name, "turn": n} for n, line in enumerate(lines, 1)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("usage", [True, False])
 def test_vllm_reuses_within_a_conversation_alone(tmp_path: Path, usage: bool) -> None:
     file, out = tmp_path / "sessions.jsonl", tmp_path / "replay.json"
@@ -43,7 +42,6 @@ def test_vllm_reuses_within_a_conversation_alone(tmp_path: Path, usage: bool) ->
     assert not any(turn["count_mismatch"] for turn in summary["per_turn"])
 
 
-@pytest.mark.slow
 def test_vllm_has_points_of_conversations(tmp_path: Path) -> None:
     file = tmp_path / "sessions.jsonl"
     lines = [line for name in ("a", "b", "c") for line in conversation(name, 3)]

@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from meta_tests.servers.local_servers import vllm_server
 from mlperf_suite.__main__ import main
 
 
-@pytest.mark.slow
 def test_vllm_reuses_what_the_trace_shares(tmp_path: Path) -> None:
     file, out = tmp_path / "trace.jsonl", tmp_path / "replay.json"
     rows = [
