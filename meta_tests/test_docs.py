@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
+from meta_tests.module_imports import ONE_PLACE, ORDER, PACKAGE, files, imports_of
 from meta_tests.suite_runs import ROOT
-from meta_tests.test_layers import ONE_PLACE, ORDER, PACKAGE, files, imports_of
 from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.catalog import default_benchmarks
 from mlperf_suite.benchmarks.rounds import ROUNDS
@@ -36,7 +36,7 @@ ARCHITECTURE = ROOT / "docs" / "architecture.md"
 GUIDES = [ENGLISH, *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "perf").glob("*.md"))]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 FOLDERS = (
-    *("mlperf_suite", "fixtures", "tests", "meta_tests", "perf", "scripts", "docs"),
+    *("mlperf_suite", "fixtures", "tests", "meta_tests", "evidence", "perf", "scripts", "docs"),
     *("requirements", "kubernetes"),
 )
 _PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)*(?:/|\.(?:py|md|yml|csv|jsonl|toml|sh|ini|lock|j2))")
@@ -191,7 +191,7 @@ def test_what_a_guide_names_is_there(guide: Path) -> None:
     text = "\n".join(code(guide))
     paths = re.findall(rf"(?<![\w./-])(?:{'|'.join(FOLDERS)})/[\w./-]*\w", text)
     assert [path for path in paths if not (ROOT / path).exists()] == []
-    modules = re.findall(r"python -m ((?:mlperf_suite|perf|meta_tests)[\w.]*)", text)
+    modules = re.findall(r"python -m ((?:mlperf_suite|perf|meta_tests|evidence)[\w.]*)", text)
     modules += re.findall(r"\bmlperf_suite(?:\.\w+)+", text)
     assert [module for module in modules if not is_there(module)] == []
     targets_named = re.findall(r"^(?:\w+=\S+ )*make ([a-z-]+)", text, re.MULTILINE)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from meta_tests.scorers.test_rouge import official
+from meta_tests.scorers.official_rouge import official
 from meta_tests.suite_runs import ROOT, SuiteRun, run_suite, start_suite, wait_until
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.embedded import EMBEDDED
