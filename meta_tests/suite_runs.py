@@ -51,7 +51,7 @@ class SuiteRun:
 
 def start_suite(results_dir: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
     """Start `pytest` on the suite in a process group of its own."""
-    command = [*PYTEST, "--results-dir", str(results_dir), *arguments]
+    command = [*PYTEST, f"--results-dir={results_dir}", *arguments]
     return subprocess.Popen(
         command,
         cwd=ROOT,
@@ -77,7 +77,7 @@ def hear_ctrl_c() -> None:
 def run_suite(results_dir: Path, *arguments: str, **environment: str) -> SuiteRun:
     """Run `pytest` on the suite to its end; without an engine of its own, as a fork."""
     if can_be_forked(arguments):
-        command = [*PYTEST[3:], "--results-dir", str(results_dir), *arguments]
+        command = [*PYTEST[3:], f"--results-dir={results_dir}", *arguments]
         exit_code, output = run_warm(command, _own_environment() | environment, _PATIENCE_S)
         return SuiteRun(exit_code, output, results_dir)
     process = start_suite(results_dir, *arguments, **environment)

@@ -2,9 +2,9 @@
 
     python -m meta_tests.warm_pytest SOCKET
 
-Three quarters of the processor time of such a session go into importing. What is forked does as
-`python -m pytest` from then on: plugins, the suite's among them, and conftests are not imported
-before. The process ends when its standard input does.
+Most of the processor time of such a session goes into importing, and much of the rest into reading
+what is the same in each: who has plugins of pytest, the embedded model's tokenizer. What is forked
+does as `python -m pytest` from then on. The process ends when its standard input does.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib import import_module
+from importlib import import_module, metadata
 from pathlib import Path
+from typing import Any
 
 from mlperf_suite import SUITE_FOLDER
 
@@ -40,10 +41,21 @@ _MODULES = (
     *("mlperf_suite.session.suite", "mlperf_suite.session.timing.forecast"),
     *("mlperf_suite.loadgen.sut", "mlperf_suite.mmlu.engine_lm", "mlperf_suite.judging.judge"),
     *("mlperf_suite.reports.writing", "mlperf_suite.reports.closing", "meta_tests.stand_in"),
+    # Plugins of pytest, but for own_folder, which looks at its process when it is imported.
+    *("allure_pytest.plugin", "pytest_benchmark.plugin", "xdist.plugin", "xdist.looponfail"),
+    *(
+        f"mlperf_suite.plugin.{name}"
+        for name in (
+            *("baseline_gate", "cases", "ci_reports", "existing_logs", "hooks", "lifecycle"),
+            *("options", "outcomes", "progress", "selection", "terminal_report", "workers"),
+        )
+    ),
+    *(f"fixtures.{name}" for name in ("changes", "clients", "dataset", "engine", "logs", "runs")),
+    "fixtures.tuning",
 )
 
-_QUIET = ("-W", "ignore:Module already imported so cannot be rewritten; anyio")
-"""What the hub's client imports is one of pytest's plugins."""
+_QUIET = ("-W", "ignore:Module already imported so cannot be rewritten")
+"""Plugins of pytest that are imported before are none of the tests whose asserts it rewrites."""
 
 
 def can_be_forked(arguments: Sequence[str]) -> bool:
@@ -156,9 +168,34 @@ def _become(environment: Mapping[str, str], output: str) -> None:
         os.close(opened)
 
 
+def _read_what_sessions_read() -> None:
+    """What each session would read anew, and find the same."""
+    from mlperf_suite.assets import embedded_model_dir
+    from mlperf_suite.benchmarks.prompts import load_tokenizer
+    from mlperf_suite.scorers.rouge import score_rouge
+    from mlperf_suite.session import inputs
+
+    score_rouge(["A sentence."], ["A sentence."])
+    embedded = str(embedded_model_dir())
+    tokenizer = load_tokenizer(embedded)
+
+    def load(model: str, token: str | None = None) -> Any:
+        return tokenizer if model == embedded else load_tokenizer(model, token)
+
+    vars(inputs)["load_tokenizer"] = load
+    # pytest asks every package that is installed for plugins, twice.
+    found = [
+        package
+        for package in metadata.distributions()
+        if any(point.group == "pytest11" for point in package.entry_points)
+    ]
+    vars(metadata)["distributions"] = lambda **_: iter(found)
+
+
 if __name__ == "__main__":
     for name in _MODULES:
         import_module(name)
+    _read_what_sessions_read()
     gc.freeze()
     sys.argv[1:] = [*_serve(sys.argv[1]), *_QUIET]
     runpy.run_module("pytest", run_name="__main__", alter_sys=True)
