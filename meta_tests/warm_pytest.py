@@ -59,34 +59,69 @@ _QUIET = ("-W", "ignore:Module already imported so cannot be rewritten")
 
 
 def can_be_forked(arguments: Sequence[str]) -> bool:
-    """Whether a session with these arguments has an engine that does without torch: a stand-in, or
-    one behind a URL."""
-    is_remote = any(argument.partition("=")[0] == "--endpoint" for argument in arguments)
-    return is_remote or not _STAND_INS.isdisjoint(arguments)
+    """Whether a session with these arguments has an engine that does without torch, a stand-in or
+    one behind a URL, or none at all."""
+    options = {argument.partition("=")[0] for argument in arguments}
+    return not (_STAND_INS | {"--endpoint", "--logs"}).isdisjoint({*arguments, *options})
+
+
+class WarmSession:
+    """`pytest` under way in the suite's folder, in a process group of its own; asked and waited for
+    as a subprocess.Popen."""
+
+    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+        self.returncode: int | None = None
+        self._output = tempfile.NamedTemporaryFile()  # noqa: SIM115 - closed when it has ended
+        self._connection = socket.socket(socket.AF_UNIX)
+        with _STARTS:
+            self._connection.connect(_start())
+        task = [list(arguments), dict(environment), self._output.name]
+        self._connection.sendall(json.dumps(task).encode() + b"\n")
+        self._answer = self._connection.makefile()
+        self.pid = int(self._answer.readline())
+
+    def poll(self) -> int | None:
+        if self.returncode is None and select.select([self._connection], [], [], 0)[0]:
+            self.returncode = int(self._answer.readline())
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end. Raises subprocess.TimeoutExpired."""
+        if self.returncode is None:
+            select.select([self._connection], [], [], timeout)
+        status = self.poll()
+        if status is None:
+            raise subprocess.TimeoutExpired("pytest", timeout or 0)
+        return status
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, None]:
+        """Wait for its end: what it printed. Raises subprocess.TimeoutExpired."""
+        self.wait(timeout)
+        text = Path(self._output.name).read_text()
+        for opened in (self._output, self._answer, self._connection):
+            opened.close()
+        return text, None
 
 
 def run_warm(
     arguments: Sequence[str], environment: Mapping[str, str], patience_s: float
 ) -> tuple[int, str]:
-    """Run `pytest` in the suite's folder, in a process group of its own; its exit status and what
-    it prints.
+    """Run `pytest` in the suite's folder; its exit status and what it prints.
 
-    Raises TimeoutError if it has not ended after this time, when it is killed.
+    Raises subprocess.TimeoutExpired if it has not ended after this time, when it is killed.
     """
-    with tempfile.NamedTemporaryFile() as output, socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(patience_s)
-        with _STARTS:
-            connection.connect(_start())
-        task = [list(arguments), dict(environment), output.name]
-        connection.sendall(json.dumps(task).encode() + b"\n")
-        with connection.makefile() as answer:
-            pid = int(answer.readline())
-            try:
-                status = int(answer.readline())
-            except TimeoutError:
-                os.killpg(pid, signal.SIGKILL)
-                raise
-        return status, Path(output.name).read_text()
+    session = WarmSession(arguments, environment)
+    try:
+        output, _ = session.communicate(patience_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(session.pid, signal.SIGKILL)
+        raise
+    assert session.returncode is not None
+    return session.returncode, output
 
 
 def end_warm() -> None:
