@@ -70,9 +70,7 @@ def endpoint_options(file: Path, *, in_file: bool) -> list[str]:
     return [*endpoint, f"--suite-config={file}"]
 
 
-@pytest.mark.parametrize(
-    ("end", "in_file"), [("good", False), ("good", True), ("load_error", True), ("crash", False)]
-)
+@pytest.mark.parametrize(("end", "in_file"), [("good", True), ("crash", False)])
 def test_what_an_endpoint_is_told_in_confidence_is_nowhere(
     tmp_path: Path, end: str, in_file: bool
 ) -> None:
@@ -165,8 +163,6 @@ def test_a_secret_in_a_settings_file_is_kept_out_of_config_json(tmp_path: Path) 
     [
         ('hf_token="hf_zzzzzzzzzz"', "hf_zzzzzzzzzz", {}),
         ("my_token='abcdefghij'", "abcdefghij", {"my_token": "***"}),
-        ('my_token="abcdefghij"', "abcdefghij", {"my_token": "***"}),
-        ('my_token="abc\\"defghij"', 'abc"defghij', {"my_token": "***"}),
         ('my_token="äbc\\"defghij"', 'äbc"defghij', {"my_token": "***"}),
         ('my_token=["abcdefghij", "x"]', "abcdefghij", {"my_token": ["***", "x"]}),
         ('config={api_key = "abcdefghij"}', "abcdefghij", {"config": {"api_key": "***"}}),

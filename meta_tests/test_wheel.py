@@ -87,7 +87,7 @@ def command(folder: Path, environment: dict[str, str], *arguments: str) -> tuple
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1800,
         check=False,
     )
     return process.returncode, process.stdout + process.stderr

@@ -40,7 +40,7 @@ def on_a_terminal(*arguments: str, **environment: str) -> str:
         # So it is where the other end of a terminal is closed.
         assert error.errno == errno.EIO
     os.close(controller)
-    process.wait(60)
+    process.wait(600)
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", output.decode()).replace("\r", "\n")
 
 
