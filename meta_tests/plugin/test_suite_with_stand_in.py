@@ -7,11 +7,8 @@ import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -53,70 +50,30 @@ class Kept:
     good: SuiteRun
 
 
-class Runs:
-    """Sessions that go on beside each other; asking for one waits for it."""
-
-    def __init__(self, folder: Path, pool: ThreadPoolExecutor) -> None:
-        self._folder = folder
-        self._pool = pool
-        # A run's accuracy at once, its performance in a little more than the 10 s it must last.
-        self.whole = self._start(
-            "whole",
-            *DATACENTER,
-            f"--junitxml={folder}/whole.xml",
-            "--repeat=2",
-            "--offline-target-qps=8.4",
-            stand_in={"delays_s": [0, 10.2]},
-        )
-        self.dies = self._start("dies", *DATACENTER, stand_in={"fail_after": 5})
-        self.unwritable = self._start(
-            "unwritable", *DATACENTER, stand_in={"replace_by_file": str(folder / "unwritable")}
-        )
-        self.does_not_load = self._start(
-            "does not load", *DATACENTER, stand_in={"load_error": "no engine today"}
-        )
-        self.kept = pool.submit(self._invalid_then_kept)
-        self.stopped = self._start(
-            "stopped", *DATACENTER, "-x", "--max-new-tokens=64", stand_in={"answers": ["cut"]}
-        )
-
-    def _start(self, name: str, *arguments: str, stand_in: dict[str, Any]) -> Future[SuiteRun]:
-        return self._pool.submit(
-            run_suite, self._folder / name, *arguments, STAND_IN=json.dumps(stand_in)
-        )
-
-    def _invalid_then_kept(self) -> Kept:
-        folder = self._folder / "kept"
-        answers = {"answers": ["cut", "another sample's"]}
-        invalid = run_suite(
-            folder, "-m", "offline and accuracy", *PLUGIN, STAND_IN=json.dumps(answers)
-        )
-        of_folders = filter(None, map(read_summary, folder.glob("2*")))
-        summaries = {summary.meta.benchmark or "": summary for summary in of_folders}
-        latest = (*DATACENTER, "--mode=accuracy", "--keep-all=0")
-        before = {path.name for path in folder.glob("2*")}
-        run_suite(folder, *latest, STAND_IN=json.dumps({"load_error": "no engine today"}))
-        kept_by_failed = before & {path.name for path in folder.glob("2*")}
-        good = run_suite(folder, *latest)
-        return Kept(invalid, summaries, kept_by_failed, good)
+def told_run(folder: Path, *arguments: str, **stand_in: object) -> SuiteRun:
+    return run_suite(folder, *arguments, STAND_IN=json.dumps(stand_in))
 
 
 @pytest.fixture(scope="module")
-def pool() -> Iterator[ThreadPoolExecutor]:
-    """Two sessions at a time; what no test waits for is not begun."""
-    pool = ThreadPoolExecutor(2)
-    yield pool
-    pool.shutdown(cancel_futures=True)
+def whole(tmp_path_factory: pytest.TempPathFactory) -> SuiteRun:
+    """A run's accuracy at once, its performance in a little more than the 10 s it must last."""
+    folder = tmp_path_factory.mktemp("whole") / "results"
+    options = (f"--junitxml={folder}.xml", "--repeat=2", "--offline-target-qps=8.4")
+    return told_run(folder, *DATACENTER, *options, delays_s=[0, 10.2])
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory, pool: ThreadPoolExecutor) -> Runs:
-    return Runs(tmp_path_factory.mktemp("suite"), pool)
-
-
-@pytest.fixture(scope="module")
-def whole(runs: Runs) -> SuiteRun:
-    return runs.whole.result()
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    folder = tmp_path_factory.mktemp("kept")
+    answers = ["cut", "another sample's"]
+    invalid = told_run(folder, "-m", "offline and accuracy", *PLUGIN, answers=answers)
+    of_folders = filter(None, map(read_summary, folder.glob("2*")))
+    summaries = {summary.meta.benchmark or "": summary for summary in of_folders}
+    latest = (*DATACENTER, "--mode=accuracy", "--keep-all=0")
+    before = {path.name for path in folder.glob("2*")}
+    told_run(folder, *latest, load_error="no engine today")
+    kept_by_failed = before & {path.name for path in folder.glob("2*")}
+    return Kept(invalid, summaries, kept_by_failed, run_suite(folder, *latest))
 
 
 def performance_of(run: SuiteRun) -> PerformanceFigures:
@@ -302,10 +259,9 @@ def test_the_report_names_the_shortened_rules(whole: SuiteRun) -> None:
 @pytest.mark.parametrize(
     "benchmark_id", ["llama3.1-8b", "llama3.1-8b-edge"], ids=["cut", "another sample's"]
 )
-def test_wrong_answers_fail_the_rouge_rules(runs: Runs, benchmark_id: str) -> None:
-    sessions = runs.kept.result()
-    assert sessions.invalid.exit_code == 1, sessions.invalid.output
-    summary = sessions.invalid_summaries[benchmark_id]
+def test_wrong_answers_fail_the_rouge_rules(kept: Kept, benchmark_id: str) -> None:
+    assert kept.invalid.exit_code == 1, kept.invalid.output
+    summary = kept.invalid_summaries[benchmark_id]
     statuses = {v.rule: v.status for v in summary.verdicts}
     failures = {rule for rule, status in statuses.items() if status == "failed"}
     assert failures >= ROUGE_RULES
@@ -317,37 +273,30 @@ def test_wrong_answers_fail_the_rouge_rules(runs: Runs, benchmark_id: str) -> No
 # Which runs are kept
 
 
-def test_keep_all_0_drops_the_older_runs_of_its_kind_only(runs: Runs) -> None:
-    sessions = runs.kept.result()
-    assert sessions.invalid_summaries.keys() == {"llama3.1-8b", "llama3.1-8b-edge"}
-    assert sessions.good.exit_code == 0, sessions.good.output
-    folders = [p.name for p in sessions.good.results_dir.glob("2*")]
+def test_keep_all_0_drops_the_older_runs_of_its_kind_only(kept: Kept) -> None:
+    assert kept.invalid_summaries.keys() == {"llama3.1-8b", "llama3.1-8b-edge"}
+    assert kept.good.exit_code == 0, kept.good.output
+    folders = [p.name for p in kept.good.results_dir.glob("2*")]
     assert sorted(name.split("-", 2)[2] for name in folders) == [
         "llama3.1-8b-edge-offline",
         "llama3.1-8b-offline",
     ]
-    assert sessions.good.folder.name.endswith("llama3.1-8b-offline")
-    assert sessions.good.summary.meta.status == "complete"
-    index = (sessions.good.results_dir / "index.md").read_text()
+    assert kept.good.folder.name.endswith("llama3.1-8b-offline")
+    assert kept.good.summary.meta.status == "complete"
+    index = (kept.good.results_dir / "index.md").read_text()
     assert [name for name in folders if name not in index] == []
     assert index.count("/report.md)") == 2
 
 
-def test_keep_all_0_drops_nothing_for_a_run_without_a_result(runs: Runs) -> None:
-    assert len(runs.kept.result().kept_by_failed) == 2
+def test_keep_all_0_drops_nothing_for_a_run_without_a_result(kept: Kept) -> None:
+    assert len(kept.kept_by_failed) == 2
 
 
 # Faults in the middle
 
 
-def failed_tests(run: SuiteRun) -> int:
-    """A run that died is one failed test: the session ends, or the others are not judged."""
-    lines = run.output.splitlines()
-    return sum(line.startswith(("FAILED tests/", "ERROR tests/")) for line in lines)
-
-
-def test_a_session_that_ends_before_its_last_run_has_no_result(runs: Runs) -> None:
-    run = runs.stopped.result()
+def test_a_session_that_ends_before_its_last_run_has_no_result(tmp_path: Path) -> None:
+    run = told_run(tmp_path, *DATACENTER, "-x", "--max-new-tokens=64", answers=["cut"])
     assert run.exit_code == 1, run.output
     meta = run.summary.meta
     reason = "the session ended before its performance run"
@@ -356,37 +305,36 @@ def test_a_session_that_ends_before_its_last_run_has_no_result(runs: Runs) -> No
     assert run.statuses()["accuracy_generation"] == "shortened"
 
 
-def test_an_engine_that_dies_is_one_message_and_a_failed_run(runs: Runs) -> None:
-    run = runs.dies.result()
-    reason = "the stand-in engine died, as it was told to"
+@pytest.mark.parametrize(
+    ("told", "reason"),
+    [
+        ({"fail_after": 5}, "the stand-in engine died, as it was told to"),
+        ({"load_error": "no engine today"}, "no engine today"),
+        ({"replace_by_file": "RESULTS"}, "Not a directory"),
+    ],
+    ids=["the engine dies", "it does not load", "results cannot be written any more"],
+)
+def test_a_fault_is_one_failed_test_and_one_line(
+    tmp_path: Path, told: dict[str, object], reason: str
+) -> None:
+    """The session ends, or the other tests are not judged."""
+    results = tmp_path / "results"
+    stand_in = {name: str(results) if value == "RESULTS" else value for name, value in told.items()}
+    run = told_run(results, *DATACENTER, **stand_in)
     assert run.exit_code == 1, run.output
-    assert f"llama3.1-8b Offline accuracy: {reason}" in run.output
-    assert failed_tests(run) == 1
+    lines = run.output.splitlines()
+    assert sum(line.startswith(("FAILED tests/", "ERROR tests/")) for line in lines) == 1
     assert "Traceback" not in run.output
+    (message,) = {line for line in lines if line.startswith("llama3.1-8b Offline accuracy: ")}
+    assert reason in message
+    if "replace_by_file" in told:
+        assert str(results) in message
+        return
     assert (run.summary.meta.status, run.summary.meta.reason) == ("failed", reason)
     assert list(run.summary.verdicts) == []
-    assert (run.folder / "Accuracy" / "mlperf_log_detail.txt").stat().st_size > 0
     assert reason in (run.folder / "report.md").read_text()
-
-
-def test_an_engine_that_does_not_load_is_a_failed_run(runs: Runs) -> None:
-    run = runs.does_not_load.result()
-    assert run.exit_code == 1, run.output
-    assert "llama3.1-8b Offline accuracy: no engine today" in run.output
-    assert failed_tests(run) == 1
-    assert "Traceback" not in run.output
-    assert (run.summary.meta.status, run.summary.meta.reason) == ("failed", "no engine today")
-
-
-def test_results_that_cannot_be_written_any_more_are_one_message(runs: Runs) -> None:
-    run = runs.unwritable.result()
-    assert run.exit_code == 1, run.output
-    assert failed_tests(run) == 1
-    key = "llama3.1-8b Offline accuracy: "
-    (message,) = [line for line in run.output.splitlines() if line.startswith(key)]
-    assert str(run.results_dir) in message
-    assert "Not a directory" in message
-    assert "Traceback" not in run.output
+    if "fail_after" in told:
+        assert (run.folder / "Accuracy" / "mlperf_log_detail.txt").stat().st_size > 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
