@@ -9,6 +9,7 @@ does as `python -m pytest` from then on. The process ends when its standard inpu
 
 from __future__ import annotations
 
+import atexit
 import gc
 import json
 import os
@@ -227,10 +228,25 @@ def _read_what_sessions_read() -> None:
     vars(metadata)["distributions"] = lambda **_: iter(found)
 
 
+def _run_pytest() -> None:
+    """`python -m pytest`, to the end of its process, but that what was imported is not taken apart
+    piece by piece: each would be copied from the warm process before."""
+    status: object = None
+    try:
+        runpy.run_module("pytest", run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        status = end.code
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(int(status) if isinstance(status, int) else 0 if status is None else 1)
+
+
 if __name__ == "__main__":
     for name in _MODULES:
         import_module(name)
     _read_what_sessions_read()
     gc.freeze()
     sys.argv[1:] = [*_serve(sys.argv[1]), *_QUIET]
-    runpy.run_module("pytest", run_name="__main__", alter_sys=True)
+    _run_pytest()
