@@ -111,6 +111,9 @@ def test_both_baselines_are_gates_and_server_keeps_their_rate(job: Job) -> None:
     for kind, qps in (("last-good", 7.0), ("pinned", 6.25)):
         for gate in ("offline", "server"):
             make_run(job.baselines / kind / gate, qps)
+    asked = Suite()
+    assert measure(make_job(job.out.parent, SERVER_QPS="9"), asked) == 0
+    assert "--server-target-qps 9" in asked.runs()[1]
     suite = Suite()
     assert measure(job, suite) == 0
     offline, server = suite.runs()
@@ -243,14 +246,6 @@ def test_a_marker_runs_that_and_gates_nothing(tmp_path: Path) -> None:
     assert "Not gated." in (job.out / "table.md").read_text()
 
 
-def test_a_rate_that_is_asked_for_beats_the_baselines(tmp_path: Path) -> None:
-    job = make_job(tmp_path, SERVER_QPS="9")
-    make_run(job.baselines / "pinned" / "server")
-    suite = Suite()
-    measure(job, suite)
-    assert "--server-target-qps 9" in suite.runs()[1]
-
-
 def test_the_pinned_baseline_stays_until_the_next_is_pinned(tmp_path: Path) -> None:
     for number, pin in enumerate(("", "", "true")):
         job = make_job(tmp_path, PIN=pin)
@@ -319,7 +314,6 @@ def test_the_table_takes_its_lines_from_the_report() -> None:
     title, *lines = problems_of(markdown_text(run_sections(failure))).splitlines()
     assert title == "#### llama3.1-8b of an unknown model: failed"
     assert lines[1:4] == ["No: the run failed.", "", "- The run failed: it died"]
-    assert problems_of("# A run\n\nNo section.\n") == "#### A run"
 
 
 def test_the_table_names_the_rules_that_failed_with_their_figures_and_no_other() -> None:

@@ -367,6 +367,7 @@ def test_smoke_is_the_embedded_model_on_the_embedded_news() -> None:
     assert settings.benchmarks == default_benchmarks() == [LLAMA3_1_8B, LLAMA3_1_8B_EDGE]
     assert [settings.workload(benchmark) for benchmark in settings.benchmarks] == [EMBEDDED] * 2
     assert (settings.round.name, settings.max_new_tokens) == ("v6.1", 128)
+    assert settings.label == "smoke: not an MLPerf result"
 
 
 def test_official_is_llama_on_cnn_dailymail() -> None:
@@ -375,6 +376,7 @@ def test_official_is_llama_on_cnn_dailymail() -> None:
     assert (settings.model, settings.dataset) == (OFFICIAL.model, "cnn_dailymail")
     assert settings.workload(LLAMA3_1_8B) is OFFICIAL
     assert settings.workload(LLAMA3_1_8B_EDGE) is EDGE
+    assert settings.label == "official rules of round v6.1"
 
 
 def test_the_official_model_keeps_its_raw_prompt_in_smoke() -> None:
