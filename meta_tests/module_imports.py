@@ -91,7 +91,11 @@ def layer_of(module: str) -> str:
     return module.partition(".")[2].partition(".")[0]
 
 
-@cache
 def imports(*folders: str) -> dict[str, frozenset[str]]:
     """By the name of each module in these folders, the modules that it imports."""
-    return {module_of(path): frozenset(imports_of(path)) for path in files(*folders)}
+    return {module_of(path): _imports_once(path) for path in files(*folders)}
+
+
+@cache
+def _imports_once(path: Path) -> frozenset[str]:
+    return frozenset(imports_of(path))
