@@ -74,7 +74,9 @@ def endpoint_options(file: Path, *, in_file: bool) -> list[str]:
     return [*endpoint, f"--suite-config={file}"]
 
 
-@pytest.mark.parametrize(("end", "in_file"), [("good", True), ("crash", False)])
+@pytest.mark.parametrize(
+    ("end", "in_file"), [("good", True), ("load_error", True), ("crash", False)]
+)
 def test_what_an_endpoint_is_told_in_confidence_is_nowhere(
     tmp_path: Path, end: str, in_file: bool
 ) -> None:
