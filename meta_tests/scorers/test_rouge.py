@@ -11,14 +11,13 @@ import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meta_tests.scorers.answers import PAIRS, answer
+from meta_tests.scorers.official_rouge import official
 from mlperf_suite import SUITE_FOLDER
-from mlperf_suite.assets import nltk_data_dir
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.scorers.rouge import (
     ROUGE_NAMES,
@@ -31,26 +30,6 @@ from mlperf_suite.scorers.rouge import (
 
 REAL_NEWS = SUITE_FOLDER.parent / "shared" / "data" / "cnn_dailymail_50.jsonl"
 WORDS = ["boat", "boats", "harbour", "sank", "sinking", "Friday", "Dr.", "the", "$3.5m", "said."]
-
-
-def official(predictions: Sequence[str], references: Sequence[str]) -> dict[str, float]:
-    """The official script's postprocess_text and compute, one pair after another."""
-    # Here, as each of pytest-xdist's workers collects this file.
-    import nltk
-    from rouge_score import rouge_scorer
-
-    if str(nltk_data_dir()) not in nltk.data.path:
-        nltk.data.path.insert(0, str(nltk_data_dir()))
-    preds = ["\n".join(nltk.sent_tokenize(pred.strip())) for pred in predictions]
-    targets = ["\n".join(nltk.sent_tokenize(target.strip())) for target in references]
-    names = ["rouge1", "rouge2", "rougeL", "rougeLsum"]
-    scorer = rouge_scorer.RougeScorer(rouge_types=names, use_stemmer=True)
-    scores: dict[str, list[float]] = {name: [] for name in names}
-    for pred, target in zip(preds, targets, strict=True):
-        for name, score in scorer.score(target, pred).items():
-            scores[name].append(score.fmeasure)
-    means = {name: round(float(np.mean(values) * 100), 4) for name, values in scores.items()}
-    return {**means, "gen_len": sum(len(pred) for pred in preds), "gen_num": len(preds)}
 
 
 def official_pairs(pairs: Sequence[tuple[str, str]]) -> list[PairScore]:

@@ -16,7 +16,6 @@ from mlperf_suite.results.aggregate import LABEL, Aggregate
 from mlperf_suite.results.run_folder import read_summary, run_folders
 from mlperf_suite.results.schema import STAND_IN_LABEL, Summary
 
-pytestmark = pytest.mark.slow
 _SELECTED = ("-m", "datacenter and performance and not interactive")
 _PLUGIN = ("-p", "meta_tests.stand_in_plugin", "--warmup=1")
 # Of Offline's warm-up and its query, which must last 10 s; then of Server's queries.

@@ -59,7 +59,6 @@ def has_own_disks(tmp_path_factory: pytest.TempPathFactory) -> None:
         pytest.skip(f"no file system of its own here: {attempt.stderr}")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["accuracy", "performance"])
 @pytest.mark.parametrize("left_kb", [40, 100])
 def test_a_full_disk_ends_in_a_line_and_leaves_a_last_word(
@@ -84,7 +83,6 @@ def test_a_full_disk_ends_in_a_line_and_leaves_a_last_word(
     assert not (folder / LAST_WORD).exists()
 
 
-@pytest.mark.slow
 def test_a_curve_that_fills_the_disk_goes_on_with_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
