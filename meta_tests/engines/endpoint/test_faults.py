@@ -9,7 +9,7 @@ import json
 import re
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +20,7 @@ import pytest
 
 from meta_tests.engines.recording import RecordingListener
 from meta_tests.servers.options import StandIn
+from meta_tests.servers.shared_stand_ins import shared_stand_ins
 from meta_tests.servers.stand_in_server import (
     RunningStandIn,
     engine_on,
@@ -69,19 +70,12 @@ DEPARTURES = {
     "miscounted": r"answers with another token count in usage \(19 tokens for 12\)",
 }
 """By fault, what is said of a run whose answers are not what was asked for."""
-Becoming = Callable[..., RunningStandIn]
 
 
-@pytest.fixture(scope="module")
-def _process() -> Iterator[RunningStandIn]:
-    with stand_in_server() as server:
-        yield server
-
-
-@pytest.fixture
-def server_of(_process: RunningStandIn) -> Becoming:
-    """Give the server of these options, one after another, in one process."""
-    return lambda **options: _process.become(StandIn(**options))
+def server_of(**options: Any) -> RunningStandIn:
+    """The server of these options, in place of the one before."""
+    (server,) = shared_stand_ins(StandIn(**options))
+    return server
 
 
 def faulty(fault: Any, **options: Any) -> dict[str, Any]:
@@ -139,9 +133,7 @@ def answers_as_asked(engine: EndpointEngine) -> None:
 
 
 @pytest.mark.parametrize("fault", LOST)
-def test_the_first_lost_request_fails_a_performance_run(
-    fault: str, server_of: Becoming, tmp_path: Path
-) -> None:
+def test_the_first_lost_request_fails_a_performance_run(fault: str, tmp_path: Path) -> None:
     """It is never sent again, and what was answered until then is told."""
     with (
         # It takes its process with it.
@@ -162,9 +154,7 @@ def test_the_first_lost_request_fails_a_performance_run(
     assert remote.client.busy_share >= 0
 
 
-def test_a_performance_run_is_never_sent_again_and_an_accuracy_run_is(
-    server_of: Becoming, tmp_path: Path
-) -> None:
+def test_a_performance_run_is_never_sent_again_and_an_accuracy_run_is(tmp_path: Path) -> None:
     with engine_at(server_of(**faulty("status-503", fault_for=1))) as engine:
         assert "status" in fails(engine, tmp_path / "performance")
     with engine_at(server_of(**faulty("status-503", fault_for=2))) as engine:
@@ -174,7 +164,7 @@ def test_a_performance_run_is_never_sent_again_and_an_accuracy_run_is(
 
 @pytest.mark.parametrize("mode", ["performance", "accuracy"])
 def test_a_request_that_is_turned_away_is_sent_when_the_server_says(
-    mode: Mode, server_of: Becoming, tmp_path: Path
+    mode: Mode, tmp_path: Path
 ) -> None:
     """Its time counts from LoadGen's issue, so that the figures show the wait."""
     with engine_at(server_of(**faulty("turned-away", fault_for=7))) as engine:
@@ -190,14 +180,12 @@ def test_a_request_that_is_turned_away_is_sent_when_the_server_says(
         assert engine.take_remote_run().endpoints[0].turned_away == 0
 
 
-def test_a_server_that_asks_for_a_long_wait_fails_the_run_at_once(
-    server_of: Becoming, tmp_path: Path
-) -> None:
+def test_a_server_that_asks_for_a_long_wait_fails_the_run_at_once(tmp_path: Path) -> None:
     with engine_at(server_of(**faulty("turned-away")), silence_s=1.9) as engine:
         assert "turned a request away for 1 s (status 429), too long" in fails(engine, tmp_path)
 
 
-def test_an_accuracy_run_is_not_sent_again_for_ever(server_of: Becoming, tmp_path: Path) -> None:
+def test_an_accuracy_run_is_not_sent_again_for_ever(tmp_path: Path) -> None:
     # Refusals are no signs of life; all pauses between them together are shorter.
     server = server_of(**faulty("status-503"))
     with engine_at(server) as engine:
@@ -207,16 +195,14 @@ def test_an_accuracy_run_is_not_sent_again_for_ever(server_of: Becoming, tmp_pat
 
 
 @pytest.mark.parametrize("fault", DEPARTURES)
-def test_answers_that_are_not_as_asked_are_told(fault: str, server_of: Becoming) -> None:
+def test_answers_that_are_not_as_asked_are_told(fault: str) -> None:
     with engine_at(server_of(**faulty(fault))) as engine:
         ask(engine, 20)
         (departure,) = engine.take_remote_run().departures
     assert re.search(DEPARTURES[fault], departure), departure
 
 
-def test_an_answer_where_chat_completions_have_it_is_refused_at_the_trial(
-    server_of: Becoming,
-) -> None:
+def test_an_answer_where_chat_completions_have_it_is_refused_at_the_trial() -> None:
     server = server_of(fault="in-message")
     with (
         pytest.raises(EngineError, match="answered in `message`, as chat completions do"),
@@ -226,9 +212,7 @@ def test_an_answer_where_chat_completions_have_it_is_refused_at_the_trial(
 
 
 @pytest.mark.parametrize(("tokens", "usage"), [(500, 128), (1, 128), (60, 1), (128, 500)])
-def test_text_whose_tokens_are_others_than_its_usage_says_departs(
-    tokens: int, usage: int, server_of: Becoming
-) -> None:
+def test_text_whose_tokens_are_others_than_its_usage_says_departs(tokens: int, usage: int) -> None:
     generation = Generation(max_new_tokens=500)
     for counted in (None, usage):
         server = server_of(dialect="text", tokens=tokens, usage_tokens=counted)
@@ -241,7 +225,7 @@ def test_text_whose_tokens_are_others_than_its_usage_says_departs(
         assert [line for line in departures if "token count" in line] == expected
 
 
-def test_tokens_from_a_cache_are_told(server_of: Becoming) -> None:
+def test_tokens_from_a_cache_are_told() -> None:
     with engine_at(server_of(**faulty("cached"))) as engine:
         ask(engine, 20)
         # The first nine answers of the run are right, and say nothing of a cache.
@@ -250,7 +234,7 @@ def test_tokens_from_a_cache_are_told(server_of: Becoming) -> None:
 
 
 @pytest.mark.parametrize("fault", ["closes-idle", "torn"])
-def test_what_a_server_may_do_does_no_harm(fault: str, server_of: Becoming, tmp_path: Path) -> None:
+def test_what_a_server_may_do_does_no_harm(fault: str, tmp_path: Path) -> None:
     """Other odd answers: `test_connection.py`."""
     with engine_at(server_of(**faulty(fault))) as engine:
         loadgen_run = run(engine, tmp_path)
@@ -275,7 +259,7 @@ ROUTES = [
 
 @pytest.mark.parametrize(("options", "kind", "fields", "path"), ROUTES)
 def test_each_kind_of_server_is_found_out_and_asked_where_it_answers_or_as_given(
-    options: dict[str, Any], kind: Any, fields: str, path: str, server_of: Becoming
+    options: dict[str, Any], kind: Any, fields: str, path: str
 ) -> None:
     server = server_of(**options)
     with engine_at(server, kind=kind) as engine:
@@ -290,9 +274,7 @@ def test_each_kind_of_server_is_found_out_and_asked_where_it_answers_or_as_given
     assert kind is None or "/inference/v1/generate" not in paths or kind == "vllm-generate"
 
 
-def test_probabilities_are_asked_of_completions_whatever_the_route_for_answers(
-    server_of: Becoming,
-) -> None:
+def test_probabilities_are_asked_of_completions_whatever_the_route_for_answers() -> None:
     """The stand-in has none, and says so; the other route has them in another form."""
     request = ScoreRequest(0, [1, 2, 3], [[4], [5]])
     server = server_of(scale_out=True)
@@ -303,7 +285,7 @@ def test_probabilities_are_asked_of_completions_whatever_the_route_for_answers(
         assert server.account()["requests"]["/v1/completions"] == 1
 
 
-def test_transformers_is_told_the_shortest_answer_and_what_ends_one(server_of: Becoming) -> None:
+def test_transformers_is_told_the_shortest_answer_and_what_ends_one() -> None:
     server = server_of(dialect="transformers", tokens=2, chunk_tokens=1)
     at = {"tokenizer": embedded_model_dir(), "vocabulary": 49_152, "end_ids": (2,)}
     with engine_at(server, **at) as engine:
@@ -313,7 +295,7 @@ def test_transformers_is_told_the_shortest_answer_and_what_ends_one(server_of: B
     assert (config["eos_token_id"], config["min_new_tokens"], config["top_k"]) == ([2], 1, 1)
 
 
-def test_text_alone_is_counted_with_the_models_tokenizer(server_of: Becoming) -> None:
+def test_text_alone_is_counted_with_the_models_tokenizer() -> None:
     """Chunks that begin within a word count the same as the whole."""
     counts = []
     for chunk_tokens in (1, None):
@@ -333,7 +315,7 @@ def test_a_refused_connection_is_found_before_anything_is_loaded() -> None:
             )
 
 
-def test_a_base_path_need_not_end_in_v1(server_of: Becoming) -> None:
+def test_a_base_path_need_not_end_in_v1() -> None:
     server = server_of(base="/v3/openai")
     with engine_at(replace(server, url=f"{server.url}/v3/openai")) as engine:
         answers_as_asked(engine)
@@ -341,7 +323,7 @@ def test_a_base_path_need_not_end_in_v1(server_of: Becoming) -> None:
 
 
 def test_a_host_of_several_addresses_is_asked_at_the_first_that_answers(
-    server_of: Becoming, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def addresses(host: str, port: int, *args: Any, **options: Any) -> list[Any]:
         asked.append(host)
@@ -373,7 +355,6 @@ def test_a_host_of_several_addresses_is_asked_at_the_first_that_answers(
 def test_a_proxy_that_the_environment_asks_for_is_refused_by_name(
     variables: dict[str, str],
     name: str | None,
-    server_of: Becoming,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for variable in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
@@ -394,7 +375,7 @@ def test_a_proxy_that_the_environment_asks_for_is_refused_by_name(
         pass
 
 
-def test_the_right_key_is_sent_with_every_request(server_of: Becoming) -> None:
+def test_the_right_key_is_sent_with_every_request() -> None:
     server = server_of(key="right")
     with engine_at(server, key="right") as engine:
         ask(engine, 3)
@@ -423,7 +404,7 @@ UNUSABLE: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("options", "config", "words"), UNUSABLE)
 def test_a_server_that_cannot_be_used_is_found_when_loading(
-    options: dict[str, Any], config: dict[str, Any], words: str, server_of: Becoming
+    options: dict[str, Any], config: dict[str, Any], words: str
 ) -> None:
     """Nor is one that fails the first prompt taken for a server of text."""
     server = server_of(**{"redirect_to": "http://x", **options})
@@ -434,7 +415,7 @@ def test_a_server_that_cannot_be_used_is_found_when_loading(
 
 
 @pytest.mark.parametrize("everywhere", [True, False])
-def test_a_redirect_is_never_followed(everywhere: bool, server_of: Becoming) -> None:
+def test_a_redirect_is_never_followed(everywhere: bool) -> None:
     with stand_in_server() as decoy:
         at = {"redirect_to": decoy.url, "everywhere": everywhere, "key": "secret-key"}
         server = server_of(**faulty("redirect", **at))
@@ -491,7 +472,7 @@ BY_ARGUMENTS = {
     ],
 )
 def test_a_servers_speculation_is_what_it_says_of_itself(
-    dialect: Any, speculates: int | None, setting: dict[str, object], server_of: Becoming
+    dialect: Any, speculates: int | None, setting: dict[str, object]
 ) -> None:
     with engine_at(server_of(dialect=dialect, speculates=speculates)) as engine:
         settings = engine.description.settings
@@ -501,7 +482,7 @@ def test_a_servers_speculation_is_what_it_says_of_itself(
 @pytest.mark.parametrize("dialect", ["vllm", "sglang"])
 @pytest.mark.parametrize("root", ["meta-llama/Meta-Llama-3-8B", None])
 def test_what_a_server_loaded_under_another_name_is_among_its_settings(
-    dialect: Any, root: str | None, server_of: Becoming
+    dialect: Any, root: str | None
 ) -> None:
     with engine_at(server_of(dialect=dialect, root=root)) as engine:
         assert engine.description.settings.get(SERVER_MODEL) == root
@@ -539,9 +520,7 @@ def test_sglangs_arguments_tell_its_speculation(
 
 
 @pytest.mark.parametrize(("clients", "prompt"), [(1, 100_000), (2, 3)])
-def test_a_client_that_is_stopped_ends_the_run_and_blocks_nobody(
-    clients: int, prompt: int, server_of: Becoming
-) -> None:
+def test_a_client_that_is_stopped_ends_the_run_and_blocks_nobody(clients: int, prompt: int) -> None:
     """With short prompts, all of which its socket takes, and with long ones, which block it."""
     listener, long_prompt = RecordingListener(), [5] * prompt
     server = server_of(first_token_s=0.5, max_model_len=200_000)
@@ -572,7 +551,7 @@ def test_nothing_is_left_of_an_engine_that_was_closed() -> None:
         wait_until(lambda: server.account()["open"] == 1, server.process)
 
 
-def test_a_first_piece_with_a_long_prompts_ids_is_no_head(server_of: Becoming) -> None:
+def test_a_first_piece_with_a_long_prompts_ids_is_no_head() -> None:
     """vLLM repeats a prompt's ids in the first piece, and one read may hold it with the head."""
     with engine_at(server_of()) as engine:
         assert len(ask(engine, 5, [12345] * 20_000).answers) == 5
@@ -586,9 +565,7 @@ def test_a_first_piece_with_a_long_prompts_ids_is_no_head(server_of: Becoming) -
         ("no-first-token", r"sent no first token for \d+ s while requests sent"),
     ],
 )
-def test_one_answer_that_is_lost_is_seen_while_others_go_on(
-    fault: str, words: str, server_of: Becoming
-) -> None:
+def test_one_answer_that_is_lost_is_seen_while_others_go_on(fault: str, words: str) -> None:
     listener, tag = RecordingListener(), 0
     with engine_at(server_of(**faulty(fault, fault_for=1)), silence_s=SILENCE_S) as engine:
         began = time.monotonic()
@@ -602,9 +579,7 @@ def test_one_answer_that_is_lost_is_seen_while_others_go_on(
     assert len(listener.answers) > 20
 
 
-def test_a_server_that_was_slow_before_it_fell_silent_is_not_waited_for_longer(
-    server_of: Becoming,
-) -> None:
+def test_a_server_that_was_slow_before_it_fell_silent_is_not_waited_for_longer() -> None:
     """Every answer comes after a pause that is a large part of the limit."""
     server = server_of(**faulty("no-answer", first_token_s=1.5))
     with engine_at(server, silence_s=SILENCE_S) as engine:

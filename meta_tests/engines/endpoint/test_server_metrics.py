@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from meta_tests.engines.endpoint.test_routing import engine_of
 from meta_tests.servers.options import StandIn
+from meta_tests.servers.shared_stand_ins import engine_of
 from meta_tests.servers.stand_in_server import engine_on, stand_in_server
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import generate_all

@@ -11,7 +11,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from meta_tests.engines.replicas.nodes import Load, replica_processes
+from meta_tests.engines.replicas.nodes import (
+    Load,
+    error_of,
+    have_ended,
+    replica_processes,
+    slow,
+)
 from meta_tests.servers.local_nodes import LocalNodes
 from meta_tests.servers.replica_stand_in import answering, dying, echo, failing
 from mlperf_suite.benchmarks.definition import Generation
