@@ -7,7 +7,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -220,8 +219,7 @@ def test_nothing_is_left_after_the_context_or_an_exception() -> None:
 
 def test_nothing_is_left_when_the_parent_is_killed() -> None:
     program = (
-        "from meta_tests.servers.shared_stand_ins import shared_stand_ins
-from meta_tests.servers.stand_in_server import stand_in_server\n"
+        "from meta_tests.servers.stand_in_server import stand_in_server\n"
         "with stand_in_server() as server:\n"
         "    print(server.process.pid, flush=True)\n"
         "    input()\n"
