@@ -72,7 +72,7 @@ def error_of(engine: ReplicaEngine) -> EngineError:
 
 
 def have_ended(processes: list[psutil.Process]) -> bool:
-    _, alive = psutil.wait_procs(processes, 20)
+    _, alive = psutil.wait_procs(processes, 60)
     return not alive
 
 

@@ -133,4 +133,4 @@ def test_settings_are_compared_on_the_replicas_own_node(
     """`load` joins a cluster, as `--ray` does."""
     with pytest.raises(EngineError, match=rf"replica 0 .*{why}"):
         load(expected=lambda gpus: partial(StandInSearch, settings))
-    assert not psutil.wait_procs(replica_processes(nodes), 20)[1]
+    assert not psutil.wait_procs(replica_processes(nodes), 60)[1]
