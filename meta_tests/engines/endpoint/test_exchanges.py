@@ -474,7 +474,7 @@ def test_only_what_was_refused_for_now_is_sent_again_and_only_if_it_may(
     refusal = b"HTTP/1.1 %d No\r\nContent-Length: 0\r\n\r\n" % status
 
     async def refused(retries: int) -> tuple[int, list[Any]]:
-        resent, messages = 0, []
+        resent = 0
         shared, messages = shared_of("vllm")
         shared.pools[0].head.return_value = b""  # type: ignore[attr-defined]
         sampling = msgspec.structs.replace(STREAMED, retries=retries)
