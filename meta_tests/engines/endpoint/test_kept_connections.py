@@ -12,6 +12,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from mlperf_suite.datasets.agent_sessions import RecordedTurn
 from mlperf_suite.engines.endpoint.adapters import ADAPTERS
 from mlperf_suite.engines.endpoint.chat import ChatRequest, ChatSampling
 from mlperf_suite.engines.endpoint.chat_client import ChatClient, ChatTurn
@@ -19,6 +20,7 @@ from mlperf_suite.engines.endpoint.config import parse_endpoint
 from mlperf_suite.engines.endpoint.connection import Connection, Pool
 from mlperf_suite.engines.endpoint.exchanges import Generating, Shared
 from mlperf_suite.engines.messages import Failure, Hello, Place, Sampling, ServerAnswer
+from mlperf_suite.session.agent_replay import answered_turn, replay_summary
 
 GUARD_S = 120.0
 PIECE = b'{"model": "m", "choices": [{"token_ids": [5], "text": "a", "finish_reason": "stop"}]}'
@@ -225,6 +227,10 @@ def test_a_chat_turn_is_sent_once_more_as_well() -> None:
     assert (turn.failure, turn.answer.content, turn.resent) == ("", "a", True)
     assert [connection for connection, _ in server.seen] == [1, 1, 2]
     assert turn.sent <= server.seen[1][1]
+    # And a replay counts it.
+    recorded = RecordedTurn(1, (), {"role": "assistant", "content": "a"}, 0.0)
+    figures = [answered_turn("a", n, recorded, turn) for n in (1, 2)]
+    assert replay_summary(figures)["resent"] == 2
     for script in (["close"], ["answer", "close", "close"], ["answer", "begin"]):
         turn, server = chat(script, 1 + ("answer" in script))
         assert turn.failure.startswith("closed the connection")
