@@ -99,6 +99,13 @@ def test_a_connection_is_used_again_and_an_answer_in_one_piece_is_one_event() ->
     assert free == [connection, connection]
 
 
+def test_a_connection_that_the_server_says_it_closes_is_not_used_again() -> None:
+    connection, wire, exchange, free = open_exchange()
+    connection.data_received(WHOLE.replace(b"Content-Type", b"Connection: close\r\nX") % 2 + b"{}")
+    assert exchange.ends == ["ended"]
+    assert wire.aborted and not free and not connection.usable
+
+
 def test_a_stream_without_a_last_line_end_or_a_length_ends_with_the_connection() -> None:
     connection, _, exchange, free = open_exchange()
     connection.data_received(

@@ -12,6 +12,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from meta_tests.engines.endpoint.wire import Wire
 from mlperf_suite.datasets.agent_sessions import RecordedTurn
 from mlperf_suite.engines.endpoint.adapters import ADAPTERS
 from mlperf_suite.engines.endpoint.chat import ChatRequest, ChatSampling
@@ -204,6 +205,22 @@ def test_a_request_that_is_sent_again_takes_a_new_connection_and_no_kept_one() -
         # The server may have closed every idle one.
         pool.acquire_new(again)
         assert not pool._idle and new._closed
+
+    asyncio.run(give())
+
+
+def test_a_connection_that_was_idle_for_long_is_not_used() -> None:
+    async def give() -> None:
+        pool, seeker = Requests(1, connections=2).pool, Mock(is_over=False)
+        young, old = Connection(Mock(), Mock()), Connection(Mock(), Mock())
+        for connection in (young, old):
+            connection.connection_made(Wire())
+            pool.release(connection)
+        old.idle_since -= 3.0
+        young.idle_since += GUARD_S
+        pool.acquire(seeker)
+        seeker.begin.assert_called_once_with(young)
+        assert old._closed and not young._closed
 
     asyncio.run(give())
 
