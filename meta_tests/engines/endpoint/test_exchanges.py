@@ -168,7 +168,10 @@ def test_events_that_bring_nothing_are_as_good_as_silence() -> None:
         request.on_event(json.dumps(piece(text="")).encode(), float(second))
         request.on_event(json.dumps({"model": "m", "choices": []}).encode(), float(second))
     assert shared.pieces == [1]
-    request.look(50.0, SILENCE_S, 0.0)
+    # This process was stopped for 20 s of these, in which nothing could come.
+    request.look(50.0, SILENCE_S, 20.0)
+    assert len(messages) == 1
+    request.look(56.0, SILENCE_S, 0.0)
     (_, failure) = messages
     assert "sent nothing for 25 s in the middle of an answer" in failure.why
 
