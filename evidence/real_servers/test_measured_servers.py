@@ -27,8 +27,6 @@ from mlperf_suite.engines.endpoint.engine import EndpointEngine
 from mlperf_suite.results.run_folder import read_config, read_summary
 from mlperf_suite.results.schema import Summary
 
-pytestmark = pytest.mark.slow
-
 
 def run_scenarios(
     server: LocalServer, results_dir: Path, scenarios: str, *arguments: str

@@ -9,8 +9,6 @@ import pytest
 from meta_tests.suite_runs import SuiteRun, run_suite
 from mlperf_suite.results.schema import CachingFigures
 
-pytestmark = pytest.mark.slow
-
 
 def audited(folder: Path, *arguments: str) -> SuiteRun:
     return run_suite(folder, "tests/compliance/test_caching.py", *arguments)

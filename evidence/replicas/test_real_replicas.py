@@ -15,7 +15,6 @@ from meta_tests.servers.local_nodes import LocalNodes, local_nodes
 from meta_tests.suite_runs import run_suite, start_suite, still_running, wait_until
 from mlperf_suite.results.run_folder import read_summary
 
-pytestmark = pytest.mark.slow
 OFFLINE = ("-m", "offline and datacenter")
 
 
