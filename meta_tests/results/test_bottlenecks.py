@@ -138,23 +138,31 @@ def server_run(scenario: str = "Server", **load: Any) -> PerformanceFigures:
     return PerformanceFigures(scenario=scenario, duration_s=10.0, load=EngineLoad(**load))
 
 
-@given(SHARE, SHARE)
-def test_a_full_batch_limits_only_where_requests_wait(full: float, wait_share: float) -> None:
-    finding = of(
-        "batch at its limit", server_run(batch_full=full, batch_limit=256, waiting=wait_share)
-    )
+@pytest.mark.parametrize("waiting", [0.0, LIMITS - 1e-9, LIMITS])
+@pytest.mark.parametrize("full", [0.0, LIMITS - 1e-9, LIMITS])
+def test_a_full_batch_limits_only_where_requests_wait(full: float, waiting: float) -> None:
+    run = server_run(batch_full=full, batch_limit=256, waiting=waiting)
+    finding = of("batch at its limit", run)
     assert finding is not None
-    assert finding.limits == (full >= LIMITS and wait_share >= LIMITS)
+    assert finding.limits == (full >= LIMITS and waiting >= LIMITS)
     assert "max_num_seqs above 256" in finding.option
 
 
-@given(SHARE, st.integers(0, 3))
-def test_a_full_cache_limits_and_so_does_a_preemption(full: float, preempted: int) -> None:
+@pytest.mark.parametrize(
+    ("full", "preempted", "words", "limits"),
+    [
+        (LIMITS - 1e-9, 0, "no request was", False),
+        (LIMITS, 0, "no request was", True),
+        (0.0, 1, "1 request was", True),
+        (1.0, 2, "2 requests were", True),
+    ],
+)
+def test_a_full_cache_limits_and_so_does_a_preemption(
+    full: float, preempted: int, words: str, limits: bool
+) -> None:
     finding = of("KV cache full", server_run(kv_full=full, preemptions=preempted))
     assert finding is not None
-    assert finding.limits == (full >= LIMITS or preempted > 0)
-    words = ("no request was", "1 request was", "2 requests were", "3 requests were")
-    assert words[preempted] in finding.sentence
+    assert finding.limits == limits and words in finding.sentence
 
 
 @pytest.mark.parametrize(
@@ -180,13 +188,14 @@ def test_rejected_drafts_limit_once_they_are_the_half(
             assert f"{drafted:,} drafted tokens" in finding.sentence
 
 
-@given(SHARE)
-def test_an_idle_engine_is_the_rest_of_the_time(busy: float) -> None:
-    for scenario, option in (("Server", "--server-target-qps"), ("Offline", "front end")):
-        finding = of("engine idle", server_run(scenario, busy=busy))
-        assert finding is not None
-        assert finding.share == pytest.approx(1 - busy)
-        assert option in finding.option
+@pytest.mark.parametrize(
+    ("scenario", "option"), [("Server", "--server-target-qps"), ("Offline", "front end")]
+)
+def test_an_idle_engine_is_the_rest_of_the_time(scenario: str, option: str) -> None:
+    finding = of("engine idle", server_run(scenario, busy=0.7))
+    assert finding is not None
+    assert finding.share == pytest.approx(0.3)
+    assert option in finding.option
 
 
 def life(*shares: tuple[str, float], **more: Any) -> LifeFigures:

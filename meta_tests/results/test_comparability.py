@@ -43,7 +43,6 @@ def different(first: Config, second: Config, **meta: Any) -> set[str]:
     [
         ({"engine_arg": ["kv_cache_dtype=fp8"]}, {"setting engine_args"}),
         ({"gpu_memory_utilization": "0.5"}, {"setting gpu_memory_utilization"}),
-        ({"warmup": "0"}, {"setting warmup"}),
         ({"high_accuracy": "true"}, {"setting high_accuracy"}),
         ({"mode": "accuracy", "keep_all": "0", "energy": "off", "repeat": "3"}, set()),
         ({"mmlu_shots": "3"}, set()),
@@ -67,6 +66,7 @@ def test_mmlus_options_count_in_its_own_runs_alone() -> None:
         ({"speculative": "mtp"}, {"the engine's speculative"}),
         ({"max_num_seqs": 64}, {"the engine's max_num_seqs"}),
         ({"load_s": 3.0, "dtype_why": "asked for", "clients": 4, "replica_cores": ["0-1"]}, set()),
+        ({"key": "set"}, set()),
     ],
 )
 def test_what_an_engine_reports_identifies_it(engine: dict[str, object], facts: set[str]) -> None:
@@ -101,11 +101,6 @@ def test_a_server_is_the_same_system_at_another_url() -> None:
         "the engine's endpoints",
     }
     assert not differences(first, second, ("measurement", "engine", "capacity", "release"))
-
-
-def test_a_server_is_the_same_system_with_a_key_or_without() -> None:
-    first, second = (config_of({"key": words}) for words in ("set", "not set"))
-    assert different(first, second) == set()
 
 
 def test_the_same_data_may_lie_elsewhere() -> None:
