@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 import gzip
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meta_tests.profiling.made_traces import event, trace_of
 from mlperf_suite.profiling import trace as trace_module
 from mlperf_suite.profiling.trace import Operation, TopOperations, top_operations, trace_files
-
-
-def event(name: str, start: float, length: float, **more: Any) -> dict[str, Any]:
-    """An operation of the CPU, times in µs."""
-    own = {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": start, "dur": length}
-    return own | more
-
-
-def trace_of(path: Path, *events: Any, indent: int | None = 2) -> Path:
-    """A trace as torch writes it, packed where its name says so."""
-    content = {"schemaVersion": 1, "traceEvents": events, "traceName": "x"}
-    text = json.dumps(content, indent=indent).encode()
-    path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
-    return path
 
 
 def by_name(top: TopOperations) -> dict[str, tuple[int, float]]:
@@ -127,23 +112,3 @@ def test_every_event_is_read_once_however_the_file_is_cut(
         for name in dict(events)
     }
     assert by_name(top) == totals and not top.damaged
-
-
-@given(st.recursive(st.integers(1, 9), lambda deeper: st.lists(deeper, min_size=1, max_size=4)))
-def test_own_times_add_up_to_the_time_of_the_outermost(
-    tmp_path_factory: pytest.TempPathFactory, nested: Any
-) -> None:
-    events: list[dict[str, Any]] = []
-
-    def add(nested_events: Any, start: int, depth: int) -> int:
-        length = nested_events if isinstance(nested_events, int) else 0
-        for inner in nested_events if isinstance(nested_events, list) else ():
-            length += add(inner, start + length, depth + 1)
-        events.append(event(f"depth {depth}", start, length))
-        return length
-
-    length = add(nested, 0, 0)
-    path = trace_of(tmp_path_factory.mktemp("nested") / "a.pt.trace.json", *events)
-    top = top_operations([path], most=1000)
-    assert top.total_ms == pytest.approx(length / 1000)
-    assert all(operation.self_ms > -1e-9 for operation in top.operations)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import replace
 from datetime import timedelta
@@ -10,15 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from meta_tests.made_nodes import ROWS, STARTED, MadeNode, make_nodes
 from meta_tests.results.refusals import refusals
-from mlperf_suite.errors import RefusedError
-from mlperf_suite.reports.aggregate_report import aggregate_sections
-from mlperf_suite.reports.markdown import markdown_text
-from mlperf_suite.results.aggregate import LABEL, Aggregate, aggregate_runs
+from mlperf_suite.results.aggregate import Aggregate, aggregate_runs
 
 A, B = MadeNode(), MadeNode(node="node-b", rows=ROWS[:50])
 
@@ -229,43 +223,3 @@ def test_nodes_whose_accuracy_nobody_measured_are_told(tmp_path: Path) -> None:
     (first,) = aggregated(*make_nodes(tmp_path / "b", A, B)).scenarios
     assert first.notes == ()
     assert [row.accuracy_passed for row in first.nodes] == [True, True]
-
-
-def _places(content: object, above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    if not isinstance(content, dict):
-        return []
-    return [
-        x for key, first in content.items() for x in ((*above, key), *_places(first, (*above, key)))
-    ]
-
-
-_ODD = [None, True, 0, -1, 1e308, 2**70, "", "x", [], [1], [None], {}, {"a": 1}, float("inf")]
-
-
-@pytest.fixture(scope="module")
-def two_runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    nodes = (replace(A, rows=ROWS[:20]), replace(B, rows=ROWS[:25]))
-    return make_nodes(tmp_path_factory.mktemp("damaged"), *nodes)
-
-
-@given(st.data())
-def test_a_damaged_summary_is_refused_or_taken_and_raises_nothing(
-    two_runs: list[Path], data: st.DataObject
-) -> None:
-    path = two_runs[1] / "summary.json"
-    whole = path.read_text()
-    content = json.loads(whole)
-    place = data.draw(st.sampled_from(_places(content)))
-    inner = content
-    for key in place[:-1]:
-        inner = inner[key]
-    inner[place[-1]] = data.draw(st.sampled_from(_ODD))
-    path.write_text(json.dumps(content))
-    try:
-        aggregate = aggregate_runs(two_runs, STARTED)
-        assert Aggregate.read(json.loads(json.dumps(aggregate.as_json()))) == aggregate
-        assert LABEL in markdown_text(aggregate_sections(aggregate))
-    except RefusedError as error:
-        assert all(error.reasons)
-    finally:
-        path.write_text(whole)
