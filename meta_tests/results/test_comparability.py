@@ -103,6 +103,27 @@ def test_a_server_is_the_same_system_at_another_url() -> None:
     assert not differences(first, second, ("measurement", "engine", "capacity", "release"))
 
 
+def test_the_model_is_what_a_server_serves_and_not_the_path_of_one_here() -> None:
+    def run(model: str, **engine: Any) -> Config:
+        config = config_of(engine)
+        assert config.engine is not None
+        return replace(config, engine=replace(config.engine, model=model))
+
+    assert different(run("/a/model"), run("/b/model")) == set()
+    served = [run(model, endpoints=["http://a:8001"]) for model in ("a", "b")]
+    assert different(*served) == {"the engine's served_model"}
+
+
+def test_figures_of_two_load_generators_are_not_of_one_measurement() -> None:
+    """Their versions differ where both are known."""
+    known, newer, unknown = (
+        identity_of(config_of(), Summary(meta=replace(META, load_generator=words)))
+        for words in ("loadgen 5.0", "loadgen 6.0", None)
+    )
+    assert [fact.name for fact in differences(known, newer)] == ["load generator's version"]
+    assert differences(known, unknown) == differences(unknown, known) == []
+
+
 def test_the_same_data_may_lie_elsewhere() -> None:
     def run(dataset: str, sha256: str) -> Config:
         return replace(config_of(dataset=dataset), dataset=DataFacts(sha256=sha256))

@@ -140,6 +140,7 @@ THEN, NOW = (100.0, 101.0, 99.0, 100.5, 99.5), (90.0, 91.5, 89.0, 90.5, 89.5)
         # From ten on, the farthest is left out, whatever it is.
         ((1, 1), (FLAT[:10], SLOWER[:10]), -0.158014, -0.037989, "10 blocks of each run"),
         ((1, 1), (FLAT, (1, *SLOWER[1:])), -0.158350, -0.037604, "20 blocks of each run"),
+        ((1, 1), (FLAT[:2], SLOWER[:2]), -0.186817, -0.003914, "2 blocks of each run"),
         ((1, 1), ((), SLOWER), -0.177549, -0.015139, "20 blocks of one run"),
         ((1, 1), (SLOWER, ()), -0.177549, -0.015139, "20 blocks of one run"),
         # Repeats count beside the blocks of both, instead of those of one, and alone from five on.
