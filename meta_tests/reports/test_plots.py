@@ -65,14 +65,14 @@ def test_a_curves_percentile_is_the_tables() -> None:
     """LoadGen's, which need not be the one that the timeline gives."""
     timeline, table = a_timeline(), PerformanceFigures(ttft_ms={"p99": 2336.4})
 
-    def ttft(*figures: PerformanceFigures) -> str:
-        (plot,) = (plot for plot in plots_of(timeline, SERVER, *figures) if plot.name == "ttft")
+    def ttft(figures: PerformanceFigures | None) -> str:
+        (plot,) = (plot for plot in plots_of(timeline, SERVER, figures) if plot.name == "ttft")
         return plot.svg()
 
     assert "p99 2,336 ms" in ttft(table)
     assert timeline.ttft_ms is not None
     # The 119th of 120, and nothing between it and its neighbour.
-    assert f"p99 {sorted(timeline.ttft_ms)[118]:,.4g} ms" in ttft()
+    assert f"p99 {sorted(timeline.ttft_ms)[118]:,.4g} ms" in ttft(None)
     assert plots_of(None, SERVER) == []
 
 

@@ -96,7 +96,9 @@ def test_a_draw_of_the_same_curve_is_not_told_from_it() -> None:
 
 
 def test_the_interval_of_a_point_is_wider_than_its_five_blocks_are() -> None:
-    users, system = StepCurve(made_curve(0.05, seed=3, blocks=5).measured[:1]).intervals(0) or ()
+    intervals = StepCurve(made_curve(0.05, seed=3, blocks=5).measured[:1]).intervals(0)
+    assert intervals is not None
+    users, system = intervals
     assert users == pytest.approx((98.0250, 136.6269), rel=1e-5)
     assert system == pytest.approx((88.4483, 123.2789), rel=1e-5)
 
