@@ -125,8 +125,46 @@ def test_an_idle_engine_is_the_rest_of_the_time(scenario: str, option: str) -> N
     assert option in finding.option
 
 
+def test_what_servers_say_of_their_caches_and_queues_and_the_fullest_is_named() -> None:
+    def server(url: str, kv_full: float, waiting: float, preemptions: int | None) -> Any:
+        view = ServerView(9, waiting=waiting, kv_full=kv_full, preemptions=preemptions)
+        return EndpointFigures(url, server=view)
+
+    endpoints = (server("http://a", 0.1, 0.6, None), server("http://b", 0.2, 0.3, 3))
+    remote = RemoteRun(ClientFigures(1, 0.0), endpoints)
+    run = PerformanceFigures(scenario="Server")
+    cache, queue = (
+        of(name, run, remote) for name in ("a server's KV cache full", "a server's queue")
+    )
+    assert cache is not None and queue is not None
+    assert (cache.share, cache.limits) == (0.2, True)
+    assert cache.sentence.startswith("http://b: ") and "preempted 3 times" in cache.sentence
+    assert (queue.share, queue.limits) == (0.6, True) and queue.sentence.startswith("http://a had")
+
+
 def life(*shares: tuple[str, float], **more: Any) -> LifeFigures:
     return LifeFigures(parts=tuple(PartFigures(name, share) for name, share in shares), **more)
+
+
+OF_NETWORK = life(("network and front end", 0.7), ("decode", 0.1), drain=0.2)
+
+
+@pytest.mark.parametrize(
+    ("name", "run", "share"),
+    [
+        ("one replica's tail", server_run("Offline", replicas=2, tail=0.4), 0.4),
+        ("one replica's tail", server_run("Offline", replicas=1, tail=0.4), None),
+        ("network and front end", PerformanceFigures(life=OF_NETWORK), 0.7),
+        ("tail of the run", PerformanceFigures(scenario="Offline", life=OF_NETWORK), 0.2),
+        ("tail of the run", PerformanceFigures(scenario="Server", life=OF_NETWORK), None),
+    ],
+)
+def test_a_tail_and_a_network_are_told_with_their_share(
+    name: str, run: PerformanceFigures, share: float | None
+) -> None:
+    finding = of(name, run)
+    assert (finding and finding.share) == share
+    assert finding is None or percent(finding.share) in finding.sentence
 
 
 def test_waiting_is_what_offline_is_made_of() -> None:
