@@ -94,7 +94,7 @@ def test_a_full_cache_limits_and_so_does_a_preemption(
 
 @pytest.mark.parametrize(
     ("drafted", "accepted", "share"),
-    [(0, 0, None), (8, 9, None), (8, 8, 0.0), (1000, 750, 0.25), (1000, 250, 0.75)],
+    [(0, 0, None), (8, 9, None), (8, 8, 0.0), (1000, 750, 0.25), (8, 4, 0.5), (1000, 250, 0.75)],
 )
 def test_rejected_drafts_limit_once_they_are_the_half(
     drafted: int, accepted: int, share: float | None
