@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from meta_tests.benchmarks.test_model_marks import model_folder
+from meta_tests.benchmarks.made_model_folder import model_folder
 from meta_tests.judging.trees import (
     ACCURACY_TOO,
     ROOT,

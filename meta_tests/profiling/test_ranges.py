@@ -83,12 +83,3 @@ def test_without_the_package_the_error_says_what_to_install(
     with pytest.raises(UsageError, match=r"--profile-run cuda: .*-m pip install nvtx'"):
         ranges.turn_on()
     assert not ranges.are_on()
-
-
-def test_the_package_itself_takes_the_calls() -> None:
-    pytest.importorskip("nvtx")
-    ranges.turn_on()
-    with ranges.named("real"):
-        assert ranges.are_on()
-    ranges.turn_off()
-    assert not ranges.are_on()
