@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -24,6 +23,7 @@ from meta_tests.judging.trees import (
     failures_by_run,
     verdict_lines,
 )
+from meta_tests.judging.unreadable_files import UNREADABLE
 from meta_tests.made_runs import MadeRun, line, write_run
 from meta_tests.tampering.rule_breaks import AGREEMENT
 from mlperf_suite.benchmarks.audits import Mode
@@ -513,11 +513,6 @@ def test_logs_are_found_and_hidden_folders_are_not(tmp_path: Path) -> None:
     assert find_runs(tmp_path).log_folders == ()
 
 
-UNREADABLE: dict[str, Callable[[Path], object]] = {
-    "FIFO": os.mkfifo,
-    "device": lambda path: path.symlink_to("/dev/zero"),
-    "sparse file": lambda path: subprocess.run(["truncate", "-s10G", str(path)], check=True),
-}
 BESIDE = (f"perf/{DETAIL}", "perf/mlperf_log_summary.txt", f"acc/{ACCURACY}", "acc/accuracy.txt")
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import signal
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meta_tests.made_runs import MadeRun, every_scenario, line
+from meta_tests.rules.damaged_text import within
 from meta_tests.tampering.rule_breaks import not_passed, rule_names, runs
 from mlperf_suite import strict_json
 from mlperf_suite.benchmarks.gpt_oss_120b import GPT_OSS_120B
@@ -129,29 +127,6 @@ def test_a_missing_detail_log_fails_every_rule_that_needs_it() -> None:
     needless = {"no_loadgen_errors", "accuracy_passed", "generation", "client_bound"}
     needless |= {"cached_prompt_tokens", "loadgen_clock"}
     assert set(rule_names(run)) - set(failures) == needless
-
-
-class TooLong(BaseException):
-    """No Exception, which what is tested may handle."""
-
-
-@contextlib.contextmanager
-def within(seconds: int) -> Iterator[None]:
-    """Fail if what is inside takes longer."""
-
-    def interrupt(*_: object) -> NoReturn:
-        raise TooLong
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    signal.alarm(seconds)
-    try:
-        yield
-    except TooLong:
-        # Where it was may be within C code, which pytest cannot show.
-        pytest.fail(f"longer than {seconds} s", pytrace=False)
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def many(count: int) -> dict[str, Any]:
