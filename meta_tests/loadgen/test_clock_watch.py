@@ -43,7 +43,7 @@ void set_clock(double step, double by_rate) {
 RUN = """
 import ctypes, json, sys, threading
 from pathlib import Path
-from meta_tests.loadgen.test_runner import GENERATION, PROMPTS, a_plan, stand_in
+from meta_tests.loadgen.made_plans import GENERATION, PROMPTS, a_plan, stand_in
 from mlperf_suite.errors import RunError
 from mlperf_suite.loadgen.load_plan import Shortened
 from mlperf_suite.loadgen.runner import run_loadgen

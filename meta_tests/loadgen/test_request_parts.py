@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_tests.loadgen.test_runner import GENERATION, PROMPTS, a_plan, answer
+from meta_tests.loadgen.made_plans import GENERATION, PROMPTS, a_plan, answer
 from meta_tests.loadgen.trace import Trace, differences_ms, read_trace, with_trace
 from meta_tests.made_lives import made_marks, made_requests
 from meta_tests.stand_in import Delays, StandInEngine

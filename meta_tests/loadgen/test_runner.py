@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,19 +21,29 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from meta_tests.loadgen.made_plans import (
+    GENERATION,
+    PROMPTS,
+    SAMPLES,
+    SHORT,
+    ScriptedEngine,
+    a_plan,
+    answer,
+    plan_of,
+    run,
+    shipped_round,
+    stand_in,
+)
 from meta_tests.stand_in import Delays, StandInEngine
 from mlperf_suite import SUITE_FOLDER
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS, runnable
-from mlperf_suite.benchmarks.definition import Benchmark, Generation
-from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
-from mlperf_suite.benchmarks.rounds import ROUNDS, Round
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B_EDGE
+from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.engines.protocol import (
-    EngineDescription,
     EngineTrace,
     Listener,
     Request,
-    RequestList,
     Steps,
 )
 from mlperf_suite.errors import EngineError, RunError, UsageError
@@ -44,97 +54,9 @@ from mlperf_suite.loadgen.load_plan import (
     SMOKE,
     LoadPlan,
     Shortened,
-    plan_run,
 )
 from mlperf_suite.loadgen.runner import LoadRun, Progress, abandoned, check_round, run_loadgen
 from mlperf_suite.loadgen.sut import Requests, Sut
-
-SAMPLES = 20
-# The first token says which sample it is.
-PROMPTS = [[index, *range(index % 7)] for index in range(SAMPLES)]
-SHORT = Shortened(min_duration_ms=300, min_query_count=64)
-GENERATION = Generation(max_new_tokens=8)
-
-
-def shipped_round() -> Round:
-    """The round whose seeds the installed LoadGen ships."""
-    for round_ in ROUNDS.values():
-        try:
-            check_round(round_)
-        except UsageError:
-            continue
-        return round_
-    raise AssertionError("the installed LoadGen is of no round that is known")
-
-
-def plan_of(
-    benchmark: Benchmark,
-    scenario: str = "Offline",
-    mode: str = "accuracy",
-    samples: int = SAMPLES,
-    shortened: Shortened | None = SHORT,
-    *,
-    target_qps: float = 200.0,
-    latency_ms: float = 2.0,
-) -> LoadPlan:
-    return plan_run(
-        benchmark,
-        benchmark.scenario(scenario),
-        mode,  # type: ignore[arg-type]
-        shipped_round(),
-        samples,
-        target_qps=target_qps,
-        expected_latency_ms=latency_ms,
-        shortened=shortened,
-    )
-
-
-def a_plan(
-    scenario: str = "Offline", mode: str = "accuracy", shortened: Shortened = SHORT
-) -> LoadPlan:
-    benchmark = LLAMA3_1_8B_EDGE if scenario == "SingleStream" else LLAMA3_1_8B
-    return plan_of(benchmark, scenario, mode, shortened=shortened)
-
-
-def answer(prompt: Sequence[int]) -> list[int]:
-    return [prompt[0] + 100, *prompt[1:], 128_009]
-
-
-def stand_in(fail_after: int | None = None, rest_s: float = 0.001) -> StandInEngine:
-    return StandInEngine(Delays(0.001, rest_s), answer, fail_after=fail_after)
-
-
-class ScriptedEngine:
-    """Hands each submitted batch to `script`, on a thread of its own as a real engine would."""
-
-    description = EngineDescription("scripted", "1", "none", stand_in=True, max_model_len=100)
-    alive = True
-
-    def __init__(self, script: Callable[[list[Request], Listener], None]) -> None:
-        self._script = script
-        self.aborted = False
-
-    def submit(
-        self, requests: RequestList, generation: Generation, listener: Listener, *, stream: bool
-    ) -> None:
-        threading.Thread(target=self._script, args=(list(requests), listener)).start()
-
-    def abort(self) -> None:
-        self.aborted = True
-
-    def close(self) -> None:
-        """Nothing to stop."""
-
-
-def run(
-    plan: LoadPlan,
-    engine: StandInEngine | ScriptedEngine,
-    folder: Path,
-    on_progress: Callable[[Progress], None] | None = None,
-    grace_s: float = 10.0,
-) -> LoadRun:
-    return run_loadgen(plan, engine, PROMPTS, GENERATION, folder, on_progress, grace_s)
-
 
 # Settings
 
@@ -586,7 +508,7 @@ def in_a_process(program: str, *arguments: str) -> subprocess.CompletedProcess[s
 _BEFORE_THE_FIRST_TOKEN = """
 import sys
 from pathlib import Path
-from meta_tests.loadgen.test_runner import a_plan, answer, run
+from meta_tests.loadgen.made_plans import a_plan, answer, run
 from meta_tests.stand_in import Delays, StandInEngine
 
 def interrupt(progress):
@@ -614,7 +536,7 @@ def test_an_interrupt_before_the_first_token_does_not_kill_the_process(
 _LOST = """
 import sys, threading
 from pathlib import Path
-from meta_tests.loadgen.test_runner import GENERATION, plan_of
+from meta_tests.loadgen.made_plans import GENERATION, plan_of
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.engines.protocol import EngineDescription
 from mlperf_suite.errors import EngineDiedError, RunError
@@ -661,7 +583,7 @@ def test_a_thread_may_end_after_it_lost_an_engine_with_much_to_do(
 _ABANDONED = """
 import os, sys
 from pathlib import Path
-from meta_tests.loadgen.test_runner import a_plan, run, stand_in
+from meta_tests.loadgen.made_plans import a_plan, run, stand_in
 from mlperf_suite.errors import RunError
 from mlperf_suite.loadgen.load_plan import Shortened
 from mlperf_suite.loadgen.runner import abandoned

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.loadgen.test_runner import a_plan, run, shipped_round, stand_in
+from meta_tests.loadgen.made_plans import a_plan, run, shipped_round, stand_in
 from meta_tests.tampering.rule_breaks import AGREEMENT
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.loadgen.load_plan import Shortened
