@@ -18,7 +18,7 @@ from mlperf_suite.loadgen.runner import LoadRun, Progress, check_round, run_load
 SAMPLES = 20
 # The first token says which sample it is.
 PROMPTS = [[index, *range(index % 7)] for index in range(SAMPLES)]
-SHORT = Shortened(min_duration_ms=300, min_query_count=64)
+SHORT = Shortened(min_duration_ms=100, min_query_count=21)
 GENERATION = Generation(max_new_tokens=8)
 
 
@@ -97,6 +97,6 @@ def run(
     engine: StandInEngine | ScriptedEngine,
     folder: Path,
     on_progress: Callable[[Progress], None] | None = None,
-    grace_s: float = 10.0,
+    grace_s: float = 120.0,
 ) -> LoadRun:
     return run_loadgen(plan, engine, PROMPTS, GENERATION, folder, on_progress, grace_s)
