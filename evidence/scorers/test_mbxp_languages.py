@@ -1,4 +1,4 @@
-"""MBXP's programs in the languages that need a compiler or an interpreter, as mxeval judges them."""
+"""MBXP's programs in languages that need a compiler or an interpreter, as mxeval judges them."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ ANSWERS = [
     answer("It is E.", "E", "gpqa"),
     answer("It is E.", "e", "mmlu_pro"),
     answer("So \\boxed{0.5}", "\\frac{1}{2}", "math500"),
-    answer("So \\boxed{ x+x }", "2x", "math500"),
+    answer("So \\boxed{ 2x }", "2x", "math500"),
     answer("So \\boxed{}", "0", "math500"),
     answer("\\boxed{41}", "41", "AIME1983"),
     answer("```python\ngood\n``` or ```python\nbad\n```", "q1", "livecodebench"),

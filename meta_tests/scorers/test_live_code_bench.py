@@ -11,6 +11,7 @@ import time
 import tracemalloc
 import zlib
 from collections import Counter, OrderedDict, defaultdict, deque
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -123,10 +124,10 @@ class Bomb:
 @pytest.mark.parametrize(
     "value", [Bomb(), ["x"], ("x", "y"), {"x": "y"}, b"x", 1, None, {"x"}, Decimal(1)]
 )
-@pytest.mark.parametrize("protocol", range(6))
-def test_a_pickle_of_anything_else_is_refused(value: object, protocol: int) -> None:
-    with pytest.raises(ValueError, match="not opened"):
-        pickled_string(pickle.dumps(value, protocol))
+def test_a_pickle_of_anything_else_is_refused(value: object) -> None:
+    for protocol in range(6):
+        with pytest.raises(ValueError, match="not opened"):
+            pickled_string(pickle.dumps(value, protocol))
     assert not Path("/tmp/pickle-was-opened").exists()
 
 
@@ -327,15 +328,18 @@ FUNCTION = {
 }
 
 
+ENDLESS = ("stdin does not end", "stdin fills the output")
+
+
 @pytest.fixture(scope="module")
 def verdicts(sandbox: Sandbox) -> dict[str, bool]:
     """Of all programs above, run side by side."""
-    from concurrent.futures import ThreadPoolExecutor
-
     jobs = [(f"stdin {name}", code, SUM) for name, (code, _) in STDIN.items()]
     jobs += [(f"function {name}", code, ADD) for name, (code, _) in FUNCTION.items()]
     with ThreadPoolExecutor(8) as pool:
-        passed = pool.map(lambda job: passes(sandbox, job[1], job[2], 2), jobs)
+        passed = pool.map(
+            lambda job: passes(sandbox, job[1], job[2], 1 if job[0] in ENDLESS else 120), jobs
+        )
         return dict(zip([name for name, _, _ in jobs], passed, strict=True))
 
 
@@ -357,7 +361,7 @@ def test_answers_are_graded_in_their_order(sandbox: Sandbox, problems: Path) -> 
         answer(right, "add"),
         answer("def addUp(a, b): return a + b", "add"),
     ]
-    assert LiveCodeBench(problems, test_s=5)(answers) == CodeGrades((False, True, False, True))
+    assert LiveCodeBench(problems, test_s=120)(answers) == CodeGrades((False, True, False, True))
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pytest
@@ -21,11 +22,7 @@ from mlperf_suite.scorers.sandbox.box import NoSandbox, Sandbox
 from mlperf_suite.scorers.scorer import Answer
 
 CHECK = "\n\ndef check(candidate):\n    assert candidate(2, 3) == 5\n"
-TESTS = {
-    "python": CHECK,
-    "cpp": "\nint main() { return add(2, 3) == 5 ? 0 : 1; }\n",
-    "ruby": "\n1\n",
-}
+TESTS = {"python": CHECK, "cpp": "\nint main() { return 0; }\n", "ruby": "\n1\n"}
 RIGHT = "def add(a, b):\n    return a + b\n"
 
 
@@ -121,15 +118,24 @@ PYTHON = {
 }
 
 
+ENDLESS = ("ends in time, interrupted", "does not let itself be interrupted")
+
+
 @pytest.fixture(scope="module")
-def python_grades(sandbox: Sandbox) -> CodeGrades:
-    return Mbxp(run_s=2)([case.answer for case in PYTHON.values()])
+def python_grades(sandbox: Sandbox) -> Mapping[str, bool | None]:
+    grades = Mbxp(run_s=120)([c.answer for name, c in PYTHON.items() if name not in ENDLESS])
+    endless = Mbxp(run_s=1)([PYTHON[name].answer for name in ENDLESS])
+    assert (grades.not_judged, endless.not_judged) == ("", "")
+    passed = dict(zip(ENDLESS, endless.passed, strict=True))
+    others = iter(grades.passed)
+    return {name: passed[name] if name in passed else next(others) for name in PYTHON}
 
 
 @pytest.mark.parametrize("name", PYTHON)
-def test_a_python_program_passes_with_its_tests(python_grades: CodeGrades, name: str) -> None:
-    assert python_grades.not_judged == ""
-    assert python_grades.passed[list(PYTHON).index(name)] is PYTHON[name].passes
+def test_a_python_program_passes_with_its_tests(
+    python_grades: Mapping[str, bool | None], name: str
+) -> None:
+    assert python_grades[name] is PYTHON[name].passes
 
 
 @pytest.fixture
@@ -142,10 +148,8 @@ def shell_languages(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-# The compiler is the program itself, called with a word; without one it would not run.
-COMPILES = (
-    '[ "$1" = compile ] && { printf "#!/bin/sh\\n%s\\n" > program.out; chmod +x program.out; %s; }'
-)
+COMPILES = 'printf "#!/bin/sh\\n%s\\n" > program.out; chmod +x program.out; %s'
+"""A program that is its own compiler: what it writes, and how it ends."""
 
 
 @pytest.mark.usefixtures("shell_languages")
