@@ -9,22 +9,20 @@ from pathlib import Path
 import psutil
 import pytest
 
-from evidence.sandbox.hostile_programs import FURTHER
-from meta_tests.scorers.sandbox.hostile import (
+from evidence.sandbox.hostile_programs import (
     HOSTILE,
+    MARK,
     Hostile,
     aims,
     files_left,
     out_of_memory,
     outcomes_of,
-    remaining,
     run,
     timed_out,
 )
+from meta_tests.scorers.sandbox.left_processes import remaining
 from mlperf_suite.scorers.sandbox import memory_group
 from mlperf_suite.scorers.sandbox.box import MEBIBYTE, Limits, ProgramOutcome, Sandbox
-
-PROGRAMS = HOSTILE | FURTHER
 
 
 @pytest.fixture(scope="module")
@@ -35,29 +33,29 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, obj
 
 @pytest.fixture(scope="module")
 def outcomes(sandbox: Sandbox, names: Mapping[str, object]) -> Mapping[str, ProgramOutcome]:
-    return outcomes_of(sandbox, PROGRAMS, names)
+    return outcomes_of(sandbox, HOSTILE, names)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_program_gets_nowhere(outcomes: Mapping[str, ProgramOutcome], name: str) -> None:
-    assert PROGRAMS[name].holds(outcomes[name]), outcomes[name]
+    assert HOSTILE[name].holds(outcomes[name]), outcomes[name]
 
 
 def test_nothing_is_left_of_them(outcomes: Mapping[str, ProgramOutcome]) -> None:
     assert outcomes
-    assert not remaining()
+    assert not remaining(MARK)
     assert not files_left()
     assert not list(Path("/dev/shm").glob("x"))
 
 
-@pytest.mark.parametrize("name", [n for n, h in PROGRAMS.items() if h.holds is out_of_memory])
+@pytest.mark.parametrize("name", [n for n, h in HOSTILE.items() if h.holds is out_of_memory])
 def test_the_kernel_limits_memory_where_a_control_group_can_be_made(
     sandbox: Sandbox, name: str
 ) -> None:
     parent = memory_group._parent()
     if not parent:
         pytest.skip("this process may make no control group")
-    outcome = run(sandbox, PROGRAMS[name], {})
+    outcome = run(sandbox, HOSTILE[name], {})
     assert out_of_memory(outcome), outcome
     assert not list(parent.glob(f"mlperf-sandbox-{os.getpid()}-*"))
 
@@ -72,8 +70,8 @@ def test_a_program_is_in_its_group_and_its_supervisor_is_not(sandbox: Sandbox) -
 
 
 BIG = {
-    "fork bomb": Hostile(PROGRAMS["fork bomb"].code, timed_out, Limits()),
-    "all memory": Hostile(PROGRAMS["all memory"].code, out_of_memory, Limits(wall_s=120)),
+    "fork bomb": Hostile(HOSTILE["fork bomb"].code, timed_out, Limits()),
+    "all memory": Hostile(HOSTILE["all memory"].code, out_of_memory, Limits(wall_s=120)),
     "all memory, by many": Hostile(
         "for _ in range(4): os.fork()\nx = []\nwhile True: x.append(bytearray(2**22))",
         out_of_memory,
@@ -89,5 +87,5 @@ def test_the_limits_of_the_graders_hold_too(
     before = psutil.virtual_memory().available
     outcome = run(sandbox, BIG[name], names)
     assert BIG[name].holds(outcome), outcome
-    assert not remaining()
+    assert not remaining(MARK)
     assert before - psutil.virtual_memory().available < Limits().memory_bytes

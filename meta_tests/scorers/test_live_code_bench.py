@@ -104,16 +104,15 @@ def test_tests_that_cannot_be_read_name_file_and_problem(tmp_path: Path, private
         Problems(path)["sum"]
 
 
-@given(st.text(max_size=300), st.integers(2, 5))
-def test_a_pickled_string_is_read(text: str, protocol: int) -> None:
-    assert pickled_string(pickle.dumps(text, protocol)) == text
-
-
-@pytest.mark.parametrize("protocol", range(2, 6))
-@pytest.mark.parametrize("length", [0, 255, 256, 200_000])
-def test_a_pickled_string_of_any_length_is_read(length: int, protocol: int) -> None:
+@pytest.mark.parametrize("length", [0, 1, 127, 128, 256, 200_000])
+def test_a_pickled_string_of_any_length_is_read_and_a_part_of_it_refused(length: int) -> None:
     text = "é" * length
-    assert pickled_string(pickle.dumps(text, protocol)) == text
+    for protocol in range(2, 6):
+        whole = pickle.dumps(text, protocol)
+        assert pickled_string(whole) == text
+        for end in {*range(min(len(whole), 40)), len(whole) - 1}:
+            with pytest.raises(ValueError, match=r"pickle|utf-8"):
+                pickled_string(whole[:end])
 
 
 class Bomb:
@@ -129,23 +128,6 @@ def test_a_pickle_of_anything_else_is_refused(value: object) -> None:
         with pytest.raises(ValueError, match="not opened"):
             pickled_string(pickle.dumps(value, protocol))
     assert not Path("/tmp/pickle-was-opened").exists()
-
-
-@given(st.binary())
-def test_any_bytes_are_read_or_refused(data: bytes) -> None:
-    try:
-        text = pickled_string(data)
-    except ValueError:
-        return
-    assert pickle.loads(data) == text
-
-
-@given(st.text(max_size=20), st.integers(2, 5), st.data())
-def test_a_pickle_that_was_cut_is_refused(text: str, protocol: int, data: st.DataObject) -> None:
-    whole = pickle.dumps(text, protocol)
-    end = data.draw(st.integers(0, len(whole) - 1))
-    with pytest.raises(ValueError, match=r"pickle|utf-8"):
-        pickled_string(whole[:end])
 
 
 # --- What agrees ----------------------------------------------------------------------------------
@@ -243,7 +225,9 @@ def test_values_agree_where_python_says_they_are_equal(value: object, reference:
     assert not equal or json.dumps([_plain(value)]).count(",") <= _most_commas(text)
 
 
-@pytest.mark.parametrize("reference", [3, [1, 2], {}, {"a": [1]}, True, [[1, 2]], 0.5, None, "x"])
+REFERENCES: list[object] = [3, [1, 2], {}, {"a": [1]}, True, [[1, 2]], 0.5, None, "x"]
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -254,12 +238,14 @@ def test_values_agree_where_python_says_they_are_equal(value: object, reference:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_other_types_agree_where_they_do_in_python(value: Any, reference: object) -> None:
-    try:
-        equal = bool(value == reference)
-    except ValueError:
-        equal = False  # an array of truth values is none, which LiveCodeBench takes for an error
-    assert agrees_returned(through(value), json.dumps(reference)) == equal
+def test_other_types_agree_where_they_do_in_python(value: Any) -> None:
+    plain = through(value)
+    for reference in REFERENCES:
+        try:
+            equal = bool(value == reference)
+        except ValueError:
+            equal = False  # of an array of truth values, which LiveCodeBench takes for an error
+        assert agrees_returned(plain, json.dumps(reference)) == equal, reference
 
 
 def test_an_object_that_calls_itself_equal_is_not() -> None:

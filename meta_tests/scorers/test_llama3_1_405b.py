@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
 
-from meta_tests.scorers.answers import ANY_TEXT, PAIRS, answer
+from meta_tests.scorers.answers import PAIRS, answer
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.scorers.llama3_1_405b import LongContextScorer
 
@@ -76,11 +75,3 @@ def test_each_figure_is_the_mean_over_its_kinds() -> None:
 def test_an_unknown_metric_is_refused() -> None:
     with pytest.raises(DatasetError, match="allowed: rouge, niah_em, qa_em"):
         SCORER.score([answer("a", "b", "bleu")])
-
-
-@given(ANY_TEXT)
-def test_any_text_is_scored(text: str) -> None:
-    kinds = ("rouge", "niah_em", "qa_em")
-    values = SCORER.score([answer(text, "a. b|c", kind) for kind in kinds]).values
-    assert 0 <= values["rougeL"] <= 100
-    assert values["exact_match"] in (0, 50)

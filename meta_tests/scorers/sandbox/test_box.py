@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from meta_tests.scorers.sandbox.hostile import remaining
+from meta_tests.scorers.sandbox.left_processes import remaining
 from meta_tests.suite_runs import ROOT
 from mlperf_suite.scorers.sandbox import box, inside
 from mlperf_suite.scorers.sandbox.box import (
