@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -303,25 +302,6 @@ def test_replicas_share_the_time_and_one_may_end_late() -> None:
     assert load is not None
     assert (load.replicas, load.tail, load.batch_full) == (2, 0.4, None)
     assert load.busy == pytest.approx((1 + 1 + 4) / 20)
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.floats(0, 5), *[st.integers(0, 9)] * 4, st.floats(0, 1, width=32), st.integers(0, 2)
-        ),
-        min_size=1,
-        max_size=20,
-    )
-)
-def test_a_share_is_between_none_and_all(rows: list[Any]) -> None:
-    ends_s = np.cumsum([row[0] for row in rows])
-    steps = steps_of([(float(at), *row[1:]) for at, row in zip(ends_s, rows, strict=True)])
-    load = load_of(steps, None, 0.0, float(ends_s[-1]) + 0.1, 5)
-    assert load is not None
-    shares = (load.busy, load.prefill, load.waiting, load.kv_full, load.batch_full, load.tail)
-    assert all(share is not None and 0 <= share <= 1 for share in shares)
-    assert json.loads(json.dumps(load.kv_most)) <= 1
 
 
 def test_an_engine_that_tells_of_no_batch_has_no_load() -> None:
