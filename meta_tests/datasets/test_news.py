@@ -249,9 +249,7 @@ def test_edge_takes_its_5000_as_the_official_preparation_does() -> None:
     shuffled = datasets.Dataset.from_dict({"i": range(size)}).shuffle(seed=42).take(5000)
     assert EDGE.select(full).items == tuple(full.items[i] for i in shuffled["i"])
     assert OFFICIAL.select(full).items == full.items
-
-
-def test_data_of_another_size_is_taken_as_it_is() -> None:
+    # Data of another size is taken as it is.
     assert EDGE.select(Samples("three", ITEMS)).items == ITEMS
 
 

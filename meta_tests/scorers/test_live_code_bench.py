@@ -265,7 +265,6 @@ ADD = Problem("add", "addUp", ("1\n2", "[1]\n[2]"), ("3", "[1, 2]"))
 READ = "import sys\ndata = sys.stdin.read().split()\n"
 STDIN = {
     "right": (READ + "print(sum(map(int, data)))", True),
-    "line by line": ("a, b = map(int, input().split())\nprint(a + b + int(input()))", True),
     "under a guard": (
         "import sys\ndef main():\n    print(sum(map(int, sys.stdin.read().split())))\n"
         "if __name__ == '__main__':\n    main()",
@@ -278,10 +277,8 @@ STDIN = {
     "bytes": ("import sys\nprint(sum(map(int, sys.stdin.buffer.read().split())))", True),
     "numpy": ("import numpy as np\n" + READ + "print(np.array(data, dtype=int).sum())", True),
     "leaves after its output": (READ + "print(sum(map(int, data)))\nexit()", True),
-    "right once": ("print(6)", False),
     "prints too much": (READ + "print(sum(map(int, data)))\nprint(0)", False),
     "fails after its output": (READ + "print(sum(map(int, data)))\n1 / 0", False),
-    "prints to another file": (READ + "print(sum(map(int, data)), file=sys.stderr)", False),
     "no program": ("print(", False),
     "leaves": ("import os\nos._exit(0)", False),
     "writes results itself": (
@@ -303,7 +300,6 @@ FUNCTION = {
     "a method": ("class Solution:\n    def addUp(self, a: List[int], b: int): return a + b", True),
     "a function": ("def addUp(a, b): return a + b", True),
     "a tuple": ("def addUp(a, b): return (*a, *b) if isinstance(a, list) else a + b", True),
-    "another name": ("def plus(a, b): return a + b", False),
     "an object that is always equal": (
         "class E:\n    def __eq__(self, other): return True\ndef addUp(a, b): return E()",
         False,
