@@ -29,13 +29,13 @@ from meta_tests.loadgen.made_plans import (
     ScriptedEngine,
     a_plan,
     answer,
+    in_a_process,
     plan_of,
     run,
     shipped_round,
     stand_in,
 )
 from meta_tests.stand_in import Delays, StandInEngine
-from mlperf_suite import SUITE_FOLDER
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS, runnable
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B_EDGE
@@ -47,7 +47,7 @@ from mlperf_suite.engines.protocol import (
     Steps,
 )
 from mlperf_suite.errors import EngineError, RunError, UsageError
-from mlperf_suite.loadgen import runner
+from mlperf_suite.loadgen import runner, sut
 from mlperf_suite.loadgen.load_plan import (
     LIMIT_KEYS,
     PERFORMANCE_SAMPLES_KEY,
@@ -446,10 +446,10 @@ class _Stepping(StandInEngine):
 def test_a_query_is_no_sign_of_the_engine() -> None:
     """Else one that hangs would not be seen for as long as a Server run sends queries."""
     engine = StandInEngine(Delays(3600), answer)
-    sut = Sut(engine, PROMPTS, GENERATION, stream=True)
-    before = sut.progress
-    sut.issue([SimpleNamespace(id=7, index=3)])
-    assert (sut.samples_waiting, sut.progress) == (1, before)
+    waiting = Sut(engine, PROMPTS, GENERATION, stream=True)
+    before = waiting.progress
+    waiting.issue([SimpleNamespace(id=7, index=3)])
+    assert (waiting.samples_waiting, waiting.progress) == (1, before)
     engine.close()
 
 
@@ -481,84 +481,30 @@ def test_an_interrupt_comes_through_and_leaves_no_run_behind(tmp_path: Path, sce
     assert run(a_plan(scenario), stand_in(), tmp_path / "next").samples == SAMPLES
 
 
-def in_a_process(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a program of Python in a process of its own, which it may bring down."""
-    return subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        cwd=SUITE_FOLDER,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+@pytest.mark.parametrize(("count", "pauses"), [(101, [0.25]), (100, [])])
+def test_a_failed_run_tells_loadgen_what_keeps_it_from_a_crash(
+    monkeypatch: pytest.MonkeyPatch, count: int, pauses: list[float]
+) -> None:
+    """A first token before each answer, and a pause after many answers of one thread."""
+    told: list[tuple[str, int]] = []
+    slept: list[float] = []
+    loadgen = SimpleNamespace(
+        QuerySampleResponse=lambda tag, *_: SimpleNamespace(id=tag),
+        FirstTokenComplete=lambda responses: told.extend(("first", r.id) for r in responses),
+        QuerySamplesComplete=lambda responses: told.extend(("answer", r.id) for r in responses),
     )
-
-
-_BEFORE_THE_FIRST_TOKEN = """
-import sys
-from pathlib import Path
-from meta_tests.loadgen.made_plans import a_plan, answer, run
-from meta_tests.stand_in import Delays, StandInEngine
-
-def interrupt(progress):
-    if progress.samples_issued:
-        raise KeyboardInterrupt
-
-for scenario in ("Server", "SingleStream"):
-    for mode in ("accuracy", "performance"):
-        silent = StandInEngine(Delays(first_token_s=3600), answer)
-        try:
-            run(a_plan(scenario, mode), silent, Path(sys.argv[1]) / scenario / mode, interrupt)
-        except KeyboardInterrupt:
-            print("interrupted", flush=True)
-"""
-
-
-def test_an_interrupt_before_the_first_token_does_not_kill_the_process(tmp_path: Path) -> None:
-    """In a process of its own: LoadGen used to end it with a segmentation fault."""
-    process = in_a_process(_BEFORE_THE_FIRST_TOKEN, str(tmp_path))
-    assert (process.stdout, process.returncode) == ("interrupted\n" * 4, 0), process.stderr
-
-
-_LOST = """
-import sys, threading
-from pathlib import Path
-from meta_tests.loadgen.made_plans import GENERATION, plan_of
-from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
-from mlperf_suite.engines.protocol import EngineDescription
-from mlperf_suite.errors import EngineDiedError, RunError
-from mlperf_suite.loadgen.load_plan import Shortened
-from mlperf_suite.loadgen.runner import run_loadgen
-
-class Lost:
-    description, alive = EngineDescription("lost", "1", "lost", True, 4096), True
-    taken = 0
-
-    def submit(self, requests, generation, listener, *, stream):
-        self.taken += len(requests)
-        if self.taken == count:
-            # The thread that says so ends with that.
-            error = EngineDiedError("it is gone")
-            threading.Thread(target=listener.failed, args=(requests[0].tag, error)).start()
-
-    def abort(self):
-        pass
-
-for scenario, count in (("Offline", 600), ("Offline", 1500), ("Server", 400)):
-    shortened = Shortened(1, count, latency_percent=99)
-    plan = plan_of(LLAMA3_1_8B, scenario, "performance", count, shortened, target_qps=4.0 * count)
-    for number in range(4):
-        folder = Path(sys.argv[1]) / f"{scenario} {count} {number}"
-        try:
-            run_loadgen(plan, Lost(), [[1]] * count, GENERATION, folder)
-        except RunError as error:
-            print(error, flush=True)
-"""
-
-
-def test_a_thread_may_end_after_it_lost_an_engine_with_much_to_do(tmp_path: Path) -> None:
-    """In a process of its own: LoadGen's log used to end it with a segmentation fault."""
-    process = in_a_process(_LOST, str(tmp_path))
-    assert (process.stdout, process.returncode) == ("it is gone\n" * 12, 0), process.stderr
+    monkeypatch.setattr(sut, "lg", loadgen)
+    monkeypatch.setattr(sut, "time", SimpleNamespace(monotonic=lambda: 1.0, sleep=slept.append))
+    engine = StandInEngine(Delays(3600), answer)
+    failing = Sut(engine, PROMPTS, GENERATION, stream=True)
+    failing.issue([SimpleNamespace(id=tag, index=3) for tag in range(count)])
+    failing.first_tokens([(7, [1])])
+    failing.fail("it is gone")
+    engine.close()
+    assert [tag for what, tag in told if what == "answer"] == list(range(count))
+    assert [tag for what, tag in told if what == "first"] == [7, *(set(range(count)) - {7})]
+    assert all(told.index(("first", tag)) < told.index(("answer", tag)) for tag in range(count))
+    assert slept == pauses
 
 
 _ABANDONED = """

@@ -56,22 +56,11 @@ def test_the_figures_are_the_official_ones() -> None:
     [
         ("The answer is 5. Or 6?", "5"),
         ("So 1,234.50", "1,234.50"),
-        ("1 then 2", "2"),
         ("The answer is none, 7 above", "7"),
         ("The answer is 3. The answer is -4 or 9", "-4"),
-        ("5-3", "-3"),
-        ("$ .5", ".5"),
-        ("3.", "3"),
+        ("the answer is 8, The answer is", "8"),
         ("1.2.3", ".3"),
         (",,,", ""),
-        ("1,,.5", "1,,.5"),
-        ("--7", "-7"),
-        ("\u0663 is three", "\u0663"),
-        ("-,5", "-,5"),
-        ("no", ""),
-        ("the answer is 8, The answer is", "8"),
-        ("1e3", "3"),
-        ("7,,", "7"),
     ],
 )
 def test_the_number_that_an_answer_ends_with(text: str, number: str) -> None:
