@@ -7,7 +7,6 @@ import struct
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -30,7 +29,7 @@ from meta_tests.datasets.hostile_pickles import (
     stacked,
     text,
 )
-from meta_tests.datasets.pickled_tables import FULL, assert_written_table
+from meta_tests.datasets.pickled_tables import FULL, assert_written_table, placed
 from mlperf_suite.datasets.parquet_conversion import write_parquet
 from mlperf_suite.datasets.samples import address_space, memory_limit
 from mlperf_suite.errors import DatasetError, SuiteError
@@ -98,18 +97,6 @@ def test_the_payloads_are_real(name: str) -> None:
         Path(TARGET).unlink(missing_ok=True)
 
 
-class PlacedPickler(pickle.Pickler):
-    """Writes every block of a table with another place."""
-
-    place: object = None
-
-    def reducer_override(self, value: Any) -> Any:
-        if type(value).__name__ != "NumpyBlock":
-            return NotImplemented
-        function, (values, _, *rest) = value.__reduce__()
-        return function, (values, self.place, *rest)
-
-
 @pytest.mark.parametrize(
     "place",
     [
@@ -126,10 +113,7 @@ class PlacedPickler(pickle.Pickler):
 )
 def test_a_block_outside_its_table_is_refused(place: object, tmp_path: Path) -> None:
     source = tmp_path / "data.pkl"
-    with source.open("wb") as file:
-        pickler = PlacedPickler(file)
-        pickler.place = place
-        pickler.dump(pd.DataFrame({"a": [1], "b": [2]}))
+    source.write_bytes(placed(pd.DataFrame({"a": [1], "b": [2]}), place))
     with pytest.raises(DatasetError, match=r"block of columns|no values|damaged|unknown form"):
         write_parquet(source, tmp_path / "data.parquet")
 

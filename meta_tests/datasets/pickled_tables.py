@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -88,3 +90,22 @@ def assert_written_table(source: Path, folder: Path) -> None:
     out = folder / "out.parquet"
     write_parquet(source, out)
     assert pq.read_table(out).to_pydict() == WRITTEN[source.name.partition("_")[0]]
+
+
+class _PlacedPickler(pickle.Pickler):
+    place: object = None
+
+    def reducer_override(self, value: Any) -> Any:
+        if type(value).__name__ != "NumpyBlock":
+            return NotImplemented
+        function, (values, _, *rest) = value.__reduce__()
+        return function, (values, self.place, *rest)
+
+
+def placed(frame: pd.DataFrame, place: object) -> bytes:
+    """A pickle of a table in which every block has this place."""
+    file = io.BytesIO()
+    pickler = _PlacedPickler(file)
+    pickler.place = place
+    pickler.dump(frame)
+    return file.getvalue()

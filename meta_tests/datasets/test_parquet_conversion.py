@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import hashlib
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,7 @@ from meta_tests.datasets.pickled_tables import (
     PICKLES,
     assert_written_table,
     converted,
+    placed,
 )
 from mlperf_suite.__main__ import main
 from mlperf_suite.datasets import parquet_conversion
@@ -90,6 +92,32 @@ def test_rows_chosen_and_put_together(tmp_path: Path) -> None:
         "score": [2.0, 0.5, None],
         "tok_input": [[2**40], [1, 2, 300_000], []],
     }
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        (slice(9, 10), "a block of columns that does not fit its places"),
+        (np.array([5, 6]), "a block of columns in no place of the table"),
+        (None, "an array of an unknown form, NoneType"),
+    ],
+)
+def test_a_block_outside_its_table_is_refused(place: object, message: str, tmp_path: Path) -> None:
+    refused(placed(pd.DataFrame({"a": [1], "b": [2]}), place), message, tmp_path)
+
+
+def test_a_table_without_columns_is_refused(tmp_path: Path) -> None:
+    nothing = pickle.dumps(FULL[[]])
+    refused(nothing, "a table with columns that have no values", tmp_path)
+
+
+def test_texts_beyond_their_buffer_are_refused(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": pd.array(["xx", "yy"], dtype="string[pyarrow]")})
+    whole = pickle.dumps(frame)
+    offsets = np.array([0, 2, 4], np.int64).tobytes()
+    assert whole.count(offsets) == 1
+    beyond = np.array([0, 2, 2**40], np.int64).tobytes()
+    refused(whole.replace(offsets, beyond), "an array of texts that arrow refuses", tmp_path)
 
 
 @pytest.mark.parametrize("source", sorted(PICKLES.glob("*.pkl")), ids=str)

@@ -196,6 +196,13 @@ def test_what_is_no_list_as_a_whole_is_none_by_entry(tmp_path: Path, text: Any) 
     assert (log.samples, len(log.damage)) == ((), 1)
 
 
+@pytest.mark.parametrize("text", [f"[\n\n{_ENTRY}\n]\n\n", f"[{_ENTRY}]", f"[\r\n{_ENTRY}\r\n]"])
+def test_a_list_in_another_layout_is_read(tmp_path: Path, text: str) -> None:
+    (tmp_path / ACCURACY).write_text(text)
+    log = read_logs(tmp_path).accuracy
+    assert (len(log.samples), log.damage) == (1, ())
+
+
 def test_long_answers_take_little_more_than_their_tokens(tmp_path: Path) -> None:
     answers, tokens = 100, 4000
     data = b"".join((1000 + i).to_bytes(4, "little") for i in range(tokens)).hex().upper()

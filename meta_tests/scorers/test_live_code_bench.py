@@ -113,6 +113,8 @@ def test_a_pickled_string_of_any_length_is_read_and_a_part_of_it_refused(length:
         for end in {*range(min(len(whole), 40)), len(whole) - 1}:
             with pytest.raises(ValueError, match=r"pickle|utf-8"):
                 pickled_string(whole[:end])
+        with pytest.raises(ValueError, match="pickle"):
+            pickled_string(whole + whole)
 
 
 class Bomb:

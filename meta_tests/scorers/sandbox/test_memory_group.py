@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mlperf_suite.scorers.sandbox import memory_group
-from mlperf_suite.scorers.sandbox.box import MEBIBYTE, Sandbox
+from mlperf_suite.scorers.sandbox.box import MEBIBYTE, Limits, Sandbox
 from mlperf_suite.scorers.sandbox.memory_group import MemoryGroup
 
 V1 = ("memory.limit_in_bytes", "memory.oom_control", "cgroup.procs")
@@ -122,3 +122,18 @@ def test_groups_that_ended_processes_left_are_removed(
     assert [path.name for path in tmp_path.iterdir()] == [
         f"mlperf-sandbox-{os.getpid()}-0-of-another"
     ]
+
+
+def test_a_program_whose_group_was_at_its_limit_ran_out_of_memory(
+    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file in the place of a control group, whose count says so at once."""
+    for name in V1:
+        (tmp_path / name).touch()
+    (tmp_path / "memory.oom_control").write_text("oom_kill 1\n", encoding="ascii")
+    removed: list[Path] = []
+    monkeypatch.setattr(MemoryGroup, "make", lambda _: MemoryGroup(tmp_path))
+    monkeypatch.setattr(MemoryGroup, "remove", lambda group: removed.append(group.folder))
+    outcome = sandbox.run(["/bin/sleep", "900"], limits=Limits(wall_s=600))
+    assert (outcome.out_of_memory, outcome.exit_code, outcome.signal) == (True, None, None)
+    assert removed == [tmp_path]
