@@ -98,12 +98,13 @@ def test_rows_chosen_and_put_together(tmp_path: Path) -> None:
     ("place", "message"),
     [
         (slice(9, 10), "a block of columns that does not fit its places"),
+        (slice(0, 1), "a block of columns that does not fit its places"),
         (np.array([5, 6]), "a block of columns in no place of the table"),
         (None, "an array of an unknown form, NoneType"),
     ],
 )
 def test_a_block_outside_its_table_is_refused(place: object, message: str, tmp_path: Path) -> None:
-    refused(placed(pd.DataFrame({"a": [1], "b": [2]}), place), message, tmp_path)
+    refused(placed(pd.DataFrame({"a": [1], "b": [0.5]}), place), message, tmp_path)
 
 
 def test_a_table_without_columns_is_refused(tmp_path: Path) -> None:
@@ -111,12 +112,13 @@ def test_a_table_without_columns_is_refused(tmp_path: Path) -> None:
     refused(nothing, "a table with columns that have no values", tmp_path)
 
 
-def test_texts_beyond_their_buffer_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("wrong", [(0, 2, 2**40), (0, 3, 2)])
+def test_texts_beyond_their_buffer_are_refused(wrong: tuple[int, int, int], tmp_path: Path) -> None:
     frame = pd.DataFrame({"a": pd.array(["xx", "yy"], dtype="string[pyarrow]")})
     whole = pickle.dumps(frame)
     offsets = np.array([0, 2, 4], np.int64).tobytes()
     assert whole.count(offsets) == 1
-    beyond = np.array([0, 2, 2**40], np.int64).tobytes()
+    beyond = np.array(wrong, np.int64).tobytes()
     refused(whole.replace(offsets, beyond), "an array of texts that arrow refuses", tmp_path)
 
 

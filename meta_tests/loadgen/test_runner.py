@@ -592,7 +592,8 @@ def test_the_garbage_collector_spares_in_a_run_what_was_there(
 ) -> None:
     # A replica's end of a link, in another test, freezes what is there as well.
     gc.unfreeze()
-    there, spared, collected = [[1], [2]], [], []
+    there, collected = [[1], [2]], []
+    spared: list[bool] = []
 
     class InACircle:
         def __init__(self) -> None:

@@ -126,6 +126,9 @@ def test_pairs_of_whole_texts_score_as_the_official_way_to_the_last_bit() -> Non
     pairs = list(zip(texts, references, strict=True))[:10]
     pairs += list(zip(texts, unrelated, strict=True))[:5]
     pairs += list(itertools.pairwise(texts))[:3]
+    pairs.append(
+        ("Ships of Łódź. Ça va? 船が沈んだ。 boat_2", "İstanbul. Ça va? boat 2 \u212aelvin.")
+    )
     assert score_pairs(pairs) == official_pairs(pairs)
 
 
