@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from meta_tests.loadgen.test_runner import PROMPTS, a_plan
+from meta_tests.loadgen.made_plans import PROMPTS, a_plan
 from meta_tests.stand_in import Delays, StandInEngine
 from meta_tests.suite_runs import ROOT
 from mlperf_suite.benchmarks.definition import Generation

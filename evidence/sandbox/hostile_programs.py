@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
-from collections.abc import Callable
+import os
+import platform
+import socket
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from mlperf_suite.scorers.sandbox.box import MEBIBYTE, Limits, ProgramOutcome
+import pytest
+
+from meta_tests.suite_runs import ROOT
+from mlperf_suite.scorers.sandbox import memory_group
+from mlperf_suite.scorers.sandbox.box import MEBIBYTE, Limits, ProgramOutcome, Sandbox
 
 LIMITS = Limits(
     wall_s=1.0,
@@ -18,7 +29,7 @@ LIMITS = Limits(
     open_files=64,
     output_bytes=65536,
 )
-LONG = dataclasses.replace(LIMITS, wall_s=20.0)
+LONG = dataclasses.replace(LIMITS, wall_s=120.0)
 """For programs that are not to come to the end of their time, however busy the machine is."""
 PREAMBLE = """
 import ctypes, errno, json, os, resource, signal, socket, sys, threading, time
@@ -79,7 +90,7 @@ def ends_well(outcome: ProgramOutcome) -> bool:
 class Hostile:
     """A Python program, what it may come to, and the limits it runs under.
 
-    The program finds {names} of `test_hostile.py` in its text.
+    The program finds what {names} of `aims` stand for in its text.
     """
 
     code: str
@@ -95,20 +106,6 @@ HOSTILE = {
         timed_out,
         LIMITS,
     ),
-    "more processes than it may have": Hostile(
-        """
-children = 0
-try:
-    for _ in range(1000):
-        if not os.fork(): time.sleep(60)
-        children += 1
-except OSError as error:
-    tell(errno.errorcode[error.errno], "few" if children < 20 else str(children))
-sys.stdout.flush()
-os._exit(0)
-""",
-        meets("EAGAIN", "few"),
-    ),
     "more threads than it may have": Hostile(
         """
 try:
@@ -117,17 +114,6 @@ except RuntimeError: tell("RuntimeError")
 sys.stdout.flush(); os._exit(0)
 """,
         meets("RuntimeError"),
-    ),
-    "a daemon that stays": Hostile(
-        """
-if os.fork() == 0:
-    os.setsid()
-    if os.fork() == 0:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        while True: time.sleep(1)
-    os._exit(0)
-""",
-        ends_well,
     ),
     "zombies": Hostile(
         """
@@ -144,7 +130,6 @@ for _ in range(200):
         timed_out,
         LIMITS,
     ),
-    "sleeps for ever": Hostile("time.sleep(10**6)", timed_out, LIMITS),
     "spins in every thread": Hostile(
         "def f():\n    while True: pass\n"
         "for _ in range(8): threading.Thread(target=f, daemon=True).start()\nf()",
@@ -158,12 +143,6 @@ for _ in range(200):
         timed_out,
         LIMITS,
     ),
-    "kills all it can": Hostile(
-        "for n in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):\n"
-        "    tried(os.kill, -1, n); tried(os.kill, 1, n); tried(os.kill, {pid}, n)\n"
-        "os.kill(0, signal.SIGKILL)",
-        lambda outcome: outcome.signal == 9,
-    ),
     "takes more rights by priority": Hostile(
         "tell(tried(os.nice, -10),"
         " tried(os.sched_setscheduler, 0, os.SCHED_FIFO, os.sched_param(1)))",
@@ -175,7 +154,6 @@ for _ in range(200):
         meets("EROFS", "EROFS"),
     ),
     # Memory.
-    "all memory": Hostile("x = []\nwhile True: x.append(bytearray(2**20))", out_of_memory),
     "all memory, by many": Hostile(
         "for _ in range(3): os.fork()\nx = bytearray(b'x') * (40 * 2**20)\ntime.sleep(60)",
         out_of_memory,
@@ -189,11 +167,6 @@ for _ in range(200):
         "tell(tried(bytearray, 2**32))",
         meets("MemoryError"),
         Limits(wall_s=1, address_space_bytes=256 * MEBIBYTE),
-    ),
-    "memory that belongs to nobody": Hostile(
-        "tell(tried(os.memfd_create, 'x'), called('shmget', 0, 2**20, 0o1600),"
-        " called('semget', 0, 1, 0o1600), called('msgget', 0, 0o1600))",
-        fails_with("EPERM"),
     ),
     # Pages of these stay when no process maps them any more, and no process shows them.
     "shared memory without a name": Hostile(
@@ -258,18 +231,6 @@ libc.pthread_exit(None)
         fails_with("EPERM", "ValueError"),
     ),
     # Files.
-    "fills the disk": Hostile(
-        """
-written = 0
-try:
-    for n in range(100):
-        with open(f"/tmp/{n}", "wb", buffering=0) as file:
-            for _ in range(16): written += file.write(bytes(65536))
-except OSError as error:
-    tell(errno.errorcode[error.errno], "little" if written <= 4 * 2**20 else str(written))
-""",
-        meets("ENOSPC", "little"),
-    ),
     "fills shared memory": Hostile(
         """
 try:
@@ -292,25 +253,6 @@ except OSError as error: tell(errno.errorcode[error.errno])
         "try:\n    for n in range(10**5): os.mkdir(f'{n}')\n"
         "except OSError as error:\n    tell(errno.errorcode[error.errno])",
         meets("ENOSPC"),
-    ),
-    "writes outside": Hostile(
-        "tell(*(tried(open, path, 'w') for path in ('/{mark}', '/usr/{mark}', '/etc/{mark}',"
-        " '/dev/{mark}', '/proc/{mark}', '/proc/sys/kernel/core_pattern', '{secret}',"
-        " '{project}/{mark}', sys.executable)))",
-        fails_with("EROFS", "ENOENT", "EACCES", "EPERM"),
-    ),
-    "reads what is not its own": Hostile(
-        "tell(*(tried(open, path) for path in ('/etc/shadow', '/etc/passwd', '{secret}',"
-        " '{project}/pyproject.toml', '{home}/.bashrc', '{home}/.ssh/id_rsa',"
-        " '/proc/{pid}/environ', '/sys/kernel', '/dev/mem', '/dev/vda', '/var/log',"
-        " '/root/.bashrc')))",
-        fails_with("ENOENT", "EACCES"),
-    ),
-    "links out of its folder": Hostile(
-        "os.symlink('/etc/passwd', 'kept'); os.symlink('/', 'way')\n"
-        "tell(tried(open, 'kept'), tried(open, 'way/etc/shadow'), tried(open, 'way/{mark}', 'w'))",
-        lambda outcome: reports(outcome) == ["ENOENT", "ENOENT", "EROFS"] and not outcome.files,
-        keep=("kept", "way", "nothing"),
     ),
     "leaves something else than a file": Hostile(
         "os.mkfifo('fifo'); os.mkdir('folder'); open('file', 'w').write('x')",
@@ -336,13 +278,6 @@ except OSError as error: tell(errno.errorcode[error.errno])
         meets("EPERM", "EPERM"),
     ),
     # Rights.
-    "further namespaces": Hostile(
-        """
-tell(called("unshare", 0x10000000), called("unshare", 0x00020000), called("setns", 0, 0),
-     called("syscall", {clone}, 0x10000000 | 17, 0, 0, 0, 0))
-""",
-        fails_with("EPERM"),
-    ),
     "a namespace by clone3": Hostile(
         "tell(called('syscall', 435, ctypes.create_string_buffer(88), 88))",
         meets("ENOSYS"),
@@ -369,17 +304,8 @@ tell(called("unshare", 0x10000000), called("unshare", 0x00020000), called("setns
     ),
     "reboots": Hostile("tell(called('reboot', 0x1234567))", meets("EPERM")),
     # Secrets and ways out.
-    "reads a token of the environment": Hostile(
-        "tell(*sorted(os.environ), *os.environ.values(), open('/proc/self/environ').read())",
-        lambda outcome: not any("HF_TOKEN" in word or "hf_" in word for word in reports(outcome)),
-    ),
     "uses files left open": Hostile(
         "tell(*(tried(os.fstat, n) for n in range(3, 1024)))", fails_with("EBADF")
-    ),
-    "opens sockets": Hostile(
-        "tell(*(tried(socket.socket, family, kind) for family in (2, 10, 16, 17, 40)"
-        " for kind in (1, 2, 3)))",
-        fails_with("EPERM"),
     ),
     "connects to this machine": Hostile(
         "tell(tried(socket.create_connection, ('127.0.0.1', {port}), 0.3),"
@@ -392,11 +318,99 @@ tell(called("unshare", 0x10000000), called("unshare", 0x00020000), called("setns
         lambda outcome: not any("socket" in word or "(" in word for word in reports(outcome)),
     ),
     # Verdicts.
-    "endless output": Hostile("while True: sys.stdout.write('x' * 65536)", flooded, LIMITS),
     "endless errors": Hostile("while True: os.write(2, b'x' * 65536)", flooded, LIMITS),
     "closes its files": Hostile(
         "for n in range(3): os.close(n)\nos._exit(7)", lambda o: o.exit_code == 7
     ),
+    "ends by a signal": Hostile(
+        "os.kill(os.getpid(), signal.SIGSEGV)", lambda outcome: outcome.signal == 11
+    ),
+    "more processes than it may have": Hostile(
+        """
+children = 0
+try:
+    for _ in range(1000):
+        if not os.fork(): time.sleep(60)
+        children += 1
+except OSError as error:
+    tell(errno.errorcode[error.errno], "few" if children < 20 else str(children))
+sys.stdout.flush()
+os._exit(0)
+""",
+        meets("EAGAIN", "few"),
+    ),
+    "a daemon that stays": Hostile(
+        """
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        while True: time.sleep(1)
+    os._exit(0)
+""",
+        ends_well,
+    ),
+    "sleeps for ever": Hostile("time.sleep(10**6)", timed_out, LIMITS),
+    "kills all it can": Hostile(
+        "for n in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):\n"
+        "    tried(os.kill, -1, n); tried(os.kill, 1, n); tried(os.kill, {pid}, n)\n"
+        "os.kill(0, signal.SIGKILL)",
+        lambda outcome: outcome.signal == 9,
+    ),
+    "all memory": Hostile("x = []\nwhile True: x.append(bytearray(2**20))", out_of_memory),
+    "memory that belongs to nobody": Hostile(
+        "tell(tried(os.memfd_create, 'x'), called('shmget', 0, 2**20, 0o1600),"
+        " called('semget', 0, 1, 0o1600), called('msgget', 0, 0o1600))",
+        fails_with("EPERM"),
+    ),
+    "fills the disk": Hostile(
+        """
+written = 0
+try:
+    for n in range(100):
+        with open(f"/tmp/{n}", "wb", buffering=0) as file:
+            for _ in range(16): written += file.write(bytes(65536))
+except OSError as error:
+    tell(errno.errorcode[error.errno], "little" if written <= 4 * 2**20 else str(written))
+""",
+        meets("ENOSPC", "little"),
+    ),
+    "writes outside": Hostile(
+        "tell(*(tried(open, path, 'w') for path in ('/{mark}', '/usr/{mark}', '/etc/{mark}',"
+        " '/dev/{mark}', '/proc/{mark}', '/proc/sys/kernel/core_pattern', '{secret}',"
+        " '{project}/{mark}', sys.executable)))",
+        fails_with("EROFS", "ENOENT", "EACCES", "EPERM"),
+    ),
+    "reads what is not its own": Hostile(
+        "tell(*(tried(open, path) for path in ('/etc/shadow', '/etc/passwd', '{secret}',"
+        " '{project}/pyproject.toml', '{home}/.bashrc', '{home}/.ssh/id_rsa',"
+        " '/proc/{pid}/environ', '/sys/kernel', '/dev/mem', '/dev/vda', '/var/log',"
+        " '/root/.bashrc')))",
+        fails_with("ENOENT", "EACCES"),
+    ),
+    "links out of its folder": Hostile(
+        "os.symlink('/etc/passwd', 'kept'); os.symlink('/', 'way')\n"
+        "tell(tried(open, 'kept'), tried(open, 'way/etc/shadow'), tried(open, 'way/{mark}', 'w'))",
+        lambda outcome: reports(outcome) == ["ENOENT", "ENOENT", "EROFS"] and not outcome.files,
+        keep=("kept", "way", "nothing"),
+    ),
+    "further namespaces": Hostile(
+        """
+tell(called("unshare", 0x10000000), called("unshare", 0x00020000), called("setns", 0, 0),
+     called("syscall", {clone}, 0x10000000 | 17, 0, 0, 0, 0))
+""",
+        fails_with("EPERM"),
+    ),
+    "reads a token of the environment": Hostile(
+        "tell(*sorted(os.environ), *os.environ.values(), open('/proc/self/environ').read())",
+        lambda outcome: not any("HF_TOKEN" in word or "hf_" in word for word in reports(outcome)),
+    ),
+    "opens sockets": Hostile(
+        "tell(*(tried(socket.socket, family, kind) for family in (2, 10, 16, 17, 40)"
+        " for kind in (1, 2, 3)))",
+        fails_with("EPERM"),
+    ),
+    "endless output": Hostile("while True: sys.stdout.write('x' * 65536)", flooded, LIMITS),
     "forges its outcome": Hostile(
         """
 for n in range(3, 1024):
@@ -406,7 +420,63 @@ sys.exit(3)
 """,
         lambda outcome: outcome.exit_code == 3,
     ),
-    "ends by a signal": Hostile(
-        "os.kill(os.getpid(), signal.SIGSEGV)", lambda outcome: outcome.signal == 11
-    ),
 }
+NUMBERS = {
+    "x86_64": {"clone": 56, "bpf": 321, "perf": 298, "keyctl": 250, "io_setup": 206},
+    "aarch64": {"clone": 220, "bpf": 280, "perf": 241, "keyctl": 219, "io_setup": 0},
+}
+MARK = f"hostile-{uuid.uuid4().hex}"
+TOKEN = "hf_abcdefghijklmnop"
+
+
+def run(sandbox: Sandbox, hostile: Hostile, names: Mapping[str, object]) -> ProgramOutcome:
+    """Run a program in whose text each {name} stands for a value of `names`."""
+    code = hostile.code
+    for name, value in names.items():
+        code = code.replace(f"{{{name}}}", str(value))
+    command = [sandbox.python, "-I", "-S", "-c", PREAMBLE + code, MARK]
+    return sandbox.run(command, limits=hostile.limits, keep=hostile.keep)
+
+
+def outcomes_of(
+    sandbox: Sandbox, programs: Mapping[str, Hostile], names: Mapping[str, object]
+) -> dict[str, ProgramOutcome]:
+    """Every program's outcome; they run side by side, with a token in the environment."""
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(8) as pool:
+        patch.setenv("HF_TOKEN", TOKEN)
+        # The memory is then counted here, which works on every machine; else the kernel limits it.
+        patch.setattr(memory_group, "_parent", lambda: None)
+        outcomes = list(pool.map(lambda hostile: run(sandbox, hostile, names), programs.values()))
+    return dict(zip(programs, outcomes, strict=True))
+
+
+@contextlib.contextmanager
+def aims(folder: Path) -> Iterator[dict[str, object]]:
+    """What the programs go for: a secret in a file, a port and a socket that are listened on."""
+    secret = folder / "secret"
+    secret.write_text(TOKEN)
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_UNIX) as local:
+        local.bind(f"\0{MARK}")
+        local.listen()
+        for listening in (server, local):
+            listening.setblocking(False)
+        yield {
+            "mark": MARK,
+            "secret": secret,
+            "project": ROOT,
+            "home": Path.home(),
+            "pid": os.getpid(),
+            "port": server.getsockname()[1],
+            **NUMBERS[platform.machine()],
+        }
+        for listening in (server, local):
+            with pytest.raises(BlockingIOError):
+                listening.accept()
+    assert secret.read_text() == TOKEN
+
+
+def files_left() -> list[Path]:
+    """What a program left outside, by its name."""
+    folders = ("/", "/tmp", "/usr", "/etc", "/dev", "/dev/shm", ROOT, Path.home(), Path.cwd())
+    entries = [entry for folder in folders for entry in Path(folder).iterdir()]
+    return [entry for entry in entries if MARK in entry.name]
