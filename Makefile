@@ -1,7 +1,7 @@
 # One target per task. Each sets up what it needs, once.
 SHELL := /bin/bash
 PYTEST := .venv/bin/python -m pytest
-EVIDENCE = MLPERF_ENDPOINTS_CLI=$${MLPERF_ENDPOINTS_CLI:-.evidence/endpoints-checker/bin/endpoints-submission-cli} $(PYTEST) evidence -rfE
+EVIDENCE = MLPERF_ENDPOINTS_CLI=$${MLPERF_ENDPOINTS_CLI:-.evidence/endpoints-checker/bin/endpoints-submission-cli} $(PYTEST) evidence --ignore=evidence/full_size_trees/test_trees.py -rfE
 MUTANTS_DATA = MUTANTS_COVERAGE=$(CURDIR)/.evidence/coverage
 # Set by many images: without Python's caches each session compiles the suite again, half a second.
 export PYTHONDONTWRITEBYTECODE :=
@@ -48,10 +48,10 @@ submission-check: setup ## judge a finished submission tree (TREE=DIR)
 	$(PYTEST) -m compliance --logs=$(TREE) $(ARGS)
 
 submission-proof: setup ## build full-size trees of replayed answers and run the official checker on them
-	$(PYTEST) meta_tests/proof/test_full_size.py -m slow -s $(ARGS)
+	$(PYTEST) evidence/full_size_trees/test_trees.py -s $(ARGS)
 
 public-results: setup ## judge a checkout of public results and regenerate docs/evidence/public-results.md (CHECKOUT=DIR)
-	.venv/bin/python -m meta_tests.proof.public_results $(CHECKOUT) $(ARGS)
+	.venv/bin/python -m evidence.public_results $(CHECKOUT) $(ARGS)
 
 mmlu: setup       ## measure the MMLU score with lm-eval, on an engine with a prefix cache
 	$(PYTEST) -m mmlu $(ARGS)

@@ -13,7 +13,13 @@ import yaml
 from meta_tests.made_client import client_config, client_events, client_run, client_summary
 from meta_tests.suite_runs import ROOT
 from mlperf_suite.client_results.client_benchmarks import client_benchmark
-from mlperf_suite.official_client.client_job import ACCURACY_DATA, PERFORMANCE_DATA
+from mlperf_suite.official_client.client_job import (
+    ACCURACY_DATA,
+    PERFORMANCE_DATA,
+    ClientData,
+    ClientJob,
+    ClientLoad,
+)
 from mlperf_suite.official_client.installation import (
     CLIENT,
     KNOWN_COMMIT,
@@ -21,6 +27,16 @@ from mlperf_suite.official_client.installation import (
     ClientInstallation,
 )
 
+JOB = ClientJob(
+    name="made up",
+    urls=("http://127.0.0.1:9",),
+    model="made up",
+    tokenizer=None,
+    load=ClientLoad(concurrency=2, requests=20),
+    performance=ClientData(prompts=[[1, 2], [3]]),
+    max_new_tokens=4,
+)
+"""A run of 20 requests."""
 _PROGRAM = """\
 #!{python}
 import json, os, signal, subprocess, sys, time
@@ -32,17 +48,22 @@ config = json.load(open(sys.argv[sys.argv.index("--config") + 1]))
 behaviour, here = {behaviour!r}, os.path.dirname(config["report_dir"])
 
 def note(name, text):
-    with open(os.path.join(here, name), "w") as file:
+    # Whoever sees the file sees all of it.
+    path = os.path.join(here, name)
+    with open(path + ".part", "w") as file:
         file.write(text)
+    os.replace(path + ".part", path)
 
 def bar(count):
     line = "made up (Streaming: True):  10%%|#  | %d/20 [00:05<00:09,  9.9it/s, errors=1]" % count
     print("\\r" + line, end="", file=sys.stderr, flush=True)
 
-def wait(seconds=60.0):
-    while seconds > 0:
+def wait():
+    note("waiting", "")
+    # Until it is ended; not for ever, should nobody end it.
+    end = time.monotonic() + 600
+    while time.monotonic() < end:
         time.sleep(0.05)
-        seconds -= 0.05
 
 note("arguments", " ".join(sys.argv[1:]))
 note("environment", os.environ.get("PYTHONPATH", "none"))
@@ -64,14 +85,12 @@ if behaviour == "ignores":
     note("pids", str(os.getpid()))
     wait()
 if behaviour == "has children":
-    wait_long = [sys.executable, "-c", "import time; time.sleep(60)"]
+    wait_long = [sys.executable, "-c", "import time; time.sleep(600)"]
     leave = "import subprocess as s; print(s.Popen(%r, start_new_session=True).pid)" % wait_long
     child = subprocess.Popen(wait_long, start_new_session=True, stdout=subprocess.DEVNULL)
     leave = leave.replace("=True)", "=True, stdout=-3)")
     left = subprocess.check_output([sys.executable, "-c", leave])
     note("pids", "%d %s %d" % (child.pid, left.decode().strip(), os.getpid()))
-    wait()
-if behaviour == "hangs":
     wait()
 from meta_tests.client_stand_in import write_report
 write_report(config)
@@ -88,7 +107,8 @@ def write_client(
     status: int = 0,
     scorer: str | None = None,
 ) -> ClientInstallation:
-    """Write a client into a folder; `status`: of its exit when asked for its version. `scorer`:
+    """Write a client into a folder; `behaviour`: how it ends; it writes `waiting` beside its report
+    once it only waits to be ended. `status`: of its exit when asked for its version. `scorer`:
     what its ROUGE says as it fails to load, "" if it loads; None leaves out its Python."""
     program = folder / "bin" / CLIENT
     program.parent.mkdir(parents=True, exist_ok=True)

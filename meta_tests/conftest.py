@@ -34,7 +34,6 @@ LONGEST = (
     "engines/endpoint/test_routing.py",
     "session/test_pipeline.py",
     "loadgen/test_clock_watch.py",
-    "judging/test_damaged_in_bulk.py",
 )
 """The files that take longest: pytest-xdist's workers take files in the order of collection, and a
 long one at the end would leave the others idle."""

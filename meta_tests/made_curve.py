@@ -25,6 +25,7 @@ from meta_tests.made_package import (
     point_summary,
 )
 from meta_tests.suite_runs import ROOT
+from mlperf_suite.__main__ import main
 from mlperf_suite.client_results.series import SERIES_MODELS
 
 FACTS = (ROOT / "docs" / "submission.toml").read_text()
@@ -104,6 +105,22 @@ def write_facts(root: Path, model: str = "llama3_1-8b") -> Path:
     path = root / "submission.toml"
     path.write_text(FACTS.replace("llama3_1-8b", model))
     return path
+
+
+def build(root: Path, curve: Path | None = None) -> int:
+    """Build <root>/out of a curve's folder and <root>/submission.toml; the command's exit status.
+
+    `curve`: <root>/curve by default.
+    """
+    options = ["--facts", str(root / "submission.toml"), "--out", str(root / "out")]
+    return main(["submission", "--series", "endpoints", *options, str(curve or root / "curve")])
+
+
+def point_of(root: Path, concurrency: int) -> dict[str, Any]:
+    """The point.yaml of a point in <root>/out."""
+    (path,) = (root / "out").glob(f"*/*/results/*/*/r{concurrency}/point.yaml")
+    content: dict[str, Any] = yaml.safe_load(path.read_text())
+    return content
 
 
 def _write_json(path: Path, content: object) -> None:

@@ -80,6 +80,7 @@ class MadeNode:
     repeats: Sequence[float] = ()
     from_loadgen: bool = True
     accuracy: bool = True
+    performance: bool = True
 
     @property
     def streams(self) -> bool:
@@ -176,7 +177,7 @@ class MadeNode:
                 },
                 "system": {"cpu": "a cpu", "gpus": ["H100", "H100"], "gpu_count": 2, **self.system},
                 "run": {
-                    "performance": performance,
+                    **({"performance": performance} if self.performance else {}),
                     **({"accuracy": scores} if self.accuracy else {}),
                 },
                 "verdicts": list(self.verdicts),

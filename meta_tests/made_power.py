@@ -10,6 +10,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from meta_tests.made_runs import MadeRun, write_run
+from mlperf_suite.benchmarks.definition import Benchmark, Scenario
+from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.loadgen.logs import DETAIL, SUMMARY
 from mlperf_suite.rules.power_measurement import HASHED, POWER, RANGING, SPL, TESTING
 
@@ -128,6 +131,14 @@ def _ptd_log(ranging: datetime, testing: datetime, length: timedelta) -> str:
         f"{_ptd_time(testing + length)}: Completed test",
     ]
     return "\n".join(lines) + "\n"
+
+
+def write_measurement(folder: Path, benchmark: Benchmark, scenario: Scenario) -> Path:
+    """A folder `performance` of round v6.1 with a measurement that obeys every rule."""
+    write_run(folder / "run_1", MadeRun(benchmark, scenario, "performance", ROUNDS["v6.1"]))
+    give_times(folder / "run_1")
+    write_session(folder, folder / "run_1")
+    return folder
 
 
 def write_session(folder: Path, logs: Path) -> None:

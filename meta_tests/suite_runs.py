@@ -11,10 +11,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
 import psutil
 
-from meta_tests.warm_pytest import can_be_forked, run_warm
+from meta_tests.warm_pytest import WarmSession, can_be_forked
 from mlperf_suite.results.run_folder import read_summary
 from mlperf_suite.results.schema import Summary
 
@@ -49,11 +50,29 @@ class SuiteRun:
         return {v.rule: v.status for v in self.summary.verdicts}
 
 
-def start_suite(results_dir: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-    """Start `pytest` on the suite in a process group of its own."""
-    command = [*PYTEST, "--results-dir", str(results_dir), *arguments]
+class Started(Protocol):
+    """A session under way: a process of its own, or a fork of a warm one."""
+
+    returncode: Any
+    pid: int
+
+    def poll(self) -> int | None: ...
+
+    def send_signal(self, number: int, /) -> None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def communicate(self, *, timeout: float | None = None) -> tuple[str, Any]: ...
+
+
+def start_suite(results_dir: Path, *arguments: str, **environment: str) -> Started:
+    """Start `pytest` on the suite in a process group of its own; without an engine of its own, as
+    a fork."""
+    arguments = (f"--results-dir={results_dir}", *arguments)
+    if can_be_forked(arguments):
+        return WarmSession([*PYTEST[3:], *arguments], _own_environment() | environment)
     return subprocess.Popen(
-        command,
+        [*PYTEST, *arguments],
         cwd=ROOT,
         env=_own_environment() | environment,
         stdout=subprocess.PIPE,
@@ -75,11 +94,7 @@ def hear_ctrl_c() -> None:
 
 
 def run_suite(results_dir: Path, *arguments: str, **environment: str) -> SuiteRun:
-    """Run `pytest` on the suite to its end; without an engine of its own, as a fork."""
-    if can_be_forked(arguments):
-        command = [*PYTEST[3:], "--results-dir", str(results_dir), *arguments]
-        exit_code, output = run_warm(command, _own_environment() | environment, _PATIENCE_S)
-        return SuiteRun(exit_code, output, results_dir)
+    """Run `pytest` on the suite to its end."""
     process = start_suite(results_dir, *arguments, **environment)
     try:
         output, _ = process.communicate(timeout=_PATIENCE_S)
@@ -89,9 +104,7 @@ def run_suite(results_dir: Path, *arguments: str, **environment: str) -> SuiteRu
     return SuiteRun(process.returncode, output, results_dir)
 
 
-def wait_until(
-    happened: Callable[[], bool], process: subprocess.Popen[str], patience_s: float = 600
-) -> None:
+def wait_until(happened: Callable[[], bool], process: Started, patience_s: float = 600) -> None:
     """Wait for something that the process does; fail where it ends or this time passes before."""
     deadline = time.monotonic() + patience_s
     while not happened():

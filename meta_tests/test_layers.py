@@ -4,112 +4,34 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from functools import cache
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from meta_tests.suite_runs import ROOT
+from meta_tests.module_imports import (
+    ONE_PLACE,
+    ORDER,
+    PACKAGE,
+    files,
+    imports,
+    imports_of,
+    layer_of,
+)
+from mlperf_suite.feature import features
 
-PACKAGE = ROOT / "mlperf_suite"
 BESIDE = ("fixtures", "tests", "meta_tests", "evidence", "perf", "ci", "scripts")
 """What imports the package, and what the package does not import."""
-ORDER = (
-    *(
-        "strangers",
-        "secrets",
-        "errors",
-        "strict_json",
-        "random_models",
-        "assets",
-        "hardware",
-        "energy",
-        "profiling",
-    ),
-    *("datasets", "scorers", "benchmarks"),
-    *(
-        "engines",
-        "loadgen",
-        "client_results",
-        "official_client",
-        "rules",
-        "settings",
-        "results",
-        "judging",
-        "reports",
-        "mmlu",
-    ),
-    *("submission", "session", "tuning", "plugin", "__main__"),
-)
-"""Low to high: each imports only what stands before it, and itself."""
-ONE_PLACE = {
-    "vllm": "engines",
-    "ray": "engines",
-    "mlperf_loadgen": "loadgen",
-    "pytest": "plugin",
-    "_pytest": "plugin",
-    "allure": "plugin",
-    "lm_eval": "mmlu",
-    "pynvml": "hardware",
-    "nvtx": "profiling",
-    "rouge_score": "scorers",
-    "nltk": "scorers",
-    "sympy": "scorers",
-    "pylatexenc": "scorers",
-    "pyarrow": "datasets",
-    "yaml": "judging",
-}
-"""Where an outside library is imported, and nowhere else."""
 PARALLEL = (
     {"benchmarks", "scorers"},  # a benchmark and how it is scored
     {"engines/endpoint", "engines/replicas"},  # two kinds of engines elsewhere
 )
 """Folders that may have files of the same name: each file stands for the same thing in both."""
-SAME_FILE = {"client.py", "figures.py"}
-"""Names of files that stand for two things: rules about a client and about figures are called as
-what they judge."""
+SAME_FILE = {"client.py", "command.py", "figures.py"}
+"""Names of files that stand for several things: rules about a client and about figures are called
+as what they judge, and each feature may have a command."""
 SAME_CLASS = {"Answer", "Pace", "Place", "Request", "Sample", "Score", "Scores"}
 """Names of public classes that stand for two things, each in a room that does not see the other."""
-
-
-def imports_of(path: Path) -> Iterator[str]:
-    """Every module that a file imports, also in a function or for type checking alone."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            assert not node.level, f"{path}: a relative import"
-            for alias in node.names:
-                inner = f"{node.module}.{alias.name}"
-                yield inner if is_module(inner) else node.module
-
-
-def is_module(name: str) -> bool:
-    """Whether it is a file or a folder of the repository."""
-    path = ROOT.joinpath(*name.split("."))
-    return path.is_dir() or path.with_suffix(".py").is_file()
-
-
-def files(*folders: str) -> list[Path]:
-    """The Python files of these folders."""
-    return sorted(path for name in folders for path in (ROOT / name).rglob("*.py"))
-
-
-def module_of(path: Path) -> str:
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def layer_of(module: str) -> str:
-    """The part of the package that a module belongs to; empty for the package itself."""
-    return module.partition(".")[2].partition(".")[0]
-
-
-@cache
-def imports(*folders: str) -> dict[str, frozenset[str]]:
-    """By the name of each module in these folders, the modules that it imports."""
-    return {module_of(path): frozenset(imports_of(path)) for path in files(*folders)}
 
 
 def of_package() -> dict[str, frozenset[str]]:
@@ -140,6 +62,23 @@ def test_the_package_imports_nothing_that_stands_beside_it() -> None:
     assert outwards == []
 
 
+def test_the_core_imports_no_feature_and_a_feature_what_it_declares() -> None:
+    needs = {feature.name: feature.needs for feature in features()}
+    undeclared = [
+        f"{name} imports {module}"
+        for name, modules in of_package().items()
+        for module in modules
+        if (other := feature_of(module))
+        and other not in (feature_of(name), *needs.get(feature_of(name), ()))
+    ]
+    assert undeclared == []
+
+
+def feature_of(module: str) -> str:
+    """The feature that a module is part of; empty if it is of the core."""
+    return module.partition("mlperf_suite.features.")[2].partition(".")[0]
+
+
 def test_no_two_files_import_each_other() -> None:
     """Neither in the package nor beside it."""
     graph = imports(PACKAGE.name, *BESIDE)
@@ -156,13 +95,31 @@ def test_no_two_files_import_each_other() -> None:
         visit(name, ())
 
 
+def test_no_test_module_is_imported_and_evidence_only_by_itself() -> None:
+    """What tests share is in modules of its own, and `make test` does without evidence."""
+    wrong = [
+        f"{name} imports {module}"
+        for name, modules in imports("meta_tests", "evidence", "perf", "scripts").items()
+        for module in modules
+        if module.rpartition(".")[2].startswith("test_")
+        or (module.partition(".")[0] == "evidence" != name.partition(".")[0])
+    ]
+    assert sorted(wrong) == []
+
+
+def place_of(module: str) -> str:
+    """Its layer; a feature's plugin counts to the plugins."""
+    is_plugin = feature_of(module) and module.endswith(".plugin")
+    return "plugin" if is_plugin else layer_of(module)
+
+
 @pytest.mark.parametrize("library", ONE_PLACE)
 def test_an_outside_library_is_imported_in_one_place(library: str) -> None:
     elsewhere = [
         name
         for name, modules in of_package().items()
         if any(module.partition(".")[0] == library for module in modules)
-        if layer_of(name) != ONE_PLACE[library]
+        if place_of(name) != ONE_PLACE[library] and ".tests." not in name
     ]
     assert elsewhere == []
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tokenizers import Tokenizer
 
 from mlperf_suite.engines.vllm_arguments import VllmConfig
 from mlperf_suite.errors import EngineError
@@ -32,30 +33,26 @@ SYSTEM: dict[str, object] = {
 }
 
 
-def test_the_model_has_the_8b_shape_and_needs_no_network(tmp_path: Path) -> None:
-    from transformers import AutoConfig, AutoTokenizer
-
+def test_the_model_has_the_8b_shape_and_a_tokenizer_of_any_text(tmp_path: Path) -> None:
     folder = make_model(tmp_path / "model")
-    config = AutoConfig.from_pretrained(folder, local_files_only=True)
+    config = json.loads((folder / "config.json").read_text())
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     per_layer = 4096 * (4096 * 2 + 1024 * 2 + 14336 * 3)
     weights = 32 * per_layer + 2 * gpu.VOCABULARY * 4096
-    assert (config.num_hidden_layers, config.hidden_size) == (32, 4096)
+    assert (config["num_hidden_layers"], config["hidden_size"]) == (32, 4096)
     assert 8.0e9 < weights < 8.1e9
-    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    assert len(tokenizer) == gpu.VOCABULARY
-    assert tokenizer.decode(tokenizer.encode("any text: 뭐든지")) == "any text: 뭐든지"
-    assert (
-        json.loads((folder / "config.json").read_text())["eos_token_id"] == tokenizer.eos_token_id
-    )
+    assert tokenizer.get_vocab_size() == gpu.VOCABULARY
+    assert tokenizer.decode(tokenizer.encode("any text: 뭐든지").ids) == "any text: 뭐든지"
+    assert config["eos_token_id"] == tokenizer.token_to_id(settings["eos_token"])
 
 
 def test_prompts_are_as_long_as_the_benchmarks_and_share_no_beginning() -> None:
-    prompts = make_prompts(2000, 128_000, 705, 2500)
+    prompts = make_prompts(500, 128_000, 705, 2500)
     lengths = [len(prompt) for prompt in prompts]
     assert 660 < sum(lengths) / len(lengths) < 750
     assert max(lengths) <= 2500
     assert len({tuple(prompt[:4]) for prompt in prompts}) == len(prompts)
-    assert prompts == make_prompts(2000, 128_000, 705, 2500)
 
 
 class _Time:

@@ -38,25 +38,29 @@ def leaks(run: SuiteRun, *paths: Path) -> list[str]:
     return [name for name, text in texts.items() if any(word in text for word in words)]
 
 
+def run_to(end: str, words: str, folder: Path, *options: str, **secrets_given: str) -> SuiteRun:
+    """A session that ends well, or in an error of these words; its secrets are nowhere."""
+    run = run_suite(
+        folder / "results",
+        *COMMAND,
+        *options,
+        f"--junitxml={folder}/junit.xml",
+        f"--alluredir={folder}/allure",
+        "--showlocals",
+        STAND_IN=json.dumps({} if end == "good" else {end: words}),
+        **secrets_given,
+    )
+    assert run.exit_code == (0 if end == "good" else 1), run.output
+    assert leaks(run, folder / "junit.xml", folder / "allure") == []
+    return run
+
+
 @pytest.mark.parametrize("end", ["good", "load_error", "crash"])
 def test_a_planted_secret_is_nowhere(tmp_path: Path, end: str) -> None:
     words = f"no access with {TOKEN} and {KEY} and {ARGUMENT}"
-    faults = {} if end == "good" else {end: words}
-    run = run_suite(
-        tmp_path / "results",
-        *COMMAND,
-        f"--engine-arg=hf_token={ARGUMENT}",
-        f"--junitxml={tmp_path}/junit.xml",
-        f"--alluredir={tmp_path}/allure",
-        "--showlocals",
-        HF_TOKEN=TOKEN,
-        OTHER_API_KEY=KEY,
-        STAND_IN=json.dumps(faults),
-    )
-    assert run.exit_code == (0 if end == "good" else 1), run.output
-    if end != "good":
-        assert "no access with *** and *** and ***" in run.output
-    assert leaks(run, tmp_path / "junit.xml", tmp_path / "allure") == []
+    option = f"--engine-arg=hf_token={ARGUMENT}"
+    run = run_to(end, words, tmp_path, option, HF_TOKEN=TOKEN, OTHER_API_KEY=KEY)
+    assert end == "good" or "no access with *** and *** and ***" in run.output
 
 
 def endpoint_options(file: Path, *, in_file: bool) -> list[str]:
@@ -71,26 +75,15 @@ def endpoint_options(file: Path, *, in_file: bool) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("end", "in_file"), [("good", False), ("good", True), ("load_error", True), ("crash", False)]
+    ("end", "in_file"), [("good", True), ("load_error", True), ("crash", False)]
 )
 def test_what_an_endpoint_is_told_in_confidence_is_nowhere(
     tmp_path: Path, end: str, in_file: bool
 ) -> None:
     words = f"401 for {KEY}, {HEADER} and {SCHEMED}"
-    run = run_suite(
-        tmp_path / "results",
-        *COMMAND,
-        *endpoint_options(tmp_path / "suite.toml", in_file=in_file),
-        f"--junitxml={tmp_path}/junit.xml",
-        f"--alluredir={tmp_path}/allure",
-        "--showlocals",
-        API_KEY=KEY,
-        STAND_IN=json.dumps({} if end == "good" else {end: words}),
-    )
-    assert run.exit_code == (0 if end == "good" else 1), run.output
-    if end != "good":
-        assert "401 for ***, *** and ***" in run.output
-    assert leaks(run, tmp_path / "junit.xml", tmp_path / "allure") == []
+    options = endpoint_options(tmp_path / "suite.toml", in_file=in_file)
+    run = run_to(end, words, tmp_path, *options, API_KEY=KEY)
+    assert end == "good" or "401 for ***, *** and ***" in run.output
     settings = json.loads((run.folder / "config.json").read_text())["settings"]
     assert settings["endpoint_headers"] == ["Proxy-Authorization", "X-Team"]
     assert (settings["api_key"], settings["endpoints"]) == ("set", ["http://host:8000"])
@@ -165,8 +158,6 @@ def test_a_secret_in_a_settings_file_is_kept_out_of_config_json(tmp_path: Path) 
     [
         ('hf_token="hf_zzzzzzzzzz"', "hf_zzzzzzzzzz", {}),
         ("my_token='abcdefghij'", "abcdefghij", {"my_token": "***"}),
-        ('my_token="abcdefghij"', "abcdefghij", {"my_token": "***"}),
-        ('my_token="abc\\"defghij"', 'abc"defghij', {"my_token": "***"}),
         ('my_token="äbc\\"defghij"', 'äbc"defghij', {"my_token": "***"}),
         ('my_token=["abcdefghij", "x"]', "abcdefghij", {"my_token": ["***", "x"]}),
         ('config={api_key = "abcdefghij"}', "abcdefghij", {"config": {"api_key": "***"}}),

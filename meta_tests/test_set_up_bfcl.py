@@ -40,7 +40,7 @@ def set_up(folder: Path, *, pip: int = 0, starts: int = 0) -> tuple[int, str, st
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
     )
     return run.returncode, log.read_text(), run.stdout + run.stderr
 

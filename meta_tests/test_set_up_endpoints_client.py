@@ -1,19 +1,14 @@
 """make endpoints-client: what is built, of which commit, and its bad ends, on a stand-in for
-Python; and the real client, where it is built, against its own echo server."""
+Python."""
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-import socket
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
-from meta_tests.servers.local_servers import free_port
 from meta_tests.suite_runs import ROOT
 
 SCRIPT = "set_up_endpoints_client.sh"
@@ -179,56 +174,3 @@ def test_a_checkout_of_something_else_is_refused_in_a_line(
     status, requests, output = set_up(suite, tmp_path / name if name else "")
     assert (status, requests, output.count("\n")) == (1, "", 1)
     assert message in output
-
-
-CLIENT = ROOT / ".endpoints-client"
-_CONFIG = """\
-name: echo
-type: online
-model_params: {{name: echo, streaming: "on", max_new_tokens: 16}}
-report_dir: {folder}/report
-datasets:
-- {{name: perf, type: performance, path: {folder}/data.jsonl, parser: {{prompt: text_input}}}}
-settings:
-  runtime: {{min_duration_ms: 0, n_samples_to_issue: 16}}
-  client: {{num_workers: 1}}
-  load_pattern: {{type: concurrency, target_concurrency: 4}}
-endpoint_config: {{endpoints: ["{url}"]}}
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not (CLIENT / ".set-up").exists(), reason="needs make endpoints-client")
-def test_results_of_the_real_client_name_the_commit_that_was_built(tmp_path: Path) -> None:
-    port = free_port()
-    (tmp_path / "data.jsonl").write_text('{"text_input": "An echo"}\n' * 8)
-    config = tmp_path / "config.yaml"
-    config.write_text(_CONFIG.format(folder=tmp_path, url=f"http://127.0.0.1:{port}"))
-    echo = [str(CLIENT / "bin" / "python"), "-m", "inference_endpoint.testing.echo_server"]
-    with (tmp_path / "echo.log").open("w") as log:
-        server = subprocess.Popen([*echo, "--port", str(port)], stdout=log, stderr=log)
-    try:
-        await_port(server, port)
-        subprocess.run(
-            [CLIENT / "bin" / "inference-endpoint", "benchmark", "from-config", "--config", config],
-            capture_output=True,
-            check=True,
-            timeout=300,
-        )
-    finally:
-        server.kill()
-        server.wait()
-    summary = json.loads((tmp_path / "report" / "performance" / "result_summary.json").read_text())
-    commit = git(CLIENT / "source", "rev-parse", "HEAD")
-    assert commit.startswith(summary["git_sha"])
-    assert (summary["n_samples_completed"], summary["n_samples_failed"]) == (16, 0)
-
-
-def await_port(server: subprocess.Popen[bytes], port: int) -> None:
-    """Wait until the server takes connections; AssertionError if it ends or needs two minutes."""
-    limit = time.monotonic() + 120
-    while time.monotonic() < limit and server.poll() is None:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return
-        time.sleep(0.2)
-    raise AssertionError(f"the echo server did not listen (exit status {server.poll()})")

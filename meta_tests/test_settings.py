@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -199,10 +199,9 @@ def test_auto_is_left_to_the_suite(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["profile", "round", "benchmark", "category", "scenario", "mode", "precision"]
 )
-@pytest.mark.parametrize("case", [str.upper, str.lower, str.title])
-def test_a_name_is_taken_in_any_case(name: str, case: Callable[[str], str]) -> None:
+def test_a_name_is_taken_in_any_case(name: str) -> None:
     text, value, _, _ = CASES[name]
-    assert attribute(resolve(**given_as(name, case(text))), name) == value
+    assert attribute(resolve(**given_as(name, text.swapcase())), name) == value
 
 
 @pytest.mark.parametrize(
@@ -296,17 +295,6 @@ def test_option_beats_variable_beats_file_beats_default(tmp_path: Path, name: st
     assert attribute(resolve({spec.variable: ""}, file, **own), name) == three
 
 
-def test_the_variables_are_those_that_are_documented() -> None:
-    assert {spec.name: spec.variable for spec in OPTIONS if spec.variable} == {
-        "max-new-tokens": "MAX_TOKENS",
-        "server-target-qps": "SERVER_TARGET_QPS",
-        "offline-target-qps": "OFFLINE_TARGET_QPS",
-        "endpoint": "ENDPOINT",
-        "node-name": "NODE_NAME",
-        "replica-nodes": "MLPERF_NODES",
-    }
-
-
 def test_a_variable_with_an_impossible_value_is_named() -> None:
     assert refusal(environment={"MAX_TOKENS": "many"}).startswith("MAX_TOKENS many: must be ")
 
@@ -378,16 +366,14 @@ def test_smoke_is_the_embedded_model_on_the_embedded_news() -> None:
     assert (settings.model, settings.dataset) == ("embedded", "embedded")
     assert settings.benchmarks == default_benchmarks() == [LLAMA3_1_8B, LLAMA3_1_8B_EDGE]
     assert [settings.workload(benchmark) for benchmark in settings.benchmarks] == [EMBEDDED] * 2
-    assert settings.round.name == "v6.1"
-    assert settings.max_new_tokens == 128
+    assert (settings.round.name, settings.max_new_tokens) == ("v6.1", 128)
     assert settings.label == "smoke: not an MLPerf result"
 
 
 def test_official_is_llama_on_cnn_dailymail() -> None:
     settings = resolve(profile="official")
     assert not settings.smoke
-    assert settings.model == "meta-llama/Llama-3.1-8B-Instruct"
-    assert settings.dataset == "cnn_dailymail"
+    assert (settings.model, settings.dataset) == (OFFICIAL.model, "cnn_dailymail")
     assert settings.workload(LLAMA3_1_8B) is OFFICIAL
     assert settings.workload(LLAMA3_1_8B_EDGE) is EDGE
     assert settings.label == "official rules of round v6.1"
@@ -404,17 +390,10 @@ def test_the_official_model_keeps_its_raw_prompt_in_smoke() -> None:
     assert different.workload(LLAMA3_1_8B) is EMBEDDED
 
 
-@pytest.mark.parametrize("profile", ["smoke", "official"])
-def test_the_engine_has_the_context_that_the_benchmark_needs(profile: str) -> None:
-    settings = resolve(profile=profile, model="llama3.1-8b-instruct")
-    assert settings.max_model_len is None
-    assert settings.context_needed(settings.benchmarks) == 8192 >= 8000 + 128
-    assert settings.context_needed([]) == 8192  # MMLU alone has that of the benchmarks
-
-
 def test_the_context_is_the_longest_that_is_needed() -> None:
     short, unknown = (made_benchmark(context=context) for context in (100, None))
     settings = resolve(profile="official")
+    assert settings.context_needed([]) == 8192  # MMLU alone has that of the benchmarks
     assert settings.context_needed([short]) == 100
     assert settings.context_needed([short, LLAMA3_1_8B]) == 8192
     assert settings.context_needed([short, unknown]) is None
@@ -424,18 +403,6 @@ def made_benchmark(context: int | None) -> Benchmark:
     """A benchmark of its own model that needs this context and has nothing for smoke."""
     workload = replace(OFFICIAL, model="owner/other", context=context)
     return replace(LLAMA3_1_8B, id="other", workload=workload, smoke=None)
-
-
-@pytest.mark.parametrize("profile", ["smoke", "official"])
-def test_the_default_benchmarks_can_share_a_session(profile: str) -> None:
-    """They have one engine, one data set and one length of answers."""
-    settings = resolve(profile=profile)
-    shared = {
-        (w.model, w.dataset, w.generation)
-        for benchmark in settings.benchmarks
-        if (w := settings.workload(benchmark))
-    }
-    assert shared == {(settings.model, settings.dataset, settings.generation(LLAMA3_1_8B))}
 
 
 def test_a_benchmark_is_run_alone_where_it_is_named() -> None:
@@ -460,24 +427,8 @@ def test_the_length_of_an_answer_is_the_one_given() -> None:
     assert shorter == replace(OFFICIAL.generation, max_new_tokens=16)
 
 
-def test_the_models_that_have_a_short_name_are_those_that_can_be_run() -> None:
-    assert {
-        "llama3.1-8b-instruct": OFFICIAL.model,
-        "embedded": EMBEDDED.model,
-        "llama2-70b-chat-hf": "meta-llama/Llama-2-70b-chat-hf",
-        "mixtral-8x7b-instruct-v0.1": "mistralai/Mixtral-8x7B-Instruct-v0.1",
-        "llama3.1-405b-instruct": "meta-llama/Llama-3.1-405B-Instruct",
-        "deepseek-r1": "deepseek-ai/DeepSeek-R1",
-        "gpt-oss-120b": "openai/gpt-oss-120b",
-        "whisper-large-v3": "openai/whisper-large-v3",
-        "random-whisper": "random-whisper",
-        "qwen3-vl-235b-a22b-instruct": "Qwen/Qwen3-VL-235B-A22B-Instruct",
-        "random-blip2": "random-blip2",
-        "qwen3.6-27b": "Qwen/Qwen3.6-27B",
-        "kimi-k3": "moonshotai/Kimi-K3",
-        "qwen3.6-35b-a3b": "Qwen/Qwen3.6-35B-A3B",
-        "deepseek-v4.1-flash": "deepseek-ai/DeepSeek-V4.1-Flash",
-    } == MODEL_ALIASES
+def test_every_model_that_can_be_run_has_a_short_name() -> None:
+    assert MODEL_ALIASES["llama3.1-405b-instruct"] == "meta-llama/Llama-3.1-405B-Instruct"
     assert set(MODEL_ALIASES.values()) == {
         w.model for b in runnable() for w in (b.workload, b.smoke) if w
     }
@@ -640,32 +591,30 @@ def test_what_a_profile_cannot_be_made_with_is_refused(
     assert str(error.value).startswith(f"{option}: cannot be used with --profile-run torch")
 
 
-@pytest.mark.parametrize("by", ["option", "variable"])
-@pytest.mark.parametrize("name", sorted(OF_VLLM))
-def test_an_option_of_vllm_is_refused_with_an_endpoint(tmp_path: Path, name: str, by: str) -> None:
-    environment = {"ENDPOINT": URL} if by == "variable" else {}
-    options = {} if by == "variable" else {"endpoint": [URL]}
+def in_a_file(file: Path, name: str) -> Path:
+    """A settings file that gives an option as its case does."""
     text = CASES[name][0]
-    own: dict[str, Any] = {SPECS[name].dest: given_as(name, text)[SPECS[name].dest]}
-    message = refusal(environment=environment, **options, **own)
-    assert message.startswith(f"--{name}: an option of vLLM")
-    assert URL in message
-    file = tmp_path / "suite.toml"
     key, _, value = text.partition("=")
-    file.write_text(f"[{name}]\n{key} = {value}" if name in TABLES else f"{name} = '{text}'")
-    message = refusal(environment=environment, config_file=file, **options)
+    file.write_text(f"[{name}]\n{key} = '{value}'" if name in TABLES else f"{name} = '{text}'")
+    return file
+
+
+@pytest.mark.parametrize("name", sorted(OF_VLLM))
+def test_an_option_of_vllm_is_refused_with_an_endpoint(tmp_path: Path, name: str) -> None:
+    given_alone = {SPECS[name].dest: given_as(name, CASES[name][0])[SPECS[name].dest]}
+    message = refusal(endpoint=[URL], **given_alone)
+    assert message.startswith(f"--{name}: an option of vLLM") and URL in message
+    file = in_a_file(tmp_path / "suite.toml", name)
+    message = refusal(environment={"ENDPOINT": URL}, config_file=file)
     assert message.startswith(f"--suite-config: {SPECS[name].dest}: an option of vLLM")
 
 
 @pytest.mark.parametrize("name", sorted(OF_ENDPOINT))
 def test_an_option_of_endpoints_is_refused_without_one(tmp_path: Path, name: str) -> None:
-    text = CASES[name][0]
-    given_alone = {SPECS[name].dest: given_as(name, text)[SPECS[name].dest]}
+    given_alone = {SPECS[name].dest: given_as(name, CASES[name][0])[SPECS[name].dest]}
     words = "can only be used with --endpoint URL"
     assert refusal(**given_alone) == f"--{name}: {words}"
-    file = tmp_path / "suite.toml"
-    key, _, value = text.partition("=")
-    file.write_text(f"[{name}]\n{key} = '{value}'" if name in TABLES else f"{name} = '{text}'")
+    file = in_a_file(tmp_path / "suite.toml", name)
     assert refusal(config_file=file) == f"--suite-config: {SPECS[name].dest}: {words}"
 
 
@@ -702,8 +651,6 @@ def test_a_key_that_no_header_can_hold_is_refused_and_not_repeated(key: str) -> 
     ("text", "name"),
     [
         ("X-Team=blue\r\nX-Other: 1", " X-Team"),
-        ("X-Team=blue\n", " X-Team"),
-        ("X-Team=bl\x00ue", " X-Team"),
         ("X-Team=a\tb", " X-Team"),
         ("X-Team=blå", " X-Team"),
         ("X-Team=", " X-Team"),
@@ -712,11 +659,8 @@ def test_a_key_that_no_header_can_hold_is_refused_and_not_repeated(key: str) -> 
         ("=blue", ""),
         ("X-Team\r\n=blue", ""),
         ("blue", ""),
-        ("Host=blue", " Host"),
         ("content-length=4", " content-length"),
-        ("Transfer-Encoding=chunked", " Transfer-Encoding"),
         ("CONNECTION=close", " CONNECTION"),
-        ("Accept-Encoding=gzip", " Accept-Encoding"),
     ],
 )
 def test_a_header_that_cannot_be_sent_is_refused_without_its_value(text: str, name: str) -> None:

@@ -2,13 +2,14 @@
 
     python -m meta_tests.warm_pytest SOCKET
 
-Three quarters of the processor time of such a session go into importing. What is forked does as
-`python -m pytest` from then on: plugins, the suite's among them, and conftests are not imported
-before. The process ends when its standard input does.
+Most of the processor time of such a session goes into importing, and much of the rest into reading
+what is the same in each: who has plugins of pytest, the embedded model's tokenizer. What is forked
+does as `python -m pytest` from then on. The process ends when its standard input does.
 """
 
 from __future__ import annotations
 
+import atexit
 import gc
 import json
 import os
@@ -23,8 +24,9 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib import import_module
+from importlib import import_module, metadata
 from pathlib import Path
+from typing import Any
 
 from mlperf_suite import SUITE_FOLDER
 
@@ -40,41 +42,87 @@ _MODULES = (
     *("mlperf_suite.session.suite", "mlperf_suite.session.timing.forecast"),
     *("mlperf_suite.loadgen.sut", "mlperf_suite.mmlu.engine_lm", "mlperf_suite.judging.judge"),
     *("mlperf_suite.reports.writing", "mlperf_suite.reports.closing", "meta_tests.stand_in"),
+    # Plugins of pytest, but for own_folder, which looks at its process when it is imported.
+    *("allure_pytest.plugin", "pytest_benchmark.plugin", "xdist.plugin", "xdist.looponfail"),
+    *(
+        f"mlperf_suite.plugin.{name}"
+        for name in (
+            *("baseline_gate", "cases", "ci_reports", "existing_logs", "hooks", "lifecycle"),
+            *("options", "outcomes", "progress", "selection", "terminal_report", "workers"),
+        )
+    ),
+    *(f"fixtures.{name}" for name in ("changes", "clients", "dataset", "engine", "logs", "runs")),
+    "mlperf_suite.features.tuning.plugin",
 )
 
-_QUIET = ("-W", "ignore:Module already imported so cannot be rewritten; anyio")
-"""What the hub's client imports is one of pytest's plugins."""
+_QUIET = ("-W", "ignore:Module already imported so cannot be rewritten")
+"""Plugins of pytest that are imported before are none of the tests whose asserts it rewrites."""
 
 
 def can_be_forked(arguments: Sequence[str]) -> bool:
-    """Whether a session with these arguments has an engine that does without torch: a stand-in, or
-    one behind a URL."""
-    is_remote = any(argument.partition("=")[0] == "--endpoint" for argument in arguments)
-    return is_remote or not _STAND_INS.isdisjoint(arguments)
+    """Whether a session with these arguments has an engine that does without torch, a stand-in or
+    one behind a URL, or none at all."""
+    options = {argument.partition("=")[0] for argument in arguments}
+    return not (_STAND_INS | {"--endpoint", "--logs"}).isdisjoint({*arguments, *options})
+
+
+class WarmSession:
+    """`pytest` under way in the suite's folder, in a process group of its own; asked and waited for
+    as a subprocess.Popen."""
+
+    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+        self.returncode: int | None = None
+        self._output = tempfile.NamedTemporaryFile()  # noqa: SIM115 - closed when it has ended
+        self._connection = socket.socket(socket.AF_UNIX)
+        with _STARTS:
+            self._connection.connect(_start())
+        task = [list(arguments), dict(environment), self._output.name]
+        self._connection.sendall(json.dumps(task).encode() + b"\n")
+        self._answer = self._connection.makefile()
+        self.pid = int(self._answer.readline())
+
+    def poll(self) -> int | None:
+        if self.returncode is None and select.select([self._connection], [], [], 0)[0]:
+            self.returncode = int(self._answer.readline())
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end. Raises subprocess.TimeoutExpired."""
+        if self.returncode is None:
+            select.select([self._connection], [], [], timeout)
+        status = self.poll()
+        if status is None:
+            raise subprocess.TimeoutExpired("pytest", timeout or 0)
+        return status
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, None]:
+        """Wait for its end: what it printed. Raises subprocess.TimeoutExpired."""
+        self.wait(timeout)
+        text = Path(self._output.name).read_text()
+        for opened in (self._output, self._answer, self._connection):
+            opened.close()
+        return text, None
 
 
 def run_warm(
     arguments: Sequence[str], environment: Mapping[str, str], patience_s: float
 ) -> tuple[int, str]:
-    """Run `pytest` in the suite's folder, in a process group of its own; its exit status and what
-    it prints.
+    """Run `pytest` in the suite's folder; its exit status and what it prints.
 
-    Raises TimeoutError if it has not ended after this time, when it is killed.
+    Raises subprocess.TimeoutExpired if it has not ended after this time, when it is killed.
     """
-    with tempfile.NamedTemporaryFile() as output, socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(patience_s)
-        with _STARTS:
-            connection.connect(_start())
-        task = [list(arguments), dict(environment), output.name]
-        connection.sendall(json.dumps(task).encode() + b"\n")
-        with connection.makefile() as answer:
-            pid = int(answer.readline())
-            try:
-                status = int(answer.readline())
-            except TimeoutError:
-                os.killpg(pid, signal.SIGKILL)
-                raise
-        return status, Path(output.name).read_text()
+    session = WarmSession(arguments, environment)
+    try:
+        output, _ = session.communicate(patience_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(session.pid, signal.SIGKILL)
+        raise
+    assert session.returncode is not None
+    return session.returncode, output
 
 
 def end_warm() -> None:
@@ -156,9 +204,49 @@ def _become(environment: Mapping[str, str], output: str) -> None:
         os.close(opened)
 
 
+def _read_what_sessions_read() -> None:
+    """What each session would read anew, and find the same."""
+    from mlperf_suite.assets import embedded_model_dir
+    from mlperf_suite.benchmarks.prompts import load_tokenizer
+    from mlperf_suite.scorers.rouge import score_rouge
+    from mlperf_suite.session import inputs
+
+    score_rouge(["A sentence."], ["A sentence."])
+    embedded = str(embedded_model_dir())
+    tokenizer = load_tokenizer(embedded)
+
+    def load(model: str, token: str | None = None) -> Any:
+        return tokenizer if model == embedded else load_tokenizer(model, token)
+
+    vars(inputs)["load_tokenizer"] = load
+    # pytest asks every package that is installed for plugins, twice.
+    found = [
+        package
+        for package in metadata.distributions()
+        if any(point.group == "pytest11" for point in package.entry_points)
+    ]
+    vars(metadata)["distributions"] = lambda **_: iter(found)
+
+
+def _run_pytest() -> None:
+    """`python -m pytest`, to the end of its process, but that what was imported is not taken apart
+    piece by piece: each would be copied from the warm process before."""
+    status: object = None
+    try:
+        runpy.run_module("pytest", run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        status = end.code
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(int(status) if isinstance(status, int) else 0 if status is None else 1)
+
+
 if __name__ == "__main__":
     for name in _MODULES:
         import_module(name)
+    _read_what_sessions_read()
     gc.freeze()
     sys.argv[1:] = [*_serve(sys.argv[1]), *_QUIET]
-    runpy.run_module("pytest", run_name="__main__", alter_sys=True)
+    _run_pytest()

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from mlperf_suite.commands.command import Command, say
+from mlperf_suite.commands.command import Subcommand, say
 from mlperf_suite.errors import SuiteError, of_the_system
 from mlperf_suite.feature import features
 
@@ -38,13 +38,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return _run(arguments, {name: _command(module) for name, module in modules.items()})
 
 
-def _command(module: str) -> Command:
+def _command(module: str) -> Subcommand:
     command = import_module(module).COMMAND
-    assert isinstance(command, Command)
+    assert isinstance(command, Subcommand)
     return command
 
 
-def _run(arguments: Sequence[str], commands: dict[str, Command]) -> int:
+def _run(arguments: Sequence[str], commands: dict[str, Subcommand]) -> int:
     parser = argparse.ArgumentParser(
         prog="mlperf-suite",
         description=f"{__doc__} `mlperf-suite -m offline --help` shows pytest's options.",
@@ -55,7 +55,7 @@ def _run(arguments: Sequence[str], commands: dict[str, Command]) -> int:
         entry.add_options(own)
         own.set_defaults(command=entry)
     options, unknown = parser.parse_known_args(arguments)
-    command: Command = options.command
+    command: Subcommand = options.command
     if unknown:
         words = f"{arguments[0]}: unrecognized arguments: {' '.join(unknown)}"
         parser.error(words + command.unknown)

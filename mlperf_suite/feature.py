@@ -25,15 +25,15 @@ class Feature:
     """What a feature adds. Modules are named, not imported, so that each is loaded when needed.
 
     `needs`: the features that it imports. `commands`: by the name of a command of `mlperf-suite`,
-    the module with its `COMMAND`. `rules`: modules of rules, in the order in which they are
-    reported. `plugin`: a pytest plugin with its options, fixtures and cases.
+    the module with its `COMMAND`. `markers`: of pytest, by name, each with a sentence. `plugin`: a
+    pytest plugin with its options, fixtures and cases.
     """
 
     name: str
     summary: str
     needs: tuple[str, ...] = ()
     commands: Mapping[str, str] = field(default_factory=dict)
-    rules: tuple[str, ...] = ()
+    markers: Mapping[str, str] = field(default_factory=dict)
     plugin: str = ""
 
 

@@ -24,7 +24,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from meta_tests.tuning.simulated import (
+from mlperf_suite.features.tuning.space import Settings
+from perf.simulated_engines import (
     NOISE,
     TRIALS,
     SimulatedEngine,
@@ -34,7 +35,6 @@ from meta_tests.tuning.simulated import (
     roofline,
     serving_engine,
 )
-from mlperf_suite.features.tuning.space import Settings
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]

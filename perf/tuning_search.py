@@ -24,7 +24,11 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
-from meta_tests.tuning.simulated import (
+from mlperf_suite.features.tuning.claim import PAIRS, gain_of
+from mlperf_suite.features.tuning.early_cuts import cannot_win
+from mlperf_suite.features.tuning.search import TuningSearch
+from mlperf_suite.features.tuning.space import Settings, Trial
+from perf.simulated_engines import (
     NOISE,
     RATE,
     TRIALS,
@@ -36,10 +40,6 @@ from meta_tests.tuning.simulated import (
     roofline,
     serving_engine,
 )
-from mlperf_suite.features.tuning.claim import PAIRS, gain_of
-from mlperf_suite.features.tuning.early_cuts import cannot_win
-from mlperf_suite.features.tuning.search import TuningSearch
-from mlperf_suite.features.tuning.space import Settings, Trial
 
 _NEAR = 0.98
 _EQUAL_TRIALS = 20

@@ -84,17 +84,14 @@ def ask_with(schema: dict[str, Any]) -> list[dict[str, Any]]:
     return asyncio.run(run())
 
 
-@pytest.mark.parametrize("name", HARMLESS)
-def test_a_schema_reaches_a_server_as_it_is(name: str) -> None:
-    assert ask_with(HARMLESS[name])[0]["tools"] == [HARMLESS[name]]
+def test_a_schema_reaches_a_server_as_it_is() -> None:
+    for schema in HARMLESS.values():
+        assert ask_with(schema)[0]["tools"] == [schema]
 
 
-def test_a_schema_nested_too_deeply_is_not_sent() -> None:
+def test_a_schema_nested_too_deeply_is_neither_sent_nor_read(tmp_path: Path) -> None:
     with pytest.raises(SuiteError, match="nested too deeply"):
         ask_with(tool(nested(DEEP)))
-
-
-def test_a_recorded_file_with_such_a_schema_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     deep = '{"a":' * DEEP + "1" + "}" * DEEP
     head = '{"conversation_id": "c", "turn": 1, "role": "user", "content": "x", "tools": ['
@@ -107,20 +104,12 @@ def call(arguments: str) -> dict[str, Any]:
     return {"function": {"name": "f", "arguments": arguments}}
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        "[" * DEEP,
-        '{"a":' * DEEP + "1" + "}" * DEEP,
-        "__import__('os').system('false')",
-        '{"a": ' + "9" * 5_000 + "}",
-        "null",
-        "",
-        '{"a": NaN}',
-    ],
-)
-def test_arguments_that_are_none_are_a_wrong_call(arguments: str) -> None:
-    assert not same_calls([call(arguments)], [{"f": {"a": [1]}}])
+def test_arguments_that_are_none_are_a_wrong_call() -> None:
+    for arguments in (
+        *("[" * DEEP, '{"a":' * DEEP + "1" + "}" * DEEP, "__import__('os').system('false')"),
+        *('{"a": ' + "9" * 5_000 + "}", "null", "", '{"a": NaN}'),
+    ):
+        assert not same_calls([call(arguments)], [{"f": {"a": [1]}}])
 
 
 def test_calls_are_compared_with_types_and_in_any_order() -> None:

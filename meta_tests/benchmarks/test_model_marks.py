@@ -8,20 +8,14 @@ from typing import Any
 
 import pytest
 
-from meta_tests.session.test_inputs import inputs
+from meta_tests.benchmarks.made_model_folder import TEMPLATES, model_folder, workload_of
+from meta_tests.session.made_inputs import inputs
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.benchmarks.definition import Benchmark, Workload
+from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.model_marks import EOS, TEMPLATE, model_facts
 from mlperf_suite.errors import UsageError
 
 ROWS = [row for row in BENCHMARKS.values() if row.workload and row.workload.marks.shape]
-LLAMA_TURN = "<|start_header_id|>user<|end_header_id|>{{ content }}<|eot_id|>"
-TEMPLATES = {
-    "llama2-70b-99": "[INST] <<SYS>>{{ system }}<</SYS>> {{ content }} [/INST]",
-    "llama2-70b-99.9": "[INST] <<SYS>>{{ system }}<</SYS>> {{ content }} [/INST]",
-    "mixtral-8x7b": "{{ '[INST] ' + content + ' [/INST]' }}",
-    "deepseek-r1": "{% set content = content.split('</think>')[-1] %}\n<Assistant><think>\n",
-}
 V3 = "<User>{{ content }}<Assistant>"
 V3_1 = "{% if thinking %}<think>{% else %}</think>{% endif %}"
 SIBLINGS: list[tuple[str, str, dict[str, Any]]] = [
@@ -55,25 +49,6 @@ SIBLINGS: list[tuple[str, str, dict[str, Any]]] = [
     ("gpt-oss-120b", "two experts for each token", {"num_experts_per_tok": 2}),
     ("llama3.1-8b", "half of the layers", {"num_hidden_layers": 16}),
 ]
-
-
-def workload_of(row: Benchmark) -> Workload:
-    assert row.workload is not None
-    return row.workload
-
-
-def model_folder(folder: Path, row: Benchmark, changes: dict[str, Any] | None = None) -> Path:
-    """The files of a benchmark's model, with the changes that make them a sibling's."""
-    folder.mkdir(parents=True, exist_ok=True)
-    ids = [int(token_id) for token_id in row.eos_token_ids]
-    facts = {**workload_of(row).marks.shape, EOS: ids, TEMPLATE: TEMPLATES.get(row.id, LLAMA_TURN)}
-    facts |= changes or {}
-    template = facts.pop(TEMPLATE)
-    (folder / "config.json").write_text(json.dumps(facts))
-    (folder / "generation_config.json").write_text(json.dumps({EOS: facts[EOS]}))
-    entries = {} if template is None else {TEMPLATE: template}
-    (folder / "tokenizer_config.json").write_text(json.dumps(entries))
-    return folder
 
 
 def facts_in(folder: Path) -> dict[str, Any]:

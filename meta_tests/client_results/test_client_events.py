@@ -97,7 +97,6 @@ def test_nothing_counts_once_the_session_ended(tmp_path: Path) -> None:
     "text",
     [
         "x",
-        "[]",
         "\n",
         '{"event_type": "sample.issued", "timestamp_ns": -1}',
         '{"event_type": "sample.issued", "timestamp_ns": 1e400}',
@@ -125,27 +124,30 @@ def words(texts: Sequence[str]) -> list[int]:
     return [len(text.split()) for text in texts]
 
 
-def answered(folder: Path, *data: object, first: bool = True) -> RunEvents:
-    """A run of one request for each answer, first tokens after 5 ns and the last after 25 ns."""
-    lines: list[dict[str, object]] = [{"event_type": START[1], "timestamp_ns": 10}]
-    for number, answer in enumerate(data):
-        at_ns = 100 * (number + 1)
-        kinds = {"issued": at_ns, **({"recv_first": at_ns + 5} if first else {})}
-        kinds["complete"] = at_ns + 25
-        lines += [
-            {
-                "event_type": f"sample.{kind}",
-                "timestamp_ns": now,
-                "sample_uuid": f"{number}",
-                "data": answer if kind == "complete" else None,
-            }
-            for kind, now in kinds.items()
-        ]
+def counted_in(
+    folder: Path, lines: Sequence[tuple[int, str, str, object]], *, tokens: bool = True
+) -> RunEvents:
+    """A run of these events with their data; `tokens`: whether there is a tokenizer."""
     path = folder / "events.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    events, problem = read_events(path, words)
+    with path.open("w") as file:
+        file.write(json.dumps({"event_type": START[1], "timestamp_ns": 10}) + "\n")
+        for at_ns, kind, uuid, data in lines:
+            event = {"event_type": f"sample.{kind}", "timestamp_ns": at_ns}
+            file.write(json.dumps(event | {"sample_uuid": uuid, "data": data}) + "\n")
+    events, problem = read_events(path, words if tokens else None)
     assert events is not None, problem
     return events
+
+
+def answered(folder: Path, *data: object, first: bool = True) -> RunEvents:
+    """A run of one request for each answer, first tokens after 5 ns and the last after 25 ns."""
+    lines: list[tuple[int, str, str, object]] = []
+    for number, answer in enumerate(data):
+        start, uuid = 100 * (number + 1), f"{number}"
+        lines.append((start, "issued", uuid, None))
+        lines += [(start + 5, "recv_first", uuid, None)] * first
+        lines.append((start + 25, "complete", uuid, answer))
+    return counted_in(folder, lines)
 
 
 @pytest.mark.parametrize(
@@ -186,16 +188,8 @@ def test_what_takes_the_chat_template_is_not_counted(tmp_path: Path, rest: list[
 
 def sent(folder: Path, *data: object, counted: bool = True) -> RunEvents:
     """A run of one request for each prompt, none of which was answered."""
-    lines: list[dict[str, object]] = [{"event_type": START[1], "timestamp_ns": 10}]
-    lines += [
-        {"event_type": "sample.issued", "timestamp_ns": 11, "sample_uuid": f"{n}", "data": prompt}
-        for n, prompt in enumerate(data)
-    ]
-    path = folder / "events.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    events, problem = read_events(path, words if counted else None)
-    assert events is not None, problem
-    return events
+    lines = [(11, "issued", f"{n}", prompt) for n, prompt in enumerate(data)]
+    return counted_in(folder, lines, tokens=counted)
 
 
 def test_prompts_are_counted_by_their_token_ids_or_their_text(tmp_path: Path) -> None:
@@ -217,13 +211,12 @@ def test_prompts_of_messages_are_not_counted(tmp_path: Path) -> None:
     assert "chat template" in sent(tmp_path, ["PromptData", "a"], messages).uncounted_inputs
 
 
-def test_more_prompts_than_are_counted_at_once(tmp_path: Path) -> None:
-    data = [["PromptData", "a" + " b" * (n % 7)] for n in range(TEXTS_AT_ONCE + 3)]
-    assert sent(tmp_path, *data).inputs.tolist() == sorted(1 + n % 7 for n in range(len(data)))
-
-
-def test_more_answers_than_are_counted_at_once(tmp_path: Path) -> None:
-    data = [["TextModelOutput", ["a", " b" * (n % 7)]] for n in range(TEXTS_AT_ONCE + 3)]
-    events = answered(tmp_path, *data)
-    assert events.lengths.tolist() == sorted(1 + n % 7 for n in range(len(data)))
-    assert len(events.tpot) == sum(n % 7 > 0 for n in range(len(data)))
+def test_more_texts_than_are_counted_at_once(tmp_path: Path) -> None:
+    numbers = range(TEXTS_AT_ONCE + 3)
+    lengths = sorted(1 + n % 7 for n in numbers)
+    prompts = [["PromptData", "a" + " b" * (n % 7)] for n in numbers]
+    assert sent(tmp_path, *prompts).inputs.tolist() == lengths
+    answers = [["TextModelOutput", ["a", " b" * (n % 7)]] for n in numbers]
+    events = answered(tmp_path, *answers)
+    assert events.lengths.tolist() == lengths
+    assert len(events.tpot) == sum(n % 7 > 0 for n in numbers)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
@@ -32,6 +32,7 @@ def messages(system: str, user: str) -> list[dict[str, str]]:
     return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
 
+@settings(max_examples=25)
 @given(
     st.integers(1, 300),
     st.sampled_from([64, 128, 256]),
@@ -87,6 +88,7 @@ def test_what_has_no_text_is_not_counted(data: bytes) -> None:
     assert (counted.readable, counted.salted) == (0, 0)
 
 
+@settings(max_examples=40)
 @given(st.text())
 def test_a_text_of_the_data_set_is_no_fault(text: str) -> None:
     counted = sent([text, text])

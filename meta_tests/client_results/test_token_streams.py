@@ -132,6 +132,7 @@ def test_of_many_prompts_some_samples_are_kept_whole(monkeypatch: pytest.MonkeyP
     assert list(counted.faults) == []
 
 
+@settings(max_examples=40)
 @given(st.lists(st.lists(st.integers(0, 2**31 - 1), max_size=40), max_size=40))
 def test_any_streams_are_judged(prompts: list[list[int]]) -> None:
     counted = streams(prompts)

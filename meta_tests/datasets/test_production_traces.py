@@ -9,30 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mlperf_suite.datasets.production_traces import TraceRequest, kind_of, read_trace
 
-from mlperf_suite.datasets import production_traces
+from meta_tests.datasets.made_traces import ROW, exported, span, written
 from mlperf_suite.errors import DatasetError
-
-ROW = {"timestamp": 27482, "input_length": 1000, "output_length": 52, "hash_ids": [46, 47]}
-
-
-def written(path: Path, *rows: Any, name: str = "trace.jsonl") -> Path:
-    file = path / name
-    texts = [row if isinstance(row, str) else json.dumps(row) for row in rows]
-    file.write_text("".join(f"{text}\n" for text in texts))
-    return file
-
-
-def span(at_ns: object, prompt: object = "7", answer: object = "3", **more: str) -> dict[str, Any]:
-    values = {"gen_ai.usage.input_tokens": prompt, "gen_ai.usage.output_tokens": answer}
-    attributes = [{"key": key, "value": {"intValue": value}} for key, value in values.items()]
-    attributes += [{"key": k, "value": {"stringValue": v}} for k, v in more.items()]
-    return {"name": "chat m", "startTimeUnixNano": at_ns, "attributes": attributes}
-
-
-def exported(*spans: dict[str, Any]) -> dict[str, Any]:
-    return {"resourceSpans": [{"scopeSpans": [{"spans": list(spans)}]}]}
+from mlperf_suite.features.replay import production_traces
+from mlperf_suite.features.replay.production_traces import TraceRequest, kind_of, read_trace
 
 
 def test_mooncakes_rows_are_requests_since_the_first(tmp_path: Path) -> None:

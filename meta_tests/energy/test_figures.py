@@ -95,15 +95,12 @@ def test_a_gpu_that_disappears_leaves_the_gpus_unmeasured_and_the_cpus_measured(
     assert list(curve.watts) == [RAPL_LABEL]
 
 
-def test_a_meter_that_does_not_answer_is_said() -> None:
-    series = read(GPU[0], *[100.0] * 6)
-    meters = Meters((GPU[0],))
-    energy, _ = energy_figures(meters, Recording((series,), hangs=True), SPAN, 10, {})
-    assert energy.kinds[0].why.endswith("a meter does not answer")
-
-
 def test_what_is_absent_is_told_beside_what_is_there() -> None:
     absent = Absent("CPU", RAPL_LABEL, "no RAPL")
+    series = read(GPU[0], *[100.0] * 6)
+    recording = Recording((series,), hangs=True)
+    energy, _ = energy_figures(Meters((GPU[0],)), recording, SPAN, 10, {})
+    assert energy.kinds[0].why.endswith("a meter does not answer")
     series = read(GPU[0], *[100.0] * 14)
     energy, _ = energy_figures(Meters((GPU[0],), (absent,)), Recording((series,)), SPAN, 10, {})
     assert [(kind.kind, kind.why) for kind in energy.kinds] == [("CPU", "no RAPL"), ("GPU", "")]
@@ -137,26 +134,17 @@ def test_the_curve_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert read_curve(tmp_path) == curve
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        "",
-        "[]",
-        "{}",
-        '{"ms": [0, 1], "watts": {}}',
+def test_a_damaged_curve_is_none(tmp_path: Path) -> None:
+    for content in (
+        *("", "[]", "{}", '{"ms": [0, 1], "watts": {}}', '{"ms": [0, 1], "watts": ["a"]}'),
         '{"ms": [0, 1], "watts": {"a": [1, 2]}}',
         '{"ms": [1, 0], "watts": {"a": [1]}}',
         '{"ms": [0, 1], "watts": {"a": [NaN]}}',
-        '{"ms": [0, 1], "watts": ["a"]}',
         '{"ms": [0, 1], "watts": {"a": [1' + "0" * 400 + "]}}",
-    ],
-)
-def test_a_damaged_curve_is_none(tmp_path: Path, content: str) -> None:
-    (tmp_path / ENERGY_JSON).write_text(content)
-    assert read_curve(tmp_path) is None
-
-
-def test_a_curve_that_does_not_say_is_taken_for_simulated(tmp_path: Path) -> None:
+    ):
+        (tmp_path / ENERGY_JSON).write_text(content)
+        assert read_curve(tmp_path) is None, content
+    # One that does not say whether it is simulated is taken to be.
     (tmp_path / ENERGY_JSON).write_text('{"ms": [0, 1], "watts": {"a": [1]}}')
     curve = read_curve(tmp_path)
     assert curve is not None and curve.simulated

@@ -9,6 +9,7 @@ import threading
 import time
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,6 +18,12 @@ from hypothesis import strategies as st
 from mlperf_suite.energy import recording
 from mlperf_suite.energy.meters import Counter, Recording, Series, UnmeasuredError
 from mlperf_suite.energy.recording import MeterReader, joules_by, trace_of
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine is, each thread has its turn."""
+    monkeypatch.setattr(recording, "STOP_S", 300.0)
 
 
 def counter(read: Callable[[], float], name: str = "GPU 0") -> Counter:
@@ -35,7 +42,7 @@ def record(*counters: Counter, readings: int = 5) -> Recording:
 
     recorder = MeterReader([*counters, counter(last, "the last")], interval_s=0.001)
     recorder.start()
-    assert enough.wait(10)
+    assert enough.wait(300)
     return recorder.stop()
 
 
@@ -50,13 +57,6 @@ def test_each_reading_has_its_time_in_order() -> None:
 
 
 def test_there_is_a_reading_before_start_and_after_stop_come_back() -> None:
-    recorder = MeterReader([counter(lambda: 1.0)], interval_s=3600)
-    recorder.start()
-    (series,) = recorder.stop().series
-    assert len(series.values) == 2
-
-
-def test_start_comes_back_after_the_first_reading() -> None:
     read: list[float] = []
 
     def slow() -> float:
@@ -67,7 +67,8 @@ def test_start_comes_back_after_the_first_reading() -> None:
     recorder = MeterReader([counter(slow)], interval_s=3600)
     recorder.start()
     assert read == [1.0]
-    recorder.stop()
+    (series,) = recorder.stop().series
+    assert list(series.values) == read == [1.0, 1.0]
 
 
 def test_a_counter_that_fails_is_asked_again_and_the_others_go_on() -> None:
@@ -91,10 +92,8 @@ def test_a_counter_that_fails_is_asked_again_and_the_others_go_on() -> None:
 
     first, _ = record(counter(comes_back)).series
     assert (first.values[:2].tolist(), first.failure) == ([5.0, 6.0], "")
-
-
-def test_a_counter_that_gives_no_number_is_one_that_fails() -> None:
-    (first, _) = record(counter(lambda: "much")).series  # type: ignore[arg-type, return-value]
+    no_number: Any = "much"
+    first, _ = record(counter(lambda: no_number)).series
     assert len(first.values) == 0 and "ValueError" in first.failure
 
 
@@ -103,7 +102,7 @@ def test_a_counter_that_never_answers_holds_nothing_up(monkeypatch: pytest.Monke
     answers = threading.Event()
 
     def hangs() -> float:
-        answers.wait(10)
+        answers.wait()
         return 1.0
 
     recorder = MeterReader([counter(hangs)])
@@ -198,7 +197,6 @@ def test_a_gap_in_which_it_may_have_begun_again_is_no_measurement() -> None:
     ("change", "why"),
     [
         (lambda i: 0.0, "stood still for the whole run"),
-        (lambda i: float(i if i < 20 else 20), "stood still for 6.0 s of 10.0 s"),
         (lambda i: float(i if not 10 <= i < 40 else 10), "stood still for 7.2 s of 10.0 s"),
     ],
 )
@@ -229,8 +227,6 @@ def test_a_power_draw_is_summed_up_by_the_trapezoidal_rule() -> None:
     assert "not read for 6.2 s" in why_not(series([100.0] * 50, gap_times, gives="power"))
     assert "below 0" in why_not(series([-1.0] * 50, gives="power"))
 
-
-def test_a_power_draw_of_0_for_the_whole_run_is_no_measurement() -> None:
     no_power = "its power draw was 0 for the whole run"
     assert why_not(series([0.0] * 50, gives="power")) == no_power
     # What was drawn before the run and after it is not the run's.

@@ -47,6 +47,6 @@ class RecordingListener:
         """Wait until so many requests have ended."""
         with self._changed:
             have_ended = self._changed.wait_for(
-                lambda: len(self.answers) + len(self.errors) >= count, 60
+                lambda: len(self.answers) + len(self.errors) >= count, 120
             )
         assert have_ended, (self.calls, self.errors)

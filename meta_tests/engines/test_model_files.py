@@ -8,18 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from meta_tests.engines.model_folder import SIZE, model
 from mlperf_suite.engines.model_files import model_files_sha256, weights_bytes
 
-SIZE = 10_000_000
 Change = Callable[[Path], object]
-
-
-def model(folder: Path) -> Path:
-    folder.mkdir()
-    (folder / "config.json").write_text('{"hidden_size": 576}')
-    (folder / "tokenizer.json").write_text("{}")
-    (folder / "model.safetensors").write_bytes(bytes(SIZE))
-    return folder
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 import signal
 import subprocess
@@ -174,10 +173,15 @@ def child() -> Iterator[psutil.Process]:
     busy_process.wait(30)
 
 
+def wait_for(process: subprocess.Popen[bytes], status: str) -> None:
+    while psutil.Process(process.pid).status() != status:
+        time.sleep(0.001)
+
+
 def stop(process: psutil.Process) -> None:
     process.suspend()
     while process.status() != STOPPED:
-        continue
+        time.sleep(0.001)
 
 
 def watched(engine: StandInEngine, until_s: float) -> tuple[float, str] | None:
@@ -218,7 +222,7 @@ def test_a_real_process_that_cannot_answer_is_seen(
 def test_a_load_is_watched_by_the_processes_that_it_starts() -> None:
     """Neither those that were there before count, nor those that ended, nor a pause that is
     short; the log that grows is a sign."""
-    idle = [sys.executable, "-c", "import time; time.sleep(600)"]
+    idle = ["sleep", "600"]
     now = 100.0
     with subprocess.Popen(idle) as older, pytest.MonkeyPatch.context() as patched:
         stop(psutil.Process(older.pid))
@@ -236,8 +240,8 @@ def test_a_load_is_watched_by_the_processes_that_it_starts() -> None:
 
         assert first_word(2 * LOAD_IDLE_S) is None
         with subprocess.Popen(idle) as own, subprocess.Popen(["true"]) as ended:
-            time.sleep(0.5)
-            assert psutil.Process(ended.pid).status() == psutil.STATUS_ZOMBIE
+            wait_for(ended, ENDED)
+            wait_for(own, SLEEPS)
             assert first_word(0.9 * LOAD_IDLE_S) is None
             why = first_word(LOAD_IDLE_S)
             assert why is not None and f"for {LOAD_IDLE_S:g} s" in why
@@ -260,12 +264,11 @@ def test_the_gpu_is_asked_where_no_cpu_is_used(
     from types import SimpleNamespace
 
     install(monkeypatch, gpu(0, UtilizationRates=SimpleNamespace(gpu=used_gpu)))
-    waits = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    waits = subprocess.Popen(["sleep", "600"])
     engine = _InAProcess(psutil.Process(waits.pid))
     engine.uses_gpu = True
     # Its start takes CPU time, which the watch must not see come.
-    while waits.poll() is None and psutil.Process(waits.pid).status() != SLEEPS:
-        continue
+    wait_for(waits, SLEEPS)
     try:
         verdict = watched(engine, 60)
         assert (verdict is not None) == hangs
@@ -321,15 +324,16 @@ def test_stopped_processes_are_ended() -> None:
     children.wait(30)
 
 
-def test_two_signals_at_once_are_one_request_to_end() -> None:
+def test_two_signals_at_once_are_one_request_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """As timeout(1) sends them: the second must not interrupt the stopping."""
-    interrupts = 0
+    interrupts = []
     with terminated_like_interrupted():
-        for pause_s in (0.0, 0.0, 0.6):
-            time.sleep(pause_s)
+        for at in (10.0, 10.1, 10.7):
+            monkeypatch.setattr("mlperf_suite.engines.watch.time.monotonic", lambda at=at: at)
             try:
-                os.kill(os.getpid(), signal.SIGTERM)
-                time.sleep(0.01)
+                # Handled before it returns, or in the next line.
+                signal.raise_signal(signal.SIGTERM)
+                monkeypatch.undo()
             except KeyboardInterrupt:
-                interrupts += 1
-    assert interrupts == 2
+                interrupts.append(at)
+    assert interrupts == [10.0, 10.7]

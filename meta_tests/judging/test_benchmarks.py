@@ -1,70 +1,20 @@
-"""Judging submissions of each benchmark: what it is judged by, and the damages that are seen."""
+"""Judging submissions of benchmarks whose texts, rounds or data are their own."""
 
 from __future__ import annotations
 
-import functools
 import re
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from meta_tests.judging.trees import ALSO_SEEN, V5_1, failures_by_run, verdict_lines
+from meta_tests.judging.trees import V5_1, failures_by_run, verdict_lines
 from meta_tests.made_runs import write_submission
-from meta_tests.tampering.damages import damages_of
-from meta_tests.tampering.edits import Home
-from meta_tests.tampering.verdicts import broken_rules
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
-from mlperf_suite.benchmarks.rounds import ROUNDS, Round
+from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.judging.judge import judge_folder
 
 DEEPSEEK_R1, GPT_OSS_120B = BENCHMARKS["deepseek-r1"], BENCHMARKS["gpt-oss-120b"]
-OTHERS = [b for b in BENCHMARKS.values() if b.in_trees and not b.id.startswith("llama3.1-8b")]
-
-
-def newest_round(benchmark: Benchmark) -> Round:
-    return ROUNDS[benchmark.rounds[-1]]
-
-
-@pytest.fixture(scope="module")
-def tree_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """A closed tree of a benchmark in its newest round, written once."""
-
-    @functools.cache
-    def write(id_: str) -> Path:
-        root = tmp_path_factory.mktemp("tree")
-        write_submission(root, BENCHMARKS[id_], newest_round(BENCHMARKS[id_]))
-        return root
-
-    return write
-
-
-EACH_DAMAGE = [
-    pytest.param(
-        benchmark.id,
-        name,
-        # The log of TEST09 has the tokens of 6,396 answers.
-        marks=[pytest.mark.slow] if benchmark is GPT_OSS_120B else [],
-    )
-    for benchmark in OTHERS
-    for name in damages_of(benchmark, newest_round(benchmark))
-]
-
-
-@pytest.mark.parametrize(("id_", "name"), EACH_DAMAGE)
-def test_each_damage_is_seen_by_its_rules_alone(
-    tree_of: Callable[[str], Path], tmp_path: Path, id_: str, name: str
-) -> None:
-    root = tmp_path / "tree"
-    shutil.copytree(tree_of(id_), root)
-    benchmark, round_ = BENCHMARKS[id_], newest_round(BENCHMARKS[id_])
-    damage = damages_of(benchmark, round_)[name]
-    damage.change(Home(root / "closed/Someone", round_.layout, id_))
-    # A scenario of the official client alone is not in a tree of LoadGen's logs.
-    absent = {"required_scenarios"} if benchmark.of_client else set()
-    assert set(broken_rules(root, round_)) - ALSO_SEEN - absent == damage.rules - absent
 
 
 def of_offline(root: Path, benchmark: Benchmark) -> Path:

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from meta_tests.judging.trees import (
     ALSO_SEEN,
@@ -24,14 +22,13 @@ from meta_tests.judging.trees import (
     verdict_lines,
 )
 from meta_tests.made_runs import MadeRun, write_run, write_submission
-from meta_tests.tampering.damages import DAMAGES
-from meta_tests.tampering.edits import Home, Tampering, replaced, seen_by, system_field
+from meta_tests.tampering.edits import Home, replaced
+from meta_tests.tampering.submission_damages import FURTHER, PUBLISHED, audit_log
 from meta_tests.tampering.verdicts import broken_rules
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.judging.judge import judge_folder
-from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
+from mlperf_suite.loadgen.logs import DETAIL
 
 
 @pytest.fixture(scope="module")
@@ -45,76 +42,35 @@ def both_categories(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.fixture(scope="module")
-def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("tree")
-    write_submission(root, LLAMA3_1_8B, V6_1)
-    return root
-
-
-def accuracy_txt(home: Home) -> Path:
-    return home.accuracy("Server") / "accuracy.txt"
-
-
-def verify_txt(home: Home) -> Path:
-    return home.test06("Server") / "verify_accuracy.txt"
-
-
-def audit_log(home: Home) -> Path:
-    return home.test06("Server") / "accuracy" / ACCURACY
-
-
-def measurements(home: Home) -> Path:
-    return home.measurements("Server") / "measurements.json"
-
-
-FURTHER: dict[str, Tampering] = {
-    "a score said twice": seen_by(
-        replaced("'rouge2'", "'rouge2': 99.0, 'rouge2'", accuracy_txt), "accuracy_rouge2"
-    ),
-    "a score that is none": seen_by(
-        replaced("'rougeL': 24.4957", "'rougeL': nan", accuracy_txt), "accuracy_rougel"
-    ),
-    "a part of the data": seen_by(
-        replaced("'gen_num': 13368.0", "'gen_num': 5000", accuracy_txt), "accuracy_every_sample"
-    ),
-    "another system in accuracy": seen_by(
-        replaced("PySUT", "OtherSUT", lambda home: home.accuracy("Server") / DETAIL), "same_system"
-    ),
-    "a system description that is not JSON": seen_by(
-        replaced("{", "", lambda home: home.system_json), "system_description system_fields"
-    ),
-    "an edge system": seen_by(system_field("system_type", "edge"), "system_description"),
-    "no weight_data_types in the measurements": seen_by(
-        replaced("weight_data_types", "weights", measurements), "measurements"
-    ),
-    "measurements that are not JSON": seen_by(replaced("{", "[", measurements), "measurements"),
-    "TEST06 skipped its first tokens": seen_by(
-        replaced("First token check pass: True", "First token: Skipped", verify_txt),
-        "test06_verified",
-    ),
-    "TEST06's answers are cut": seen_by(
-        replaced("]", "", audit_log),
-        "test06_log_is_whole test06_sample_count test06_first_token test06_eos test06_token_count",
-    ),
-    "a first token that is another": seen_by(
-        replaced('"data" : "0B', '"data" : "0C', audit_log), "test06_first_token"
-    ),
-}
-"""Damages beside those that the published table has."""
-
-
-@pytest.mark.parametrize("name", [*DAMAGES, *FURTHER])
+@pytest.mark.parametrize("name", [*PUBLISHED, *FURTHER])
 def test_a_damage_is_seen_by_its_rules_alone(
     name: Any, both_categories: Path, tmp_path: Path
 ) -> None:
-    damage = {**DAMAGES, **FURTHER}[name]
+    damage = {**PUBLISHED, **FURTHER}[name]
     shutil.copytree(both_categories, tmp_path / "tree")
     damage.change(Home(tmp_path / "tree/closed/Someone", V6_1.layout))
     assert set(broken_rules(tmp_path / "tree", V6_1)) - ALSO_SEEN == damage.rules
     wrong = set(failures_by_run(tmp_path / "tree"))
     if name in FURTHER and not damage.rules & {"system_description", "system_fields"}:
         assert wrong == {"Someone-box-llama3.1-8b-Server"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "new"),
+    [
+        (r"^(\{.*\}),$", r"\1,\n\1,"),
+        (r"^\{.*\},\n", ""),
+        (r'("qsl_idx" : )\d', r"\g<1>1"),
+    ],
+    ids=["an answer twice", "an answer left out", "another sample"],
+)
+def test_answers_that_loadgen_would_not_log_are_seen(
+    both_categories: Path, tmp_path: Path, pattern: str, new: str
+) -> None:
+    shutil.copytree(both_categories, tmp_path / "tree")
+    home = Home(tmp_path / "tree/closed/Someone", V6_1.layout)
+    replaced(pattern, new, audit_log, 1)(home)
+    assert broken_rules(tmp_path / "tree", V6_1) == ["test06_issue_order"]
 
 
 @pytest.mark.parametrize("status", ["sold", ""])
@@ -243,17 +199,6 @@ def test_the_network_division_is_named_and_fails(submission: Path, tmp_path: Pat
     assert ["division_known"] in failures_by_run(tmp_path).values()
 
 
-@pytest.mark.parametrize("folder", ["performance", "accuracy", "TEST06"])
-def test_a_missing_run_fails_and_never_raises(
-    submission: Path, tmp_path: Path, folder: str
-) -> None:
-    shutil.rmtree(submission / RESULT / folder)
-    wrong = failures_by_run(tmp_path)["Someone-box-llama3.1-8b-Server"]
-    assert "required_files" in wrong
-    of_run = {"performance": "result_valid", "accuracy": "accuracy_rouge1", "TEST06": "test06_eos"}
-    assert of_run[folder] in wrong
-
-
 def test_an_empty_scenario_folder_fails_what_it_lacks(submission: Path, tmp_path: Path) -> None:
     shutil.rmtree(submission / RESULT)
     (submission / RESULT).mkdir()
@@ -294,32 +239,25 @@ def test_test06_settings_are_judged_where_their_log_is_there(
     assert independent_failures(tmp_path) == {"Someone-box-llama3.1-8b-Server": ["test06_settings"]}
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(data=st.data())
-def test_no_damage_to_any_file_raises_or_passes_unseen(
-    untouched: Path, tmp_path: Path, data: st.DataObject
-) -> None:
-    root = tmp_path / "tree"
-    shutil.rmtree(root, ignore_errors=True)
-    shutil.copytree(untouched, root)
-    files = sorted(p for p in root.rglob("*") if p.is_file())
-    file = data.draw(st.sampled_from(files))
-    content = file.read_bytes()
-    kind = data.draw(st.sampled_from(["gone", "folder", "noise", "link", "empty"]))
-    file.unlink()
-    if kind == "folder":
-        file.mkdir()
-    elif kind == "noise":
-        file.write_bytes(data.draw(st.binary(max_size=200)))
-    elif kind == "link":
-        file.symlink_to(file.name)
-    elif kind == "empty":
-        file.write_bytes(b"")
-    judged = judge_folder(root)
-    unread = ("user.conf", "README.md", "mlperf_log_summary.txt")
-    if kind != "noise" or file.name not in unread:
-        # The cut accuracy log is judged by its size alone, and noise may have one.
-        cut = file.name == ACCURACY and "TEST06" not in file.parts and kind == "noise"
-        assert cut or any(j.failed_rules for j in judged), (file, kind, content[:20])
+def test_no_damage_to_any_file_raises_or_passes_unseen(tmp_path: Path) -> None:
+    """Of a submission that lacks a scenario, which fails as it is."""
+    root, copy = tmp_path / "tree", tmp_path / "copy"
+    write_submission(root, LLAMA3_1_8B, V6_1, scenarios=("Server",))
+    whole = failures_by_run(root)
+    for place in sorted(path.relative_to(root) for path in root.rglob("*") if path.is_file()):
+        for kind in ("gone", "folder", "noise", "link", "empty"):
+            shutil.rmtree(copy, ignore_errors=True)
+            shutil.copytree(root, copy)
+            file = copy / place
+            file.unlink()
+            if kind == "folder":
+                file.mkdir()
+            elif kind == "link":
+                file.symlink_to(file.name)
+            elif kind != "gone":
+                file.write_bytes(b"\0\xff{noise" if kind == "noise" else b"")
+            unread = file.name in (
+                "user.conf",
+                "README.md",
+            ) or "accuracy/mlperf_log_summary" in str(file)
+            assert (failures_by_run(copy) == whole) == (unread and kind == "noise"), (place, kind)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from meta_tests.benchmarks.test_model_marks import model_folder
+from meta_tests.benchmarks.made_model_folder import model_folder
 from meta_tests.judging.trees import (
     ACCURACY_TOO,
     ROOT,
@@ -24,6 +22,7 @@ from meta_tests.judging.trees import (
     failures_by_run,
     verdict_lines,
 )
+from meta_tests.judging.unreadable_files import UNREADABLE
 from meta_tests.made_runs import MadeRun, line, write_run
 from meta_tests.tampering.rule_breaks import AGREEMENT
 from mlperf_suite.benchmarks.audits import Mode
@@ -105,6 +104,7 @@ def test_a_loose_audit_that_draws_its_samples_is_known_where_its_round_has_it_dr
     row = BENCHMARKS["gpt-oss-120b"]
     run = MadeRun(row, row.scenario("Offline"), "test09", ROUNDS[round_])
     run.entries["effective_performance_issue_unique"] = False
+    run.answers = [replace(answer, token_ids=answer.token_ids[:3]) for answer in run.answers]
     write_run(tmp_path / "logs", run)
     (tmp_path / "logs" / ACCURACY).write_text(run.accuracy_json)
     (judged,) = by_name(tmp_path / "logs").values()
@@ -140,11 +140,11 @@ def test_loose_accuracy_may_be_held_to_the_high_gate(tmp_path: Path) -> None:
     assert wrong == [["accuracy_rouge1"], ["accuracy_passed"]]
 
 
-@pytest.mark.parametrize("tokens", [10**310, 10**4000], ids=["311 digits", "4001 digits"])
-def test_answers_longer_than_a_float_holds_are_another_runs(tmp_path: Path, tokens: Any) -> None:
+def test_answers_longer_than_a_float_holds_are_another_runs(tmp_path: Path) -> None:
     folder = write_loose(tmp_path, LLAMA3_1_8B, "Offline")
     log = folder / "acc" / ACCURACY
-    log.write_text(re.sub(r'"token_count" : \d+', f'"token_count" : {tokens}', log.read_text()))
+    digits = f'"token_count" : {10**4000}'
+    log.write_text(re.sub(r'"token_count" : \d+', digits, log.read_text(), count=1))
     assert "tokens_as_in_accuracy" in failures_by_run(tmp_path)["somewhere-perf"]
 
 
@@ -167,36 +167,34 @@ def judge_as(
     return judge_folder(folder)
 
 
-@pytest.mark.parametrize("above", ["open", "server", "TEST06", "llama3.1-8b", "llama2-70b-99"])
 @pytest.mark.parametrize(
-    ("row", "scenario"),
-    [(LLAMA3_1_8B, "Offline"), (LLAMA3_1_8B, "Server"), (LLAMA3_1_8B_EDGE, "SingleStream")],
+    ("row", "scenario"), [(LLAMA3_1_8B, "Server"), (LLAMA3_1_8B_EDGE, "SingleStream")]
 )
 def test_where_loose_logs_are_kept_says_nothing_about_them(
-    tmp_path: Path, above: Any, row: Any, scenario: Any
+    tmp_path: Path, row: Any, scenario: Any
 ) -> None:
-    judged = judge_as(tmp_path / above / "run", row, scenario, rouge1=10)
-    assert [(j.category, j.scenario) for j in judged] == [(row.category, scenario)] * 2
-    assert [j.failed_rules for j in judged] == [["accuracy_rouge1"], ["accuracy_passed"]]
+    judge_as(tmp_path / "run", row, scenario, rouge1=10)
+    for above in ("open", "server", "TEST06", "llama3.1-8b", "llama2-70b-99"):
+        (tmp_path / above).mkdir()
+        kept = (tmp_path / "run").rename(tmp_path / above / "run")
+        judged = judge_folder(kept)
+        kept.rename(tmp_path / "run")
+        assert [(j.category, j.scenario) for j in judged] == [(row.category, scenario)] * 2
+        assert [j.failed_rules for j in judged] == [["accuracy_rouge1"], ["accuracy_passed"]]
 
 
-@pytest.mark.parametrize("name", ["server", "Interactive", "Offline", "llama3.1-8b"])
 @pytest.mark.parametrize(
     ("row", "scenario"),
-    [
-        (LLAMA3_1_8B, "Offline"),
-        (LLAMA3_1_8B, "Server"),
-        (LLAMA3_1_8B, "Interactive"),
-        (LLAMA3_1_8B_EDGE, "SingleStream"),
-    ],
+    [(LLAMA3_1_8B, "Offline"), (LLAMA3_1_8B, "Interactive"), (LLAMA3_1_8B_EDGE, "SingleStream")],
 )
-def test_a_loose_log_wins_over_its_folders_names(
-    tmp_path: Path, name: Any, row: Any, scenario: Any
-) -> None:
-    judged = judge_as(tmp_path / name, row, scenario)
-    judged += judge_folder(tmp_path)
-    assert {(j.category, j.scenario) for j in judged} == {(row.category, scenario)}
-    assert [j.failed_rules for j in judged] == [[]] * 4
+def test_a_loose_log_wins_over_its_folders_names(tmp_path: Path, row: Any, scenario: Any) -> None:
+    folder = tmp_path / "x"
+    judge_as(folder, row, scenario)
+    for name in ("server", "Interactive", "Offline", "llama3.1-8b"):
+        folder = folder.rename(tmp_path / name)
+        judged = [*judge_folder(folder), *judge_folder(tmp_path)]
+        assert {(j.category, j.scenario) for j in judged} == {(row.category, scenario)}
+        assert [j.failed_rules for j in judged] == [[]] * 4
 
 
 @pytest.mark.parametrize("name", ["Server", "interactive"])
@@ -231,7 +229,7 @@ def test_names_decide_where_a_loose_log_says_nothing(tmp_path: Path) -> None:
     assert judged.failed_rules == ["benchmark_known"]
 
 
-@pytest.mark.parametrize("scenario_text", ["MultiStream", "Interactive", "offline", 3])
+@pytest.mark.parametrize("scenario_text", ["MultiStream", "Interactive", 3])
 def test_a_scenario_that_loadgen_does_not_have_is_never_passed(
     tmp_path: Path, scenario_text: Any
 ) -> None:
@@ -311,11 +309,8 @@ BREAKS: dict[str, tuple[str, object]] = {
 }
 
 
-@pytest.mark.parametrize("excuse", EXCUSES.values(), ids=EXCUSES)
 @pytest.mark.parametrize("scenario", ["Offline", "Interactive"])
-def test_no_word_in_a_summary_excuses_a_failure(
-    tmp_path: Path, scenario: str, excuse: dict[str, object]
-) -> None:
+def test_no_word_in_a_summary_excuses_a_failure(tmp_path: Path, scenario: str) -> None:
     folder = write_loose(tmp_path, LLAMA3_1_8B, scenario)
     txt = folder / "acc/accuracy.txt"
     txt.write_text(txt.read_text().replace("38.7792", "30.0"))
@@ -324,9 +319,10 @@ def test_no_word_in_a_summary_excuses_a_failure(
     write_run(folder / "perf", run)
     broken = failures_by_run(tmp_path)
     (folder / "rouge.json").write_text(json.dumps({"gen_num": 10, "not_judged": {"rouge1": "x"}}))
-    (folder / "summary.json").write_text(json.dumps({"meta": excuse}))
-    failures = failures_by_run(tmp_path)
-    assert all(set(broken[name]) <= set(failures[name]) for name in broken)
+    for excuse in EXCUSES.values():
+        (folder / "summary.json").write_text(json.dumps({"meta": excuse}))
+        failures = failures_by_run(tmp_path)
+        assert all(set(broken[name]) <= set(failures[name]) for name in broken), excuse
 
 
 @pytest.mark.parametrize("figure", ["rouge1", "gen_len"])
@@ -439,17 +435,6 @@ def test_a_profiler_in_the_summary_excuses_no_failure(tmp_path: Path) -> None:
     assert set(statuses.values()) == {"failed", "not judged"}
 
 
-def test_a_reason_beside_the_log_excuses_no_figure_that_is_there(tmp_path: Path) -> None:
-    write_loose(tmp_path, LLAMA3_1_8B, "Server")
-    (txt,) = tmp_path.rglob("accuracy.txt")
-    txt.write_text(txt.read_text().replace("38.7792", "30.0"))
-    (txt.parent / "rouge.json").write_text(json.dumps({"not_judged": {"rouge1": "no time"}}))
-    verdicts = [
-        v for j in judge_folder(tmp_path) for v in j.verdicts if v.rule == "accuracy_rouge1"
-    ]
-    assert [v.status for v in verdicts] == ["failed"]
-
-
 @pytest.mark.parametrize(
     ("name", "why"),
     [
@@ -513,30 +498,27 @@ def test_logs_are_found_and_hidden_folders_are_not(tmp_path: Path) -> None:
     assert find_runs(tmp_path).log_folders == ()
 
 
-UNREADABLE: dict[str, Callable[[Path], object]] = {
-    "FIFO": os.mkfifo,
-    "device": lambda path: path.symlink_to("/dev/zero"),
-    "sparse file": lambda path: subprocess.run(["truncate", "-s10G", str(path)], check=True),
-}
 BESIDE = (f"perf/{DETAIL}", "perf/mlperf_log_summary.txt", f"acc/{ACCURACY}", "acc/accuracy.txt")
 
 
-@pytest.mark.parametrize("make", UNREADABLE.values(), ids=UNREADABLE)
-@pytest.mark.parametrize("name", [*BESIDE, "summary.json", "checksums.json", "config.json"])
-def test_what_never_ends_is_never_read(
-    tmp_path: Path, name: str, make: Callable[[Path], object]
-) -> None:
-    folder = write_loose(tmp_path, LLAMA3_1_8B, "Offline")
-    (folder / "summary.json").write_text(json.dumps({"meta": {"model": str(folder)}}))
-    (folder / name).unlink(missing_ok=True)
-    make(folder / name)
+def test_what_never_ends_is_never_read(tmp_path: Path) -> None:
+    whole = write_loose(tmp_path, LLAMA3_1_8B, "Offline")
+    (whole / "summary.json").write_text(json.dumps({"meta": {"model": str(whole)}}))
+    folders = tmp_path / "folders"
+    for name in (*BESIDE, "summary.json", "checksums.json", "config.json"):
+        for kind, make in UNREADABLE.items():
+            copy = folders / f"{name.replace('/', ' ')} {kind}"
+            shutil.copytree(whole, copy)
+            (copy / name).unlink(missing_ok=True)
+            make(copy / name)
     code = (
-        "import pathlib, resource\n"
+        "import pathlib, resource, sys\n"
         "resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))\n"
         "from mlperf_suite.judging.judge import judge_folder\n"
-        f"assert len(judge_folder(pathlib.Path({str(tmp_path)!r}))) == 2\n"
+        "for folder in pathlib.Path(sys.argv[1]).iterdir():\n"
+        "    assert len(judge_folder(folder)) == 2, folder\n"
     )
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code, str(folders)], cwd=ROOT, check=True, timeout=600)
 
 
 def test_folders_may_be_nested_to_any_depth(tmp_path: Path) -> None:
@@ -548,7 +530,7 @@ def test_folders_may_be_nested_to_any_depth(tmp_path: Path) -> None:
         assert holds_logs(tmp_path)
         assert len(judge_folder(tmp_path)) == 1
     finally:
-        subprocess.run(["rm", "-rf", str(tmp_path / "d")], check=True, timeout=60)
+        subprocess.run(["rm", "-rf", str(tmp_path / "d")], check=True, timeout=600)
 
 
 def test_judging_loads_no_engine(submission: Path, tmp_path: Path) -> None:
@@ -559,4 +541,4 @@ def test_judging_loads_no_engine(submission: Path, tmp_path: Path) -> None:
         "heavy = {'vllm', 'torch', 'transformers', 'mlperf_loadgen', 'datasets'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
     )
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=600)

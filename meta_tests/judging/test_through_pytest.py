@@ -5,29 +5,33 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
-from meta_tests.judging.trees import ALSO_SEEN, RESULT, ROOT, V6_1
+from meta_tests.judging.trees import ALSO_SEEN, RESULT, V6_1
 from meta_tests.made_runs import MadeRun, write_run
 from meta_tests.suite_runs import PYTEST
+from meta_tests.warm_pytest import run_warm
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.loadgen.logs import DETAIL
 
 
-def pytest_run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*PYTEST, "-p", "no:cacheprovider", *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+@dataclass(frozen=True)
+class Session:
+    """A finished session, and what it printed."""
+
+    returncode: int
+    output: str
+
+
+def pytest_run(*arguments: str) -> Session:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_XDIST")}
+    command = (*PYTEST[3:], "-p", "no:cacheprovider", *arguments)
+    return Session(*run_warm(command, environment, 1800.0))
 
 
 def test_each_rule_of_each_run_is_a_test_of_its_name(submission: Path, tmp_path: Path) -> None:
@@ -36,10 +40,10 @@ def test_each_rule_of_each_run_is_a_test_of_its_name(submission: Path, tmp_path:
     process = pytest_run("-m", "compliance", f"--logs={tmp_path}", "-q", "-rfs")
     name = "Someone-box-llama3.1-8b-Server"
     assert process.returncode == 1
-    assert f"FAILED tests/compliance/test_logs.py::test_rule[{name}-min_duration]" in process.stdout
-    assert "found 60 s, required at least 600 s" in process.stdout
-    assert f"{name} v6.1:" in process.stdout
-    failures = set(re.findall(rf"FAILED .*\[{name}-(\w+)\]", process.stdout))
+    assert f"FAILED tests/compliance/test_logs.py::test_rule[{name}-min_duration]" in process.output
+    assert "found 60 s, required at least 600 s" in process.output
+    assert f"{name} v6.1:" in process.output
+    failures = set(re.findall(rf"FAILED .*\[{name}-(\w+)\]", process.output))
     assert failures - ALSO_SEEN == {"min_duration"}
 
 
@@ -50,7 +54,7 @@ def test_the_high_gate_is_asked_for_by_its_option(
     txt = submission / RESULT / "accuracy/accuracy.txt"
     txt.write_text(txt.read_text().replace("38.7792", "38.5"))
     process = pytest_run("-m", "compliance", f"--logs={tmp_path}", "-q", *option)
-    wrong = set(re.findall(r"FAILED .*-(accuracy_\w+)\]", process.stdout))
+    wrong = set(re.findall(r"FAILED .*-(accuracy_\w+)\]", process.output))
     assert wrong == ({"accuracy_rouge1", "accuracy_passed"} if option else set())
     assert process.returncode == (1 if option else 0)
 
@@ -59,7 +63,7 @@ def test_a_marker_picks_from_the_logs(submission: Path, tmp_path: Path) -> None:
     process = pytest_run(
         "-m", "server and performance", f"--logs={tmp_path}", "--collect-only", "-q"
     )
-    tests = [t for t in process.stdout.splitlines() if "::" in t]
+    tests = [t for t in process.output.splitlines() if "::" in t]
     assert tests and all("-Server-" in t for t in tests)
 
 
@@ -78,7 +82,7 @@ def test_a_folder_without_logs_is_a_usage_error(tmp_path: Path, folder: Path, me
     (tmp_path / "searched/summary.json").write_text("{}")
     process = pytest_run(f"--logs={tmp_path / folder}")
     assert process.returncode == 4
-    assert f"--logs {tmp_path / folder}: {message}" in process.stderr
+    assert f"--logs {tmp_path / folder}: {message}" in process.output
 
 
 def test_logs_of_which_nothing_is_judged_are_no_success(tmp_path: Path) -> None:
@@ -87,12 +91,12 @@ def test_logs_of_which_nothing_is_judged_are_no_success(tmp_path: Path) -> None:
     (tmp_path / "summary.json").write_text('{"meta": {"profiler": "torch"}}')
     process = pytest_run("-m", "compliance", f"--logs={tmp_path}")
     assert process.returncode == 1
-    assert "ERROR: nothing of these logs could be judged" in process.stdout
+    assert "ERROR: nothing of these logs could be judged" in process.output
 
 
 def test_without_logs_there_is_no_test_of_them() -> None:
     process = pytest_run("tests/compliance", "--collect-only", "-q")
-    assert "test_logs" not in process.stdout
+    assert "test_logs" not in process.output
 
 
 NAMES = {"no UTF-8": b"a\xff\xfe", "escape": b"\x1b[2Jb\x07", "formula": b"$\\frac{$"}
@@ -125,9 +129,9 @@ def test_no_escape_sequence_of_a_log_or_a_name_leaves_the_suite(tmp_path: Path) 
     junit, allure = tmp_path / "junit.xml", tmp_path / "allure"
     arguments = ("-m", "compliance", f"--logs={root}", "-q", "-rA", f"--junitxml={junit}")
     process = pytest_run(*arguments, f"--alluredir={allure}")
-    assert process.returncode == 1 and "FAILED" in process.stdout
+    assert process.returncode == 1 and "FAILED" in process.output
     results = [json.loads(path.read_text("utf-8")) for path in allure.glob("*-result.json")]
-    texts = [process.stdout, process.stderr, *ElementTree.parse(junit).getroot().itertext()]
+    texts = [process.output, *ElementTree.parse(junit).getroot().itertext()]
     texts += list(map(str, map(result_words, results)))
     assert results
     for text in texts:
@@ -148,6 +152,6 @@ def test_a_folder_that_is_not_judged_is_named_in_printable_words(tmp_path: Path)
     assert process.returncode == 4
     assert (
         "root?[2J?: no LoadGen log (mlperf_log_*) and no result_summary.json in it"
-        in process.stderr
+        in process.output
     )
-    assert not re.search(r"[\x1b\x9b]", process.stdout + process.stderr)
+    assert not re.search(r"[\x1b\x9b]", process.output)

@@ -1,131 +1,118 @@
-"""LoadGen's clock, set and slowed during real LoadGen runs, by a library that only they load."""
+"""The watch on the system's clock, by clocks that a test sets; LoadGen keeps the real one."""
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import subprocess
-import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from meta_tests.suite_runs import ROOT
-from mlperf_suite.loadgen.clock_watch import ClockFigures, clock_faults
-
-SHIM = r"""
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <time.h>
-static double step_s, rate, since_s;
-static int (*real)(clockid_t, struct timespec *);
-int clock_gettime(clockid_t clock, struct timespec *now) {
-    if (!real) real = dlsym(RTLD_NEXT, "clock_gettime");
-    int code = real(clock, now);
-    if (clock == CLOCK_REALTIME) {
-        double moved = step_s + rate * (now->tv_sec + now->tv_nsec * 1e-9 - since_s);
-        long long ns = now->tv_sec * 1000000000LL + now->tv_nsec + (long long)(moved * 1e9);
-        now->tv_sec = ns / 1000000000LL;
-        now->tv_nsec = ns % 1000000000LL;
-    }
-    return code;
-}
-void set_clock(double step, double by_rate) {
-    struct timespec now;
-    if (!real) real = dlsym(RTLD_NEXT, "clock_gettime");
-    real(CLOCK_REALTIME, &now);
-    since_s = now.tv_sec + now.tv_nsec * 1e-9;
-    step_s = step;
-    rate = by_rate;
-}
-"""
-RUN = """
-import ctypes, json, sys, threading
-from pathlib import Path
-from meta_tests.loadgen.test_runner import GENERATION, PROMPTS, a_plan, stand_in
+from meta_tests.loadgen.made_plans import ScriptedEngine, a_plan, run
+from mlperf_suite.engines.protocol import Listener, Request
 from mlperf_suite.errors import RunError
-from mlperf_suite.loadgen.load_plan import Shortened
-from mlperf_suite.loadgen.runner import run_loadgen
-
-library, scenario, mode, step, rate, folder = sys.argv[1:]
-set_clock = ctypes.CDLL(library).set_clock
-set_clock.argtypes = [ctypes.c_double, ctypes.c_double]
-plan = a_plan(scenario, mode, Shortened(min_duration_ms=1500, min_query_count=64))
-threading.Timer(0.7, set_clock, (float(step), float(rate))).start()
-engine = stand_in(rest_s=0.9 if scenario == "Offline" else 0.001)
-try:
-    run = run_loadgen(plan, engine, PROMPTS, GENERATION, Path(folder))
-    print(json.dumps(run.logs.clock_faults))
-except RunError as error:
-    print(json.dumps([str(error)]))
-"""
+from mlperf_suite.loadgen import clock_watch, runner
+from mlperf_suite.loadgen.clock_watch import ClockFigures, ClockWatch, clock_faults
+from mlperf_suite.loadgen.logs import DETAIL, RunLogs, read_logs
 
 
-@pytest.fixture(scope="module")
-def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A library that moves the system's clock in the process that loads it."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler: the clock of a process cannot be moved")
-    folder = tmp_path_factory.mktemp("clock")
-    (folder / "clock.c").write_text(SHIM)
-    library = folder / "clock.so"
-    command = [compiler, "-shared", "-fPIC", "-o", str(library), str(folder / "clock.c"), "-ldl"]
-    subprocess.run(command, check=True)
-    return library
+class Clocks:
+    """In the place of the module `time`: the system's clock departs from the machine's."""
+
+    CLOCK_REALTIME, CLOCK_MONOTONIC_RAW = time.CLOCK_REALTIME, time.CLOCK_MONOTONIC_RAW
+
+    def __init__(self, *, stands: bool = True) -> None:
+        """`stands`: time passes by `pass_s` alone, otherwise as it does."""
+        self._stands = stands
+        self._raw_s = 100.0
+        self.departure_s = 0.0
+
+    def pass_s(self, seconds: float) -> None:
+        self._raw_s += seconds
+
+    def clock_gettime(self, clock: int) -> float:
+        raw_s = self._raw_s
+        if not self._stands:
+            raw_s += time.clock_gettime(time.CLOCK_MONOTONIC_RAW)
+        return raw_s + self.departure_s if clock == self.CLOCK_REALTIME else raw_s
 
 
-def faults_of_run(
-    shim: Path, folder: Path, scenario: str, step_s: float, rate: float = 0.0
-) -> list[str]:
-    arguments = (shim, scenario, "performance", step_s, rate, folder)
-    process = subprocess.run(
-        [sys.executable, "-c", RUN, *map(str, arguments)],
-        env={**os.environ, "LD_PRELOAD": str(shim), "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert process.returncode == 0, process.stderr
-    faults: list[str] = json.loads(process.stdout.splitlines()[-1])
-    return faults
-
-
-@pytest.mark.parametrize("step_s", [-0.5, 0.5], ids=["back", "forward"])
-@pytest.mark.parametrize("scenario", ["Offline", "Server", "Interactive", "SingleStream"])
-def test_a_clock_that_is_set_during_a_run_is_noticed(
-    shim: Path, tmp_path: Path, scenario: str, step_s: float
+@pytest.mark.parametrize(
+    ("step_s", "rate", "between"),
+    [
+        (0.0, 0.0, ""),
+        (0.0025, 0.0, ""),
+        (0.0, -0.0009, ""),
+        (-0.5, 0.0, "-0.500 s between 2.00 and 3.00 s"),
+        (0.5, 0.0, "+0.500 s between 2.00 and 3.00 s"),
+        # Less in each second than is allowed, and more in all.
+        (0.0, 0.002, "+0.012 s between 0.00 and 6.00 s"),
+    ],
+)
+def test_a_clock_that_is_set_or_goes_at_another_rate_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, step_s: float, rate: float, between: str
 ) -> None:
-    faults = faults_of_run(shim, tmp_path, scenario, step_s)
-    assert f"the system's clock gained {step_s:+,.3f} s between" in faults[0]
+    clocks = Clocks()
+    monkeypatch.setattr(clock_watch, "time", clocks)
+    watch = ClockWatch()
+    for second in range(6):
+        clocks.pass_s(1.0)
+        clocks.departure_s += rate + (step_s if second == 2 else 0.0)
+        if second < 5:
+            watch.read()
+    figures = watch.figures(None)
+    assert figures.elapsed_s == pytest.approx(6.0)
+    assert clock_faults(figures, 6.0) == (
+        [f"the system's clock gained {between}"] if between else []
+    )
+
+
+def run_with_a_step(folder: Path, monkeypatch: pytest.MonkeyPatch, step_s: float) -> Any:
+    """A run of the real LoadGen during which the clock that is watched is set."""
+    clocks = Clocks(stands=False)
+    monkeypatch.setattr(clock_watch, "time", clocks)
+
+    def script(requests: list[Request], listener: Listener) -> None:
+        clocks.departure_s = step_s
+        listener.finished([(request.tag, [1]) for request in requests])
+
+    return run(a_plan(), ScriptedEngine(script), folder)
+
+
+def test_a_run_tells_of_a_clock_that_was_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (fault,) = run_with_a_step(tmp_path, monkeypatch, -60.0).logs.clock_faults
+    assert fault.startswith("the system's clock gained -60.")
 
 
 def test_a_log_that_a_clock_damaged_is_an_error_that_names_the_clock(
-    shim: Path, tmp_path: Path
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Set back by more than the run had lasted: LoadGen reports inf samples/s."""
-    (error,) = faults_of_run(shim, tmp_path, "Offline", -2.0)
-    assert "the log is damaged" in error
-    assert "the system's clock gained -2.000 s between" in error
+    """LoadGen then reports inf samples/s."""
 
+    def damaged(folder: Path) -> RunLogs:
+        with (folder / DETAIL).open("a") as file:
+            file.write(':::MLLOG {"key": "result_samples_per_second", "value": inf}\n')
+        return read_logs(folder)
 
-def test_a_clock_at_another_rate_is_noticed_and_an_honest_one_is_not(
-    shim: Path, tmp_path: Path
-) -> None:
-    assert "the system's clock gained" in faults_of_run(shim, tmp_path / "a", "Server", 0, 0.05)[0]
-    assert faults_of_run(shim, tmp_path / "b", "Server", 0) == []
+    monkeypatch.setattr(runner, "read_logs", damaged)
+    with pytest.raises(RunError, match=r"the log is damaged: .+; the system's clock gained \+60"):
+        run_with_a_step(tmp_path, monkeypatch, 60.0)
 
 
 RIGHT = ClockFigures(10.0, 0.0, 0.012, 0.0, 10.0, answering_s=9.0)
 
 
-@pytest.mark.parametrize("log_s", [8.99, 9.5, 10.01, None])
-def test_time_stamps_between_the_answers_and_the_run_are_no_fault(log_s: float | None) -> None:
-    assert clock_faults(RIGHT, log_s) == []
-
-
-def test_time_stamps_that_do_not_fit_the_run_are_a_fault() -> None:
-    assert clock_faults(RIGHT, 10.02) == ["LoadGen counted 10.020 s in a run of 10.000 s"]
-    assert clock_faults(RIGHT, 8.98) == ["LoadGen counted 8.980 s, its queries took 9.000 s"]
+@pytest.mark.parametrize(
+    ("log_s", "faults"),
+    [
+        *((log_s, []) for log_s in (8.99, 10.01, None)),
+        (10.02, ["LoadGen counted 10.020 s in a run of 10.000 s"]),
+        (8.98, ["LoadGen counted 8.980 s, its queries took 9.000 s"]),
+    ],
+)
+def test_time_stamps_are_between_the_answers_and_the_run(
+    log_s: float | None, faults: list[str]
+) -> None:
+    assert clock_faults(RIGHT, log_s) == faults

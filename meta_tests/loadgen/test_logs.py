@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import tempfile
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -46,13 +45,11 @@ def test_what_is_no_number_of_64_bits_is_none(value: Any) -> None:
     assert log.milliseconds("a") is None
 
 
-@pytest.mark.parametrize("value", [0, -1, 2**64, 0.5])
-def test_numbers_are_kept(value: Any) -> None:
-    assert parse_detail(line("a", value)).number("a") == value
-
-
-def test_nanoseconds_become_milliseconds() -> None:
-    assert parse_detail(line("a", 2_500_000)).milliseconds("a") == 2.5
+@pytest.mark.parametrize("value", [0, -1, 2**64, 0.5, 2_500_000])
+def test_numbers_are_kept_and_nanoseconds_become_milliseconds(value: Any) -> None:
+    log = parse_detail(line("a", value))
+    assert log.number("a") == value
+    assert log.milliseconds("a") == value / 1e6
 
 
 @pytest.mark.parametrize(
@@ -87,18 +84,15 @@ def test_a_line_ends_at_its_newline_alone() -> None:
     assert log.damage == ()
 
 
-@given(st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=4), st.booleans())
-def test_tokens_of_eight_bytes_are_told_from_tokens_that_are_zero(
-    tokens: list[int], counted: bool
-) -> None:
+@pytest.mark.parametrize("counted", [True, False])
+def test_tokens_of_eight_bytes_are_told_from_tokens_that_are_zero(counted: bool) -> None:
     """Answers of a token each twice, as of the caching audit: [12, 0] is no int64."""
-    wide = b"".join(token.to_bytes(8, "little") for token in tokens)
-    row = {"qsl_idx": 0, "data": wide.hex().upper()}
-    count = {"token_count": len(tokens)} if counted else {}
-    assert parse_accuracy(json.dumps([row | count])).first_of_each()[0].token_ids == tuple(tokens)
-    narrow = [part for token in tokens for part in (token, 0)]
-    log = parse_accuracy(json.dumps([row | {"token_count": len(narrow)}]))
-    assert log.first_of_each()[0].token_ids == tuple(narrow)
+    data = b"".join(token.to_bytes(8, "little") for token in (12, 0, 2**31 - 1)).hex()
+    row = {"qsl_idx": 0, "data": data.upper()}
+    count = {"token_count": 3} if counted else {}
+    assert parse_accuracy(json.dumps([row | count])).samples[0].token_ids == (12, 0, 2**31 - 1)
+    log = parse_accuracy(json.dumps([row | {"token_count": 6}]))
+    assert log.samples[0].token_ids == (12, 0, 0, 0, 2**31 - 1, 0)
 
 
 @pytest.mark.parametrize(
@@ -159,12 +153,6 @@ def test_a_damaged_answer_is_left_out_and_said(row: Any) -> None:
     assert [s.index for s in log.samples] == [2]
 
 
-@given(st.text() | st.binary().map(lambda b: b.decode("latin-1")))
-def test_no_text_raises(text: Any) -> None:
-    assert parse_detail(text).damage or not text.strip()
-    parse_accuracy(text)
-
-
 def test_absent_and_unreadable_files_are_damage(tmp_path: Path) -> None:
     (tmp_path / DETAIL).mkdir()
     logs = read_logs(tmp_path)
@@ -180,60 +168,6 @@ def test_files_are_read_with_their_sizes(tmp_path: Path) -> None:
     assert logs.sizes[ACCURACY] == 2
     assert logs.summary == "fine"
     assert logs.detail.damage == ("not UTF-8 throughout",)
-
-
-_ROWS: list[Any] = [
-    {"seq_id": 0, "qsl_idx": 1, "data": "0100000002000000"},
-    {"seq_id": 1, "qsl_idx": 0, "data": "", "token_data": "03000000", "token_count": 0},
-    {"seq_id": 2, "qsl_idx": 2, "data": "zz", "ü": "]"},
-    [],
-    "],",
-    None,
-]
-_PIECES = [
-    ",",
-    "[",
-    "]",
-    "]\n",
-    "\n",
-    "\r\n",
-    "{",
-    "}",
-    " ",
-    "\ufeff",
-    "\x85",
-    '"',
-    "1" * 5000,
-    "[" * 9999,
-]
-
-
-@given(
-    rows=st.lists(st.sampled_from(_ROWS), max_size=4),
-    between=st.sampled_from([",\n", ",\r\n", ",", "\n,\n", ", \n\n"]),
-    indent=st.sampled_from([None, None, 1]),
-    changes=st.lists(
-        st.tuples(
-            st.integers(0, 300),
-            st.integers(0, 3),
-            st.sampled_from(_PIECES).map(str.encode) | st.binary(max_size=2),
-        ),
-        max_size=2,
-    ),
-)
-def test_a_log_reads_alike_by_entry_and_as_a_whole(
-    rows: Any, between: Any, indent: Any, changes: Any
-) -> None:
-    """However it is laid out or damaged."""
-    content = f"[\n{between.join(json.dumps(row, indent=indent) for row in rows)}\n]\n".encode()
-    for place, removed, put in changes:
-        at = place % (len(content) + 1)
-        content = content[:at] + put + content[at + removed :]
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / ACCURACY).write_bytes(content)
-        logs = read_logs(Path(folder))
-    assert logs.accuracy == parse_accuracy(content.decode("utf-8", errors="replace"))
-    assert logs.sizes[ACCURACY] == len(content)
 
 
 _ENTRY = '{"qsl_idx": 1, "data": "01000000"}'
@@ -260,6 +194,13 @@ def test_what_is_no_list_as_a_whole_is_none_by_entry(tmp_path: Path, text: Any) 
     log = read_logs(tmp_path).accuracy
     assert log == parse_accuracy(text)
     assert (log.samples, len(log.damage)) == ((), 1)
+
+
+@pytest.mark.parametrize("text", [f"[\n\n{_ENTRY}\n]\n\n", f"[{_ENTRY}]", f"[\r\n{_ENTRY}\r\n]"])
+def test_a_list_in_another_layout_is_read(tmp_path: Path, text: str) -> None:
+    (tmp_path / ACCURACY).write_text(text)
+    log = read_logs(tmp_path).accuracy
+    assert (len(log.samples), log.damage) == (1, ())
 
 
 def test_long_answers_take_little_more_than_their_tokens(tmp_path: Path) -> None:

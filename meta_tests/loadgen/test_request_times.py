@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_tests.judging.test_loose_logs import UNREADABLE
-from meta_tests.rules.test_damaged_logs import within
+from meta_tests.judging.unreadable_files import UNREADABLE
+from meta_tests.rules.damaged_text import within
 from mlperf_suite.loadgen.timeline import (
     TIMELINE_JSON,
     RequestTimes,

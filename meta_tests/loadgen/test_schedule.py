@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.loadgen.test_runner import a_plan, run, shipped_round, stand_in
+from meta_tests.loadgen.made_plans import a_plan, run, shipped_round, stand_in
 from meta_tests.tampering.rule_breaks import AGREEMENT
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.loadgen.load_plan import Shortened
@@ -44,6 +44,7 @@ def test_a_real_run_agrees_with_itself(tmp_path: Path, scenario: str, mode: str)
     """Every rule of agreement passes a real LoadGen's log."""
     benchmark = LLAMA3_1_8B_EDGE if scenario == "SingleStream" else LLAMA3_1_8B
     engine = stand_in(rest_s=0.0001)
+    # At this rate, the duration asks for more queries than the least number.
     shortened = Shortened(min_duration_ms=250, min_query_count=21)
     load_run = run(a_plan(scenario, mode, shortened), engine, tmp_path)
     engine.close()

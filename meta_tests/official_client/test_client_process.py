@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import signal
@@ -9,20 +10,23 @@ import subprocess
 import sys
 import time
 from collections import namedtuple
+from collections.abc import Callable
 from errno import ENOSPC
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
-from meta_tests.client_stand_in import write_client
+from meta_tests.client_stand_in import JOB, write_client
 from meta_tests.suite_runs import ROOT
 from mlperf_suite.benchmarks.product_prompts import ProductPrompt
 from mlperf_suite.datasets.media import MediaPrompt
 from mlperf_suite.datasets.products import load_products
 from mlperf_suite.errors import UsageError
-from mlperf_suite.official_client.client_job import ClientData, ClientJob, ClientLoad
+from mlperf_suite.official_client import client_process
+from mlperf_suite.official_client.client_job import ClientData
 from mlperf_suite.official_client.client_process import (
     ClientProgress,
     ClientRunError,
@@ -31,16 +35,6 @@ from mlperf_suite.official_client.client_process import (
     run_client,
 )
 from mlperf_suite.official_client.installation import KNOWN_COMMIT, find_client
-
-JOB = ClientJob(
-    name="made up",
-    urls=("http://127.0.0.1:9",),
-    model="made up",
-    tokenizer=None,
-    load=ClientLoad(concurrency=2, requests=20),
-    performance=ClientData(prompts=[[1, 2], [3]]),
-    max_new_tokens=4,
-)
 
 
 def is_gone(pid: int) -> bool:
@@ -57,21 +51,19 @@ def pids_of(folder: Path) -> list[int]:
 
 def test_the_files_of_a_run_lie_beside_what_was_asked_and_printed(tmp_path: Path) -> None:
     progress: list[ClientProgress] = []
-    folder = tmp_path / "run"
-    report = run_client(write_client(tmp_path), JOB, folder, on_progress=progress.append)
+    folder, client = tmp_path / "run", write_client(tmp_path)
+    report = run_client(client, JOB, folder, on_progress=progress.append)
     assert (report / "performance" / "result_summary.json").is_file()
     assert report.parent == folder
     words = (folder / "arguments").read_text()
     assert words == f"benchmark from-config --mode perf --config {folder / 'client.yaml'}"
     assert (folder / "environment").read_text() == "none", "the suite's packages"
     assert progress[-1] == ClientProgress(20, 20, 1)
-
-
-def test_files_of_another_run_are_not_written_over(tmp_path: Path) -> None:
-    client = write_client(tmp_path)
-    run_client(client, JOB, tmp_path / "run")
+    (data,) = json.loads((folder / "client.yaml").read_text())["datasets"]
+    rows = [json.loads(line) for line in Path(data["path"]).read_text().splitlines()]
+    assert rows == [{"input_tokens": [1, 2]}, {"input_tokens": [3]}]
     with pytest.raises(ClientRunError, match="has files of another run"):
-        run_client(client, JOB, tmp_path / "run")
+        run_client(client, JOB, folder)
 
 
 @pytest.mark.parametrize(
@@ -105,33 +97,41 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         run_client(write_client(tmp_path), JOB, tmp_path / "file" / "run")
 
 
-def test_a_client_that_prints_nothing_hangs(tmp_path: Path) -> None:
-    with pytest.raises(ClientRunError, match="hangs: it printed nothing for 1 s, with 7 of 20"):
-        run_client(write_client(tmp_path, "hangs"), JOB, tmp_path / "run", silence_s=1.0)
+@pytest.fixture
+def silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that stands until the client of `tmp_path`/run only waits, and then runs fast."""
+    looks = itertools.count()
+
+    def monotonic() -> float:
+        return 1000.0 * next(looks) if (tmp_path / "run" / "waiting").exists() else 0.0
+
+    monkeypatch.setattr(client_process, "time", SimpleNamespace(monotonic=monotonic))
 
 
-def test_an_interrupted_client_may_write_what_it_has(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("silence")
+def test_a_client_that_prints_nothing_hangs_and_may_write_what_it_has(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    with pytest.raises(ClientRunError):
-        run_client(write_client(tmp_path, "interrupts"), JOB, folder, silence_s=1.0)
+    with pytest.raises(ClientRunError, match="hangs: it printed nothing for 600 s, with 7 of 20"):
+        run_client(write_client(tmp_path, "interrupts"), JOB, folder, silence_s=600.0)
     assert (folder / "report" / "saved").read_text() == "partial"
 
 
-@pytest.mark.parametrize("behaviour", ["ignores", "has children"])
-def test_nothing_is_left_of_a_client_that_does_not_end(tmp_path: Path, behaviour: str) -> None:
+@pytest.mark.usefixtures("silence")
+def test_nothing_is_left_of_a_client_that_does_not_end(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     with pytest.raises(ClientRunError, match="hangs"):
-        run_client(write_client(tmp_path, behaviour), JOB, folder, silence_s=1.5, interrupt_s=0.5)
-    pids = pids_of(folder)
-    assert [pid for pid in pids if not is_gone(pid)] == []
-    assert len(pids) == (1 if behaviour == "ignores" else 3)
+        run_client(write_client(tmp_path, "ignores"), JOB, folder, interrupt_s=0.1)
+    (pid,) = pids_of(folder)
+    assert is_gone(pid)
 
 
+_GUARD_S = 300
+"""A guard against waiting for ever."""
 _CALLER = """
 import signal
 import sys
 from pathlib import Path
-from meta_tests.official_client.test_client_process import JOB
+from meta_tests.client_stand_in import JOB
 from mlperf_suite.official_client.client_process import run_client
 from mlperf_suite.official_client.installation import find_client
 # Started in the background of a shell, it would inherit that Ctrl-C is ignored.
@@ -148,21 +148,20 @@ def test_nothing_is_left_when_the_suite_ends(tmp_path: Path, number: signal.Sign
     caller = subprocess.Popen(
         [sys.executable, "-c", _CALLER, tmp_path], cwd=ROOT, stderr=subprocess.DEVNULL
     )
-    limit = time.monotonic() + 60
-    while (
-        caller.poll() is None
-        and not (tmp_path / "run" / "pids").exists()
-        and time.monotonic() < limit
-    ):
-        time.sleep(0.1)
-    time.sleep(0.2)
+    waiting = tmp_path / "run" / "waiting"
+    await_truth(lambda: caller.poll() is not None or waiting.exists())
     caller.send_signal(number)
-    caller.wait(60)
-    pids = pids_of(tmp_path / "run")
-    assert len(pids) == 3
-    while not all(map(is_gone, pids)) and time.monotonic() < limit:
-        time.sleep(0.1)
-    assert [pid for pid in pids if not is_gone(pid)] == []
+    caller.wait(_GUARD_S)
+    left = pids_of(tmp_path / "run")
+    assert len(left) == 3
+    await_truth(lambda: all(map(is_gone, left)))
+
+
+def await_truth(is_true: Callable[[], bool]) -> None:
+    limit = time.monotonic() + _GUARD_S
+    while not is_true():
+        assert time.monotonic() < limit
+        time.sleep(0.05)
 
 
 def test_a_client_that_is_missing_or_another_is_refused_in_a_line(tmp_path: Path) -> None:
@@ -183,14 +182,6 @@ def test_another_commit_is_used_and_said(tmp_path: Path) -> None:
     note = find_client(tmp_path).note
     assert "commit ffffffff: this suite was tried with commit ea332753" in note
     assert f"tried={KNOWN_COMMIT}" in (ROOT / "scripts/set_up_endpoints_client.sh").read_text()
-
-
-def test_what_was_written_is_what_the_client_reads(tmp_path: Path) -> None:
-    run_client(write_client(tmp_path), JOB, tmp_path / "run")
-    config = json.loads((tmp_path / "run" / "client.yaml").read_text())
-    (data,) = config["datasets"]
-    rows = [json.loads(line) for line in Path(data["path"]).read_text().splitlines()]
-    assert rows == [{"input_tokens": [1, 2]}, {"input_tokens": [3]}]
 
 
 @pytest.mark.parametrize(

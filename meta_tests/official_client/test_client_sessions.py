@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from meta_tests.client_stand_in import write_client
 from meta_tests.servers.options import StandIn
 from meta_tests.servers.stand_in_server import RunningStandIn, stand_in_server
-from meta_tests.suite_runs import ROOT, SuiteRun, run_suite, start_suite, wait_until
+from meta_tests.suite_runs import SuiteRun, run_suite, start_suite, wait_until
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.errors import UsageError
@@ -34,7 +33,6 @@ CLIENT = "--client=inference-endpoint"
 PLUGIN = ("-p", "meta_tests.client_plugin")
 SERVER = ("-m", "server and datacenter", "--server-target-qps=5")
 SERIES = ("--series=endpoints",)
-IS_BUILT = (ROOT / ".endpoints-client" / ".set-up").exists()
 
 
 @pytest.fixture(scope="module")
@@ -240,18 +238,17 @@ def test_ctrl_c_keeps_what_is_there(tmp_path: Path, server: RunningStandIn) -> N
     made = {"MADE_CLIENT": str(tmp_path / "client")}
     arguments = (*SERVER, f"--endpoint={server.url}", CLIENT, *PLUGIN)
     running = start_suite(tmp_path / "results", *arguments, **made)
-    wait_until(lambda: bool([*(tmp_path / "results").glob("*-client/report")]), running)
+    wait_until(lambda: bool([*(tmp_path / "results").glob("*-client/waiting")]), running)
     running.send_signal(signal.SIGINT)
-    running.wait(60)
+    running.wait(300)
     folder = folder_of(tmp_path, "server")
     assert (folder / "report" / "saved").read_text() == "partial"
     assert summary_in(folder)["meta"]["status"] == "failed"
 
 
-@pytest.mark.parametrize("selection", [SERVER, SERIES], ids=["scenario", "curve"])
-@pytest.mark.parametrize("version", ["", "0.2.0"])
+@pytest.mark.parametrize(("selection", "version"), [(SERVER, ""), (SERIES, "0.2.0")])
 def test_without_the_client_the_session_says_how_to_get_it(
-    tmp_path: Path, server: RunningStandIn, version: str, selection: tuple[str, ...]
+    tmp_path: Path, server: RunningStandIn, selection: tuple[str, ...], version: str
 ) -> None:
     if version:
         write_client(tmp_path / "client", version=version)
@@ -301,18 +298,3 @@ def test_a_run_issues_whole_passes_of_the_data(
     samples: int, rate: float | None, least_s: float, requests: int
 ) -> None:
     assert whole_passes(samples, rate, least_s) == requests
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not IS_BUILT, reason="needs make endpoints-client")
-def test_the_real_client_runs_and_obeys_the_rules(tmp_path: Path, server: RunningStandIn) -> None:
-    """Server and Offline of the stand-in server: every rule but that on its answers' quality."""
-    options = ("-m", "(offline or server) and datacenter", "--server-target-qps=20")
-    run = run_suite(tmp_path / "results", *options, f"--endpoint={server.url}", CLIENT)
-    for scenario in ("offline", "server"):
-        folder = folder_of(tmp_path, scenario)
-        by_rule = statuses(folder)
-        failed = {rule for rule, status in by_rule.items() if status == "failed"}
-        assert failed == {"client_accuracy_gate"}, run.output
-        config = yaml.safe_load((folder / "report" / "config.yaml").read_text())
-        assert config["type"] == ("offline" if scenario == "offline" else "online")

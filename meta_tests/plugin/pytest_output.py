@@ -17,7 +17,7 @@ def pytest_output(*arguments: str, code: int = 0, python_path: str = "") -> str:
     """
     paths = os.pathsep.join(filter(None, [python_path, os.environ.get("PYTHONPATH", "")]))
     environment = os.environ | {"PYTHONPATH": paths}
-    status, output = run_warm([*PYTEST[3:], *arguments], environment, patience_s=120)
+    status, output = run_warm([*PYTEST[3:], *arguments], environment, patience_s=1800)
     assert status == code, output
     return output
 

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
+import allure
 import pytest
 
 from meta_tests.suite_runs import SuiteRun, run_suite
@@ -120,7 +121,6 @@ def test_allure_has_the_logs_the_report_and_the_plots_once(session: CiSession) -
 def test_allure_has_the_logs_of_each_mode(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Mode
 ) -> None:
-    allure = pytest.importorskip("allure")
     monkeypatch.setattr(allure, "dynamic", MagicMock())
     attached: list[str] = []
     monkeypatch.setattr(ci_reports, "_attach", lambda item, folder, names: attached.extend(names))
@@ -152,16 +152,31 @@ def test_pytest_benchmarks_table_fits_80_columns(session: CiSession) -> None:
     assert max(len(line) for line in table) + longest <= 80
 
 
-def test_the_users_own_columns_are_kept(tmp_path: Path) -> None:
-    own = run_suite(
-        tmp_path / "results",
-        *("-m", "offline and datacenter and performance", "-k", "test_run"),
-        *("-p", "meta_tests.stand_in_plugin", "--benchmark-columns=min,iterations"),
-        "--offline-target-qps=8.4",
-        STAND_IN='{"delays_s": [10.2]}',
+@pytest.mark.parametrize(
+    ("arguments", "columns", "columns_shown", "quiet"),
+    [
+        ((), None, ["mean", "stddev", "ops", "rounds"], True),
+        (("--benchmark-autosave",), None, ["mean", "stddev", "ops", "rounds"], False),
+        (("--benchmark-columns=min",), ["min"], ["min"], False),
+    ],
+)
+def test_the_users_own_columns_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    columns: list[str] | None,
+    columns_shown: list[str],
+    quiet: bool,
+) -> None:
+    """And a table is shown to who asks for one of pytest-benchmark's options."""
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    option = SimpleNamespace(benchmark_columns=columns, benchmark_quiet=False)
+    config: Any = SimpleNamespace(
+        option=option,
+        invocation_params=SimpleNamespace(args=arguments),
+        getini=lambda name: ["--strict-markers"],
     )
-    assert own.exit_code == 0, own.output
-    assert _benchmark_table(own.output)[1].split()[-2:] == ["Min", "Iterations"]
+    ci_reports.pytest_configure(config)
+    assert (option.benchmark_columns, option.benchmark_quiet) == (columns_shown, quiet)
 
 
 def test_pytest_benchmark_keeps_the_run(session: CiSession) -> None:

@@ -14,6 +14,8 @@ import pytest
 from meta_tests.suite_runs import ROOT, SuiteRun, run_suite
 
 PLUGIN = ("-p", "meta_tests.stand_in_plugin", "--warmup=0")
+SHORT = "--offline-target-qps=8.4"
+"""For runs whose length is not asked for: at its own rate, the stand-in would work for 10 s."""
 (EXAMPLE,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/own-tests.md").read_text(), re.S)
 TESTS = """
 def test_engine_and_data(engine, dataset):
@@ -49,7 +51,7 @@ def run_own(
 
 
 def test_the_example_of_the_page_passes(own_folder: Path, tmp_path: Path) -> None:
-    run = run_own(own_folder, tmp_path, EXAMPLE, "--benchmark=llama3.1-8b")
+    run = run_own(own_folder, tmp_path, EXAMPLE, "--benchmark=llama3.1-8b", SHORT)
     assert run.exit_code == 0, run.output
     assert "2 passed" in run.output
     assert re.search(r"plan: \d+ steps", run.output)
@@ -73,7 +75,7 @@ def test_both(offline_run, accuracy_run):
     assert accuracy_run.summary.run.accuracy.passed
     assert offline_run.summary.run.performance.tokens_per_sec > 0
 """
-    options = ("--scenario=offline", "--benchmark=llama3.1-8b")
+    options = ("--scenario=offline", "--benchmark=llama3.1-8b", SHORT)
     run = run_own(own_folder, tmp_path, source, *options)
     assert run.exit_code == 0, run.output
     # The plan: load, idle power, probe and both runs.

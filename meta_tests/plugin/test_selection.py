@@ -36,7 +36,7 @@ def test_what_cannot_be_run_here_is_said_once_with_its_reason() -> None:
         assert words in sentence
     assert "2 rate searches (no --find-peak-qps)" in sentence
     assert "1 test of MMLU's shares (one engine)" in sentence
-    assert output.count("not selected:") == 1
+    assert output.count("not selected:") == output.count("plan: ") == 1
     assert "[none]" not in output and "NOTSET" not in output
 
 
@@ -44,17 +44,9 @@ def test_nothing_is_said_where_nothing_is_left_out() -> None:
     assert "not selected" not in collect("tests/performance/test_offline.py")
 
 
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        (("--category", "edge"), "(--category edge)"),
-        (("--scenario", "server"), "(--scenario Server)"),
-        (("--benchmark", "llama3.1-8b-edge"), "(--benchmark llama3.1-8b-edge)"),
-        (("--mode", "accuracy"), "(--mode accuracy)"),
-    ],
-)
-def test_an_option_that_narrows_is_the_reason(options: tuple[str, ...], reason: str) -> None:
-    assert reason in reasons(collect(*options))
+@pytest.mark.parametrize("option", ["--category edge", "--scenario Server", "--mode accuracy"])
+def test_an_option_that_narrows_is_the_reason(option: str) -> None:
+    assert f"({option})" in reasons(collect(*option.split()))
 
 
 OF_SERIES = ("--series=endpoints", "--endpoint=http://127.0.0.1:1", "--client=inference-endpoint")
@@ -200,28 +192,11 @@ def test_a_plan_for_an_endpoint_asks_nobody(tmp_path: Path, arguments: tuple[str
     assert not (tmp_path / "results").exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--endpoint=http://h", "--precision=bf16"), "--precision: an option of vLLM"),
-        (
-            ("--served-model-name=small",),
-            "--served-model-name: can only be used with --endpoint URL",
-        ),
-        (("--endpoint=http://me:hunter2@h",), "--endpoint: no user or password in the URL"),
-    ],
-)
-def test_options_that_do_not_go_together_are_a_usage_error(
-    arguments: tuple[str, ...], message: str
-) -> None:
-    output = collect(*arguments, code=4)
+def test_a_password_in_a_url_is_a_usage_error_that_does_not_repeat_it() -> None:
+    output = collect("--endpoint=http://me:hunter2@h", code=4)
     (line,) = [line for line in output.splitlines() if "ERROR: " in line]
-    assert line.startswith(f"ERROR: {message}")
-    assert "hunter2" not in line
-
-
-def test_a_run_does_not_show_its_plan_twice() -> None:
-    assert collect("-m", "mmlu").count("plan: ") == 1
+    assert line.startswith("ERROR: --endpoint: no user or password in the URL")
+    assert "hunter2" not in output
 
 
 # The caching audit

@@ -7,20 +7,17 @@ import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from tokenizers import Tokenizer
 
-from meta_tests.scorers.test_rouge import official
+from meta_tests.scorers.official_rouge import official
 from meta_tests.suite_runs import ROOT, SuiteRun, run_suite, start_suite, wait_until
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.embedded import EMBEDDED
-from mlperf_suite.benchmarks.prompts import load_tokenizer
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.logs import read_logs
@@ -53,70 +50,30 @@ class Kept:
     good: SuiteRun
 
 
-class Runs:
-    """Sessions that go on beside each other; asking for one waits for it."""
-
-    def __init__(self, folder: Path, pool: ThreadPoolExecutor) -> None:
-        self._folder = folder
-        self._pool = pool
-        # A run's accuracy at once, its performance in a little more than the 10 s it must last.
-        self.whole = self._start(
-            "whole",
-            *DATACENTER,
-            f"--junitxml={folder}/whole.xml",
-            "--repeat=2",
-            "--offline-target-qps=8.4",
-            stand_in={"delays_s": [0, 10.2]},
-        )
-        self.dies = self._start("dies", *DATACENTER, stand_in={"fail_after": 5})
-        self.unwritable = self._start(
-            "unwritable", *DATACENTER, stand_in={"replace_by_file": str(folder / "unwritable")}
-        )
-        self.does_not_load = self._start(
-            "does not load", *DATACENTER, stand_in={"load_error": "no engine today"}
-        )
-        self.kept = pool.submit(self._invalid_then_kept)
-        self.stopped = self._start(
-            "stopped", *DATACENTER, "-x", "--max-new-tokens=64", stand_in={"answers": ["cut"]}
-        )
-
-    def _start(self, name: str, *arguments: str, stand_in: dict[str, Any]) -> Future[SuiteRun]:
-        return self._pool.submit(
-            run_suite, self._folder / name, *arguments, STAND_IN=json.dumps(stand_in)
-        )
-
-    def _invalid_then_kept(self) -> Kept:
-        folder = self._folder / "kept"
-        answers = {"answers": ["cut", "another sample's"]}
-        invalid = run_suite(
-            folder, "-m", "offline and accuracy", *PLUGIN, STAND_IN=json.dumps(answers)
-        )
-        of_folders = filter(None, map(read_summary, folder.glob("2*")))
-        summaries = {summary.meta.benchmark or "": summary for summary in of_folders}
-        latest = (*DATACENTER, "--mode=accuracy", "--keep-all=0")
-        before = {path.name for path in folder.glob("2*")}
-        run_suite(folder, *latest, STAND_IN=json.dumps({"load_error": "no engine today"}))
-        kept_by_failed = before & {path.name for path in folder.glob("2*")}
-        good = run_suite(folder, *latest)
-        return Kept(invalid, summaries, kept_by_failed, good)
+def told_run(folder: Path, *arguments: str, **stand_in: object) -> SuiteRun:
+    return run_suite(folder, *arguments, STAND_IN=json.dumps(stand_in))
 
 
 @pytest.fixture(scope="module")
-def pool() -> Iterator[ThreadPoolExecutor]:
-    """Two sessions at a time; what no test waits for is not begun."""
-    pool = ThreadPoolExecutor(2)
-    yield pool
-    pool.shutdown(cancel_futures=True)
+def whole(tmp_path_factory: pytest.TempPathFactory) -> SuiteRun:
+    """A run's accuracy at once, its performance in a little more than the 10 s it must last."""
+    folder = tmp_path_factory.mktemp("whole") / "results"
+    options = (f"--junitxml={folder}.xml", "--repeat=2", "--offline-target-qps=8.4")
+    return told_run(folder, *DATACENTER, *options, delays_s=[0, 10.2])
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory, pool: ThreadPoolExecutor) -> Runs:
-    return Runs(tmp_path_factory.mktemp("suite"), pool)
-
-
-@pytest.fixture(scope="module")
-def whole(runs: Runs) -> SuiteRun:
-    return runs.whole.result()
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    folder = tmp_path_factory.mktemp("kept")
+    answers = ["cut", "another sample's"]
+    invalid = told_run(folder, "-m", "offline and accuracy", *PLUGIN, answers=answers)
+    of_folders = filter(None, map(read_summary, folder.glob("2*")))
+    summaries = {summary.meta.benchmark or "": summary for summary in of_folders}
+    latest = (*DATACENTER, "--mode=accuracy", "--keep-all=0")
+    before = {path.name for path in folder.glob("2*")}
+    told_run(folder, *latest, load_error="no engine today")
+    kept_by_failed = before & {path.name for path in folder.glob("2*")}
+    return Kept(invalid, summaries, kept_by_failed, run_suite(folder, *latest))
 
 
 def performance_of(run: SuiteRun) -> PerformanceFigures:
@@ -246,14 +203,16 @@ def test_rouge_json_has_scores_and_thresholds_in_percent(whole: SuiteRun) -> Non
 
 
 def test_the_scores_are_the_official_ones_of_loadgens_own_log(whole: SuiteRun) -> None:
-    tokenizer = load_tokenizer(str(embedded_model_dir()))
+    tokenizer = Tokenizer.from_file(str(embedded_model_dir() / "tokenizer.json"))
+    config = json.loads((embedded_model_dir() / "tokenizer_config.json").read_text())
     items = load_news("embedded").items
     log = json.loads((whole.folder / "Accuracy" / "mlperf_log_accuracy.json").read_text())
-    answers = [np.frombuffer(bytes.fromhex(entry["data"]), np.int32) for entry in log]
+    answers = [np.frombuffer(bytes.fromhex(entry["data"]), np.int32).tolist() for entry in log]
     # Special tokens are in the log, and no part of the text that is scored.
-    assert any(tokens[-1] == tokenizer.eos_token_id for tokens in answers)
+    eos = tokenizer.token_to_id(config["eos_token"])
+    assert any(tokens[-1] == eos for tokens in answers)
     scores = official(
-        tokenizer.batch_decode(answers, skip_special_tokens=True),
+        tokenizer.decode_batch(answers, skip_special_tokens=True),
         [items[entry["qsl_idx"]].reference for entry in log],
     )
     assert {score.name: score.value for score in accuracy_of(whole).scores} == scores
@@ -300,10 +259,9 @@ def test_the_report_names_the_shortened_rules(whole: SuiteRun) -> None:
 @pytest.mark.parametrize(
     "benchmark_id", ["llama3.1-8b", "llama3.1-8b-edge"], ids=["cut", "another sample's"]
 )
-def test_wrong_answers_fail_the_rouge_rules(runs: Runs, benchmark_id: str) -> None:
-    sessions = runs.kept.result()
-    assert sessions.invalid.exit_code == 1, sessions.invalid.output
-    summary = sessions.invalid_summaries[benchmark_id]
+def test_wrong_answers_fail_the_rouge_rules(kept: Kept, benchmark_id: str) -> None:
+    assert kept.invalid.exit_code == 1, kept.invalid.output
+    summary = kept.invalid_summaries[benchmark_id]
     statuses = {v.rule: v.status for v in summary.verdicts}
     failures = {rule for rule, status in statuses.items() if status == "failed"}
     assert failures >= ROUGE_RULES
@@ -315,37 +273,30 @@ def test_wrong_answers_fail_the_rouge_rules(runs: Runs, benchmark_id: str) -> No
 # Which runs are kept
 
 
-def test_keep_all_0_drops_the_older_runs_of_its_kind_only(runs: Runs) -> None:
-    sessions = runs.kept.result()
-    assert sessions.invalid_summaries.keys() == {"llama3.1-8b", "llama3.1-8b-edge"}
-    assert sessions.good.exit_code == 0, sessions.good.output
-    folders = [p.name for p in sessions.good.results_dir.glob("2*")]
+def test_keep_all_0_drops_the_older_runs_of_its_kind_only(kept: Kept) -> None:
+    assert kept.invalid_summaries.keys() == {"llama3.1-8b", "llama3.1-8b-edge"}
+    assert kept.good.exit_code == 0, kept.good.output
+    folders = [p.name for p in kept.good.results_dir.glob("2*")]
     assert sorted(name.split("-", 2)[2] for name in folders) == [
         "llama3.1-8b-edge-offline",
         "llama3.1-8b-offline",
     ]
-    assert sessions.good.folder.name.endswith("llama3.1-8b-offline")
-    assert sessions.good.summary.meta.status == "complete"
-    index = (sessions.good.results_dir / "index.md").read_text()
+    assert kept.good.folder.name.endswith("llama3.1-8b-offline")
+    assert kept.good.summary.meta.status == "complete"
+    index = (kept.good.results_dir / "index.md").read_text()
     assert [name for name in folders if name not in index] == []
     assert index.count("/report.md)") == 2
 
 
-def test_keep_all_0_drops_nothing_for_a_run_without_a_result(runs: Runs) -> None:
-    assert len(runs.kept.result().kept_by_failed) == 2
+def test_keep_all_0_drops_nothing_for_a_run_without_a_result(kept: Kept) -> None:
+    assert len(kept.kept_by_failed) == 2
 
 
 # Faults in the middle
 
 
-def failed_tests(run: SuiteRun) -> int:
-    """A run that died is one failed test: the session ends, or the others are not judged."""
-    lines = run.output.splitlines()
-    return sum(line.startswith(("FAILED tests/", "ERROR tests/")) for line in lines)
-
-
-def test_a_session_that_ends_before_its_last_run_has_no_result(runs: Runs) -> None:
-    run = runs.stopped.result()
+def test_a_session_that_ends_before_its_last_run_has_no_result(tmp_path: Path) -> None:
+    run = told_run(tmp_path, *DATACENTER, "-x", "--max-new-tokens=64", answers=["cut"])
     assert run.exit_code == 1, run.output
     meta = run.summary.meta
     reason = "the session ended before its performance run"
@@ -354,37 +305,36 @@ def test_a_session_that_ends_before_its_last_run_has_no_result(runs: Runs) -> No
     assert run.statuses()["accuracy_generation"] == "shortened"
 
 
-def test_an_engine_that_dies_is_one_message_and_a_failed_run(runs: Runs) -> None:
-    run = runs.dies.result()
-    reason = "the stand-in engine died, as it was told to"
+@pytest.mark.parametrize(
+    ("told", "reason"),
+    [
+        ({"fail_after": 5}, "the stand-in engine died, as it was told to"),
+        ({"load_error": "no engine today"}, "no engine today"),
+        ({"replace_by_file": "RESULTS"}, "Not a directory"),
+    ],
+    ids=["the engine dies", "it does not load", "results cannot be written any more"],
+)
+def test_a_fault_is_one_failed_test_and_one_line(
+    tmp_path: Path, told: dict[str, object], reason: str
+) -> None:
+    """The session ends, or the other tests are not judged."""
+    results = tmp_path / "results"
+    stand_in = {name: str(results) if value == "RESULTS" else value for name, value in told.items()}
+    run = told_run(results, *DATACENTER, **stand_in)
     assert run.exit_code == 1, run.output
-    assert f"llama3.1-8b Offline accuracy: {reason}" in run.output
-    assert failed_tests(run) == 1
+    lines = run.output.splitlines()
+    assert sum(line.startswith(("FAILED tests/", "ERROR tests/")) for line in lines) == 1
     assert "Traceback" not in run.output
+    (message,) = {line for line in lines if line.startswith("llama3.1-8b Offline accuracy: ")}
+    assert reason in message
+    if "replace_by_file" in told:
+        assert str(results) in message
+        return
     assert (run.summary.meta.status, run.summary.meta.reason) == ("failed", reason)
     assert list(run.summary.verdicts) == []
-    assert (run.folder / "Accuracy" / "mlperf_log_detail.txt").stat().st_size > 0
     assert reason in (run.folder / "report.md").read_text()
-
-
-def test_an_engine_that_does_not_load_is_a_failed_run(runs: Runs) -> None:
-    run = runs.does_not_load.result()
-    assert run.exit_code == 1, run.output
-    assert "llama3.1-8b Offline accuracy: no engine today" in run.output
-    assert failed_tests(run) == 1
-    assert "Traceback" not in run.output
-    assert (run.summary.meta.status, run.summary.meta.reason) == ("failed", "no engine today")
-
-
-def test_results_that_cannot_be_written_any_more_are_one_message(runs: Runs) -> None:
-    run = runs.unwritable.result()
-    assert run.exit_code == 1, run.output
-    assert failed_tests(run) == 1
-    key = "llama3.1-8b Offline accuracy: "
-    (message,) = [line for line in run.output.splitlines() if line.startswith(key)]
-    assert str(run.results_dir) in message
-    assert "Not a directory" in message
-    assert "Traceback" not in run.output
+    if "fail_after" in told:
+        assert (run.folder / "Accuracy" / "mlperf_log_detail.txt").stat().st_size > 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
@@ -394,8 +344,7 @@ def test_a_signal_in_the_middle_ends_the_session(tmp_path: Path, number: signal.
     process = start_suite(results, *DATACENTER, STAND_IN=json.dumps(stand_in))
     wait_until(marker.exists, process)
     process.send_signal(number)
-    # A hang guard: every fault ends within 30 s.
-    output, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=600)
     run = SuiteRun(process.returncode, output, results)
     assert run.exit_code == 2, output
     assert run.summary.meta.status == "failed"
@@ -406,89 +355,52 @@ def test_a_signal_in_the_middle_ends_the_session(tmp_path: Path, number: signal.
 
 # Errors of use, before any engine is loaded
 
-_BAD_DATA = {
-    "empty.json": "",
-    "list.json": "[]",
-    "text.json": "no JSON",
-    "field.jsonl": '{"article": "a", "highlights": "h"}\n{"article": "b"}\n',
-}
-_USAGE_ERRORS: dict[str, tuple[list[str], list[str]]] = {
-    "unknown option value": (["--precision=int8"], ["--precision int8: must be one of bf16, fp16"]),
-    "unknown round": (["--round=v5.0"], ["--round v5.0: must be one of v5.1, v6.0, v6.1"]),
-    "round of another LoadGen": (["--round=v5.1"], ["--round v5.1: the installed LoadGen"]),
-    "no samples": (["--total-sample-count=0"], ["--total-sample-count 0: must be"]),
+_USAGE_ERRORS: dict[str, tuple[list[str], str]] = {
+    "unknown option value": (["--precision=int8"], "--precision int8: must be one of bf16, fp16"),
+    "round of another LoadGen": (["--round=v5.1"], "--round v5.1: the installed LoadGen"),
     "more samples than there are": (
         ["--total-sample-count=100000"],
-        ["--total-sample-count 100000: embedded has ", "must be 1 to "],
+        "--total-sample-count 100000: embedded has ",
     ),
-    "missing data": (["--dataset=TMP/nowhere.json"], ["--dataset TMP/nowhere.json: no such file"]),
-    "empty data": (["--dataset=TMP/empty.json"], ["--dataset TMP/empty.json: ", "is empty"]),
-    "empty list": (["--dataset=TMP/list.json"], ["--dataset TMP/list.json: the file has no rows"]),
-    "no JSON": (["--dataset=TMP/text.json"], ["--dataset TMP/text.json: line 1: not JSON"]),
     "missing field": (
         ["--dataset=TMP/field.jsonl"],
-        ["--dataset TMP/field.jsonl: line 2: field 'highlights' is missing"],
+        "--dataset TMP/field.jsonl: line 2: field 'highlights' is missing",
     ),
     "gated model": (
         ["--profile=official", "--dataset=embedded"],
-        ["--model meta-llama/Llama-3.1-8B-Instruct: the model is gated and no token is set"],
+        "--model meta-llama/Llama-3.1-8B-Instruct: the model is gated and no token is set",
     ),
     "no model in the folder": (
         ["--model=TMP"],
-        ["--model TMP: not a model's folder: it has no config.json"],
+        "--model TMP: not a model's folder: it has no config.json",
     ),
-    "no such model": (["--model=./nowhere"], ["--model ./nowhere: no such folder"]),
     "results under a file": (
-        ["--results-dir=TMP/list.json/results"],
-        ["--results-dir TMP/list.json/results: cannot be written: Not a directory"],
-    ),
-    "a benchmark of another category": (
-        ["--benchmark=LLAMA3.1-8B-EDGE"],
-        ["--benchmark llama3.1-8b-edge: leaves nothing to run of 'offline and datacenter'"],
-    ),
-    "MMLU is of no category": (
-        ["--category=edge", "-m", "mmlu"],
-        ["--category edge: leaves nothing to run of 'mmlu'"],
+        ["--results-dir=TMP/field.jsonl/results"],
+        "--results-dir TMP/field.jsonl/results: cannot be written: Not a directory",
     ),
 }
 
 
-@pytest.fixture(scope="module")
-def usage_errors(
-    tmp_path_factory: pytest.TempPathFactory, pool: ThreadPoolExecutor
-) -> dict[str, Future[SuiteRun]]:
-    """Each wrong use, several at a time."""
-    folder = tmp_path_factory.mktemp("usage")
-    for name, content in _BAD_DATA.items():
-        (folder / name).write_text(content)
-    without_token = {"HF_TOKEN": "", "HUGGINGFACE_HUB_TOKEN": "", "HF_HOME": str(folder)}
-    loads = json.dumps({"load_error": "an engine was loaded"})
-    return {
-        name: pool.submit(
-            run_suite,
-            folder,
-            *DATACENTER,
-            *(option.replace("TMP", str(folder)) for option in options),
-            STAND_IN=loads,
-            **without_token,
-        )
-        for name, (options, _) in _USAGE_ERRORS.items()
-    }
-
-
 @pytest.mark.parametrize("name", _USAGE_ERRORS)
-def test_a_wrong_use_is_one_line_before_any_engine_is_loaded(
-    usage_errors: dict[str, Future[SuiteRun]], name: str
-) -> None:
-    run = usage_errors[name].result()
+def test_a_wrong_use_is_one_line_before_any_engine_is_loaded(tmp_path: Path, name: str) -> None:
+    options, words = _USAGE_ERRORS[name]
+    rows = '{"article": "a", "highlights": "h"}\n{"article": "b"}\n'
+    (tmp_path / "field.jsonl").write_text(rows)
+    run = run_suite(
+        tmp_path,
+        *DATACENTER,
+        *(option.replace("TMP", str(tmp_path)) for option in options),
+        STAND_IN=json.dumps({"load_error": "an engine was loaded"}),
+        HF_TOKEN="",
+        HUGGINGFACE_HUB_TOKEN="",
+        HF_HOME=str(tmp_path),
+    )
     assert run.exit_code == 4, run.output
-    messages = [line for line in run.output.splitlines() if line.startswith("ERROR: ")]
-    assert len(messages) == 1, run.output
-    for words in _USAGE_ERRORS[name][1]:
-        assert words.replace("TMP", str(run.results_dir)) in messages[0]
+    (message,) = [line for line in run.output.splitlines() if line.startswith("ERROR: ")]
+    assert words.replace("TMP", str(tmp_path)) in message
     assert "an engine was loaded" not in run.output
     assert "Traceback" not in run.output
-    assert list(run.results_dir.glob("2*")) == []
+    assert list(tmp_path.glob("2*")) == []
 
 
 # Collecting
@@ -511,16 +423,8 @@ def test_collecting_imports_nothing_heavy(tmp_path: Path) -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=True,
     )
     assert process.stdout.splitlines()[-1] == "imported: []"
     assert "tests collected" in process.stdout
-
-
-def test_every_marker_is_registered_with_a_sentence(pytestconfig: pytest.Config) -> None:
-    names = "offline server interactive singlestream datacenter edge accuracy performance"
-    sentences = dict(line.partition(": ")[::2] for line in pytestconfig.getini("markers"))
-    for marker in [*names.split(), "compliance", "mmlu", "gpu", "slow"]:
-        assert len(sentences[marker].split()) >= 3, marker
-    assert pytestconfig.getoption("strict_markers") or pytestconfig.getini("strict_markers")

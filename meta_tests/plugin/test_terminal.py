@@ -16,7 +16,6 @@ import pytest
 
 from meta_tests.suite_runs import PYTEST, ROOT, run_suite
 from mlperf_suite.plugin.progress import TerminalWatcher
-from mlperf_suite.results.schema import PeakFigures
 
 STAND_IN = ("-p", "meta_tests.stand_in_plugin")
 
@@ -41,7 +40,7 @@ def on_a_terminal(*arguments: str, **environment: str) -> str:
         # So it is where the other end of a terminal is closed.
         assert error.errno == errno.EIO
     os.close(controller)
-    process.wait(60)
+    process.wait(600)
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", output.decode()).replace("\r", "\n")
 
 
@@ -105,25 +104,3 @@ def test_a_search_that_died_says_failed_and_why(tmp_path: Path) -> None:
     assert run.exit_code != 0 and "the GPU is on fire" in run.output
     meta = run.summary.meta
     assert (meta.status, meta.reason) == ("failed", "the GPU is on fire")
-
-
-@pytest.mark.slow
-def test_a_search_prints_each_step_and_what_it_found(tmp_path: Path) -> None:
-    stand_in = json.dumps({"most_qps": 100})
-    run = run_suite(tmp_path, *STAND_IN, *SEARCH, "--server-target-qps=80", STAND_IN=stand_in)
-    assert run.exit_code == 0, run.output
-    (search,) = [
-        json.loads(path.read_text()) for path in run.results_dir.glob("*-server/peak_qps.json")
-    ]
-    trials = search["trials"]
-    for number, trial in enumerate(trials, 1):
-        step = f"run {number} of at most {search['max_runs']}: {trial['target_qps']:g} queries/s"
-        assert step in run.output
-    assert run.summary.meta.status == "complete"
-    assert max(t["target_qps"] for t in trials if not t["valid"]) > search["peak_qps"]
-    assert search["bounded"] is True
-    assert run.summary.peak == PeakFigures(search["peak_qps"], True, len(trials))
-    words = f"Highest valid rate: {search['peak_qps']:g} queries/s"
-    assert (
-        words in run.output and f"{search['peak_qps']:g}" in (run.folder / "report.md").read_text()
-    )

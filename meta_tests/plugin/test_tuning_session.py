@@ -9,8 +9,8 @@ import pytest
 from meta_tests.plugin.pytest_output import collected_tests, pytest_output
 
 PLUGIN = """
-from mlperf_suite.tuning import tune as module
-from mlperf_suite.tuning.claim import Claim, Gain
+from mlperf_suite.features.tuning import tune as module
+from mlperf_suite.features.tuning.claim import Claim, Gain
 
 def tune(request, say):
     say(f"asked: {request.minutes:g} {request.target.name} {request.out} {list(request.options)}")

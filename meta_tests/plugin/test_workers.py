@@ -2,47 +2,53 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from meta_tests.suite_runs import run_suite
+from meta_tests.suite_runs import ROOT, run_suite
 from mlperf_suite.mmlu.journal import gpus_per_engine
-from mlperf_suite.plugin.workers import pytest_mlperf_engine_count
+from mlperf_suite.plugin.workers import pytest_mlperf_engine_count, pytest_xdist_setupnodes
 from mlperf_suite.settings import resolve_settings
 
 ARGUMENTS = ("-m", "mmlu", "--mmlu-limit=57", "-p", "meta_tests.scoring_plugin")
 
 
-@pytest.mark.parametrize("paths", [(), (".",), ("tests/mmlu/test_mmlu.py::test_mmlu_score",)])
-@pytest.mark.parametrize("dist", [(), ("--dist=worksteal",), ("--dist=each",)])
-def test_workers_with_an_engine_each_are_refused_before_they_start(
-    tmp_path: Path, paths: tuple[str, ...], dist: tuple[str, ...]
-) -> None:
-    run = run_suite(tmp_path / "results", *ARGUMENTS, "-n", "2", *dist, *paths)
+def test_workers_with_an_engine_each_are_refused_before_they_start(tmp_path: Path) -> None:
+    run = run_suite(tmp_path / "results", *ARGUMENTS, "-n", "2")
     assert run.exit_code == pytest.ExitCode.USAGE_ERROR, run.output
     (message,) = [line for line in run.output.splitlines() if line.startswith("ERROR")]
     assert "use --dist loadgroup" in message
     assert not run.results_dir.exists()
 
 
-@pytest.mark.parametrize("number", ["0", "1"])
-def test_a_single_worker_has_a_single_engine(tmp_path: Path, number: str) -> None:
-    run = run_suite(tmp_path / "results", *ARGUMENTS, "-n", number)
-    assert run.exit_code == 0, run.output
-    assert len(list(run.results_dir.glob("*-mmlu"))) == 1
-
-
-def test_tests_that_load_no_engine_may_be_spread_as_one_likes(tmp_path: Path) -> None:
-    run = run_suite(tmp_path / "results", "-n", "2", "meta_tests/tampering/test_damages.py")
-    assert run.exit_code == 0, run.output
-
-
-def test_a_plan_needs_no_workers(tmp_path: Path) -> None:
-    run = run_suite(tmp_path / "results", *ARGUMENTS, "-n", "2", "--dist=loadgroup", "--plan")
-    assert run.exit_code == pytest.ExitCode.USAGE_ERROR, run.output
-    assert "--plan: runs nothing that workers could share" in run.output
+@pytest.mark.parametrize(
+    ("path", "dist", "workers", "options", "refusal"),
+    [
+        (".", "worksteal", 2, {}, "use --dist loadgroup"),
+        ("tests/mmlu/test_mmlu.py::test_mmlu_score", "each", 2, {}, "use --dist loadgroup"),
+        (".", "loadgroup", 2, {}, ""),
+        (".", "load", 1, {}, ""),
+        (".", "load", 2, {"logs": "old"}, ""),
+        ("meta_tests/tampering", "loadfile", 2, {}, ""),
+        (".", "loadgroup", 2, {"plan": True}, "--plan: runs nothing that workers could share"),
+    ],
+)
+def test_workers_are_refused_where_two_would_load_an_engine(
+    path: str, dist: str, workers: int, options: dict[str, object], refusal: str
+) -> None:
+    told = {"suite_config": None, "dist": dist} | options
+    config: Any = SimpleNamespace(
+        getoption=told.get,
+        stash=pytest.Stash(),
+        args=[path],
+        invocation_params=SimpleNamespace(dir=ROOT),
+    )
+    with pytest.raises(pytest.UsageError, match=refusal) if refusal else nullcontext():
+        pytest_xdist_setupnodes(config, range(workers))
 
 
 def test_mmlu_is_not_scored_beside_a_loadgen_run(tmp_path: Path) -> None:

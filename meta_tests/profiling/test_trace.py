@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 import gzip
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meta_tests.profiling.made_traces import event, trace_of
 from mlperf_suite.profiling import trace as trace_module
 from mlperf_suite.profiling.trace import Operation, TopOperations, top_operations, trace_files
-
-
-def event(name: str, start: float, length: float, **more: Any) -> dict[str, Any]:
-    """An operation of the CPU, times in µs."""
-    own = {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": start, "dur": length}
-    return own | more
-
-
-def trace_of(path: Path, *events: Any, indent: int | None = 2) -> Path:
-    """A trace as torch writes it, packed where its name says so."""
-    content = {"schemaVersion": 1, "traceEvents": events, "traceName": "x"}
-    text = json.dumps(content, indent=indent).encode()
-    path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
-    return path
 
 
 def by_name(top: TopOperations) -> dict[str, tuple[int, float]]:
@@ -55,6 +40,9 @@ def test_an_operation_has_its_own_time_without_what_it_called(tmp_path: Path) ->
     assert (top.where, top.damaged, round(top.total_ms, 6)) == ("CPU", False, 0.135)
     assert sum(operation.share for operation in top.operations) == pytest.approx(1)
     assert top_operations([path], most=1).operations == top.operations[:1]
+    # A name is not longer than a table takes.
+    path = trace_of(tmp_path / "b.pt.trace.json", event("k" * 500, 0, 1))
+    assert top_operations([path]).operations == (Operation("k" * 80, 1, 0.001, 1.0),)
 
 
 def test_the_kernels_count_where_there_are_any_and_files_add_up(tmp_path: Path) -> None:
@@ -83,25 +71,20 @@ def test_a_trace_that_ends_early_shows_what_was_read(tmp_path: Path) -> None:
     assert top_operations([packed]).damaged
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
+def test_what_is_no_trace_is_damaged_and_nothing_worse(tmp_path: Path) -> None:
+    operation = b'{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "mm", "ts": 1%s}]}'
+    for content in (
         *(b"", b"{}", b"no trace", b'{"traceEvents": 3}', b"\xff\x00", b'{"traceEvents": ['),
-        b'{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "mm", "ts": "x", "dur": 1}]}',
-        b'{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "mm", "ts": 1}]}',
-        b'{"traceEvents": [{"ph": "X", "cat": ["cpu_op"], "name": "mm", "ts": 1, "dur": 1}]}',
-    ],
-)
-def test_what_is_no_trace_is_damaged_and_nothing_worse(tmp_path: Path, content: bytes) -> None:
-    for name in ("a.pt.trace.json", "a.pt.trace.json.gz"):
-        (tmp_path / name).write_bytes(content)
-    top = top_operations(trace_files(tmp_path))
-    assert (top.damaged, top.operations) == (True, ())
-
-
-def test_a_trace_that_is_gone_or_empty_of_operations(tmp_path: Path) -> None:
+        operation % b"",
+        operation % b', "dur": "x"',
+        operation % b', "dur": 1, "cat": ["cpu_op"]',
+    ):
+        for name in ("a.pt.trace.json", "a.pt.trace.json.gz"):
+            (tmp_path / name).write_bytes(content)
+        top = top_operations(trace_files(tmp_path))
+        assert (top.damaged, top.operations) == (True, ()), content
     assert top_operations([tmp_path / "gone.pt.trace.json"]).damaged
-    assert top_operations([trace_of(tmp_path / "a.pt.trace.json")]) == TopOperations()
+    assert top_operations([trace_of(tmp_path / "b.pt.trace.json")]) == TopOperations()
 
 
 @given(
@@ -129,28 +112,3 @@ def test_every_event_is_read_once_however_the_file_is_cut(
         for name in dict(events)
     }
     assert by_name(top) == totals and not top.damaged
-
-
-@given(st.recursive(st.integers(1, 9), lambda deeper: st.lists(deeper, min_size=1, max_size=4)))
-def test_own_times_add_up_to_the_time_of_the_outermost(
-    tmp_path_factory: pytest.TempPathFactory, nested: Any
-) -> None:
-    events: list[dict[str, Any]] = []
-
-    def add(nested_events: Any, start: int, depth: int) -> int:
-        length = nested_events if isinstance(nested_events, int) else 0
-        for inner in nested_events if isinstance(nested_events, list) else ():
-            length += add(inner, start + length, depth + 1)
-        events.append(event(f"depth {depth}", start, length))
-        return length
-
-    length = add(nested, 0, 0)
-    path = trace_of(tmp_path_factory.mktemp("nested") / "a.pt.trace.json", *events)
-    top = top_operations([path], most=1000)
-    assert top.total_ms == pytest.approx(length / 1000)
-    assert all(operation.self_ms > -1e-9 for operation in top.operations)
-
-
-def test_a_name_is_not_longer_than_a_table_takes(tmp_path: Path) -> None:
-    path = trace_of(tmp_path / "a.pt.trace.json", event("k" * 500, 0, 1))
-    assert top_operations([path]).operations == (Operation("k" * 80, 1, 0.001, 1.0),)

@@ -11,14 +11,13 @@ import pytest
 
 from meta_tests.curves import made_curve
 from meta_tests.reports.outputs import HOSTILE, markdown_rows, page_tags, reports_of
-from mlperf_suite.__main__ import main
 from mlperf_suite.reports.closing import COLUMNS, closing_lines
-from mlperf_suite.reports.curve_sections import MOST_CURVES, curve_plots
-from mlperf_suite.results.curve_figures import REHEARSAL, CurveBlock, CurveFigures, CurvePoint
+from mlperf_suite.results.curve_figures import REHEARSAL, CurveFigures, CurvePoint
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import Meta, Summary
 from mlperf_suite.results.typed_json import to_json
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 LABEL = "made with a stand-in engine: not a measurement of any system"
 CURVE = made_curve(0.01)
 MORE = (
@@ -46,15 +45,6 @@ def test_the_report_has_each_point_with_its_outcome_and_reason() -> None:
     assert page_tags(page) & {"script", "img", "link"} == set()
 
 
-def test_the_mark_is_on_the_picture_unless_the_client_is_the_official_one() -> None:
-    def svg_of(curve: CurveFigures) -> str:
-        (plot,) = curve_plots(curve)
-        return plot.svg()
-
-    assert REHEARSAL.upper() in svg_of(CURVE) and ">REHEARSAL<" in svg_of(CURVE)
-    assert "REHEARSAL" not in svg_of(replace(CURVE, rehearsal=False))
-
-
 def test_the_terminal_says_the_highest_point_and_the_knee() -> None:
     lines = list(closing_lines(summary_of(CURVE), Path("run")))
     text = " ".join(line.text for line in lines)
@@ -71,27 +61,11 @@ def test_the_terminal_says_the_highest_point_and_the_knee() -> None:
         (made_curve(blocks=1), "noise not measured"),
         (made_curve(0.5), "knee: cannot tell, from concurrency"),
         (CurveFigures("c", points=(CurvePoint(1, "measured"),)), "no point was measured"),
-        (
-            CurveFigures("c", points=(replace(CURVE.points[0], ttft_p90_ms=None),)),
-            "1 of 1 points",
-        ),
-        (
-            CurveFigures(
-                "c",
-                points=(
-                    replace(CURVE.points[0], tpot_p90_ms=1e-320),
-                    replace(CURVE.points[1], blocks=(CurveBlock(-1, -1), CurveBlock(1, 1e-320))),
-                ),
-            ),
-            "1 of 2 points",
-        ),
     ],
 )
 def test_a_curve_with_little_in_it(curve: CurveFigures, words: str) -> None:
     text, _ = reports_of(summary_of(curve))
     assert words in text
-    for plot in curve_plots(curve):
-        assert plot.svg()
 
 
 @pytest.fixture
@@ -108,31 +82,12 @@ def folders(tmp_path: Path) -> Callable[..., list[str]]:
     return write
 
 
-@pytest.fixture
-def compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
-    def run(*words: str) -> tuple[int, str, str]:
-        page = tmp_path / "page.html"
-        plot = tmp_path / "plot.png"
-        status = main(["compare", *words, "--plot", str(plot), "--html", str(page)])
-        assert plot.stat().st_size > 5000
-        return status, capsys.readouterr().out, page.read_text()
-
-    return run
-
-
 def test_curves_are_compared_on_one_chart_and_in_words(folders: Any, compare: Any) -> None:
     runs = folders(CURVE, made_curve(0.01, 0.1, seed=2), made_curve(0.01, seed=3))
     status, text, page = compare(*runs)
     assert status == 0
     assert "- run0 is above run1 from " in text and "cannot tell: run2" in text
-    assert all(f">{number}: run{number - 1}</text>" in page for number in (1, 2, 3))
-    assert REHEARSAL.upper() in page and "Side by side" not in text
-
-
-def test_more_curves_than_colours_are_named(folders: Any, compare: Any) -> None:
-    _, text, page = compare(*folders(*[CURVE] * (MOST_CURVES + 2)))
-    assert "2 more curves not drawn." in text
-    assert f">{MOST_CURVES}: " in page and f">{MOST_CURVES + 1}: " not in page
+    assert page.count("<svg") == 1 and "Side by side" not in text
 
 
 @pytest.mark.parametrize(
@@ -151,8 +106,3 @@ def test_the_gate_gates_a_curve(
     runs = folders(CURVE, second)
     status, text, _ = compare(*runs, "--gate")
     assert status == (words is not None) and (words or "") in text
-
-
-def test_the_plot_of_other_runs_needs_no_curve(folders: Any, compare: Any) -> None:
-    _, text, page = compare(*folders(CURVE, None))
-    assert "Curves" in text and "<svg" in page

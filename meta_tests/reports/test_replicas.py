@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from meta_tests.reports.outputs import markdown_rows, reports_of, terminal_text
 from mlperf_suite.engines.protocol import NodeFigures, ReplicaFigures, ReplicasRun
-from mlperf_suite.loadgen.timeline import EngineLoad, Timeline
-from mlperf_suite.reports.plots import plots_of
 from mlperf_suite.results.record import scaling_figures
 from mlperf_suite.results.schema import Meta, Run, ScalingFigures, Summary
 
@@ -66,6 +62,7 @@ def test_the_slowest_is_named_with_the_tail() -> None:
     text = report_of(RUN)
     assert "the last finished 3.00 s after the first (3.0%)" in text
     assert f"the slowest is replica 3 on node {NODES[1]} (latency p99 2,503 ms)" in text
+    assert "Replicas" not in reports_of(Summary())[0]
     text = report_of(ReplicasRun("tokens", 1.0, None, 0.1, REPLICAS[:1]))
     assert "the slowest" not in text
     assert "the last finished" not in text
@@ -83,14 +80,6 @@ def test_every_report_has_them() -> None:
     assert "98.4%" in terminal
 
 
-def test_a_run_of_one_engine_says_nothing_of_replicas() -> None:
-    assert "Replicas" not in reports_of(Summary())[0]
-
-
-def test_they_are_read_as_they_were_written() -> None:
-    assert Summary.read(SUMMARY.as_json()).run == SUMMARY.run
-
-
 def test_efficiency_is_that_of_pairs_with_their_spread() -> None:
     figures = scaling_figures(2, [(100.0, 190.0), (100.0, 200.0), (100.0, 198.0)])
     assert (figures.replicas, figures.pairs) == (2, 3)
@@ -99,23 +88,3 @@ def test_efficiency_is_that_of_pairs_with_their_spread() -> None:
     assert 1.04 < figures.high < 1.05
     alone = scaling_figures(2, [(100.0, 190.0)])
     assert alone.low == alone.efficiency == alone.high == 0.95
-
-
-@pytest.mark.parametrize(("replicas", "words"), [(1, "that the engine"), (8, "Mean of the 8 rep")])
-def test_a_plot_of_steps_says_whose_they_are(replicas: int, words: str) -> None:
-    """A step is one replica's: its requests are not all that the engine has."""
-    load = EngineLoad(steps=2, replicas=replicas)
-    timeline = Timeline(
-        [0.0],
-        None,
-        [2.0],
-        [2],
-        made_ms=(1.0, 2.0),
-        made_tokens=(1, 2),
-        running=(128, 128),
-        waiting=(0, 0),
-        kv_share=(0.5, 0.5),
-        load=load,
-    )
-    (plot,) = (plot for plot in plots_of(timeline, None) if plot.name == "batch")
-    assert words in plot.caption

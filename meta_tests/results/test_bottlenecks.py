@@ -6,8 +6,6 @@ import dataclasses
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from meta_tests.made_runs import remote_run
 from mlperf_suite.engines.protocol import (
@@ -21,86 +19,23 @@ from mlperf_suite.loadgen.timeline import EngineLoad
 from mlperf_suite.results.bottlenecks import LEADS, LIMITS, Bottleneck, bottlenecks, percent
 from mlperf_suite.results.schema import LifeFigures, PartFigures, PerformanceFigures
 
-SHARE = st.floats(0, 1)
-NAMES = ("issue", "client", "front end", "network and front end", "queue", "prefill", "decode")
-LOADS = st.builds(
-    EngineLoad,
-    busy=SHARE,
-    prefill=SHARE,
-    waiting=SHARE,
-    kv_full=SHARE,
-    kv_most=SHARE,
-    batch_full=st.none() | SHARE,
-    batch_limit=st.none() | st.integers(1, 1024),
-    batch_mean=st.floats(0, 1024),
-    preemptions=st.integers(0, 5),
-    drafted_tokens=st.integers(0, 99),
-    accepted_tokens=st.integers(0, 99),
-    replicas=st.integers(1, 4),
-    tail=SHARE,
-)
-LIVES = st.builds(
-    LifeFigures,
-    requests=st.integers(1, 9),
-    drain=st.none() | SHARE,
-    parts=st.lists(st.sampled_from(NAMES), unique=True).flatmap(
-        lambda names: st.tuples(
-            # Together at most the whole.
-            *(st.builds(PartFigures, st.just(n), st.floats(0, 1 / len(names))) for n in names)
-        )
-    ),
-)
-VIEWS = st.builds(
-    ServerView,
-    st.integers(1, 99),
-    waiting=st.none() | SHARE,
-    kv_full=st.none() | SHARE,
-    preemptions=st.none() | st.integers(0, 5),
-    drafted_tokens=st.none() | st.integers(0, 99),
-    accepted_tokens=st.none() | st.integers(0, 99),
-)
-REMOTES = st.builds(
-    RemoteRun,
-    st.builds(ClientFigures, st.integers(1, 8), SHARE, st.none() | st.floats(0, 9)),
-    st.lists(
-        st.builds(
-            EndpointFigures,
-            st.sampled_from(["http://a:1", "http://b:2", "http://c:3"]),
-            latency_ms=st.dictionaries(st.just("p99"), st.floats(0, 1e5)),
-            ended_s=st.none() | st.floats(0, 100),
-            server=st.none() | VIEWS,
-        ),
-        max_size=3,
-        unique_by=lambda endpoint: endpoint.url,
-    ).map(tuple),
-)
-RUNS = st.builds(
-    PerformanceFigures,
-    scenario=st.sampled_from(["Offline", "Server", "Interactive", "SingleStream", None]),
-    duration_s=st.none() | st.floats(0, 100),
-    life=st.none() | LIVES,
-    load=st.none() | LOADS,
-)
 
-
-@given(RUNS, st.none() | REMOTES)
-def test_every_sentence_has_its_figure_and_an_option(
-    run: PerformanceFigures, remote: RemoteRun | None
-) -> None:
-    findings = bottlenecks(run, remote, {"max_num_batched_tokens": 8192})
+def test_what_limits_comes_first_and_then_the_largest_share() -> None:
+    """Each sentence has its figure, and each finding an option; nothing is said of the unknown."""
+    parts = tuple(PartFigures(name, share) for name, share in (("queue", 0.1), (DECODE, 0.85)))
+    load = EngineLoad(busy=0.9, prefill=0.6, batch_full=0.7, batch_limit=8, waiting=0.5)
+    run = PerformanceFigures(scenario="Server", life=LifeFigures(parts=parts), load=load)
+    findings = bottlenecks(run, None, {})
+    keys = [(item.limits, item.share) for item in findings]
+    assert keys == sorted(keys, reverse=True) and len({limits for limits, _ in keys}) == 2
     for item in findings:
-        assert 0 <= item.share <= 1
-        assert percent(item.share) in item.sentence
-        assert item.sentence.endswith(".")
+        assert percent(item.share) in item.sentence and item.sentence.endswith(".")
         assert item.option
-    assert [item.limits for item in findings] == sorted(
-        (item.limits for item in findings), reverse=True
-    )
-    for kind in (True, False):
-        shares = [item.share for item in findings if item.limits is kind]
-        assert shares == sorted(shares, reverse=True)
     names = [item.name for item in findings]
-    assert len(names) == len(set(names))
+    assert len(names) == len(set(names)) > 3
+    of_life = {item.name for item in bottlenecks(dataclasses.replace(run, load=None))}
+    assert of_life and not of_life & {"KV cache full", "batch at its limit", "engine idle"}
+    assert bottlenecks(dataclasses.replace(run, life=None, load=None)) == []
 
 
 @pytest.mark.parametrize(
@@ -122,14 +57,6 @@ def test_what_makes_decode_faster_is_what_the_machine_has(
     assert finding.option == option
 
 
-@given(RUNS)
-def test_what_is_not_known_is_not_said(run: PerformanceFigures) -> None:
-    bare = dataclasses.replace(run, life=None, load=None)
-    assert bottlenecks(bare) == []
-    names = {finding.name for finding in bottlenecks(dataclasses.replace(run, load=None))}
-    assert not names & {"KV cache full", "batch at its limit", "engine idle", "steps with a prompt"}
-
-
 def of(name: str, run: PerformanceFigures, remote: RemoteRun | None = None) -> Bottleneck | None:
     return next((finding for finding in bottlenecks(run, remote) if finding.name == name), None)
 
@@ -138,28 +65,36 @@ def server_run(scenario: str = "Server", **load: Any) -> PerformanceFigures:
     return PerformanceFigures(scenario=scenario, duration_s=10.0, load=EngineLoad(**load))
 
 
-@given(SHARE, SHARE)
-def test_a_full_batch_limits_only_where_requests_wait(full: float, wait_share: float) -> None:
-    finding = of(
-        "batch at its limit", server_run(batch_full=full, batch_limit=256, waiting=wait_share)
-    )
+@pytest.mark.parametrize("waiting", [0.0, LIMITS - 1e-9, LIMITS])
+@pytest.mark.parametrize("full", [0.0, LIMITS - 1e-9, LIMITS])
+def test_a_full_batch_limits_only_where_requests_wait(full: float, waiting: float) -> None:
+    run = server_run(batch_full=full, batch_limit=256, waiting=waiting)
+    finding = of("batch at its limit", run)
     assert finding is not None
-    assert finding.limits == (full >= LIMITS and wait_share >= LIMITS)
+    assert finding.limits == (full >= LIMITS and waiting >= LIMITS)
     assert "max_num_seqs above 256" in finding.option
 
 
-@given(SHARE, st.integers(0, 3))
-def test_a_full_cache_limits_and_so_does_a_preemption(full: float, preempted: int) -> None:
+@pytest.mark.parametrize(
+    ("full", "preempted", "words", "limits"),
+    [
+        (LIMITS - 1e-9, 0, "no request was", False),
+        (LIMITS, 0, "no request was", True),
+        (0.0, 1, "1 request was", True),
+        (1.0, 2, "2 requests were", True),
+    ],
+)
+def test_a_full_cache_limits_and_so_does_a_preemption(
+    full: float, preempted: int, words: str, limits: bool
+) -> None:
     finding = of("KV cache full", server_run(kv_full=full, preemptions=preempted))
     assert finding is not None
-    assert finding.limits == (full >= LIMITS or preempted > 0)
-    words = ("no request was", "1 request was", "2 requests were", "3 requests were")
-    assert words[preempted] in finding.sentence
+    assert finding.limits == limits and words in finding.sentence
 
 
 @pytest.mark.parametrize(
     ("drafted", "accepted", "share"),
-    [(0, 0, None), (8, 9, None), (8, 8, 0.0), (1000, 750, 0.25), (1000, 250, 0.75)],
+    [(0, 0, None), (8, 9, None), (8, 8, 0.0), (1000, 750, 0.25), (8, 4, 0.5), (1000, 250, 0.75)],
 )
 def test_rejected_drafts_limit_once_they_are_the_half(
     drafted: int, accepted: int, share: float | None
@@ -180,17 +115,56 @@ def test_rejected_drafts_limit_once_they_are_the_half(
             assert f"{drafted:,} drafted tokens" in finding.sentence
 
 
-@given(SHARE)
-def test_an_idle_engine_is_the_rest_of_the_time(busy: float) -> None:
-    for scenario, option in (("Server", "--server-target-qps"), ("Offline", "front end")):
-        finding = of("engine idle", server_run(scenario, busy=busy))
-        assert finding is not None
-        assert finding.share == pytest.approx(1 - busy)
-        assert option in finding.option
+@pytest.mark.parametrize(
+    ("scenario", "option"), [("Server", "--server-target-qps"), ("Offline", "front end")]
+)
+def test_an_idle_engine_is_the_rest_of_the_time(scenario: str, option: str) -> None:
+    finding = of("engine idle", server_run(scenario, busy=0.7))
+    assert finding is not None
+    assert finding.share == pytest.approx(0.3)
+    assert option in finding.option
+
+
+def test_what_servers_say_of_their_caches_and_queues_and_the_fullest_is_named() -> None:
+    def server(url: str, kv_full: float, waiting: float, preemptions: int | None) -> Any:
+        view = ServerView(9, waiting=waiting, kv_full=kv_full, preemptions=preemptions)
+        return EndpointFigures(url, server=view)
+
+    endpoints = (server("http://a", 0.1, 0.6, None), server("http://b", 0.2, 0.3, 3))
+    remote = RemoteRun(ClientFigures(1, 0.0), endpoints)
+    run = PerformanceFigures(scenario="Server")
+    cache, queue = (
+        of(name, run, remote) for name in ("a server's KV cache full", "a server's queue")
+    )
+    assert cache is not None and queue is not None
+    assert (cache.share, cache.limits) == (0.2, True)
+    assert cache.sentence.startswith("http://b: ") and "preempted 3 times" in cache.sentence
+    assert (queue.share, queue.limits) == (0.6, True) and queue.sentence.startswith("http://a had")
 
 
 def life(*shares: tuple[str, float], **more: Any) -> LifeFigures:
     return LifeFigures(parts=tuple(PartFigures(name, share) for name, share in shares), **more)
+
+
+OF_NETWORK = life(("network and front end", 0.7), ("decode", 0.1), drain=0.2)
+
+
+@pytest.mark.parametrize(
+    ("name", "run", "share"),
+    [
+        ("one replica's tail", server_run("Offline", replicas=2, tail=0.4), 0.4),
+        ("one replica's tail", server_run("Offline", replicas=1, tail=0.4), None),
+        ("network and front end", PerformanceFigures(life=OF_NETWORK), 0.7),
+        ("tail of the run", PerformanceFigures(scenario="Offline", life=OF_NETWORK), 0.2),
+        ("tail of the run", PerformanceFigures(scenario="Server", life=OF_NETWORK), None),
+    ],
+)
+def test_a_tail_and_a_network_are_told_with_their_share(
+    name: str, run: PerformanceFigures, share: float | None
+) -> None:
+    finding = of(name, run)
+    assert (finding and finding.share) == share
+    assert finding is None or percent(finding.share) in finding.sentence
 
 
 def test_waiting_is_what_offline_is_made_of() -> None:

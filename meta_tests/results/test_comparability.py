@@ -43,7 +43,6 @@ def different(first: Config, second: Config, **meta: Any) -> set[str]:
     [
         ({"engine_arg": ["kv_cache_dtype=fp8"]}, {"setting engine_args"}),
         ({"gpu_memory_utilization": "0.5"}, {"setting gpu_memory_utilization"}),
-        ({"warmup": "0"}, {"setting warmup"}),
         ({"high_accuracy": "true"}, {"setting high_accuracy"}),
         ({"mode": "accuracy", "keep_all": "0", "energy": "off", "repeat": "3"}, set()),
         ({"mmlu_shots": "3"}, set()),
@@ -67,6 +66,7 @@ def test_mmlus_options_count_in_its_own_runs_alone() -> None:
         ({"speculative": "mtp"}, {"the engine's speculative"}),
         ({"max_num_seqs": 64}, {"the engine's max_num_seqs"}),
         ({"load_s": 3.0, "dtype_why": "asked for", "clients": 4, "replica_cores": ["0-1"]}, set()),
+        ({"key": "set"}, set()),
     ],
 )
 def test_what_an_engine_reports_identifies_it(engine: dict[str, object], facts: set[str]) -> None:
@@ -103,9 +103,25 @@ def test_a_server_is_the_same_system_at_another_url() -> None:
     assert not differences(first, second, ("measurement", "engine", "capacity", "release"))
 
 
-def test_a_server_is_the_same_system_with_a_key_or_without() -> None:
-    first, second = (config_of({"key": words}) for words in ("set", "not set"))
-    assert different(first, second) == set()
+def test_the_model_is_what_a_server_serves_and_not_the_path_of_one_here() -> None:
+    def run(model: str, **engine: Any) -> Config:
+        config = config_of(engine)
+        assert config.engine is not None
+        return replace(config, engine=replace(config.engine, model=model))
+
+    assert different(run("/a/model"), run("/b/model")) == set()
+    served = [run(model, endpoints=["http://a:8001"]) for model in ("a", "b")]
+    assert different(*served) == {"the engine's served_model"}
+
+
+def test_figures_of_two_load_generators_are_not_of_one_measurement() -> None:
+    """Their versions differ where both are known."""
+    known, newer, unknown = (
+        identity_of(config_of(), Summary(meta=replace(META, load_generator=words)))
+        for words in ("loadgen 5.0", "loadgen 6.0", None)
+    )
+    assert [fact.name for fact in differences(known, newer)] == ["load generator's version"]
+    assert differences(known, unknown) == differences(unknown, known) == []
 
 
 def test_the_same_data_may_lie_elsewhere() -> None:

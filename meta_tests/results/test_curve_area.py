@@ -1,4 +1,6 @@
-"""Curves as step functions: area, knee, intervals and which curve is above where."""
+"""Curves as step functions: area, knee, intervals and which curve is above where.
+
+How often the intervals hold is counted in evidence/false_alarms."""
 
 from __future__ import annotations
 
@@ -59,9 +61,7 @@ def test_two_curves_are_compared_in_the_range_that_both_have() -> None:
     ("second", "words"),
     [
         (STEPS[:2], "a curve has 2 measured points, fewer than 3"),
-        ([], "a curve has 0 measured points"),
         ([point(x, 100) for x in (38, 60, 80)], "10 to 40 and 38 to 80 tokens/s per user"),
-        ([point(x, 100) for x in (50, 60, 80)], "too little in common"),
         ([point(20, 100)] * 3, "too little in common"),
     ],
 )
@@ -79,10 +79,28 @@ def test_a_slower_curve_is_below_with_an_interval_that_holds_the_truth() -> None
     assert stretch.above == -1 and stretch.interval is not None
     low, high = stretch.interval
     assert low < np.expm1(truth.log_change()[0]) < high < 0
-    words = stretch.words("A", "B")
-    assert words.startswith("A is above B from ") and " tokens/s per user by " in words
+    assert stretch.words("A", "B") == (
+        "A is above B from 38.08 to 112.3 tokens/s per user by 27.9% [+22.1%, +32.9%]"
+    )
     reverse = common_points(second, first).stretches()[-1].words("B", "A")
     assert reverse.startswith("A is above B from ")
+    noises = [common_points(first, second, together=of).noise() for of in (False, True)]
+    assert noises == pytest.approx([0.0223258, 0.0363845], rel=1e-4)
+
+
+def test_a_draw_of_the_same_curve_is_not_told_from_it() -> None:
+    """Though its points lie 10% below, as the noise between runs has it."""
+    pair = common_points(*(made_curve(0.03, between=1.0, seed=seed) for seed in (1, 10_001)))
+    (stretch,) = pair.stretches()
+    assert stretch.above == 0 and stretch.interval == pytest.approx((-0.179266, 0.001222), abs=1e-5)
+
+
+def test_the_interval_of_a_point_is_wider_than_its_five_blocks_are() -> None:
+    intervals = StepCurve(made_curve(0.05, seed=3, blocks=5).measured[:1]).intervals(0)
+    assert intervals is not None
+    users, system = intervals
+    assert users == pytest.approx((98.0250, 136.6269), rel=1e-5)
+    assert system == pytest.approx((88.4483, 123.2789), rel=1e-5)
 
 
 def test_without_noise_nothing_is_told() -> None:
@@ -93,18 +111,6 @@ def test_without_noise_nothing_is_told() -> None:
     assert "cannot tell: B -" in stretch.words("A", "B")
     assert "[noise not measured] against A" in stretch.words("A", "B")
     assert StepCurve(made_curve(blocks=1).measured).intervals(0) is None
-
-
-@pytest.mark.parametrize("common", [True, False])
-def test_of_equal_curves_one_in_twenty_has_words_of_a_difference(common: bool) -> None:
-    """Also where whole runs differ as their blocks do, together or each by itself."""
-    histories = 60
-    wrong = 0
-    for seed in range(histories):
-        noise = {"noise": 0.03, "between": 1.0, "common": common}
-        first, second = (made_curve(**noise, seed=seed + k) for k in (0, 10_000))  # type: ignore[arg-type]
-        wrong += any(part.above for part in common_points(first, second).stretches())
-    assert wrong <= 0.05 * histories + 3 * np.sqrt(0.05 * 0.95 * histories)
 
 
 def test_only_concurrencies_that_both_measured_are_compared() -> None:
@@ -135,20 +141,6 @@ def test_a_curve_below_its_chord_has_no_knee() -> None:
     assert not Knee(STEPS[0], (), 4).certain
 
 
-def test_the_interval_of_a_point_is_that_of_a_further_run() -> None:
-    """19 of 20 further runs whose noise is that of the blocks are within it."""
-    hits = 0
-    for seed in range(100):
-        curve = made_curve(0.05, seed=seed, blocks=5)
-        intervals = StepCurve(curve.measured[:1]).intervals(0)
-        assert intervals is not None
-        further = curve.points[0].tps_per_user * np.exp(
-            np.random.default_rng(seed + 10_000).normal(0, 0.05)
-        )
-        hits += intervals[0][0] < further < intervals[0][1]
-    assert hits >= 86
-
-
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -156,7 +148,6 @@ def test_the_interval_of_a_point_is_that_of_a_further_run() -> None:
         ({"rehearsal": False}, "rehearsal: baseline yes, this run no"),
         ({"cohort": "2026-10-C1"}, "cohort: baseline none, this run 2026-10-C1"),
         ({"points": made_curve(loss=0.97).points}, "curve: the curves have too little in common"),
-        ({"points": made_curve().points[:5]}, "curve: this run did not measure the baseline's"),
         ({"points": ()}, "curve: this run did not measure the baseline's concurrencies 1, 4, 16"),
         ({"client": "mlperf-suite 2.0"}, None),
         ({"points": made_curve(loss=0.5).points}, None),
@@ -169,8 +160,7 @@ def test_what_makes_two_curves_incomparable(changes: dict[str, Any], words: str 
     assert curve_differences(made_curve(), None) == []
 
 
-@pytest.mark.parametrize("outcome", ["failed", "over-saturated"])
-@pytest.mark.parametrize("number", [0, 6])
+@pytest.mark.parametrize(("outcome", "number"), [("failed", 0), ("over-saturated", 6)])
 def test_a_point_that_is_lost_is_a_regression(outcome: Any, number: int) -> None:
     curve = made_curve(0.01)
     points = list(curve.points)

@@ -121,13 +121,16 @@ BROKEN = {
     ),
     "not said": (replace(WHOLE, run=Run(performance=replace(FIGURES, valid=None))), "INVALID"),
     "none": (replace(WHOLE, run=Run()), "no performance run"),
+    "stand-in": (WHOLE, STAND_IN_LABEL),
 }
 
 
 @pytest.mark.parametrize("case", BROKEN)
 def test_what_is_no_result_is_not_valid_and_says_why(tmp_path: Path, case: str) -> None:
     summary, reason = BROKEN[case]
-    content, text = node_files(tmp_path, result(tmp_path / "a", summary))
+    content, text = node_files(
+        tmp_path, result(tmp_path / "a", summary, stand_in=reason == STAND_IN_LABEL)
+    )
     entry = content["scenarios"]["Server"]
     assert entry["valid"] is False
     assert reason in entry["reason"]
@@ -135,28 +138,13 @@ def test_what_is_no_result_is_not_valid_and_says_why(tmp_path: Path, case: str) 
     assert "Server: VALID" not in text
 
 
-def test_a_stand_in_is_never_valid(tmp_path: Path) -> None:
-    content, text = node_files(tmp_path, result(tmp_path / "a", WHOLE, stand_in=True))
-    assert content["scenarios"]["Server"]["valid"] is False
-    assert content["scenarios"]["Server"]["reason"] == STAND_IN_LABEL
-    assert STAND_IN_LABEL in text
-
-
-@pytest.mark.parametrize(
-    ("sample_count", "share"), [(84, 1.0), (168, 0.5), (None, None), (0, None)]
-)
-def test_accuracy_is_the_share_of_queries_that_were_answered(
-    tmp_path: Path, sample_count: int | None, share: float | None
-) -> None:
-    content, _ = node_files(tmp_path, result(tmp_path / "a", WHOLE, sample_count=sample_count))
-    assert content["scenarios"]["Server"]["accuracy"] == share
-
-
-@pytest.mark.parametrize("passed", [True, False])
-def test_what_the_accuracy_rules_say_stands_beside_it(tmp_path: Path, passed: bool) -> None:
-    run = Run(performance=FIGURES, accuracy=AccuracyFigures(passed=passed))
-    content, _ = node_files(tmp_path, result(tmp_path / "a", replace(WHOLE, run=run)))
-    assert content["scenarios"]["Server"]["accuracy_passed"] is passed
+def test_accuracy_is_the_share_of_queries_that_were_answered(tmp_path: Path) -> None:
+    """What the accuracy rules say stands beside it."""
+    for count, share, passed in ((84, 1.0, True), (168, 0.5, False), (None, None, None)):
+        run = Run(performance=FIGURES, accuracy=AccuracyFigures(passed=passed))
+        part = result(tmp_path / f"{count}", replace(WHOLE, run=run), sample_count=count)
+        entry = node_files(tmp_path, part, node=f"{count}")[0]["scenarios"]["Server"]
+        assert (entry["accuracy"], entry["accuracy_passed"]) == (share, passed)
 
 
 def test_more_answers_than_queries_are_all_of_them() -> None:
@@ -181,19 +169,14 @@ def test_each_benchmark_has_its_files_and_other_categories_none(tmp_path: Path) 
     assert write_node_files(tmp_path, "n", results[:1]) == []
 
 
-@pytest.mark.parametrize(
-    ("node", "part"),
-    [("gpu-1.rack_2", "gpu-1.rack_2"), ("../a b", "_a_b"), ("..", "_"), ("é", "_")],
-)
-def test_a_nodes_name_is_a_part_of_a_files_name(tmp_path: Path, node: str, part: str) -> None:
-    assert file_part(node) == part
-    content, text = node_files(tmp_path, result(tmp_path / "a", WHOLE), node=node)
-    assert content["benchmark_info"]["node"] == node
-    assert text.startswith(f"llama3.1-8b on {node}\n")
-
-
-def test_what_a_run_says_breaks_no_line(tmp_path: Path) -> None:
+def test_a_name_and_what_a_run_says_break_neither_a_files_name_nor_a_line(tmp_path: Path) -> None:
+    for name, part in (("gpu-1.rack_2", "gpu-1.rack_2"), ("..", "_"), ("é", "_")):
+        assert file_part(name) == part
     hostile = replace(META, status="failed", reason="a\nServer: VALID\x1b[2J", model="m\nn\x07")
-    _, text = node_files(tmp_path, result(tmp_path / "a", replace(WHOLE, meta=hostile)))
+    broken = result(tmp_path / "a", replace(WHOLE, meta=hostile))
+    content, text = node_files(tmp_path, broken, node="../a b")
+    assert {path.parent for path in tmp_path.rglob("*_20261120_101500.*")} == {tmp_path}
+    assert content["benchmark_info"]["node"] == "../a b"
+    assert text.startswith("llama3.1-8b on ../a b\n")
     assert "Server: VALID" not in [line.strip() for line in text.splitlines()]
     assert not set("\x1b\x07") & set(text)

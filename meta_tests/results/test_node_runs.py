@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import replace
 from datetime import timedelta
@@ -10,24 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from mlperf_suite.reports.aggregate_report import aggregate_sections
-from mlperf_suite.results.aggregate import LABEL, Aggregate, aggregate_runs
 
 from meta_tests.made_nodes import ROWS, STARTED, MadeNode, make_nodes
-from mlperf_suite.errors import RefusedError
-from mlperf_suite.reports.markdown import markdown_text
+from meta_tests.results.refusals import refusals
+from mlperf_suite.features.aggregate.aggregate import Aggregate, aggregate_runs
 
 A, B = MadeNode(), MadeNode(node="node-b", rows=ROWS[:50])
-
-
-def refusals(*paths: Path, alone: tuple[Path, ...] = ()) -> list[str]:
-    with pytest.raises(RefusedError) as error:
-        aggregate_runs(paths, STARTED, alone)
-    for reason in error.value.reasons:
-        assert "\n" not in reason
-    return list(error.value.reasons)
 
 
 def aggregated(*paths: Path) -> Aggregate:
@@ -108,6 +95,7 @@ NO_PART: dict[str, tuple[dict[str, Any], str]] = {
     "mmlu": ({"meta": {"scenario": None}}, "llama3.1-8b: no scenario of a benchmark"),
     "no log": ({"log_keys": {"result_validity": None}}, "mlperf_log_detail.txt has no result"),
     "not LoadGen's": ({"from_loadgen": False}, "do not count from LoadGen's issue"),
+    "no performance": ({"performance": False}, "no performance run: an aggregate is of perf"),
     "another count": (
         {"log_keys": {"result_query_count": 51}},
         "50 requests, and LoadGen issued 51",
@@ -135,17 +123,6 @@ def test_each_run_that_is_no_part_is_named(tmp_path: Path) -> None:
         *map(str, (first, second, tmp_path / "nowhere", tmp_path))
     ]
     assert "no such folder" in lines[2] and "no summary.json" in lines[3]
-
-
-def test_a_run_without_performance_is_no_part(tmp_path: Path) -> None:
-    first, second = make_nodes(tmp_path, A, B)
-    path = second / "summary.json"
-    content = json.loads(path.read_text())
-    del content["run"]["performance"]
-    path.write_text(json.dumps(content))
-    assert refusals(first, second) == [
-        f"{second}: no performance run: an aggregate is of performance runs"
-    ]
 
 
 def test_a_log_that_was_changed_is_refused(tmp_path: Path) -> None:
@@ -183,11 +160,8 @@ def test_a_node_is_there_once(tmp_path: Path) -> None:
     (line,) = refusals(*paths)
     assert line.startswith(f"{paths[2]}: node node-b is there twice in Server, also as {paths[1]}")
     first, second = make_nodes(tmp_path / "again", A, replace(A, rows=ROWS[:60]))
+    assert refusals(first) == ["an aggregate is of two nodes or more"]
     assert "an aggregate is of two nodes or more" in refusals(first, second)
-
-
-def test_one_run_alone_is_no_aggregate(tmp_path: Path) -> None:
-    assert refusals(*make_nodes(tmp_path, A)) == ["an aggregate is of two nodes or more"]
 
 
 def test_every_node_ran_the_same_scenarios(tmp_path: Path) -> None:
@@ -216,21 +190,13 @@ def test_smoke_runs_may_differ_in_nothing_but_their_machines(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(("later_s", "notes"), [(0, False), (4, False), (9, True), (3600, True)])
 def test_nodes_that_did_not_run_together_say_so(tmp_path: Path, later_s: int, notes: bool) -> None:
-    later = replace(B, rows=ROWS, target_qps=10.5, began=STARTED + timedelta(seconds=later_s))
-    (first,) = aggregated(*make_nodes(tmp_path, A, later)).scenarios
+    """By the same clock: an hour later in a zone that is an hour behind, LoadGen's own dates are
+    alike."""
+    began = STARTED + timedelta(seconds=later_s)
+    later = replace(B, rows=ROWS, target_qps=10.5, began=began, zone=timedelta(hours=-1))
+    (first,) = aggregated(*make_nodes(tmp_path, replace(A, zone=timedelta(0)), later)).scenarios
     words = [note for note in first.notes if "did not all run at the same time" in note]
     assert bool(words) is notes
-
-
-@pytest.mark.parametrize(("later_s", "notes"), [(0, False), (3600, True)])
-def test_a_node_in_another_time_zone_is_compared_by_the_same_clock(
-    tmp_path: Path, later_s: int, notes: bool
-) -> None:
-    """An hour later in a zone that is an hour behind, LoadGen's own dates are alike."""
-    at = STARTED + timedelta(seconds=later_s)
-    west = replace(B, rows=ROWS, target_qps=10.5, began=at, zone=timedelta(hours=-1))
-    (first,) = aggregated(*make_nodes(tmp_path, replace(A, zone=timedelta(0)), west)).scenarios
-    assert any("did not all run at the same time" in note for note in first.notes) == notes
 
 
 def test_when_a_node_ran_may_not_be_known(tmp_path: Path) -> None:
@@ -257,43 +223,3 @@ def test_nodes_whose_accuracy_nobody_measured_are_told(tmp_path: Path) -> None:
     (first,) = aggregated(*make_nodes(tmp_path / "b", A, B)).scenarios
     assert first.notes == ()
     assert [row.accuracy_passed for row in first.nodes] == [True, True]
-
-
-def _places(content: object, above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    if not isinstance(content, dict):
-        return []
-    return [
-        x for key, first in content.items() for x in ((*above, key), *_places(first, (*above, key)))
-    ]
-
-
-_ODD = [None, True, 0, -1, 1e308, 2**70, "", "x", [], [1], [None], {}, {"a": 1}, float("inf")]
-
-
-@pytest.fixture(scope="module")
-def two_runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    nodes = (replace(A, rows=ROWS[:20]), replace(B, rows=ROWS[:25]))
-    return make_nodes(tmp_path_factory.mktemp("damaged"), *nodes)
-
-
-@given(st.data())
-def test_a_damaged_summary_is_refused_or_taken_and_raises_nothing(
-    two_runs: list[Path], data: st.DataObject
-) -> None:
-    path = two_runs[1] / "summary.json"
-    whole = path.read_text()
-    content = json.loads(whole)
-    place = data.draw(st.sampled_from(_places(content)))
-    inner = content
-    for key in place[:-1]:
-        inner = inner[key]
-    inner[place[-1]] = data.draw(st.sampled_from(_ODD))
-    path.write_text(json.dumps(content))
-    try:
-        aggregate = aggregate_runs(two_runs, STARTED)
-        assert Aggregate.read(json.loads(json.dumps(aggregate.as_json()))) == aggregate
-        assert LABEL in markdown_text(aggregate_sections(aggregate))
-    except RefusedError as error:
-        assert all(error.reasons)
-    finally:
-        path.write_text(whole)

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from meta_tests.made_lives import made_marks, made_timeline
 from meta_tests.made_runs import MadeRun, detail_entries, line
-from meta_tests.reports.outputs import terminal_text
-from meta_tests.suite_runs import SuiteRun, run_suite
+from meta_tests.suite_runs import run_suite
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS
@@ -39,7 +38,6 @@ from mlperf_suite.results.schema import (
     EarlyStopping,
     LifeFigures,
     Meta,
-    PerformanceFigures,
     Run,
     Summary,
 )
@@ -175,18 +173,27 @@ def slowest(rows: list[tuple[float, float, float, int]], **marks: Any) -> str:
 USUAL = [(float(n), n + 0.2, n + 1.0, 20) for n in range(9)]
 
 
-def test_a_long_answer_is_a_cause() -> None:
-    cause = slowest([*USUAL, (20.0, 20.2, 25.0, 200)])
-    assert cause == (
-        "decode 4,800 ms where the median is 800.0: its answer has 200 tokens, the longest, "
-        "24.12 ms each"
-    )
-
-
-def test_a_long_prompt_is_a_cause() -> None:
-    cause = slowest([*USUAL, (20.0, 24.0, 24.8, 20)])
-    assert cause.startswith("prefill 3,990 ms where the median is 190.0: its prompt has 19 tokens")
-    assert "the longest" in cause
+@pytest.mark.parametrize(
+    ("row", "preempted", "cause"),
+    [
+        (
+            *((20.0, 20.2, 25.0, 200), 0),
+            "decode 4,800 ms where the median is 800.0: its answer has 200 tokens, the longest, "
+            "24.12 ms each",
+        ),
+        (
+            *((20.0, 24.0, 24.8, 20), 0),
+            "prefill 3,990 ms where the median is 190.0: its prompt has 19 tokens, the longest",
+        ),
+        *(((20.0, 20.2, 25.0, 20), n, words) for n, words in ((1, "once"), (2, "2 times"))),
+    ],
+)
+def test_the_slowest_request_has_its_cause(
+    row: tuple[float, float, float, int], preempted: int, cause: str
+) -> None:
+    """A long answer, a long prompt, being preempted."""
+    found = slowest([*USUAL, row], preempted=preempted)
+    assert found.endswith(f"preempted {cause}") if preempted else found == cause
 
 
 def test_a_queue_is_a_cause_with_what_was_before_it() -> None:
@@ -199,11 +206,6 @@ def test_a_queue_is_a_cause_with_what_was_before_it() -> None:
         "queue 6,300 ms where the median is 1,400: queued behind 1 that waited, 11 prompt tokens, "
         "and 1 that ran"
     )
-
-
-def test_a_preempted_request_says_so() -> None:
-    assert slowest([*USUAL, (20.0, 20.2, 25.0, 20)], preempted=2).endswith("preempted 2 times")
-    assert slowest([*USUAL, (20.0, 20.2, 25.0, 20)], preempted=1).endswith("preempted once")
 
 
 def test_the_drain_is_what_follows_the_last_request() -> None:
@@ -220,16 +222,8 @@ def test_how_far_loadgen_and_the_lives_differ_is_said_only_where_they_begin_alik
     same_clock = dataclasses.replace(timeline, from_loadgen=True)
     assert lives(same_clock, detail).differs_ms == pytest.approx(2)
     assert lives(same_clock).differs_ms is None
-
-
-def test_a_timeline_of_an_older_suite_has_no_lives() -> None:
+    # Of an older suite.
     assert life_figures(Timeline([0.0], None, [1.0], [2]), NOTHING) is None
-
-
-def test_a_summary_is_read_as_it_was_written() -> None:
-    life = lives(made_timeline(USUAL, marks=made_marks(USUAL)))
-    summary = Summary(run=Run(performance=PerformanceFigures(life=life)))
-    assert Summary.read(summary.as_json()).run.performance == summary.run.performance
 
 
 # Where people and programs read it
@@ -281,49 +275,24 @@ def test_what_server_lacks_stands_in_the_reports() -> None:
     assert "INVALID" not in passed
 
 
-@pytest.mark.parametrize(
-    ("nanoseconds", "value"),
-    [
-        (123_456_789, "123.5 ms"),
-        (9_876_543_210, "9,877 ms"),
-        (12_345_678_901, "12.35 s"),
-        (601_234_000_000, "601.23 s"),
-    ],
-)
-def test_the_terminal_shows_three_percentiles_and_the_judged_one(
-    nanoseconds: int, value: str
-) -> None:
-    keys = {f"result_{p}_percentile_latency_ns": nanoseconds for p in PERCENTILES}
-    figures = performance_figures(SINGLE_STREAM, _log(SINGLE_STREAM, **keys), 10.0, 100)
-    summary = Summary(meta=Meta(status="complete"), run=Run(performance=figures))
-    lines = terminal_text(summary).splitlines()
-    assert f"latency   p50 {value}, p90 {value}, p99 {value}" in lines
-
-
-@pytest.fixture(scope="module")
-def single_stream(tmp_path_factory: pytest.TempPathFactory) -> SuiteRun:
-    folder = tmp_path_factory.mktemp("early")
+def test_a_real_loadgen_run_has_the_estimate_everywhere(tmp_path: Path) -> None:
     command = ("-m", "singlestream and performance", "-p", "meta_tests.stand_in_plugin")
     delays = [0.1 + i % 7 / 200 for i in range(70)]
     run = run_suite(
-        folder / "results",
+        tmp_path / "results",
         *command,
-        f"--junitxml={folder}/junit.xml",
+        f"--junitxml={tmp_path}/junit.xml",
         STAND_IN=json.dumps({"delays_s": delays}),
     )
     assert run.exit_code == 0, run.output
-    return run
-
-
-def test_a_real_loadgen_run_has_the_estimate_everywhere(single_stream: SuiteRun) -> None:
-    performance = single_stream.summary.run.performance
+    performance = run.summary.run.performance
     assert performance is not None
     assert performance.early_stopping is not None
     assert performance.latency_ms is not None
     estimates = performance.early_stopping.estimates_ms
-    detail = read_logs(single_stream.folder / "Performance").detail
+    detail = read_logs(run.folder / "Performance").detail
     assert estimates["ttft"] == detail["early_stopping_latency_ss"] / 1e6
-    timeline = read_timeline(single_stream.folder / "Performance")
+    timeline = read_timeline(run.folder / "Performance")
     assert timeline is not None
     assert estimates["latency"] in [round(value, 3) for value in timeline.latency_ms]
     p90 = performance.latency_ms["p90"]
@@ -332,26 +301,20 @@ def test_a_real_loadgen_run_has_the_estimate_everywhere(single_stream: SuiteRun)
     times = {name: latency[name] for name in ("p50", "p90", "p99")}
     assert estimates["latency"] is not None
     words = times_words({**times, "p90 by early stopping": estimates["latency"]})
-    assert f"latency {words}" in " ".join(single_stream.output.split())
+    assert f"latency {words}" in " ".join(run.output.split())
     for name in ("report.md", "report.html"):
-        text = (single_stream.folder / name).read_text()
+        text = (run.folder / name).read_text()
         assert time_words(estimates["latency"]).split()[0] in text
-    junit = single_stream.results_dir.parent / "junit.xml"
+    # The keys that these tests make up are those of the run that LoadGen made.
+    made_up = MadeRun(LLAMA3_1_8B_EDGE, SINGLE_STREAM, "performance").entries
+    assert {key for key in made_up if key.startswith("early_stopping_")} <= set(detail.values)
     properties = {
         (p.get("name"), float(p.get("value", "nan")))
-        for case in ET.parse(junit).iter("testcase")
+        for case in ET.parse(tmp_path / "junit.xml").iter("testcase")
         for p in case.iter("property")
         if str(p.get("name")).endswith("_early_stopping")
     }
     assert properties == {(f"{name}_ms_early_stopping", estimates[name]) for name in estimates}
-
-
-def test_the_made_up_logs_speak_as_loadgen_does(single_stream: SuiteRun) -> None:
-    """The keys that these tests make up are those of the run that LoadGen made."""
-    entries = MadeRun(LLAMA3_1_8B_EDGE, SINGLE_STREAM, "performance")
-    keys = {key for key in entries.entries if key.startswith("early_stopping_")}
-    detail = read_logs(Path(single_stream.folder) / "Performance").detail
-    assert keys <= set(detail.values)
 
 
 # Goodput
@@ -385,10 +348,7 @@ def test_goodput_needs_limits_and_the_times_of_all_requests() -> None:
     assert goodput(None, LIMITS) is None
     for first in (None, [2.0, math.nan]):
         assert goodput(dataclasses.replace(streamed, first_token_ms=first), LIMITS) is None
-
-
-def test_goodput_by_the_latency_needs_no_first_tokens() -> None:
-    whole = Timeline([0.0, 1.0], None, [4.0, 15.0], [2, 2])
+    whole = dataclasses.replace(streamed, first_token_ms=None, finished_ms=[4.0, 15.0])
     good = goodput(whole, {"latency": 10}, 4.0)
     assert good is not None
     assert (good.within, good.beyond_latency, good.latency_limit_ms) == (1, 1, 10)

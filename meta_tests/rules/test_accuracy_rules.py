@@ -42,6 +42,7 @@ TEXT = '{"category": "Café", "brand": "é", "is_secondhand": false}'.encode()
         (QWEN3_VL, array("i", [0x7F7F7F]).tobytes(), "token 8355711 of a vocabulary of 151,936"),
         (QWEN3_VL, b"\xff\xff\xff\xff", "token -1 of a vocabulary of 151,936"),
         (LLAMA3_1_8B, TEXT, "of a vocabulary of 128,256"),
+        (LLAMA3_1_8B, b"", ": no token"),
     ],
 )
 def test_an_answer_is_tokens_or_text_where_the_reference_passes_text(
@@ -99,6 +100,13 @@ def test_a_sample_library_with_more_samples_than_accuracy_takes_is_answered_in_w
         run.scores[GPT_OSS_120B.counted_as] -= 1
     else:
         run.answers.pop()
+    assert "accuracy_every_sample" in not_passed(judge(run.facts()))
+
+
+@pytest.mark.parametrize("index", [-1, LLAMA3_1_8B.samples])
+def test_an_answer_to_a_sample_that_is_none_is_no_samples_answer(index: int) -> None:
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "accuracy")
+    run.answers[0] = replace(run.answers[0], index=index)
     assert "accuracy_every_sample" in not_passed(judge(run.facts()))
 
 

@@ -12,7 +12,6 @@ from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.gpt_oss_120b import GPT_OSS_120B
 from mlperf_suite.benchmarks.llama3_1_8b import EDGE, LLAMA3_1_8B, OFFICIAL
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.loadgen.load_plan import MODES
 from mlperf_suite.rules.facts import find_departures, find_reference, find_speculation
 
 PART = "samples: the gate holds for the whole data set"
@@ -106,20 +105,6 @@ def test_a_mode_with_data_of_its_own_is_known_by_their_size(
         workload, workload.model, "/data", answers, is_model=True, available=available, whole=whole
     )
     assert result == ((workload.reference, "") if not why else (None, why))
-
-
-def test_only_modes_of_other_data_than_accuracys_have_a_size_of_their_own() -> None:
-    sizes = {mode: GPT_OSS_120B.own_samples_of(mode) for mode in MODES}
-    assert sizes == {
-        "accuracy": None,
-        "performance": 6_396,
-        "test01": 6_396,
-        "test06": 6_396,
-        "test07": 990,
-        "test09": 6_396,
-        "caching": 6_396,
-    }
-    assert {LLAMA3_1_8B.own_samples_of(mode) for mode in MODES} == {None}
 
 
 HEAD = "nvidia/gpt-oss-120b-Eagle3-long-context"
@@ -216,12 +201,3 @@ def test_the_method_alone_as_earlier_versions_kept_it() -> None:
     assert faults(GPT_OSS_120B, "Server", "eagle3") == ((BY_EAGLE3,), ())
     departures, unsaid = faults(GPT_OSS_120B, "Interactive", "eagle3")
     assert (departures, len(unsaid)) == ((), 4)
-
-
-def test_a_round_offers_a_part_of_the_scenarios() -> None:
-    names = {
-        round_: [s.name for s in DEEPSEEK_R1.offered_in(round_)] for round_ in ("v5.1", "v6.0")
-    }
-    assert names["v5.1"] == ["Offline", "Server"]
-    assert names["v6.0"] == ["Offline", "Server", "Interactive"]
-    assert GPT_OSS_120B.offered_in("v5.1") == ()

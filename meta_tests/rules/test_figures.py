@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meta_tests.made_runs import MadeRun
@@ -68,6 +68,7 @@ ANSWERS = st.lists(
 )
 
 
+@settings(max_examples=40)
 @given(ANSWERS, st.floats(0, 1))
 def test_the_figures_of_any_answers_pass(answers: Any, late: Any) -> None:
     """A Server run's rules on latencies, of answers of any lengths and paces whose first token

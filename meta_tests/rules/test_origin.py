@@ -12,7 +12,7 @@ from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B_EDGE
 from mlperf_suite.rules import judge
 
 
-@pytest.mark.parametrize("version", ["9.9.9 @ 0123456789", "4.1.2 @ 0123456789", "unreleased", ""])
+@pytest.mark.parametrize("version", ["9.9.9 @ 0123456789", "4.1.2 @ 0123456789", ""])
 @pytest.mark.parametrize(
     ("mode", "rules"),
     [

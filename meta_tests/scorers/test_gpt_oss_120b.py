@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
 
-from meta_tests.scorers.answers import ANY_TEXT, answer, graded, no_sandbox
+from meta_tests.scorers.answers import answer, graded, no_sandbox
 from mlperf_suite.scorers.gpt_oss_120b import GptOssScorer, choice, final_message, program
 from mlperf_suite.scorers.rouge import OpenOrcaScorer
 from mlperf_suite.scorers.scorer import reads_special_tokens
@@ -107,9 +106,3 @@ def test_it_reads_special_tokens() -> None:
 def test_the_final_message_ends_with_the_answer_where_it_was_cut() -> None:
     assert final_message(f"{ANALYSIS}a{FINAL} b\n") == "b"
     assert final_message(f"{ANALYSIS}a") == f"{ANALYSIS}a"
-
-
-@given(ANY_TEXT)
-def test_any_text_is_scored(text: str) -> None:
-    kinds = ("gpqa_diamond", "aime25", "livecodebench_v6")
-    assert 0 <= SCORER.score([answer(text, "7", kind) for kind in kinds]).values["exact_match"] < 90

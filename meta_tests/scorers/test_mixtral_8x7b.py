@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_tests.scorers.answers import ANY_TEXT, PAIRS, answer, graded, no_sandbox
+from meta_tests.scorers.answers import PAIRS, answer, graded, no_sandbox
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.scorers.code_grading import CodeGrades
 from mlperf_suite.scorers.mixtral_8x7b import MixtralScorer, final_number, is_right_number
@@ -56,22 +56,11 @@ def test_the_figures_are_the_official_ones() -> None:
     [
         ("The answer is 5. Or 6?", "5"),
         ("So 1,234.50", "1,234.50"),
-        ("1 then 2", "2"),
         ("The answer is none, 7 above", "7"),
         ("The answer is 3. The answer is -4 or 9", "-4"),
-        ("5-3", "-3"),
-        ("$ .5", ".5"),
-        ("3.", "3"),
+        ("the answer is 8, The answer is", "8"),
         ("1.2.3", ".3"),
         (",,,", ""),
-        ("1,,.5", "1,,.5"),
-        ("--7", "-7"),
-        ("\u0663 is three", "\u0663"),
-        ("-,5", "-,5"),
-        ("no", ""),
-        ("the answer is 8, The answer is", "8"),
-        ("1e3", "3"),
-        ("7,,", "7"),
     ],
 )
 def test_the_number_that_an_answer_ends_with(text: str, number: str) -> None:
@@ -131,10 +120,3 @@ def test_data_that_is_not_mixtrals_is_refused() -> None:
         SCORER.score([answer("a", "b", "HumanEval")])
     with pytest.raises(DatasetError, match="expected <language>_<name>"):
         SCORER.score([answer("a", "b", "MBXP", "add")])
-
-
-@given(ANY_TEXT)
-def test_any_text_is_scored(text: str) -> None:
-    kinds = ("GSM8K", "MBXP", "OpenOrca")
-    scores = SCORER.score([answer(text, "1", kind, "cpp_f") for kind in kinds])
-    assert {"gsm8k", "mbxp", "rouge1"} <= set(scores.values)

@@ -47,7 +47,7 @@ from meta_tests.servers.replies import (
 if TYPE_CHECKING:
     from mlperf_suite.engines.endpoint.engine import EndpointEngine
 
-ACCOUNT = "/stand-in/account"
+ACCOUNT, BECOME = "/stand-in/account", "/stand-in/become"
 _OPEN_PATHS = ("/health", "/version", ACCOUNT)
 _LOOK_FOR_PARENT_S = 0.25
 _REMEMBERED_REPLIES = 4096
@@ -63,6 +63,16 @@ class RunningStandIn:
     @property
     def port(self) -> int:
         return int(self.url.rpartition(":")[2])
+
+    def become(self, options: StandIn) -> RunningStandIn:
+        """Behave as these options say from now on, with a new account; itself.
+
+        For tests that need many servers one after another: a process for each takes longer than
+        what is tested.
+        """
+        content = msgspec.json.encode(options)
+        with urllib.request.urlopen(self.url + BECOME, data=content, timeout=60):
+            return self
 
     def account(self) -> dict[str, Any]:
         """What it was asked so far.
@@ -139,8 +149,11 @@ class _Server:
     """State shared by all connections."""
 
     def __init__(self, options: StandIn) -> None:
-        self.options = options
         self.account = _Account()
+        self._be(options)
+
+    def _be(self, options: StandIn) -> None:
+        self.options = options
         self._right = lru_cache(_REMEMBERED_REPLIES)(partial(reply, options, fault=None))
         self._wrong = lru_cache(_REMEMBERED_REPLIES)(partial(reply, options, fault=options.fault))
         self._authorization = f"Bearer {options.key}".encode()
@@ -157,6 +170,11 @@ class _Server:
             account.authorizations.add(authorization.decode("latin-1"))
         if path == ACCOUNT:
             return plain(200, account.as_json())
+        if path == BECOME:
+            self.account = _Account()
+            self.account.open = account.open
+            self._be(msgspec.json.decode(body, type=StandIn))
+            return plain(200)
         account.requests[path] += 1
         if self.options.base != "/v1":
             path = _as_usual(path, self.options.base)

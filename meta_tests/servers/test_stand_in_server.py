@@ -7,7 +7,8 @@ import json
 import signal
 import subprocess
 import sys
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psutil
@@ -15,6 +16,7 @@ import pytest
 
 from meta_tests.servers.options import FAULTS, StandIn
 from meta_tests.servers.replies import SERVER, read_request, reply
+from meta_tests.servers.shared_stand_ins import shared_stand_ins
 from meta_tests.servers.stand_in_server import RunningStandIn, stand_in_server
 from meta_tests.suite_runs import ROOT, still_running
 from mlperf_suite.errors import SuiteError
@@ -26,6 +28,13 @@ WITH_IDS = {**STREAMED, "return_token_ids": True}
 NATIVE = {"input_ids": [7, 8, 9], "sampling_params": {"max_new_tokens": 6}, "stream": True}
 IDS = [100, 101, 102, 103, 104, 105]
 WORDS = "each answer measures nothing besides clients "
+
+
+@contextmanager
+def shared(options: StandIn) -> Iterator[RunningStandIn]:
+    """A server for questions alone; see `shared_stand_ins`."""
+    (server,) = shared_stand_ins(options)
+    yield server
 
 
 def ask(
@@ -59,7 +68,7 @@ def choices(messages: list[Any]) -> list[Any]:
 
 
 def test_vllm_streams_token_ids_as_deltas_and_the_usage_last() -> None:
-    with stand_in_server(StandIn(chunk_tokens=2)) as server:
+    with shared(StandIn(chunk_tokens=2)) as server:
         status, data = ask(server, COMPLETIONS, {**WITH_IDS, "cache_salt": "a", "seed": 1})
         *chunks, last = events(data)
         version = json.loads(ask(server, "/version")[1])
@@ -78,7 +87,7 @@ def test_vllm_streams_token_ids_as_deltas_and_the_usage_last() -> None:
 
 
 def test_the_rest_comes_in_one_chunk_and_only_what_was_asked_for() -> None:
-    with stand_in_server(StandIn(tokens=4)) as server:
+    with shared(StandIn(tokens=4)) as server:
         with_ids = events(ask(server, COMPLETIONS, WITH_IDS)[1])
         without = events(ask(server, COMPLETIONS, {**ASKED, "stream": True})[1])
         whole = json.loads(ask(server, COMPLETIONS, ASKED)[1])
@@ -91,40 +100,6 @@ def test_the_rest_comes_in_one_chunk_and_only_what_was_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "tokens", "finish"),
-    [
-        ({"max_tokens": None}, 16, "length"),
-        ({}, 6, "length"),
-        ({"max_tokens": 40}, 20, "stop"),
-        ({"max_tokens": 40, "min_tokens": 30}, 30, "stop"),
-    ],
-)
-def test_the_length_is_the_servers_own_within_the_requests_limits(
-    limits: dict[str, Any], tokens: int, finish: str
-) -> None:
-    with stand_in_server(StandIn(tokens=20)) as server:
-        whole = json.loads(ask(server, COMPLETIONS, {**ASKED, **limits})[1])
-    assert whole["usage"]["completion_tokens"] == tokens
-    assert whole["choices"][0]["finish_reason"] == finish
-
-
-@pytest.mark.parametrize(
-    ("body", "status"),
-    [
-        ({**ASKED, "model": "other"}, 404),
-        ({**ASKED, "max_tokens": 200_000}, 400),
-        ({**ASKED, "prompt": None}, 400),
-        ({**ASKED, "prompt": [1, "two"]}, 400),
-    ],
-)
-def test_vllm_refuses_what_it_cannot_answer(body: object, status: int) -> None:
-    with stand_in_server() as server:
-        answered_with, data = ask(server, COMPLETIONS, body)
-    assert answered_with == status
-    assert json.loads(data)["error"]["code"] == status
-
-
-@pytest.mark.parametrize(
     ("kind", "ids"),
     [
         ("cumulative", [IDS[:1], IDS[:3], IDS[:5], IDS]),
@@ -134,7 +109,7 @@ def test_vllm_refuses_what_it_cannot_answer(body: object, status: int) -> None:
 )
 def test_sglang_streams_its_ids_in_each_of_its_ways(kind: Any, ids: list[list[int]]) -> None:
     options = StandIn(dialect="sglang", chunk_tokens=2, sglang_ids=kind)
-    with stand_in_server(options) as server:
+    with shared(options) as server:
         messages = events(ask(server, "/generate", NATIVE)[1])
     assert [message["output_ids"] for message in messages] == ids
     counts = [message["meta_info"]["completion_tokens"] for message in messages]
@@ -144,19 +119,8 @@ def test_sglang_streams_its_ids_in_each_of_its_ways(kind: Any, ids: list[list[in
     assert messages[-1]["meta_info"]["prompt_tokens"] == 3
 
 
-def test_sglang_tells_of_itself() -> None:
-    with stand_in_server(StandIn(dialect="sglang", max_model_len=512)) as server:
-        info = json.loads(ask(server, "/get_server_info")[1])
-        model = json.loads(ask(server, "/get_model_info")[1])
-        card = json.loads(ask(server, "/v1/models")[1])["data"][0]
-        assert ask(server, "/version")[0] == 404
-    assert info["context_length"] == card["max_model_len"] == 512
-    assert model["model_path"] == "stand-in"
-    assert card["owned_by"] == "sglang"
-
-
 def test_tensorrt_gives_token_ids_without_detokenizing_and_refuses_unknown_fields() -> None:
-    with stand_in_server(StandIn(dialect="tensorrt-llm")) as server:
+    with shared(StandIn(dialect="tensorrt-llm")) as server:
         *chunks, last = events(ask(server, COMPLETIONS, {**STREAMED, "detokenize": False})[1])
         words = choices(events(ask(server, COMPLETIONS, STREAMED)[1]))
         status, data = ask(server, COMPLETIONS, WITH_IDS)
@@ -174,7 +138,7 @@ def test_vllms_route_for_token_ids_is_mounted_only_on_request() -> None:
     body = {"token_ids": [7, 8, 9], "sampling_params": params, "model": "stand-in"}
     streamed = {**body, "stream": True, "stream_options": {"include_usage": True}}
     path = "/inference/v1/generate"
-    with stand_in_server(StandIn(scale_out=True, chunk_tokens=2)) as server:
+    with shared(StandIn(scale_out=True, chunk_tokens=2)) as server:
         *chunks, last = events(ask(server, path, streamed)[1])
         whole = json.loads(ask(server, path, body)[1])
         assert ask(server, path, {})[0] == 400
@@ -185,7 +149,7 @@ def test_vllms_route_for_token_ids_is_mounted_only_on_request() -> None:
     assert all("model" not in message for message in (*chunks, whole))
     assert choices([whole])[0]["token_ids"] == IDS
     for options, status in ((StandIn(), 403), (StandIn(dialect="sglang"), 404)):
-        with stand_in_server(options) as server:
+        with shared(options) as server:
             assert ask(server, path, streamed)[0] == status
             assert server.account()["completions"] == 0
 
@@ -193,7 +157,7 @@ def test_vllms_route_for_token_ids_is_mounted_only_on_request() -> None:
 def test_transformers_takes_a_generation_config_and_refuses_unknown_fields() -> None:
     body = {"model": "stand-in", "prompt": "one two", "max_tokens": 6, "stream": True}
     least = {"generation_config": json.dumps({"max_new_tokens": 3, "min_new_tokens": 5})}
-    with stand_in_server(StandIn(dialect="transformers", tokens=2)) as server:
+    with shared(StandIn(dialect="transformers", tokens=2)) as server:
         short, longer = (
             ask(server, COMPLETIONS, {**body, **addition})[1] for addition in ({}, least)
         )
@@ -210,48 +174,6 @@ def test_transformers_takes_a_generation_config_and_refuses_unknown_fields() -> 
     assert counts == [2, 5]
     finishes = [choice["finish_reason"] for choice in choices(chunks[0])]
     assert finishes == [None, None, "stop"]
-
-
-def test_text_alone_is_cut_within_words_and_ids_are_refused() -> None:
-    with stand_in_server(StandIn(dialect="text", chunk_tokens=2)) as server:
-        body = {**WITH_IDS, "prompt": "one two three"}
-        *chunks, last = events(ask(server, COMPLETIONS, body)[1])
-        assert ask(server, COMPLETIONS, WITH_IDS)[0] == 500
-    texts = [choice["text"] for choice in choices(chunks)]
-    assert "".join(texts) == WORDS
-    assert any(not text.endswith(" ") for text in texts[:-1])
-    assert all("token_ids" not in choice for choice in choices(chunks))
-    assert (last["usage"]["prompt_tokens"], last["usage"]["completion_tokens"]) == (3, 6)
-
-
-def test_a_key_is_demanded_and_what_was_asked_is_told() -> None:
-    with stand_in_server(StandIn(key="right")) as server:
-        assert ask(server, "/v1/models")[0] == 401
-        assert ask(server, COMPLETIONS, ASKED, Authorization="Bearer wrong")[0] == 401
-        assert ask(server, "/health")[0] == 200
-        assert ask(server, COMPLETIONS, ASKED, Authorization="Bearer right")[0] == 200
-        account = server.account()
-    assert account["requests"] == {"/v1/models": 1, COMPLETIONS: 2, "/health": 1}
-    assert account["completions"] == 1
-    assert account["authorizations"] == ["Bearer right", "Bearer wrong"]
-    assert json.loads(account["body"]) == ASKED
-    assert account["connections"] == 5
-
-
-def test_delays_are_kept_and_the_headers_come_at_once() -> None:
-    """A lower limit: nothing comes before its time, whatever the machine does besides."""
-    with stand_in_server(StandIn(first_token_s=0.2, rest_s=0.2)) as server:
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
-        connection.request("POST", COMPLETIONS, json.dumps(STREAMED))
-        began = time.monotonic()
-        response = connection.getresponse()
-        response.readline()
-        first = time.monotonic() - began
-        response.read()
-        last = time.monotonic() - began
-        connection.close()
-    assert first >= 0.15
-    assert last >= 0.35
 
 
 def test_idle_connections_are_kept_and_closed_as_told() -> None:

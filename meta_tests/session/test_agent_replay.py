@@ -18,40 +18,19 @@ from meta_tests.servers.chat_stand_in import (
     delta,
     last,
 )
+from meta_tests.session.recorded_sessions import MODELS, TOOLS, rows, written
 from mlperf_suite.__main__ import main
 from mlperf_suite.datasets.agent_sessions import read_sessions
 from mlperf_suite.engines.endpoint.chat_client import ChatClient
 from mlperf_suite.engines.endpoint.config import parse_endpoint
 from mlperf_suite.errors import DatasetError
+from mlperf_suite.features.replay.recorded_sessions import replay_lines
 from mlperf_suite.session.agent_replay import (
     TurnFigures,
     cache_reuse,
     replay,
-    replay_lines,
     replay_summary,
 )
-
-TOOLS = [{"type": "function", "function": {"name": "bash", "parameters": {}}}]
-
-
-def rows(name: str, commands: list[str]) -> list[dict[str, Any]]:
-    """A recorded conversation whose model starts these commands."""
-    lines: list[dict[str, Any]] = []
-    for position, command in enumerate(commands):
-        row: dict[str, Any] = {"role": "tool", "delay_seconds": 0.05}
-        row["tool_results"] = [{"tool_call_id": f"c{position - 1}", "content": "done"}]
-        if position == 0:
-            row = {"role": "user", "content": "Do it.", "system": "Help.", "tools": TOOLS}
-        function = {"name": "bash", "arguments": json.dumps({"command": command})}
-        call = {"id": f"c{position}", "type": "function", "function": function}
-        lines += [row, {"role": "assistant", "reasoning_content": "Hm.", "tool_calls": [call]}]
-    return [row | {"conversation_id": name, "turn": i} for i, row in enumerate(lines, 1)]
-
-
-def written(path: Path, lines: list[dict[str, Any]]) -> Path:
-    file = path / "sessions.jsonl"
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return file
 
 
 def replayed(
@@ -133,9 +112,6 @@ def test_delays_of_tools_are_kept_or_dropped(tmp_path: Path, monkeypatch: Any) -
     waits.clear()
     replayed(file, says_ls)
     assert 0.05 not in waits
-
-
-MODELS = json.dumps({"data": [{"id": "m", "owned_by": "vllm"}]})
 
 
 def commanded(file: Path, url: str, *more: str) -> int:

@@ -26,6 +26,7 @@ from mlperf_suite.session.curve_points import (
     scored_points,
     tokens_per_s,
 )
+from mlperf_suite.session.curves import _Saturation
 
 
 def search(slots: int, *, floor: float = 1.0) -> dict[int, float]:
@@ -46,16 +47,13 @@ def test_the_search_ends_with_the_lowest_concurrency_of_the_highest_throughput(s
     assert len(throughput) <= math.log2(MOST_CONCURRENCY) + 1
 
 
-def test_one_step_without_a_gain_does_not_end_the_search() -> None:
+def test_the_search_ends_after_two_steps_without_a_gain_or_past_the_knee() -> None:
     throughput = {1: 10.0, 2: 10.1}
     assert next_probe(throughput) == 4
     assert next_probe(throughput | {4: 10.2}) is None
     assert next_probe(throughput | {4: 20.0}) == 8
-
-
-def test_a_concurrency_past_the_knee_ends_the_search_at_once() -> None:
-    assert next_probe({1: 10.0, 2: 20.0, 4: 0.0}) is None
-    assert c_max_of({1: 10.0, 2: 20.0, 4: 0.0}) == 2
+    past = {1: 10.0, 2: 20.0, 4: 0.0}
+    assert next_probe(past) is None and c_max_of(past) == 2
     assert c_max_of({1: 0.0}) is None and c_max_of({}) is None
 
 
@@ -67,6 +65,10 @@ def test_every_mandatory_region_has_a_point(c_max: int, made: set[int]) -> None:
     assert {c for c in made if c <= c_max} <= set(points)
     regions = {region for point in points for region in regions_of(c_max, point)}
     assert regions == set(MANDATORY)
+
+
+def test_the_widest_gap_is_filled_first() -> None:
+    assert max(high / low for low, high in pairwise(planned_points(1024))) <= 6
 
 
 @given(st.integers(1, ULTRA_LOW))
@@ -167,6 +169,14 @@ def test_a_queue_that_grows_is_told_from_a_slow_server() -> None:
     assert not growing_queue(queue(0.02), 400, 8.0, 2.5)
 
 
+def test_a_growing_queue_without_more_throughput_is_past_the_knee() -> None:
+    past = _Saturation(4, 20.0, best=1000.0)
+    assert past.found(queue(0.02), 8.0)
+    assert past.why.endswith("at 500.0 tokens/s; a lower concurrency has 1,000.0")
+    for best in (0.0, 100.0):
+        assert not _Saturation(4, 20.0, best).found(queue(0.02), 8.0)
+
+
 def test_the_throughput_so_far_counts_answers_at_work_by_half() -> None:
     times = queue(0.0)
     assert tokens_per_s(times, 40.0) == pytest.approx(100.0)
@@ -174,12 +184,6 @@ def test_the_throughput_so_far_counts_answers_at_work_by_half() -> None:
         times.ended_s[number] = math.nan
     assert tokens_per_s(times, 40.0) == pytest.approx((3900 + 50) / 40)
     assert tokens_per_s(LoopTimes(), 1.0) == 0.0
-
-
-def test_the_widest_gap_is_filled_first() -> None:
-    points = planned_points(1024)
-    ratios = [high / low for low, high in pairwise(points)]
-    assert max(ratios) <= 6
 
 
 def test_accuracy_is_gated_at_one_point_of_each_region_and_at_c_max() -> None:

@@ -74,6 +74,11 @@ def test_a_users_own_model_may_take_an_hour_to_load(
 
 
 def test_an_endpoint_is_reached_as_the_settings_say() -> None:
+    # What was not said is left to the engine.
+    config = endpoint_config(inputs_of(settings_of(endpoint=[URL])))
+    defaults = (config.served_model, config.kind, config.key, config.ca_file, config.clients)
+    assert (*defaults, config.requests) == (None,) * 6
+    assert (config.routing, config.headers, config.silence_s) == ("fewest-tokens", {}, 22.0)
     settings = settings_of(
         {"API_KEY": "sk-secret"},
         endpoint=[URL, "https://other/v1"],
@@ -102,13 +107,6 @@ def test_an_endpoint_is_reached_as_the_settings_say() -> None:
         context_needed=8192,
         silence_s=7.0,
     )
-
-
-def test_what_was_not_said_is_left_to_the_engine() -> None:
-    config = endpoint_config(inputs_of(settings_of(endpoint=[URL])))
-    defaults = (config.served_model, config.kind, config.key, config.ca_file, config.clients)
-    assert (*defaults, config.requests) == (None,) * 6
-    assert (config.routing, config.headers, config.silence_s) == ("fewest-tokens", {}, 22.0)
 
 
 # Before anything is loaded
@@ -142,14 +140,10 @@ def test_each_endpoint_is_asked_before_anything_is_loaded(
     assert checked(settings_of(results_dir=results), monkeypatch) == []
     with pytest.raises(UsageError, match="connection refused"):
         checked(two, monkeypatch, f"--endpoint {URL}: connection refused")
-
-
-def test_no_endpoint_is_asked_where_something_here_is_wrong(
-    tmp_path: Path, monkeypatch: MonkeyPatch
-) -> None:
-    options: dict[str, Any] = {"endpoint": [URL], "results_dir": str(tmp_path / "results")}
+    # No endpoint is asked where something here is wrong.
+    wrong = settings_of(results_dir=results, endpoint=[URL], model="nowhere")
     with pytest.raises(UsageError, match="--model nowhere: no such folder"):
-        checked(settings_of(**options, model="nowhere"), monkeypatch, "never said")
+        checked(wrong, monkeypatch, "never said")
 
 
 H100 = "NVIDIA H100 80GB HBM3"
@@ -158,7 +152,6 @@ H100 = "NVIDIA H100 80GB HBM3"
 @pytest.mark.parametrize(
     ("settings", "here", "found"),
     [
-        ({"gpus_used": 1}, [H100] * 8, {H100: 1}),
         ({"gpus_used": 16}, [H100] * 8, {H100: 16}),
         ({"gpus_used": 0}, [H100] * 8, {}),
         ({"gpus_used": 1}, [H100, "NVIDIA L4"], None),

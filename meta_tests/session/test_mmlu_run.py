@@ -8,10 +8,9 @@ import shutil
 import statistics
 import subprocess
 import sys
+import zlib
 from collections import Counter
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,83 +18,70 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meta_tests.session.scripted_session import (
+    Make,
+    ScriptedEngine,
+    ScriptedSession,
+    few_questions,
+)
+from meta_tests.stand_in import Delays, StandInEngine
 from meta_tests.suite_runs import ROOT, SuiteRun, run_suite
 from mlperf_suite.__main__ import main
 from mlperf_suite.datasets.mmlu_questions import DOMAIN_OF, DOMAINS, LETTERS, SUBJECTS, load_mmlu
+from mlperf_suite.engines.protocol import EngineDescription, Likelihood, Score, ScoreRequest
+from mlperf_suite.errors import EngineDiedError, UsageError
 from mlperf_suite.mmlu.journal import split
 from mlperf_suite.results.run_folder import read_summary, run_folders
+from mlperf_suite.session.plan import MMLU
 
 ARGUMENTS = ("-m", "mmlu", "-p", "meta_tests.scoring_plugin")
-TWO_WORKERS = ("-n", "2", "--dist", "loadgroup")
 EMBEDDED = load_mmlu("embedded")
 QUESTIONS = sum(map(len, EMBEDDED.test.values()))
 COLUMNS = ["subject", "domain", "question_id", "answer", "pred", "correct", "latency_ms", "tokens"]
 
 
-@dataclass(frozen=True)
-class Resumed:
-    """A run that died, its folder, the one that went on, and one more when nothing was left.
+class Scorer(ScriptedEngine):
+    """Scores by the prompt's tokens alone, so that any two runs agree; `ends`: after how many
+    questions, and with what."""
 
-    `*_asked`: the questions that a session asked; `other_asked` that of an engine that is set up
-    otherwise.
-    """
+    ends: tuple[int, BaseException] | None = None
+    asked = 0
 
-    died: SuiteRun
-    died_in: Path
-    resumed: SuiteRun
-    again: SuiteRun
-    other_asked: int
-    resumed_asked: int
-    again_asked: int
+    def score(self, requests: Iterable[ScoreRequest]) -> Iterator[tuple[int, Score]]:
+        for request in requests:
+            if self.ends is not None and self.asked == self.ends[0]:
+                self._died = isinstance(self.ends[1], EngineDiedError)
+                raise self.ends[1]
+            self.asked += 1
+            best = zlib.crc32(str(request.prompt_token_ids).encode()) % 4
+            likelihoods = tuple(Likelihood(-1.0 if i == best else -2.0, False) for i in range(4))
+            yield request.tag, Score(likelihoods, 1.0, len(request.prompt_token_ids), 0)
 
 
-class Runs:
-    """Sessions that go on beside each other; asking for one waits for it."""
+class DiesAfterTen(Scorer):
+    ends = (10, EngineDiedError("died as told"))
 
-    def __init__(self, folder: Path, pool: ThreadPoolExecutor) -> None:
-        self._folder = folder
-        self._pool = pool
-        self.whole = self._start("whole", "--mmlu-details")
-        self.resumed = pool.submit(self._died_then_resumed)
-        self.interrupted = self._start("interrupted", scoring={"interrupt_after": 7})
-        self.shared = self._start("shared", *TWO_WORKERS, scoring={"engines": 2})
-        self.limited = self._start("limited", "--mmlu-limit=60", "--mmlu-min-accuracy=99")
 
-    def _start(
-        self, name: str, *arguments: str, scoring: dict[str, Any] | None = None
-    ) -> Future[SuiteRun]:
-        return self._pool.submit(
-            run_suite,
-            self._folder / name,
-            *ARGUMENTS,
-            *arguments,
-            SCORING=json.dumps(scoring or {}),
-        )
+class InterruptedAfterSeven(Scorer):
+    ends = (7, KeyboardInterrupt())
 
-    def _died_then_resumed(self) -> Resumed:
-        folder, question_log = self._folder / "resumed", self._folder / "asked"
-        died = run_suite(folder, *ARGUMENTS, SCORING=json.dumps({"fail_after": 40}))
-        died_in = died.folder
-        counts = []
 
-        def resume(*arguments: str) -> SuiteRun:
-            question_log.write_text("")
-            scoring = json.dumps({"asked": str(question_log)})
-            run = run_suite(folder, *ARGUMENTS, "--mmlu-resume", *arguments, SCORING=scoring)
-            counts.append(len(question_log.read_text().splitlines()))
-            return run
+class NoScorer(StandInEngine):
+    """Gives no log-probabilities."""
 
-        resume("--engine-arg=quantization=fp8", "--mmlu-limit=57")
-        resumed = resume()
-        again = resume("--mmlu-limit=57")
-        return Resumed(died, died_in, resumed, again, *counts)
+    def __init__(self, settings: dict[str, object], dies_in: str | None) -> None:
+        super().__init__(Delays(), lambda prompt: [1])
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    pool = ThreadPoolExecutor(2)
-    yield Runs(tmp_path_factory.mktemp("mmlu"), pool)
-    pool.shutdown(cancel_futures=True)
+def whole(tmp_path_factory: pytest.TempPathFactory) -> SuiteRun:
+    return run_suite(tmp_path_factory.mktemp("whole"), *ARGUMENTS, "--mmlu-details")
+
+
+def folder_of(session: ScriptedSession) -> Path:
+    mmlu = session.recorder.mmlu
+    assert mmlu is not None and mmlu.folder is not None
+    return mmlu.folder.path
 
 
 def read(folder: Path, name: str) -> Any:
@@ -110,8 +96,7 @@ def samples(folder: Path) -> list[dict[str, str]]:
 # What a run leaves behind
 
 
-def test_the_folder_holds_what_is_promised(runs: Runs) -> None:
-    whole = runs.whole.result()
+def test_the_folder_holds_what_is_promised(whole: SuiteRun) -> None:
     assert whole.exit_code == 0, whole.output
     assert whole.folder.name.endswith("-mmlu")
     files = {str(p.relative_to(whole.folder)) for p in whole.folder.rglob("*") if p.is_file()}
@@ -120,8 +105,8 @@ def test_the_folder_holds_what_is_promised(runs: Runs) -> None:
     assert (whole.folder / "plots/score_by_subject.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_every_question_has_its_row(runs: Runs) -> None:
-    rows = samples(runs.whole.result().folder)
+def test_every_question_has_its_row(whole: SuiteRun) -> None:
+    rows = samples(whole.folder)
     assert list(rows[0]) == COLUMNS
     assert Counter(row["subject"] for row in rows) == dict.fromkeys(SUBJECTS, 2)
     for row in rows:
@@ -133,12 +118,12 @@ def test_every_question_has_its_row(runs: Runs) -> None:
         assert float(row["latency_ms"]) > 0
 
 
-def test_the_scores_are_the_shares_of_right_answers_in_percent(runs: Runs) -> None:
-    folder = runs.whole.result().folder
+def test_the_scores_are_the_shares_of_right_answers_in_percent(whole: SuiteRun) -> None:
+    folder = whole.folder
     rows = samples(folder)
     overall = read(folder, "overall.json")
     right = [int(row["correct"]) for row in rows]
-    assert overall["accuracy"] == pytest.approx(100 * statistics.fmean(right))
+    assert overall["accuracy"] == pytest.approx(100 * overall["overall_accuracy"])
     assert (overall["correct"], overall["questions"]) == (sum(right), QUESTIONS)
     assert overall["overall_accuracy"] == pytest.approx(statistics.fmean(right))
     by_domain, by_subject = read(folder, "by_domain.json"), read(folder, "by_subject.json")
@@ -151,8 +136,8 @@ def test_the_scores_are_the_shares_of_right_answers_in_percent(runs: Runs) -> No
             assert accuracy["questions"] == len(of_it)
 
 
-def test_details_hold_the_questions(runs: Runs) -> None:
-    lines = (runs.whole.result().folder / "details.jsonl").read_text().splitlines()
+def test_details_hold_the_questions(whole: SuiteRun) -> None:
+    lines = (whole.folder / "details.jsonl").read_text().splitlines()
     assert len(lines) == QUESTIONS
     first = json.loads(lines[0])
     question = EMBEDDED.test[first["subject"]][first["question_id"]]
@@ -160,8 +145,7 @@ def test_details_hold_the_questions(runs: Runs) -> None:
     assert len(first["logprobs"]) == 4
 
 
-def test_it_is_among_the_other_runs(runs: Runs) -> None:
-    whole = runs.whole.result()
+def test_it_is_among_the_other_runs(whole: SuiteRun) -> None:
     meta = whole.summary.meta
     label = "made with a stand-in engine: not a measurement of any system"
     assert (meta.status, meta.label, meta.reason) == ("complete", label, None)
@@ -174,9 +158,9 @@ def test_it_is_among_the_other_runs(runs: Runs) -> None:
 
 
 def test_its_reports_can_be_made_again(
-    runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    whole: SuiteRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    original, copy = runs.whole.result().folder, tmp_path / "copy"
+    original, copy = whole.folder, tmp_path / "copy"
     shutil.copytree(original, copy)
     for name in ("report.md", "report.html"):
         (copy / name).unlink()
@@ -190,88 +174,104 @@ def test_its_reports_can_be_made_again(
     assert (copy / "report.md").read_bytes() == (original / "report.md").read_bytes()
 
 
-def test_a_limit_and_a_minimum(runs: Runs) -> None:
-    limited = runs.limited.result()
-    assert limited.exit_code == 1
-    assert Counter(row["subject"] for row in samples(limited.folder)).most_common()[0][1] == 2
-    assert len(samples(limited.folder)) == 60
-    assert limited.statuses() == {"mmlu_all_scored": "passed", "mmlu_score": "failed"}
-    assert "required at least 99%" in limited.output
-    assert limited.summary.meta.status == "invalid"
-    assert not (limited.folder / "details.jsonl").exists()
+def test_a_limit_and_a_minimum(make: Make) -> None:
+    session = make(MMLU, kind=Scorer, mmlu_limit="7", mmlu_min_accuracy="99")
+    assert session.suite.make(MMLU).ok
+    session.suite.close()
+    folder = folder_of(session)
+    assert Counter(row["subject"] for row in samples(folder)) == {"anatomy": 4, "virology": 3}
+    verdicts = session.recorder.verdicts(MMLU)
+    statuses = {verdict.rule: verdict.status for verdict in verdicts}
+    assert statuses == {"mmlu_all_scored": "passed", "mmlu_score": "failed"}
+    assert "required at least 99%" in verdicts[-1].line
+    summary = read_summary(folder)
+    assert summary is not None and summary.meta.status == "invalid"
+    assert not (folder / "details.jsonl").exists()
 
 
 # When things go wrong
 
 
-def test_an_engine_that_dies_leaves_what_was_scored(runs: Runs) -> None:
-    resumption = runs.resumed.result()
-    died, folder = resumption.died, resumption.died_in
-    assert died.exit_code == 1, died.output
-    assert "MMLU: the stand-in engine died, as it was told to" in died.output
-    assert "Traceback" not in died.output
-    summary = read_summary(folder)
-    assert summary is not None
-    assert summary.meta.status == "failed"
-    assert len(samples(folder)) == 40
-    assert read(folder, "overall.json")["questions"] == 40
-    assert read(folder, "overall.json")["planned"] == QUESTIONS
+def test_a_run_that_died_is_resumed_with_what_is_missing(make: Make, tmp_path: Path) -> None:
+    died = make(MMLU, kind=DiesAfterTen)
+    outcome, again = died.suite.make(MMLU), died.suite.make(MMLU)
+    assert (outcome.failure, outcome.now) == ("MMLU: died as told", True)
+    assert (again.failure, again.now) == ("MMLU: died as told", False)
+    died.suite.close()
+    summary = read_summary(folder_of(died))
+    assert summary is not None and summary.meta.status == "failed"
+    assert len(samples(folder_of(died))) == 10
+    overall = read(folder_of(died), "overall.json")
+    assert (overall["questions"], overall["planned"]) == (10, 24)
 
+    def resume(**more: Any) -> tuple[ScriptedSession, int, int]:
+        """The session, how many questions it asked and how many it took over."""
+        session = make(MMLU, kind=Scorer, mmlu_resume=True, **more)
+        assert session.suite.make(MMLU).ok
+        session.suite.close()
+        figures = read(folder_of(session), "summary.json")["run"]["mmlu"]
+        return session, session.engines[0].asked, figures["resumed"]
 
-def test_a_resumed_run_asks_only_what_is_missing(runs: Runs) -> None:
-    resumption = runs.resumed.result()
-    assert resumption.resumed.exit_code == 0, resumption.resumed.output
-    assert resumption.resumed_asked == QUESTIONS - 40
-    folder = next(f for f in run_folders(resumption.died_in.parent) if resumed_questions(f) == 40)
-    assert folder != resumption.died_in
-    whole = runs.whole.result()
+    _, *of_another_engine = resume(engine_settings={"quantization": "fp8"})
+    assert of_another_engine == [24, 0]
+    resumed, *counts = resume()
+    assert counts == [14, 10]
+    uninterrupted, *counts = resume(results_dir=str(tmp_path / "elsewhere"))
+    assert counts == [24, 0]
     for name in ("overall.json", "by_domain.json", "by_subject.json"):
-        assert read(folder, name) == read(whole.folder, name)
+        assert read(folder_of(resumed), name) == read(folder_of(uninterrupted), name)
+    # Only what was interrupted is resumed.
+    _, *counts = resume()
+    assert counts == [24, 0]
 
 
-def resumed_questions(folder: Path) -> int | None:
-    """How many of a run's questions an earlier run had scored; None for a run without a score."""
-    return (read(folder, "summary.json")["run"].get("mmlu") or {}).get("resumed")
+def test_ctrl_c_leaves_what_was_scored(make: Make) -> None:
+    session = make(MMLU, kind=InterruptedAfterSeven)
+    with pytest.raises(KeyboardInterrupt):
+        session.suite.make(MMLU)
+    assert len(samples(folder_of(session))) == 7
+    summary = read_summary(folder_of(session))
+    assert summary is not None
+    reason = "interrupted (KeyboardInterrupt)"
+    assert (summary.meta.status, summary.meta.reason) == ("failed", reason)
 
 
-def test_only_what_was_interrupted_is_resumed(runs: Runs) -> None:
-    resumption = runs.resumed.result()
-    assert resumption.again.exit_code == 0, resumption.again.output
-    assert (resumption.again_asked, resumed_questions(resumption.again.folder)) == (57, 0)
-
-
-def test_scores_of_an_engine_with_other_arguments_are_not_mixed(runs: Runs) -> None:
-    assert runs.resumed.result().other_asked == 57
-
-
-def test_ctrl_c_leaves_what_was_scored(runs: Runs) -> None:
-    interrupted = runs.interrupted.result()
-    assert interrupted.exit_code == 2
-    assert len(samples(interrupted.folder)) == 7
-    meta = interrupted.summary.meta
-    assert (meta.status, meta.reason) == ("failed", "interrupted (KeyboardInterrupt)")
-
-
-def test_a_baseline_of_other_questions_is_a_usage_error(runs: Runs, tmp_path: Path) -> None:
-    baseline = runs.whole.result().folder
-    run = run_suite(tmp_path, *ARGUMENTS, f"--baseline={baseline}", "--mmlu-limit=57")
+def test_a_baseline_of_other_questions_is_a_usage_error(whole: SuiteRun, tmp_path: Path) -> None:
+    run = run_suite(tmp_path, *ARGUMENTS, f"--baseline={whole.folder}", "--mmlu-limit=57")
     assert run.exit_code == 4, run.output
     assert f"not comparable: questions: baseline {QUESTIONS}, this run 57" in run.output
 
 
-def test_a_context_too_small_says_what_fits(tmp_path: Path) -> None:
-    run = run_suite(tmp_path, *ARGUMENTS, "--max-model-len=120")
-    assert run.exit_code == 1
-    assert "--mmlu-shots 1: the longest question of" in run.output
-    assert "--mmlu-shots 0 fits; or raise --max-model-len" in run.output
+def test_a_context_too_small_says_what_fits(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    description = EngineDescription("stand-in engine", "1", "told", True, 120)
+    monkeypatch.setattr(Scorer, "description", description)
+    embedded = {"mmlu_data": "embedded", "mmlu_shots": "1", "mmlu_limit": "4"}
+    failure = str(make(MMLU, kind=Scorer, **embedded).suite.make(MMLU).failure)
+    assert "--mmlu-shots 1: the longest question of" in failure
+    assert "--mmlu-shots 0 fits; or raise --max-model-len" in failure
 
 
-def test_bad_data_is_a_usage_error_before_anything_is_loaded(tmp_path: Path) -> None:
+def test_bad_data_is_a_usage_error_before_anything_is_loaded(make: Make, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "anatomy_test.csv").write_text("What?,1,2,3,4,7\n")
-    run = run_suite(tmp_path / "results", *ARGUMENTS, f"--mmlu-data={tmp_path / 'data'}")
-    assert run.exit_code == 4
-    assert "anatomy_test.csv: line 1: the answer is '7'" in run.output
+    with pytest.raises(UsageError, match=r"anatomy_test\.csv: line 1: the answer is '7'"):
+        make(MMLU, mmlu_data=str(tmp_path / "data"))
+
+
+def test_an_engine_that_gives_no_log_probabilities_is_not_judged(make: Make) -> None:
+    folders = []
+    for _ in range(2):
+        session = make(MMLU, kind=NoScorer, keep_all="0")
+        assert session.suite.make(MMLU).ok
+        session.suite.close()
+        folders.append(folder_of(session))
+    # What scored nothing replaces nothing.
+    assert folders[0].is_dir() and folders[1] != folders[0]
+    summary = read_summary(folders[1])
+    assert summary is not None and summary.run.mmlu is None
+    why = "stand-in engine gives no log-probabilities to score with"
+    assert {(v.status, v.why) for v in summary.verdicts} == {("not judged", why)}
+    assert "not judged" in (folders[1] / "report.md").read_text()
 
 
 def test_collecting_imports_neither_torch_nor_lm_eval() -> None:
@@ -288,47 +288,19 @@ def test_collecting_imports_neither_torch_nor_lm_eval() -> None:
 # Several engines
 
 
-@pytest.mark.parametrize("name", ["overall.json", "by_domain.json", "by_subject.json"])
-def test_two_engines_make_one_result(runs: Runs, name: str) -> None:
-    shared = runs.shared.result()
+def test_two_engines_make_one_result(make: Make, tmp_path: Path) -> None:
+    words = ("-n", "2", "--dist", "loadgroup", "--mmlu-shots=0")
+    data = f"--mmlu-data={few_questions(tmp_path)}"
+    scoring = json.dumps({"engines": 2})
+    shared = run_suite(tmp_path / "shared", *ARGUMENTS, *words, data, SCORING=scoring)
     assert shared.exit_code == 0, shared.output
     assert [p.name for p in run_folders(shared.results_dir)] == [shared.folder.name]
     assert not list(shared.results_dir.glob(".mmlu-*"))
-    assert f"of {QUESTIONS} questions" in shared.output
-    assert read(shared.folder, name) == read(runs.whole.result().folder, name)
-
-
-@pytest.mark.slow
-def test_a_share_that_dies_fails_the_result(tmp_path: Path) -> None:
-    scoring = json.dumps({"engines": 2, "fail_after": 30})
-    died = run_suite(tmp_path, *ARGUMENTS, *TWO_WORKERS, SCORING=scoring)
-    # A worker that asks for the end of the session is an interruption to pytest-xdist.
-    assert died.exit_code in (1, 2)
-    # One share's end ends the session, and the other may have come less far by then.
-    assert 30 <= len(samples(died.folder)) <= 60
-    assert died.summary.meta.status == "failed"
-
-
-@pytest.mark.slow
-def test_one_engine_stays_on_one_worker(tmp_path: Path) -> None:
-    alone = run_suite(tmp_path, *ARGUMENTS, *TWO_WORKERS, "-v")
-    assert alone.exit_code == 0, alone.output
-    assert len({line[:5] for line in alone.output.splitlines() if line.startswith("[gw")}) == 1
-    assert len(run_folders(alone.results_dir)) == 1
-
-
-@pytest.mark.slow
-def test_two_real_engines_make_the_result_of_one(tmp_path: Path) -> None:
-    results = []
-    for name, plugin in (("one", ()), ("two", (*TWO_WORKERS, "-p", "meta_tests.two_engines"))):
-        arguments = ("-m", "mmlu", "--mmlu-limit=57", *plugin)
-        run = run_suite(tmp_path / name, *arguments)
-        assert run.exit_code == 0, run.output
-        results.append([(row["subject"], row["pred"]) for row in samples(run.folder)])
-    assert len(list((tmp_path / "two").glob("2*/engine-*.log"))) == 1
-    same = sum(first == second for first, second in zip(*results, strict=True))
-    # Two engines batch other questions together, and bf16 rounds by what is batched.
-    assert same >= len(results[0]) - 2
+    assert "of 24 questions" in shared.output
+    alone = make(MMLU, kind=Scorer)
+    assert alone.suite.make(MMLU).ok
+    for name in ("overall.json", "by_domain.json", "by_subject.json"):
+        assert read(shared.folder, name) == read(folder_of(alone), name)
 
 
 @given(
@@ -345,19 +317,3 @@ def test_shares_are_disjoint_whole_and_even(sizes: dict[str, int], count: int) -
     assert merged == ranges
     loads = [sum(map(len, part.values())) for part in parts]
     assert max(loads) - min(loads) <= max(sizes.values())
-
-
-def test_an_engine_that_gives_no_log_probabilities_is_not_judged(tmp_path: Path) -> None:
-    plugin = ("-p", "meta_tests.stand_in_plugin")
-    arguments = ("-m", "mmlu", "--mmlu-limit=57", "--keep-all=0", *plugin)
-    earlier = run_suite(tmp_path, *arguments).folder
-    run = run_suite(tmp_path, *arguments)
-    assert run.exit_code == 0, run.output
-    # What scored nothing replaces nothing.
-    assert earlier.is_dir() and run.folder != earlier
-    assert {v.status for v in run.summary.verdicts} == {"not judged"}
-    assert {v.why for v in run.summary.verdicts} == {
-        "stand-in engine gives no log-probabilities to score with"
-    }
-    assert run.summary.run.mmlu is None
-    assert "not judged" in (run.folder / "report.md").read_text()

@@ -57,22 +57,13 @@ def test_however_low_it_starts_it_goes_on_until_a_rate_fails(peak: float, off: f
     assert search.peak_qps >= peak / (1.2 if off > 0.002 else 12)
 
 
-def test_a_start_far_below_the_peak_is_not_the_peak() -> None:
-    search = find_peak(system(50), start_qps=0.1)
-    assert search.bounded and 45 < (search.peak_qps or 0) <= 50
-
-
 @given(rates, st.floats(0.00000001, 6))
 def test_a_peak_is_bounded_where_a_rate_above_it_failed(peak: float, off: float) -> None:
     search = find_peak(system(peak), start_qps=peak * off)
     failing_rates = [t.target_qps for t in search.trials if not t.valid]
     assert search.peak_qps is not None
     assert search.bounded == (max(failing_rates, default=0) > search.peak_qps)
-
-
-@given(rates, st.floats(0.01, 100))
-def test_it_stops_within_its_stated_number_of_runs(peak: float, off: float) -> None:
-    assert len(find_peak(system(peak), start_qps=peak * off).trials) <= MAX_RUNS
+    assert len(search.trials) <= MAX_RUNS
 
 
 @given(rates)
@@ -143,15 +134,8 @@ def test_a_rate_that_never_holds_at_full_length_is_no_peak() -> None:
 def test_a_search_by_the_latency_alone_says_and_draws_it(tmp_path: Path) -> None:
     by_latency = RateTrial(3.0, True, True, 3.0, None, None, latency_p99_ms=900.0)
     assert "VALID, latency p99 900.0 ms" in _trial_line(by_latency, 1)
-    path = tmp_path / "peak_qps.png"
-    plot_peak(PeakSearch((by_latency,), 3.0), {"latency": 12_000}, "a title", path)
-    assert path.read_bytes().startswith(b"\x89PNG")
-
-
-def test_the_plot_is_written(tmp_path: Path) -> None:
-    search = find_peak(system(3.0), start_qps=2.0)
     path = tmp_path / "plots" / "peak_qps.png"
-    plot_peak(search, {"ttft": 2000, "tpot": 100}, "a <title>", path)
+    plot_peak(PeakSearch((by_latency,), 3.0), {"latency": 12_000}, "a <title>", path)
     assert path.read_bytes().startswith(b"\x89PNG")
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pytest import MonkeyPatch
 
-from meta_tests.session.test_executor import ACCURACY, LLAMA, PERFORMANCE, TEST06, Make, make
-from meta_tests.session.timing.test_rates import keep_offline_run
+from meta_tests.session.scripted_session import ACCURACY, LLAMA, PERFORMANCE, TEST06, Make
+from meta_tests.session.timing.kept_offline_run import keep_offline_run
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import default_benchmarks
 from mlperf_suite.errors import RunError
@@ -18,8 +18,6 @@ from mlperf_suite.loadgen.load_plan import CACHING, RunKey, Shortened
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
 from mlperf_suite.results.record import PeakSearch, scaling_figures
 from mlperf_suite.session.plan import MMLU, SearchKey, StepKey
-
-__all__ = ["make"]  # the fixture
 
 SERVER = RunKey(LLAMA, "Server", "performance")
 SEARCH = SearchKey(LLAMA, "Interactive")
@@ -97,6 +95,7 @@ def test_whatever_the_order_of_the_tests_every_planned_step_is_made_once(make: M
     for key in UNORDERED:
         assert suite.make(key).ok
     assert session.loaded == ["runs", "scoring", "runs"]
+    assert [engine.alive for engine in session.engines] == [False, False, True]
     own = [step for step in suite.steps_made if step.key is not None]
     assert len(own) == len(set(own))
     assert set(suite.steps_made) == set(suite.plan.steps)

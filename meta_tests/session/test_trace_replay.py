@@ -7,16 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mlperf_suite.datasets.production_traces import TraceRequest
-from mlperf_suite.session.trace_replay import (
-    TRACE_MARK,
-    TracePrompts,
-    TraceRun,
-    shared_tokens,
-    trace_summary,
-)
 
-from meta_tests.datasets.test_production_traces import ROW, exported, span, written
+from meta_tests.datasets.made_traces import ROW, exported, span, written
 from meta_tests.reports.outputs import page_rows
 from meta_tests.servers.options import StandIn
 from meta_tests.servers.stand_in_server import stand_in_server
@@ -24,6 +16,14 @@ from mlperf_suite.__main__ import main
 from mlperf_suite.engines.endpoint.word_tokens import WordTokens
 from mlperf_suite.engines.open_loop import OpenLoop
 from mlperf_suite.engines.protocol import FIRST_TOKEN, LATER_TOKENS, ClientFigures, Marks, RemoteRun
+from mlperf_suite.features.replay.production_traces import TraceRequest
+from mlperf_suite.features.replay.trace_replay import (
+    TRACE_MARK,
+    TracePrompts,
+    TraceRun,
+    shared_tokens,
+    trace_summary,
+)
 
 TOKENS = WordTokens((1,), tuple(range(100, 400)), 400)
 
@@ -114,17 +114,12 @@ def test_a_request_without_an_answer_and_one_that_does_not_fit(
 
 
 def test_what_came_before_a_server_died_is_kept(tmp_path: Path, tokenizer: Path) -> None:
-    file = written(tmp_path, *rows(0, 1000, 2000))
-    status, summary, _, _ = replayed_until_death(file, tokenizer)
-    assert status == 1 and summary["ended"] and summary["answered"] == 1
-
-
-def replayed_until_death(file: Path, tokenizer: Path) -> tuple[int, dict[str, Any], None, None]:
-    out = file.parent / "out.json"
+    file, out = written(tmp_path, *rows(0, 3000, 3100)), tmp_path / "out.json"
     with stand_in_server(StandIn(fault="dies", fault_from=2)) as running:
         words = ["replay", str(file), "--endpoint", running.url, "--model", "stand-in"]
-        status = main([*words, "--tokenizer", str(tokenizer), "--out", str(out)])
-    return status, json.loads(out.read_text()), None, None
+        assert main([*words, "--tokenizer", str(tokenizer), "--out", str(out)]) == 1
+    summary = json.loads(out.read_text())
+    assert summary["ended"] and summary["answered"] == 1
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meta_tests.stand_in import Delays, StandInEngine
-from mlperf_suite.benchmarks.definition import Generation, Scenario
+from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.engines.batch import Answers
 from mlperf_suite.engines.protocol import Listener, RequestList
@@ -63,38 +63,25 @@ def test_prompts_have_the_samples_lengths_and_begin_otherwise(
 def test_offline_is_warmed_up_at_once_and_server_one_query_at_a_time() -> None:
     for scenario, groups in ((OFFLINE, [3]), (SERVER, [1, 1, 1]), (STREAM, [1, 1, 1])):
         engine = Recording()
-        figures = warm_up(engine, PROMPTS, Generation(), scenario, 200.0)
+        figures = warm_up(engine, PROMPTS, Generation(), scenario, 200.0, stops=["", "```"])
         engine.close()
+        # Answers end after the samples' own text.
+        assert engine.stops == ["", "```", ""]
         assert [len(group) for group in engine.batches] == groups
         assert set(engine.streamed) == {scenario is not OFFLINE}
+        if scenario is STREAM:
+            assert engine.unanswered == [0, 0, 0], "each answer is awaited"
         assert (figures.requests, figures.tokens) == (3, 9)
         assert figures.elapsed_s > 0
 
 
-@pytest.mark.parametrize("scenario", [OFFLINE, SERVER, STREAM], ids=lambda scenario: scenario.name)
-def test_answers_end_after_the_samples_own_text(scenario: Scenario) -> None:
-    engine = Recording()
-    warm_up(engine, PROMPTS, Generation(), scenario, 200.0, stops=["", "```"])
-    engine.close()
-    assert engine.stops == ["", "```", ""]
-
-
-def test_single_stream_waits_for_each_answer() -> None:
-    engine = Recording()
-    warm_up(engine, PROMPTS, Generation(), STREAM)
-    engine.close()
-    assert engine.unanswered == [0, 0, 0]
-
-
 def test_an_engine_that_dies_ends_the_warm_up() -> None:
+    """Also in the pause before the next request."""
     for scenario in (OFFLINE, SERVER, STREAM):
         engine = Recording(fail_after=1)
         with pytest.raises(EngineError, match="died"):
             warm_up(engine, PROMPTS, Generation(), scenario, 200.0)
         engine.close()
-
-
-def test_an_engine_that_dies_is_noticed_in_the_pause_before_the_next_request() -> None:
     engine = Recording(fail_after=0)
     with pytest.raises(EngineError, match="died"):
         warm_up(engine, PROMPTS, Generation(), SERVER, 1e-6)
@@ -102,17 +89,14 @@ def test_an_engine_that_dies_is_noticed_in_the_pause_before_the_next_request() -
     assert len(engine.batches) == 1
 
 
-def test_the_user_says_how_many_and_0_is_none() -> None:
+def test_the_user_says_how_many_and_each_of_several_engines_is_as_warm_as_one_alone() -> None:
     for count in (0, 7):
         for smoke, engines in ((True, 1), (False, 8)):
             assert warm_up_requests(OFFLINE, count, smoke=smoke, engines=engines) == count
     fewer, more = (warm_up_requests(OFFLINE, None, smoke=smoke) for smoke in (True, False))
     assert fewer < more
     assert warm_up_requests(STREAM, None, smoke=False) == 2
-
-
-@pytest.mark.parametrize("smoke", [True, False])
-def test_each_of_several_engines_is_as_warm_as_one_alone(smoke: bool) -> None:
     for scenario in (OFFLINE, SERVER, STREAM):
-        requests = warm_up_requests(scenario, None, smoke=smoke)
-        assert warm_up_requests(scenario, None, smoke=smoke, engines=8) == 8 * requests
+        assert warm_up_requests(scenario, None, smoke=True, engines=8) == 8 * warm_up_requests(
+            scenario, None, smoke=True
+        )

@@ -1,15 +1,14 @@
-"""Packages of MLPerf Endpoints that the command builds from the client's files and submission.toml.
-
-MLPERF_ENDPOINTS_CLI names an installed endpoints-submission-cli, the official checker.
-"""
+"""Packages of MLPerf Endpoints, built of the client's files and submission.toml."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import tomllib
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,23 +16,23 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from mlperf_suite.submission import package_build
-from mlperf_suite.submission.client_points import ClientPoint, read_points
-from mlperf_suite.submission.package_build import PackageRequest
-from mlperf_suite.submission.package_facts import PackageFacts
 
 from meta_tests.made_curve import (
     FACTS,
+    build,
+    point_of,
     write_curve,
     write_facts,
     write_replay,
     write_tokenizer,
 )
-from meta_tests.made_package import CONCURRENCIES, client_point_config
-from meta_tests.tampering.package_damages import official_ids
-from mlperf_suite.__main__ import main
+from meta_tests.made_package import client_point_config
 from mlperf_suite.client_results.series import SERIES_MODELS
 from mlperf_suite.errors import SuiteError
+from mlperf_suite.features.submission import package_build
+from mlperf_suite.features.submission.client_points import ClientPoint, read_points
+from mlperf_suite.features.submission.package_build import PackageRequest
+from mlperf_suite.features.submission.package_facts import PackageFacts
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.results.curve_figures import REHEARSAL, CurveFigures, CurvePoint
 from mlperf_suite.results.run_folder import write_json
@@ -41,54 +40,61 @@ from mlperf_suite.results.schema import Summary
 
 NEEDED = re.compile(r"(?!tensor|data_par|cooling|accelerator|host_processors|tdp|method)\w+ = ")
 """A line of submission.toml that no package can do without."""
-CLI = Path(os.environ.get("MLPERF_ENDPOINTS_CLI") or "absent")
+SAMPLES = 400
+"""Of a data set that is small enough for a run with its events."""
 
 
-def build(root: Path, *more: str) -> int:
-    options = ["--facts", str(root / "submission.toml"), "--out", str(root / "out"), *more]
-    return main(["submission", "--series", "endpoints", *options, str(root / "curve")])
+@pytest.fixture(scope="module")
+def curve(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folders of a curve of llama3_1-8b, which tests leave as they are."""
+    return write_curve(tmp_path_factory.mktemp("curve"))
 
 
-def point_of(root: Path, concurrency: int) -> dict[str, Any]:
-    (path,) = (root / "out").glob(f"*/*/results/*/*/r{concurrency}/point.yaml")
-    content: dict[str, Any] = yaml.safe_load(path.read_text())
-    return content
+Built = Callable[[str, bool], Path]
 
 
-@pytest.mark.parametrize("model", SERIES_MODELS)
-@pytest.mark.parametrize("dedicated", [False, True])
-def test_a_package_of_complete_points_stands(tmp_path: Path, model: str, dedicated: bool) -> None:
-    write_curve(tmp_path, model, dedicated=dedicated)
-    write_facts(tmp_path, model)
-    assert build(tmp_path) == 0
-    package = tmp_path / "out" / "Someone" / "box-2026"
-    (group,) = judge_folder(package)
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """Builds the package of a model once, with a dedicated Offline point or without; the folder
+    with out/ in it."""
+
+    @cache
+    def make(model: str, dedicated: bool) -> Path:
+        root = tmp_path_factory.mktemp("built")
+        write_curve(root, model, dedicated=dedicated)
+        write_facts(root, model)
+        assert build(root) == 0
+        return root
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("model", "dedicated"),
+    [*((model, False) for model in SERIES_MODELS), ("llama3_1-8b", True)],
+)
+def test_a_package_of_complete_points_stands(built: Built, model: str, dedicated: bool) -> None:
+    (group,) = judge_folder(built(model, dedicated) / "out" / "Someone" / "box-2026")
     assert [v.line for v in group.verdicts if v.status == "failed"] == []
-    if CLI.is_file():
-        assert official_ids(package, CLI)[0] == set()
 
 
-def test_what_can_be_computed_is(tmp_path: Path) -> None:
-    write_curve(tmp_path)
-    write_facts(tmp_path)
-    assert build(tmp_path) == 0
+def test_what_can_be_computed_is(built: Built) -> None:
+    root = built("llama3_1-8b", False)
     names = {16: "low_latency", 24: "low_concurrency", 64: "med_concurrency"}
     names |= dict.fromkeys((128, 256, 512, 1024), "high_concurrency")
-    assert {c: point_of(tmp_path, c)["region"] for c in names} == names
-    highest = point_of(tmp_path, 1024)
+    assert {c: point_of(root, c)["region"] for c in names} == names
+    highest = point_of(root, 1024)
     assert highest["offline"] == "elected"
     assert highest["seed_set"] == "A"
     assert highest["dataset_type"] == "Accuracy + Performance"
-    assert point_of(tmp_path, 512)["dataset_type"] == "Performance"
+    assert point_of(root, 512)["dataset_type"] == "Performance"
 
 
-def test_a_dedicated_offline_run_is_in_no_region(tmp_path: Path) -> None:
-    write_curve(tmp_path, dedicated=True)
-    write_facts(tmp_path)
-    assert build(tmp_path) == 0
-    point = point_of(tmp_path, SERIES_MODELS["llama3_1-8b"].samples)
+def test_a_dedicated_offline_run_is_in_no_region(built: Built) -> None:
+    root = built("llama3_1-8b", True)
+    point = point_of(root, SERIES_MODELS["llama3_1-8b"].samples)
     assert (point["offline"], point["region"]) == ("dedicated", "submitters_choice")
-    assert point_of(tmp_path, 1024)["offline"] == "none"
+    assert point_of(root, 1024)["offline"] == "none"
 
 
 def test_a_point_may_have_members_of_its_own(tmp_path: Path) -> None:
@@ -147,17 +153,26 @@ def test_an_accuracy_run_too_many_is_refused_or_left_out(
     assert point_of(tmp_path, 128)["dataset_type"] == "Performance"
 
 
-@pytest.mark.parametrize("line", [line for line in FACTS.splitlines() if NEEDED.match(line)])
+def refusals_of(
+    root: Path, curve: Path, facts: str, capsys: pytest.CaptureFixture[str]
+) -> list[str]:
+    (root / "submission.toml").write_text(facts)
+    assert build(root, curve=curve) == 2
+    assert {path.name for path in root.iterdir()} == {"submission.toml"}
+    lines = capsys.readouterr().err.splitlines()
+    return [line for line in lines if line.startswith("refused: ")] or lines
+
+
 def test_each_missing_fact_is_named(
-    tmp_path: Path, line: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, curve: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_curve(tmp_path)
-    (tmp_path / "submission.toml").write_text(FACTS.replace(line + "\n", "", 1))
-    assert build(tmp_path) == 2
-    refusals = [e for e in capsys.readouterr().err.splitlines() if e.startswith("refused: ")]
-    name = line.partition(" ")[0]
-    assert len(refusals) == 1
-    assert re.search(rf"submission.toml lacks .*\b{name}\b", refusals[0])
+    needed = [line for line in FACTS.splitlines() if NEEDED.match(line)]
+    assert len(needed) > 15
+    for line in needed:
+        facts = FACTS.replace(line + "\n", "", 1)
+        (refusal,) = refusals_of(tmp_path, curve, facts, capsys)
+        name = line.partition(" ")[0]
+        assert re.search(rf"submission.toml lacks .*\b{name}\b", refusal), line
 
 
 def test_a_rehearsal_is_refused_in_one_line(
@@ -174,10 +189,9 @@ def test_a_rehearsal_is_refused_in_one_line(
 
 
 def test_all_that_is_missing_is_named_at_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, curve: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_curve(tmp_path)
-    assert build(tmp_path) == 2
+    assert build(tmp_path, curve=curve) == 2
     errors = capsys.readouterr().err.splitlines()
     assert len(errors) > 15
     assert all(" lacks " in line for line in errors[:-1])
@@ -194,8 +208,6 @@ def test_a_second_curve_joins_the_package(
         assert build(tmp_path) == 0
     package = tmp_path / "out" / "Someone" / "box-2026"
     assert [g.count("failed") for g in judge_folder(package)] == [0, 0]
-    if CLI.is_file():
-        assert official_ids(package, CLI)[0] == set()
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"curve", "out", "submission.toml"}
     before = sorted((p, p.stat().st_mtime) for p in package.rglob("*"))
@@ -230,16 +242,16 @@ def test_a_second_curve_joins_the_package(
     ],
 )
 def test_what_cannot_be_is_one_line(
-    tmp_path: Path, line: str, instead: str, words: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    curve: Path,
+    line: str,
+    instead: str,
+    words: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    write_curve(tmp_path)
     assert line in FACTS
-    (tmp_path / "submission.toml").write_text(FACTS.replace(line, instead, 1))
-    assert build(tmp_path) == 2
-    (refusal, *outcome) = capsys.readouterr().err.splitlines()
+    (refusal,) = refusals_of(tmp_path, curve, FACTS.replace(line, instead, 1), capsys)[:1]
     assert words in refusal
-    assert len(outcome) <= 1
-    assert {path.name for path in tmp_path.iterdir()} == {"curve", "submission.toml"}
 
 
 _LEAVES = st.sampled_from([1, -1, 0, True, 1.5, 2**70, "x", "a\nb", [], {}, [1], ["x"], [{}]])
@@ -257,12 +269,11 @@ def _places(content: Any) -> list[tuple[Any, Any]]:
 
 
 @pytest.fixture(scope="module")
-def points(tmp_path_factory: pytest.TempPathFactory) -> list[ClientPoint]:
-    return read_points([write_curve(tmp_path_factory.mktemp("points"))])[0]
+def points(curve: Path) -> list[ClientPoint]:
+    return read_points([curve])[0]
 
 
-def test_a_point_has_the_scores_of_the_accuracy_run_beside_it(tmp_path: Path) -> None:
-    curve = write_curve(tmp_path)
+def test_a_point_has_the_scores_of_the_accuracy_run_beside_it(tmp_path: Path, curve: Path) -> None:
     name = next(path.name for path in sorted(curve.iterdir()) if (path / "accuracy").is_dir())
     point, scored = tmp_path / "points" / name, tmp_path / "points" / name / "scored"
     shutil.copytree(curve / name, point / "report")
@@ -305,28 +316,31 @@ def test_a_curve_of_the_suites_run_has_no_points_of_its_search(tmp_path: Path) -
     assert build(tmp_path) == 0
 
 
-def write_replayed_facts(root: Path) -> None:
-    """Facts for points with events, whose warm-up has two requests of which one was answered."""
+@pytest.fixture
+def replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A curve of a small data set whose point at 64 has events, of a run whose warm-up has two
+    requests of which one was answered."""
+    model = "deepseek-r1"
+    small = replace(SERIES_MODELS[model], samples=SAMPLES)
+    monkeypatch.setitem(SERIES_MODELS, model, small)
+    curve = write_curve(tmp_path, model)
+    write_replay(curve, 64, model)
     warmup = '[warmup]\ndata_source = "made up"\nlogs_retained = true\n\n'
-    facts = FACTS.replace("llama3_1-8b", "deepseek-r1")
-    (root / "submission.toml").write_text(
-        write_tokenizer(root) + facts.replace("[system]", f"{warmup}[system]", 1)
-    )
+    facts = FACTS.replace("llama3_1-8b", model).replace("[system]", f"{warmup}[system]", 1)
+    (tmp_path / "submission.toml").write_text(write_tokenizer(tmp_path) + facts)
+    return curve
 
 
 def test_the_steady_state_and_the_warm_up_are_computed_from_events(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, replayed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    curve = write_curve(tmp_path, "deepseek-r1")
-    write_replay(curve, 64, "deepseek-r1")
-    write_replayed_facts(tmp_path)
     assert build(tmp_path) == 0
     point = point_of(tmp_path, 64)
-    state, samples = point["steady_state"], SERIES_MODELS["deepseek-r1"].samples
+    state = point["steady_state"]
     assert (state["status"], state["verdict"]) == ("windowable", "STEADY STATE")
-    assert state["window"]["super_pass_size"] == samples
+    assert state["window"]["super_pass_size"] == SAMPLES
     assert (state["window"]["super_pass_start"], state["window"]["super_pass_end"]) == (1, 5)
-    assert state["window"]["n_samples"] == 5 * samples
+    assert state["window"]["n_samples"] == 5 * SAMPLES
     assert state["window"]["duration_s"] == pytest.approx(1500, rel=0.02)
     assert (point["warmup"]["requests_issued"], point["warmup"]["requests_completed"]) == (1, 1)
     assert point["warmup"]["data_source"] == "made up"
@@ -338,30 +352,11 @@ def test_the_steady_state_and_the_warm_up_are_computed_from_events(
 
 
 def test_events_of_another_run_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, replayed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    curve = write_curve(tmp_path, "deepseek-r1")
-    write_replay(curve, 64, "deepseek-r1")
-    write_replayed_facts(tmp_path)
-    shutil.copyfile(curve / "c64/events.jsonl", curve / "c128/events.jsonl")
+    shutil.copyfile(replayed / "c64/events.jsonl", replayed / "c128/events.jsonl")
     assert build(tmp_path) == 2
     assert "package_distributions: found r128: issued" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_a_full_size_package_of_replays_stands(tmp_path: Path) -> None:
-    curve = write_curve(tmp_path)
-    for concurrency in CONCURRENCIES:
-        write_replay(curve, concurrency)
-    facts = FACTS.replace(
-        "[system]", '[warmup]\ndata_source = "made up"\nlogs_retained = true\n\n[system]', 1
-    )
-    (tmp_path / "submission.toml").write_text(write_tokenizer(tmp_path) + facts)
-    assert build(tmp_path) == 0
-    states = [point_of(tmp_path, c)["steady_state"]["status"] for c in CONCURRENCIES]
-    assert states == ["windowable"] * len(CONCURRENCIES)
-    if CLI.is_file():
-        assert official_ids(tmp_path / "out" / "Someone" / "box-2026", CLI) == (set(), set())
 
 
 def test_a_curve_that_would_not_stand_is_refused(

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from mlperf_suite.submission.system_description import describe_machine, different_machine
 
 from meta_tests.fake_nvml import gpu, install
 from meta_tests.made_runs import system_fields
+from mlperf_suite.features.submission.system_description import describe_machine, different_machine
 from mlperf_suite.hardware import describe_system
 
 

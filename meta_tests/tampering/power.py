@@ -1,17 +1,10 @@
-"""Compares the official checks of power measurements with the suite's own rules, rule by rule.
-
-The checks are the submission checker's own (github.com/mlcommons/inference), run in a separate
-process; none of their code is here.
-"""
+"""A power measurement, damaged in one way at a time, and the rules that each damage breaks."""
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
-import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -24,79 +17,10 @@ from meta_tests.tampering.edits import (
     text_edited,
     together,
 )
-from meta_tests.tampering.verdicts import CHECKER
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.judging.tree import read_power
 from mlperf_suite.loadgen.logs import read_logs
-from mlperf_suite.rules import judge
-from mlperf_suite.rules.power_measurement import PowerFacts, power_figures
-
-Verdicts = dict[str, Any]
-"""By the suite's rule, whether it passes; None if the official check did not get to it. Also the
-figures `metric` and `efficiency`, None if there are none."""
-_OFFICIAL = """
-import json, logging, os, sys, types
-sys.path.insert(0, sys.argv[1])
-from submission_checker.checks import power_check
-from submission_checker.checks.power import power_checker as power
-from submission_checker.parsers.loadgen_parser import LoadgenParser
-logging.disable(logging.CRITICAL)
-sys.stderr = open(os.devnull, "w")
-
-def holds(check):
-    return power.check_with_logging("", check)[0]
-
-def passes(check):
-    try:
-        return bool(check())
-    except Exception:
-        return False
-
-for folder, scenario, performance in json.load(open(sys.argv[2])):
-    verdicts = dict.fromkeys((
-        "power_sources", "power_commands", "power_uuids", "power_session_name", "power_phases",
-        "power_messages", "power_checksums", "power_ptd_log", "power_ptd_config", "power_debug",
-    ))
-    try:
-        client = power.SessionDescriptor(os.path.join(folder, "power/client.json"))
-        server = power.SessionDescriptor(os.path.join(folder, "power/server.json"))
-        verdicts["power_descriptors"] = True
-    except Exception:
-        verdicts["power_descriptors"] = False
-    if verdicts["power_descriptors"]:
-        verdicts |= {
-            "power_sources": holds(lambda: power.sources_check(client))
-            and holds(lambda: power.sources_check(server)),
-            "power_commands": holds(lambda: power.ptd_messages_check(server)),
-            "power_uuids": holds(lambda: power.uuid_check(client, server)),
-            "power_session_name": holds(lambda: power.session_name_check(client, server)),
-            "power_phases": holds(lambda: power.phases_check(client, server, folder)),
-            "power_messages": holds(lambda: power.messages_check(client, server)),
-            "power_ptd_log": holds(lambda: power.check_ptd_logs(server, client, folder)),
-            "power_ptd_config": holds(lambda: power.check_ptd_config(server)),
-            "power_debug": holds(lambda: power.debug_check(server)),
-            # Last, since it takes entries out of what was read.
-            "power_checksums": holds(lambda: power.results_check(server, client, folder)),
-        }
-    try:
-        log = LoadgenParser(os.path.join(folder, "run_1/mlperf_log_detail.txt"))
-    except Exception:
-        log = None
-    data = {
-        "scenario": scenario, "power_dir_path": os.path.join(folder, "power"),
-        "perf_path": os.path.join(folder, "run_1/mlperf_log_detail.txt"),
-        "performance_metric": performance,
-    }
-    logs = types.SimpleNamespace(performance_log=log, loader_data=data)
-    check = power_check.PowerCheck(
-        logging.getLogger(), folder, types.SimpleNamespace(skip_power_check=False), logs
-    )
-    verdicts["power_files"] = passes(check.required_files_check)
-    verdicts["power_samples"] = passes(check.get_power_metric_check)
-    verdicts["metric"] = data.get("power_metric") if verdicts["power_samples"] else None
-    verdicts["efficiency"] = data.get("avg_power_efficiency") if verdicts["power_samples"] else None
-    print(json.dumps(verdicts), flush=True)
-"""
+from mlperf_suite.rules.power_measurement import PowerFacts
 
 
 def facts_of(performance: Path, scenario: Scenario) -> PowerFacts:
@@ -106,47 +30,21 @@ def facts_of(performance: Path, scenario: Scenario) -> PowerFacts:
     return facts
 
 
-def official(checkout: Path, folders: Iterable[tuple[Path, Scenario]]) -> list[Verdicts]:
-    """The official checks' verdicts on each `performance` folder of a scenario."""
-    rows = [
-        (str(folder), scenario.name, facts_of(folder, scenario).detail[scenario.metric])
-        for folder, scenario in folders
-    ]
-    with tempfile.TemporaryDirectory() as directory:
-        file = Path(directory) / "folders.json"
-        file.write_text(json.dumps(rows))
-        command = [sys.executable, "-c", _OFFICIAL, str(checkout / CHECKER), str(file)]
-        process = subprocess.run(command, capture_output=True, text=True, check=True)
-    return [json.loads(line) for line in process.stdout.splitlines() if line.startswith("{")]
-
-
-def own(performance: Path, scenario: Scenario) -> Verdicts:
-    """The verdicts of the suite's rules."""
-    facts = facts_of(performance, scenario)
-    verdicts: Verdicts = {verdict.rule: verdict.passed for verdict in judge(facts)}
-    figures = power_figures(facts) if verdicts["power_samples"] else None
-    verdicts["metric"] = figures.metric if figures else None
-    verdicts["efficiency"] = figures.efficiency if figures else None
-    return verdicts
-
-
-def differences(checker: Verdicts, suite: Verdicts) -> list[str]:
-    """Where both have a verdict and they differ, a few words each."""
-    words = []
-    for name, official_value in checker.items():
-        value = suite[name]
-        alike = value == official_value
-        if isinstance(official_value, float) and isinstance(value, float):
-            alike = abs(value - official_value) <= 1e-9 * abs(official_value)
-        # The checker skips checks only if the measurement fails as a whole.
-        if not alike and not (official_value is None and name.startswith("power_")):
-            words.append(f"{name}: {official_value} there, {value} here")
-    return words
-
-
 # Damages to a `performance` folder
 
 Change = Callable[[Path], None]
+
+
+@dataclass(frozen=True, slots=True)
+class PowerDamage:
+    """A change to a `performance` folder, and the rules that it breaks, without their "power_"."""
+
+    rules: tuple[str, ...]
+    change: Change
+
+
+def broken(rules: str, change: Change) -> PowerDamage:
+    return PowerDamage(tuple(rules.split()), change)
 
 
 def at(path: str) -> Callable[[Path], Path]:
@@ -234,129 +132,218 @@ def _watts(factor: float, mode: str) -> Change:
 
 _UNCERTAIN = "Uncertainty 1.52%, which is above 1.00% limit for the last sample!"
 _LOG, _DETAIL = "power/ptd_logs.txt", "run_1/mlperf_log_detail.txt"
-DAMAGES: Mapping[str, Change] = {
-    "nothing: the folder as it is": lambda folder: None,
-    "no spl.txt": without("run_1/spl.txt"),
-    "no spl.txt of ranging": without("ranging/spl.txt"),
-    "no client.log": without("power/client.log"),
-    "no ptd_logs.txt": without(_LOG),
-    "no server.json": without("power/server.json"),
-    "no detail log of ranging": without("ranging/mlperf_log_detail.txt"),
-    "a file too much in power/": put("power/notes.txt"),
-    "a file too much in run_1/": put("run_1/notes.txt"),
-    "a trace, which may be there": put("run_1/mlperf_log_trace.json"),
-    "client.json is no JSON": in_text("power/client.json", r"\A\{", "{,"),
-    "client.json is a list": in_bytes("power/client.json", lambda content: b"[]"),
-    "client.json without phases": in_json("client", lambda c: c.pop("phases")),
-    "server.json without uuid": in_json("server", lambda c: c.pop("uuid")),
-    "server.json without ptd_messages": in_json("server", lambda c: c.pop("ptd_messages")),
-    "another client.py": in_json("client", lambda c: c["sources"].update({"client.py": "0" * 40})),
-    "a source file more": in_json("server", lambda c: c["sources"].update({"x.py": "0" * 40})),
-    "PTDaemon 1.10.0": in_json("server", _identity("version=1.11.1-", "version=1.10.0-")),
-    "another analyzer": in_json("server", _identity("Yokogawa", "Somebody")),
-    "no answer to Identify": in_json("server", _message(1, "cmd", "Who")),
-    "a range that was refused": in_json("server", _identity("Range A changed", "Error")),
-    "a Go that was refused": in_json("server", _identity("Starting untimed", "Error")),
-    "amperes not set back": in_json("server", _last_amps),
-    "ranges that were fixed before": in_json("server", _identity("Ranges,1,", "Ranges,0,")),
-    "ranges that cannot be read": in_json("server", _identity("Ranges,1,", "Ranges")),
-    "another client UUID": in_json("server", lambda c: c["uuid"].update(client="0" * 32)),
-    "a UUID that is none": in_json("client", lambda c: c["uuid"].update(server="x")),
-    "a UUID in capitals": in_json(
-        "client", lambda c: c["uuid"].update(server=c["uuid"]["server"].upper())
+DAMAGES: Mapping[str, PowerDamage] = {
+    "nothing: the folder as it is": broken("", lambda folder: None),
+    "no spl.txt": broken("files phases checksums samples", without("run_1/spl.txt")),
+    "no spl.txt of ranging": broken("files phases checksums", without("ranging/spl.txt")),
+    "no client.log": broken("files checksums", without("power/client.log")),
+    "no ptd_logs.txt": broken("files checksums ptd_log", without(_LOG)),
+    "no server.json": broken(
+        "files descriptors sources commands uuids session_name phases messages checksums ptd_log "
+        "ptd_config debug",
+        without("power/server.json"),
     ),
-    "another session": in_json("client", lambda c: c.update(session_name="another")),
-    "both of another session": in_both_json(lambda c: c.update(session_name="it's another")),
-    "clocks 900 ms apart": in_json("client", _slower),
-    "a phase less": in_json("server", lambda c: c["phases"]["ranging"].pop()),
-    "a phase that is text": in_json("server", lambda c: c["phases"]["ranging"].append("x")),
-    "LoadGen after its phase": in_json(
-        "client",
-        lambda c: c["phases"]["testing"][2].__setitem__(0, c["phases"]["testing"][1][0] + 5),
+    "no detail log of ranging": broken(
+        "files phases checksums", without("ranging/mlperf_log_detail.txt")
     ),
-    "testing at 94% of ranging": _watts(0.94, "run_1"),
-    "testing at 96% of ranging": _watts(0.96, "run_1"),
-    "testing at 110% of ranging": _watts(1.1, "run_1"),
-    "no watts at all": _watts(0, "run_1"),
-    "no watts in ranging": _watts(0, "ranging"),
-    "no power factor": in_text("run_1/spl.txt", r",PF,.*$", "", 0),
-    "a sample that is no number": in_text("run_1/spl.txt", r"Watts,\d", "Watts,x", 0),
-    "a sample without a time": appended("run_1/spl.txt", lambda folder: "Time"),
-    "no power_begin": in_text(_DETAIL, r"power_begin", "power_start", 0),
-    "power_end on another day": in_text(
-        _DETAIL, r'(power_end", "value": ")\d\d-\d\d', r"\g<1>12-31"
+    "a file too much in power/": broken("files", put("power/notes.txt")),
+    "a file too much in run_1/": broken("files", put("run_1/notes.txt")),
+    "a trace, which may be there": broken("", put("run_1/mlperf_log_trace.json")),
+    "client.json is no JSON": broken(
+        "descriptors sources uuids session_name phases messages checksums",
+        in_text("power/client.json", r"\A\{", "{,"),
     ),
-    "power_begin that is no time": in_text(
-        _DETAIL, r'(power_begin", "value": ")[^"]*', r"\g<1>soon"
+    "client.json is a list": broken(
+        "descriptors sources uuids session_name phases messages checksums",
+        in_bytes("power/client.json", lambda content: b"[]"),
     ),
-    "a message less": in_json("client", lambda c: c["messages"].pop()),
-    "another command": in_json("client", lambda c: c["messages"][-1].update(cmd="rm")),
-    "another answer": in_json("client", lambda c: c["messages"][-1].update(reply="no")),
-    "another version of the server": in_json(
-        "server", lambda c: c["messages"][0].update(reply="mlcommons/power server v2")
+    "client.json without phases": broken(
+        "descriptors phases", in_json("client", lambda c: c.pop("phases"))
     ),
-    "client and server of another version": in_both_json(
-        lambda c: c["messages"][0].update(reply="mlcommons/power server v2")
+    "server.json without uuid": broken(
+        "descriptors uuids", in_json("server", lambda c: c.pop("uuid"))
     ),
-    "the detail log was changed": appended(_DETAIL, lambda folder: ""),
-    "the summary of ranging was changed": put("ranging/mlperf_log_summary.txt"),
-    "server.log was changed": put("power/server.log"),
-    "a hash that was not written down": in_json(
-        "server", lambda c: c["results"].pop("run_1/spl.txt")
+    "server.json without ptd_messages": broken(
+        "commands", in_json("server", lambda c: c.pop("ptd_messages"))
     ),
-    "a hash that differs between the two": in_json(
-        "server", lambda c: c["results"].update({"power/client.log": "0" * 40})
+    "another client.py": broken(
+        "sources", in_json("client", lambda c: c["sources"].update({"client.py": "0" * 40}))
     ),
-    "results that are a list": in_json("server", lambda c: c.update(results=[])),
-    "no uncertainty check": in_text(_LOG, r"is activated", "is not activated", 0),
-    "the uncertainty check without a time": in_text(_LOG, r"^.*(Uncertainty checking)", r"\1"),
-    "no ranging in PTDaemon's log": in_text(_LOG, r"Go with mark '(.*)_ranging'", r"Go with \1"),
-    "ranging that did not end": in_text(_LOG, r"Completed test", "Stopped", 0),
-    "an error in testing": appended(
-        _LOG, lambda f: f"{_load(f, 100)}: ERROR: Bad watts reading nan from x"
+    "a source file more": broken(
+        "sources", in_json("server", lambda c: c["sources"].update({"x.py": "0" * 40}))
     ),
-    "an error of the USB line in testing": appended(
-        _LOG, lambda f: f"{_load(f, 100)}: ERROR: USB."
+    "PTDaemon 1.10.0": broken(
+        "commands", in_json("server", _identity("version=1.11.1-", "version=1.10.0-"))
     ),
-    "a usual error in ranging": appended(
-        _LOG, lambda f: f"{_load(f, 5, 'ranging')}: ERROR: Bad watts reading nan from x"
+    "another analyzer": broken("commands", in_json("server", _identity("Yokogawa", "Somebody"))),
+    "no answer to Identify": broken("commands", in_json("server", _message(1, "cmd", "Who"))),
+    "a range that was refused": broken(
+        "commands", in_json("server", _identity("Range A changed", "Error"))
     ),
-    "an odd error in ranging": appended(
-        _LOG, lambda f: f"{_load(f, 5, 'ranging')}: ERROR: Something odd"
+    "a Go that was refused": broken(
+        "commands", in_json("server", _identity("Starting untimed", "Error"))
     ),
-    "an odd error in ranging, then one in testing": together(
-        appended(_LOG, lambda f: f"{_load(f, 5, 'ranging')}: ERROR: Something odd"),
-        appended(_LOG, lambda f: f"{_load(f, 100)}: ERROR: Something odd"),
+    "amperes not set back": broken("commands", in_json("server", _last_amps)),
+    "ranges that were fixed before": broken(
+        "commands", in_json("server", _identity("Ranges,1,", "Ranges,0,"))
     ),
-    "an error without a time": appended(_LOG, lambda f: "ERROR: Something odd"),
-    "a warning in testing": appended(_LOG, lambda f: f"{_load(f, 100)}: WARNING: low"),
-    "a warning in the middle of testing": appended(
-        _LOG, lambda f: f"{_load(f, 850)}: WARNING: low"
+    "ranges that cannot be read": broken(
+        "commands", in_json("server", _identity("Ranges,1,", "Ranges"))
     ),
-    "a sample too uncertain in the middle of testing": appended(
-        _LOG, lambda f: f"{_load(f, 850)}: WARNING: {_UNCERTAIN}"
+    "another client UUID": broken(
+        "uuids", in_json("server", lambda c: c["uuid"].update(client="0" * 32))
     ),
-    "a sample too uncertain": appended(_LOG, lambda f: f"{_load(f, 100)}: WARNING: {_UNCERTAIN}"),
-    "a time that is none": in_text(_LOG, r"^\d\d-", "99-"),
-    "PTDaemon's log is not UTF-8": in_bytes(_LOG, lambda content: b"\xff" + content),
-    "PTDaemon's log ends its lines as Windows does": in_bytes(
-        _LOG, lambda content: content.replace(b"\n", b"\r\n")
+    "a UUID that is none": broken(
+        "uuids", in_json("client", lambda c: c["uuid"].update(server="x"))
     ),
-    "a timezone that is none": in_json("server", lambda c: c.update(timezone="here")),
-    "an analyzer that is not supported": in_json(
-        "server", lambda c: c["ptd_config"][0].update(device_type=0)
+    "a UUID in capitals": broken(
+        "", in_json("client", lambda c: c["uuid"].update(server=c["uuid"]["server"].upper()))
     ),
-    "a two-channel analyzer with one": in_json(
-        "server", lambda c: c["ptd_config"][0].update(device_type=77)
+    "another session": broken(
+        "session_name", in_json("client", lambda c: c.update(session_name="another"))
     ),
-    "a two-channel analyzer with two": in_json(
-        "server",
-        lambda c: c["ptd_config"][0].update(
-            device_type=77, command=["ptd", "-c", "1,2"], channel=[1, 2]
+    "both of another session": broken(
+        "ptd_log", in_both_json(lambda c: c.update(session_name="it's another"))
+    ),
+    "clocks 900 ms apart": broken("phases", in_json("client", _slower)),
+    "a phase less": broken("phases", in_json("server", lambda c: c["phases"]["ranging"].pop())),
+    "a phase that is text": broken(
+        "phases", in_json("server", lambda c: c["phases"]["ranging"].append("x"))
+    ),
+    "LoadGen after its phase": broken(
+        "phases",
+        in_json(
+            "client",
+            lambda c: c["phases"]["testing"][2].__setitem__(0, c["phases"]["testing"][1][0] + 5),
         ),
     ),
-    "debug mode": in_json("server", lambda c: c.update(debug=True)),
-    "debug mode, said off": in_json("server", lambda c: c.update(debug=False)),
-    "debug mode, said 0": in_json("server", lambda c: c.update(debug=0)),
+    "testing at 94% of ranging": broken("phases checksums", _watts(0.94, "run_1")),
+    "testing at 96% of ranging": broken("checksums", _watts(0.96, "run_1")),
+    "testing at 110% of ranging": broken("checksums", _watts(1.1, "run_1")),
+    "no watts at all": broken("phases checksums samples", _watts(0, "run_1")),
+    "no watts in ranging": broken("phases checksums", _watts(0, "ranging")),
+    "no power factor": broken("phases checksums", in_text("run_1/spl.txt", r",PF,.*$", "", 0)),
+    "a sample that is no number": broken(
+        "phases checksums samples", in_text("run_1/spl.txt", r"Watts,\d", "Watts,x", 0)
+    ),
+    "a sample without a time": broken(
+        "phases checksums samples", appended("run_1/spl.txt", lambda folder: "Time")
+    ),
+    "no power_begin": broken(
+        "phases checksums ptd_log samples", in_text(_DETAIL, r"power_begin", "power_start", 0)
+    ),
+    "power_end on another day": broken(
+        "phases checksums", in_text(_DETAIL, r'(power_end", "value": ")\d\d-\d\d', r"\g<1>12-31")
+    ),
+    "power_begin that is no time": broken(
+        "phases checksums ptd_log samples",
+        in_text(_DETAIL, r'(power_begin", "value": ")[^"]*', r"\g<1>soon"),
+    ),
+    "a message less": broken("messages", in_json("client", lambda c: c["messages"].pop())),
+    "another command": broken(
+        "messages", in_json("client", lambda c: c["messages"][-1].update(cmd="rm"))
+    ),
+    "another answer": broken(
+        "messages", in_json("client", lambda c: c["messages"][-1].update(reply="no"))
+    ),
+    "another version of the server": broken(
+        "messages",
+        in_json("server", lambda c: c["messages"][0].update(reply="mlcommons/power server v2")),
+    ),
+    "client and server of another version": broken(
+        "messages",
+        in_both_json(lambda c: c["messages"][0].update(reply="mlcommons/power server v2")),
+    ),
+    "the detail log was changed": broken("checksums", appended(_DETAIL, lambda folder: "")),
+    "the summary of ranging was changed": broken(
+        "checksums", put("ranging/mlperf_log_summary.txt")
+    ),
+    "server.log was changed": broken("checksums", put("power/server.log")),
+    "a hash that was not written down": broken(
+        "checksums", in_json("server", lambda c: c["results"].pop("run_1/spl.txt"))
+    ),
+    "a hash that differs between the two": broken(
+        "checksums",
+        in_json("server", lambda c: c["results"].update({"power/client.log": "0" * 40})),
+    ),
+    "results that are a list": broken(
+        "checksums", in_json("server", lambda c: c.update(results=[]))
+    ),
+    "no uncertainty check": broken(
+        "checksums ptd_log", in_text(_LOG, r"is activated", "is not activated", 0)
+    ),
+    "the uncertainty check without a time": broken(
+        "checksums ptd_log", in_text(_LOG, r"^.*(Uncertainty checking)", r"\1")
+    ),
+    "no ranging in PTDaemon's log": broken(
+        "checksums ptd_log", in_text(_LOG, r"Go with mark '(.*)_ranging'", r"Go with \1")
+    ),
+    "ranging that did not end": broken(
+        "checksums ptd_log", in_text(_LOG, r"Completed test", "Stopped", 0)
+    ),
+    "an error in testing": broken(
+        "checksums ptd_log",
+        appended(_LOG, lambda f: f"{_load(f, 100)}: ERROR: Bad watts reading nan from x"),
+    ),
+    "an error of the USB line in testing": broken(
+        "checksums", appended(_LOG, lambda f: f"{_load(f, 100)}: ERROR: USB.")
+    ),
+    "a usual error in ranging": broken(
+        "checksums",
+        appended(_LOG, lambda f: f"{_load(f, 5, 'ranging')}: ERROR: Bad watts reading nan from x"),
+    ),
+    "an odd error in ranging": broken(
+        "checksums", appended(_LOG, lambda f: f"{_load(f, 5, 'ranging')}: ERROR: Something odd")
+    ),
+    "an odd error in ranging, then one in testing": broken(
+        "checksums",
+        together(
+            appended(_LOG, lambda f: f"{_load(f, 5, 'ranging')}: ERROR: Something odd"),
+            appended(_LOG, lambda f: f"{_load(f, 100)}: ERROR: Something odd"),
+        ),
+    ),
+    "an error without a time": broken(
+        "checksums ptd_log", appended(_LOG, lambda f: "ERROR: Something odd")
+    ),
+    "a warning in testing": broken(
+        "checksums", appended(_LOG, lambda f: f"{_load(f, 100)}: WARNING: low")
+    ),
+    "a warning in the middle of testing": broken(
+        "checksums", appended(_LOG, lambda f: f"{_load(f, 850)}: WARNING: low")
+    ),
+    "a sample too uncertain in the middle of testing": broken(
+        "checksums ptd_log", appended(_LOG, lambda f: f"{_load(f, 850)}: WARNING: {_UNCERTAIN}")
+    ),
+    "a sample too uncertain": broken(
+        "checksums", appended(_LOG, lambda f: f"{_load(f, 100)}: WARNING: {_UNCERTAIN}")
+    ),
+    "a time that is none": broken("checksums ptd_log", in_text(_LOG, r"^\d\d-", "99-")),
+    "PTDaemon's log is not UTF-8": broken(
+        "checksums ptd_log", in_bytes(_LOG, lambda content: b"\xff" + content)
+    ),
+    "PTDaemon's log ends its lines as Windows does": broken(
+        "checksums", in_bytes(_LOG, lambda content: content.replace(b"\n", b"\r\n"))
+    ),
+    "a timezone that is none": broken(
+        "ptd_log", in_json("server", lambda c: c.update(timezone="here"))
+    ),
+    "an analyzer that is not supported": broken(
+        "ptd_config", in_json("server", lambda c: c["ptd_config"][0].update(device_type=0))
+    ),
+    "a two-channel analyzer with one": broken(
+        "ptd_config", in_json("server", lambda c: c["ptd_config"][0].update(device_type=77))
+    ),
+    "a two-channel analyzer with two": broken(
+        "",
+        in_json(
+            "server",
+            lambda c: c["ptd_config"][0].update(
+                device_type=77, command=["ptd", "-c", "1,2"], channel=[1, 2]
+            ),
+        ),
+    ),
+    "debug mode": broken("debug", in_json("server", lambda c: c.update(debug=True))),
+    "debug mode, said off": broken("", in_json("server", lambda c: c.update(debug=False))),
+    "debug mode, said 0": broken("debug", in_json("server", lambda c: c.update(debug=0))),
 }
 """By what was done; most also break the hashes, which detect every change."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from mlperf_suite.tuning import space
+
+from mlperf_suite.features.tuning import space
 
 
 @pytest.fixture(autouse=True)

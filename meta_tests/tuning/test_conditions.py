@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mlperf_suite.tuning.conditions import conditions_of
-from mlperf_suite.tuning.search import TuningSearch
-from mlperf_suite.tuning.space import Choice, Space, Trial
 
 from mlperf_suite.errors import UsageError
+from mlperf_suite.features.tuning.conditions import conditions_of
+from mlperf_suite.features.tuning.search import TuningSearch
+from mlperf_suite.features.tuning.space import Choice, Space, Trial
 
 SPACE: Space = {
     "seqs": (None, 16, 64, 256),

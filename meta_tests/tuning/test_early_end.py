@@ -8,12 +8,12 @@ import math
 from pathlib import Path
 
 import pytest
-from mlperf_suite.tuning.early_cuts import Estimate
-from mlperf_suite.tuning.early_end import cut_by_probe, leader_of, rejection, watch_of
-from mlperf_suite.tuning.probing import Work
-from mlperf_suite.tuning.space import Settings, Trial
-from mlperf_suite.tuning.trial_run import Measured
 
+from mlperf_suite.features.tuning.early_cuts import Estimate
+from mlperf_suite.features.tuning.early_end import cut_by_probe, leader_of, rejection, watch_of
+from mlperf_suite.features.tuning.probing import Work
+from mlperf_suite.features.tuning.space import Settings, Trial
+from mlperf_suite.features.tuning.trial_run import Measured
 from mlperf_suite.session.timing.estimate import Speed
 
 BEST = Estimate(math.log(100), 0.02)

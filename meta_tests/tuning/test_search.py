@@ -6,29 +6,23 @@ import math
 
 import numpy as np
 import pytest
-from mlperf_suite.tuning.claim import PAIRS, Gain, gain_of
-from mlperf_suite.tuning.feasibility import Feasibility
-from mlperf_suite.tuning.search import TuningSearch
-from mlperf_suite.tuning.space import Settings, Trial
-from mlperf_suite.tuning.surrogate import Surrogate, kernels_of
 
-from meta_tests.tuning.simulated import TRIALS, equal_settings, one_optimum, serving_engine
+from mlperf_suite.features.tuning.claim import Gain, gain_of
+from mlperf_suite.features.tuning.feasibility import Feasibility
+from mlperf_suite.features.tuning.search import TuningSearch
+from mlperf_suite.features.tuning.space import Settings, Trial
+from mlperf_suite.features.tuning.surrogate import Surrogate, kernels_of
+from perf.simulated_engines import TRIALS, one_optimum
 
 
-def search_on(engine_of: object, seed: int) -> float:
-    """The share of the optimum's rate that one search ends with."""
-    assert callable(engine_of)
-    engine = engine_of(seed)
-    search = TuningSearch(engine.space, seed)
+def test_a_search_begins_with_the_default_and_ends_near_the_optimum() -> None:
+    engine = one_optimum(0)
+    search = TuningSearch(engine.space, 0)
     for number in range(TRIALS):
         search.add(engine.measure(search.following(number / TRIALS)))
     assert search.trials[0].settings == {n: choices[0] for n, choices in engine.space.items()}
-    return float(engine.share(search.best()))
-
-
-@pytest.mark.parametrize("engine_of", [one_optimum, serving_engine])
-def test_ends_near_the_optimum(engine_of: object) -> None:
-    assert search_on(engine_of, 0) > 0.95
+    share = engine.share(search.best())
+    assert share and share > 0.95
 
 
 def test_values_of_a_number_resemble_their_neighbours_and_words_nothing() -> None:
@@ -37,11 +31,8 @@ def test_values_of_a_number_resemble_their_neighbours_and_words_nothing() -> Non
         assert kernel[0, 1:].tolist() == [0, 0, 0]
         assert np.linalg.eigvalsh(kernel).min() > -1e-9
     assert np.array_equal(kernels_of((None, True, False)).alone, np.eye(3))
-
-
-def test_numbers_that_double_lie_at_equal_distances() -> None:
-    kernel = kernels_of((1, 2, 4, 8, 16)).paired
-    assert kernel[0, 1] == pytest.approx(kernel[4, 3])
+    doubling = kernels_of((1, 2, 4, 8, 16)).paired
+    assert doubling[0, 1] == pytest.approx(doubling[4, 3]), "at equal distances"
 
 
 def test_the_model_pools_runs_that_share_a_value() -> None:
@@ -63,9 +54,9 @@ def test_draws_scatter_around_the_mean_as_the_deviation_says() -> None:
     model.fit(rows, np.array([0.0, 0.1, 0.12, 0.08, 0.2]), np.full(5, 0.05), refits=False)
     every = np.array([[a, b] for a in range(4) for b in range(2)])
     source = np.random.default_rng(0)
-    drawn = np.array([model.draw(every, source) for _ in range(4000)])
-    assert drawn.mean(axis=0) == pytest.approx(model.mean(every), abs=0.01)
-    assert drawn.std(axis=0) == pytest.approx(model.deviations(every), rel=0.05)
+    drawn = np.array([model.draw(every, source) for _ in range(500)])
+    assert drawn.mean(axis=0) == pytest.approx(model.mean(every), abs=0.015)
+    assert drawn.std(axis=0) == pytest.approx(model.deviations(every), rel=0.15)
 
 
 def test_a_run_cut_short_counts_less() -> None:
@@ -86,6 +77,7 @@ def test_the_best_is_not_the_luckiest_run() -> None:
         search.add(Trial({"a": value}, rate, 0.05))
     for rate in (99, 101, 98):
         search.add(Trial({"a": False}, rate, 0.05))
+    search.add(Trial({"a": False}, reason="out of memory"))
     assert search.best() == {"a": True}
 
 
@@ -158,23 +150,11 @@ def test_a_space_of_millions_is_sampled() -> None:
     assert search.following(0.9).keys() == space.keys()
 
 
-def test_equal_settings_are_no_better_than_the_default_in_95_of_100() -> None:
-    engine = equal_settings(1)
-    claims = [
-        gain_of([engine.noise() for _ in range(PAIRS)], [engine.noise() for _ in range(PAIRS)])
-        for _ in range(4000)
-    ]
-    assert sum(claim.is_better for claim in claims) <= 0.05 * len(claims)
-
-
 def test_a_gain_of_three_times_the_noise_is_claimed_with_its_interval() -> None:
     gain = gain_of([100, 98, 101, 99, 102], [116, 115, 117, 114, 118])
     assert gain.is_better
     assert gain.low < 0.16 < gain.high
     assert gain.words.startswith("+16.0% over the default (+")
-
-
-def test_words_of_no_gain() -> None:
     assert Gain(0.01, -0.02, 0.04, 5).words == (
         "no better than the default (+1.0%, -2.0% to +4.0%, 5 pairs)"
     )
@@ -183,14 +163,6 @@ def test_words_of_no_gain() -> None:
 def test_a_claim_needs_five_pairs() -> None:
     with pytest.raises(ValueError, match="4 pairs; a claim needs 5"):
         gain_of([1.0] * 4, [2.0] * 4)
-
-
-def test_failed_trials_are_not_the_best() -> None:
-    search = TuningSearch({"a": (None, 1, 2)}, seed=0)
-    search.add(Trial({"a": None}, 100.0, 0.01))
-    search.add(Trial({"a": 1}, reason="out of memory"))
-    search.add(Trial({"a": 2}, 50.0, 0.01))
-    assert search.best() == {"a": None}
 
 
 def test_one_setting_changed_around_the_best() -> None:

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import psutil
 import pytest
-from mlperf_suite.tuning import serving
-from mlperf_suite.tuning.serving import ServerTemplate, run_served
-from mlperf_suite.tuning.space import Settings, Trial
-from mlperf_suite.tuning.target import TARGETS, TuneTarget
-from mlperf_suite.tuning.trial_run import Command, Measured, Watch
 
 from mlperf_suite.errors import UsageError
+from mlperf_suite.features.tuning import serving
+from mlperf_suite.features.tuning.serving import ServerTemplate, run_served
+from mlperf_suite.features.tuning.space import Settings, Trial
+from mlperf_suite.features.tuning.target import TARGETS, TuneTarget
+from mlperf_suite.features.tuning.trial_run import Command, Measured, Watch
 
 SERVER = """
 import http.server, pathlib, subprocess, sys, time
@@ -62,6 +62,7 @@ def options_of_runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(serving, "run_trial", run_trial)
     monkeypatch.setattr(serving, "_CHILDREN_S", 0.3)
+    monkeypatch.setattr(serving, "_LOOK_S", 0.1)
     return options
 
 
@@ -97,11 +98,14 @@ def test_a_server_that_crashes_is_a_failed_trial(
     assert not options_of_runs
 
 
-def test_a_server_that_hangs_at_its_start_is_a_failed_trial(
-    command: Command, options_of_runs: list[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("how", ["hang", "mumbles"])
+def test_a_server_that_hangs_at_its_start_or_is_none_is_a_failed_trial(
+    command: Command, options_of_runs: list[str], monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
+    """`mumbles`: its port answers in another protocol."""
     monkeypatch.setattr(serving, "_START_S", 1.0)
-    assert measured(command, "hang").trial.reason.startswith("the server was not ready after 1 s")
+    assert measured(command, how).trial.reason.startswith("the server was not ready after 1 s")
+    assert not options_of_runs
 
 
 def test_a_server_that_leaves_processes_is_a_failed_trial(
@@ -132,15 +136,6 @@ def test_an_interrupted_tuning_ends_the_server_that_starts(
     with pytest.raises(KeyboardInterrupt):
         measured(command, "hang")
     assert not [p for p in psutil.Process().children() if "server.py" in " ".join(p.cmdline())]
-
-
-def test_a_port_that_answers_in_another_protocol_is_no_server(
-    command: Command, options_of_runs: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(serving, "_START_S", 1.0)
-    trial = measured(command, "mumbles").trial
-    assert trial.reason.startswith("the server was not ready after 1 s")
-    assert not options_of_runs
 
 
 def test_flags_in_a_script_are_quoted_for_its_shell() -> None:

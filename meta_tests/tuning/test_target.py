@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from mlperf_suite.tuning.target import TARGETS, TrialFiles, costs_of
 
 from mlperf_suite.energy.energy_figures import EnergyFigures, KindFigures
+from mlperf_suite.features.tuning.target import TARGETS, TrialFiles, costs_of
 from mlperf_suite.results.curve_figures import CurveFigures, CurvePoint
 from mlperf_suite.results.schema import Meta, PeakFigures, PerformanceFigures, Run, Summary
 

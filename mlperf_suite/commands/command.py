@@ -14,10 +14,11 @@ from mlperf_suite.strangers import printable
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
-    """A command. `run` returns its exit status and may raise SuiteError or OSError.
+class Subcommand:
+    """A command of `mlperf-suite`.
 
-    `unknown`: what the error about an unknown argument adds.
+    `run` returns its exit status and may raise SuiteError or OSError. `unknown`: what the error
+    about an unknown argument adds.
     """
 
     help: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from mlperf_suite.commands.command import Command, check_output, say
+from mlperf_suite.commands.command import Subcommand, check_output, say
 from mlperf_suite.errors import UsageError
 
 
@@ -71,7 +71,7 @@ def _run(arguments: Namespace) -> int:
     return 1 if lines else 0
 
 
-COMMAND = Command(
+COMMAND = Subcommand(
     "compare runs in a table, a plot and a page; the first is the reference",
     _add_options,
     _run,

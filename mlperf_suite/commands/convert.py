@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from mlperf_suite.commands.command import Command, say
+from mlperf_suite.commands.command import Subcommand, say
 from mlperf_suite.errors import UsageError
 
 
@@ -30,7 +30,7 @@ def _run(arguments: Namespace) -> int:
     return 0
 
 
-COMMAND = Command(
+COMMAND = Subcommand(
     "convert a data set published as a pickle to parquet, without executing the pickle",
     _add_options,
     _run,

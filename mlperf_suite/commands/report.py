@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from mlperf_suite.commands.command import Command, say
+from mlperf_suite.commands.command import Subcommand, say
 
 
 def _add_options(parser: ArgumentParser) -> None:
@@ -22,7 +22,7 @@ def _run(arguments: Namespace) -> int:
     return 0
 
 
-COMMAND = Command(
+COMMAND = Subcommand(
     "regenerate a run's reports and plots",
     _add_options,
     _run,

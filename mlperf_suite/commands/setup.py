@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from mlperf_suite.commands.command import Command, say
+from mlperf_suite.commands.command import Subcommand, say
 
 
 def _add_options(parser: ArgumentParser) -> None:
@@ -19,7 +19,7 @@ def _run(arguments: Namespace) -> int:
     return 0
 
 
-COMMAND = Command(
+COMMAND = Subcommand(
     "download NLTK's punkt for ROUGE and, if vLLM is installed, the small model",
     _add_options,
     _run,

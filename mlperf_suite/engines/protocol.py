@@ -354,8 +354,8 @@ class ClientFigures:
     issuing a sample until the request's bytes were handed to the operating system; `back_ms`: the
     same for the time from the arrival of an answer's bytes until it was reported to LoadGen; both
     None if nothing was answered. `connections`: the maximum number open at once. `resent`: requests
-    that were sent again because the server closed an idle connection or, in accuracy runs, refused
-    them. `waited_for_room`: requests that waited because every server had as many as
+    that were sent again because the server had closed the kept connection or, in accuracy runs,
+    refused them. `waited_for_room`: requests that waited because every server had as many as
     --endpoint-requests allows. `servers_full`: whether that is more than each server processes at
     once, so that no server ran out of requests; None if a server does not report how many it
     processes.

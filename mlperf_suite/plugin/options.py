@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from mlperf_suite.errors import UsageError
+from mlperf_suite.feature import features
 from mlperf_suite.plugin.own_folder import OWN_FOLDER
 from mlperf_suite.settings import (
     OPTIONS,
@@ -69,6 +70,9 @@ def _help(spec: OptionSpec) -> str:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Report a wrong option at once, even before collection."""
+    for feature in features():
+        for name, sentence in feature.markers.items():
+            config.addinivalue_line("markers", f"{name}: {sentence}")
     settings_of(config)
 
 

@@ -36,7 +36,7 @@ CATEGORY = "datacenter"
 """The category of benchmarks that these files cover."""
 
 
-class ScenarioFigures(Protocol):
+class EntryFigures(Protocol):
     """The figures of an entry of `scenarios`: of one node's run, or of several nodes'."""
 
     @property
@@ -64,12 +64,12 @@ def file_part(node: str) -> str:
 
 
 def scenario_json(
-    figures: ScenarioFigures | None,
+    figures: EntryFigures | None,
     reasons: Sequence[str],
     share: float | None,
 ) -> dict[str, Any]:
     """One entry of `scenarios`. `reasons`: why it is not a valid result. `share`: the answered."""
-    of: ScenarioFigures = figures or PerformanceFigures()
+    of: EntryFigures = figures or PerformanceFigures()
     return {
         "valid": not reasons,
         **({"reason": "; ".join(reasons)} if reasons else {}),

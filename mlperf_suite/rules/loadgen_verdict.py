@@ -195,7 +195,9 @@ def _early_stopping(run: RunFacts) -> str:
     for family, text in zip(_judged(run), texts, strict=True):
         # LoadGen looks at TTFT only where TPOT passed.
         if not passed:
-            return f"early stopping of {family.name}: {text!r}, not looked at" if text else ""
+            if text:
+                return f"early stopping of {family.name}: {text!r}, not looked at"
+            break
         judge = _estimate if name == "SingleStream" else _stop
         problem, passed = judge(run, family, text, percentile)
         if problem:

@@ -42,7 +42,8 @@ CachedTokens = Callable[[], float | None]
 @dataclass(frozen=True, slots=True)
 class TurnFigures:
     """One recorded turn. `position`: from 1 in its conversation. `score` is None where the
-    recorded answer starts no program that counts. `failure`: why it has no answer."""
+    recorded answer starts no program that counts. `failure`: why it has no answer.
+    `resent`: as in `ChatTurn`."""
 
     conversation: str
     position: int
@@ -56,6 +57,7 @@ class TurnFigures:
     finish_reason: str | None = None
     count_mismatch: str = ""
     score: float | None = None
+    resent: bool = False
 
 
 async def replay(
@@ -125,6 +127,7 @@ def answered_turn(name: str, position: int, turn: RecordedTurn, asked: ChatTurn)
         finish_reason=asked.answer.finish_reason,
         count_mismatch=asked.count_mismatch(),
         score=likeness(wanted, given) if wanted else None,
+        resent=asked.resent,
     )
 
 
@@ -173,6 +176,7 @@ def replay_summary(turns: Sequence[TurnFigures]) -> dict[str, Any]:
         "missing": len(missing),
         "first_failure": missing[0].failure if missing else None,
         "count_mismatches": sum(bool(turn.count_mismatch) for turn in turns),
+        "resent": sum(turn.resent for turn in turns),
         "scored": len(scores),
         "score": round(statistics.fmean(scores), 4) if scores else None,
         "reference_score": REFERENCE_SCORE,

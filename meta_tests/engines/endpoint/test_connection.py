@@ -2,69 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from itertools import pairwise
-from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from meta_tests.servers.options import StandIn
-from meta_tests.servers.replies import CompletionRequest, reply
+from meta_tests.engines.endpoint.wire import ODD, REQUESTS, Exchange, open_exchange, sent_by
 from mlperf_suite.engines.endpoint import connection as http
 from mlperf_suite.engines.endpoint.adapters import ADAPTERS, PartialAnswer
-from mlperf_suite.engines.endpoint.connection import Connection
-
-
-class Wire(asyncio.Transport):
-    """A transport without a network."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.written = b""
-        self.aborted = False
-
-    def write(self, data: Any) -> None:
-        self.written += bytes(data)
-
-    def abort(self) -> None:
-        self.aborted = True
-
-
-class Exchange:
-    """An exchange that remembers what it was told."""
-
-    def __init__(self) -> None:
-        self.events: list[bytes] = []
-        self.ends: list[Any] = []
-
-    def on_event(self, data: bytes, arrived: float) -> None:
-        self.events.append(data)
-
-    def on_error(self, data: bytes) -> None:
-        self.ends.append(("error", data))
-
-    def on_end(self, arrived: float) -> None:
-        self.ends.append("ended")
-
-    def on_refusal(self, status: int, headers: dict[bytes, bytes], body: bytes) -> None:
-        self.ends.append((status, body))
-
-    def on_loss(self, why: str, any_data: bool) -> None:
-        self.ends.append((why, any_data))
-
-
-def open_exchange() -> tuple[Connection, Wire, Exchange, list[Connection]]:
-    free: list[Connection] = []
-    connection, wire, exchange = (
-        Connection(free.append, lambda connection_lost_: None),
-        Wire(),
-        Exchange(),
-    )
-    connection.connection_made(wire)
-    connection.send(b"POST / HTTP/1.1\r\n\r\n", exchange)
-    return connection, wire, exchange, free
 
 
 def chunked(*parts: bytes) -> bytes:
@@ -97,23 +43,6 @@ def test_a_stream_is_the_same_however_it_is_cut(cuts: list[int], end: bytes, spl
     assert free == [connection] and connection.usable and not wire.aborted
 
 
-ODD = (
-    "comments",
-    "cr",
-    "byte-order-mark",
-    "two-lines",
-    "one-line-end",
-    "null-choices",
-    "early-hints",
-)
-"""What a server may do, as the stand-in server does it (its `Fault`)."""
-REQUESTS = {
-    "vllm": CompletionRequest((1, 2), 3, 1, stream=True, ids=True, usage=True),
-    "sglang": CompletionRequest((1, 2), 3, 1, stream=True, ids=True, usage=True, native=True),
-    "text": CompletionRequest("a b", 3, 1, stream=True, ids=False, usage=True),
-}
-
-
 def answer_from(pieces: list[bytes], kind: str) -> tuple[PartialAnswer, Exchange]:
     connection, _, exchange, _ = open_exchange()
     for piece in filter(None, pieces):
@@ -122,13 +51,6 @@ def answer_from(pieces: list[bytes], kind: str) -> tuple[PartialAnswer, Exchange
     for event in exchange.events:
         ADAPTERS[kind].read(event, answer)
     return answer, exchange
-
-
-def sent_by(kind: Any, fault: Any) -> bytes:
-    """The bytes of the stand-in server's answer."""
-    options = StandIn(dialect=kind, chunk_tokens=1, tokens=2)
-    content = reply(options, REQUESTS[kind], fault)
-    return content.head + b"".join(content.parts)
 
 
 @pytest.mark.parametrize("kind", REQUESTS)
@@ -175,6 +97,13 @@ def test_a_connection_is_used_again_and_an_answer_in_one_piece_is_one_event() ->
     assert exchange.events == again.events == [b'{"a": 1}']
     assert exchange.ends == again.ends == ["ended"]
     assert free == [connection, connection]
+
+
+def test_a_connection_that_the_server_says_it_closes_is_not_used_again() -> None:
+    connection, wire, exchange, free = open_exchange()
+    connection.data_received(WHOLE.replace(b"Content-Type", b"Connection: close\r\nX") % 2 + b"{}")
+    assert exchange.ends == ["ended"]
+    assert wire.aborted and not free and not connection.usable
 
 
 def test_a_stream_without_a_last_line_end_or_a_length_ends_with_the_connection() -> None:

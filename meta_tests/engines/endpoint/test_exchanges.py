@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from array import array
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -17,11 +18,11 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer
 
-from meta_tests.engines.endpoint.test_connection import Wire, sent_by
+from meta_tests.engines.endpoint.wire import Wire, sent_by
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
-from mlperf_suite.benchmarks.prompts import load_tokenizer
 from mlperf_suite.engines.endpoint.adapters import ADAPTERS
 from mlperf_suite.engines.endpoint.client import Client
 from mlperf_suite.engines.endpoint.connection import Connection
@@ -58,7 +59,7 @@ WHOLE = Sampling(12, 1, 0.0, 1.0, 1, 42, wants_first=False)
 
 HELLO = Hello(
     [Place("h", "h", 1, False, "h:1", "/p", "/p")],
-    *("vllm", "m", None, {}, None, None, 49_152, None, 1, SILENCE_S),
+    *("vllm", "m", None, {}, None, None, 32_000, None, 1, SILENCE_S),
 )
 
 
@@ -124,7 +125,7 @@ def test_a_text_answer_that_ends_at_once_has_a_first_token_all_the_same() -> Non
         ([], "answered without a token", True),
         ([piece(text="a word")], "answered without a token", True),
         ([piece(token_ids=[5])], "finish_reason", False),
-        ([piece(token_ids=[49_152], finish_reason="stop")], "beyond the vocabulary", False),
+        ([piece(token_ids=[32_000], finish_reason="stop")], "beyond the vocabulary", False),
     ],
 )
 def test_what_is_no_whole_answer_is_told_once(events: list[Any], why: str, unfit: bool) -> None:
@@ -167,7 +168,10 @@ def test_events_that_bring_nothing_are_as_good_as_silence() -> None:
         request.on_event(json.dumps(piece(text="")).encode(), float(second))
         request.on_event(json.dumps({"model": "m", "choices": []}).encode(), float(second))
     assert shared.pieces == [1]
-    request.look(50.0, SILENCE_S, 0.0)
+    # This process was stopped for 20 s of these, in which nothing could come.
+    request.look(50.0, SILENCE_S, 20.0)
+    assert len(messages) == 1
+    request.look(56.0, SILENCE_S, 0.0)
     (_, failure) = messages
     assert "sent nothing for 25 s in the middle of an answer" in failure.why
 
@@ -385,7 +389,7 @@ def test_retry_after_a_date_to_come_waits_until_then() -> None:
 # What is no answer, split anywhere
 
 
-WORDS = {
+ERRORS = {
     "error-in-stream": "answered with an error: EngineCore died",
     "error-event": "answered with an error: EngineCore died",
     "error-detail": "answered with an error: EngineCore died",
@@ -395,6 +399,27 @@ WORDS = {
     "two-answers": "sent several answers to a request for one",
     "ends-early": "ended an answer without a finish_reason",
 }
+FAULTS = {
+    "status-429": "answered with status 429: the stand-in server refuses, as it was told to",
+    "status-503": "answered with status 503: the stand-in server refuses, as it was told to",
+    "redirect": "redirects to http://elsewhere: give that URL",
+    "garbage": "sent a response that is not HTTP",
+    "too-deep": "sent invalid JSON",
+    "in-message": "answered in `message`, as chat completions do",
+    "in-delta": "answered in `delta`, as chat completions do",
+    "in-reasoning_content": "answered in `reasoning_content`, as chat completions do",
+    "in-tool_calls": "answered in `tool_calls`, as chat completions do",
+    "no-json": "sent invalid JSON",
+    "no-utf8": "sent (JSON that is not a completion|invalid JSON)",
+    "endless-line": "sent a line of more than [0-9,]+ bytes",
+}
+ID_FAULTS = {
+    "id-beyond": "sent the token id 32000, beyond the vocabulary of 32,000",
+    "id-negative": "sent the token id -1, beyond the vocabulary of 32,000",
+    "id-huge": "sent (the token id [0-9]+, beyond the vocabulary|JSON that is not a completion)",
+    "id-float": "sent JSON that is not a completion",
+}
+"""By fault, what is said of the request; `ID_FAULTS` only where a server gives token ids."""
 
 
 def sent_in(pieces: list[bytes], kind: str) -> tuple[Shared, list[Any]]:
@@ -414,14 +439,63 @@ KINDS = ("vllm", "sglang", "text")
 
 # SGLang's /generate has no choices.
 @pytest.mark.parametrize(
-    ("fault", "kind"), sorted({*product(WORDS, KINDS)} - {("two-answers", "sglang")})
+    ("fault", "kind"), sorted({*product(ERRORS, KINDS)} - {("two-answers", "sglang")})
 )
 def test_a_fault_is_told_in_the_same_words_split_at_every_byte(fault: str, kind: str) -> None:
     data = sent_by(kind, fault)
     for i in range(len(data)):
         _, messages = sent_in([data[:i], data[i:]], kind)
         (failure,) = (m for m in messages if isinstance(m, Failure))
-        assert failure.why == WORDS[fault]
+        assert failure.why == ERRORS[fault]
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        # SGLang's /generate has no choices, and its text is not read.
+        *(
+            (f, k)
+            for f, k in product(FAULTS, KINDS)
+            if k != "sglang" or f[:3] not in ("in-", "no-")
+        ),
+        *product(ID_FAULTS, ("vllm", "sglang")),
+    ],
+)
+def test_each_fault_is_told_in_a_line(fault: str, kind: str) -> None:
+    _, messages = sent_in([sent_by(kind, fault)], kind)
+    (failure,) = (message for message in messages if isinstance(message, Failure))
+    assert re.fullmatch((FAULTS | ID_FAULTS)[fault] + "[^\n]*", failure.why)
+
+
+@pytest.mark.parametrize(
+    ("status", "passes"),
+    [(429, True), (500, True), (502, True), (503, True), (504, True), (400, False), (403, False)],
+)
+def test_only_what_was_refused_for_now_is_sent_again_and_only_if_it_may(
+    status: int, passes: bool
+) -> None:
+    refusal = b"HTTP/1.1 %d No\r\nContent-Length: 0\r\n\r\n" % status
+
+    async def refused(retries: int) -> tuple[int, list[Any]]:
+        resent = 0
+        shared, messages = shared_of("vllm")
+        shared.pools[0].head.return_value = b""  # type: ignore[attr-defined]
+        sampling = msgspec.structs.replace(STREAMED, retries=retries)
+        request = under_way(shared, 7, sampling)
+        for _ in range(retries + 1):
+            connection = Connection(lambda freed: None, lambda lost: None)
+            connection.connection_made(Wire())
+            request.begin(connection)
+            connection.data_received(refusal)
+            resent = request.resent
+            if messages:
+                break
+        return resent, messages
+
+    for retries in (0, 2):
+        resent, messages = asyncio.run(refused(retries))
+        assert [type(message) for message in messages] == [Failure]
+        assert resent == (retries if passes else 0)
 
 
 def test_a_request_that_is_turned_away_is_sent_again_split_at_every_byte() -> None:
@@ -446,10 +520,10 @@ def codec() -> TextCodec:
 def test_a_prompts_text_is_the_same_tokens_again(codec: TextCodec) -> None:
     settings = resolve_settings({}, {})
     prompts = Inputs(settings, [LLAMA3_1_8B]).prompts(LLAMA3_1_8B)
-    tokenizer = load_tokenizer(str(embedded_model_dir()), None)
+    tokenizer = Tokenizer.from_file(str(embedded_model_dir() / "tokenizer.json"))
     assert len(prompts) > 10
     for prompt in prompts:
-        assert tokenizer(codec.prompt(list(prompt)))["input_ids"] == prompt
+        assert tokenizer.encode(codec.prompt(list(prompt))).ids == prompt
 
 
 def test_tokens_are_counted_over_the_whole_text(codec: TextCodec) -> None:
@@ -459,12 +533,12 @@ def test_tokens_are_counted_over_the_whole_text(codec: TextCodec) -> None:
 
 
 def test_an_answer_that_ended_at_once_is_its_end_alone(codec: TextCodec) -> None:
-    tokenizer = load_tokenizer(str(embedded_model_dir()), None)
-    assert codec.tokens("") == [tokenizer.eos_token_id]
+    settings = json.loads((embedded_model_dir() / "tokenizer_config.json").read_text())
+    tokenizer = Tokenizer.from_file(str(embedded_model_dir() / "tokenizer.json"))
+    assert codec.tokens("") == [tokenizer.token_to_id(settings["eos_token"])]
 
 
 def test_what_a_server_puts_before_every_text_is_not_sent_twice(tmp_path: Path) -> None:
-    from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
     from tokenizers.pre_tokenizers import Whitespace
     from tokenizers.processors import TemplateProcessing

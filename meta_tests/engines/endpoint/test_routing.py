@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
 
 from meta_tests.servers.options import StandIn
-from meta_tests.servers.stand_in_server import engine_on, stand_in_server
+from meta_tests.servers.shared_stand_ins import engine_of
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import Answers, generate_all, requests_of
 from mlperf_suite.engines.endpoint.engine import EndpointEngine
@@ -23,18 +23,6 @@ GENERATION = Generation(max_new_tokens=8)
 LEAST = 0.5
 """The share of a stand-in's delay that is seen at least: on a busy machine the client's stamp of
 what it sent, or of the first piece, comes late."""
-
-
-@contextmanager
-def engine_of(
-    *servers: StandIn, routing: EndpointRouting = "fewest-tokens", **config: Any
-) -> Iterator[EndpointEngine]:
-    """An engine of as many servers. `config`: as of `engine_on`."""
-    with ExitStack() as stack:
-        running = [stack.enter_context(stand_in_server(server)) for server in servers]
-        engine = stack.enter_context(engine_on(*running, routing=routing, clients=2, **config))
-        engine.take_remote_run()
-        yield engine
 
 
 def figures_of(engine: EndpointEngine) -> tuple[EndpointFigures, ...]:
@@ -98,7 +86,7 @@ def client_of(*servers: StandIn, requests: int = 2) -> ClientFigures:
         return run.client
 
 
-SLOW = StandIn(first_token_s=0.4)
+SLOW = StandIn(first_token_s=0.2)
 
 
 def test_waiting_in_the_client_counts_from_loadgens_issue() -> None:
@@ -110,11 +98,8 @@ def test_waiting_in_the_client_counts_from_loadgens_issue() -> None:
     ("servers", "full"),
     [
         ((replace(SLOW, batch=2),), True),
-        ((replace(SLOW, batch=3),), False),
-        ((replace(SLOW, batch=1, dialect="sglang"),), True),
-        ((replace(SLOW, batch=9, dialect="sglang"),), False),
-        ((replace(SLOW, queue_s=0.2),), True),
-        ((replace(SLOW, queue_s=0.001),), False),
+        # So long that no machine takes a share of it as long.
+        ((replace(SLOW, queue_s=1e6),), True),
         ((replace(SLOW, batch=2), SLOW), None),
         ((replace(SLOW, batch=3), SLOW), False),
     ],
@@ -125,6 +110,24 @@ def test_a_servers_batch_or_queue_shows_whether_it_had_room(
     assert client_of(*servers).servers_full is full
 
 
+@pytest.mark.parametrize(
+    ("batch", "queue_s", "full"),
+    [
+        (2, None, True),
+        (3, None, False),
+        (3, 100.0, False),
+        (None, 0.5, True),
+        (None, 0.49, False),
+        (None, None, None),
+    ],
+)
+def test_a_server_was_full_by_its_batch_or_by_a_twentieth_of_the_time_in_its_queue(
+    batch: int | None, queue_s: float | None, full: bool | None
+) -> None:
+    engine = Mock(_at_once=2)
+    assert EndpointEngine._was_full(engine, Mock(batch=batch), 10.0, queue_s) is full
+
+
 def test_without_waiting_nobody_asks_whether_a_server_had_room() -> None:
     with engine_of(replace(SLOW, batch=9)) as engine:
         generate_all(engine, [[1, 2, 3]] * 6, GENERATION)
@@ -132,12 +135,14 @@ def test_without_waiting_nobody_asks_whether_a_server_had_room() -> None:
     assert (client.waited_for_room, client.servers_full) == (0, None)
 
 
-@pytest.mark.parametrize(("batch", "most"), [(None, 2048), (1000, 2048), (5000, 10_000)])
-@pytest.mark.parametrize("dialect", ["vllm", "sglang"])
+@pytest.mark.parametrize(
+    ("dialect", "batch", "most"),
+    [("vllm", None, 2048), ("vllm", 1000, 2048), ("vllm", 5000, 10_000), ("sglang", 5000, 10_000)],
+)
 def test_a_server_gets_twice_what_it_says_it_works_on(
-    batch: int | None, most: int, dialect: Any
+    dialect: Any, batch: int | None, most: int
 ) -> None:
-    with engine_of(StandIn(dialect=dialect, batch=batch)) as engine:
+    with engine_of(StandIn(dialect=dialect, batch=batch), clients=1) as engine:
         assert engine.description.settings["requests_at_once"] == most
 
 

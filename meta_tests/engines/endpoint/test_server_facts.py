@@ -91,10 +91,16 @@ def test_every_question_asks_for_an_answer_that_is_not_compressed(owner: str) ->
     assert all(b"Accept-Encoding: identity\r\n" in head for head in heads)
 
 
-@pytest.mark.parametrize("name", CODINGS)
 @pytest.mark.parametrize(
-    ("owner", "path"),
-    [(owner, path) for owner in ("vllm", "sglang", "me") for path in pages_of(owner)],
+    ("owner", "path", "name"),
+    [
+        *(
+            (owner, path, "Content-Encoding")
+            for owner in ("vllm", "sglang", "me")
+            for path in pages_of(owner)
+        ),
+        ("vllm", "/v1/models", "Transfer-Encoding"),
+    ],
 )
 def test_an_answer_that_is_compressed_all_the_same_is_refused_in_a_line(
     owner: str, path: str, name: str
@@ -167,10 +173,8 @@ def test_a_server_that_sends_a_byte_now_and_then_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(server_facts, "_ASK_S", 1.0)
-    began = time.monotonic()
     with (
         server_of({"/v1/models": answer(models("vllm") + b" " * 5000)}, pause_s=0.1) as (config, _),
         pytest.raises(UsageError, match="did not answer within 1 s"),
     ):
         check_reachable(config)
-    assert time.monotonic() - began < 30

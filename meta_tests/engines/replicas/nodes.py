@@ -13,9 +13,12 @@ import pytest
 
 from meta_tests.servers.local_nodes import LocalNodes, local_nodes
 from meta_tests.servers.replica_stand_in import answering, echo
+from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.engines.replicas.engine import ReplicaEngine
 from mlperf_suite.engines.replicas.loading import ReplicasConfig
+from mlperf_suite.errors import EngineDiedError, EngineError
 
 Load = Callable[..., ReplicaEngine]
 
@@ -53,6 +56,24 @@ def replica_processes(nodes: LocalNodes, *names: str) -> list[psutil.Process]:
 def stand_in(number: int, gpus: int) -> Callable[[Path], Engine]:
     """Answers a prompt with itself, its first token after 5 ms."""
     return partial(answering, echo, 0.005, 0.01)
+
+
+def slow(number: int, gpus: int) -> Callable[[Path], Engine]:
+    """Answers after a minute."""
+    return partial(answering, echo, 60.0, 0.0)
+
+
+def error_of(engine: ReplicaEngine) -> EngineError:
+    """How requests end that would otherwise be answered after a minute."""
+    with pytest.raises(EngineDiedError) as error:
+        generate_all(engine, [[1, 2]] * 8, Generation())
+    assert not engine.alive
+    return error.value
+
+
+def have_ended(processes: list[psutil.Process]) -> bool:
+    _, alive = psutil.wait_procs(processes, 60)
+    return not alive
 
 
 @pytest.fixture

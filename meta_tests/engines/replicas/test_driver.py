@@ -206,7 +206,7 @@ def test_whoever_hands_a_request_to_a_replica_that_takes_nothing_is_let_go(
     time.sleep(0.3)
     assert thread.is_alive()
     driver.cluster.on_loss(driver.placed[0], "its node died")
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
     listener.wait(4)
     assert words(listener) == dict.fromkeys(
@@ -247,14 +247,14 @@ class ReplicaEnd:
     def __init__(self, engine: object) -> None:
         own, peer = socket.socketpair()
         self.link = Link(own)
-        own.settimeout(10)
+        own.settimeout(120)
         self.server = Server(Link(peer), lambda: None, 60.0)
         self.server.serve(engine)  # type: ignore[arg-type]
         self._heard: list[Any] = []
 
     def messages(self, kind: type) -> Any:
         """The next message of this kind."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             for n, message in enumerate(self._heard):
                 if isinstance(message, kind):

@@ -47,7 +47,7 @@ def engine(nodes: LocalNodes) -> Iterator[ReplicaEngine]:
     processes = replica_processes(nodes)
     assert len(processes) == 2
     replica_engine.close()
-    psutil.wait_procs(processes, 10)
+    psutil.wait_procs(processes, 60)
     assert not [p for p in processes if p.is_running()]
     # The cluster is the user's, and stays.
     assert all(psutil.pid_exists(pid) for pid in nodes.raylets.values())

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 
 import mlperf_suite
-from meta_tests.engines.test_model_files import SIZE, model
+from meta_tests.engines.model_folder import SIZE, model
 from mlperf_suite.engines.model_files import model_files_sha256
 from mlperf_suite.engines.replicas.node_facts import look_around, suite_version
 

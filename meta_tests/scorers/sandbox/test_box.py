@@ -10,14 +10,15 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
-from meta_tests.scorers.sandbox.test_hostile import remaining
+from meta_tests.scorers.sandbox.left_processes import remaining
 from meta_tests.suite_runs import ROOT
-from mlperf_suite.scorers.sandbox import inside
+from mlperf_suite.scorers.sandbox import box, inside
 from mlperf_suite.scorers.sandbox.box import (
     Limits,
     NoSandbox,
@@ -26,8 +27,6 @@ from mlperf_suite.scorers.sandbox.box import (
     fault,
 )
 from mlperf_suite.scorers.sandbox.system_calls import filter_program, known_machine
-
-SYSTEM_PYTHON = "/usr/bin/python3"
 
 
 def test_exit_code_outputs_and_input(sandbox: Sandbox) -> None:
@@ -112,15 +111,21 @@ def test_a_watch_ends_a_program(sandbox: Sandbox) -> None:
         return len(output) < 1000
 
     command = [sandbox.python, "-c", "while True: print('x')"]
-    outcome = sandbox.run(command, limits=Limits(wall_s=60), watch=watch)
+    outcome = sandbox.run(command, limits=Limits(wall_s=600), watch=watch)
     assert (outcome.exit_code, outcome.signal, outcome.timed_out) == (None, None, False)
     assert not remaining()
 
 
 def test_an_event_ends_a_program(sandbox: Sandbox) -> None:
     stop = threading.Event()
-    threading.Timer(0.3, stop.set).start()
-    outcome = sandbox.run(["/bin/sleep", "60"], limits=Limits(wall_s=60), stop=stop)
+
+    def watch(data: bytes) -> bool:
+        stop.set()
+        return True
+
+    command = ["/bin/sh", "-c", "echo began; exec sleep 900"]
+    outcome = sandbox.run(command, limits=Limits(wall_s=600), watch=watch, stop=stop)
+    assert outcome.stdout == b"began\n"
     assert (outcome.exit_code, outcome.signal, outcome.timed_out) == (None, None, False)
     assert not remaining()
 
@@ -143,7 +148,7 @@ def test_a_program_dies_with_the_process_that_asked_for_it(sandbox: Sandbox) -> 
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
-    assert not psutil.wait_procs(children, timeout=20)[1]
+    assert not psutil.wait_procs(children, timeout=120)[1]
 
 
 def below(pid: int) -> list[psutil.Process]:
@@ -184,64 +189,6 @@ def test_a_sandbox_that_isolates_nothing_is_found_out(tmp_path: Path) -> None:
     assert fault(Sandbox("bubblewrap", str(outer)))
 
 
-def run_elsewhere(
-    before: list[str], python: str, tmp_path: Path, path: str = "/usr/bin:/bin"
-) -> str:
-    """What `Sandbox.find` says in another process that is started this way."""
-    package = tmp_path / "package"
-    shutil.copytree(ROOT / "mlperf_suite", package / "mlperf_suite")
-    for folder in (package, *package.parents):
-        if folder.is_relative_to(tmp_path):
-            folder.chmod(0o755)
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from mlperf_suite.scorers.sandbox.box import Sandbox; print(Sandbox.find())"
-    )
-    return subprocess.run(
-        [*before, python, "-c", code, str(package)],
-        env={"PATH": path, "HOME": "/nonexistent"},
-        check=False,
-        capture_output=True,
-        text=True,
-    ).stdout
-
-
-def test_where_namespaces_are_forbidden_there_is_none(sandbox: Sandbox, tmp_path: Path) -> None:
-    # In a user namespace that allows no further one, as many containers are.
-    forbid = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
-    before = ["unshare", "-Urm", "sh", "-c", forbid, "sh"]
-    message = run_elsewhere(before, str(Path(sys.executable).resolve()), tmp_path)
-    assert message.startswith("NoSandbox(reason='namespaces: [Errno 28] making namespaces")
-
-
-def world_readable(path: Path) -> bool:
-    return all(folder.stat().st_mode & 0o005 == 0o005 for folder in (path, *path.parents))
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_an_ordinary_user_has_one(
-    sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    version = "import sys; sys.exit(sys.version_info < (3, 11))"
-    if subprocess.run([SYSTEM_PYTHON, "-c", version], check=False).returncode:
-        pytest.skip("the system's Python is too old")
-    with_folder = Path("/var/tmp") / f"sandbox-{os.getpid()}"
-    with_folder.mkdir()
-    try:
-        become = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-        message = run_elsewhere(become, SYSTEM_PYTHON, with_folder)
-        assert message.startswith("Sandbox(kind=")
-    finally:
-        shutil.rmtree(with_folder)
-
-
-def test_bubblewrap_makes_the_same_sandbox(sandbox: Sandbox) -> None:
-    bubblewrap = shutil.which("bwrap")
-    if bubblewrap is None or os.geteuid() == 0:
-        pytest.skip("no bubblewrap, or root, for whom it is not used")
-    assert fault(Sandbox("bubblewrap", bubblewrap)) == ""
-
-
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_the_filter_is_a_valid_program(machine: str) -> None:
     steps = filter_program(machine)
@@ -257,17 +204,33 @@ def test_the_filter_is_a_valid_program(machine: str) -> None:
     assert steps[-8] == 0x06
 
 
+@pytest.fixture
+def found_anew() -> Iterator[None]:
+    """What was found on this machine counts before and after the test alone."""
+    box._find.cache_clear()
+    yield
+    box._find.cache_clear()
+
+
+@pytest.mark.usefixtures("found_anew")
+def test_where_none_can_be_made_each_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    unusable = [Sandbox("bubblewrap", "/bin/false"), Sandbox("bubblewrap", "/no/such/program")]
+    monkeypatch.setattr(box, "_candidates", lambda: unusable)
+    candidate = Sandbox.find()
+    assert isinstance(candidate, NoSandbox)
+    first, second = candidate.reason.split("; ")
+    assert first.startswith("bubblewrap: ")
+    assert second == "bubblewrap: [Errno 2] No such file or directory"
+
+
+@pytest.mark.usefixtures("found_anew")
 def test_no_filter_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
-    assert not known_machine("riscv64")
-    Sandbox.find.__func__.__globals__["_find"].cache_clear()  # type: ignore[attr-defined]
-    try:
+    with monkeypatch.context() as patch:
+        patch.setattr(platform, "machine", lambda: "riscv64")
+        assert not known_machine("riscv64")
         candidate = Sandbox.find()
-        assert isinstance(candidate, NoSandbox)
-        assert "riscv64" in candidate.reason
-    finally:
-        monkeypatch.undo()
-        Sandbox.find.__func__.__globals__["_find"].cache_clear()  # type: ignore[attr-defined]
+    assert isinstance(candidate, NoSandbox)
+    assert "riscv64" in candidate.reason
 
 
 def test_every_kind_of_memory_of_a_process_counts(tmp_path: Path) -> None:

@@ -124,10 +124,16 @@ def test_groups_that_ended_processes_left_are_removed(
     ]
 
 
-def test_a_program_is_in_its_group_and_its_supervisor_is_not(sandbox: Sandbox) -> None:
-    if not memory_group._parent():
-        pytest.skip("this process may make no control group")
-    read = "print(*(open(f'/proc/{i}/cgroup').read() for i in ('self', 1)), sep='|')"
-    outcome = sandbox.run([sandbox.python, "-c", read], limits=Limits(memory_bytes=64 * MEBIBYTE))
-    program, _, supervisor = outcome.stdout.decode().partition("|")
-    assert "mlperf-sandbox-" in program and "mlperf-sandbox-" not in supervisor
+def test_a_program_whose_group_was_at_its_limit_ran_out_of_memory(
+    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file in the place of a control group, whose count says so at once."""
+    for name in V1:
+        (tmp_path / name).touch()
+    (tmp_path / "memory.oom_control").write_text("oom_kill 1\n", encoding="ascii")
+    removed: list[Path] = []
+    monkeypatch.setattr(MemoryGroup, "make", lambda _: MemoryGroup(tmp_path))
+    monkeypatch.setattr(MemoryGroup, "remove", lambda group: removed.append(group.folder))
+    outcome = sandbox.run(["/bin/sleep", "900"], limits=Limits(wall_s=600))
+    assert (outcome.out_of_memory, outcome.exit_code, outcome.signal) == (True, None, None)
+    assert removed == [tmp_path]

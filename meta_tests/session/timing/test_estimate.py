@@ -132,18 +132,15 @@ def test_a_slower_machine_takes_no_more(first_s: float, second_s: float, rungs: 
     assert sizes[1] <= sizes[0]
 
 
-def test_a_fast_machine_takes_everything_and_says_nothing() -> None:
-    size = size_that_fits(84, lambda samples: samples * 0.1)
-    assert (size.samples, size.why) == (84, "")
-    assert audit_size(lambda queries: queries * 0.1).samples == 100
-
-
-def test_a_machine_too_slow_for_many_samples_is_given_more_time_for_few() -> None:
+@pytest.mark.parametrize(
+    ("each_s", "taken"),
     # 32 samples fit into 15 s at 0.4 s each; at 0.7 s more time is given for 24 of them.
-    assert size_that_fits(84, lambda n: n * 0.4).samples == 32
-    assert size_that_fits(84, lambda n: n * 0.7).samples == 24
-    assert size_that_fits(84, lambda n: n * 1.8).samples == 16
-    assert size_that_fits(84, lambda n: n * 4.0).samples == 16
+    [(0.1, 84), (0.4, 32), (0.7, 24), (1.8, 16), (4.0, 16)],
+)
+def test_a_machine_too_slow_for_many_samples_is_given_more_time_for_few(
+    each_s: float, taken: int
+) -> None:
+    assert size_that_fits(84, lambda samples: samples * each_s).samples == taken
 
 
 def test_fewer_samples_that_save_no_time_are_not_taken() -> None:

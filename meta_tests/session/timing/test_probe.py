@@ -194,7 +194,7 @@ def test_a_slow_engine_is_asked_for_less(on_its_clock: Any) -> None:
     assert token_counts[10] < token_counts[1] / 2
 
 
-@pytest.mark.parametrize("count", [1, 16, 32, 40])
+@pytest.mark.parametrize("count", [1, 40])
 @pytest.mark.parametrize("at_once", [8, 128])
 def test_what_it_predicts_comes_true(on_its_clock: Any, count: int, at_once: int) -> None:
     from mlperf_suite.engines.batch import generate_all

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from meta_tests.session.timing.kept_offline_run import config_of, keep_offline_run, settings_of
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.qwen3_vl import QWEN3_VL
@@ -18,23 +19,18 @@ from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.results.run_folder import CONFIG_JSON, SUMMARY_JSON, read_summary, write_json
 from mlperf_suite.results.schema import (
     Config,
-    Meta,
-    PerformanceFigures,
     PlanRow,
-    Run,
-    Summary,
 )
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import Plan, Selection, Step, plan_session
 from mlperf_suite.session.timing.earlier_runs import kept_rate
-from mlperf_suite.session.timing.estimate import Speed, offline_qps
+from mlperf_suite.session.timing.estimate import offline_qps
 from mlperf_suite.session.timing.forecast import forecast, planned
 from mlperf_suite.session.timing.pace import Pace
 from mlperf_suite.settings import Settings, resolve_settings
 
 ONE, TWO = "http://one:8000", "http://two:8000"
 SERVER = RunKey(LLAMA3_1_8B.id, "Server", "performance")
-SPEED = Speed(0.001, 0.01, 0.002, 128)
 OTHERS: list[dict[str, Any]] = [
     {},
     {"endpoint": [TWO]},
@@ -49,35 +45,12 @@ OTHERS: list[dict[str, Any]] = [
 """Options of systems that are not the one at ONE."""
 
 
-def settings_of(results: Path, **options: Any) -> Settings:
-    return resolve_settings({"results_dir": str(results), **options}, {})
-
-
-def config_of(settings: Settings) -> dict[str, Any]:
-    """What a run of these settings leaves as its config.json."""
-    described = {"clients": settings.endpoint_clients, "dtype": "bfloat16"}
-    engine = {"name": "an engine", "version": "1", "stand_in": False, "settings": described}
-    speed = {name: getattr(SPEED, name) for name in SPEED.__slots__}
-    requested_settings = settings.as_json(LLAMA3_1_8B)
-    return {"settings": requested_settings, "engine": engine, "speed": speed}
-
-
-def keep_offline_run(results: Path, **options: Any) -> None:
-    """Leave a valid Offline run of these options among the results."""
-    folder = results / "20261121-101500-llama3.1-8b-offline"
-    folder.mkdir(parents=True)
-    meta = Meta(benchmark=LLAMA3_1_8B.id, scenario="Offline", status="complete")
-    figures = PerformanceFigures(valid=True, samples_per_sec=5.0)
-    summary = Summary(meta=meta, run=Run(performance=figures))
-    write_json(folder / SUMMARY_JSON, summary.as_json())
-    write_json(folder / CONFIG_JSON, config_of(settings_of(results, **options)))
-
-
 def takes_a_kept_rate(settings: Settings) -> bool:
     return not planned(settings, [SERVER], [], mmlu=False).unasked
 
 
 def test_a_profiled_run_gives_no_rate(tmp_path: Path) -> None:
+    """Nor does one whose settings are lost."""
     keep_offline_run(tmp_path)
     config = Config.read(config_of(settings_of(tmp_path)))
     assert kept_rate(tmp_path, LLAMA3_1_8B.id, config) == 5.0
@@ -87,6 +60,9 @@ def test_a_profiled_run_gives_no_rate(tmp_path: Path) -> None:
     profiled = replace(summary, meta=replace(summary.meta, profiler="torch"))
     write_json(file, profiled.as_json())
     assert kept_rate(tmp_path, LLAMA3_1_8B.id, config) is None
+    write_json(file, summary.as_json())
+    next(tmp_path.glob(f"*/{CONFIG_JSON}")).unlink()
+    assert not takes_a_kept_rate(settings_of(tmp_path))
 
 
 def test_an_endpoint_takes_the_rate_of_its_own_kept_run(tmp_path: Path) -> None:
@@ -101,7 +77,13 @@ def test_an_endpoint_takes_the_rate_of_its_own_kept_run(tmp_path: Path) -> None:
 def test_several_replicas_take_no_rate_of_others_or_of_one(tmp_path: Path) -> None:
     keep_offline_run(tmp_path, replicas="2")
     assert takes_a_kept_rate(settings_of(tmp_path, replicas="2"))
-    for options in ({}, {"replicas": "4"}, {"replicas": "2", "replica_cpus": "1"}):
+    others: tuple[dict[str, Any], ...] = (
+        {},
+        {"endpoint": [ONE]},
+        {"replicas": "4"},
+        {"replicas": "2", "replica_cpus": "1"},
+    )
+    for options in others:
         assert not takes_a_kept_rate(settings_of(tmp_path, **options))
 
 
@@ -112,15 +94,6 @@ def test_no_system_takes_the_rate_of_another(tmp_path: Path, options: dict[str, 
     settings = settings_of(tmp_path, **options)
     assert not takes_a_kept_rate(settings)
     assert kept_rate(tmp_path, LLAMA3_1_8B.id, Config.read(config_of(settings))) is None
-
-
-@pytest.mark.parametrize("options", OTHERS)
-def test_an_endpoint_takes_no_rate_of_another_system(
-    tmp_path: Path, options: dict[str, Any]
-) -> None:
-    keep_offline_run(tmp_path, **options)
-    assert not takes_a_kept_rate(settings_of(tmp_path, endpoint=[ONE]))
-    assert takes_a_kept_rate(settings_of(tmp_path, **options))
 
 
 @pytest.mark.parametrize(
@@ -145,12 +118,6 @@ def test_the_plan_and_the_session_take_the_same_kept_rates(
     takes_rate = kept_rate(tmp_path, LLAMA3_1_8B.id, loaded) is not None
     assert takes_rate == takes_a_kept_rate(settings)
     assert takes_rate == ("mode" in options or "benchmark" in options)
-
-
-def test_a_kept_run_whose_settings_are_lost_gives_no_rate(tmp_path: Path) -> None:
-    keep_offline_run(tmp_path)
-    next(tmp_path.glob(f"*/{CONFIG_JSON}")).unlink()
-    assert not takes_a_kept_rate(settings_of(tmp_path))
 
 
 # What is told of the time before anything answered

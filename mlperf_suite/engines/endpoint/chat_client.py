@@ -38,13 +38,15 @@ _VLLM_FIELDS = {"return_token_ids": True}
 class ChatTurn:
     """One request and what came of it. Times in s: `ttft_s` until the first piece of content,
     reasoning or a tool call; `latency_s` until the end. `failure`: why there is no answer, else
-    empty."""
+    empty. `resent`: it was sent again on a new connection, because the server had closed the kept
+    one; the times count from the first sending."""
 
     answer: ChatAnswer
     sent: float
     ttft_s: float | None
     latency_s: float
     failure: str = ""
+    resent: bool = False
 
     @property
     def tokens(self) -> int | None:
@@ -108,7 +110,8 @@ class ChatClient:
         """Ask, and wait for the end of the answer. A turn that takes too long is ended, and its
         connection closed."""
         body, timeout_s = chat_body(request, self._model, self._fields), request.timeout_s
-        exchange = _ChatExchange(self._pool.head(self._path, len(body)) + body, limits)
+        head = self._pool.head(self._path, len(body))
+        exchange = _ChatExchange(self._pool, head + body, limits)
         self._pool.acquire(exchange)
         try:
             async with asyncio.timeout(timeout_s):
@@ -143,22 +146,25 @@ def _hello(
 class _ChatExchange:
     """One request on a connection: a Seeker and an Exchange."""
 
-    def __init__(self, request: bytes, limits: ChatLimits | None) -> None:
+    def __init__(self, pool: Pool, request: bytes, limits: ChatLimits | None) -> None:
+        self._pool = pool
         self._request = request
         self._answer = ChatAnswer(limits)
         self._connection: Connection | None = None
         self._sent = self._end = time.monotonic()
         self._first: float | None = None
         self._failure = ""
+        self._resent = False
         self.opened_s = 0.0
         self.is_over = False
         self.ended = asyncio.Event()
 
     def begin(self, connection: Connection) -> None:
         self._connection = connection
-        # Before the bytes go: on a busy machine the answer can come before this line would be
-        # reached, and the TTFT would lack that time.
-        self._sent = time.monotonic()
+        if not self._resent:
+            # Before the bytes go: on a busy machine the answer can come before this line would be
+            # reached, and the TTFT would lack that time.
+            self._sent = time.monotonic()
         connection.send(self._request, self)
 
     def on_event(self, data: bytes, arrived: float) -> None:
@@ -187,7 +193,14 @@ class _ChatExchange:
         self.fail(f"answered with status {status}: {error_words(body)}", died=False)
 
     def on_loss(self, why: str, any_data: bool) -> None:
-        self.fail(why, died=True)
+        connection, self._connection = self._connection, None
+        kept = connection is not None and connection.kept
+        if not kept or any_data:
+            self.fail(why, died=True)
+            return
+        # As `Request.on_loss`.
+        self._resent = True
+        self._pool.acquire_new(self)
 
     def fail(self, why: str, *, died: bool) -> None:
         self._failure = self._failure or why
@@ -207,4 +220,5 @@ class _ChatExchange:
 
     def turn(self) -> ChatTurn:
         ttft_s = None if self._first is None else self._first - self._sent
-        return ChatTurn(self._answer, self._sent, ttft_s, self._end - self._sent, self._failure)
+        latency_s = self._end - self._sent
+        return ChatTurn(self._answer, self._sent, ttft_s, latency_s, self._failure, self._resent)

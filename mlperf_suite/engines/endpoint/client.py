@@ -135,7 +135,7 @@ class Client(asyncio.Protocol):
         for exchange in list(self._shared.under_way):
             exchange.forget()
         for pool in self._shared.pools:
-            pool.waiting.clear()
+            pool.forget_waiting()
 
 
 async def _serve(descriptor: int) -> None:

@@ -1,7 +1,8 @@
 """HTTP/1.1 connections on httptools and the event loop, one exchange at a time on each.
 
 A client process keeps a pool of them for each server. A connection follows no redirects, uses no
-proxy and resends nothing. The sizes of a response's head, a line of a stream and a whole answer are
+proxy and resends nothing. A request on a kept connection that the server had closed is sent again,
+once, on a new one. The sizes of a response's head, a line of a stream and a whole answer are
 limited.
 """
 
@@ -34,8 +35,6 @@ _NO_EVENTS = (b"", _DONE)
 _BOM = b"\xef\xbb\xbf"
 _PLAIN = (b"", b"identity", b"chunked")
 """The codings that leave an answer's bytes as they are."""
-_RESTED_S = 0.001
-"""A server may have closed a connection that was idle for this long, in s, before it is reused."""
 
 CONNECT_S = 10.0
 """How long opening a connection may take, in s."""
@@ -86,10 +85,9 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._exchange: Exchange | None = None
         self.idle_since = time.monotonic()
-        self._used = False
-        self.rested = False
-        """Whether the server may have closed it before the exchange began: it was reused or
-        idle."""
+        self.kept = False
+        """Whether it was kept after an exchange, or kept idle: the server may have closed it before
+        it saw the next request."""
         self.streams = False
         """Whether the response is a stream of events rather than one whole answer."""
         self._closed = False
@@ -111,7 +109,6 @@ class Connection(asyncio.Protocol):
         """Send a request whose head and body are `data`."""
         assert self._transport is not None and self._exchange is None
         self._exchange = exchange
-        self.rested = self._used or time.monotonic() - self.idle_since > _RESTED_S
         self._parser = httptools.HttpResponseParser(self)
         self.headers: dict[bytes, bytes] = {}
         self._head_size = 0
@@ -325,7 +322,7 @@ class Connection(asyncio.Protocol):
         if not self._keeps or self._closed:
             self._close()
             return
-        self._used = True
+        self.kept = True
         self.idle_since = time.monotonic()
         self._on_free(self)
 
@@ -382,7 +379,8 @@ class Pool:
         self._opening = 0
         self._most_open = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self.waiting: deque[Seeker] = deque()
+        self._waiting: deque[Seeker] = deque()
+        self._want_new: deque[Seeker] = deque()
         self._lines = header_lines(place.authority, hello.key, hello.headers)
 
     def head(self, path: str, length: int) -> bytes:
@@ -403,8 +401,23 @@ class Pool:
         if connection is not None:
             exchange.begin(connection)
         else:
-            self.waiting.append(exchange)
+            self._waiting.append(exchange)
         self._open_more()
+
+    def acquire_new(self, exchange: Seeker) -> None:
+        """Give it a connection on which nothing was sent before, once one is opened. The server
+        closed a kept one, and may have closed every other idle one too: those are not used
+        again."""
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+        self._want_new.append(exchange)
+        self._open_more()
+
+    def forget_waiting(self) -> None:
+        """Open no connection for those that wait for one."""
+        self._waiting.clear()
+        self._want_new.clear()
 
     def _fresh(self) -> Connection | None:
         now = time.monotonic()
@@ -417,21 +430,23 @@ class Pool:
 
     def release(self, connection: Connection) -> None:
         """Take back a connection that can be used again."""
-        while self.waiting:
-            exchange = self.waiting.popleft()
-            if not exchange.is_over:
-                exchange.begin(connection)
-                return
+        queues = (self._waiting,) if connection.kept else (self._want_new, self._waiting)
+        for queue in queues:
+            while queue:
+                exchange = queue.popleft()
+                if not exchange.is_over:
+                    exchange.begin(connection)
+                    return
+        connection.kept = True
         self._idle.append(connection)
 
-    def close_idle(self) -> None:
-        """Use none of the idle connections again."""
-        idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
+    @property
+    def _wanted(self) -> bool:
+        """Whether a new connection would be used at once."""
+        return bool(self._want_new or self._waiting)
 
     def _open_more(self) -> None:
-        short_by = len(self.waiting) + _SPARE - len(self._idle)
+        short_by = len(self._want_new) + len(self._waiting) + _SPARE - len(self._idle)
         room = min(self._limit - len(self._open) - self._opening, _OPENING - self._opening)
         for _ in range(min(short_by - self._opening, room)):
             self._opening += 1
@@ -452,8 +467,8 @@ class Pool:
                 )
         except (OSError, TimeoutError) as error:
             self._opening -= 1
-            seekers = list(self.waiting)
-            self.waiting.clear()
+            seekers = [*self._want_new, *self._waiting]
+            self.forget_waiting()
             for exchange in seekers:
                 # It would meet the same error.
                 exchange.fail(why_unreachable(error, CONNECT_S), died=True)
@@ -461,17 +476,18 @@ class Pool:
         self._opening -= 1
         self._open.add(connection)
         self._most_open = max(self._most_open, len(self._open))
-        if self.waiting:
-            self.waiting[0].opened_s = time.monotonic() - start
+        if self._waiting and not self._want_new:
+            # A request that is sent again already waited, in the network.
+            self._waiting[0].opened_s = time.monotonic() - start
         self.release(connection)
-        if self.waiting:
+        if self._wanted:
             self._open_more()
 
     def _drop(self, connection: Connection) -> None:
         self._open.discard(connection)
         if connection in self._idle:
             self._idle.remove(connection)
-        if self.waiting:
+        if self._wanted:
             self._open_more()
 
 

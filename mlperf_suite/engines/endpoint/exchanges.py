@@ -46,10 +46,6 @@ _UNFIT = (400, 404, 405, 415, 422, 501)
 """Statuses of a server that does not know this form of request."""
 _REDIRECTS = (301, 302, 303, 307, 308)
 
-_STALE, _STALE_S = 5, 0.5
-"""How often a request may meet a connection that the server closed while it was idle, and how soon
-that shows, in s. A request lost later had reached the server."""
-
 _MOST_PIECES, _FEW_PIECES = 4, 64
 """An answer has no end if it comes in more than `_MOST_PIECES` times as many pieces as it may have
 tokens, plus `_FEW_PIECES`. One that is only a little too long is accepted and reported."""
@@ -197,7 +193,7 @@ class Request(Exchange):
         self.opened_s = 0.0
         self.resent = 0
         self.is_over = False
-        self._refusals = self._stale = 0
+        self._refusals = 0
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
@@ -249,18 +245,15 @@ class Request(Exchange):
             self.fail(why, died=False, unfit=status in _UNFIT)
 
     def on_loss(self, why: str, any_data: bool) -> None:
-        at_once = time.monotonic() - self._began < _STALE_S
-        stale = self.connection is not None and self.connection.rested and not any_data and at_once
-        self.connection = None
-        if stale and self._stale < _STALE:
-            # The server closed an idle connection just as it was reused, and may have closed every
-            # other idle one too.
-            self._stale += 1
-            self.resent += 1
-            self.pool.close_idle()
-            self.pool.acquire(self)
+        connection, self.connection = self.connection, None
+        kept = connection is not None and connection.kept
+        if not kept or any_data:
+            self.fail(why, died=True)
             return
-        self.fail(why, died=True)
+        # The server closed the kept connection before it saw the request, as it may at any time. On
+        # a new connection it is sent only once.
+        self.resent += 1
+        self.pool.acquire_new(self)
 
     def _again(self) -> bool:
         """Send it again after a pause, unless it was sent too often."""

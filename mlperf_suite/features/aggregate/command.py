@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from mlperf_suite.commands.command import Command, refuse, say
+from mlperf_suite.commands.command import Subcommand, refuse, say
 from mlperf_suite.errors import RefusedError, UsageError
 
 
@@ -62,7 +62,7 @@ def _run(arguments: Namespace) -> int:
     return 0
 
 
-COMMAND = Command(
+COMMAND = Subcommand(
     "combine the independent runs of several nodes: summed rates, percentiles over "
     "all requests; not an MLPerf result",
     _add_options,

@@ -6,7 +6,7 @@ import math
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from mlperf_suite.commands.command import Command, check_output, say
+from mlperf_suite.commands.command import Subcommand, check_output, say
 from mlperf_suite.errors import UsageError
 
 
@@ -112,7 +112,7 @@ def _replay_sessions(arguments: Namespace) -> int:
     return 0 if run_replay(request, say) else 1
 
 
-COMMAND = Command(
+COMMAND = Subcommand(
     "replay recorded agent sessions on a chat server, as edge-agentic does, or the "
     "arrivals, lengths and shared prefixes of a production trace on any server; a rehearsal",
     _add_options,

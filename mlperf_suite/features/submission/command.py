@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mlperf_suite import IS_CLONE
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.commands.command import Command, refuse, say
+from mlperf_suite.commands.command import Subcommand, refuse, say
 from mlperf_suite.errors import RefusedError, UsageError
 
 
@@ -133,7 +133,7 @@ def _tree(results: tuple[Path, ...], arguments: Namespace) -> int:
     return 1 if tree.unfilled else 0
 
 
-COMMAND = Command(
+COMMAND = Subcommand(
     "build the official directory tree from results, or list why it would be rejected",
     _add_options,
     _run,

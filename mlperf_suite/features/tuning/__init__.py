@@ -6,5 +6,6 @@ FEATURE = Feature(
     name="tuning",
     summary="the search for the engine's best settings",
     commands={"tune": "mlperf_suite.features.tuning.command"},
+    markers={"tune": "the search for the engine's best settings, and its winner's pairs"},
     plugin="mlperf_suite.features.tuning.plugin",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 
-from mlperf_suite.commands.command import Command, say
+from mlperf_suite.commands.command import Subcommand, say
 from mlperf_suite.features.tuning.tuning_options import add_options
 
 
@@ -21,7 +21,7 @@ def _run(arguments: Namespace) -> int:
     return 0
 
 
-COMMAND = Command(
+COMMAND = Subcommand(
     "search for the engine's best settings, and confirm them in paired runs",
     add_options,
     _run,

@@ -31,12 +31,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line(
-        "markers", "tune: the search for the engine's best settings, and its winner's pairs"
-    )
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One tuning, if the user selects it by name: it takes the longest."""
     if "tuning" in metafunc.fixturenames:

@@ -1,0 +1,1 @@
+"""Benchmarks of conversations and tools beside MLCommons' own scorers and check."""

@@ -1,0 +1,65 @@
+"""How often the regression gate is wrong, counted in many drawn histories of known noise.
+
+perf/regression_gate.py prints the same shares of more histories."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from perf.regression_gate import (
+    CASES,
+    CURVE_CASES,
+    REPEATS,
+    bound,
+    share_of_curve_jobs,
+    share_of_jobs,
+)
+
+HISTORIES = 150
+ALLOWANCE = 3 * math.sqrt(0.05 * 0.95 / HISTORIES)
+"""Three standard deviations of a share counted in so many histories."""
+
+
+@pytest.mark.parametrize("noise", [0.03, 0.08])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_of_jobs_in_which_nothing_changed_at_most_one_in_twenty_fails(
+    case: Any, noise: float
+) -> None:
+    """All scenarios, metrics and baselines of a job together."""
+    share = share_of_jobs(case, noise, (0.0, 0.0), HISTORIES, np.random.default_rng(7))
+    assert share <= 0.05 + ALLOWANCE
+
+
+@pytest.mark.parametrize("case", CURVE_CASES)
+def test_of_jobs_with_an_unchanged_curve_at_most_one_in_twenty_fails(case: str) -> None:
+    share = share_of_curve_jobs(CURVE_CASES[case], 0.03, 0.0, HISTORIES, np.random.default_rng(7))
+    assert share <= 0.05 + ALLOWANCE
+
+
+def test_a_curve_that_lost_10_percent_is_found_at_1_percent_noise() -> None:
+    for case in CURVE_CASES.values():
+        assert share_of_curve_jobs(case, 0.01, 0.1, 20, np.random.default_rng(7)) >= 0.95
+
+
+@pytest.mark.parametrize("case", CASES[1:4], ids=lambda case: case.name)
+def test_repeats_find_a_loss_of_10_percent_at_3_percent_noise(case: Any) -> None:
+    shared = dataclasses.replace(case, common=True)
+    share = share_of_jobs(shared, 0.03, (0.1, 0.1), HISTORIES, np.random.default_rng(7))
+    assert share >= 0.95 - ALLOWANCE
+
+
+def test_what_no_test_could_find_with_one_run() -> None:
+    """And more repeats never find less, here and in the gate."""
+    everywhere, offline = (0.1, 0.1), (0.1, 0.0)
+    assert bound(1, 0.03, everywhere) < 0.95 < bound(2, 0.03, everywhere)
+    assert bound(1, 0.03, offline) < 0.8
+    shares = [
+        share_of_jobs(case, 0.03, offline, HISTORIES, np.random.default_rng(7))
+        for case in CASES[: len(REPEATS)]
+    ]
+    assert shares == sorted(shares)

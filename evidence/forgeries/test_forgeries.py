@@ -1,0 +1,52 @@
+"""Forged submissions: the official checker accepts each, and a rule of the suite sees it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from evidence.forgeries.forgeries import FORGERIES, HEADERS, NOT_SEEN, forge, names_on_the_page
+from meta_tests.tampering.trees import LLAMA2, round_of_tree, unpack
+from meta_tests.tampering.verdicts import CHECKER, broken_rules, official_verdict
+
+CHECKOUT = Path(os.environ.get("MLPERF_INFERENCE") or "absent")
+ROUND = round_of_tree(LLAMA2)
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return unpack(LLAMA2, tmp_path_factory.mktemp("honest"))
+
+
+@pytest.fixture
+def tree(honest: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(honest, tmp_path / "tree"))
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_forgery_is_seen_by_its_rules_alone(name: str, tree: Path) -> None:
+    forgery = FORGERIES[name]
+    assert forgery.rules
+    forge(tree, forgery, ROUND)
+    assert set(broken_rules(tree, ROUND)) == forgery.rules
+
+
+@pytest.mark.parametrize("name", NOT_SEEN)
+def test_a_forgery_that_leaves_every_redundancy_intact_is_not_seen(name: str, tree: Path) -> None:
+    forge(tree, NOT_SEEN[name], ROUND)
+    assert broken_rules(tree, ROUND) == []
+
+
+@pytest.mark.skipif(not (CHECKOUT / CHECKER).is_dir(), reason="no MLPERF_INFERENCE")
+@pytest.mark.parametrize("name", [*FORGERIES, *NOT_SEEN])
+def test_the_official_checker_accepts_a_forgery(name: str, tree: Path) -> None:
+    forge(tree, (FORGERIES | NOT_SEEN)[name], ROUND)
+    assert official_verdict(tree, CHECKOUT, ROUND) == "passes"
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_the_page_has_a_row_for_each_forgery(header: str) -> None:
+    assert names_on_the_page(header) == list(HEADERS[header])

@@ -1,0 +1,111 @@
+"""Every poison in every reader of folders: reports, index, comparison, aggregate, terminal."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meta_tests.reports.hostile_runs import (
+    DEEP,
+    FORMULA,
+    LONG,
+    RUN_NAME,
+    UNPRINTABLE,
+    UNPRINTED,
+    check_texts,
+    poison_run,
+    poisoned,
+    write_hostile_nodes,
+)
+from meta_tests.reports.kept_run import KEPT_RUN, write_kept
+from meta_tests.reports.outputs import page_rows, terminal_text
+from mlperf_suite.__main__ import main
+from mlperf_suite.reports.writing import write_index
+from mlperf_suite.results.run_folder import SUMMARY_JSON
+from mlperf_suite.results.schema import Summary
+
+POISONS: dict[str, Any] = {
+    "unprintable": UNPRINTED,
+    "formula": FORMULA,
+    "long": LONG,
+    "huge": 1.7e308,
+    "no number": float("nan"),
+    "infinite": float("inf"),
+    "many digits": 10**4000,
+    "zero": 0,
+    "minus": -1,
+    "deep": DEEP,
+}
+
+
+def report(folder: Path, poison: Any) -> None:
+    run = poison_run(write_kept(folder / RUN_NAME.format(1)), poison)
+    assert main(["report", str(run)]) in (0, 2)
+
+
+def index(folder: Path, poison: Any) -> None:
+    for number in range(3):
+        poison_run(write_kept(folder / RUN_NAME.format(number)), poison)
+    write_index(folder)
+
+
+def compare(folder: Path, poison: Any) -> None:
+    first = str(write_kept(folder / "first"))
+    second = str(poison_run(write_kept(folder / "second"), poison))
+    outputs = ("--plot", str(folder / "a.png"), "--html", str(folder / "a.html"))
+    for runs in ((first, second), (second, second)):
+        assert main(["compare", *runs, *outputs, "--gate"]) in (0, 1, 2)
+
+
+def aggregate(folder: Path, poison: Any) -> None:
+    nodes = map(str, write_hostile_nodes(folder, poison))
+    assert main(["aggregate", *nodes, "--out", str(folder / "out")]) in (0, 2)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("poison", POISONS.values(), ids=POISONS)
+@pytest.mark.parametrize("read", [report, index, compare, aggregate])
+def test_anything_is_told_or_refused(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    read: Callable[[Path, Any], None],
+    poison: Any,
+) -> None:
+    read(tmp_path, poison)
+    check_texts(tmp_path)
+    printed = capsys.readouterr()
+    assert not any(map(UNPRINTABLE.search, printed))
+    assert "Traceback" not in printed.err
+
+
+@pytest.mark.parametrize("poison", POISONS.values(), ids=POISONS)
+def test_the_closing_summary_shows_anything(poison: Any) -> None:
+    content = poisoned(json.loads((KEPT_RUN / SUMMARY_JSON).read_text()), poison)
+    for part in content["verdicts"]:
+        part["status"] = "failed"
+    assert not UNPRINTABLE.search(terminal_text(Summary.read(content)))
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=6,
+)
+
+
+@given(_JSON)
+def test_no_summary_breaks_the_index(anything: Any) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        run = Path(name) / "20261121-000000-edge-offline"
+        run.mkdir()
+        parts = dict.fromkeys(("meta", "run", "system", "regression"), anything)
+        (run / SUMMARY_JSON).write_text(json.dumps(parts))
+        write_index(Path(name))
+        assert len(page_rows((Path(name) / "index.html").read_text())) == 2

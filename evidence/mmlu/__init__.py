@@ -1,0 +1,1 @@
+"""The MMLU score, from several engines."""

@@ -1,0 +1,16 @@
+"""NVTX's own package, which `.venv/bin/python -m pip install nvtx` brings."""
+
+from __future__ import annotations
+
+import pytest
+
+from mlperf_suite.profiling import ranges
+
+
+def test_the_package_itself_takes_the_calls() -> None:
+    pytest.importorskip("nvtx")
+    ranges.turn_on()
+    with ranges.named("real"):
+        assert ranges.are_on()
+    ranges.turn_off()
+    assert not ranges.are_on()

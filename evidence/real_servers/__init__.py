@@ -1,0 +1,1 @@
+"""Real servers and engines: vLLM, llama.cpp, transformers serve."""

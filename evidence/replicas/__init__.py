@@ -1,0 +1,1 @@
+"""Replicas of the real engine, and Ray clusters that lose a part."""

@@ -1,0 +1,45 @@
+"""Answers that keep their judge busy until it is ended by force, or would if they were read."""
+
+from __future__ import annotations
+
+import pytest
+
+from mlperf_suite.scorers import math_equality
+from mlperf_suite.scorers.live_code_bench import Problem, passes
+from mlperf_suite.scorers.math_equality import grade_math
+from mlperf_suite.scorers.sandbox.box import Sandbox
+
+HOSTILE = [
+    "9**9**9**9",
+    "1000000000!/x",
+    "((((9^9)^9)^9)^9)^9/7",
+    "2**99999999999*x",
+    "(" * 60 + "x" + ")" * 60,
+    "{" * 3900,
+    "\\sqrt{" * 600,
+    "1e99999999999x",
+    "__import__('os').getpid()",
+    "x.n()",
+    "(lambda:x)()",
+    "[x][0]",
+    "'x'",
+    "x" * 100_000,
+    "\x00",
+]
+
+
+def test_a_program_that_does_not_let_itself_be_interrupted(sandbox: Sandbox) -> None:
+    code = "while True:\n    try:\n        while True: pass\n    except BaseException: pass"
+    problem = Problem("sum", None, ("1 2\n3\n", "4 5\n6\n"), ("6\n", "15.0\n"))
+    assert not passes(sandbox, code, problem, 1)
+
+
+def test_a_new_process_comes_after_one_that_was_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(math_equality, "TIME_LIMIT_S", 10)
+    nested = "(" * 1900 + "x" + ")" * 1900  # keeps sympy's parser busy for minutes
+    assert grade_math([(nested, "2x"), ("x+x", "2x")]) == [False, True]
+
+
+def test_hostile_answers_are_wrong_and_those_after_them_are_judged() -> None:
+    pairs = [(text, "\\frac{x}{2}") for text in HOSTILE] + [("x/2", "\\frac{x}{2}")]
+    assert grade_math(pairs) == [False] * len(HOSTILE) + [True]

@@ -1,0 +1,21 @@
+"""The language benchmarks' smoke forms on the real engine: from the data to the verdicts."""
+
+from __future__ import annotations
+
+import pytest
+
+from meta_tests.plugin.smoke_forms import ONE_OF_EACH, accuracy_runs, check_run
+from meta_tests.suite_runs import SuiteRun
+from mlperf_suite.benchmarks.definition import Benchmark
+
+
+@pytest.fixture(scope="module")
+def sessions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, SuiteRun]:
+    return accuracy_runs(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.mark.parametrize("language_benchmark", ONE_OF_EACH, ids=lambda b: b.id)
+def test_a_smoke_run_goes_from_data_to_verdict(
+    language_benchmark: Benchmark, sessions: dict[str, SuiteRun]
+) -> None:
+    check_run(language_benchmark, sessions)

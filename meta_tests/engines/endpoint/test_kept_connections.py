@@ -1,0 +1,254 @@
+"""A server may close a connection that it kept, just as the next request is sent on it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from array import array
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from meta_tests.engines.endpoint.wire import Wire
+from mlperf_suite.datasets.agent_sessions import RecordedTurn
+from mlperf_suite.engines.endpoint.adapters import ADAPTERS
+from mlperf_suite.engines.endpoint.chat import ChatRequest, ChatSampling
+from mlperf_suite.engines.endpoint.chat_client import ChatClient, ChatTurn
+from mlperf_suite.engines.endpoint.config import parse_endpoint
+from mlperf_suite.engines.endpoint.connection import Connection, Pool
+from mlperf_suite.engines.endpoint.exchanges import Generating, Shared
+from mlperf_suite.engines.messages import Failure, Hello, Place, Sampling, ServerAnswer
+from mlperf_suite.session.agent_replay import answered_turn, replay_summary
+
+GUARD_S = 120.0
+PIECE = b'{"model": "m", "choices": [{"token_ids": [5], "text": "a", "finish_reason": "stop"}]}'
+CHAT_EVENT = b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}\n\n'
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n"
+LOST = "closed the connection without an answer"
+
+
+class Server:
+    """Answers the requests in the order in which they come as `script` says of each: "answer",
+    "refuse" (status 503), "close" (without a byte), "begin" (closed after the first bytes), "hold"
+    (answered once `let_go` is set)."""
+
+    def __init__(self, script: Sequence[str]) -> None:
+        self.script = script
+        self.seen: list[tuple[int, float]] = []
+        """Of each request, the number of its connection and when it was there."""
+        self.let_go = asyncio.Event()
+        self._connections = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._connections += 1
+        number = self._connections
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = int(head.lower().partition(b"content-length: ")[2].split()[0])
+                await reader.readexactly(length)
+                self.seen.append((number, time.monotonic()))
+                action = self.script[len(self.seen) - 1]
+                if action == "close":
+                    return
+                if action == "begin":
+                    writer.write(b"HTTP/1.1")
+                    return
+                if action == "hold":
+                    await self.let_go.wait()
+                if action == "refuse":
+                    writer.write(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n")
+                elif b"/chat/" in head:
+                    writer.write(HEAD % (b"text/event-stream", len(CHAT_EVENT)) + CHAT_EVENT)
+                else:
+                    writer.write(HEAD % (b"application/json", len(PIECE)) + PIECE)
+        except asyncio.IncompleteReadError:
+            pass
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def scripted(script: Sequence[str]) -> AsyncIterator[tuple[Server, int]]:
+    """The server and its port."""
+    server = Server(script)
+    async with await asyncio.start_server(server.serve, "127.0.0.1", 0) as listening:
+        yield server, listening.sockets[0].getsockname()[1]
+
+
+class Requests:
+    """Requests of a client process on at most so many connections, and what came of each."""
+
+    def __init__(self, port: int, connections: int) -> None:
+        place = Place("h", "127.0.0.1", port, False, "h", "/v1/completions", "/v1/completions")
+        terms: tuple[Any, ...] = (None, {}, None, None, 100, None, connections, 60.0)
+        hello = Hello([place], "vllm", "m", *terms)
+        self.pool = Pool(place, hello, None)
+        self.told: dict[int, Any] = {}
+        self._shared = Shared(hello, ADAPTERS["vllm"], None, [self.pool], self._tell)
+
+    def _tell(self, message: Any) -> None:
+        self.told[message.number] = message
+
+    def start(self, number: int, retries: int = 0) -> None:
+        sampling = Sampling(1, 1, 0.0, 1.0, 1, 42, wants_first=False, retries=retries)
+        Generating(self._shared, number, 0, array("i", [1]).tobytes(), sampling).start()
+
+    async def outcome(self, number: int) -> Any:
+        await happens(lambda: number in self.told)
+        return self.told[number]
+
+
+async def happens(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(GUARD_S):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+def one_after_another(script: Sequence[str], count: int, retries: int = 0) -> tuple[Any, Server]:
+    """What came of the last of so many requests, all on one connection as long as it is kept."""
+
+    async def ask() -> tuple[Any, Server]:
+        async with scripted(script) as (server, port):
+            requests = Requests(port, connections=1)
+            for number in range(count):
+                requests.start(number, retries)
+                told = await requests.outcome(number)
+            return told, server
+
+    return asyncio.run(ask())
+
+
+def test_a_request_on_a_kept_connection_that_was_closed_is_sent_once_more_on_a_new_one() -> None:
+    answer, server = one_after_another(["answer", "close", "answer"], 2)
+    assert isinstance(answer, ServerAnswer) and answer.resent == 1
+    assert [connection for connection, _ in server.seen] == [1, 1, 2]
+    # The time counts from the first sending, and opening the new connection belongs to it.
+    assert answer.sent <= server.seen[1][1] and answer.connecting == 0
+
+
+def test_one_that_is_sent_again_is_before_those_that_wait() -> None:
+    async def ask() -> tuple[list[Any], Server]:
+        async with scripted(["answer", "close", "answer", "answer"]) as (server, port):
+            requests = Requests(port, connections=1)
+            for number in range(3):
+                requests.start(number)
+            return [await requests.outcome(number) for number in range(3)], server
+
+    answers, server = asyncio.run(ask())
+    assert [answer.resent for answer in answers] == [0, 1, 0]
+    assert [connection for connection, _ in server.seen] == [1, 1, 2, 2]
+    # Only the first had to wait for a connection to be opened before it was sent.
+    assert [answer.connecting > 0 for answer in answers] == [True, False, False]
+    assert answers[1].arrived <= answers[2].sent
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        (["close"], LOST),
+        (["answer", "close", "close"], LOST),
+        (["answer", "begin"], "closed the connection in the middle of an answer"),
+        (["answer", "close", "begin"], "closed the connection in the middle of an answer"),
+    ],
+    ids=["on a new connection", "twice", "after a byte", "after a byte of the second answer"],
+)
+def test_any_other_loss_is_one(script: list[str], why: str) -> None:
+    failure, server = one_after_another(script, 1 + ("answer" in script))
+    assert failure == Failure(1 if "answer" in script else 0, why, died=True)
+    assert len(server.seen) == len(script)
+
+
+def test_what_a_server_refused_for_now_may_meet_another_closed_connection() -> None:
+    script = ["answer", "close", "refuse", "close", "answer"]
+    answer, server = one_after_another(script, 2, retries=1)
+    assert isinstance(answer, ServerAnswer) and answer.resent == 3
+    assert [connection for connection, _ in server.seen] == [1, 1, 2, 2, 3]
+
+
+def test_a_connection_that_was_opened_ahead_is_a_kept_one() -> None:
+    async def ask() -> tuple[Any, Server]:
+        async with scripted(["hold", "close", "answer"]) as (server, port):
+            requests = Requests(port, connections=2)
+            requests.start(0)
+            await happens(lambda: bool(server.seen and requests.pool._idle))
+            requests.start(1)
+            told = await requests.outcome(1)
+            server.let_go.set()
+            assert isinstance(await requests.outcome(0), ServerAnswer)
+            return told, server
+
+    answer, server = asyncio.run(ask())
+    assert answer.resent == 1
+    assert len({connection for connection, _ in server.seen}) == 3
+
+
+def test_a_request_that_is_sent_again_takes_a_new_connection_and_no_kept_one() -> None:
+    async def give() -> None:
+        pool = Requests(1, connections=3).pool
+        again, waits = Mock(is_over=False), Mock(is_over=False)
+        first, kept, new = (Connection(Mock(), Mock()) for _ in range(3))
+        kept.kept = True
+        pool.acquire(waits)
+        pool.acquire_new(again)
+        pool.release(first)
+        again.begin.assert_called_once_with(first)
+        pool.acquire_new(again)
+        pool.release(kept)
+        waits.begin.assert_called_once_with(kept)
+        pool.forget_waiting()
+        pool.release(new)
+        assert (again.begin.call_count, waits.begin.call_count, new.kept) == (1, 1, True)
+        # The server may have closed every idle one.
+        pool.acquire_new(again)
+        assert not pool._idle and new._closed
+
+    asyncio.run(give())
+
+
+def test_a_connection_that_was_idle_for_long_is_not_used() -> None:
+    async def give() -> None:
+        pool, seeker = Requests(1, connections=2).pool, Mock(is_over=False)
+        young, old = Connection(Mock(), Mock()), Connection(Mock(), Mock())
+        for connection in (young, old):
+            connection.connection_made(Wire())
+            pool.release(connection)
+        old.idle_since -= 3.0
+        young.idle_since += GUARD_S
+        pool.acquire(seeker)
+        seeker.begin.assert_called_once_with(young)
+        assert old._closed and not young._closed
+
+    asyncio.run(give())
+
+
+def chat(script: Sequence[str], count: int) -> tuple[ChatTurn, Server]:
+    """The last of so many turns, one after another."""
+
+    async def ask() -> tuple[ChatTurn, Server]:
+        async with scripted(script) as (server, port):
+            client = ChatClient(parse_endpoint(f"http://127.0.0.1:{port}"), "m", connections=1)
+            request = ChatRequest([{"role": "user", "content": "Hello"}], ChatSampling(1))
+            for _ in range(count):
+                turn = await client.ask(request)
+            return turn, server
+
+    return asyncio.run(ask())
+
+
+def test_a_chat_turn_is_sent_once_more_as_well() -> None:
+    turn, server = chat(["answer", "close", "answer"], 2)
+    assert (turn.failure, turn.answer.content, turn.resent) == ("", "a", True)
+    assert [connection for connection, _ in server.seen] == [1, 1, 2]
+    assert turn.sent <= server.seen[1][1]
+    # And a replay counts it.
+    recorded = RecordedTurn(1, (), {"role": "assistant", "content": "a"}, 0.0)
+    figures = [answered_turn("a", n, recorded, turn) for n in (1, 2)]
+    assert replay_summary(figures)["resent"] == 2
+    for script in (["close"], ["answer", "close", "close"], ["answer", "begin"]):
+        turn, server = chat(script, 1 + ("answer" in script))
+        assert turn.failure.startswith("closed the connection")
+        assert len(server.seen) == len(script)

@@ -1,0 +1,15 @@
+"""Files that never end or never begin: whoever reads them whole does not come back."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+UNREADABLE: dict[str, Callable[[Path], object]] = {
+    "FIFO": os.mkfifo,
+    "device": lambda path: path.symlink_to("/dev/zero"),
+    "sparse file": lambda path: subprocess.run(["truncate", "-s10G", str(path)], check=True),
+}
+"""How such a file is made at a path, by its kind."""

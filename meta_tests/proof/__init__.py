@@ -1,4 +1,0 @@
-"""Tests the submission command end to end: full-size runs, their tree, the official checker.
-
-`python -m meta_tests.proof` does all of it; the engine is a replay, so nothing is measured.
-"""

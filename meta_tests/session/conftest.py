@@ -1,0 +1,46 @@
+"""Sessions on scripted engines, in a folder of the test's own, without what takes their time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from meta_tests.session.scripted_session import (
+    Make,
+    ScriptedSession,
+    blank_picture,
+    scripted_session,
+    shared_tokenizer,
+)
+from mlperf_suite.loadgen.load_plan import Shortened
+from mlperf_suite.session.plan import StepKey
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Performance runs of a tenth of a second."""
+    runs = {name: Shortened(100, 1) for name in ("Offline", "Server")}
+    monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", runs)
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions share a tokenizer, and their plots are drawn and not rendered."""
+    monkeypatch.setattr("mlperf_suite.session.inputs.load_tokenizer", shared_tokenizer)
+    monkeypatch.setattr("mlperf_suite.reports.sections._drawn", blank_picture)
+
+
+@pytest.fixture
+def make(tmp_path: Path, quick: None) -> Iterator[Make]:
+    sessions: list[ScriptedSession] = []
+
+    def make_session(*keys: StepKey, **options: Any) -> ScriptedSession:
+        sessions.append(scripted_session(tmp_path / "results", *keys, **options))
+        return sessions[-1]
+
+    yield make_session
+    for session in sessions:
+        session.suite.close()

@@ -1,0 +1,406 @@
+"""Breaks of single rules in results of the official HTTP client, and values at a rule's bounds.
+
+Bulk damages of the same files, beside the official checker's verdicts, are evidence.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from meta_tests.tampering.member_changes import GONE, FileChange, scaled, times
+
+SUMMARY, ACCURACY = "performance/result_summary.json", "accuracy/accuracy_results.json"
+CONFIG, MEASUREMENTS = "config.yaml", "measurements.json"
+AUDIT = "audit/audit_output_caching_test.json"
+EVENTS, WITH_EVENTS = "events.jsonl", "gpt-oss-120b/Interactive"
+"""The file of a run's events, and the scenario of an honest submission that has it."""
+SYSTEM = "../../../../systems/box.json"
+SERVER, OFFLINE = "llama3.1-8b/Server", "llama3.1-8b/Offline"
+EDGE, OSS, R1 = "llama3.1-8b-edge/SingleStream", "gpt-oss-120b/Server", "deepseek-r1/Server"
+QWEN, WAN = "qwen3-vl-235b-a22b/Server", "wan-2.2-t2v-a14b/Offline"
+TOOLS = "qwen3.6-27b/SingleStream"
+
+
+@dataclass(frozen=True)
+class Break:
+    """A change of a file of a scenario, and the rules that see it, without their prefix."""
+
+    where: str
+    file: str
+    change: FileChange
+    rules: str
+
+    def __str__(self) -> str:
+        words = list(self.change) if isinstance(self.change, dict) else "text"
+        return f"{self.where} {self.file.rpartition('/')[2]} {words}: {self.rules or 'none'}"
+
+
+def _of_file(where: str, file: str, *rows: tuple[FileChange, str]) -> list[Break]:
+    return [Break(where, file, change, rules) for change, rules in rows]
+
+
+_RUN, _LOAD, _FIRST = "settings.runtime.", "settings.load_pattern.", "accuracy_scores.0."
+_COUNTS = ("n_samples_issued", "n_samples_completed")
+_ES, _P = "early_stopping_percentiles", "percentiles"
+_ES_TTFT, _ES_TPOT = f"ttft/{_ES}/99.0", f"tpot/{_ES}/99.0"
+_WINDOW, _LENGTHS = "legacy_loadgen_window_duration_ns", "output_sequence_lengths"
+_NO_SUMMARY = (
+    "files_readable config_of_its_run lasted run_complete every_request_answered whole_dataset "
+    "ttft_limit tpot_limit mean_tokens rates window distributions"
+)
+_NO_SCORES = "files_readable accuracy_samples accuracy_complete accuracy_gate"
+_NO_CONFIG = (
+    "files_readable scenario_type load_pattern config_of_its_run seeds min_duration "
+    "every_request_answered window"
+)
+_DIFFERS = "load_pattern config_of_its_run"
+
+
+def _more_tokens(factor: float) -> dict[str, Any]:
+    """Every figure of the answers' lengths, and the rate that follows."""
+    return {_LENGTHS: scaled(factor), "tps": times(factor)}
+
+
+def _other_total(change: Callable[[float], float]) -> dict[str, Any]:
+    """Another total of the answers' lengths, with the mean and the rate that follow."""
+    n, total = 14_368, 14_368 * 128
+    return {
+        f"{_LENGTHS}.total": change,
+        f"{_LENGTHS}.avg": lambda mean: change(mean * n) / n,
+        "tps": times(change(total) / total),
+    }
+
+
+def _of_answers(**counts: int) -> dict[str, Any]:
+    return {f"{_FIRST}response_counts.{name}": count for name, count in counts.items()}
+
+
+OF_FILES = [
+    *_of_file(
+        SERVER,
+        CONFIG,
+        (GONE, f"{_NO_CONFIG} required_files"),
+        ("[1, 2]", _NO_CONFIG),
+        # Configuration
+        ({"type": "offline"}, "scenario_type"),
+        ({f"{_LOAD}type": "max_throughput"}, _DIFFERS),
+        ({f"{_LOAD}target_qps": GONE}, _DIFFERS),
+        ({f"{_LOAD}target_qps": times(1.001)}, "config_of_its_run"),
+        ({f"{_LOAD}target_qps": times(0.93)}, "config_of_its_run window"),
+        ({f"{_LOAD}target_qps": times(0.96)}, "config_of_its_run"),
+        ({f"{_LOAD}target_concurrency": 8}, "config_of_its_run"),
+        ({f"{_RUN}dataloader_random_seed": 42}, "seeds config_of_its_run"),
+        ({f"{_RUN}scheduler_random_seed": 42}, "seeds config_of_its_run"),
+        ({f"{_RUN}min_duration_ms": 599_999}, "min_duration"),
+        ({f"{_RUN}min_duration_ms": GONE}, "min_duration"),
+        ({f"{_RUN}n_samples_to_issue": 14_369}, "every_request_answered"),
+        ({f"{_RUN}n_samples_to_issue": 0}, ""),
+        ({f"{_RUN}n_samples_to_issue": GONE}, ""),
+    ),
+    *_of_file(
+        SERVER,
+        SUMMARY,
+        (GONE, f"{_NO_SUMMARY} required_files"),
+        ("[]", _NO_SUMMARY),
+        ({"run_config": GONE}, "config_of_its_run"),
+        # The run
+        ({"state": "interrupted"}, "run_complete"),
+        ({"complete": False}, "run_complete"),
+        ({"n_samples_failed": 1}, "every_request_answered"),
+        ({"n_samples_issued": 14_369}, "every_request_answered"),
+        (dict.fromkeys(_COUNTS, 13_368), "every_request_answered rates distributions"),
+        (
+            dict.fromkeys(_COUNTS, 13_367),
+            "every_request_answered whole_dataset rates distributions",
+        ),
+        (
+            dict.fromkeys(_COUNTS, 0),
+            "every_request_answered whole_dataset rates distributions",
+        ),
+        # No request, but figures
+        (
+            {f"{name}.histogram": {} for name in ("ttft", "tpot", _LENGTHS)}
+            | {"tpot.percentiles": {}, "n_samples_completed": 0},
+            "every_request_answered rates distributions",
+        ),
+        ({"duration_ns": 600 * 10**9}, "window"),
+        ({"duration_ns": 600 * 10**9 - 10**6}, "lasted window"),
+        ({"duration_ns": None}, "lasted window"),
+        ({"duration_ns": None, _WINDOW: None}, "lasted rates window"),
+        # Limits: 2 s to the first token, 100 ms for each later one
+        ({_ES_TTFT: 2e9}, "ttft_limit distributions"),
+        ({_ES_TTFT: None}, "ttft_limit distributions"),
+        ({_ES_TPOT: 1e8}, "tpot_limit distributions"),
+        # Rates and the window
+        ({"tps": times(1 + 1e-8)}, "rates"),
+        ({"tps": times(1 + 1e-10)}, ""),
+        ({"tps": None}, "rates"),
+        ({"qps": lambda q: q * 14_368 / 14_367}, "rates"),
+        ({_LENGTHS: {}}, "rates distributions"),
+        ({_WINDOW: times(2)}, "rates window"),
+        # Series
+        ({_ES_TTFT: 1e9}, "distributions"),
+        ({f"ttft/{_ES}/99.0": lambda ns: ns + 1e9}, "ttft_limit distributions"),
+        ({"ttft.avg": times(1 + 1e-8)}, "distributions"),
+        ({"ttft.total": None}, "distributions"),
+        ({"ttft.min": lambda ns: -ns}, _NO_SUMMARY),
+        ({"latency.median": times(0.9)}, "distributions"),
+        ({"latency.min": lambda ns: 10 * ns}, "distributions"),
+        ({f"ttft/{_P}": {}}, "distributions"),
+        ({f"ttft/{_P}/90.0": times(0.95)}, "distributions"),
+        ({f"ttft/{_P}/99.0": lambda ns: ns - 0.5}, "distributions"),
+        ({"tpot": scaled(0.5)}, "distributions"),
+        ({"ttft.std_dev": times(2.0)}, "distributions"),
+        ({"latency.histogram.counts": lambda c: [c[0] + 500, *c[1:]]}, "distributions"),
+        ({"latency.histogram.counts": lambda c: c[1:]}, "distributions"),
+        (
+            {"latency.histogram.buckets": lambda b: [[0.5 * b[0][0], b[0][1]], *b[:-1]]},
+            "distributions",
+        ),
+        (
+            {"latency.histogram.buckets": lambda b: [[b[0][1] + 1, b[0][1]], *b[1:]]},
+            "distributions",
+        ),
+        ({"ttft": scaled(30)}, "ttft_limit distributions"),
+        ({"input_sequence_lengths.avg": times(1.1)}, "distributions"),
+        ({"input_sequence_lengths": {}}, ""),
+        (_more_tokens(2), "accuracy_lengths"),
+        (_other_total(lambda total: total * 21 / 20), "distributions"),
+        (_other_total(lambda total: total + 1), "distributions"),
+    ),
+    *_of_file(
+        SERVER,
+        MEASUREMENTS,
+        (GONE, "required_files measurements"),
+        ({"retraining": ""}, "measurements"),
+    ),
+    *_of_file(SERVER, "README.md", (GONE, "required_files")),
+    *_of_file(
+        SERVER,
+        SYSTEM,
+        (GONE, "required_files system_description system_fields"),
+        ({"submitter": "B"}, "system_description"),
+        ({"cooling": ""}, "system_fields"),
+    ),
+    *_of_file(SERVER, "performance/power/spl.txt", ("Time,1,Watts,100\n", "power_logs")),
+    # Other scenarios and benchmarks
+    *_of_file(
+        OFFLINE,
+        CONFIG,
+        ({"type": "online"}, "scenario_type"),
+        ({f"{_LOAD}type": "poisson"}, _DIFFERS),
+    ),
+    *_of_file(
+        OFFLINE,
+        SUMMARY,
+        ({"tps": times(2)}, "rates"),
+        ({"latency.max": 10**12}, "window"),
+        (
+            {
+                _WINDOW: 610 * 10**9,
+                "tps": times(640 / 610),
+                "qps": lambda qps: qps * 640 / 610 * 14_367 / 14_368,
+            },
+            "rates window",
+        ),
+        (_more_tokens(2), "accuracy_lengths"),
+    ),
+    *_of_file(EDGE, CONFIG, ({f"{_LOAD}target_concurrency": 8}, _DIFFERS)),
+    *_of_file(
+        OSS,
+        SUMMARY,
+        ({f"{_LENGTHS}.avg": 1150.37}, "mean_tokens distributions"),
+        ({f"{_LENGTHS}.avg": 1150.38}, "distributions"),
+        ({f"{_LENGTHS}.avg": 1406.02}, "distributions"),
+        ({f"{_LENGTHS}.avg": 1406.03}, "mean_tokens distributions"),
+        ({f"{_LENGTHS}.avg": None}, "mean_tokens distributions"),
+    ),
+    *_of_file(QWEN, SUMMARY, ({f"latency/{_ES}/99.0": 1.2e10}, "latency_limit distributions")),
+    *_of_file(
+        TOOLS,
+        CONFIG,
+        ({f"{_RUN}dataloader_random_seed": 42, f"{_RUN}min_duration_ms": 0}, "config_of_its_run"),
+    ),
+    # Accuracy
+    *_of_file(
+        SERVER,
+        ACCURACY,
+        (GONE, f"{_NO_SCORES} required_files"),
+        ({"accuracy_scores": {}}, _NO_SCORES),
+        ({"accuracy_scores": []}, _NO_SCORES.partition(" ")[2]),
+        ({f"{_FIRST}dataset_type": "performance"}, _NO_SCORES.partition(" ")[2]),
+        ({"accuracy_scores": lambda s: s * 2}, "accuracy_samples accuracy_gate"),
+        ({f"{_FIRST}score.rouge2": "15.0"}, "accuracy_gate"),
+        ({f"{_FIRST}score.rougeL": GONE}, "accuracy_gate"),
+        ({f"{_FIRST}score.gen_len": "9999999"}, "accuracy_gate"),
+        (
+            {f"{_FIRST}total_samples": 13_367},
+            "accuracy_samples accuracy_complete",
+        ),
+        ({f"{_FIRST}complete": False}, "accuracy_complete"),
+        ({f"{_FIRST}num_repeats": 2}, "accuracy_complete"),
+        ({f"{_FIRST}response_counts": GONE}, "accuracy_complete"),
+        (_of_answers(missing=1), "accuracy_complete"),
+        (_of_answers(scored=13_367), "accuracy_complete"),
+        (_of_answers(issued=13_369), "accuracy_complete"),
+        (_of_answers(empty=13_368), "accuracy_complete"),
+        (_of_answers(empty=13_367), ""),
+        # A tenth, and 6 standard deviations of a mean of which nothing is said.
+        ({f"{_FIRST}{_LENGTHS}.total": 13_368 * 117}, ""),
+        ({f"{_FIRST}{_LENGTHS}.total": 13_368 * 115}, "accuracy_lengths"),
+        ({f"{_FIRST}{_LENGTHS}.total": 13_368 * 143}, "accuracy_lengths"),
+        (
+            {f"{_FIRST}{_LENGTHS}": {"total": 13_368 * 115, "std_dev": 100.0}},
+            "",
+        ),
+        (
+            {f"{_FIRST}{_LENGTHS}": {"total": 13_368 * 110, "std_dev": 100.0}},
+            "accuracy_lengths",
+        ),
+        ({f"{_FIRST}{_LENGTHS}": {}}, ""),
+    ),
+    *_of_file(
+        R1,
+        ACCURACY,
+        # 99% of the reference's 81.3582
+        ({f"{_FIRST}score": 80.5447}, ""),
+        ({f"{_FIRST}score": 80.5446}, "accuracy_gate"),
+        ({f"{_FIRST}score": 100.1}, "accuracy_gate"),
+        ({f"{_FIRST}score": -0.1}, "accuracy_gate"),
+        ({f"{_FIRST}score": None}, "accuracy_gate"),
+        ({f"{_FIRST}score": "good"}, "accuracy_gate"),
+        ({f"{_FIRST}score": True}, _NO_SCORES),
+        ({f"{_FIRST}total_samples": 0}, "accuracy_samples accuracy_complete accuracy_gate"),
+        (
+            {f"{_FIRST}{_LENGTHS}.total": 4388 * 3000},
+            "accuracy_gate accuracy_lengths",
+        ),
+    ),
+    *_of_file(
+        QWEN,
+        ACCURACY,
+        ({f"{_FIRST}score": 0.782}, "accuracy_gate"),
+        ({f"{_FIRST}score": 78.0}, "accuracy_gate"),
+    ),
+    *_of_file(
+        OSS,
+        ACCURACY,
+        ({"accuracy_scores.2.score": 0.1}, "accuracy_gate"),
+        ({"accuracy_scores": lambda scores: scores[:1]}, "accuracy_samples"),
+    ),
+    # Audits
+    *_of_file(
+        SERVER,
+        AUDIT,
+        ('{"test": "output_caching_test", "passed": false}', "audits"),
+        ('{"test": "x", "passed": true}', "audits"),
+        ('{"test": "output_caching_test", "passed": "yes"}', "audits"),
+        ('{"test": "output_caching_test", "passed": true}', ""),
+    ),
+    *_of_file(WAN, AUDIT, (GONE, "audits")),
+]
+
+# Events
+
+Event = dict[str, Any]
+
+
+def _each(kind: str, change: Callable[[Event, int], list[Event]]) -> Callable[[str], str]:
+    """What makes of each event of a kind, and its number among them, none or several."""
+
+    def changed(text: str) -> str:
+        numbers = count()
+        events = [
+            new
+            for line in text.splitlines()
+            for event in [json.loads(line)]
+            for new in (change(event, next(numbers)) if event["event_type"] == kind else [event])
+        ]
+        return "".join(json.dumps(event) + "\n" for event in events)
+
+    return changed
+
+
+def _later(kind: str, by_ns: int) -> Callable[[str], str]:
+    return _each(kind, lambda event, _: [event | {"timestamp_ns": event["timestamp_ns"] + by_ns}])
+
+
+def _instead(kind: str, *kinds: str, at: int = 500) -> Callable[[str], str]:
+    """One event of a kind becomes events of others."""
+    return _each(
+        kind,
+        lambda event, n: [event | {"event_type": k} for k in kinds] if n == at else [event],
+    )
+
+
+def _prompts(make: Callable[[int], list[Any]]) -> Callable[[str], str]:
+    """Prompts of their own, but for the request before the measurement."""
+    return _each("sample.issued", lambda e, n: [e | {"data": ["PromptData", *make(n)]} if n else e])
+
+
+_START = "session.start_performance_tracking"
+OF_EVENTS = {
+    "what is no event": Break(WITH_EVENTS, EVENTS, "events", "events_agree"),
+    "half of the file": Break(WITH_EVENTS, EVENTS, lambda t: t[: len(t) // 2], "events_agree"),
+    **{
+        name: Break(WITH_EVENTS, EVENTS, change, "events_agree")
+        for name, change in {
+            "no start": _instead(_START, at=0),
+            "one never issued": _instead("sample.issued"),
+            "one issued twice": _instead("sample.issued", "sample.issued", "sample.issued"),
+            "one without an end": _instead("sample.complete"),
+            "one failed": _instead("sample.complete", "error.client", "sample.complete"),
+            "one without a first token": _instead("sample.recv_first"),
+            "first tokens 1 ns later": _later("sample.recv_first", 1),
+            "answers 1 ns later": _later("sample.complete", 1),
+            "answers that were cut": _each(
+                "sample.complete", lambda event, _: [event | {"finish_reason": "length"}]
+            ),
+            "answers that ended otherwise": _each(
+                "sample.complete", lambda event, _: [event | {"finish_reason": "made up"}]
+            ),
+            "prompts that were cut": _prompts(lambda n: [None, []]),
+        }.items()
+    },
+    **{
+        f"another {name}": Break(WITH_EVENTS, SUMMARY, {name: new}, rules)
+        for name, new, rules in (
+            (_ES_TTFT, lambda ns: ns - 1, "events_agree"),
+            (f"latency/{_P}/75.0", lambda ns: ns - 1, "events_agree"),
+            ("duration_ns", lambda ns: ns + 1, "events_agree"),
+            ("latency.std_dev", times(1.0001), "events_agree"),
+            ("latency.histogram.counts", lambda c: [c[0] - 1, c[1] + 1, *c[2:]], "events_agree"),
+            ("input_sequence_lengths.max", lambda most: most + 1, "events_agree"),
+            ("input_sequence_lengths.avg", times(1.0001), "events_agree distributions"),
+        )
+    },
+    "another window": Break(
+        WITH_EVENTS,
+        SUMMARY,
+        {_WINDOW: times(0.99), "tps": times(1 / 0.99), "qps": times(1 / 0.99)},
+        "events_agree",
+    ),
+    "a salt in each prompt": Break(
+        WITH_EVENTS, EVENTS, _prompts(lambda n: [f"[{n:016x}] made up"]), "salt"
+    ),
+    "a salt in one prompt": Break(
+        WITH_EVENTS,
+        EVENTS,
+        _prompts(lambda n: ["[0a1b2c3d4e5f6071] made up" if n == 9 else "made up"]),
+        "salt",
+    ),
+    "a text for each prompt": Break(
+        WITH_EVENTS, EVENTS, _prompts(lambda n: [f"salt {n}: made up"]), "salt"
+    ),
+    "salts of few samples of token ids": Break(
+        WITH_EVENTS,
+        EVENTS,
+        _prompts(lambda n: [None, [1, n % 500, *range(50)]]),
+        "salt events_agree",
+    ),
+}
+"""Breaks in what happened to each request, or in what the summary says of it."""

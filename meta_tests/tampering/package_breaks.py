@@ -1,0 +1,757 @@
+"""Breaks of single rules in packages of MLPerf Endpoints, and values at a rule's bounds.
+
+Of a made package of llama3_1-8b with an elected Offline point, unless a break is of one with a
+dedicated point or of a curve of several turns. Bulk damages of the same files, beside the official
+checker's verdicts, are evidence.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from meta_tests.made_package import (
+    C_MAX,
+    CONCURRENCIES,
+    OFFLINE,
+    PASSES,
+    SPEC,
+    as_two_nodes,
+    network,
+)
+from meta_tests.tampering.member_changes import GONE, FileChange, change_file, times
+from mlperf_suite.client_results.series import AGENTIC_MODELS, AGENTIC_TARGETS
+
+CURVE = "results/box/llama3_1-8b"
+CurveChange = Callable[[Path], object]
+
+
+@dataclass(frozen=True)
+class PackageBreak:
+    """What is changed, and the rules that see it, without their prefix.
+
+    `files`: a pattern below the curve's folder whose files are changed, each alike; "" for a change
+    of the folder. `turns`: the benchmark of several turns that the curve is made one of.
+    """
+
+    files: str
+    change: Any
+    rules: str
+    name: str = ""
+    dedicated: bool = False
+    turns: str = ""
+
+    def apply(self, curve: Path) -> None:
+        if not self.files:
+            self.change(curve)
+            return
+        for path in sorted(curve.glob(self.files)) or [curve / self.files]:
+            change_file(path, self.change)
+
+    def __str__(self) -> str:
+        words = list(self.change) if isinstance(self.change, dict) else "text"
+        return f"{self.turns} {self.name or f'{self.files} {words}'}: {self.rules or 'none'}"
+
+
+def _of_files(files: str, *rows: tuple[FileChange, str]) -> list[PackageBreak]:
+    return [PackageBreak(files, change, rules) for change, rules in rows]
+
+
+def _of_folder(rows: dict[str, tuple[CurveChange, str]]) -> list[PackageBreak]:
+    return [PackageBreak("", change, rules, name) for name, (change, rules) in rows.items()]
+
+
+_POINT, _POINTS = "r64/point.yaml", "r*/point.yaml"
+_RUN, _CONFIG = "r64/result_summary.json", "r64/config.yaml"
+_SYSTEM, _SYSTEMS = "r64/system_desc.json", "r*/system_desc.json"
+_SCORES, _ALL_SCORES = "r64/accuracy_results.json", "r*/accuracy_results.json"
+_SEED, _LOAD, _WINDOW = (
+    "runtime_settings.runtime.",
+    "settings.load_pattern.",
+    "steady_state.window.",
+)
+_FIRST, _POWER, _PARTS = "accuracy_scores.0.", "../system_power.json", "node_sets.0.components."
+_C_MAX, _PATTERN = "max_supported_concurrency", "runtime_settings.load_pattern"
+_TPS = PASSES * 13368 * 130 / 1315.625
+"""Tokens/s of the point at concurrency 64, nearly."""
+_UNCOMPUTED = {"computed": GONE, "provisioned_power_kw": GONE}
+
+
+def _without(*names: str) -> CurveChange:
+    """Removes folders, by their paths from the curve's."""
+
+    def change(curve: Path) -> None:
+        for name in names:
+            shutil.rmtree((curve / name).resolve())
+
+    return change
+
+
+def _together(*changes: CurveChange | tuple[str, FileChange]) -> CurveChange:
+    """Changes one after another: of the folder, or of files."""
+
+    def apply(curve: Path) -> None:
+        for change in changes:
+            if callable(change):
+                change(curve)
+            else:
+                PackageBreak(*change, "").apply(curve)
+
+    return apply
+
+
+def _copied(one: str, another: str) -> CurveChange:
+    return lambda curve: shutil.copytree(curve / one, curve / another, dirs_exist_ok=True)
+
+
+def _measured_at(concurrency: int, instead_of: int = 0) -> CurveChange:
+    """A further point, of a run of its own without accuracy."""
+
+    def change(curve: Path) -> None:
+        if instead_of:
+            shutil.rmtree(curve / f"r{instead_of}")
+        folder = curve / f"r{concurrency}"
+        shutil.copytree(curve / "r128", folder)
+        change_file(folder / "point.yaml", {"concurrency": concurrency})
+        change_file(folder / "config.yaml", {f"{_LOAD}target_concurrency": concurrency})
+        # Another run: latencies of one nanosecond more.
+        later = {
+            f"latency.{name}": lambda ns: ns + 1 for name in ("min", "max", "median", "avg")
+        } | {"latency.percentiles": lambda ns: {name: value + 1 for name, value in ns.items()}}
+        change_file(
+            folder / "result_summary.json",
+            {
+                "run_config.load_pattern.target_concurrency": concurrency,
+                "latency.total": lambda ns: ns + PASSES * 13368,
+                **later,
+            },
+        )
+
+    return change
+
+
+def _without_window(duration_s: int) -> CurveChange:
+    """The point at 64 has no steady state, and its whole run lasted so long."""
+    rates = {"qps": 66840 / duration_s, "tps": GONE, "system_tps": GONE}
+    return _together(
+        (_POINT, {"steady_state": GONE}), (_RUN, {"duration_ns": duration_s * 10**9, **rates})
+    )
+
+
+# What was sent
+
+SALTS = [random.Random(n).randbytes(8).hex() for n in range(40)]
+
+
+def _messages(system: str, user: str = "made up") -> list[dict[str, str]]:
+    return [{"role": "system", "content": system}, {"role": "user", "content": user}]
+
+
+def _events_of(prompts: Sequence[Any], later: Sequence[Any] = ()) -> str:
+    """An events.jsonl of requests with these prompts and of an accuracy run: texts, token ids, or
+    a conversation's name and its messages."""
+    events: list[dict[str, Any]] = [{"event_type": "session.start_performance_tracking"}]
+    for number, prompt in enumerate([*prompts, *later]):
+        if number == len(prompts):
+            events.append({"event_type": "session.stop_performance_tracking"})
+        conversation, sent = prompt if isinstance(prompt, tuple) else ("", prompt)
+        before = 0 if isinstance(sent, str) else 1 if isinstance(sent[0], int) else 2
+        of_request = {"sample_uuid": str(number), "conversation_id": conversation}
+        data = ["PromptData", *[None] * before, sent]
+        events.append({"event_type": "sample.issued", **of_request, "data": data})
+    lines = [event | {"timestamp_ns": at_ns} for at_ns, event in enumerate(events)]
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+def _token_ids(salt_size: int) -> list[list[int]]:
+    """Each of 40 samples five times with a drawn salt."""
+    draw = random.Random(1)
+    samples = [[*range(100 * n, 100 * n + 40)] for n in range(1, 41)]
+    return [
+        [1, 2, *(draw.randrange(10**5) for _ in range(salt_size)), *sample]
+        for _ in range(5)
+        for sample in samples
+    ]
+
+
+def _turn(conversation: int, of_pass: str = "0a0b", own: str = "") -> tuple[str, Any]:
+    """A turn of a conversation with its salts in the system prompt."""
+    own = own or SALTS[conversation][:4]
+    return f"{conversation}", _messages(f"[salt: {of_pass}]\n\nBe brief.\n\n[salt: {own}]")
+
+
+_SALTED = [f"[{salt}] made up" for salt in SALTS]
+# So few requests are another run's, too.
+_SENT = _of_files(
+    "r64/events.jsonl",
+    *(
+        (_events_of(*prompts), "distributions salt")
+        for prompts in (
+            ([f"[{salt[:8]}] made up" for salt in SALTS],),
+            ([_SALTED[0]] * 2,),
+            ([_SALTED[0], "made up"],),
+            ([_messages(f"[salt: {salt}]\n\nBe brief.") for salt in SALTS],),
+            (_SALTED, _SALTED[:1]),
+            (_token_ids(2),),
+            (_token_ids(4), _token_ids(4)),
+        )
+    ),
+    (_events_of(_SALTED), "distributions"),
+    (_events_of(["made up"]), "distributions"),
+    ('{"event_type', "distributions"),
+)
+
+
+def _scores_in_results(change: Callable[[Any], Any]) -> CurveChange:
+    """A point's scores stand in results.json, changed."""
+
+    def changed(curve: Path) -> None:
+        path = curve / _SCORES
+        scores = json.loads(path.read_text())["accuracy_scores"]
+        path.with_name("results.json").write_text(json.dumps(change(scores)))
+        path.unlink()
+
+    return changed
+
+
+def _warm_up(**ran: float) -> dict[str, Any]:
+    """A warm-up at concurrency 0 that did nothing but this."""
+    members = {"duration_s": 0.0, "requests_issued": 0, "requests_completed": 0} | ran
+    return {f"warmup.{name}": value for name, value in members.items()} | {"warmup.concurrency": 0}
+
+
+OF_ONE_TURN = [
+    # Layout and files
+    *_of_folder(
+        {
+            "no docs/": (_without("../../../docs"), "layout"),
+            "no src/": (_without("../../../src"), "layout"),
+            "nothing in src/": (_without("../../../src/server"), "layout"),
+            "no point": (
+                _without(*(f"r{c}" for c in CONCURRENCIES)),
+                "layout accuracy_gate points",
+            ),
+            "no model": (_without("."), "layout accuracy_gate points"),
+            "another folder": (lambda c: (c / "r64").rename(c / "r65"), "layout"),
+            "another model": (lambda c: c.rename(c.with_name("llama2-70b")), "benchmark"),
+        }
+    ),
+    *_of_files("../../../src/server/README.md", (GONE, "layout")),
+    *(
+        PackageBreak(f"r64/{file}", change, rules)
+        for file in ("point.yaml", "config.yaml", "result_summary.json", "system_desc.json")
+        for change, rules in ((GONE, "layout files_readable"), ("[1, 2]", "files_readable"))
+    ),
+    *_of_files(
+        _POINT,
+        ({"shared_src": "src/absent"}, "layout"),
+        ({"shared_docs": "../box-2026/docs"}, "layout"),
+        ({"shared_src": "/tmp"}, "layout"),
+        *(
+            (change, "files_readable")
+            for change in (
+                {"seed_set": GONE},
+                {"concurrency": 0},
+                {"region": "somewhere"},
+                {"offline": "perhaps"},
+                {"steady_state.status": "fine"},
+                {"warmup.duration_s": -1.0},
+            )
+        ),
+        # Disclosure
+        ({"division": "RDI"}, "files_agree"),
+        ({_C_MAX: 2048}, "files_agree"),
+        ({"warmup.requests_completed": 101}, "warmup"),
+        ({"warmup.concurrency": 0}, "warmup"),
+        (_warm_up(duration_s=60.0), "warmup"),
+        (_warm_up(requests_issued=9), "warmup"),
+        (_warm_up(), ""),
+        ({f"{_SEED}scheduler_rng_seed": 42}, "seeds files_agree"),
+        ({f"{_SEED}sample_index_rng_seed": 42}, "seeds files_agree"),
+        ({f"{_SEED}model_seed": 42}, "seeds"),
+        ({"seed_set": "B"}, "seeds"),
+        ({"speculative_decoding": {"weight_checksum": "sha256:0"}}, "drafter"),
+        ({"model_name": "deepseek-r1"}, "benchmark"),
+        ({"dataset": "another"}, "benchmark"),
+        # The curve
+        ({_PATTERN: "poisson"}, "points files_agree"),
+        ({"region": "high_concurrency"}, "regions"),
+        ({"region": "med_concurrency"}, ""),
+        # The measurement
+        ({f"{_WINDOW}duration_s": 1199.9}, "duration"),
+        ({f"{_WINDOW}duration_s": 1200.0}, ""),
+        ({f"{_WINDOW}duration_s": 9999.0}, "duration"),
+        ({"steady_state": GONE}, ""),
+        ({f"{_WINDOW}super_pass_end": 3}, "steady_state"),
+        ({f"{_WINDOW}super_pass_end": 3, f"{_WINDOW}n_samples": 40_104}, "steady_state"),
+        ({"steady_state.state.tpot_p90": "Drifting Up"}, "steady_state"),
+        ({"steady_state.window": {}}, "steady_state"),
+        ({"steady_state.status": "insufficient_passes"}, "steady_state"),
+        (
+            {"steady_state.status": "insufficient_passes", f"{_WINDOW}duration_s": 600.0},
+            "steady_state",
+        ),
+        ({f"{_WINDOW}super_pass_size": 6684}, "steady_state"),
+        ({f"{_WINDOW}super_pass_end": 9}, "steady_state"),
+        ({f"{_WINDOW}n_samples": 60_000}, "steady_state"),
+        # Nodes
+        ({"nodes_used": [{"system_node_ensemble_id": 1, "nodes": 2}]}, "engagement"),
+        ({"nodes_used": [{"system_node_ensemble_id": 2, "nodes": 1}]}, "engagement"),
+        ({"nodes_used": [{"system_node_ensemble_id": 1, "nodes": 1}] * 2}, "engagement"),
+    ),
+    *_of_files("r16/point.yaml", ({f"{_WINDOW}duration_s": 599.9}, "duration")),
+    *_of_files("r24/point.yaml", ({f"{_WINDOW}duration_s": 600.0}, "")),
+    *_of_files(
+        _POINTS,
+        ({"seed_set": "B"}, "seeds"),
+        ({"target_cohort": "2026-12-C1"}, "seeds"),
+        ({"model_name": "gpt-2"}, "benchmark"),
+        ({"offline": "none"}, "offline_point"),
+    ),
+    *_of_files("r512/point.yaml", ({"offline": "elected"}, "offline_point accuracy_points")),
+    # The system
+    *_of_files(
+        _SYSTEMS,
+        (GONE, "layout files_readable"),
+        ({"node_types": GONE}, "files_readable"),
+        ({"node_types.0.driver": GONE}, "files_readable"),
+        ({"shortened_system_name": "x" * 20}, ""),
+        ({"shortened_system_name": "x" * 21}, "files_readable"),
+        ({"publication_status": "Preview"}, "files_readable"),
+        ({"availability_url": " "}, "system_description"),
+        ({"system_availability_status": "Preview"}, "system_description"),
+        ({"target_availability_date": "2027-02-30"}, "system_description"),
+        ({"node_types.0.host_processor_core_count": GONE}, "system_description"),
+        ({_C_MAX: 32}, "files_agree regions offline_point accuracy_points"),
+        ({"c_min_override": 16}, ""),
+        ({"c_min_override": 20}, "regions accuracy_points"),
+        ({"c_min_override": 64}, "files_readable"),
+    ),
+    *_of_files(
+        _SYSTEM,
+        ({"system_name": "Another"}, "system_description"),
+        ({"tps_utilization": 0.5}, "system_description"),
+        ({"tps_utilization": 0.99}, ""),
+        ({"c_min_override": 16}, "regions system_description"),
+        ({"data_parallel": 4}, "engagement"),
+        ({"tensor_parallel": 2}, "engagement"),
+        ({"tensor_parallel": 2, "data_parallel": 4}, ""),
+        ({"tensor_parallel": 0}, "engagement files_readable"),
+        ({"disaggregated": True, "data_parallel": 4}, ""),
+    ),
+    *_of_files(
+        _CONFIG,
+        ({f"{_LOAD}target_concurrency": 128}, "files_agree"),
+        ({"model_params.streaming": "off"}, "files_agree"),
+        ({"settings.runtime.scheduler_random_seed": 42}, "files_agree"),
+    ),
+    *_of_folder(
+        {
+            "six points": (_without("r512"), "points"),
+            "32 points": (_together(*map(_measured_at, range(600, 625))), "distributions"),
+            "33 points": (_together(*map(_measured_at, range(600, 626))), "points distributions"),
+            "a point twice": (_copied("r64", "r064"), "points distributions accuracy_points"),
+            "no ultra-low point": (
+                _together(_measured_at(700, 16), _measured_at(701, 24)),
+                "regions accuracy_points distributions",
+            ),
+            "no low point": (_measured_at(700, 24), "regions accuracy_points"),
+            "no medium point": (_measured_at(700, 64), "regions accuracy_points"),
+            "a point in the margin": (_measured_at(1127), ""),
+            "a point beyond the margin": (_measured_at(1128), "regions"),
+            "an elected point below C_max": (
+                _together(
+                    (_POINTS, {"offline": "none"}), ("r512/point.yaml", {"offline": "elected"})
+                ),
+                "offline_point accuracy_points",
+            ),
+            "a run of 1,199 s": (_without_window(1199), "duration figures distributions"),
+            "the run of another point": (
+                lambda c: shutil.copy(
+                    c / "r128/result_summary.json", c / "r256/result_summary.json"
+                ),
+                "distributions files_agree",
+            ),
+        }
+    ),
+    # A run
+    *_of_files(
+        _RUN,
+        ({"run_config.load_pattern.target_concurrency": 128}, "files_agree"),
+        ({"duration_ns": 0}, "duration figures distributions"),
+        ({"n_samples_issued": 66_841}, "requests"),
+        ({"n_samples_issued": 66_841, "n_samples_failed": 1}, "requests"),
+        ({"state": "interrupted"}, "requests"),
+        ({"complete": False}, "requests"),
+        (
+            dict.fromkeys(("n_samples_issued", "n_samples_completed"), 6684),
+            "requests figures distributions steady_state",
+        ),
+        ({"system_tps": times(1.02)}, "figures"),
+        ({"system_tps": times(1.009)}, ""),
+        ({"tps": times(1.02)}, "figures"),
+        ({"tps_per_user": times(1.02)}, "figures"),
+        ({"tpot/percentiles/90.0": GONE}, "figures"),
+        ({"tpot/percentiles/90": 1.0}, "figures distributions"),
+        ({"tpot/percentiles/high": 1.0}, "figures"),
+        ({"tpot/percentiles/101": 1.0}, "figures distributions"),
+        (
+            {"duration_ns": times(0.5), "tps": times(2), "qps": times(2), "system_tps": times(2)},
+            "distributions duration",
+        ),
+        ({"system_tps_per_kw": 1.02 * _TPS / 13.2}, "engagement"),
+        ({"system_tps_per_kw": _TPS / 13.2}, ""),
+    ),
+    *_SENT,
+    # Accuracy
+    *_of_files(_ALL_SCORES, (GONE, "accuracy_points accuracy_gate")),
+    *_of_files(f"r{C_MAX}/accuracy_results.json", (GONE, "accuracy_points")),
+    *_of_files(
+        _SCORES,
+        (GONE, "accuracy_points"),
+        ('{"accuracy', "files_readable accuracy_points"),
+        ({f"{_FIRST}dataset_type": "performance"}, "accuracy_points"),
+        ({f"{_FIRST}score.rouge1": "38.39"}, "accuracy_gate"),
+        ({f"{_FIRST}complete": False}, "accuracy_gate"),
+        ({"accuracy_scores": lambda s: [*s, *s]}, "accuracy_gate"),
+        ({f"{_FIRST}total_samples": 13_367}, "accuracy_gate"),
+    ),
+    *_of_folder(
+        {
+            "accuracy at a fifth point": (
+                lambda c: [shutil.copy(c / _SCORES, c / f"r{n}") for n in (128, 256)],
+                "accuracy_points",
+            ),
+            "results.json": (_scores_in_results(lambda s: {"accuracy_scores": s}), ""),
+            "results.json by data sets": (
+                _scores_in_results(
+                    lambda s: {"accuracy_scores": {score["dataset_name"]: score for score in s}}
+                ),
+                "",
+            ),
+            "results.json below the gate": (
+                _scores_in_results(
+                    lambda s: {
+                        "accuracy_scores": [s[0] | {"score": s[0]["score"] | {"rouge1": "38"}}]
+                    }
+                ),
+                "accuracy_gate",
+            ),
+            "results.json without scores": (_scores_in_results(lambda s: {}), "accuracy_points"),
+            "results.json with a text": (
+                _scores_in_results(lambda s: {"accuracy_scores": "good"}),
+                "accuracy_points files_readable",
+            ),
+            "results.json beside worse scores": (
+                _together(
+                    lambda c: shutil.copy(c / _SCORES, c / "r64/results.json"),
+                    (_SCORES, {f"{_FIRST}score.rouge1": "38.39"}),
+                ),
+                "accuracy_gate",
+            ),
+        }
+    ),
+]
+
+# The Offline point
+
+_LOWER = {"duration_ns": times(1.05)} | dict.fromkeys(("qps", "tps", "system_tps"), times(1 / 1.05))
+OF_DEDICATED = [
+    replace(case, dedicated=True)
+    for case in [
+        *_of_files(f"r{OFFLINE}/result_summary.json", (_LOWER, "offline_point")),
+        *_of_files(
+            f"r{OFFLINE}/result_summary.json",
+            ({"tpot": {}, "ttft": {}, "tps_per_user": GONE}, ""),
+        ),
+        *_of_files(f"r{OFFLINE}/point.yaml", ({"concurrency": 1000}, "layout offline_point")),
+        *_of_files(f"r{OFFLINE}/point.yaml", ({"concurrency": C_MAX}, "layout")),
+        *_of_files(f"r{OFFLINE}/accuracy_results.json", (GONE, "accuracy_points")),
+        *_of_folder(
+            {
+                "six points and Offline": (_without("r512"), "points"),
+                "none but Offline high": (
+                    _without("r128", "r256", "r512", "r1024"),
+                    "points regions accuracy_points",
+                ),
+            }
+        ),
+    ]
+]
+
+# Power
+
+_NETWORK, _UNIT = network(1), f"{_PARTS}cpu.tdp_per_unit"
+
+
+def _scaled(nodes: int, kw: float, **more: Any) -> dict[str, Any]:
+    """The power of a published rack of so many nodes."""
+    names = {
+        "power_method": "node_scaling",
+        "published_power": {"value_kw": kw, **SPEC},
+        "nodes_in_published_rack": nodes,
+    }
+    return {f"node_sets.0.{name}": value for name, value in names.items()} | more
+
+
+def _between(**changes: Any) -> dict[str, Any]:
+    return {"scale_out": _NETWORK | changes, **_UNCOMPUTED}
+
+
+OF_POWER = [
+    *_of_files(
+        _POWER,
+        (GONE, "power"),
+        ('{"cooling', "power"),
+        ({"cooling": GONE}, "power"),
+        ({"node_sets": []}, "power"),
+        ({"scale_out": GONE}, "power"),
+        ({"cooling": "liquid", **_UNCOMPUTED}, "power"),
+        ({_UNIT: GONE}, "power"),
+        ({_UNIT: GONE, f"{_PARTS}cpu.model": "Xeon", **_UNCOMPUTED}, ""),
+        ({f"{_UNIT}.value_kw": 0.4}, "power"),
+        ({_UNIT: {"value_pj": 3, **SPEC}, **_UNCOMPUTED}, "power"),
+        ({f"{_UNIT}.source": "the data sheet"}, "power"),
+        ({f"{_UNIT}.source_type": "own"}, "power"),
+        ({f"{_UNIT}.value_w": -1}, "power"),
+        ({f"{_PARTS}accelerator": GONE}, "power"),
+        ({f"{_PARTS}scale_up_network": GONE}, "power"),
+        ({f"{_PARTS}scale_up_network.method": "declared_tdp"}, "power"),
+        ({"computed.total_system_power_w": 12_000.0}, "power"),
+        ({"provisioned_power_kw": 12.0}, "power"),
+        ({"node_sets.0.power_method": "published_system"}, "power"),
+        (_scaled(1, 20, **_UNCOMPUTED), "power"),
+        (_scaled(2, 26.4, computed={"published_node_power_w": 13_200.0}), ""),
+        ({"scale_out.present": True, **_UNCOMPUTED}, "power"),
+        (_between() | {"provisioned_power_kw": 14.32}, ""),
+        (_between(nics={**_NETWORK["nics"], "counted": False}), "power"),
+        (_between(required_bandwidth_tbps=0.1), "power"),
+        (_between(switches=[]), "power"),
+        (
+            {"declared_provisioned_power": {"value_kw": 20, **SPEC}, "provisioned_power_kw": 20.0},
+            "",
+        ),
+    ),
+    *_of_folder(
+        {
+            "none, serviced": (
+                _together(
+                    (_POWER, GONE),
+                    (_SYSTEMS, {"division": "Serviced"}),
+                    (_POINTS, {"division": "Serviced"}),
+                ),
+                "",
+            ),
+            "fewer replicas, explained": (
+                _together(
+                    (_SYSTEM, {"data_parallel": 4}),
+                    (
+                        _POINT,
+                        {"dp_shortfall": {"dp_actual": 4, "dp_formula": 8, "reason": "memory"}},
+                    ),
+                ),
+                "",
+            ),
+        }
+    ),
+]
+
+
+def _two_nodes(
+    *changes: tuple[str, FileChange], different: bool = False
+) -> Callable[[Path], object]:
+    return _together(lambda curve: as_two_nodes(curve, different=different), *changes)
+
+
+def _half_used(tps_per_kw: float, nodes: int = 1) -> Callable[[Path], object]:
+    """Two nodes, eight of whose sixteen replicas are used at a point, explained."""
+    shortfall = {"dp_actual": 8, "dp_formula": 16, "reason": "latency"}
+    used = [{"system_node_ensemble_id": 1, "nodes": nodes}]
+    return _two_nodes(
+        (_SYSTEM, {"data_parallel": 8}),
+        (_POINT, {"nodes_used": used, "dp_shortfall": shortfall}),
+        (_RUN, {"system_tps_per_kw": tps_per_kw}),
+    )
+
+
+_ONE_USED = (_POINT, {"nodes_used": [{"system_node_ensemble_id": 1, "nodes": 1}]})
+OF_TWO_NODES = _of_folder(
+    {
+        "two nodes": (_two_nodes(), ""),
+        "two different nodes": (_two_nodes(different=True), ""),
+        "one used": (_half_used(_TPS / 13.82), ""),
+        "one used, power of both": (_half_used(_TPS / 27.64), "engagement"),
+        "half used, power of one": (_half_used(_TPS / 13.82, nodes=2), "engagement"),
+        "replicas of both on one": (_two_nodes(_ONE_USED), "engagement"),
+        "a replica on both": (
+            _two_nodes((_SYSTEM, {"tensor_parallel": 16, "data_parallel": 1})),
+            "",
+        ),
+        "a replica of more": (
+            _two_nodes((_SYSTEM, {"tensor_parallel": 32, "data_parallel": 1})),
+            "engagement",
+        ),
+        "the power of one": (_two_nodes((_POWER, {"provisioned_power_kw": 13.32})), "power"),
+        "no network": (
+            _two_nodes((_POWER, {"scale_out": {"present": False}, "provisioned_power_kw": GONE})),
+            "power",
+        ),
+        "a network for one": (_two_nodes((_POWER, {"scale_out": network(1)})), "power"),
+        "described as one": (
+            _two_nodes(
+                (_SYSTEMS, {"node_types.0.number_of_nodes": 1, "system_node_ensemble_total": 1})
+            ),
+            "power",
+        ),
+        "two of three": (
+            _two_nodes((_SYSTEMS, {"system_node_ensemble_total": 3})),
+            "system_description",
+        ),
+        "different, one of them named": (_two_nodes(_ONE_USED, different=True), ""),
+        "different, replicas of one": (
+            _two_nodes((_SYSTEM, {"data_parallel": 8}), different=True),
+            "engagement",
+        ),
+        "different, of one ensemble": (
+            _two_nodes(
+                (_POWER, {"node_sets.1.system_node_ensemble_id": 1}),
+                (_POINTS, {"nodes_used": lambda used: used[:1]}),
+                different=True,
+            ),
+            "engagement power",
+        ),
+        "different, of one number": (
+            _two_nodes((_POWER, {"node_sets.1.node_set_id": 1}), different=True),
+            "power",
+        ),
+    }
+)
+
+# Several turns
+
+_KIMI, _QWEN, _DEEPSEEK = AGENTIC_MODELS
+_REPLAY, _SCORED_RUN = "datasets.0.agentic_inference.", "datasets.1.accuracy_config."
+_TURNS_AVG = "output_sequence_lengths_full_run.output_sequence_lengths.avg"
+_SUMS = dict.fromkeys(("output_tokens_per_turn_total", "e2e_turn_time_seconds_total"), 1e6)
+
+
+def _with_score(pattern: str, name: str, new: Any) -> CurveChange:
+    """The score of that name in the files of points."""
+
+    def change(curve: Path) -> None:
+        for path in curve.glob(f"{pattern}/accuracy_results.json"):
+            content = json.loads(path.read_text())
+            for score in content["accuracy_scores"]:
+                score["score"] = new if score["dataset_name"] == name else score["score"]
+            path.write_text(json.dumps(content))
+
+    return change
+
+
+def _with_another(scores: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [*scores, scores[0] | {"dataset_name": "another"}]
+
+
+_OF_TURNS = [
+    *_of_files(
+        _CONFIG,
+        *(
+            (change, "agentic_settings")
+            for change in (
+                {f"{_REPLAY}enable_salt": False},
+                {f"{_REPLAY}inject_tool_delay": GONE},
+                {f"{_REPLAY}stop_issuing_on_first_user_complete": True},
+                {f"{_REPLAY}num_trajectories_to_issue": 306},
+                {f"{_REPLAY}num_trajectories_to_issue": GONE},
+                {"datasets": GONE},
+                {"datasets.0.accuracy_config": GONE},
+                {f"{_SCORED_RUN}extras.num_instances": 199},
+                {f"{_SCORED_RUN}eval_method": "pass_at_1"},
+            )
+        ),
+        ({f"{_REPLAY}num_trajectories_to_issue": 1226}, ""),
+    ),
+    *_of_files(
+        _RUN,
+        ({"e2e_avg_interactivity": times(1.02)}, "figures"),
+        ({"latency.total": 0, "e2e_avg_interactivity": 1.0}, "figures distributions"),
+        (_SUMS, "figures"),
+        (_SUMS | {"e2e_avg_interactivity": 1.0}, ""),
+        ({"n_samples_issued": 66_841, "n_samples_failed": 1}, "requests figures"),
+    ),
+    *_of_files(
+        _POINT,
+        ({_PATTERN: "concurrency"}, "points files_agree offline_point"),
+        ({f"{_WINDOW}duration_s": 2399.9}, "duration"),
+    ),
+    *_of_files("r24/point.yaml", ({f"{_WINDOW}duration_s": 600.0}, "")),
+    *_of_files(f"r{C_MAX}/point.yaml", ({"offline": "elected"}, "offline_point")),
+    *_of_files("r512/point.yaml", ({"offline": "dedicated"}, "offline_point accuracy_points")),
+    *_of_files("r128/accuracy_results.json", (GONE, "agentic_accuracy")),
+    *_of_files(
+        "r128/accuracy_results.json", ({"accuracy_scores": _with_another}, "agentic_accuracy")
+    ),
+    *_of_files(
+        _SCORES,
+        ({"accuracy_scores": lambda s: s[:1]}, "agentic_accuracy accuracy_points"),
+        ('{"accuracy', "files_readable accuracy_points agentic_accuracy"),
+    ),
+    *_of_folder(
+        {
+            "inline below the gate": (_with_score("r128", "performance", 0.52), "agentic_accuracy"),
+            "inline in percent": (_with_score("r128", "performance", 58.9), "agentic_accuracy"),
+            "no inline score": (_with_score("r128", "performance", None), "agentic_accuracy"),
+            "SWE-bench below the gate": (_with_score("r*", "swe_bench", 0.68), "agentic_accuracy"),
+            "SWE-bench in percent": (_with_score("r*", "swe_bench", 97.5), "agentic_accuracy"),
+            "SWE-bench below in one region": (_with_score("r64", "swe_bench", 0.95), ""),
+            "no medium point": (
+                _measured_at(700, 64),
+                "regions accuracy_points agentic_accuracy",
+            ),
+        }
+    ),
+    *_of_files(
+        "r64/events.jsonl",
+        *(
+            (_events_of(prompts), "distributions salt")
+            for prompts in (
+                [("a", _messages("Be brief."))],
+                [_turn(1), _turn(1), ("1", _messages("Be brief."))],
+                [_turn(1), _turn(2), _turn(1, own="ffff")],
+                [(f"{n}", _turn(n % 40)[1]) for n in range(80)],
+            )
+        ),
+    ),
+    *_of_files(
+        "r24/result_summary.json",
+        ({_TURNS_AVG: 970.5}, "agentic_accuracy"),
+        ({_TURNS_AVG: 343.5}, "agentic_accuracy"),
+    ),
+]
+OF_TURNS = [
+    *(
+        replace(case, turns=AGENTIC_MODELS[number % len(AGENTIC_MODELS)])
+        for number, case in enumerate(_OF_TURNS)
+    ),
+    *(
+        PackageBreak(_CONFIG, {f"model_params.{name}": value}, "agentic_settings", turns=model)
+        for model, name, value in (
+            (_KIMI, "temperature", 0.0),
+            (_KIMI, "frequency_penalty", 0.5),
+            (_QWEN, "max_new_tokens", 512),
+            (_QWEN, "presence_penalty", GONE),
+            (_QWEN, "temperature", True),
+        )
+    ),
+]
+OF_TURNS += [
+    PackageBreak("r24/result_summary.json", {_TURNS_AVG: tokens}, "", turns=model)
+    for model in AGENTIC_MODELS
+    for tokens in AGENTIC_TARGETS[model].tokens
+]
+BREAKS = [*OF_ONE_TURN, *OF_DEDICATED, *OF_POWER, *OF_TWO_NODES, *OF_TURNS]

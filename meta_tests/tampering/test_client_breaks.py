@@ -1,0 +1,242 @@
+"""Results of the official HTTP client: honest ones pass, each break is seen by its rules alone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from meta_tests.made_client import (
+    client_events,
+    client_run,
+    client_summary,
+    write_client_submission,
+)
+from meta_tests.made_runs import write_submission
+from meta_tests.tampering.client_breaks import (
+    ACCURACY,
+    CONFIG,
+    EVENTS,
+    OF_EVENTS,
+    OF_FILES,
+    SUMMARY,
+    WITH_EVENTS,
+    Break,
+)
+from meta_tests.tampering.member_changes import change_file, kept
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.benchmarks.rounds import ROUNDS
+from mlperf_suite.client_results.client_benchmarks import client_benchmark
+from mlperf_suite.judging.judge import judge_folder
+from mlperf_suite.rules.registry import rules_of
+from mlperf_suite.rules.verdict import Verdict
+
+PREFIX = "client_"
+RESULTS = "closed/Someone/results/box"
+SCENARIOS = [
+    *(f"llama3.1-8b/{name}" for name in ("Offline", "Server", "Interactive")),
+    *("llama3.1-8b-edge/Offline", "llama3.1-8b-edge/SingleStream", "qwen3.6-27b/SingleStream"),
+    *(
+        f"{benchmark}/{name}"
+        for benchmark in ("gpt-oss-120b", "deepseek-r1", "qwen3-vl-235b-a22b")
+        for name in ("Offline", "Server", "Interactive")
+    ),
+    *("wan-2.2-t2v-a14b/Offline", "wan-2.2-t2v-a14b/SingleStream"),
+]
+"""All that the client may measure."""
+NOT_JUDGED = {
+    "wan-2.2-t2v-a14b": {"accuracy_gate"},
+    "qwen3.6-27b": {"accuracy_gate", "seeds", "min_duration", "lasted"},
+    "gpt-oss-120b": {"accuracy_lengths"},
+}
+
+
+def of_client(root: Path) -> dict[str, dict[str, Verdict]]:
+    """The verdicts of the rules on the client's results, by run and rule without its prefix."""
+    return {
+        group.name: {v.rule.removeprefix(PREFIX): v for v in group.verdicts}
+        for group in judge_folder(root)
+        if any(v.rule.startswith(PREFIX) for v in group.verdicts)
+    }
+
+
+def of_status(verdicts: dict[str, Verdict], status: str) -> set[str]:
+    return {rule for rule, verdict in verdicts.items() if verdict.status == status}
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for each scenario, with an honest submission of it alone."""
+    root = tmp_path_factory.mktemp("honest")
+    for where in SCENARIOS:
+        name, scenario = where.split("/")
+        events = scenario if where == WITH_EVENTS else None
+        write_client_submission(root / where, name, (scenario,), with_events=events)
+    return root
+
+
+@pytest.mark.parametrize("where", SCENARIOS)
+def test_an_honest_result_passes(honest: Path, where: str) -> None:
+    benchmark, _ = where.split("/")
+    (verdicts,) = of_client(honest / where).values()
+    assert of_status(verdicts, "failed") == set()
+    # Nothing is said of prompts without events.jsonl.
+    no_prompts = set() if where == WITH_EVENTS else {"salt"}
+    assert of_status(verdicts, "not judged") == NOT_JUDGED.get(benchmark, set()) | no_prompts
+
+
+@pytest.mark.parametrize("case", [*OF_FILES, *OF_EVENTS.values()], ids=str)
+def test_a_break_is_seen_by_its_rules_alone(honest: Path, case: Break) -> None:
+    path = honest / case.where / RESULTS / case.where / case.file
+    with kept(path):
+        change_file(path, case.change)
+        (verdicts,) = of_client(honest / case.where).values()
+    if "power" in case.file:
+        path.parent.rmdir()
+    lines = [verdict.line for verdict in verdicts.values()]
+    assert of_status(verdicts, "failed") == set(case.rules.split()), lines
+    assert all(line.isprintable() for line in lines)
+
+
+def test_every_rule_has_a_break() -> None:
+    names = {rule.name.removeprefix(PREFIX) for rule in rules_of("client")}
+    broken = {rule for case in (*OF_FILES, *OF_EVENTS.values()) for rule in case.rules.split()}
+    # A copy and a round are no break of one file: below.
+    assert names - broken == {"logs_of_its_own", "benchmark_allowed"}
+
+
+def test_sums_beyond_2_to_53_agree_with_their_events(honest: Path) -> None:
+    folder = honest / WITH_EVENTS / RESULTS / WITH_EVENTS
+    benchmark = client_benchmark(*WITH_EVENTS.split("/"))
+    assert benchmark is not None
+    run = client_run(benchmark)
+    run = replace(run, latency=run.latency + 2**45 + 1)
+    summary = client_summary(run)
+    assert summary["latency"]["total"] % 2**8 > 0
+    with kept(folder / SUMMARY, folder / EVENTS):
+        (folder / SUMMARY).write_text(json.dumps(summary))
+        (folder / EVENTS).write_text(client_events(run))
+        (verdicts,) = of_client(honest / WITH_EVENTS).values()
+    assert verdicts["events_agree"].passed, verdicts["events_agree"].line
+
+
+def test_answers_of_one_length_have_a_mean_that_their_percentiles_allow(honest: Path) -> None:
+    where = "deepseek-r1/Offline"
+    path = honest / where / RESULTS / where / SUMMARY
+    benchmark = client_benchmark(*where.split("/"))
+    assert benchmark is not None
+    for length in (1, 3801):
+        run = client_run(benchmark)
+        run = replace(run, lengths=run.lengths * 0 + length)
+        with kept(path):
+            path.write_text(json.dumps(client_summary(run)))
+            (verdicts,) = of_client(honest / where).values()
+        assert verdicts["distributions"].passed, verdicts["distributions"].line
+
+
+def test_a_copied_result_is_seen_in_both(honest: Path, tmp_path: Path) -> None:
+    shutil.copytree(honest / "llama3.1-8b/Server", tmp_path / "tree")
+    results = tmp_path / "tree" / RESULTS / "llama3.1-8b"
+    shutil.copytree(results / "Server", results / "Interactive")
+    verdicts = of_client(tmp_path / "tree")
+    copied = [name for name, of in verdicts.items() if of["logs_of_its_own"].status == "failed"]
+    assert copied == [f"Someone-box-llama3.1-8b-{name}" for name in ("Interactive", "Server")]
+    # Runs of which nothing is known are no copies.
+    for scenario in ("Server", "Interactive"):
+        change_file(results / scenario / SUMMARY, {"duration_ns": None})
+    verdicts = of_client(tmp_path / "tree")
+    assert [of["logs_of_its_own"].status for of in verdicts.values()] == ["passed", "passed"]
+
+
+def test_a_round_before_v6_1_takes_none(honest: Path) -> None:
+    groups = judge_folder(honest / "qwen3.6-27b/SingleStream", ROUNDS["v6.0"])
+    (group,) = (g for g in groups if "SingleStream" in g.name)
+    assert "client_benchmark_allowed" in group.failed_rules
+
+
+def test_an_open_result_has_no_limit_and_no_gate(tmp_path: Path) -> None:
+    submission = write_client_submission(tmp_path, "deepseek-r1", ("Server",), "open")
+    folder = submission / "results/box/deepseek-r1/Server"
+    change_file(folder / ACCURACY, {"accuracy_scores.0.score": 0.0})
+    (verdicts,) = of_client(tmp_path).values()
+    assert of_status(verdicts, "failed") == set()
+
+
+@pytest.fixture(scope="module")
+def of_both(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("both")
+    write_submission(root, LLAMA3_1_8B, ROUNDS["v6.1"], scenarios=("Offline",))
+    write_client_submission(root, "llama3.1-8b", ("Server",))
+    return root
+
+
+@pytest.fixture
+def mixed(of_both: Path, tmp_path: Path) -> Iterator[Path]:
+    """The root of a submission of LoadGen's Offline and the client's Server."""
+    yield Path(shutil.copytree(of_both, tmp_path / "mixed"))
+
+
+def failures(root: Path) -> dict[str, list[str]]:
+    return {group.name: group.failed_rules for group in judge_folder(root) if group.failed_rules}
+
+
+def test_a_tree_may_hold_results_of_loadgen_and_of_the_client(of_both: Path) -> None:
+    groups = judge_folder(of_both)
+    assert [group.name for group in groups if group.failed_rules] == []
+    assert len(groups) == 3
+    assert {group.round.name for group in groups} == {"v6.1"}
+    assert list(of_client(of_both)) == ["Someone-box-llama3.1-8b-Server"]
+
+
+def test_a_scenario_with_loadgens_detail_log_is_loadgens(mixed: Path) -> None:
+    results = mixed / RESULTS / "llama3.1-8b"
+    shutil.copytree(results / "Server", results / "Offline", dirs_exist_ok=True)
+    assert failures(mixed) == {}
+    (results / "Server" / "accuracy" / "mlperf_log_detail.txt").write_text("")
+    assert of_client(mixed) == {}
+    assert "required_files" in failures(mixed)["Someone-box-llama3.1-8b-Server"]
+
+
+def test_a_scenario_of_the_client_counts_as_there(mixed: Path) -> None:
+    shutil.rmtree(mixed / RESULTS / "llama3.1-8b/Server")
+    assert failures(mixed) == {"Someone-box-llama3.1-8b": ["required_scenarios"]}
+
+
+@pytest.mark.parametrize("name", ["llama3.1-8b/MultiStream", "llama2-70b-99/Server", "mine/Server"])
+def test_a_scenario_or_benchmark_that_the_client_may_not_measure_fails(
+    mixed: Path, name: str
+) -> None:
+    shutil.copytree(mixed / RESULTS / "llama3.1-8b/Server", mixed / RESULTS / name)
+    assert failures(mixed)
+
+
+def test_the_layout_of_the_clients_own_script_is_refused_by_the_names_of_files(mixed: Path) -> None:
+    folder = mixed / RESULTS / "llama3.1-8b/Server"
+    (folder / "performance" / "run_1").mkdir()
+    for path in (folder / SUMMARY, folder / CONFIG):
+        path.rename(folder / "performance" / "run_1" / path.name)
+    (verdicts,) = of_client(mixed).values()
+    assert f"{CONFIG}, {SUMMARY}" in verdicts["required_files"].line
+
+
+def test_a_result_of_another_version_of_the_client_is_judged(mixed: Path) -> None:
+    for file, changes in (
+        (SUMMARY, {"version": "9.9", "git_sha": "abc", "a_series_of_tomorrow": {"total": 1}}),
+        (ACCURACY, {"accuracy_scores.0.grader": "of tomorrow"}),
+        (CONFIG, {"version": "2.0", "settings.runtime.of_tomorrow": [1]}),
+    ):
+        change_file(mixed / RESULTS / "llama3.1-8b/Server" / file, changes)
+    assert failures(mixed) == {}
+
+
+def test_a_result_outside_a_submission_is_refused(mixed: Path) -> None:
+    shutil.copytree(mixed / RESULTS / "llama3.1-8b/Server", mixed / "alone/Server")
+    assert failures(mixed) == {"alone-Server": ["benchmark_known"]}
+    for root in (mixed / "alone", mixed / "alone/Server", mixed / "alone/Server/performance"):
+        (group,) = judge_folder(root)
+        assert group.failed_rules == ["benchmark_known"]
+        assert "outside a submission's tree" in group.verdicts[0].line

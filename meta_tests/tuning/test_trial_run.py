@@ -1,0 +1,199 @@
+"""One trial as a process of its own: what a failed one says, and that whatever ends it leaves none
+of its processes behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from mlperf_suite.errors import UsageError
+from mlperf_suite.features.tuning import tune
+from mlperf_suite.features.tuning.space import Settings
+from mlperf_suite.features.tuning.target import TARGETS
+from mlperf_suite.features.tuning.trial_run import Command, Measured, run_trial
+from mlperf_suite.features.tuning.tuning_request import Request
+from mlperf_suite.results.schema import Meta, Summary
+from mlperf_suite.rules.verdict import Verdict
+
+OFFLINE = TARGETS["offline"]
+STAND_IN = ("-p", "meta_tests.stand_in_plugin", "--total-sample-count=24")
+FILES = ("output.txt", "server.txt", "engine.log")
+"""To which a run, its server and its engine write."""
+InPlaceOfPython = Callable[[str], None]
+
+
+def measured(folder: Path, settings: Settings, limit_s: float = 600) -> Measured:
+    folder.mkdir(exist_ok=True)
+    return run_trial(Command(folder, settings, OFFLINE.trial, STAND_IN, limit_s), OFFLINE)
+
+
+@pytest.fixture
+def in_place_of_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InPlaceOfPython:
+    """Makes each run this script for a shell, in the place of the suite."""
+
+    def install(script: str) -> None:
+        program = tmp_path / "python"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(program))
+
+    return install
+
+
+def is_gone(pid: int) -> bool:
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def id_in(file: Path) -> int:
+    while not (file.exists() and file.read_text().endswith("\n")):
+        time.sleep(0.05)
+    return int(file.read_text())
+
+
+def test_a_trial_is_a_kept_run_with_its_rate(tmp_path: Path) -> None:
+    run = measured(tmp_path / "001", {"STAND_IN": '{"delays_s": [0.5]}'})
+    assert run.trial.rate and run.trial.rate > 0, run.trial.reason
+    assert run.samples == 24
+    assert run.costs["latency p50, ms"] >= 500
+    assert list(tmp_path.glob("001/*/summary.json"))
+
+
+@pytest.mark.parametrize(
+    ("summary", "reason"),
+    [
+        (Summary(meta=Meta(status="failed", reason="no such weights")), "no such weights"),
+        (Summary(meta=Meta(status="failed")), "failed"),
+        (
+            Summary(verdicts=(Verdict("accuracy_rouge1", "failed", "10", "30"),)),
+            "failed accuracy_rouge1",
+        ),
+        (Summary(meta=Meta(status="complete")), "the run shows no tokens/s"),
+    ],
+)
+def test_a_run_without_a_usable_figure_is_a_failed_trial(
+    tmp_path: Path, in_place_of_python: InPlaceOfPython, summary: Summary, reason: str
+) -> None:
+    run = tmp_path / "001" / "20260101-000000-llama3.1-8b-offline"
+    run.mkdir(parents=True)
+    (run / "summary.json").write_text(json.dumps(summary.as_json()))
+    in_place_of_python("exit 0")
+    trial = measured(tmp_path / "001", {}).trial
+    assert (trial.rate, trial.reason) == (None, reason)
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("exec sleep 600", "no end after 1 s"),
+        ("kill -9 $$", "killed by SIGKILL, as the system does where"),
+        ("echo 'No space left on device'; exit 1", "no result: No space left on device"),
+        (
+            "echo 'INTERNALERROR> OSError: no plugin'; echo '=== 375 deselected in 1 s ==='",
+            "no result: OSError: no plugin",
+        ),
+    ],
+)
+def test_a_run_that_hangs_is_killed_or_writes_nothing(
+    tmp_path: Path, in_place_of_python: InPlaceOfPython, script: str, reason: str
+) -> None:
+    in_place_of_python(script)
+    run = measured(tmp_path / "001", {}, 1 if "sleep" in script else 600)
+    assert run.trial.reason.startswith(reason)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_tuning_that_is_ended_leaves_no_run(
+    tmp_path: Path, in_place_of_python: InPlaceOfPython, number: signal.Signals
+) -> None:
+    """By whoever cancels it, and by its terminal that is closed."""
+    mark = tmp_path / "ran"
+    in_place_of_python(f"echo $$ >{mark}\nexec sleep 600")
+
+    def end() -> None:
+        id_in(mark)
+        os.kill(os.getpid(), number)
+
+    threading.Thread(target=end, daemon=True).start()
+    before = signal.signal(signal.SIGHUP, lambda *_: None)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            tune.tune(request_in(tmp_path / "out"), print)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert is_gone(id_in(mark))
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def request_in(folder: Path) -> Request:
+    return Request(folder, 0.2, {"max_num_seqs": (None, 16, 32)})
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda folder: measured(folder, {}),
+        # A thread whose join is interrupted counts as ended to Python, and would not be awaited.
+        lambda folder: tune.tune(request_in(folder), print),
+    ],
+    ids=["trial", "tuning"],
+)
+def test_a_second_ctrl_c_leaves_no_run_either(
+    tmp_path: Path, in_place_of_python: InPlaceOfPython, run: Callable[[Path], object]
+) -> None:
+    mark, asked = tmp_path / "ran", tmp_path / "asked"
+    in_place_of_python(f"trap 'touch {asked}' INT\necho $$ >{mark}\nwhile :; do sleep 0.1; done")
+
+    def cancel() -> None:
+        id_in(mark)
+        os.kill(os.getpid(), signal.SIGINT)
+        while not asked.exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=cancel, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "out")
+    left = [psutil.Process(id_in(mark))] if psutil.pid_exists(id_in(mark)) else []
+    psutil.wait_procs(left, 60)
+    assert is_gone(id_in(mark))
+
+
+def test_a_process_in_a_session_of_its_own_is_ended_with_its_run(
+    tmp_path: Path, in_place_of_python: InPlaceOfPython
+) -> None:
+    mark = tmp_path / "left"
+    own = f"setsid sh -c 'echo $$ >{mark}; exec sleep 600' &"
+    in_place_of_python(f"{own}\nwhile [ ! -s {mark} ]; do sleep 0.05; done")
+    assert measured(tmp_path / "001", {}).trial.rate is None
+    assert is_gone(id_in(mark))
+
+
+def test_what_a_killed_tuning_left_is_ended_first(
+    tmp_path: Path, in_place_of_python: InPlaceOfPython
+) -> None:
+    in_place_of_python("exit 1")
+    folder = tmp_path / "runs" / "001"
+    folder.mkdir(parents=True)
+    children = []
+    for name in FILES:
+        with (folder / name).open("ab") as file:
+            children.append(subprocess.Popen(["sleep", "600"], stdout=file))
+    with (folder / FILES[0]).open("rb") as file:
+        reader = subprocess.Popen(["sleep", "600"], stdin=file)
+    lines: list[str] = []
+    with pytest.raises(UsageError, match="the default itself does not run: no result"):
+        tune.tune(request_in(tmp_path), lines.append)
+    assert all(is_gone(child.pid) for child in children)
+    assert lines[0].startswith("ended what a killed tuning left: sleep (")
+    assert reader.poll() is None, "who only reads is none of the run's"
+    reader.kill()

@@ -1,0 +1,213 @@
+"""What a tuning is asked: the words of its command, the space of a file or of a machine, and
+settings as the options of a run, of a server and of a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from mlperf_suite.__main__ import main
+from mlperf_suite.engines.vllm_choices import Machine, choices_for
+from mlperf_suite.errors import UsageError
+from mlperf_suite.features.tuning import space
+from mlperf_suite.features.tuning.space import (
+    Settings,
+    Space,
+    run_arguments,
+    run_variables,
+    serve_command,
+    space_of,
+    space_text,
+)
+from mlperf_suite.features.tuning.tuning_options import add_options
+from mlperf_suite.features.tuning.tuning_request import Request, request_of
+
+
+def asked(*words: str) -> Request:
+    parser = ArgumentParser()
+    add_options(parser)
+    return request_of(parser.parse_args(["--out=x", *words]))
+
+
+# The space
+
+
+def test_a_file_fixes_narrows_adds_and_leaves_out(tmp_path: Path) -> None:
+    file = tmp_path / "space.toml"
+    file.write_text(
+        "max_num_seqs = 8\nmax_num_batched_tokens = []\nblock_size = [32]\nFLAG = ['a']\n"
+        "[[when]]\nonly = 'block_size > 0'\n"
+    )
+    expected = {"max_num_seqs": (8,), "block_size": (None, 32), "FLAG": (None, "a")}
+    assert space_of(file) == expected
+    assert space_of(file, own={}) == expected
+    assert space_of(None, own={}) == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("a = {}", "a = [[1]]", '"a b" = [1]', "a = [", "a = [nan]", "a = [1, -inf]"),
+        *("a = [" + "9" * 400 + "]", 'A = ["\\u0000"]', "a = [0, 1, true]"),
+    ],
+)
+def test_a_file_that_is_no_space_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "space.toml"
+    file.write_text(text)
+    with pytest.raises(UsageError, match="--space"):
+        space_of(file)
+
+
+def test_a_file_that_only_fixes_settings_leaves_nothing_to_search(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "space.toml"
+    file.write_text("max_num_seqs = 8\nblock_size = []\n")
+    serve = "vllm serve MODEL {flags} --port {port}"
+    words = ["tune", "--out", str(tmp_path / "out"), f"--space={file}", f"--serve={serve}"]
+    assert main(words) == 2
+    assert "--space: nothing to choose from" in capsys.readouterr().err
+
+
+def test_a_name_that_every_trial_would_fail_with_is_refused_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "space.toml"
+    file.write_text("max_num_sqs = [64]\nOMP_BIND = ['0']\nblock_size = [32]\n")
+    with pytest.raises(UsageError, match="max_num_sqs: vLLM's engine has no such argument"):
+        asked(f"--space={file}")
+    # A server's flags are its own.
+    assert "max_num_sqs" in asked(f"--space={file}", "--serve=run {flags} --port {port}").space
+
+
+ARGUMENTS = {
+    "max_num_seqs": int | None,
+    "block_size": int | None,
+    "kv_cache_dtype": Literal["auto", "fp8", "fp8_e5m2"],
+    "dtype": Literal["auto", "float16", "bfloat16", "float32"],
+    "quantization": str | None,
+    "tensor_parallel_size": int,
+    "data_parallel_size": int,
+    "async_scheduling": bool | None,
+}
+
+
+def test_a_cpu_computes_no_fp8_weights_and_splits_nothing() -> None:
+    machine = Machine(0, frozenset(), has_fp8=False)
+    choices = choices_for(machine, ARGUMENTS)
+    assert choices.keys() == {"max_num_seqs", "block_size"}
+    assert choices["block_size"] == (32, 64, 128)
+
+
+@pytest.mark.parametrize(("gpus", "split"), [(1, None), (6, (1, 2, 4))])
+def test_a_model_is_split_over_the_gpus_there_are(gpus: int, split: object) -> None:
+    machine = Machine(gpus, frozenset({"bfloat16"}), has_fp8=True)
+    choices = choices_for(machine, ARGUMENTS)
+    assert choices.get("tensor_parallel_size") == split
+    assert choices.get("data_parallel_size") == ((2, 4) if split else None)
+    assert choices["quantization"] == ("fp8",)
+
+
+def test_values_that_this_vllm_does_not_know_are_not_tried() -> None:
+    machine = Machine(1, frozenset({"bfloat16", "float16"}), has_fp8=True)
+    assert choices_for(machine, {"dtype": Literal["auto", "bfloat16"]}) == {"dtype": ("bfloat16",)}
+
+
+def test_the_space_is_that_of_the_gpus_of_a_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[object] = []
+
+    def machine_space(gpus: int | None = None) -> Space:
+        seen.append(gpus)
+        return {"max_num_seqs": (None, 16)}
+
+    monkeypatch.setattr(space, "machine_space", machine_space)
+    slots = asked("--slot=0,1", "--slot=2,3"), asked("--slot=5"), asked()
+    assert seen == [2, 1, None]
+    assert [request.measured["gpus"] for request in slots] == seen
+
+
+# Other words of the command
+
+
+def test_the_defaults_variables_are_part_of_what_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "space.toml").write_text("OMP_BIND = ['0', '1']\n")
+    requests = []
+    for value in ("0", "1"):
+        monkeypatch.setenv("OMP_BIND", value)
+        requests.append(asked(f"--space={tmp_path}/space.toml").measured)
+    assert requests[0] != requests[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--slot=0,0",), "name each GPU once, in one slot only"),
+        (("--slot=0,1", "--slot=1,2"), "name each GPU once, in one slot only"),
+        (("--slot=0", "--slot="), "name each GPU once, in one slot only"),
+        (("--slot=0", "--slot=1,2"), "each must have as many GPUs"),
+        (("--", "--results-dir=x"), "tune: --results-dir=x: not with tune"),
+        (("--minutes=0",), "--minutes 0: must be a number above 0 and below 100,000"),
+        (("--minutes=100000",), "--minutes 100000: must be a number above 0 and below 100,000"),
+        (("--around-minutes=-1",), "--around-minutes -1: must be a number from 0 and below 100,"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_in_a_line(words: Sequence[str], reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        asked(*words)
+
+
+def test_options_of_the_runs_without_dashes_before_them_are_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["tune", "--out", "out", "--model", "mine"])
+    assert "follow a --" in capsys.readouterr().err
+
+
+# Settings in words
+
+
+@pytest.mark.parametrize("options", [("--model", "/m y"), ("--seed=1", "--model=/m y")])
+def test_settings_as_a_server_as_a_run_and_as_a_file(options: Sequence[str]) -> None:
+    settings: Settings = {"enforce_eager": False, "a_b": True, "kv": "fp8", "OMP_X": "0", "c": None}
+    command = "OMP_X=0 vllm serve '/m y' --no-enforce-eager --a-b --kv fp8"
+    assert serve_command(settings, options) == command
+    own = ["enforce_eager=False", "a_b=True", "kv=fp8"]
+    assert run_arguments(settings) == [f"--engine-arg={argument}" for argument in own]
+    assert run_variables(settings) == {"OMP_X": "0"}
+    assert space_text(settings) == (
+        'enforce_eager = [false]\na_b = [true]\nkv = ["fp8"]\nOMP_X = ["0"]\nc = []\n'
+    )
+
+
+def test_the_line_means_the_same_to_a_shell(tmp_path: Path) -> None:
+    settings: Settings = {
+        **{"CORES_OF": "0-3|4-7", "PLACE": "$HOME it's", "USES_IT": False},
+        **{"quote": 'a "b" $c', "start": "-1", "on": True, "left": None},
+    }
+    (tmp_path / "vllm").write_text(
+        f"#!{sys.executable}\nimport json, os, sys\n"
+        "print(json.dumps([os.environ['CORES_OF'], os.environ['PLACE'], *sys.argv[1:]]))\n"
+    )
+    (tmp_path / "vllm").chmod(0o755)
+    line = serve_command(settings, ["--model=/m y"])
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    words = subprocess.check_output(["sh", "-c", line], env={**os.environ, "PATH": path})
+    flags = ["--quote", 'a "b" $c', "--start=-1", "--on"]
+    assert json.loads(words) == ["0-3|4-7", "$HOME it's", "serve", "/m y", *flags]
+    assert run_variables(settings)["USES_IT"] == "0"
+
+
+def test_a_winners_file_has_its_very_settings(tmp_path: Path) -> None:
+    settings: Settings = {"a": '\U0001f600\x7f\n"', "b": 1e-5, "c": False, "d": -1}
+    (tmp_path / "winner.toml").write_text(space_text({**settings, "e": None}), encoding="utf-8")
+    found = space_of(tmp_path / "winner.toml", {"e": (None, 1, 2)})
+    assert found == {n: (None, v) for n, v in settings.items()}, "the default of e is not searched"
