@@ -465,9 +465,10 @@ def test_the_settings_as_json_say_what_a_benchmark_is_asked() -> None:
 
 def test_a_ray_cluster_is_asked_for_as_many_replicas_as_it_holds() -> None:
     assert not resolve().replicated
-    assert resolve(ray="head:1").replicas == "auto"
-    assert resolve(ray="head:1", replicas="3").replicas == 3
     assert resolve(replicas="2").ray is None
+    assert resolve(ray="head:1", replicas="3").replicas == 3
+    settings = resolve({"MLPERF_NODES": "a:4,b"}, ray="head:1")
+    assert (settings.replicas, settings.as_json()["replica_nodes"]) == ("auto", "a:4,b")
 
 
 @pytest.mark.parametrize("name", sorted(OF_REPLICAS))

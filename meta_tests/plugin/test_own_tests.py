@@ -28,7 +28,8 @@ def test_data_alone(dataset):
     assert "llama3.1-8b" in dataset
 
 
-def test_run(accuracy_run):
+def test_runs(offline_run, accuracy_run):
+    assert offline_run.summary.run.performance.tokens_per_sec > 0
     assert accuracy_run.summary.run.accuracy.passed
     assert (accuracy_run.folder / "Accuracy" / "mlperf_log_detail.txt").is_file()
     accuracy_run.obeys("accuracy_every_sample")
@@ -62,21 +63,8 @@ def test_engine_data_and_runs_are_those_of_the_options(own_folder: Path, tmp_pat
     run = run_own(own_folder, tmp_path, TESTS, "-m", "not accuracy")
     assert run.exit_code == 0, run.output
     assert "2 passed" in run.output and "plan: 1 step" in run.output
-    run = run_own(own_folder, tmp_path, TESTS, "-k", "test_run", "--scenario=offline")
-    assert run.exit_code == 0, run.output
-    assert "2 passed" in run.output
-
-
-def test_the_plan_has_both_runs_of_a_test_that_asks_for_two(
-    own_folder: Path, tmp_path: Path
-) -> None:
-    source = """
-def test_both(offline_run, accuracy_run):
-    assert accuracy_run.summary.run.accuracy.passed
-    assert offline_run.summary.run.performance.tokens_per_sec > 0
-"""
-    options = ("--scenario=offline", "--benchmark=llama3.1-8b", SHORT)
-    run = run_own(own_folder, tmp_path, source, *options)
+    options = ("-k", "test_runs", "--scenario=offline", "--benchmark=llama3.1-8b", SHORT)
+    run = run_own(own_folder, tmp_path, TESTS, *options)
     assert run.exit_code == 0, run.output
     # The plan: load, idle power, probe and both runs.
     assert "1 passed" in run.output and "plan: 5 steps" in run.output

@@ -415,41 +415,32 @@ def test_a_signal_in_the_middle_ends_the_session(tmp_path: Path, number: signal.
 
 # Errors of use, before any engine is loaded
 
-_USAGE_ERRORS: dict[str, tuple[list[str], str]] = {
-    "unknown option value": (["--precision=int8"], "--precision int8: must be one of bf16, fp16"),
-    "round of another LoadGen": (["--round=v5.1"], "--round v5.1: the installed LoadGen"),
-    "more samples than there are": (
-        ["--total-sample-count=100000"],
-        "--total-sample-count 100000: embedded has ",
-    ),
-    "missing field": (
-        ["--dataset=TMP/field.jsonl"],
-        "--dataset TMP/field.jsonl: line 2: field 'highlights' is missing",
-    ),
-    "gated model": (
-        ["--profile=official", "--dataset=embedded"],
-        "--model meta-llama/Llama-3.1-8B-Instruct: the model is gated and no token is set",
-    ),
-    "no model in the folder": (
-        ["--model=TMP"],
-        "--model TMP: not a model's folder: it has no config.json",
-    ),
-    "results under a file": (
-        ["--results-dir=TMP/field.jsonl/results"],
-        "--results-dir TMP/field.jsonl/results: cannot be written: Not a directory",
-    ),
-}
 
-
-@pytest.mark.parametrize("name", _USAGE_ERRORS)
-def test_a_wrong_use_is_one_line_before_any_engine_is_loaded(tmp_path: Path, name: str) -> None:
-    options, words = _USAGE_ERRORS[name]
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--precision=int8", "--precision int8: must be one of bf16, fp16"),
+        ("--round=v5.1", "--round v5.1: the installed LoadGen"),
+        ("--total-sample-count=100000", "--total-sample-count 100000: embedded has "),
+        ("--dataset=TMP/x.jsonl", "--dataset TMP/x.jsonl: line 2: field 'highlights' is missing"),
+        (
+            "--profile=official --dataset=embedded",
+            "--model meta-llama/Llama-3.1-8B-Instruct: the model is gated and no token is set",
+        ),
+        ("--model=TMP", "--model TMP: not a model's folder: it has no config.json"),
+        ("--results-dir=TMP/x.jsonl/a", "--results-dir TMP/x.jsonl/a: cannot be written: Not a d"),
+    ],
+    ids=["value", "round", "samples", "field", "gated", "model", "results"],
+)
+def test_a_wrong_use_is_one_line_before_any_engine_is_loaded(
+    tmp_path: Path, options: str, words: str
+) -> None:
     rows = '{"article": "a", "highlights": "h"}\n{"article": "b"}\n'
-    (tmp_path / "field.jsonl").write_text(rows)
+    (tmp_path / "x.jsonl").write_text(rows)
     run = run_suite(
         tmp_path,
         *DATACENTER,
-        *(option.replace("TMP", str(tmp_path)) for option in options),
+        *options.replace("TMP", str(tmp_path)).split(),
         STAND_IN=json.dumps({"load_error": "an engine was loaded"}),
         HF_TOKEN="",
         HUGGINGFACE_HUB_TOKEN="",
