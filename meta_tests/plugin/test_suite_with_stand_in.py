@@ -105,6 +105,8 @@ def test_good_answers_pass_every_rule_that_smoke_keeps(whole: SuiteRun) -> None:
     assert {rule for rule, status in statuses.items() if status == "shortened"} == SHORTENED.keys()
     assert set(statuses.values()) == {"passed", "shortened"}
     assert whole.summary.meta.status == "complete"
+    # Where the output is a file, there is no bar.
+    assert "loading the engine" not in whole.output and "\x1b" not in whole.output
 
 
 def test_existing_results_are_judged_as_the_session_judged_them(whole: SuiteRun) -> None:

@@ -55,12 +55,6 @@ def test_progress_is_shown_while_pytest_captures(tmp_path: Path) -> None:
         assert words in output, output[-2000:]
 
 
-def test_where_the_output_is_a_file_there_is_no_bar(tmp_path: Path) -> None:
-    run = run_suite(tmp_path, *STAND_IN, "-m", "offline and datacenter and accuracy")
-    assert run.exit_code == 0, run.output
-    assert "loading the engine" not in run.output and "\x1b" not in run.output
-
-
 class _Terminal(io.StringIO):
     encoding = "utf-8"
 
