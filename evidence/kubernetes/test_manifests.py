@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from meta_tests.kubernetes_manifests import objects, pods
+from evidence.kubernetes.manifests import objects, pods
 from meta_tests.suite_runs import ROOT
 from mlperf_suite.settings import OPTIONS, Settings, resolve_settings
 

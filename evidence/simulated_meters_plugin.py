@@ -1,4 +1,4 @@
-"""`-p meta_tests.simulated_meters_plugin`: a session whose energy is SIMULATED, to look at what
+"""`-p evidence.simulated_meters_plugin`: a session whose energy is SIMULATED, to look at what
 reports make of it. Two GPUs draw more while the session goes on, a CPU package wraps around."""
 
 from __future__ import annotations
