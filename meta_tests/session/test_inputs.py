@@ -28,62 +28,45 @@ LLAMA = "llama3.1-8b-instruct"
 EDGE = LLAMA3_1_8B_EDGE
 
 
-def test_the_official_reference_is_of_the_whole_official_data_alone(tmp_path: Path) -> None:
-    def reference_status(dataset: str, **options: str) -> tuple[bool, str]:
-        run_inputs = inputs(profile="official", model=LLAMA, dataset=dataset, **options)
-        samples = int(options.get("total_sample_count", EDGE.samples))
-        reference, why = run_inputs.reference(EDGE, samples)
-        return reference is EDGE.reference, why
+def why_no_reference(benchmark: Benchmark, samples: int, **options: Any) -> str:
+    """Empty: the benchmark's own holds, official or, in a smoke run, that of the small model."""
+    run_inputs = inputs(**options)
+    reference, why = run_inputs.reference(benchmark, samples)
+    own = benchmark if "profile" in options else benchmark.smoke
+    assert own is not None and (reference is own.reference) is not bool(why)
+    return why
 
-    assert reference_status("embedded") == (
-        False,
-        "no reference accuracy is known for the data embedded",
-    )
-    assert not reference_status(own_data(tmp_path, 84))[0]
-    whole = own_data(tmp_path, EDGE.samples)
-    assert reference_status(whole) == (True, "")
+
+def test_the_official_reference_is_of_the_official_model_and_its_whole_data(tmp_path: Path) -> None:
+    data, samples = own_data(tmp_path, EDGE.samples), EDGE.samples
+
+    def why(**options: str) -> str:
+        values = {"profile": "official", "model": LLAMA, "dataset": data, **options}
+        taken = int(values.get("total_sample_count", samples))
+        return why_no_reference(EDGE, taken, **values)
+
+    assert why() == why(model=own_model(tmp_path / "copy", torch_dtype="bfloat16")) == ""
+    assert why(dataset="embedded") == "no reference accuracy is known for the data embedded"
+    assert why(dataset=own_data(tmp_path, 84))
     # Luck would decide: 20 samples scatter by several percent.
-    assert reference_status(whole, total_sample_count="20") == (
-        False,
-        f"20 of {EDGE.samples:,} samples: the gate holds for the whole data set",
-    )
-
-
-def test_another_model_has_no_reference_accuracy(tmp_path: Path) -> None:
-    data = own_data(tmp_path, LLAMA3_1_8B.samples)
-
-    def reference_status(folder: str) -> tuple[bool, str]:
-        run_inputs = inputs(profile="official", model=folder, dataset=data)
-        reference, why = run_inputs.reference(LLAMA3_1_8B, LLAMA3_1_8B.samples)
-        return reference is not None, why
-
-    assert reference_status(own_model(tmp_path / "copy", torch_dtype="bfloat16")) == (True, "")
-    other_model = own_model(tmp_path / "other", hidden_size=2048)
-    assert reference_status(other_model) == (
-        False,
-        f"no reference accuracy is known for the model {other_model}",
-    )
+    partly = f"20 of {samples:,} samples: the gate holds for the whole data set"
+    assert why(total_sample_count="20") == partly
+    other = own_model(tmp_path / "other", hidden_size=2048)
+    assert why(model=other) == f"no reference accuracy is known for the model {other}"
     (tmp_path / "none").mkdir()
-    assert not reference_status(str(tmp_path / "none"))[0]
+    assert why(model=str(tmp_path / "none"))
 
 
 def test_the_embedded_reference_is_of_the_embedded_model_and_data_alone(tmp_path: Path) -> None:
-    whole = LLAMA3_1_8B.smoke
-    assert whole is not None
-    assert inputs().reference(EDGE, 84) == (whole.reference, "")
-    reference, why = inputs(dataset=own_data(tmp_path, 84)).reference(EDGE, 84)
-    assert reference is None
-    assert "the data" in why
-    reference, why = inputs(model=own_model(tmp_path / "model")).reference(EDGE, 84)
-    assert reference is None
-    assert "the model" in why
+    assert why_no_reference(EDGE, 84) == ""
+    assert "the data" in why_no_reference(EDGE, 84, dataset=own_data(tmp_path, 84))
+    assert "the model" in why_no_reference(EDGE, 84, model=own_model(tmp_path / "model"))
 
 
 def test_a_subset_of_the_embedded_data_has_a_gate_as_much_wider() -> None:
     few, _ = inputs().reference(LLAMA3_1_8B, 21)
     full_set, _ = inputs().reference(LLAMA3_1_8B, 84)
-    assert few is not None
-    assert full_set is not None
+    assert few is not None and full_set is not None
     for score in few.scores[:4]:
         whole = full_set.of(score.name)
         assert whole is not None
@@ -149,38 +132,35 @@ def test_the_tokenizer_of_a_hub_id_is_in_the_hubs_cache(
         _ = inputs(model="owner/none").tokenizer_folder
 
 
+def test_the_vocabulary_is_the_models_or_else_the_tokenizers(tmp_path: Path) -> None:
+    for size, config in (
+        (50000, {"vocab_size": 50000}),
+        (51000, {"vocab_size": None, "text_config": {"vocab_size": 51000}}),
+        (49152, {"vocab_size": None}),
+    ):
+        model = copied_model(tmp_path / f"{size}", *TOKENIZER, **config)
+        assert inputs(model=str(model)).vocabulary == size
+
+
 @pytest.mark.parametrize(
-    ("config", "size"),
+    ("options", "advice", "least"),
     [
-        ({"vocab_size": 50000}, 50000),
-        ({"vocab_size": None, "text_config": {"vocab_size": 51000}}, 51000),
-        ({"vocab_size": None}, 49152),
+        ({}, "raise --max-model-len", 2),
+        # An engine makes a token at least.
+        ({"endpoint": ["http://h"]}, "start the server with more", 0),
     ],
 )
-def test_the_vocabulary_is_the_models_or_else_the_tokenizers(
-    tmp_path: Path, config: dict[str, object], size: int
-) -> None:
-    model = copied_model(tmp_path / "model", *TOKENIZER, **config)
-    assert inputs(model=str(model)).vocabulary == size
-
-
-@pytest.mark.parametrize(
-    ("options", "advice"),
-    [({}, "raise --max-model-len"), ({"endpoint": ["http://h"]}, "start the server with more")],
-)
-@pytest.mark.parametrize("least", [0, 2])
 def test_a_prompt_too_long_for_the_least_answer_says_what_to_do(
     monkeypatch: MonkeyPatch, options: dict[str, object], advice: str, least: int
 ) -> None:
     own = inputs(**options)
-    longest = max(map(len, own.prompts(LLAMA3_1_8B)))
+    needed = max(map(len, own.prompts(LLAMA3_1_8B))) + max(1, least)
     generation = replace(own.generation(LLAMA3_1_8B), min_new_tokens=least)
     monkeypatch.setattr(own, "generation", lambda *_: generation)
-    own.check_prompts(LLAMA3_1_8B, longest + max(1, least))
-    # An engine makes a token at least.
-    context = longest + max(1, least) - 1
-    with pytest.raises(UsageError, match=f"context of {context:,}: {advice} or leave it out"):
-        own.check_prompts(LLAMA3_1_8B, context)
+    own.check_prompts(LLAMA3_1_8B, needed)
+    reason = f"context of {needed - 1:,}: {advice} or leave it out"
+    with pytest.raises(UsageError, match=reason):
+        own.check_prompts(LLAMA3_1_8B, needed - 1)
 
 
 # Benchmarks whose modes have data of their own, and official runs of other models
@@ -192,10 +172,8 @@ def official_gpt_oss(folder: Path, kind: str = "gpqa", answers: bool = True, **c
     """A folder with the three files, two samples each, or as many as said."""
     for name in ("perf_eval_ref", "acc_eval_inputs", "acc_eval_compliance_gpqa"):
         count = counts.get(name, 2)
-        rows: dict[str, list[Any]] = {
-            "input_tokens": [[count, number] for number in range(count)],
-            "dataset": [kind] * count,
-        }
+        tokens = [[count, number] for number in range(count)]
+        rows: dict[str, list[Any]] = {"input_tokens": tokens, "dataset": [kind] * count}
         if answers or name == "perf_eval_ref":
             rows["ground_truth"] = ["A"] * count
         # Some in folders of their own, as they are published.
@@ -219,13 +197,11 @@ def test_each_mode_has_its_own_official_data(tmp_path: Path) -> None:
         assert (generation.temperature, generation.top_p, generation.top_k) == (1.0, 1.0, 0)
 
 
-@pytest.mark.parametrize(
-    "optional_benchmark", [b for b in BENCHMARKS.values() if not b.by_default], ids=lambda b: b.id
-)
-def test_official_data_that_was_not_named_is_asked_for(optional_benchmark: Benchmark) -> None:
-    run_inputs = inputs(profile="official", benchmark=[optional_benchmark.id])
-    with pytest.raises(DatasetError, match="name the benchmark's official data"):
-        run_inputs.samples(optional_benchmark)
+def test_official_data_that_was_not_named_is_asked_for() -> None:
+    for optional_benchmark in (b for b in BENCHMARKS.values() if not b.by_default):
+        run_inputs = inputs(profile="official", benchmark=[optional_benchmark.id])
+        with pytest.raises(DatasetError, match="name the benchmark's official data"):
+            run_inputs.samples(optional_benchmark)
 
 
 def test_only_answers_of_code_end_at_the_closing_fence() -> None:
@@ -258,22 +234,17 @@ def test_an_official_run_of_another_model_is_refused(tmp_path: Path) -> None:
         checked(str(tmp_path / "none"))
 
 
-@pytest.mark.parametrize(
-    ("row", "scenario", "round_", "departs"),
-    [
+def test_speculation_departs_but_where_the_round_allows_it() -> None:
+    for row, scenario, round_, departs in (
         (LLAMA3_1_8B, "Interactive", "v6.1", True),
         (GPT_OSS, "Server", "v6.1", True),
         (GPT_OSS, "Interactive", "v6.0", True),
         (GPT_OSS, "Interactive", "v6.1", False),
-    ],
-)
-def test_speculation_departs_but_where_the_round_allows_it(
-    row: Benchmark, scenario: str, round_: str, departs: bool
-) -> None:
-    run_inputs = inputs(benchmark=[row.id], round=round_)
-    engine = {"speculative": {"method": "eagle3"}}
-    departures = run_inputs.departures(row, row.scenario(scenario), engine)
-    assert departures == (("speculative decoding (eagle3)",) if departs else ())
+    ):
+        run_inputs = inputs(benchmark=[row.id], round=round_)
+        engine = {"speculative": {"method": "eagle3"}}
+        departures = run_inputs.departures(row, row.scenario(scenario), engine)
+        assert departures == (("speculative decoding (eagle3)",) if departs else ())
 
 
 @pytest.mark.parametrize(("kind", "answers"), [("perf", True), ("gpqa", False)])
