@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from mlperf_suite.results.record import PeakSearch, RateTrial
 from mlperf_suite.results.schema import BY_CLIENT, UNBOUNDED
 from mlperf_suite.session.peak_search import (
     MAX_FULL_RUNS,
-    MAX_RUNS,
     MAX_SHORT_RUNS,
     RESOLUTION,
     _trial_line,
@@ -49,44 +47,12 @@ def test_it_finds_a_known_peak_to_within_its_resolution(peak: float, off: float)
     assert search.bounded
 
 
-@given(rates, st.floats(2e-6, 0.15))
-def test_however_low_it_starts_it_goes_on_until_a_rate_fails(peak: float, off: float) -> None:
-    search = find_peak(system(peak), start_qps=peak * off)
-    assert search.bounded and search.peak_qps is not None and search.peak_qps <= peak * 1.001
-    # The lower the start, the wider the last step, and the fewer runs are left to halve it.
-    assert search.peak_qps >= peak / (1.2 if off > 0.002 else 12)
-
-
-@given(rates, st.floats(0.00000001, 6))
-def test_a_peak_is_bounded_where_a_rate_above_it_failed(peak: float, off: float) -> None:
-    search = find_peak(system(peak), start_qps=peak * off)
-    failing_rates = [t.target_qps for t in search.trials if not t.valid]
-    assert search.peak_qps is not None
-    assert search.bounded == (max(failing_rates, default=0) > search.peak_qps)
-    assert len(search.trials) <= MAX_RUNS
-
-
 @given(rates)
 def test_a_peak_was_valid_at_full_length(peak: float) -> None:
     search = find_peak(system(peak, full_peak=peak * 0.93), start_qps=peak * 0.8)
     assert search.peak_qps is not None
     confirmed = [t for t in search.trials if t.full_length and t.target_qps == search.peak_qps]
     assert [t.valid for t in confirmed] == [True]
-
-
-@given(rates, st.floats(0.75, 1.3), st.integers(0, 12))
-def test_one_disturbed_run_moves_the_peak_by_less_than_a_tenth(
-    peak: float, off: float, disturbed: int
-) -> None:
-    undisturbed, runs = system(peak), itertools.count()
-
-    def attempt(rate: float, full: bool) -> RateTrial:
-        fails = next(runs) == disturbed
-        return trial(rate, full, False) if fails else undisturbed(rate, full)
-
-    search = find_peak(attempt, start_qps=peak * off)
-    assert search.peak_qps is not None
-    assert 0.9 * peak <= search.peak_qps <= 1.001 * peak
 
 
 def test_a_system_that_holds_no_rate_has_no_peak() -> None:
