@@ -118,9 +118,7 @@ def commanded(file: Path, url: str, *more: str) -> int:
     return main(["replay", str(file), "--endpoint", url, "--model", "m", *more])
 
 
-def test_the_command_writes_figures_and_a_page(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name = "</script><b>"
     file = written(tmp_path, rows("a", ["ls", "ls"]) + rows(name, ["ls"]))
     out = tmp_path / "replay.json"
@@ -166,7 +164,7 @@ def cached(count: int) -> Events:
         (9, "18: not allowed"),
     ],
 )
-def test_reuse_across_conversations_is_told_from_reuse_within(
+def test_reuse_across_conversations_is_told_apart(
     tmp_path: Path, of_first: int, words: str
 ) -> None:
     file = written(tmp_path, rows("a", ["ls", "ls"]) + rows("b", ["ls", "ls"]))

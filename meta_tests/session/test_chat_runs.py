@@ -149,9 +149,7 @@ def test_a_run_ends_after_several_requests_in_a_row_without_an_answer() -> None:
         ({"endpoint": ["http://127.0.0.1:9", "http://127.0.0.1:8"]}, "name one server"),
     ],
 )
-def test_engines_that_it_is_not_measured_on_are_refused(
-    options: dict[str, Any], words: str
-) -> None:
+def test_engines_that_it_does_not_measure_are_refused(options: dict[str, Any], words: str) -> None:
     inputs = Inputs(resolve_settings({"benchmark": [NAME], **options}, {}), [QWEN3_6_27B])
     with pytest.raises(UsageError, match=words):
         inputs._check_chats(QWEN3_6_27B)

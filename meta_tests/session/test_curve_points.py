@@ -106,7 +106,7 @@ def steady(concurrency: int, tokens: int, latency_s: float, window_s: float) -> 
     st.floats(0.01, 5),
     st.integers(20, 60),
 )
-def test_the_figures_are_those_of_a_steady_server(
+def test_figures_of_a_steady_server(
     concurrency: int, tokens: int, latency_s: float, rounds: int
 ) -> None:
     window_s = rounds * latency_s

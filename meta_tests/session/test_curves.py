@@ -128,7 +128,7 @@ def outcomes(curve: CurveFigures) -> dict[int, str]:
     return {point.concurrency: point.outcome for point in curve.points}
 
 
-def test_a_curve_has_its_c_max_and_its_score_and_says_that_it_is_a_rehearsal(
+def test_a_curve_has_its_c_max_and_its_score(
     make: Make, lines: list[str], scored: list[int]
 ) -> None:
     session = made(make)
@@ -148,7 +148,7 @@ def test_a_curve_has_its_c_max_and_its_score_and_says_that_it_is_a_rehearsal(
     assert "passed, rouge1 39.00" in (session.folder / "report.md").read_text()
 
 
-def test_a_smoke_curve_leaves_out_what_takes_too_long(
+def test_smoke_leaves_out_what_takes_long(
     make: Make, lines: list[str], monkeypatch: MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mlperf_suite.session.curves.SMOKE_LONGEST_S", 0.0)
@@ -171,9 +171,7 @@ def test_the_suites_own_client_scores_every_sample(make: Make, monkeypatch: Monk
     assert curve.measured
 
 
-def test_a_score_that_fails_makes_the_curve_invalid_and_keeps_its_points(
-    make: Make, monkeypatch: MonkeyPatch
-) -> None:
+def test_a_score_that_fails_leaves_an_invalid_curve(make: Make, monkeypatch: MonkeyPatch) -> None:
     def fails(*_: object) -> PointAccuracy:
         raise RunError("request 3: HTTP 500")
 
@@ -184,7 +182,7 @@ def test_a_score_that_fails_makes_the_curve_invalid_and_keeps_its_points(
     assert "failed: request 3: HTTP 500" in (session.folder / "report.md").read_text()
 
 
-def test_a_refused_request_fails_its_point_and_without_a_point_the_curve_fails(
+def test_a_refused_request_fails_its_point_or_the_curve(
     make: Make, monkeypatch: MonkeyPatch
 ) -> None:
     monkeypatch.setattr(FourSlots, "refuses", staticmethod(lambda count: count == 75))
@@ -217,7 +215,7 @@ def interrupted(make: Make, monkeypatch: MonkeyPatch, after: str) -> ScriptedSes
     return session
 
 
-def test_an_interrupted_curve_goes_on_point_by_point(
+def test_an_interrupted_curve_goes_on(
     make: Make, monkeypatch: MonkeyPatch, lines: list[str]
 ) -> None:
     first = interrupted(make, monkeypatch, "concurrency 4")
@@ -299,9 +297,7 @@ def test_each_point_has_what_its_engine_said(make: Make) -> None:
     assert figures == [(3.0, 1.0, 0.375, 3)]
 
 
-def test_a_point_that_departs_from_the_rules_has_no_figures(
-    make: Make, monkeypatch: MonkeyPatch
-) -> None:
+def test_a_point_that_departs_has_no_figures(make: Make, monkeypatch: MonkeyPatch) -> None:
     monkeypatch.setattr(Endpoint, "cached", 1)
     session = make(KEY, kind=Endpoint)
     assert "model: another" in str(session.suite.make(KEY).failure)
@@ -374,9 +370,7 @@ def client_of(monkeypatch: MonkeyPatch, jobs: list[ClientJob], state: Callable[[
 OFFICIAL: dict[str, Any] = {"endpoint": ["http://127.0.0.1:1"], "client": "inference-endpoint"}
 
 
-def test_points_of_the_official_client_are_no_rehearsal(
-    make: Make, monkeypatch: MonkeyPatch
-) -> None:
+def test_points_of_the_real_client_are_no_rehearsal(make: Make, monkeypatch: MonkeyPatch) -> None:
     jobs: list[ClientJob] = []
     client_of(monkeypatch, jobs, lambda concurrency: "complete")
     session = made(make, Endpoint, **OFFICIAL)
@@ -397,9 +391,7 @@ def test_points_of_the_official_client_are_no_rehearsal(
     assert len(set(prompts)) == len(prompts)
 
 
-def test_points_of_the_official_client_have_the_servers_own_view(
-    make: Make, monkeypatch: MonkeyPatch
-) -> None:
+def test_official_points_have_the_servers_own_view(make: Make, monkeypatch: MonkeyPatch) -> None:
     client_of(monkeypatch, [], lambda concurrency: "complete")
     points_of, run = Curves.official_points, vars(official_points)["run_client"]
     reads = threading.Semaphore(0)
@@ -426,7 +418,7 @@ def test_points_of_the_official_client_have_the_servers_own_view(
 
 
 @pytest.mark.usefixtures("scores")
-def test_the_official_client_answers_the_accuracy_data_beside_the_point(
+def test_the_official_client_answers_the_accuracy_data(
     make: Make, monkeypatch: MonkeyPatch
 ) -> None:
     jobs: list[ClientJob] = []

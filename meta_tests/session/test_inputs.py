@@ -116,9 +116,7 @@ def test_the_tokenizer_is_in_the_models_folder(tmp_path: Path) -> None:
     assert inputs(model=str(slow)).tokenizer_folder is None
 
 
-def test_the_tokenizer_of_a_hub_id_is_in_the_hubs_cache(
-    tmp_path: Path, monkeypatch: MonkeyPatch
-) -> None:
+def test_the_tokenizer_of_a_hub_id_is_cached(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
     cached = tmp_path / "models--owner--small"
     snapshot = copied_model(cached / "snapshots" / "0123abcd", *TOKENIZER)
     (cached / "refs").mkdir()
@@ -248,7 +246,7 @@ def test_speculation_departs_but_where_the_round_allows_it() -> None:
 
 
 @pytest.mark.parametrize(("kind", "answers"), [("perf", True), ("gpqa", False)])
-def test_accuracy_data_that_no_grader_knows_is_refused_before_it_is_run(
+def test_accuracy_data_no_grader_knows_are_refused(
     tmp_path: Path, kind: str, answers: bool
 ) -> None:
     """The performance file in the accuracy file's place, or one without the right answers."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pytest import MonkeyPatch
 
 from meta_tests.session.scripted_session import (
     Make,
@@ -142,7 +143,7 @@ def test_it_is_among_the_other_runs(whole: SuiteRun) -> None:
         assert label in text
 
 
-def test_its_reports_can_be_made_again(
+def test_reports_made_again(
     whole: SuiteRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     original, copy = whole.folder, tmp_path / "copy"
@@ -174,9 +175,7 @@ def test_a_limit_and_a_minimum(make: Make) -> None:
 # When things go wrong
 
 
-def test_a_run_that_died_is_resumed_with_what_is_missing(
-    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_died_is_resumed(make: Make, tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
     monkeypatch.setattr(Scorer, "ends", (10, EngineDiedError("died as told")))
     died = make(MMLU, kind=Scorer)
     outcome, again = died.suite.make(MMLU), died.suite.make(MMLU)
@@ -212,7 +211,7 @@ def test_a_run_that_died_is_resumed_with_what_is_missing(
     assert counts == [24, 0]
 
 
-def test_ctrl_c_leaves_what_was_scored(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_leaves_what_was_scored(make: Make, monkeypatch: MonkeyPatch) -> None:
     monkeypatch.setattr(Scorer, "ends", (7, KeyboardInterrupt()))
     session = make(MMLU, kind=Scorer)
     with pytest.raises(KeyboardInterrupt):
@@ -229,7 +228,7 @@ def test_a_baseline_of_other_questions_is_a_usage_error(whole: SuiteRun, tmp_pat
     assert f"not comparable: questions: baseline {QUESTIONS}, this run 57" in run.output
 
 
-def test_a_context_too_small_says_what_fits(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_context_too_small_says_what_fits(make: Make, monkeypatch: MonkeyPatch) -> None:
     description = EngineDescription("stand-in engine", "1", "told", True, 120)
     monkeypatch.setattr(Scorer, "description", description)
     embedded = {"mmlu_data": "embedded", "mmlu_shots": "1", "mmlu_limit": "4"}

@@ -80,9 +80,7 @@ def test_a_peak_that_only_a_full_length_run_bounds_is_bounded() -> None:
 
 
 @pytest.mark.parametrize(("by_server", "bounded"), [(False, False), (True, True)])
-def test_a_peak_above_which_only_the_client_failed_is_at_least(
-    by_server: bool, bounded: bool
-) -> None:
+def test_a_peak_that_only_the_client_ended_is_at_least(by_server: bool, bounded: bool) -> None:
     client_trial = replace(trial(3.2, True, False), client_bound=True)
     failures = [client_trial, *([trial(3.3, True, False)] if by_server else [])]
     search = PeakSearch((trial(3.0, True, True), *failures), 3.0)
@@ -98,7 +96,7 @@ def test_a_rate_that_never_holds_at_full_length_is_no_peak() -> None:
 
 
 @pytest.mark.parametrize("bounded", [True, False])
-def test_the_plot_says_where_its_rate_is_only_the_least(
+def test_the_plot_says_what_is_the_least(
     tmp_path: Path, monkeypatch: MonkeyPatch, bounded: bool
 ) -> None:
     figures: list[Figure] = []

@@ -49,9 +49,7 @@ def test_idle_power_and_scaling_are_measured_around_the_probe() -> None:
 
 
 @given(selected_runs, st.booleans())
-def test_every_run_is_planned_once_and_after_what_it_needs(
-    runs: list[RunKey], has_rates: bool
-) -> None:
+def test_each_run_is_planned_once_after_its_needs(runs: list[RunKey], has_rates: bool) -> None:
     rates_known = [b.id for b in default_benchmarks()] if has_rates else []
     plan = plan_session(Selection(runs, rates_known=rates_known))
     keys = [step.key for step in plan.steps if step.kind == "run"]

@@ -89,9 +89,7 @@ def profiled(make: Make, *keys: RunKey, **options: Any) -> ScriptedSession:
     return session
 
 
-def test_a_profiled_run_leaves_its_trace_and_says_everywhere_that_it_is_no_result(
-    make: Make, tmp_path: Path
-) -> None:
+def test_a_profiled_run_leaves_its_trace_and_is_no_result(make: Make, tmp_path: Path) -> None:
     session = profiled(make, PERFORMANCE)
     folder = session.folder
     summary = read_summary(folder)
@@ -129,7 +127,7 @@ def test_a_profiled_run_leaves_its_trace_and_says_everywhere_that_it_is_no_resul
 
 
 @pytest.mark.parametrize("kept", [False, True])
-def test_the_offline_run_of_servers_rate_is_not_profiled(
+def test_servers_offline_run_is_not_profiled(
     make: Make, short: None, tmp_path: Path, kept: bool
 ) -> None:
     """Also where a kept run's rate turns out to be another system's, once the engine is loaded."""
@@ -157,7 +155,7 @@ def test_server_after_a_profiled_offline_run_takes_its_rate_from_a_few_prompts(m
         (Refuses, "vLLM's start_profile: no profiler today"),
     ],
 )
-def test_a_profile_that_cannot_be_taken_fails_the_run_in_a_line(
+def test_a_profile_not_taken_fails_the_run(
     make: Make, kind: type[ScriptedEngine], failure: str
 ) -> None:
     session = make(PERFORMANCE, kind=kind, offline_target_qps="40", **TORCH)
@@ -213,7 +211,7 @@ def test_nsight_systems_stops_recording_however_a_run_ends(
     assert commands.count("start") == commands.count("stop") == 1
 
 
-def test_a_check_that_fails_leaves_no_ranges_on_and_needs_nsight_systems(
+def test_a_check_that_fails_leaves_no_ranges_on(
     make: Make, nsys: Path, monkeypatch: MonkeyPatch
 ) -> None:
     def fails(*arguments: object) -> None:
@@ -238,7 +236,7 @@ def test_a_run_takes_as_many_samples_as_its_time_holds() -> None:
 
 
 @pytest.mark.parametrize("at", ["writing.write_reports", "writing.write_index"])
-def test_a_run_that_cannot_be_written_says_so_in_the_room_kept_for_it(
+def test_a_run_that_cannot_be_written_says_so(
     make: Make, monkeypatch: MonkeyPatch, at: str
 ) -> None:
     session = make(ACCURACY)

@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pytest import MonkeyPatch
 
 from meta_tests.suite_runs import ROOT
 from mlperf_suite.__main__ import main
@@ -71,7 +72,7 @@ Script = Callable[[dict[object, float]], ScriptedTrials]
 
 
 @pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> Script:
+def script(monkeypatch: MonkeyPatch) -> Script:
     def install(rates: dict[object, float]) -> ScriptedTrials:
         trials = ScriptedTrials(rates)
         clock = SimpleNamespace(monotonic=lambda: float(len(trials.commands)))
@@ -109,7 +110,7 @@ def tuned(folder: Path, minutes: float = 0.2) -> Claim:
 # The answer
 
 
-def test_tune_claims_a_gain_and_prints_its_command(
+def test_a_gain_and_its_command(
     tmp_path: Path, script: Script, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script({None: 9900, 16: 16000}).fail = (32,)
@@ -148,7 +149,7 @@ def test_a_default_that_is_the_best_gets_no_command(tmp_path: Path, script: Scri
 
 
 @pytest.mark.filterwarnings("error")
-def test_the_page_shows_what_is_no_formula(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_shows_what_is_no_formula(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
     choices = (None, "$HOME/$a_{", "<script>alert(1)</script>", "x" * 300)
     default, winner, failed = ({"PLACE": choice} for choice in choices[:3])
 
@@ -167,9 +168,7 @@ def test_the_page_shows_what_is_no_formula(tmp_path: Path, monkeypatch: pytest.M
     assert "PLACE=&#39;$HOME/$a_{&#39; vllm serve MODEL" in page
 
 
-def test_a_server_is_told_the_gpus_that_the_suite_split_the_model_over(
-    tmp_path: Path, trials: ScriptedTrials
-) -> None:
+def test_a_server_is_told_the_gpus_of_the_suite(tmp_path: Path, trials: ScriptedTrials) -> None:
     """The suite takes all GPUs by itself, `vllm serve` one."""
     claim = tuned(tmp_path)
     assert dict(commands_of(request_in(tmp_path), claim))["server"].endswith(" 16")
@@ -183,9 +182,7 @@ def test_a_server_is_told_the_gpus_that_the_suite_split_the_model_over(
     assert line == "vllm serve MODEL --max-num-seqs 16 --tensor-parallel-size 8"
 
 
-def test_each_setting_of_the_winner_is_undone_in_turn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_setting_is_undone_in_turn(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
     gains = {"a": 1.3, "b": 1.1, "c": 0.9}
     runs: list[Settings] = []
 
@@ -212,9 +209,7 @@ def test_each_setting_of_the_winner_is_undone_in_turn(
 # How runs are sized, limited and placed
 
 
-def test_both_sides_of_a_pair_have_a_query_of_one_size_and_are_limited_by_a_default(
-    tmp_path: Path, trials: ScriptedTrials
-) -> None:
+def test_both_sides_of_a_pair_are_sized_alike(tmp_path: Path, trials: ScriptedTrials) -> None:
     trials.work = Work(12, 300.0, 50.0)
     assert tuned(tmp_path).is_better
     options = [option for command in trials.whole for option in command.options]
@@ -225,9 +220,7 @@ def test_both_sides_of_a_pair_have_a_query_of_one_size_and_are_limited_by_a_defa
     assert set(limits[1:]) == {5.0}, "each lasts a second"
 
 
-def test_runs_that_were_removed_to_make_room_leave_their_numbers(
-    tmp_path: Path, trials: ScriptedTrials
-) -> None:
+def test_runs_that_were_removed_leave_their_numbers(tmp_path: Path, trials: ScriptedTrials) -> None:
     for name in ("002", "007", "notes"):
         (tmp_path / "runs" / name).mkdir(parents=True)
     tuned(tmp_path)
@@ -236,7 +229,7 @@ def test_runs_that_were_removed_to_make_room_leave_their_numbers(
 
 @pytest.mark.parametrize("name", TARGET_NAMES)
 def test_the_probe_judges_only_a_rate_that_is_proportional_to_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trials: ScriptedTrials, name: str
+    tmp_path: Path, monkeypatch: MonkeyPatch, trials: ScriptedTrials, name: str
 ) -> None:
     leaders: list[object] = []
     monkeypatch.setattr(tune, "leader_of", lambda best, *_: best)
@@ -262,9 +255,7 @@ def test_trials_run_side_by_side_with_a_device_each(tmp_path: Path, trials: Scri
 # Candidates that fail in the pairs
 
 
-def test_the_next_best_is_compared_and_a_failure_is_for_good(
-    tmp_path: Path, script: Script
-) -> None:
+def test_the_next_best_is_compared_and_failures_stay(tmp_path: Path, script: Script) -> None:
     trials = script({None: 100, 16: 160, 32: 140})
     trials.fail_in_pairs = (16,)
     assert tuned(tmp_path).best == {"max_num_seqs": 32}
@@ -279,9 +270,7 @@ def test_the_next_best_is_compared_and_a_failure_is_for_good(
     assert line in re.sub(r"<[^>]*>", "", page)
 
 
-def test_after_three_candidates_that_failed_the_tuning_gives_up(
-    tmp_path: Path, script: Script
-) -> None:
+def test_after_three_candidates_the_tuning_gives_up(tmp_path: Path, script: Script) -> None:
     trials = script({None: 100, **dict.fromkeys(range(1, 7), 150)})
     trials.fail_in_pairs = range(1, 7)
     request = replace(request_in(tmp_path, 0.5), space={"max_num_seqs": (None, *range(1, 7))})
@@ -322,9 +311,7 @@ def test_the_time_of_an_interrupted_search_counts(tmp_path: Path, trials: Script
     assert not (tmp_path / "tuning.md").exists(), "nothing was compared"
 
 
-def test_interrupted_pairs_go_on_with_those_that_are_whole(
-    tmp_path: Path, trials: ScriptedTrials
-) -> None:
+def test_interrupted_pairs_go_on_with_whole_ones(tmp_path: Path, trials: ScriptedTrials) -> None:
     keep_default_and_winner(tmp_path)
 
     def interrupted(command: Command) -> None:
@@ -339,9 +326,7 @@ def test_interrupted_pairs_go_on_with_those_that_are_whole(
     assert len(trials.commands) == 5 + 6, "two pairs were whole; the half of the third is remade"
 
 
-def test_the_number_of_pairs_cannot_change_after_a_look_at_them(
-    tmp_path: Path, trials: ScriptedTrials
-) -> None:
+def test_the_pairs_cannot_change_after_a_look(tmp_path: Path, trials: ScriptedTrials) -> None:
     tuned(tmp_path)
     words = f"--pairs 9: {tmp_path} has runs of 5 pairs; repeat with --pairs 5 or name a new folder"
     with pytest.raises(UsageError, match=words):
@@ -372,7 +357,7 @@ def test_a_folder_of_another_tuning_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk_ends_the_tuning_in_a_line(
+def test_a_full_disk(
     tmp_path: Path, trials: ScriptedTrials, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "trials.jsonl").symlink_to("/dev/full")
@@ -385,7 +370,7 @@ def test_a_full_disk_ends_the_tuning_in_a_line(
     assert not (tmp_path / "tuning.md").exists()
 
 
-def test_ctrl_c_ends_the_command_with_130(
+def test_ctrl_c_ends_with_130(
     tmp_path: Path, trials: ScriptedTrials, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupted(command: Command) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from pytest import MonkeyPatch
 
 from mlperf_suite.__main__ import main
 from mlperf_suite.engines.vllm_choices import Machine, choices_for
@@ -66,7 +67,7 @@ def test_a_file_that_is_no_space_is_refused(tmp_path: Path, text: str) -> None:
         space_of(file)
 
 
-def test_a_file_that_only_fixes_settings_leaves_nothing_to_search(
+def test_a_file_may_leave_nothing_to_search(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "space.toml"
@@ -119,7 +120,7 @@ def test_values_that_this_vllm_does_not_know_are_not_tried() -> None:
     assert choices_for(machine, {"dtype": Literal["auto", "bfloat16"]}) == {"dtype": ("bfloat16",)}
 
 
-def test_the_space_is_that_of_the_gpus_of_a_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_space_is_that_of_the_gpus_of_a_slot(monkeypatch: MonkeyPatch) -> None:
     seen: list[object] = []
 
     def machine_space(gpus: int | None = None) -> Space:
@@ -135,9 +136,7 @@ def test_the_space_is_that_of_the_gpus_of_a_slot(monkeypatch: pytest.MonkeyPatch
 # Other words of the command
 
 
-def test_the_defaults_variables_are_part_of_what_is_measured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_defaults_variables_are_measured(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
     (tmp_path / "space.toml").write_text("OMP_BIND = ['0', '1']\n")
     requests = []
     for value in ("0", "1"):
@@ -164,7 +163,7 @@ def test_what_cannot_be_asked_is_refused_in_a_line(words: Sequence[str], reason:
         asked(*words)
 
 
-def test_options_of_the_runs_without_dashes_before_them_are_named(
+def test_options_of_runs_without_dashes_are_named(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(SystemExit):

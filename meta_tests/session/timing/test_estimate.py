@@ -89,9 +89,7 @@ def test_an_audit_takes_its_queries() -> None:
     # 32 samples fit into 15 s at 0.4 s each; at 0.7 s more time is given for 24 of them.
     [(0.1, 84), (0.4, 32), (0.7, 24), (1.8, 16), (4.0, 16)],
 )
-def test_a_machine_too_slow_for_many_samples_is_given_more_time_for_few(
-    each_s: float, taken: int
-) -> None:
+def test_a_slow_machine_is_given_more_time_for_few_samples(each_s: float, taken: int) -> None:
     assert size_that_fits(84, lambda samples: samples * each_s).samples == taken
 
 
@@ -111,9 +109,7 @@ def test_a_reason_says_how_many_of_how_many_and_why() -> None:
     # No accuracy run in smoke, and points above concurrency 32 that take twice as long otherwise.
     [(True, -50), (False, 6 * 1200)],
 )
-def test_a_curve_of_conversations_is_scored_inline_and_has_longer_points(
-    smoke: bool, more_s: float
-) -> None:
+def test_a_curve_of_conversations_has_longer_points(smoke: bool, more_s: float) -> None:
     settings: Any = SimpleNamespace(smoke=smoke, client=None, engine_kind="endpoint")
     nothing: Any = None
     estimator = Estimator(settings, None, nothing, nothing, {}, 0, 0)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pytest import MonkeyPatch
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.protocol import (
@@ -59,7 +60,7 @@ class Clocked:
         """Nothing to stop."""
 
 
-def test_the_probe_finds_what_an_engine_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_probe_finds_what_an_engine_costs(monkeypatch: MonkeyPatch) -> None:
     engine = Clocked()
     for name in ("perf_counter", "monotonic"):
         monkeypatch.setattr(f"mlperf_suite.session.timing.probe.time.{name}", lambda: engine.now)
@@ -81,7 +82,7 @@ def test_the_probe_finds_what_an_engine_costs(monkeypatch: pytest.MonkeyPatch) -
     ],
     ids=["one", "two", "halves"],
 )
-def test_the_usual_step_is_one_of_all_requests(
+def test_a_step_of_all_requests(
     tokens: list[int], replicas: list[int], step_s: float | None
 ) -> None:
     ended_s = array("d", [0.5 * step + 9 * (step > 30) for step in range(40)])

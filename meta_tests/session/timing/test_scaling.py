@@ -57,9 +57,7 @@ def scaling_of(
 
 
 @pytest.mark.parametrize("rates", [[200.0, 100.0], [300.0, 200.0, 100.0]])
-def test_replicas_that_are_not_alike_are_each_measured_alone(
-    monkeypatch: MonkeyPatch, rates: list[float]
-) -> None:
+def test_each_replica_not_alike_is_alone_once(monkeypatch: MonkeyPatch, rates: list[float]) -> None:
     engine = Several(rates)
     figures, engines, lines = scaling_of(engine, monkeypatch)
     assert figures.efficiency == pytest.approx(1.0)
@@ -68,7 +66,7 @@ def test_replicas_that_are_not_alike_are_each_measured_alone(
 
 
 @pytest.mark.parametrize("count", [2, 3, 8])
-def test_of_replicas_that_are_alike_another_one_is_alone_and_each_order_comes(
+def test_of_replicas_alike_each_is_alone_in_each_order(
     monkeypatch: MonkeyPatch, count: int
 ) -> None:
     engine = Several([100.0] * count)
