@@ -122,6 +122,14 @@ def test_the_first_turn_without_an_answer_ends_its_point(tmp_path: Path) -> None
     assert point.turns is not None and point.turns.missing >= 1
 
 
+def test_a_turn_whose_pieces_are_all_held_back_is_answered_at_its_end(tmp_path: Path) -> None:
+    def held_back(body: dict[str, Any]) -> Events:
+        return [{"choices": [{"delta": {}}]}, *last(tokens=5)]
+
+    point, _ = measured(written(tmp_path, rows("a", ["ls"])), held_back, pause_s=0.02)
+    assert point.turns is not None and point.turns.missing == 0
+
+
 def test_conversations_need_a_system_prompt_for_the_salt(tmp_path: Path) -> None:
     lines = [{k: v for k, v in row.items() if k != "system"} for row in rows("a", ["ls"])]
     with pytest.raises(DatasetError, match="file: a has no system prompt to salt"):

@@ -5,13 +5,11 @@ from __future__ import annotations
 import contextlib
 import html
 import json
-import random
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from pytest import MonkeyPatch
 
@@ -34,7 +32,7 @@ from mlperf_suite.benchmarks.prompts import load_tokenizer
 from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.errors import EngineDiedError, EngineError, RunError
 from mlperf_suite.loadgen.load_plan import RunKey, Shortened
-from mlperf_suite.loadgen.logs import TokenIds, parse_detail
+from mlperf_suite.loadgen.logs import parse_detail
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
 from mlperf_suite.reports.writing import refresh_figures
 from mlperf_suite.results.record import PeakSearch
@@ -44,10 +42,7 @@ from mlperf_suite.results.schema import STAND_IN_LABEL as LABEL
 from mlperf_suite.rules.facts import TEXT_ALONE
 from mlperf_suite.scorers.rouge import RougeScorer
 from mlperf_suite.scorers.scorer import Answer, Scores
-from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import MMLU, SearchKey
-from mlperf_suite.session.scenario_runs import decoded
-from mlperf_suite.settings import resolve_settings
 
 # Failures
 
@@ -417,19 +412,6 @@ def test_a_repeat_that_dies_leaves_those_before(
     assert summary.meta.status == "failed"
     assert summary.run.performance.tokens_per_sec > 0
     assert len(summary.run.performance.repeats) == 1
-
-
-def test_answers_are_decoded_as_each_would_be_alone() -> None:
-    tokenizer = Inputs(resolve_settings({}), []).tokenizer
-    eos = tokenizer.eos_token_id
-    chance = random.Random(2)
-    answers = [chance.choices(range(len(tokenizer)), k=chance.randrange(9)) for _ in range(150)]
-    answers[70] = [eos, *answers[70], eos]
-    alone = [tokenizer.decode(ids, skip_special_tokens=True) for ids in answers]
-    as_logged = [TokenIds(np.array(ids, "<i4").tobytes()) for ids in answers]
-    assert decoded(tokenizer, as_logged) == alone
-    assert decoded(tokenizer, answers[:64]) == alone[:64]
-    assert decoded(tokenizer, []) == []
 
 
 # A node's own files

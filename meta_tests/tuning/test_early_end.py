@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mlperf_suite.session.timing.estimate import Speed
-from mlperf_suite.tuning.early_cuts import Estimate
+from mlperf_suite.tuning.early_cuts import Estimate, cannot_win
 from mlperf_suite.tuning.early_end import cut_by_probe, leader_of, rejection, watch_of
 from mlperf_suite.tuning.probing import Work
 from mlperf_suite.tuning.space import Settings, Trial
@@ -57,6 +57,12 @@ def test_a_probe_far_below_the_leaders_cuts_the_trial() -> None:
     assert trial.settings == SLOW
     assert trial.cut == "its probe stands for 60 tokens/s ± 5%, the best have 100"
     assert cut_by_probe(SLOW, leader, 76) is None, "5% below is within the probe's error"
+
+
+def test_only_what_cannot_win_is_cut_and_more_looks_need_more_distance() -> None:
+    leader = Estimate(math.log(1000), 0.02)
+    assert [cannot_win(rate, 0.05, leader) for rate in (1000, 890, 870)] == [False, False, True]
+    assert not cannot_win(870, 0.05, leader, looks=10)
 
 
 def test_probes_that_say_little_cut_little() -> None:
