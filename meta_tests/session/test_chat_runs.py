@@ -141,18 +141,17 @@ def test_a_run_ends_after_several_requests_in_a_row_without_an_answer() -> None:
 # What is refused, and prompts
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
+def test_engines_that_it_does_not_measure_are_refused() -> None:
+    urls = ["http://127.0.0.1:9", "http://127.0.0.1:8"]
+    refusals: list[tuple[dict[str, Any], str]] = [
         ({"profile": "official"}, "an official run measures a server"),
         ({"replicas": "2"}, "name one server"),
-        ({"endpoint": ["http://127.0.0.1:9", "http://127.0.0.1:8"]}, "name one server"),
-    ],
-)
-def test_engines_that_it_does_not_measure_are_refused(options: dict[str, Any], words: str) -> None:
-    inputs = Inputs(resolve_settings({"benchmark": [NAME], **options}, {}), [QWEN3_6_27B])
-    with pytest.raises(UsageError, match=words):
-        inputs._check_chats(QWEN3_6_27B)
+        ({"endpoint": urls}, "name one server"),
+    ]
+    for options, words in refusals:
+        inputs = Inputs(resolve_settings({"benchmark": [NAME], **options}, {}), [QWEN3_6_27B])
+        with pytest.raises(UsageError, match=words):
+            inputs._check_chats(QWEN3_6_27B)
 
 
 def test_it_shares_a_session_with_no_other_benchmark(tmp_path: Path) -> None:

@@ -36,9 +36,33 @@ def seconds(
     return times.run_s(mode, samples, queries) - AFTER
 
 
-def test_offline_takes_its_samples_at_once() -> None:
-    assert seconds(OFFLINE, "accuracy") == pytest.approx(SPEED.batch_s([400] * 84, 101))
-    assert seconds(OFFLINE, "accuracy", 42) == pytest.approx(SPEED.batch_s([400] * 42, 101))
+def at_once(samples: int) -> float:
+    return SPEED.batch_s([400] * samples, 101)
+
+
+QUERY_S = SPEED.one_s(400, 101)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "mode", "samples", "options", "took_s"),
+    [
+        (OFFLINE, "accuracy", 84, {}, at_once(84)),
+        (OFFLINE, "accuracy", 42, {}, at_once(42)),
+        (OFFLINE, "test06", 84, {}, at_once(100)),
+        (OFFLINE, "test06", 84, {"queries": 24}, at_once(24)),
+        # As long as its queries come.
+        (SERVER, "performance", 84, {"server_qps": 2.0}, 84 / 2 + QUERY_S),
+        (SERVER, "performance", 48, {"server_qps": 2.0}, 96 / 2 + QUERY_S),
+        (SERVER, "performance", 84, {"server_qps": 20.0}, 420 / 20 + QUERY_S),
+        # One after another.
+        (STREAM, "accuracy", 22, {}, 22 * QUERY_S),
+        (STREAM, "performance", 22, {}, 66 * QUERY_S),
+    ],
+)
+def test_a_run_takes_as_long_as_its_queries(
+    scenario: Any, mode: Mode, samples: int, options: dict[str, Any], took_s: float
+) -> None:
+    assert seconds(scenario, mode, samples, **options) == pytest.approx(took_s)
 
 
 def test_a_performance_run_lasts_its_least_duration() -> None:
@@ -49,59 +73,29 @@ def test_a_performance_run_lasts_its_least_duration() -> None:
         assert 0.95 * least_s < length_s < 1.5 * least_s
 
 
-def test_server_takes_as_long_as_its_queries_come() -> None:
-    query_s = SPEED.one_s(400, 101)
-    assert seconds(SERVER, "performance", server_qps=2.0) == pytest.approx(84 / 2 + query_s)
-    assert seconds(SERVER, "performance", 48, server_qps=2.0) == pytest.approx(96 / 2 + query_s)
-    assert seconds(SERVER, "performance", server_qps=20.0) == pytest.approx(420 / 20 + query_s)
-
-
-def test_single_stream_takes_one_after_another() -> None:
-    query_s = SPEED.one_s(400, 101)
-    assert seconds(STREAM, "accuracy", 22) == pytest.approx(22 * query_s)
-    assert seconds(STREAM, "performance", 22) == pytest.approx(66 * query_s)
-
-
 def test_servers_warm_up_takes_as_long_as_its_requests_come() -> None:
-    query_s = SPEED.one_s(400, 101)
-    at_once = SPEED.batch_s([400] * 5, 101)
     for scenario, rate_qps, warm_up_s in (
-        (SERVER, 0.5, 4 / 0.5 + query_s),
-        (SERVER, 1000.0, at_once),
-        (OFFLINE, None, at_once),
-        (STREAM, None, 5 * query_s),
+        (SERVER, 0.5, 4 / 0.5 + QUERY_S),
+        (SERVER, 1000.0, at_once(5)),
+        (OFFLINE, None, at_once(5)),
+        (STREAM, None, 5 * QUERY_S),
     ):
         times = RunTimes(scenario, SPEED, LENGTHS, smoke=True)
         assert times.warm_up_s(5, rate_qps) == pytest.approx(warm_up_s)
 
 
-def test_an_audit_takes_its_queries() -> None:
-    assert seconds(OFFLINE, "test06") == pytest.approx(SPEED.batch_s([400] * 100, 101))
-    few = seconds(OFFLINE, "test06", queries=24)
-    assert few == pytest.approx(SPEED.batch_s([400] * 24, 101))
-
-
 # How many samples a smoke run takes
 
 
-@pytest.mark.parametrize(
-    ("each_s", "taken"),
+def test_a_slow_machine_is_given_more_time_for_few_samples() -> None:
     # 32 samples fit into 15 s at 0.4 s each; at 0.7 s more time is given for 24 of them.
-    [(0.1, 84), (0.4, 32), (0.7, 24), (1.8, 16), (4.0, 16)],
-)
-def test_a_slow_machine_is_given_more_time_for_few_samples(each_s: float, taken: int) -> None:
-    assert size_that_fits(84, lambda samples: samples * each_s).samples == taken
-
-
-def test_fewer_samples_that_save_no_time_are_not_taken() -> None:
-    """SingleStream asks at least 64 queries one by one, of however few samples."""
+    for each_s, taken in ((0.1, 84), (0.4, 32), (0.7, 24), (1.8, 16), (4.0, 16)):
+        size = size_that_fits(84, lambda samples, each_s=each_s: samples * each_s)  # type: ignore[misc]
+        assert size.samples == taken
+    assert size.why == "16 of 84 samples: about 64 s a run on this machine"
+    # SingleStream asks at least 64 queries one by one: fewer samples would save no time.
     assert size_that_fits(22, lambda n: 300.0).samples == 22
     assert size_that_fits(22, lambda n: 300.0 + n).samples == 22
-
-
-def test_a_reason_says_how_many_of_how_many_and_why() -> None:
-    size = size_that_fits(84, lambda samples: samples * 4.0)
-    assert size.why == "16 of 84 samples: about 64 s a run on this machine"
 
 
 @pytest.mark.parametrize(
