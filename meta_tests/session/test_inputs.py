@@ -26,6 +26,7 @@ from mlperf_suite.settings import resolve_settings
 
 LLAMA = "llama3.1-8b-instruct"
 EDGE = LLAMA3_1_8B_EDGE
+GPT_OSS, MIXTRAL = BENCHMARKS["gpt-oss-120b"], BENCHMARKS["mixtral-8x7b"]
 
 
 def why_no_reference(benchmark: Benchmark, samples: int, **options: Any) -> str:
@@ -74,21 +75,60 @@ def test_a_subset_of_the_embedded_data_has_a_gate_as_much_wider() -> None:
         assert 1 - score.share == pytest.approx(2 * (1 - whole.share))
 
 
-def test_other_generation_than_the_benchmarks_departs() -> None:
-    def departures(engine: dict[str, object] | None = None, **options: Any) -> tuple[str, ...]:
-        scenario = LLAMA3_1_8B.scenario("Offline")
-        return inputs(**options).departures(LLAMA3_1_8B, scenario, engine or {})
+def departures(
+    row: Benchmark = LLAMA3_1_8B,
+    scenario: str = "Offline",
+    engine: Any = None,
+    mode: Any = "performance",
+    context: int | None = None,
+    **options: Any,
+) -> tuple[str, ...]:
+    run_inputs = inputs(benchmark=[row.id], **options)
+    return run_inputs.departures(
+        row, row.scenario(scenario), engine or {}, mode=mode, max_model_len=context
+    )
 
+
+def test_other_generation_than_the_benchmarks_departs() -> None:
     assert departures() == departures(max_new_tokens="128") == ()
     assert departures(max_new_tokens="130") == ("at most 130 new tokens, not 128",)
-    assert departures({"enable_prefix_caching": True}) == ("a prefix cache",)
-    assert departures({"enable_prefix_caching": False}) == ()
+    assert departures(engine={"enable_prefix_caching": True}) == ("a prefix cache",)
+    assert departures(engine={"enable_prefix_caching": False}) == ()
+    # The engine would cut the longest answer at the context's end and say nothing.
+    longest = max(map(len, inputs().prompts(LLAMA3_1_8B)))
+    assert departures(context=longest + 128) == ()
+    cut = ("at most 127 new tokens fit the context, not 128",)
+    assert departures(context=longest + 127) == cut
+
+
+def test_each_mode_departs_from_its_own_length() -> None:
+    """10,240 tokens are right in performance, and cut an accuracy run's answers short."""
+    for mode, tokens, found in (
+        ("accuracy", None, ()),
+        ("performance", None, ()),
+        ("performance", "10240", ()),
+        ("performance", "32768", ("at most 32768 new tokens, not 10240",)),
+        ("accuracy", "10240", ("at most 10240 new tokens, not 32768",)),
+    ):
+        options: dict[str, Any] = {"max_new_tokens": tokens} if tokens else {}
+        assert departures(GPT_OSS, mode=mode, profile="official", **options) == found
+
+
+def test_speculation_departs_but_where_the_round_allows_it() -> None:
+    engine = {"speculative": {"method": "eagle3"}}
+    for row, scenario, round_, departs in (
+        (LLAMA3_1_8B, "Interactive", "v6.1", True),
+        (GPT_OSS, "Server", "v6.1", True),
+        (GPT_OSS, "Interactive", "v6.0", True),
+        (GPT_OSS, "Interactive", "v6.1", False),
+    ):
+        found = departures(row, scenario, engine, round=round_)
+        assert found == (("speculative decoding (eagle3)",) if departs else ())
 
 
 def test_the_context_is_the_benchmarks_own_need_wherever_it_runs() -> None:
     """Without it a Llama takes its own 131,072 tokens, which no GPU of 24 GB can hold."""
-    for options in ({}, {"model": LLAMA}, {"profile": "official"}):
-        assert inputs(**options).context_needed == 8192
+    assert inputs().context_needed == inputs(profile="official").context_needed == 8192
 
 
 # The tokenizer and the vocabulary of a model that is served elsewhere
@@ -163,8 +203,6 @@ def test_a_prompt_too_long_for_the_least_answer_says_what_to_do(
 
 # Benchmarks whose modes have data of their own, and official runs of other models
 
-GPT_OSS, MIXTRAL = BENCHMARKS["gpt-oss-120b"], BENCHMARKS["mixtral-8x7b"]
-
 
 def official_gpt_oss(folder: Path, kind: str = "gpqa", answers: bool = True, **counts: int) -> str:
     """A folder with the three files, two samples each, or as many as said."""
@@ -211,15 +249,15 @@ def test_only_answers_of_code_end_at_the_closing_fence() -> None:
 
 
 def test_an_official_run_of_another_model_is_refused(tmp_path: Path) -> None:
-    data = own_data(tmp_path, 10)
     other_model = own_model(tmp_path / "other", hidden_size=2048, num_hidden_layers=16)
+    (tmp_path / "none").mkdir()
+    data = own_data(tmp_path, 10)
 
-    def checked(model: str, *switches: str) -> None:
-        flags = dict.fromkeys(switches, True)
+    def checked(model: str, **flags: bool) -> None:
         inputs(profile="official", model=model, dataset=data, **flags)._check_model(LLAMA3_1_8B)
 
     checked(own_model(tmp_path / "copy"))
-    checked(other_model, "allow_other_model")
+    checked(other_model, allow_other_model=True)
     with pytest.raises(UsageError) as error:
         checked(other_model)
     assert str(error.value) == (
@@ -227,22 +265,8 @@ def test_an_official_run_of_another_model_is_refused(tmp_path: Path) -> None:
         "(hidden_size 2048, not 4096, num_hidden_layers 16, not 32); --allow-other-model runs it "
         "without a reference accuracy"
     )
-    (tmp_path / "none").mkdir()
     with pytest.raises(UsageError, match=r"its config\.json cannot be read"):
         checked(str(tmp_path / "none"))
-
-
-def test_speculation_departs_but_where_the_round_allows_it() -> None:
-    for row, scenario, round_, departs in (
-        (LLAMA3_1_8B, "Interactive", "v6.1", True),
-        (GPT_OSS, "Server", "v6.1", True),
-        (GPT_OSS, "Interactive", "v6.0", True),
-        (GPT_OSS, "Interactive", "v6.1", False),
-    ):
-        run_inputs = inputs(benchmark=[row.id], round=round_)
-        engine = {"speculative": {"method": "eagle3"}}
-        departures = run_inputs.departures(row, row.scenario(scenario), engine)
-        assert departures == (("speculative decoding (eagle3)",) if departs else ())
 
 
 @pytest.mark.parametrize(("kind", "answers"), [("perf", True), ("gpqa", False)])
@@ -256,32 +280,6 @@ def test_accuracy_data_no_grader_knows_are_refused(
     for mode in ("accuracy", "test07"):
         with pytest.raises(DatasetError):
             run_inputs.samples(GPT_OSS, mode)
-
-
-def test_each_mode_departs_from_its_own_length() -> None:
-    """10,240 tokens are right in performance, and cut an accuracy run's answers short."""
-
-    def departures(mode: str, **options: Any) -> tuple[str, ...]:
-        run_inputs = inputs(profile="official", benchmark=["gpt-oss-120b"], **options)
-        return run_inputs.departures(GPT_OSS, GPT_OSS.scenario("Offline"), {}, mode=mode)
-
-    assert departures("accuracy") == departures("performance") == ()
-    cut = {"max_new_tokens": "10240"}
-    assert departures("performance", **cut) == ()
-    assert departures("accuracy", **cut) == ("at most 10240 new tokens, not 32768",)
-    assert departures("performance", max_new_tokens="32768") != ()
-
-
-def test_a_context_too_short_for_the_longest_answer_departs() -> None:
-    """The engine would cut it there and say nothing."""
-    run_inputs, scenario = inputs(), LLAMA3_1_8B.scenario("Offline")
-    longest = max(map(len, run_inputs.prompts(LLAMA3_1_8B)))
-
-    def departures(context: int) -> tuple[str, ...]:
-        return run_inputs.departures(LLAMA3_1_8B, scenario, {}, max_model_len=context)
-
-    assert departures(longest + 128) == ()
-    assert departures(longest + 127) == ("at most 127 new tokens fit the context, not 128",)
 
 
 def test_an_official_accuracy_run_asks_for_the_problems_of_its_programs() -> None:
@@ -307,17 +305,18 @@ def test_what_a_grader_lacks_is_said_before_a_run(monkeypatch: MonkeyPatch) -> N
     assert inputs().not_judged([RunKey(LLAMA3_1_8B.id, "Offline", "accuracy")]) == []
 
 
-def test_a_search_is_of_a_round_that_offers_its_scenario(tmp_path: Path) -> None:
+def test_a_search_is_of_a_round_that_offers_its_scenario() -> None:
     """As runs are: an official peak search of what the round does not offer is refused at once."""
-    options = {"round": "v5.1", "dataset": official_gpt_oss(tmp_path)}
-    gpt_oss_inputs = inputs(profile="official", benchmark=[GPT_OSS.id], **options)
+
+    def checked(id_: str, scenario: str) -> None:
+        run_inputs = inputs(profile="official", benchmark=[id_], round="v5.1")
+        run_inputs._check_round(BENCHMARKS[id_], [SearchKey(id_, scenario)])
+
+    checked("deepseek-r1", "Server")
     with pytest.raises(UsageError, match=r"--round v5\.1: gpt-oss-120b is part of v6\.0, v6\.1"):
-        gpt_oss_inputs._check_round(GPT_OSS, [SearchKey(GPT_OSS.id, "Server")])
-    r1 = BENCHMARKS["deepseek-r1"]
-    run_inputs = inputs(profile="official", benchmark=[r1.id], round="v5.1")
-    run_inputs._check_round(r1, [SearchKey(r1.id, "Server")])
+        checked("gpt-oss-120b", "Server")
     with pytest.raises(UsageError, match=r"deepseek-r1 Interactive is part of v6\.0, v6\.1"):
-        run_inputs._check_round(r1, [SearchKey(r1.id, "Interactive")])
+        checked("deepseek-r1", "Interactive")
 
 
 def test_text_in_the_place_of_published_tokens_is_refused_at_once(tmp_path: Path) -> None:
@@ -337,10 +336,9 @@ def test_what_was_read_of_data_that_a_mode_has_for_itself_is_recorded() -> None:
     parts = {"accuracy": {"name": "embedded", "samples": 7, "sha256": sha256}}
     assert run_inputs.data_json(GPT_OSS) == {**whole, "parts": parts}
     # Data that every mode shares have no parts.
-    r1 = BENCHMARKS["deepseek-r1"]
-    run_inputs = inputs(benchmark=[r1.id])
-    run_inputs.samples(r1, "accuracy")
-    assert "parts" not in run_inputs.data_json(r1)
+    run_inputs = inputs()
+    run_inputs.samples(LLAMA3_1_8B, "accuracy")
+    assert "parts" not in run_inputs.data_json(LLAMA3_1_8B)
 
 
 def test_an_audits_data_are_known_by_their_own_size(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from meta_tests.session.scripted_session import (
     Make,
     ScriptedEngine,
     ScriptedSession,
-    few_questions,
 )
 from meta_tests.stand_in import Delays, StandInEngine
 from meta_tests.suite_runs import ROOT, SuiteRun, run_suite
@@ -272,18 +271,3 @@ def test_collecting_imports_neither_torch_nor_lm_eval() -> None:
 
 
 # Several engines
-
-
-def test_two_engines_make_one_result(make: Make, tmp_path: Path) -> None:
-    words = ("-n", "2", "--dist", "loadgroup", "--mmlu-shots=0")
-    data = f"--mmlu-data={few_questions(tmp_path)}"
-    scoring = json.dumps({"engines": 2})
-    shared = run_suite(tmp_path / "shared", *ARGUMENTS, *words, data, SCORING=scoring)
-    assert shared.exit_code == 0, shared.output
-    assert [p.name for p in run_folders(shared.results_dir)] == [shared.folder.name]
-    assert not list(shared.results_dir.glob(".mmlu-*"))
-    assert "of 24 questions" in shared.output
-    alone = make(MMLU, kind=Scorer)
-    assert alone.suite.make(MMLU).ok
-    for name in ("overall.json", "by_domain.json", "by_subject.json"):
-        assert read(shared.folder, name) == read(folder_of(alone), name)

@@ -136,36 +136,6 @@ def request_in(folder: Path) -> Request:
     return Request(folder, 0.2, {"max_num_seqs": (None, 16, 32)})
 
 
-@pytest.mark.parametrize(
-    "run",
-    [
-        lambda folder: measured(folder, {}),
-        # A thread whose join is interrupted counts as ended to Python, and would not be awaited.
-        lambda folder: tune.tune(request_in(folder), print),
-    ],
-    ids=["trial", "tuning"],
-)
-def test_a_second_ctrl_c_leaves_no_run_either(
-    tmp_path: Path, python: Script, run: Callable[[Path], object]
-) -> None:
-    mark, asked = tmp_path / "ran", tmp_path / "asked"
-    python(f"trap 'touch {asked}' INT\necho $$ >{mark}\nwhile :; do sleep 0.1; done")
-
-    def cancel() -> None:
-        id_in(mark)
-        os.kill(os.getpid(), signal.SIGINT)
-        while not asked.exists():
-            time.sleep(0.05)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    threading.Thread(target=cancel, daemon=True).start()
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "out")
-    left = [psutil.Process(id_in(mark))] if psutil.pid_exists(id_in(mark)) else []
-    psutil.wait_procs(left, 60)
-    assert is_gone(id_in(mark))
-
-
 def test_a_process_in_its_own_session_is_ended(tmp_path: Path, python: Script) -> None:
     mark = tmp_path / "left"
     own = f"setsid sh -c 'echo $$ >{mark}; exec sleep 600' &"
