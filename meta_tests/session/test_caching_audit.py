@@ -126,10 +126,7 @@ def test_an_engine_without_a_cache_does_not_fail(without: Audited) -> None:
 
 @pytest.mark.parametrize(
     ("cache", "failures"),
-    [
-        ("under way", {"caching_speed"}),
-        ("counted", {"caching_speed", "caching_prompt_tokens"}),
-    ],
+    [("under way", {"caching_speed"}), ("counted", {"caching_speed", "caching_prompt_tokens"})],
 )
 def test_a_cache_fails(cache: str, failures: set[str], audit: MakeAudit) -> None:
     outcome = audit(cache=cache)

@@ -83,10 +83,7 @@ def answer(body: dict[str, Any]) -> Events:
 
 def test_a_server_is_asked_one_by_one_and_what_never_ends_fails_its_rule(tmp_path: Path) -> None:
     """Endless: the arguments of one question's tool call, and the reasoning of one turn."""
-    endless = {
-        3: call_piece(0, "[" * 100_000, "f"),
-        26: delta(reasoning="hm, " * 25_000),
-    }
+    endless = {3: call_piece(0, "[" * 100_000, "f"), 26: delta(reasoning="hm, " * 25_000)}
     numbers = itertools.count(1)
 
     def hostile(body: dict[str, Any]) -> Events:

@@ -34,12 +34,7 @@ from mlperf_suite.official_client.client_answers import read_answers
 from mlperf_suite.official_client.client_job import ACCURACY_DATA, ClientData, ClientJob
 from mlperf_suite.official_client.client_process import ClientRunError
 from mlperf_suite.official_client.installation import ClientInstallation
-from mlperf_suite.results.curve_figures import (
-    REHEARSAL,
-    CurveFigures,
-    CurvePoint,
-    PointAccuracy,
-)
+from mlperf_suite.results.curve_figures import REHEARSAL, CurveFigures, CurvePoint, PointAccuracy
 from mlperf_suite.results.run_folder import read_summary
 from mlperf_suite.results.schema import Summary
 from mlperf_suite.session import official_points

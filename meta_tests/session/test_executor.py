@@ -196,7 +196,9 @@ def test_special_tokens_if_a_scorer_reads_them(
     assert make(ACCURACY).suite.make(ACCURACY).ok
     tokenizer = load_tokenizer(str(embedded_model_dir()))
     for answer in given:
-        full, plain = (tokenizer.decode(answer.token_ids, skip_special_tokens=skip) for skip in (False, True))
+        full, plain = (
+            tokenizer.decode(answer.token_ids, skip_special_tokens=skip) for skip in (False, True)
+        )
         assert full != plain and answer.text == (full if reads else plain)
 
 

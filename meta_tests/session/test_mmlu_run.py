@@ -17,11 +17,7 @@ from typing import Any
 import pytest
 from pytest import MonkeyPatch
 
-from meta_tests.session.scripted_session import (
-    Make,
-    ScriptedEngine,
-    ScriptedSession,
-)
+from meta_tests.session.scripted_session import Make, ScriptedEngine, ScriptedSession
 from meta_tests.stand_in import Delays, StandInEngine
 from meta_tests.suite_runs import ROOT, SuiteRun, run_suite
 from mlperf_suite.__main__ import main

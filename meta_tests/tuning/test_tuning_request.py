@@ -151,9 +151,7 @@ def test_what_cannot_be_asked_is_refused_in_a_line(words: Sequence[str], reason:
         asked(*words)
 
 
-def test_options_of_runs_without_dashes_are_named(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_options_of_runs_without_dashes_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["tune", "--out", "out", "--model", "mine"])
     assert "follow a --" in capsys.readouterr().err
