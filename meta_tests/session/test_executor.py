@@ -18,7 +18,6 @@ from meta_tests.session.scripted_session import (
     ACCURACY,
     LLAMA,
     PERFORMANCE,
-    SERVER,
     TEST06,
     FasterEngine,
     Make,
@@ -69,14 +68,6 @@ def test_a_dead_accuracy_run_keeps_its_performance_run_from_being_made(make: Mak
     assert (meta.status, meta.reason) == ("failed", "died as told")
 
 
-def test_server_without_the_offline_run_of_its_rate_is_a_failed_result(make: Make) -> None:
-    session = make(SERVER, dies_in=str(PERFORMANCE))
-    failure = session.suite.make(SERVER).failure
-    assert failure == f"{PERFORMANCE}: died as told"
-    meta = session.summary(SERVER).meta
-    assert (meta.status, meta.reason) == ("failed", failure)
-
-
 @pytest.mark.parametrize(
     ("error", "message"),
     [
@@ -85,9 +76,7 @@ def test_server_without_the_offline_run_of_its_rate_is_a_failed_result(make: Mak
         (PermissionError("refusing a linked file\n'punkt'"), "refusing a linked file"),
     ],
 )
-def test_a_system_error_keeps_its_cause(
-    make: Make, monkeypatch: MonkeyPatch, error: OSError, message: str
-) -> None:
+def test_system_errors(make: Make, monkeypatch: MonkeyPatch, error: Any, message: str) -> None:
     break_runs(monkeypatch, error)
     failure = str(make(ACCURACY).suite.make(ACCURACY).failure)
     assert message in failure and "None" not in failure and "\n" not in failure
@@ -107,9 +96,7 @@ def test_what_nobody_foresaw_is_kept_goes_on_up_and_is_not_tried_again(
     assert (meta.status, meta.reason) == ("failed", f"interrupted ({type(error).__name__})")
 
 
-def test_without_a_rate_the_run_sized_by_it_fails_in_a_line(
-    make: Make, monkeypatch: MonkeyPatch
-) -> None:
+def test_without_a_rate_the_run_sized_by_it_fails(make: Make, monkeypatch: MonkeyPatch) -> None:
     def run_of_no_time(*arguments: Any, **keywords: Any) -> LoadRun:
         return replace(run_loadgen(*arguments, **keywords), elapsed_s=0.0)
 
@@ -143,7 +130,7 @@ def result_valid(session: ScriptedSession) -> str:
     return next(v.status for v in verdicts if v.rule == "result_valid")
 
 
-def test_a_run_that_was_too_short_is_made_again(
+def test_too_short_a_run_is_made_again(
     faster: Make, lines: list[str], monkeypatch: MonkeyPatch
 ) -> None:
     monkeypatch.setattr(FasterEngine, "after_s", (0.5, 2.5))
@@ -170,7 +157,7 @@ def test_a_run_that_was_too_short_is_made_again(
 
 
 @pytest.mark.parametrize(("options", "runs"), [({}, 3), ({"offline_target_qps": "40"}, 2)])
-def test_a_run_is_made_again_once_or_never(
+def test_runs_are_made_again_once_or_never(
     faster: Make, options: dict[str, str], runs: int
 ) -> None:
     session = faster(**options)
@@ -182,9 +169,7 @@ def test_a_run_is_made_again_once_or_never(
 
 
 @pytest.mark.parametrize("reads", [False, True])
-def test_special_tokens_if_a_scorer_reads_them(
-    make: Make, monkeypatch: MonkeyPatch, reads: bool
-) -> None:
+def test_special_tokens_for_a_scorer(make: Make, monkeypatch: MonkeyPatch, reads: bool) -> None:
     given: list[Answer] = []
 
     def score(scorer: RougeScorer, answers: Sequence[Answer]) -> Scores:
@@ -228,7 +213,7 @@ def test_each_run_is_warmed_up_and_the_record_says_so(make: Make) -> None:
 
 
 @pytest.mark.parametrize("counted", [False, True])
-def test_a_cache_told_of_or_counted_is_a_departure(
+def test_a_cache_told_or_counted_departs(
     make: Make, monkeypatch: MonkeyPatch, counted: bool
 ) -> None:
     """Also where nobody asked for it: what counts is the engine's own description."""
@@ -260,7 +245,7 @@ def test_what_a_server_did_otherwise_is_a_failure(make: Make, monkeypatch: Monke
 
 
 @pytest.mark.parametrize("error", [RunError("died as told"), KeyboardInterrupt()])
-def test_a_run_that_died_keeps_its_servers_view(
+def test_a_dead_run_has_its_remote(
     make: Make, monkeypatch: MonkeyPatch, error: BaseException
 ) -> None:
     def dies(plan: object, engine: ScriptedEngine, *rest: object, **keywords: object) -> None:
@@ -276,9 +261,7 @@ def test_a_run_that_died_keeps_its_servers_view(
     assert (summary.meta.status, summary.run.remote) == ("failed", {"accuracy": NOT_BOUND})
 
 
-def test_the_reason_stays_where_a_server_tells_no_more(
-    make: Make, monkeypatch: MonkeyPatch
-) -> None:
+def test_a_server_that_tells_no_more_is_no_reason(make: Make, monkeypatch: MonkeyPatch) -> None:
     session = make(ACCURACY, kind=RemoteScriptedEngine)
 
     def speechless(engine: RemoteScriptedEngine) -> RemoteRun:
@@ -301,7 +284,7 @@ def test_test06_of_text_alone_is_not_judged_by_its_tokens(make: Make) -> None:
 
 
 @pytest.mark.parametrize("why", ["repeat 2: a client process used 95% of a core", ""])
-def test_a_client_that_limited_a_run_marks_it(
+def test_a_client_that_was_bound(
     make: Make, short: None, monkeypatch: MonkeyPatch, why: str
 ) -> None:
     remote_runs = (NOT_BOUND, BOUND if why else NOT_BOUND)
@@ -317,9 +300,7 @@ def test_a_client_that_limited_a_run_marks_it(
     assert summary.meta.label == (f"client-bound: not a result; {LABEL}" if why else LABEL)
 
 
-def test_server_takes_no_rate_that_a_client_limited(
-    make: Make, short: None, monkeypatch: MonkeyPatch
-) -> None:
+def test_server_takes_no_bound_rate(make: Make, short: None, monkeypatch: MonkeyPatch) -> None:
     monkeypatch.setattr(RemoteScriptedEngine, "remote_runs", (BOUND,))
     key = RunKey(LLAMA, "Server", "performance")
     session = make(PERFORMANCE, key, kind=RemoteScriptedEngine, offline_target_qps="100")
@@ -375,9 +356,7 @@ def test_a_rate_that_its_client_limited_is_invalid(make: Make, monkeypatch: Monk
 
 
 @pytest.mark.parametrize("why", ["", "speculative decoding (ngram)"])
-def test_a_rate_of_other_generation_is_not_valid(
-    make: Make, monkeypatch: MonkeyPatch, why: str
-) -> None:
+def test_rates_of_other_generation(make: Make, monkeypatch: MonkeyPatch, why: str) -> None:
     search_rates(monkeypatch, 1)
     key = SearchKey(LLAMA, "Server")
     settings = {"speculative": {"method": "ngram"}} if why else {}
@@ -389,9 +368,7 @@ def test_a_rate_of_other_generation_is_not_valid(
     assert (trial.valid, trial.why) == (not why, why)
 
 
-def test_a_repeat_that_dies_leaves_those_before(
-    make: Make, short: None, monkeypatch: MonkeyPatch
-) -> None:
+def test_a_dead_repeat_leaves_others(make: Make, short: None, monkeypatch: MonkeyPatch) -> None:
     session = make(PERFORMANCE, repeat="4", offline_target_qps="100")
 
     def begins(self: ScriptedEngine, name: str, mode: str) -> None:

@@ -270,9 +270,7 @@ def test_an_official_run_of_another_model_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("kind", "answers"), [("perf", True), ("gpqa", False)])
-def test_accuracy_data_no_grader_knows_are_refused(
-    tmp_path: Path, kind: str, answers: bool
-) -> None:
+def test_data_that_no_grader_knows_are_refused(tmp_path: Path, kind: str, answers: bool) -> None:
     """The performance file in the accuracy file's place, or one without the right answers."""
     data = official_gpt_oss(tmp_path, kind, answers)
     run_inputs = inputs(profile="official", benchmark=["gpt-oss-120b"], dataset=data)

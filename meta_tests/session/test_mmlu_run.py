@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pytest import MonkeyPatch
+from pytest import CaptureFixture, MonkeyPatch
 
 from meta_tests.session.scripted_session import Make, ScriptedEngine, ScriptedSession
 from meta_tests.stand_in import Delays, StandInEngine
@@ -138,9 +138,7 @@ def test_it_is_among_the_other_runs(whole: SuiteRun) -> None:
         assert label in text
 
 
-def test_reports_made_again(
-    whole: SuiteRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_new_reports(whole: SuiteRun, tmp_path: Path, capsys: CaptureFixture[str]) -> None:
     original, copy = whole.folder, tmp_path / "copy"
     shutil.copytree(original, copy)
     (copy / "report.md").write_text("lost")

@@ -96,9 +96,7 @@ def test_a_rate_that_never_holds_at_full_length_is_no_peak() -> None:
 
 
 @pytest.mark.parametrize("bounded", [True, False])
-def test_the_plot_says_what_is_the_least(
-    tmp_path: Path, monkeypatch: MonkeyPatch, bounded: bool
-) -> None:
+def test_a_plot_of_the_least_rate(tmp_path: Path, monkeypatch: MonkeyPatch, bounded: bool) -> None:
     figures: list[Figure] = []
     monkeypatch.setattr(Figure, "savefig", lambda figure, *a, **k: figures.append(figure))
     by_latency = RateTrial(3.0, True, True, 3.0, None, None, latency_p99_ms=900.0)

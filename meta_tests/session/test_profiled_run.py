@@ -127,9 +127,7 @@ def test_a_profiled_run_leaves_its_trace_and_is_no_result(make: Make, tmp_path: 
 
 
 @pytest.mark.parametrize("kept", [False, True])
-def test_servers_offline_run_is_not_profiled(
-    make: Make, short: None, tmp_path: Path, kept: bool
-) -> None:
+def test_servers_rate_is_not_profiled(make: Make, short: None, tmp_path: Path, kept: bool) -> None:
     """Also where a kept run's rate turns out to be another system's, once the engine is loaded."""
     if kept:
         options = {"warmup": "0", "offline_target_qps": "40", **TORCH}
@@ -155,9 +153,7 @@ def test_server_after_a_profiled_offline_run_takes_its_rate_from_a_few_prompts(m
         (Refuses, "vLLM's start_profile: no profiler today"),
     ],
 )
-def test_a_profile_not_taken_fails_the_run(
-    make: Make, kind: type[ScriptedEngine], failure: str
-) -> None:
+def test_a_profile_that_fails_is_said(make: Make, kind: type[ScriptedEngine], failure: str) -> None:
     session = make(PERFORMANCE, kind=kind, offline_target_qps="40", **TORCH)
     assert (session.suite.make(PERFORMANCE).failure or "").startswith(f"{PERFORMANCE}: {failure}")
     meta = session.summary(PERFORMANCE).meta
@@ -211,9 +207,7 @@ def test_nsight_systems_stops_recording_however_a_run_ends(
     assert commands.count("start") == commands.count("stop") == 1
 
 
-def test_a_check_that_fails_leaves_no_ranges_on(
-    make: Make, nsys: Path, monkeypatch: MonkeyPatch
-) -> None:
+def test_a_failed_check_leaves_no_ranges(make: Make, nsys: Path, monkeypatch: MonkeyPatch) -> None:
     def fails(*arguments: object) -> None:
         raise UsageError("no such thing")
 
@@ -236,9 +230,7 @@ def test_a_run_takes_as_many_samples_as_its_time_holds() -> None:
 
 
 @pytest.mark.parametrize("at", ["writing.write_reports", "writing.write_index"])
-def test_a_run_that_cannot_be_written_says_so(
-    make: Make, monkeypatch: MonkeyPatch, at: str
-) -> None:
+def test_a_run_not_written_says_so(make: Make, monkeypatch: MonkeyPatch, at: str) -> None:
     session = make(ACCURACY)
     assert session.suite.make(ACCURACY).ok
     result = session.recorder.results[0]

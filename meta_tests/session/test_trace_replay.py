@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pytest import CaptureFixture
 
 from meta_tests.datasets.made_traces import ROW, exported, span, written
 from meta_tests.reports.outputs import page_rows
@@ -57,9 +58,7 @@ def rows(*times: float, **more: Any) -> list[dict[str, Any]]:
     return [ROW | {"timestamp": at, **more} for at in times]
 
 
-def test_a_trace_is_sent(
-    tmp_path: Path, tokenizer: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_trace_is_sent(tmp_path: Path, tokenizer: Path, capsys: CaptureFixture[str]) -> None:
     file = written(tmp_path, *rows(0, 300, 600, 600))
     status, summary, account, page = replayed(
         file, tokenizer, "--ttft-limit", "10000", "--tpot-limit", "0.1", rest_s=0.1
@@ -94,7 +93,7 @@ def test_the_speed_is_a_factor_and_spans_have_prompts(tmp_path: Path, tokenizer:
 
 
 def test_a_request_without_an_answer_and_one_that_does_not_fit(
-    tmp_path: Path, tokenizer: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, tokenizer: Path, capsys: CaptureFixture[str]
 ) -> None:
     long = ROW | {"input_length": 5000, "hash_ids": list(range(10))}
     file = written(tmp_path, *rows(0, 10, 20), long)
@@ -114,7 +113,7 @@ def test_what_came_before_a_server_died_is_kept(tmp_path: Path, tokenizer: Path)
     assert (status, summary["answered"]) == (1, 1) and summary["ended"]
 
 
-def test_bad_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_options(tmp_path: Path, capsys: CaptureFixture[str]) -> None:
     command = ["replay", str(written(tmp_path, ROW)), "--endpoint", "http://127.0.0.1:9"]
     for words, why in (
         (["--speed", "nan"], "--speed nan: must be a number above 0"),

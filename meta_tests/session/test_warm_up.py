@@ -45,10 +45,7 @@ class Recording(StandInEngine):
         super().submit(requests, generation, listener, stream=stream)
 
 
-@given(
-    st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=20), min_size=1, max_size=8),
-    st.integers(1, 30),
-)
+@given(st.lists(st.lists(st.integers(0, 50), min_size=1), min_size=1), st.integers(1, 30))
 def test_prompts_are_as_long_and_begin_otherwise(prompts: list[list[int]], count: int) -> None:
     mirrored = [prompts[number % len(prompts)][::-1] for number in range(count)]
     assert warm_up_prompts(prompts, count) == mirrored

@@ -114,9 +114,7 @@ def test_a_server_that_leaves_processes_fails(command: Command, asked: list[str]
     assert trial.reason.startswith("the server's command cannot be started")
 
 
-def test_an_interrupted_tuning_ends_the_server_that_starts(
-    command: Command, asked: list[str]
-) -> None:
+def test_an_interrupted_tuning_ends_its_server(command: Command, asked: list[str]) -> None:
     def stop() -> None:
         while not (command.folder / "flags").exists():
             time.sleep(0.05)

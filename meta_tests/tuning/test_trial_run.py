@@ -101,7 +101,7 @@ def test_a_run_without_a_usable_figure_is_a_failed_trial(
         ),
     ],
 )
-def test_a_run_that_hangs_is_killed_or_writes_nothing(
+def test_a_run_that_writes_nothing(
     tmp_path: Path, python: Script, script: str, reason: str
 ) -> None:
     python(script)
@@ -110,7 +110,7 @@ def test_a_run_that_hangs_is_killed_or_writes_nothing(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_tuning_that_is_ended_leaves_no_run(
+def test_an_ended_tuning_leaves_no_run(
     tmp_path: Path, python: Script, number: signal.Signals
 ) -> None:
     """By whoever cancels it, and by its terminal that is closed."""

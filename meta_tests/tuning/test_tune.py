@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pytest import MonkeyPatch
+from pytest import CaptureFixture, MonkeyPatch
 
 from meta_tests.suite_runs import ROOT
 from mlperf_suite.__main__ import main
@@ -110,9 +110,7 @@ def tuned(folder: Path, minutes: float = 0.2) -> Claim:
 # The answer
 
 
-def test_a_gain_and_its_command(
-    tmp_path: Path, script: Script, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_gain_has_a_command(tmp_path: Path, script: Script, capsys: CaptureFixture[str]) -> None:
     script({None: 9900, 16: 16000}).fail = (32,)
     claim = tuned(tmp_path)
     assert claim.gain and claim.is_better and claim.gain.low < 0.616 < claim.gain.high
@@ -357,9 +355,7 @@ def test_a_folder_of_another_tuning_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk(
-    tmp_path: Path, trials: ScriptedTrials, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_full_disk(tmp_path: Path, trials: ScriptedTrials, capsys: CaptureFixture[str]) -> None:
     (tmp_path / "trials.jsonl").symlink_to("/dev/full")
     space = tmp_path / "space.toml"
     names = ("max_num_batched_tokens", "enable_chunked_prefill", "VLLM_CPU_OMP_THREADS_BIND")
@@ -370,9 +366,7 @@ def test_a_full_disk(
     assert not (tmp_path / "tuning.md").exists()
 
 
-def test_ctrl_c_ends_with_130(
-    tmp_path: Path, trials: ScriptedTrials, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ctrl_c(tmp_path: Path, trials: ScriptedTrials, capsys: CaptureFixture[str]) -> None:
     def interrupted(command: Command) -> None:
         raise KeyboardInterrupt
 

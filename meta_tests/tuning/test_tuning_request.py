@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from pytest import MonkeyPatch
+from pytest import CaptureFixture, MonkeyPatch
 
 from mlperf_suite.__main__ import main
 from mlperf_suite.engines.vllm_choices import Machine, choices_for
@@ -64,9 +64,7 @@ def test_a_file_that_is_no_space_is_refused(tmp_path: Path, text: str) -> None:
         space_of(file)
 
 
-def test_a_file_may_leave_nothing_to_search(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_with_nothing_to_search(tmp_path: Path, capsys: CaptureFixture[str]) -> None:
     file = tmp_path / "space.toml"
     file.write_text("max_num_seqs = 8\nblock_size = []\n")
     serve = "vllm serve MODEL {flags} --port {port}"
@@ -151,7 +149,7 @@ def test_what_cannot_be_asked_is_refused_in_a_line(words: Sequence[str], reason:
         asked(*words)
 
 
-def test_options_of_runs_without_dashes_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_of_runs_without_dashes_are_named(capsys: CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["tune", "--out", "out", "--model", "mine"])
     assert "follow a --" in capsys.readouterr().err

@@ -82,9 +82,7 @@ def test_the_probe_finds_what_an_engine_costs(monkeypatch: MonkeyPatch) -> None:
     ],
     ids=["one", "two", "halves"],
 )
-def test_a_step_of_all_requests(
-    tokens: list[int], replicas: list[int], step_s: float | None
-) -> None:
+def test_steps_of_all(tokens: list[int], replicas: list[int], step_s: float | None) -> None:
     ended_s = array("d", [0.5 * step + 9 * (step > 30) for step in range(40)])
     steps = Steps(ended_s=ended_s, tokens=array("i", tokens), replica=array("i", replicas))
     engine: Any = SimpleNamespace(take_trace=lambda: EngineTrace(steps), steps_made=40)

@@ -95,9 +95,7 @@ def test_no_system_takes_the_rate_of_another(tmp_path: Path, own: dict[str, Any]
         ({"benchmark": ["llama3.1-8b", "llama2-70b-99"]}, True),
     ],
 )
-def test_plan_and_session_take_the_same(
-    tmp_path: Path, options: dict[str, Any], takes: bool
-) -> None:
+def test_plan_and_session_agree(tmp_path: Path, options: dict[str, Any], takes: bool) -> None:
     """The plan knows only the settings; the session also has the engine's own description."""
     keep_offline_run(tmp_path)
     settings = settings_of(tmp_path, **options)

@@ -14,9 +14,7 @@ from mlperf_suite.session.timing.probe import PAIRS, measure_scaling
 
 
 @pytest.mark.parametrize("rates", [[100.0, 100.0], [300.0, 200.0, 100.0]], ids=["alike", "not"])
-def test_the_figure_is_that_of_the_operands_beside_it(
-    monkeypatch: MonkeyPatch, rates: list[float]
-) -> None:
+def test_the_figure_is_of_its_operands(monkeypatch: MonkeyPatch, rates: list[float]) -> None:
     """Replicas that are not alike are each measured alone, and another one of those alike."""
     replicas = [SimpleNamespace(rate=rate) for rate in rates]
     alike = len(set(rates)) == 1
