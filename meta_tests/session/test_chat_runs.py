@@ -11,10 +11,7 @@ import pytest
 
 from meta_tests.servers.chat_stand_in import Events, call_piece, chat_server, delta, last
 from meta_tests.suite_runs import SuiteRun, run_suite
-from mlperf_suite.assets import embedded_model_dir
-from mlperf_suite.benchmarks.chat_prompts import EMBEDDED_TEMPLATE, ChatMessages
 from mlperf_suite.benchmarks.qwen3_6_27b import QWEN3_6_27B
-from mlperf_suite.datasets.agent_sessions import load_sessions
 from mlperf_suite.engines.endpoint.chat import ChatAnswer, ChatRequest, ChatSampling
 from mlperf_suite.engines.endpoint.chat_client import ChatServer, ChatTurn
 from mlperf_suite.errors import RunError, UsageError
@@ -154,17 +151,3 @@ def test_engines_that_it_does_not_measure_are_refused() -> None:
 def test_it_shares_a_session_with_no_other_benchmark(tmp_path: Path) -> None:
     session = run_suite(tmp_path, *WORDS, "--benchmark", "llama3.1-8b-edge", "--plan")
     assert session.exit_code == 4 and "select it alone" in session.output
-
-
-def test_prompts_carry_tools_and_arguments_as_objects() -> None:
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(embedded_model_dir())
-    prompt = ChatMessages(EMBEDDED_TEMPLATE)
-    second = prompt.encode(load_sessions("embedded").items, tokenizer)[1]
-    text = tokenizer.decode(second)
-    assert '"name": "bash", "arguments": {"command": "grep' in text
-    assert text.endswith("<|im_start|>assistant\n")
-    broken = [{"role": "assistant", "tool_calls": [{"function": {"arguments": "{"}}]}, {}]
-    with pytest.raises(UsageError, match="its chat template fails"):
-        prompt.tokens_of(broken, (), tokenizer)

@@ -438,7 +438,7 @@ def test_a_place_outside_an_earlier_curve_is_not_taken_from(tmp_path: Path) -> N
         ("dies", "inference-endpoint died with status 3: no memory"),
     ],
 )
-def test_a_run_that_the_official_client_did_not_complete_is_a_failed_point(
+def test_what_the_official_client_did_not_complete(
     make: Make, monkeypatch: MonkeyPatch, state: str, reason: str
 ) -> None:
     client_of(monkeypatch, [], lambda concurrency: state if concurrency > 1 else "complete")

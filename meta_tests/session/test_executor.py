@@ -83,7 +83,7 @@ def test_system_errors(make: Make, monkeypatch: MonkeyPatch, error: Any, message
 
 
 @pytest.mark.parametrize("error", [ValueError("nobody foresaw it"), KeyboardInterrupt()])
-def test_what_nobody_foresaw_is_kept_goes_on_up_and_is_not_tried_again(
+def test_what_nobody_foresaw_goes_up(
     make: Make, monkeypatch: MonkeyPatch, error: BaseException
 ) -> None:
     session, attempts = make(ACCURACY), break_runs(monkeypatch, error)
@@ -310,7 +310,7 @@ def test_server_takes_no_bound_rate(make: Make, short: None, monkeypatch: Monkey
     )
 
 
-def test_a_run_whose_times_cannot_be_read_is_a_run_all_the_same(
+def test_a_run_without_its_times(
     make: Make, short: None, lines: list[str], monkeypatch: MonkeyPatch
 ) -> None:
     def failing_timeline(*arguments: object) -> None:

@@ -92,9 +92,7 @@ def test_the_speed_is_a_factor_and_spans_have_prompts(tmp_path: Path, tokenizer:
     assert "no shared prefixes" in page
 
 
-def test_a_request_without_an_answer_and_one_that_does_not_fit(
-    tmp_path: Path, tokenizer: Path, capsys: CaptureFixture[str]
-) -> None:
+def test_failed_and_left_out(tmp_path: Path, tokenizer: Path, capsys: CaptureFixture[str]) -> None:
     long = ROW | {"input_length": 5000, "hash_ids": list(range(10))}
     file = written(tmp_path, *rows(0, 10, 20), long)
     status, summary, _, page = replayed(
