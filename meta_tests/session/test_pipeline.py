@@ -103,9 +103,7 @@ def test_whatever_the_order_of_the_tests_every_planned_step_is_made_once(make: M
 
 
 @pytest.mark.parametrize("error", [RunError("died"), ValueError("nobody foresaw it")])
-def test_a_step_that_fails_takes_later_ones_along(
-    make: Make, monkeypatch: MonkeyPatch, error: Exception
-) -> None:
+def test_a_failed_step_takes_later_ones(make: Make, monkeypatch: MonkeyPatch, error: Any) -> None:
     """Steps of other keys are made; what the failed run would have shown is measured instead."""
 
     def run(*arguments: Any, **keywords: Any) -> LoadRun:

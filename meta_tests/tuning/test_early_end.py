@@ -44,9 +44,8 @@ def scored(
     accuracy = {"total_samples": 60, "scores": [score]}
     summary = {"schema_version": 6, "run": {"accuracy": accuracy}, "verdicts": [rule]}
     values = values or [mean + n % 5 - 2 for n in range(60)]
-    return kept(
-        folder, summary=summary, scores={"dataset_sha256": "d", "scores": {"rouge1": values}}
-    )
+    scores = {"dataset_sha256": "d", "scores": {"rouge1": values}}
+    return kept(folder, summary=summary, scores=scores)
 
 
 def test_a_probe_far_below_the_leaders_cuts_the_trial() -> None:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -78,9 +79,7 @@ def test_a_trial_is_a_kept_run_with_its_rate(tmp_path: Path) -> None:
         (Summary(meta=Meta(status="complete")), "the run shows no tokens/s"),
     ],
 )
-def test_a_run_without_a_figure(
-    tmp_path: Path, python: Script, summary: Summary, reason: str
-) -> None:
+def test_a_run_without_a_figure(tmp_path: Path, python: Script, summary: Any, reason: str) -> None:
     run = tmp_path / "001" / "20260101-000000-llama3.1-8b-offline"
     run.mkdir(parents=True)
     (run / "summary.json").write_text(json.dumps(summary.as_json()))
@@ -101,18 +100,14 @@ def test_a_run_without_a_figure(
         ),
     ],
 )
-def test_a_run_that_writes_nothing(
-    tmp_path: Path, python: Script, script: str, reason: str
-) -> None:
+def test_a_run_writing_nothing(tmp_path: Path, python: Script, script: str, reason: str) -> None:
     python(script)
     run = measured(tmp_path / "001", {}, 1 if "sleep" in script else 600)
     assert run.trial.reason.startswith(reason)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_an_ended_tuning_leaves_no_run(
-    tmp_path: Path, python: Script, number: signal.Signals
-) -> None:
+def test_an_ended_tuning_leaves_no_run(tmp_path: Path, python: Script, number: int) -> None:
     """By whoever cancels it, and by its terminal that is closed."""
     mark = tmp_path / "ran"
     python(f"echo $$ >{mark}\nexec sleep 600")
