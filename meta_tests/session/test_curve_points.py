@@ -12,6 +12,7 @@ from mlperf_suite.engines.closed_loop import LoopTimes
 from mlperf_suite.session.curve_points import (
     BLOCKS,
     c_max_of,
+    endless_order,
     growing_queue,
     next_probe,
     planned_points,
@@ -39,6 +40,11 @@ def test_the_points_of_a_curve_are_of_each_region_and_the_widest_gap_is_filled_f
     assert planned_points(64, {5, 100}) == [1, 2, 5, 10, 25, 40, 64]
     # A low C_max has as many points as fit and no regions.
     assert planned_points(3) == [1, 2, 3] and not regions_of(3, 1) and not regions_of(None, 1)
+
+
+def test_each_pass_has_every_sample_once() -> None:
+    order = endless_order(20, 1)
+    assert [sorted(next(order) for _ in range(20)) for _ in range(3)] == [[*range(20)]] * 3
 
 
 def steady(concurrency: int, rounds: int, issuing_s: float) -> LoopTimes:

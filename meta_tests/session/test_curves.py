@@ -80,13 +80,11 @@ def short(monkeypatch: MonkeyPatch) -> None:
     monkeypatch.setattr("mlperf_suite.session.curves.PROBE_POINT_S", 0.25)
 
 
-@pytest.fixture
-def scores() -> None:
-    """For a test whose answers are really scored."""
+SCORES = CurveAccuracy.of_point
 
 
 @pytest.fixture(autouse=True)
-def scored(request: pytest.FixtureRequest, monkeypatch: MonkeyPatch) -> list[int]:
+def scored(monkeypatch: MonkeyPatch) -> list[int]:
     """The concurrencies whose answers were scored; of an engine whose answers say nothing, good."""
     asked: list[int] = []
 
@@ -94,8 +92,7 @@ def scored(request: pytest.FixtureRequest, monkeypatch: MonkeyPatch) -> list[int
         asked.append(concurrency)
         return PointAccuracy(84, {"rouge1": 39.0}, True)
 
-    if "scores" not in request.fixturenames:
-        monkeypatch.setattr(CurveAccuracy, "of_point", of_point)
+    monkeypatch.setattr(CurveAccuracy, "of_point", of_point)
     return asked
 
 
@@ -150,9 +147,9 @@ def test_smoke_leaves_out_long_ones(make: Make, lines: list[str], monkeypatch: M
     assert said.endswith("s, and smoke takes 0 s for it at most")
 
 
-@pytest.mark.usefixtures("scores")
 def test_the_suites_own_client_scores_every_sample(make: Make, monkeypatch: MonkeyPatch) -> None:
     # An engine that says the same to each prompt: no summary of anything.
+    monkeypatch.setattr(CurveAccuracy, "of_point", SCORES)
     session = make(KEY, kind=FourSlots, total_sample_count="6")
     session.suite.make(KEY)
     curve = curve_of(session)
@@ -404,8 +401,8 @@ def test_official_points_have_the_servers_own_view(make: Make, monkeypatch: Monk
     assert {p.servers[0].running_mean for p in curve.measured} == {2.5}
 
 
-@pytest.mark.usefixtures("scores")
 def test_the_official_client_answers_accuracy_data(make: Make, monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setattr(CurveAccuracy, "of_point", SCORES)
     jobs: list[ClientJob] = []
     client_of(monkeypatch, jobs, lambda concurrency: "complete")
     session = made(make, Endpoint, total_sample_count="6", **OFFICIAL)

@@ -105,15 +105,12 @@ def test_mmlu_has_an_engine_of_its_own_after_everything_else() -> None:
 
 def test_the_printed_plan_fits_80_columns_and_adds_up() -> None:
     plan = plan_session(Selection(EVERY, [SearchKey(LLAMA, "Interactive")], mmlu=True, repeat=5))
+    assert [clock(s) for s in (0, 59.6, 61, 7325)] == ["0:00", "1:00", "1:01", "2:02:05"]
     lines = plan.lines(dict.fromkeys(plan.steps, 61.0), "as the last run went", 3661.0)
     assert max(map(len, [*lines, *plan.lines({}, "word " * 40)])) <= 80
     assert lines[0] == f"plan: {len(plan.steps)} steps, about 1:01:01"
     assert len(lines) == len(plan.steps) + 2
     assert plan.summary_lines(3661.0) == lines[:1]
-
-
-def test_seconds_as_a_clock_shows_them() -> None:
-    assert [clock(s) for s in (0, 59.6, 61, 7325)] == ["0:00", "1:00", "1:01", "2:02:05"]
 
 
 def test_accuracy_data_of_another_kind_shows_no_rate_for_performance() -> None:

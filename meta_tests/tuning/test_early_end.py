@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mlperf_suite.session.timing.estimate import Speed
-from mlperf_suite.tuning.early_cuts import Estimate, cannot_win
+from mlperf_suite.tuning.early_cuts import AccuracyCheck, Estimate, cannot_win
 from mlperf_suite.tuning.early_end import cut_by_probe, leader_of, rejection, watch_of
 from mlperf_suite.tuning.probing import Work
 from mlperf_suite.tuning.space import Settings, Trial
@@ -62,6 +62,8 @@ def test_only_what_cannot_win_is_cut_and_more_looks_need_more_distance() -> None
     leader = Estimate(math.log(1000), 0.02)
     assert [cannot_win(rate, 0.05, leader) for rate in (1000, 890, 870)] == [False, False, True]
     assert not cannot_win(870, 0.05, leader, looks=10)
+    check = AccuracyCheck(40.0)
+    assert not check.rejects([0.0] * 39) and check.rejects([0.0] * 40), "39 are too few to say"
 
 
 def test_probes_that_say_little_cut_little() -> None:

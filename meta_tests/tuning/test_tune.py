@@ -107,9 +107,6 @@ def tuned(folder: Path, minutes: float = 0.2) -> Claim:
     return tune.tune(request_in(folder, minutes), print)
 
 
-# The answer
-
-
 def test_a_gain_has_a_command(tmp_path: Path, script: Script, capsys: CaptureFixture[str]) -> None:
     script({None: 9900, 16: 16000}).fail = (32,)
     claim = tuned(tmp_path)
