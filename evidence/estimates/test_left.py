@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-import pytest
+from pytest import MonkeyPatch
 
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.loadgen.load_plan import RunKey
@@ -17,8 +17,8 @@ from mlperf_suite.settings import resolve_settings
 PLAN = plan_session(Selection([RunKey(LLAMA3_1_8B.id, "Offline", "accuracy")]))
 
 
-def test_it_counts_down_and_a_step_that_takes_longer_takes_nothing_from_the_others(
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_step_that_takes_longer_takes_nothing_of_others(
+    monkeypatch: MonkeyPatch,
 ) -> None:
     clock = SimpleNamespace(now_s=100.0)
     monkeypatch.setattr(pace, "time", SimpleNamespace(monotonic=lambda: clock.now_s))

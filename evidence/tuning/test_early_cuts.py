@@ -7,12 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from mlperf_suite.tuning.early_cuts import (
-    AccuracyCheck,
-    Estimate,
-    cannot_win,
-    full_rate,
-)
+from mlperf_suite.tuning.early_cuts import AccuracyCheck, Estimate, cannot_win, full_rate
 
 LEADER = Estimate(math.log(1000.0), 0.02)
 
@@ -22,12 +17,9 @@ def test_a_rate_below_the_leaders_interval_cannot_win(rate: float, cut: bool) ->
     assert cannot_win(rate, 0.05, LEADER) == cut
 
 
-def test_more_looks_need_more_distance() -> None:
+def test_more_looks_need_more_distance_and_a_probe_is_scaled_as_the_leaders_was() -> None:
     assert cannot_win(870.0, 0.05, LEADER)
     assert not cannot_win(870.0, 0.05, LEADER, looks=10)
-
-
-def test_a_probe_is_scaled_as_the_leaders_was() -> None:
     assert full_rate(90.0, leaders_probe=100.0, leaders_rate=120.0) == pytest.approx(108.0)
 
 
