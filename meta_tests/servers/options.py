@@ -42,9 +42,7 @@ Fault = Literal[
     "other-model",
     "cached",
     "miscounted",
-    "closes-idle",
     "comments",
-    "torn",
     "byte-order-mark",
     "cr",
     "two-lines",
@@ -70,15 +68,13 @@ answer that is streamed.
 - `id-...`: one token id is beyond the vocabulary, negative, 2**70, or 1.5.
 - `cut`: half of the tokens, with finish reason "length". `other-model`: another model's name.
   `cached`: `usage` reports cached tokens. `miscounted`: `usage` has 7 tokens too many.
-- `closes-idle`: correct, but the connection is closed afterwards without notice.
 - Correct, but odd. `comments`: with comments between events and CRLF line ends; `cr`: with CR
-  alone. `torn`: in HTTP chunks of a few bytes. `byte-order-mark`: in front of the stream.
-  `two-lines`: each message over two data lines. `one-line-end`: without the empty lines.
+  alone. `byte-order-mark`: in front of the stream. `two-lines`: each message over two data lines.
+  `one-line-end`: without the empty lines.
   `null-choices`: in messages without a choice, which also keep the connection alive.
   `early-hints`: status 103 before the answer's own.
 """
 FAULTS: tuple[Fault, ...] = get_args(Fault)
-SGLangIds = Literal["cumulative", "delta", "shrinking"]
 
 
 class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -87,8 +83,6 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     `first_token_s`: until the first chunk, which has one token; `rest_s`: from there until the
     last. Both are accurate to about 1 ms. `tokens`: of each answer, unless the request's own limits
     say otherwise. `chunk_tokens`: of each chunk after the first; None puts the rest into one chunk.
-    `sglang_ids`: whether a chunk of /generate has all token ids so far, the new ones, or all, but
-    with one fewer than before in the second last chunk.
 
     `scale_out`: whether vLLM's /inference/v1/generate is mounted; `native`: whether SGLang's
     /generate is.
@@ -101,8 +95,6 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     `batch`: the most requests it says it works on at once, as vLLM in its development mode and
     SGLang do. `queue_s`: the time that /metrics says each completion request spent in vLLM's queue;
     `metrics`: what else it says.
-
-    `usage_tokens`: the tokens of each answer by its `usage`, in place of the true number.
 
     `tells_times`: `usage` has what vLLM adds with --enable-per-request-metrics: a quarter of the
     time until the first token was queue, half was prefill.
@@ -125,7 +117,6 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     model: str = "stand-in"
     max_model_len: int = 131_072
     vocabulary: int = 32_000
-    sglang_ids: SGLangIds = "cumulative"
     scale_out: bool = False
     native: bool = True
     base: str = "/v1"
@@ -143,7 +134,6 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     batch: int | None = None
     queue_s: float | None = None
     metrics: str = ""
-    usage_tokens: int | None = None
 
     def faulty(self, number: int) -> bool:
         """Whether the completion request with this number, counted from 0, gets the fault."""

@@ -15,13 +15,14 @@ from meta_tests.servers.options import Fault, StandIn
 
 SERVER = "mlperf-suite-stand-in"
 """The Server header of every answer."""
+HEAD = "nvidia/gpt-oss-120b-Eagle3-long-context"
+"""What a server speculates with that names it."""
 COMPLETIONS, GENERATE, SCALE_OUT = "/v1/completions", "/generate", "/inference/v1/generate"
 _EVENTS = "text/event-stream; charset=utf-8"
 _FIRST_ID = 100
 _WORDS = ("each ", "answer ", "measures ", "nothing ", "besides ", "clients ")
 _DONE = b"data: [DONE]\n\n"
 _END_OF_CHUNKS = b"0\r\n\r\n"
-_TORN_BYTES = 7
 _LONG_LINE = 4_000_000
 
 
@@ -294,7 +295,7 @@ def _speculative_arguments(steps: int | None) -> dict[str, object]:
         "speculative_algorithm": "EAGLE3",
         "speculative_num_steps": steps,
         "speculative_eagle_topk": 1,
-        "speculative_draft_model_path": "nvidia/gpt-oss-120b-Eagle3-long-context",
+        "speculative_draft_model_path": HEAD,
         "speculative_draft_model_quantization": None,
         "speculative_accept_threshold_single": 1.0,
     }
@@ -412,10 +413,9 @@ def _streamed(options: StandIn, answer: _Answer) -> Reply:
             parts = [b": ping\n\n" + part for part in parts]
     parts[-1] += ending
     head, parts = _odd(fault, head, parts)
-    pieces = [_chunks(part, _TORN_BYTES if fault == "torn" else len(part)) for part in parts]
+    pieces = [b"%x\r\n%s\r\n" % (len(part), part) for part in parts]
     if then == "keep":
         pieces[-1] += _END_OF_CHUNKS
-        then = "close" if fault == "closes-idle" else "keep"
     last = max(len(messages) - 1, 1)
     at_s = tuple(options.first_token_s + options.rest_s * i / last for i in range(len(pieces)))
     return Reply(head, tuple(pieces), at_s, then)
@@ -474,11 +474,6 @@ def _twice(message: dict[str, Any]) -> dict[str, Any]:
     return {**message, "choices": [{**c, "index": i} for c in message["choices"] for i in (0, 1)]}
 
 
-def _chunks(data: bytes, size: int) -> bytes:
-    pieces = [data[i : i + size] for i in range(0, len(data), size)]
-    return b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces)
-
-
 class _Answer:
     """The tokens and text of one answer, and the messages that carry them."""
 
@@ -515,7 +510,7 @@ class _Answer:
         """The messages of a stream that carry tokens."""
         ends = self._ends()
         if self._request.native:
-            return [self._native(end, i == len(ends) - 2) for i, end in enumerate(ends)]
+            return [self._native(end) for end in ends]
         starts = [0, *ends[:-1]]
         return [
             self._completion(self._choice(start, end), {})
@@ -567,24 +562,15 @@ class _Answer:
         prompt = self._request.prompt if start == 0 and ids else None
         return {**choice, "stop_reason": None, "prompt_token_ids": prompt, "token_ids": ids}
 
-    def _native(self, end: int, last_but_one: bool) -> dict[str, Any]:
-        ids = self._ids[:end]
-        match self._options.sglang_ids:
-            case "delta":
-                before = max((e for e in self._ends() if e < end), default=0)
-                ids = self._ids[before:end]
-            case "shrinking" if last_but_one:
-                before = max((e for e in self._ends() if e < end), default=1)
-                ids = self._ids[: before - 1]
+    def _native(self, end: int) -> dict[str, Any]:
         length = {"length": self._request.limit} if self._finish == "length" else {}
         finish = {"type": self._finish, **length} if end == self._tokens else None
         meta = {"id": "0", "finish_reason": finish, "cached_tokens": self._cached() or 0}
         meta |= {name: self._usage(end)[name] for name in ("prompt_tokens", "completion_tokens")}
-        return {"text": "".join(self._text[:end]), "output_ids": ids, "meta_info": meta}
+        return {"text": "".join(self._text[:end]), "output_ids": self._ids[:end], "meta_info": meta}
 
     def _usage(self, tokens: int | None = None) -> dict[str, Any]:
         count = self._tokens if tokens is None else tokens
-        count = self._options.usage_tokens or count
         if self.fault == "miscounted":
             count += 7
         prompt = self._request.prompt_tokens

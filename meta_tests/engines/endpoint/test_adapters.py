@@ -99,11 +99,15 @@ def test_a_stop_is_sent_where_there_is_one_and_stays_in_the_answer(kind: str) ->
 
 
 @pytest.mark.parametrize("kind", ADAPTERS)
-def test_the_whole_vocabulary_is_asked_for_in_the_servers_own_words(kind: str) -> None:
-    """top_k 0: SGLang has -1 for it and refuses 0."""
-    request = body(kind, Sampling(128, 1, 1.0, 1.0, 0, 42, True, 0))
+def test_the_whole_vocabulary_is_asked_for_and_no_seed_where_the_benchmark_sets_none(
+    kind: str,
+) -> None:
+    """top_k 0: SGLang has -1 for it and refuses 0. With a seed, the repeats of a question would be
+    one draw."""
+    request = body(kind, Sampling(128, 1, 1.0, 1.0, 0, None, True, 0))
     params = request.get("sampling_params", request)
     assert params.get("top_k", 0) == (-1 if kind.startswith("sglang") else 0)
+    assert not {"seed", "sampling_seed"} & {*request, *params}
 
 
 @pytest.mark.parametrize("kind", ["vllm", "vllm-generate"])
@@ -114,20 +118,16 @@ def test_answers_that_nobody_waits_for_come_in_few_pieces(kind: str) -> None:
     assert unwaited.get("sampling_params", unwaited)["stream_interval"] > 1
 
 
-def completion(token_ids: list[int], finish: str | None = None) -> dict[str, Any]:
-    return {"choices": [{"text": "", "token_ids": token_ids, "finish_reason": finish}]}
-
-
 @given(token_lists, st.data())
 def test_the_pieces_of_a_completion_are_put_together(
     tokens: list[int], data: st.DataObject
 ) -> None:
     cut = data.draw(st.integers(0, len(tokens)))
     usage = {"prompt_tokens": 9, "completion_tokens": len(tokens)}
+    pieces = ((tokens[:cut], None), (tokens[cut:], "length"))
     answer = read(
         ADAPTERS["vllm"],
-        completion(tokens[:cut]),
-        completion(tokens[cut:], "length"),
+        *({"choices": [{"token_ids": ids, "finish_reason": why}]} for ids, why in pieces),
         {"choices": [], "usage": usage, "model": "served"},
     )
     assert (answer.token_ids, answer.finish_reason) == (tokens, "length")
@@ -199,13 +199,6 @@ def test_a_servers_words_are_one_short_printable_line(message: object) -> None:
     line = words_of(message)
     assert len(line) <= 100
     assert line.isprintable()
-
-
-@pytest.mark.parametrize("kind", ADAPTERS)
-def test_no_seed_is_sent_where_the_benchmark_sets_none(kind: str) -> None:
-    """gpt-oss-120b: with a seed, the repeats of a question would be one draw."""
-    request = body(kind, Sampling(128, 1, 1.0, 1.0, 0, None, True, 0))
-    assert not {"seed", "sampling_seed"} & {*request, *request.get("sampling_params", ())}
 
 
 def test_a_server_may_tell_how_long_a_request_waited() -> None:

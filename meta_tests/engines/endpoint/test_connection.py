@@ -66,21 +66,6 @@ def test_an_odd_but_legal_answer_is_the_same_split_at_every_byte(fault: str, kin
         assert exchange.ends == ["ended"]
 
 
-@pytest.mark.parametrize(
-    ("fault", "end"),
-    [
-        ("error-event", ("error", b'{"message":"EngineCore died",')),
-        ("compressed", ("compressed an answer with gzip, although it was asked not to", b"")),
-    ],
-)
-def test_what_is_no_answer_is_seen_split_at_every_byte(fault: str, end: tuple[str, bytes]) -> None:
-    data = sent_by("vllm", fault)
-    for i in range(len(data)):
-        _, exchange = answer_from([data[:i], data[i:]], "vllm")
-        (why, detail), *_ = exchange.ends
-        assert why.startswith(end[0]) and (detail is True or detail.startswith(end[1]))
-
-
 def test_an_event_without_its_empty_line_does_not_wait_for_the_next() -> None:
     connection, _, exchange, _ = open_exchange()
     connection.data_received(chunked(b"data: {}\n")[:-5])

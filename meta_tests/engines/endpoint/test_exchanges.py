@@ -108,11 +108,6 @@ def test_a_first_token_is_told_before_the_answer_and_when_it_came() -> None:
     assert (ids_of(answer), answer.first, answer.arrived) == ([5, 6, 7], 10.0, 20.0)
 
 
-def test_nobody_is_told_a_first_token_that_nobody_waits_for() -> None:
-    (answer,) = messages_of("vllm", piece(token_ids=[5], finish_reason="stop"), sampling=WHOLE)
-    assert isinstance(answer, ServerAnswer)
-
-
 def test_a_text_answer_that_ends_at_once_has_a_first_token_all_the_same() -> None:
     first, answer = messages_of("text", piece(text="", finish_reason="stop"))
     assert (first.token_ids, first.arrived) == (ids_of(answer), 20.0)
@@ -192,7 +187,8 @@ def test_an_answer_in_one_piece_has_no_first_token_to_time(
         assert isinstance(failure, Failure) and failure.unfit and "in one piece" in failure.why
         connection.close.assert_called_once_with()
     else:
-        assert isinstance(messages[-1], ServerAnswer)
+        kinds = [ServerFirstTokens, ServerAnswer] if sampling.wants_first else [ServerAnswer]
+        assert [type(message) for message in messages] == kinds
 
 
 @pytest.mark.parametrize("form", ADAPTERS)
@@ -255,13 +251,12 @@ def test_engines_that_share_what_came_at_once_may_be_unequally_fast(
     speeds: list[float], batch: int
 ) -> None:
     """Several engines behind one address, each with a queue of its own."""
-    events = sorted(
+    queue = Queue()
+    for now, number in sorted(
         (speed * 5.0 * (turn + 1), turn * len(speeds) + engine)
         for engine, speed in enumerate(speeds)
         for turn in range(batch)
-    )
-    queue = Queue()
-    for now, number in events:
+    ):
         assert not forgotten(queue, number / 1000, now)
         queue.came(number / 1000, now)
 
@@ -379,9 +374,6 @@ def test_a_client_is_greeted_first_and_once(messages: list[object]) -> None:
 )
 def test_retry_after_is_a_number_or_a_date(value: bytes, wait_s: float | None) -> None:
     assert _wait_s({b"retry-after": value}) == wait_s
-
-
-def test_retry_after_a_date_to_come_waits_until_then() -> None:
     date = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True).encode()
     assert _wait_s({b"retry-after": date}) == pytest.approx(3600.0, abs=60)
 
@@ -390,25 +382,23 @@ def test_retry_after_a_date_to_come_waits_until_then() -> None:
 
 
 ERRORS = {
-    "error-in-stream": "answered with an error: EngineCore died",
-    "error-event": "answered with an error: EngineCore died",
-    "error-detail": "answered with an error: EngineCore died",
-    "error-whole": "answered with an error: EngineCore died",
+    **dict.fromkeys(
+        ("error-in-stream", "error-event", "error-detail", "error-whole"),
+        "answered with an error: EngineCore died",
+    ),
     "compressed": "compressed an answer with gzip, although it was asked not to: turn that off",
     "status-500": "answered with status 500: the stand-in server refuses, as it was told to",
     "two-answers": "sent several answers to a request for one",
     "ends-early": "ended an answer without a finish_reason",
 }
 FAULTS = {
-    "status-429": "answered with status 429: the stand-in server refuses, as it was told to",
-    "status-503": "answered with status 503: the stand-in server refuses, as it was told to",
     "redirect": "redirects to http://elsewhere: give that URL",
     "garbage": "sent a response that is not HTTP",
     "too-deep": "sent invalid JSON",
-    "in-message": "answered in `message`, as chat completions do",
-    "in-delta": "answered in `delta`, as chat completions do",
-    "in-reasoning_content": "answered in `reasoning_content`, as chat completions do",
-    "in-tool_calls": "answered in `tool_calls`, as chat completions do",
+    **{
+        f"in-{name}": f"answered in `{name}`, as chat completions do"
+        for name in ("message", "delta", "reasoning_content", "tool_calls")
+    },
     "no-json": "sent invalid JSON",
     "no-utf8": "sent (JSON that is not a completion|invalid JSON)",
     "endless-line": "sent a line of more than [0-9,]+ bytes",
@@ -477,19 +467,16 @@ def test_only_what_was_refused_for_now_is_sent_again_and_only_if_it_may(
     refusal = b"HTTP/1.1 %d No\r\nContent-Length: 0\r\n\r\n" % status
 
     async def refused(retries: int) -> tuple[int, list[Any]]:
-        resent = 0
         shared, messages = shared_of("vllm")
         shared.pools[0].head.return_value = b""  # type: ignore[attr-defined]
         sampling = msgspec.structs.replace(STREAMED, retries=retries)
         request = under_way(shared, 7, sampling)
-        for _ in range(retries + 1):
+        while not messages:
+            resent = request.resent
             connection = Connection(lambda freed: None, lambda lost: None)
             connection.connection_made(Wire())
             request.begin(connection)
             connection.data_received(refusal)
-            resent = request.resent
-            if messages:
-                break
         return resent, messages
 
     for retries in (0, 2):
@@ -512,27 +499,21 @@ def test_a_request_that_is_turned_away_is_sent_again_split_at_every_byte() -> No
 # Text in place of tokens
 
 
-@pytest.fixture
-def codec() -> TextCodec:
-    return text_codec()
-
-
-def test_a_prompts_text_is_the_same_tokens_again(codec: TextCodec) -> None:
+def test_a_prompts_text_is_the_same_tokens_again() -> None:
     settings = resolve_settings({}, {})
     prompts = Inputs(settings, [LLAMA3_1_8B]).prompts(LLAMA3_1_8B)
     tokenizer = Tokenizer.from_file(str(embedded_model_dir() / "tokenizer.json"))
     assert len(prompts) > 10
     for prompt in prompts:
-        assert tokenizer.encode(codec.prompt(list(prompt))).ids == prompt
+        assert tokenizer.encode(text_codec().prompt(list(prompt))).ids == prompt
 
 
-def test_tokens_are_counted_over_the_whole_text(codec: TextCodec) -> None:
+def test_tokens_are_counted_over_the_whole_text() -> None:
+    codec = text_codec()
     # One character of several tokens, none of which is a text of its own.
     assert len(codec.tokens("\N{GRINNING FACE}")) > 1
     assert codec.tokens("a summary") == codec.tokens("a") + codec.tokens(" summary")
-
-
-def test_an_answer_that_ended_at_once_is_its_end_alone(codec: TextCodec) -> None:
+    # An answer that ended at once is its end alone.
     settings = json.loads((embedded_model_dir() / "tokenizer_config.json").read_text())
     tokenizer = Tokenizer.from_file(str(embedded_model_dir() / "tokenizer.json"))
     assert codec.tokens("") == [tokenizer.token_to_id(settings["eos_token"])]

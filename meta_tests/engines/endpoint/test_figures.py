@@ -5,10 +5,6 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
-
-from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.engines.endpoint.figures import ClientAccount, DepartureAccount, EndpointAccount
 from mlperf_suite.engines.messages import ServerAnswer
 
@@ -18,14 +14,6 @@ def answer_of(tokens: int = 4, **changes: Any) -> ServerAnswer:
     fields |= {"prompt_tokens": 9, "completion_tokens": tokens, "cached_tokens": None}
     fields |= {"resent": 0, "finish_reason": "stop", "other_model": None}
     return ServerAnswer(1, array("i", range(tokens)).tobytes(), **(fields | changes))
-
-
-@given(st.lists(st.floats(0, 1e6), min_size=1), st.sampled_from([0.5, 0.9, 0.99]))
-def test_a_percentile_is_one_of_the_values_at_loadgens_place(
-    values: list[float], share: float
-) -> None:
-    figures = percentile(sorted(values), share)
-    assert figures == sorted(values)[min(int(len(values) * share), len(values) - 1)]
 
 
 def test_an_endpoints_figures_are_those_of_its_answers() -> None:
