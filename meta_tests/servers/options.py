@@ -41,7 +41,6 @@ Fault = Literal[
     "cut",
     "other-model",
     "cached",
-    "miscounted",
     "comments",
     "byte-order-mark",
     "cr",
@@ -67,7 +66,7 @@ answer that is streamed.
 - `no-json`, `no-utf8`: the last message is invalid. `endless-line`: a line of 4 MB without an end.
 - `id-...`: one token id is beyond the vocabulary, negative, 2**70, or 1.5.
 - `cut`: half of the tokens, with finish reason "length". `other-model`: another model's name.
-  `cached`: `usage` reports cached tokens. `miscounted`: `usage` has 7 tokens too many.
+  `cached`: `usage` reports cached tokens.
 - Correct, but odd. `comments`: with comments between events and CRLF line ends; `cr`: with CR
   alone. `byte-order-mark`: in front of the stream. `two-lines`: each message over two data lines.
   `one-line-end`: without the empty lines.

@@ -571,8 +571,6 @@ class _Answer:
 
     def _usage(self, tokens: int | None = None) -> dict[str, Any]:
         count = self._tokens if tokens is None else tokens
-        if self.fault == "miscounted":
-            count += 7
         prompt = self._request.prompt_tokens
         usage: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": count}
         usage["total_tokens"] = prompt + count

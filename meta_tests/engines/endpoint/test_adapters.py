@@ -70,19 +70,17 @@ def test_transformers_is_sent_in_its_generation_config_what_openai_has_no_field_
     """As its own GenerationConfig reads it: nothing is left to the model's but what ends it."""
     from transformers import GenerationConfig
 
-    sampling = Sampling(128, 5, 0.0, 1.0, 1, 42, True, 0, end_ids=(2, 7))
-    request = body(TRANSFORMERS, sampling)
+    request = body(TRANSFORMERS, Sampling(128, 5, 0.0, 1.0, 1, 42, True, 0, end_ids=(2, 7)))
     assert set(request) - set(body(STRICT_TEXT)) == {"generation_config"}
     config = GenerationConfig(**json.loads(request["generation_config"]))
     assert (config.max_new_tokens, config.min_new_tokens, config.top_k) == (128, 5, 1)
     assert (config.do_sample, config.num_beams, config.repetition_penalty) == (False, 1, 1.0)
     assert config.eos_token_id == [2, 7]
-    sampled = body(TRANSFORMERS, Sampling(128, 1, 0.7, 0.9, 20, 42, True, 0))
-    config = GenerationConfig(**json.loads(sampled["generation_config"]))
-    assert (config.do_sample, config.temperature) == (True, 0.7)
-    assert (config.top_p, config.top_k) == (0.9, 20)
+    sampled = body(TRANSFORMERS, Sampling(128, 1, 0.7, 0.9, 20, 42, True, 0))["generation_config"]
+    expected = {"do_sample": True, "temperature": 0.7, "top_p": 0.9, "top_k": 20}
+    assert expected.items() <= json.loads(sampled).items()
     # Absent where unknown: null would be no id to end at.
-    assert "eos_token_id" not in json.loads(sampled["generation_config"])
+    assert "eos_token_id" not in json.loads(sampled)
 
 
 @pytest.mark.parametrize("kind", ADAPTERS)
@@ -145,18 +143,12 @@ def test_sglangs_tokens_are_found_however_it_streams(
     tokens: list[int], data: st.DataObject
 ) -> None:
     ends = sorted(data.draw(st.sets(st.integers(1, len(tokens)))) | {len(tokens)})
-    starts = [0, *ends[:-1]]
-    finish = [None] * (len(ends) - 1) + ["stop"]
-    cumulative = [generated(tokens[:end], end, why) for end, why in zip(ends, finish, strict=True)]
-    deltas = [
-        generated(tokens[start:end], end, why)
-        for start, end, why in zip(starts, ends, finish, strict=True)
-    ]
-    shrinking = [
-        generated(tokens[: end - (why is None and end > 1)], end, why)
-        for end, why in zip(ends, finish, strict=True)
-    ]
-    for events in (cumulative, deltas, shrinking):
+    pieces = list(zip([0, *ends[:-1]], ends, [None] * (len(ends) - 1) + ["stop"], strict=True))
+    cumulative = [tokens[:end] for _, end, _ in pieces]
+    deltas = [tokens[start:end] for start, end, _ in pieces]
+    shrinking = [tokens[: end - (why is None and end > 1)] for _, end, why in pieces]
+    for way in (cumulative, deltas, shrinking):
+        events = [generated(ids, end, why) for ids, (_, end, why) in zip(way, pieces, strict=True)]
         answer = read(ADAPTERS["sglang"], *events)
         assert (answer.token_ids, answer.finish_reason) == (tokens, "stop")
 
@@ -180,7 +172,6 @@ def test_sglangs_count_is_believed_and_not_its_list() -> None:
 @pytest.mark.parametrize(
     ("event", "words"),
     [
-        (b"{", "invalid JSON"),
         (b'{"choices": [{"text": "\xff\xfe"}]}', "invalid JSON"),
         ({"choices": [{"token_ids": [1.5]}]}, "not a completion"),
         ({"choices": "none"}, "not a completion"),
