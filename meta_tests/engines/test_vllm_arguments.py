@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -110,9 +111,8 @@ def test_a_gpu_build_without_a_gpu_says_what_to_do(
 
 
 def test_a_gpu_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        vllm_environment, "listed_gpus", lambda: (Gpu("NVIDIA A30", "GPU-1", "550.54.15"),)
-    )
+    a30 = Gpu("NVIDIA A30", "GPU-1", "550.54.15")
+    monkeypatch.setattr(vllm_environment, "listed_gpus", lambda: (a30,))
     monkeypatch.setattr("torch.version.cuda", "13.0")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
     line = vllm_environment.no_usable_gpu()
@@ -265,18 +265,14 @@ ERROR 11-21 [async_llm.py:700] EngineDeadError: EngineCore encountered an issue.
 
 
 def test_an_engine_that_died_says_of_what(config: VllmConfig, tmp_path: Path) -> None:
-    engine = VllmEngine(replace(config, log_file=tmp_path / "engine.log"))
-    try:
-        (tmp_path / "engine.log").write_text(_DIED)
-        points = RuntimeError(
-            "EngineCore encountered an issue. See stack trace for the root cause."
-        )
+    log = tmp_path / "engine.log"
+    points = RuntimeError("EngineCore encountered an issue. See stack trace for the root cause.")
+    with closing(VllmEngine(replace(config, log_file=log))) as engine:
+        log.write_text(_DIED)
         line = str(engine._explained(points))
         assert "died while answering: torch.OutOfMemoryError: CUDA out of memory. (see" in line
-        (tmp_path / "engine.log").write_text("")
+        log.write_text("")
         assert "died while answering: EngineCore encountered" in str(engine._explained(points))
-    finally:
-        engine.close()
 
 
 # How a model is split over GPUs
@@ -341,24 +337,25 @@ def test_a_search_ends_when_it_is_no_longer_needed() -> None:
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A shell script in the place of Python."""
     path = tmp_path / "python"
-    path.write_text("#!/bin/sh\n")
-    path.chmod(0o755)
+    path.touch(0o755)
     monkeypatch.setattr("sys.executable", str(path))
     return path
 
 
+@pytest.mark.parametrize(
+    ("script", "cause"),
+    [
+        ("echo 'no device' >&2\nexit 1\n", "no device"),
+        ("echo 'a warning' >&2\nexec sleep 60\n", "no answer within 1 s"),
+    ],
+)
 def test_a_search_that_cannot_tell_names_the_cause(
-    program: Path, monkeypatch: pytest.MonkeyPatch
+    program: Path, monkeypatch: pytest.MonkeyPatch, script: str, cause: str
 ) -> None:
-    program.write_text("#!/bin/sh\necho 'no device' >&2\nexit 1\n")
+    monkeypatch.setattr(f"{_SEARCH}._PATIENCE_S", 1)
+    program.write_text("#!/bin/sh\n" + script)
     search = SettingsSearch(CONFIG)
-    with pytest.raises(EngineError, match=r"could not be compared .*: no device"):
-        search.result()
-    search.end()
-    program.write_text("#!/bin/sh\necho 'a warning' >&2\nexec sleep 60\n")
-    monkeypatch.setattr("mlperf_suite.engines.vllm_arguments._PATIENCE_S", 1)
-    search = SettingsSearch(CONFIG)
-    with pytest.raises(EngineError, match=r"could not be compared .*: no answer within 1 s"):
+    with pytest.raises(EngineError, match=f"could not be compared .*: {cause}"):
         search.result()
     search.end()
     program.unlink()

@@ -13,7 +13,6 @@ Fault = Literal[
     "status-503",
     "turned-away",
     "redirect",
-    "garbage",
     "dies",
     "no-answer",
     "no-first-token",
@@ -25,19 +24,8 @@ Fault = Literal[
     "error-detail",
     "error-whole",
     "compressed",
-    "too-deep",
     "two-answers",
-    "in-message",
-    "in-delta",
-    "in-reasoning_content",
-    "in-tool_calls",
-    "no-json",
-    "no-utf8",
-    "endless-line",
     "id-beyond",
-    "id-negative",
-    "id-huge",
-    "id-float",
     "cut",
     "other-model",
     "cached",
@@ -54,17 +42,14 @@ answer that is streamed.
 
 - `status-N`: refused with this status. `turned-away`: 429 with Retry-After, 1 s.
   `redirect`: 302 to `StandIn.redirect_to`.
-- `garbage`: bytes that are not HTTP. `dies`: the process ends at once, without an answer.
+- `dies`: the process ends at once, without an answer.
 - `no-answer`: nothing, on a connection that stays open. `no-first-token`: only the headers.
 - `stops`: nothing after the first chunk, and the connection stays open. `closes`: the connection is
   closed there. `ends-early`: the answer ends there properly. `error-in-stream`: an error object
   follows; `error-event`: as an event named error; `error-detail`: as FastAPI writes one.
   `error-whole`: nothing but an error object, with status 200.
-- `compressed`: with gzip, although identity was asked for. `too-deep`: the last message has more
-  nested lists than any reader can follow. `two-answers`: a second choice in each message.
-  `in-NAME`: what should be text or token ids is in the choice's member of this name.
-- `no-json`, `no-utf8`: the last message is invalid. `endless-line`: a line of 4 MB without an end.
-- `id-...`: one token id is beyond the vocabulary, negative, 2**70, or 1.5.
+- `compressed`: with gzip, although identity was asked for. `two-answers`: a second choice in each
+  message. `id-beyond`: one token id is beyond the vocabulary.
 - `cut`: half of the tokens, with finish reason "length". `other-model`: another model's name.
   `cached`: `usage` reports cached tokens.
 - Correct, but odd. `comments`: with comments between events and CRLF line ends; `cr`: with CR
@@ -100,8 +85,8 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     `root`: what it says it loaded the model from; None: the model's name.
 
-    `speculates`: the tokens that it says it proposes at a time, with gpt-oss-120b's own head if its
-    dialect names one; 0: it says that it proposes none; None: it does not say.
+    `speculates`: the tokens that it says it proposes at a time; 0: it says that it proposes none;
+    None: it does not say.
 
     Requests from number `fault_from` on, counted from 0, are answered with the `fault`, at most
     `fault_for` of them. With `everywhere`, requests other than completions get the fault too, if

@@ -15,15 +15,12 @@ from meta_tests.servers.options import Fault, StandIn
 
 SERVER = "mlperf-suite-stand-in"
 """The Server header of every answer."""
-HEAD = "nvidia/gpt-oss-120b-Eagle3-long-context"
-"""What a server speculates with that names it."""
 COMPLETIONS, GENERATE, SCALE_OUT = "/v1/completions", "/generate", "/inference/v1/generate"
 _EVENTS = "text/event-stream; charset=utf-8"
 _FIRST_ID = 100
 _WORDS = ("each ", "answer ", "measures ", "nothing ", "besides ", "clients ")
 _DONE = b"data: [DONE]\n\n"
 _END_OF_CHUNKS = b"0\r\n\r\n"
-_LONG_LINE = 4_000_000
 
 
 class Refusal(Exception):  # noqa: N818 - not an error of this process
@@ -291,14 +288,7 @@ def _told_by_sglang(options: StandIn, path: str) -> Reply | None:
 def _speculative_arguments(steps: int | None) -> dict[str, object]:
     if not steps:
         return {} if steps is None else {"speculative_algorithm": None}
-    return {
-        "speculative_algorithm": "EAGLE3",
-        "speculative_num_steps": steps,
-        "speculative_eagle_topk": 1,
-        "speculative_draft_model_path": HEAD,
-        "speculative_draft_model_quantization": None,
-        "speculative_accept_threshold_single": 1.0,
-    }
+    return {"speculative_algorithm": "EAGLE3", "speculative_num_steps": steps}
 
 
 def _metrics(steps: int) -> bytes:
@@ -332,10 +322,6 @@ def without_answer(options: StandIn, fault: Fault | None) -> Reply | None:
             return refusal_reply(refusal, when)
         case "redirect":
             return plain(302, headers=f"Location: {options.redirect_to}\r\n")
-        case "garbage":
-            return Reply(
-                parts=(b"\x16\x03\x01\x00 this is no HTTP\r\n\r\n",), at_s=(0.0,), then="hang"
-            )
         case "error-whole":
             return plain(200, _json({"error": _DEAD}))
         case "dies" | "no-answer":
@@ -357,17 +343,12 @@ def reply(options: StandIn, request: CompletionRequest, fault: Fault | None) -> 
     return Reply(parts=(content,), at_s=(options.first_token_s + options.rest_s,))
 
 
-def logprob(token: int) -> float:
-    """What this server says of every token, wherever it stands."""
-    return -token / 1000
-
-
 def _scores(request: CompletionRequest) -> dict[str, Any]:
-    """SGLang's answer of one token with log-probabilities; the likeliest token is always the
-    same."""
+    """SGLang's answer of one token with log-probabilities, which are the same wherever a token
+    stands, and the likeliest token is always the same."""
 
     def report(token: int) -> list[Any]:
-        return [logprob(token), token, None]
+        return [-token / 1000, token, None]
 
     likeliest = report(_FIRST_ID)
     meta: dict[str, Any] = {"prompt_tokens": request.prompt_tokens, "completion_tokens": 1}
@@ -388,8 +369,6 @@ def _streamed(options: StandIn, answer: _Answer) -> Reply:
     messages = answer.messages()
     if fault == "two-answers":
         messages = [_twice(message) for message in messages]
-    if fault is not None and fault.startswith("in-"):
-        messages = [_misplaced(message, fault.removeprefix("in-")) for message in messages]
     parts = [_event(message) for message in messages]
     end = b"" if options.dialect == "transformers" else _DONE
     ending = b"".join(map(_event, answer.last_words())) + end
@@ -403,12 +382,6 @@ def _streamed(options: StandIn, answer: _Answer) -> Reply:
             parts, ending = parts[:1], b""
         case "error-in-stream" | "error-event" | "error-detail":
             parts, ending = [parts[0], _ERRORS[fault]], _DONE
-        case "no-json" | "too-deep":
-            parts[-1] = _INVALID[fault]
-        case "no-utf8":
-            parts[-1] = parts[-1].replace(b'"text":"', b'"text":"\xff\xfe')
-        case "endless-line":
-            parts, ending, then = [*parts[:1], b"data: " + b"a" * _LONG_LINE], b"", "hang"
         case "comments":
             parts = [b": ping\n\n" + part for part in parts]
     parts[-1] += ending
@@ -430,10 +403,6 @@ _ERRORS = {
     "error-in-stream": _event({"error": _DEAD}),
     "error-event": b"event: error\n" + _event(_DEAD),
     "error-detail": _event({"detail": _DEAD["message"]}),
-}
-_INVALID = {
-    "no-json": b'data: {"choices":[{"index":0,"te\n\n',
-    "too-deep": b'data: {"metrics":' + b"[" * 5_000 + b"]" * 5_000 + b"}\n\n",
 }
 
 
@@ -461,15 +430,6 @@ def _odd(fault: Fault | None, head: bytes, parts: list[bytes]) -> tuple[bytes, l
     return head, parts
 
 
-def _misplaced(message: dict[str, Any], name: str) -> dict[str, Any]:
-    """The message with each choice's answer in its member `name`."""
-    choices = [
-        {**choice, "text": "", "token_ids": None, name: {"content": choice["text"]}}
-        for choice in message["choices"]
-    ]
-    return {**message, "choices": choices}
-
-
 def _twice(message: dict[str, Any]) -> dict[str, Any]:
     return {**message, "choices": [{**c, "index": i} for c in message["choices"] for i in (0, 1)]}
 
@@ -492,13 +452,11 @@ class _Answer:
             for i in range(self._tokens)
         ]
 
-    def _token_ids(self) -> list[int | float]:
+    def _token_ids(self) -> list[int]:
         span = self._options.vocabulary - _FIRST_ID
-        ids: list[int | float] = [_FIRST_ID + i % span for i in range(self._tokens)]
-        beyond = self._options.vocabulary
-        wrong = {"id-beyond": beyond, "id-negative": -1, "id-huge": 2**70, "id-float": 1.5}
-        if self.fault in wrong:
-            ids[self._tokens // 2] = wrong[self.fault]
+        ids = [_FIRST_ID + i % span for i in range(self._tokens)]
+        if self.fault == "id-beyond":
+            ids[self._tokens // 2] = self._options.vocabulary
         return ids
 
     def _ends(self) -> list[int]:

@@ -169,20 +169,20 @@ def test_sglangs_count_is_believed_and_not_its_list() -> None:
         read(ADAPTERS["sglang"], generated([1, 2], 2), generated([1], 4, "stop"))
 
 
-@pytest.mark.parametrize(
-    ("event", "words"),
-    [
-        (b'{"choices": [{"text": "\xff\xfe"}]}', "invalid JSON"),
-        ({"choices": [{"token_ids": [1.5]}]}, "not a completion"),
-        ({"choices": "none"}, "not a completion"),
+@pytest.mark.parametrize("kind", ["vllm", "sglang", "text"])
+def test_what_is_no_answer_is_said_in_a_line(kind: str) -> None:
+    deep = b'{"metrics":' + b"[" * 5_000 + b"]" * 5_000 + b"}"
+    for event in (b"{", b'{"choices": [{"text": "\xff\xfe"}], "output_ids": [', deep):
+        with pytest.raises(AnswerError, match="invalid JSON"):
+            read(ADAPTERS[kind], event)
+    for told, words in (
+        ({"choices": "none", "meta_info": "none"}, "not a completion"),
         ({"error": {"message": "the\nengine died"}}, "the engine died"),
         ({"error": "Unauthorized"}, "Unauthorized"),
-    ],
-)
-def test_what_is_no_answer_is_said_in_a_line(event: object, words: str) -> None:
-    with pytest.raises(AnswerError, match=words) as raised:
-        read(ADAPTERS["vllm"], event)
-    assert "\n" not in str(raised.value)
+    ):
+        with pytest.raises(AnswerError, match=words) as raised:
+            read(ADAPTERS[kind], told)
+        assert "\n" not in str(raised.value)
 
 
 @given(st.one_of(st.binary(), st.text(), st.dictionaries(st.text(), st.text())))

@@ -19,7 +19,7 @@ from meta_tests.engines.replicas.nodes import (
     slow,
 )
 from meta_tests.servers.local_nodes import LocalNodes
-from meta_tests.servers.replica_stand_in import answering, dying, echo, failing
+from meta_tests.servers.replica_stand_in import answering, echo, failing
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import Engine
@@ -43,11 +43,6 @@ def second_fails(number: int, gpus: int) -> Callable[[Path], Engine]:
     return failing if number == 1 else partial(answering, echo, 0.0, 0.0)
 
 
-def second_dies(number: int, gpus: int) -> Callable[[Path], Engine]:
-    """The engine of replica 1 dies at its fourth request."""
-    return partial(dying, 3 if number == 1 else 10**9)
-
-
 def test_a_replica_that_was_killed_is_named(load: Load, nodes: LocalNodes) -> None:
     engine = load(make=slow)
     process_on(nodes, "node-b").kill()
@@ -57,12 +52,6 @@ def test_a_replica_that_was_killed_is_named(load: Load, nodes: LocalNodes) -> No
     # And whatever is asked later.
     with pytest.raises(EngineDiedError, match=NODE_B):
         generate_all(engine, [[1]], GENERATION)
-
-
-def test_an_engine_that_dies_in_its_replica_is_named(load: Load) -> None:
-    engine = load(make=second_dies)
-    with pytest.raises(EngineDiedError, match=f"{NODE_B}: the stand-in engine died, as it was"):
-        generate_all(engine, [[1, 2]] * 40, GENERATION)
 
 
 def test_a_replica_that_does_not_load_is_named(load: Load, nodes: LocalNodes) -> None:
@@ -81,12 +70,6 @@ def test_a_cluster_without_room_is_said_before_anything_is_started(
     with pytest.raises(EngineError, match="no node node-z in the Ray cluster: it has node-a"):
         load(nodes=parse_nodes("node-z"))
     assert not replica_processes(nodes)
-
-
-def test_a_node_without_the_model_is_named(load: Load, tmp_path: Path) -> None:
-    words = rf"node node-a .*: the model does not exist: {tmp_path}/x"
-    with pytest.raises(EngineError, match=words):
-        load(model=str(tmp_path / "x"))
 
 
 def test_an_address_where_no_cluster_is_ends_at_once() -> None:

@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 from pytest import MonkeyPatch
 
-from meta_tests.engines.replicas.nodes import Load, replica_processes
+from meta_tests.engines.replicas.nodes import Load
 from meta_tests.fake_nvml import gpu, install
-from meta_tests.servers.local_nodes import LocalNodes
 from meta_tests.servers.replica_stand_in import CPU_WATTS, GPU_WATTS, simulated_meters
 from mlperf_suite.energy.energy_figures import EnergyFigures
 from mlperf_suite.energy.meters import (
@@ -26,7 +25,6 @@ from mlperf_suite.energy.meters import (
     Meters,
     Recording,
 )
-from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.engines.replicas.node_energy import Metered, OwnMeters, meters_of, own_meters
 from mlperf_suite.engines.replicas.placement import Node, Seat
 from mlperf_suite.errors import EngineError
@@ -189,18 +187,3 @@ def test_replicas_of_a_cluster_read_their_own(load: Load, tmp_path: Path) -> Non
     assert figures.kinds[0].devices == ("node-a GPU 0 H100", "node-b GPU 0 H100")
     # The real ones, whether this machine has some or not.
     assert labels(engine.meters()) == {RAPL_LABEL}
-
-
-def test_a_replica_that_is_lost_while_it_reads_is_the_reason(
-    load: Load, nodes: LocalNodes, tmp_path: Path
-) -> None:
-    engine: Engine = load()
-
-    def kill() -> None:
-        (process,) = replica_processes(nodes, "node-b")
-        process.kill()
-        process.wait(20)
-
-    figures = energy_of(tmp_path, partial(engine.meters, simulated_meters), kill)  # type: ignore[attr-defined]
-    assert figures.measured == ()
-    assert "replica 1 on node node-b" in figures.kinds[0].why

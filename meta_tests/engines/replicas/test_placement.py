@@ -226,12 +226,6 @@ def test_a_plan_shows_the_placement_and_starts_no_replica(
     assert not replica_processes(nodes)
 
 
-def test_a_plan_without_room_says_so(nodes: LocalNodes, tmp_path: Path) -> None:
-    run = run_suite(tmp_path, *PLAN, "--ray", nodes.address, "--replicas", "3", **nodes.variables)
-    assert run.exit_code == pytest.ExitCode.USAGE_ERROR
-    assert "3 replicas of 1 core each: the Ray cluster has no room" in run.output
-
-
 @pytest.mark.parametrize("arguments", [PLAN, PLAN[1:]])
 def test_that_ray_is_missing_is_said_before_anything_loads(
     tmp_path: Path, arguments: tuple[str, ...]
