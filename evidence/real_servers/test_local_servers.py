@@ -106,3 +106,22 @@ def test_llama_cpp_is_no_part_of_the_base_set_up(
     monkeypatch.setattr(other_servers, "LLAMA_CPP_PYTHON", tmp_path / "python")
     with pytest.raises(UsageError, match="make stacks"), other_servers.llama_cpp_server():
         pytest.fail("there is nothing to start")
+
+
+def test_nothing_is_left_when_the_parent_is_killed() -> None:
+    program = (
+        "from meta_tests.servers.stand_in_server import stand_in_server\n"
+        "with stand_in_server() as server:\n"
+        "    print(server.process.pid, flush=True)\n"
+        "    input()\n"
+    )
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", program]
+    parent = subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True)
+    assert parent.stdout is not None
+    server = psutil.Process(int(parent.stdout.readline()))
+    assert still_running([server])
+    parent.send_signal(signal.SIGKILL)
+    parent.communicate()
+    psutil.wait_procs([server], timeout=30)
+    assert still_running([server]) == []

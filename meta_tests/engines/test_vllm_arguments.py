@@ -233,10 +233,8 @@ def test_an_argument_that_vllm_does_not_have_is_named(config: VllmConfig) -> Non
 
 
 _LOG = """\
-(EngineCore pid=7) ERROR 11-21 [core.py:9] EngineCore failed to start.
 (EngineCore pid=7) ERROR 11-21 [core.py:9] Traceback (most recent call last):
 (EngineCore pid=7) ERROR 11-21 [core.py:9] ValueError: KV cache of 16 GiB needed, 3 GiB are there.
-Traceback (most recent call last):
 RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}
 """
 

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import psutil
@@ -182,18 +182,19 @@ def watched(engine: StandInEngine, until_s: float) -> tuple[float, str] | None:
     return None
 
 
-def kill(process: psutil.Process) -> None:
-    process.kill()
-    process.wait(30)
-
-
 @pytest.mark.parametrize(
-    ("end", "state"), [(stop, r" \(.*\) is stopped"), (kill, " has ended")], ids=["stopped", "gone"]
+    ("stops", "state"),
+    [(True, r" \(.*\) is stopped"), (False, " has ended")],
+    ids=["stopped", "gone"],
 )
-def test_a_real_process_that_cannot_answer_is_seen(
-    child: psutil.Process, end: Callable[[psutil.Process], None], state: str
+def test_a_real_process_that_cannot_answer_is_seen_and_ended(
+    child: psutil.Process, stops: bool, state: str
 ) -> None:
-    end(child)
+    if stops:
+        stop(child)
+    else:
+        child.kill()
+        child.wait(30)
     engine = _InAProcess(child)
     assert isinstance(engine, ProcessEngine)
     verdict = watched(engine, 60)
@@ -201,45 +202,37 @@ def test_a_real_process_that_cannot_answer_is_seen(
     assert verdict[0] <= 2.5
     line = f"the engine hangs: its process {child.pid}{state} while 14 samples waited"
     assert re.fullmatch(line, verdict[1])
-    engine.close()
+    Watch(engine).end()
+    assert not child.is_running() or child.status() == ENDED
+    assert not engine.alive
 
 
 def test_a_load_is_watched_by_the_processes_that_it_starts() -> None:
     """Neither those that were there before count, nor those that ended, nor a pause that is
-    short; the log that grows is a sign."""
-    idle = ["sleep", "600"]
-    now = 100.0
+    short."""
+    idle, now = ["sleep", "600"], 100.0
+
+    def first_word(watch: LoadWatch, until_s: float) -> str | None:
+        nonlocal now
+        end = now + until_s
+        while now < end:
+            now += LOOK_S * 4
+            if why := watch.hangs():
+                return why
+        return None
+
     with subprocess.Popen(idle) as older, pytest.MonkeyPatch.context() as patched:
         stop(psutil.Process(older.pid))
         watch = LoadWatch(None)
         patched.setattr("mlperf_suite.engines.watch.time.monotonic", lambda: now)
-
-        def first_word(until_s: float) -> str | None:
-            nonlocal now
-            until_s += now
-            while now < until_s:
-                now += LOOK_S * 4
-                if why := watch.hangs():
-                    return why
-            return None
-
-        assert first_word(2 * LOAD_IDLE_S) is None
+        assert first_word(watch, 2 * LOAD_IDLE_S) is None
         with subprocess.Popen(idle) as own, subprocess.Popen(["true"]) as ended:
             wait_for(psutil.Process(ended.pid), ENDED)
             wait_for(psutil.Process(own.pid), SLEEPS)
-            assert first_word(0.9 * LOAD_IDLE_S) is None
-            why = first_word(LOAD_IDLE_S)
-            assert why is not None and f"for {LOAD_IDLE_S:g} s" in why
+            assert first_word(watch, 0.9 * LOAD_IDLE_S) is None
+            assert f"for {LOAD_IDLE_S:g} s" in str(first_word(watch, LOAD_IDLE_S))
             own.kill()
         older.kill()
-
-
-def test_a_stopped_engine_is_ended(child: psutil.Process) -> None:
-    stop(child)
-    engine = _InAProcess(child)
-    Watch(engine).end()
-    assert not child.is_running() or child.status() == ENDED
-    assert not engine.alive
 
 
 @pytest.mark.parametrize(("used_gpu", "hangs"), [(0, True), (97, False)])

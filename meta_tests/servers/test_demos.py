@@ -28,11 +28,3 @@ def test_a_demonstration_passes_the_users_options_on(
     assert demos.main(name, ["--smoke"]) == 5
     *options, last = run_pytest.call_args.args[0]
     assert last == "--smoke" and len(set(options)) == len(options)
-
-
-@pytest.mark.parametrize("name", ["", "endpoints"])
-def test_an_unknown_demonstration_is_a_line_that_names_the_others(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert demos.main(name, []) == 4
-    assert "endpoint|curve|cluster" in capsys.readouterr().err

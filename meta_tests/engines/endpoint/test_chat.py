@@ -102,7 +102,6 @@ def test_any_event_is_an_answer_or_an_answer_error(content: Any) -> None:
 def test_arguments_stay_the_text_that_came() -> None:
     text = '__import__("os").system("touch /tmp/evaluated") {"a": '
     call = answer_to([call_piece(0, text, "bash")]).tool_calls[0]
-    assert call.arguments == text
     assert call.as_json()["function"] == {"name": "bash", "arguments": text}
 
 
@@ -121,8 +120,7 @@ ENDLESS = {
 
 @pytest.mark.parametrize(("events", "why"), ENDLESS.values(), ids=ENDLESS)
 def test_what_never_ends_is_ended(events: Events, why: str) -> None:
-    turn = turn_of(events, limits=SMALL)
-    assert why in turn.failure
+    assert why in turn_of(events, limits=SMALL).failure
 
 
 def test_a_turn_that_takes_too_long_is_ended() -> None:

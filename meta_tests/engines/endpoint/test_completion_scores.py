@@ -69,11 +69,6 @@ def test_likelihoods_are_those_of_the_choices_or_the_sums_of_their_tokens() -> N
     assert (score.likelihoods, score.tokens) == (OF_LONGER, 4 + 3)
 
 
-def test_a_choice_that_the_server_left_out_is_no_score() -> None:
-    with pytest.raises(ValueError, match="token 12 is not among the 2 most likely ones"):
-        score_of(CHOICES, [next_token(11, t10=-2.0, t11=-0.5)], 1.0, VLLM)
-
-
 def test_each_request_is_scored_once_whatever_the_order_of_its_replies() -> None:
     posted: list[OnBody] = []
 
@@ -86,23 +81,6 @@ def test_each_request_is_scored_once_whatever_the_order_of_its_replies() -> None
     ((tag, score),) = score_all([LONGER], post, "served", VLLM)
     assert tag == 8
     assert score.likelihoods == OF_LONGER
-
-
-@pytest.mark.parametrize(
-    ("reply", "words"),
-    [
-        (EngineDiedError("http://a refused the connection"), "refused the connection"),
-        (b"{}", "no log-probabilities that can be read"),
-        (b"[]", "no log-probabilities that can be read"),
-        (b'{"error": {"message": "no such model"}}', "answered with an error: no such model"),
-        (b'{"detail": "not found"}', "answered with an error: not found"),
-        (next_token(11, t10=-1.0), "no log-probabilities that can be read"),
-    ],
-)
-def test_what_is_no_score_ends_the_scoring(reply: bytes | EngineError, words: str) -> None:
-    post: Callable[[bytes, OnBody], None] = lambda body, on_body: on_body(reply)  # noqa: E731
-    with pytest.raises(EngineError, match=words):
-        list(score_all([CHOICES], post, "served", VLLM))
 
 
 # SGLang's
@@ -152,22 +130,30 @@ def test_sglangs_likelihoods_are_those_of_the_choices() -> None:
     assert (score.likelihoods, score.tokens) == (OF_LONGER, 3 + 3)
 
 
-@pytest.mark.parametrize(
-    ("request_", "reply"),
-    [
-        (CHOICES, next_tokens((-2.0, 10), (-0.5, 11))),
-        (CHOICES, generated(output_token_logprobs=[[-0.5, 11, None]])),
-        (LONGER, of_input((10, -1.0, 10), (12, -0.5, 11))),
-        (LONGER, of_input((11, -0.5, 11))),
-        (CHOICES, b'{"choices": []}'),
-        (CHOICES, b'{"error": {"message": "no such model"}}'),
-    ],
-    ids=["left out", "not reported", "another token", "too few", "another form", "an error"],
-)
-def test_what_is_no_score_of_sglang_ends_the_scoring(request_: ScoreRequest, reply: bytes) -> None:
+UNREADABLE = "no log-probabilities that can be read"
+NONE: list[tuple[str, ScoreRequest, bytes | EngineError, str]] = [
+    ("vllm", CHOICES, EngineDiedError("http://a refused the connection"), "refused the connection"),
+    ("vllm", CHOICES, b"{}", UNREADABLE),
+    ("vllm", CHOICES, b"[]", UNREADABLE),
+    ("vllm", CHOICES, b'{"error": {"message": "no such model"}}', "with an error: no such model"),
+    ("vllm", CHOICES, b'{"detail": "not found"}', "answered with an error: not found"),
+    ("vllm", CHOICES, next_token(11, t10=-1.0), UNREADABLE),
+    # Left out, not reported, another token, too few.
+    ("sglang", CHOICES, next_tokens((-2.0, 10), (-0.5, 11)), UNREADABLE),
+    ("sglang", CHOICES, generated(output_token_logprobs=[[-0.5, 11, None]]), UNREADABLE),
+    ("sglang", LONGER, of_input((10, -1.0, 10), (12, -0.5, 11)), UNREADABLE),
+    ("sglang", LONGER, of_input((11, -0.5, 11)), UNREADABLE),
+    ("sglang", CHOICES, b'{"choices": []}', UNREADABLE),
+]
+
+
+@pytest.mark.parametrize(("form", "request_", "reply", "words"), NONE)
+def test_what_is_no_score_ends_the_scoring(
+    form: Any, request_: ScoreRequest, reply: bytes | EngineError, words: str
+) -> None:
     post: Callable[[bytes, OnBody], None] = lambda body, on_body: on_body(reply)  # noqa: E731
-    with pytest.raises(EngineError, match="no log-probabilities that can be read"):
-        list(score_all([request_], post, "served", SGLANG))
+    with pytest.raises(EngineError, match=words):
+        list(score_all([request_], post, "served", SCORE_FORMS[form]))
 
 
 def test_a_server_of_sglangs_kind_scores_and_its_completions_do_not() -> None:

@@ -84,22 +84,21 @@ def test_a_connection_is_used_again_and_an_answer_in_one_piece_is_one_event() ->
     assert free == [connection, connection]
 
 
-def test_a_connection_that_the_server_says_it_closes_is_not_used_again() -> None:
+@pytest.mark.parametrize(
+    "data",
+    [
+        WHOLE.replace(b"Content-Type", b"Connection: close\r\nX") % 2 + b"{}",
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: {}",
+    ],
+    ids=["the server says so", "no last line end, nor a length"],
+)
+def test_a_connection_that_ends_with_its_answer_is_not_used_again(data: bytes) -> None:
     connection, wire, exchange, free = open_exchange()
-    connection.data_received(WHOLE.replace(b"Content-Type", b"Connection: close\r\nX") % 2 + b"{}")
-    assert exchange.ends == ["ended"]
-    assert wire.aborted and not free and not connection.usable
-
-
-def test_a_stream_without_a_last_line_end_or_a_length_ends_with_the_connection() -> None:
-    connection, _, exchange, free = open_exchange()
-    connection.data_received(
-        b'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: {"a": 1}'
-    )
+    connection.data_received(data)
+    assert wire.aborted or not exchange.ends
     connection.connection_lost(None)
-    assert exchange.events == [b'{"a": 1}']
-    assert exchange.ends == ["ended"]
-    assert not free
+    assert (exchange.events, exchange.ends) == ([b"{}"], ["ended"])
+    assert not free and not connection.usable
 
 
 def test_another_status_is_told_with_the_beginning_of_its_body() -> None:

@@ -175,7 +175,10 @@ def test_what_one_replica_drops_is_its_own(driver: Driver) -> None:
     first_replica.submit([Request(1, [5]), Request(2, [5])], GENERATION, listener, stream=False)
     second_replica.submit([Request(3, [5])], GENERATION, listener, stream=False)
     first_replica.abort()
-    assert [type(m) for m in driver.messages(0, Drop)] == [Submit, Drop]
+    dropped, drop = driver.messages(0, Drop)
+    assert (type(dropped), type(drop)) == (Submit, Drop)
+    # What was dropped is not heard of again.
+    driver.ends[0].send([Failure(dropped.numbers[0], "refused", False)])
     (submit,) = driver.messages(1, Submit)
     driver.ends[1].send([Failure(submit.numbers[0], "refused", False)])
     listener.wait(1)
@@ -327,4 +330,5 @@ def test_a_replica_keeps_to_the_cores_near_its_gpus(gpus: str, binding: str, nea
 
 def test_the_gpus_and_cores_of_all_replicas_are_told(driver: Driver) -> None:
     assert driver.engine.description.settings["replica_gpus"] == ["4", "6"]
+    assert [replica.steps_made for replica in driver.engine.replicas] == [0, 0]
     assert driver.engine.description.settings["replica_cores"] == ["0-3,8,12-13", "any"]

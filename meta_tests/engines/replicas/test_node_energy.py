@@ -69,17 +69,14 @@ class Nodes:
         return meters_of(SEATS, self.metered(), self.ask, lambda replica: -AHEAD_S * replica)
 
 
-def energy_of(
-    folder: Path, find: Callable[[], Meters], end: Callable[[], object] = lambda: None
-) -> EnergyFigures:
-    """The energy of a block that takes three tenths of a second; `end` is called in it."""
+def energy_of(folder: Path, find: Callable[[], Meters]) -> EnergyFigures:
+    """The energy of a block that takes three tenths of a second."""
     energy = Energy(resolve_settings({}, {}), lambda settings, engine: find())
     energy.open(None)  # type: ignore[arg-type]
     with energy.read():
         began = time.monotonic()
         time.sleep(0.3)
         ended = time.monotonic()
-        end()
     run = LoadRun(read_logs(Path("nowhere")), 1.0, 4, 12, None, (began, ended))
     figures = energy.of_run(run, folder)
     energy.close()
