@@ -47,7 +47,9 @@ def engine(tmp_path: Path) -> Iterator[VllmEngine]:
     engine_of_run.close()
 
 
-def test_each_run_has_its_own_trace(engine: VllmEngine, tmp_path: Path) -> None:
+def test_each_run_has_its_own_trace_and_what_the_profiler_refuses_is_one_line(
+    engine: VllmEngine, tmp_path: Path
+) -> None:
     assert isinstance(engine, ProfilingEngine)
     folders = [tmp_path / name / "profile" for name in ("first", "second")]
     for folder in folders:
@@ -55,11 +57,6 @@ def test_each_run_has_its_own_trace(engine: VllmEngine, tmp_path: Path) -> None:
         engine.stop_profile(folder)
     traces = [sorted(path.name for path in folder.glob("*.gz")) for folder in folders]
     assert traces == [["rank0.1.pt.trace.json.gz"], ["rank0.2.pt.trace.json.gz"]]
-
-
-def test_what_the_profiler_refuses_is_one_line(engine: VllmEngine, tmp_path: Path) -> None:
-    for _ in range(2):
-        engine.start_profile()
     with pytest.raises(EngineError, match="vLLM's start_profile: the profiler is busy"):
         engine.start_profile()
 

@@ -124,20 +124,6 @@ def test_an_engine_that_works_is_never_flagged(data: st.DataObject) -> None:
     assert judged(history) is None
 
 
-@given(data=st.data())
-def test_an_engine_that_stops_working_is_always_flagged(data: st.DataObject) -> None:
-    """Whatever it did before."""
-    history, now, sign, cpu = [], 0.0, 0, 0.0
-    for _ in range(data.draw(st.integers(0, 30))):
-        now += data.draw(st.floats(LOOK_S, 3))
-        sign += data.draw(st.integers(0, 1))
-        cpu += data.draw(st.floats(0, LOOK_S))
-        history.append(Look(now, sign, data.draw(st.integers(0, 3)), (process(cpu_s=cpu),)))
-    count = int((IDLE_S + 2) / LOOK_S)
-    history += looks(start_s=now + LOOK_S, count=count, signs=sign, processes=(process(cpu_s=cpu),))
-    assert judged(history) is not None
-
-
 class _InAProcess(StandInEngine):
     """A stand-in whose work is done, as far as one can see, in a process of its own."""
 

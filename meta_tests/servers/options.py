@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 import msgspec
 
 Dialect = Literal["vllm", "sglang", "tensorrt-llm", "text", "transformers"]
 Fault = Literal[
-    "status-429",
     "status-500",
     "status-503",
     "turned-away",
@@ -24,18 +23,10 @@ Fault = Literal[
     "error-detail",
     "error-whole",
     "compressed",
-    "two-answers",
     "id-beyond",
     "cut",
     "other-model",
     "cached",
-    "comments",
-    "byte-order-mark",
-    "cr",
-    "two-lines",
-    "one-line-end",
-    "null-choices",
-    "early-hints",
 ]
 """What can be wrong with the answer to a completion request; from `no-first-token` on, with an
 answer that is streamed.
@@ -48,17 +39,11 @@ answer that is streamed.
   closed there. `ends-early`: the answer ends there properly. `error-in-stream`: an error object
   follows; `error-event`: as an event named error; `error-detail`: as FastAPI writes one.
   `error-whole`: nothing but an error object, with status 200.
-- `compressed`: with gzip, although identity was asked for. `two-answers`: a second choice in each
-  message. `id-beyond`: one token id is beyond the vocabulary.
+- `compressed`: with gzip, although identity was asked for. `id-beyond`: one token id is beyond the
+  vocabulary.
 - `cut`: half of the tokens, with finish reason "length". `other-model`: another model's name.
   `cached`: `usage` reports cached tokens.
-- Correct, but odd. `comments`: with comments between events and CRLF line ends; `cr`: with CR
-  alone. `byte-order-mark`: in front of the stream. `two-lines`: each message over two data lines.
-  `one-line-end`: without the empty lines.
-  `null-choices`: in messages without a choice, which also keep the connection alive.
-  `early-hints`: status 103 before the answer's own.
 """
-FAULTS: tuple[Fault, ...] = get_args(Fault)
 
 
 class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -86,7 +86,6 @@ class _Completion(msgspec.Struct):
     stream_options: _StreamOptions | None = None
     return_token_ids: bool | None = None
     detokenize: bool = True
-    generation_config: str = "{}"
 
 
 _OPENAI = """model prompt max_tokens stream stream_options best_of echo frequency_penalty logprobs n
@@ -101,11 +100,6 @@ _FIELDS = {
     "transformers": {*_OPENAI.split(), "suffix", "generation_config"},
 }
 """The fields of a completion for servers that refuse all others, by dialect."""
-
-
-class _GenerationConfig(msgspec.Struct):
-    max_new_tokens: int = 1024
-    min_new_tokens: int = 0
 
 
 class _VllmGenerate(msgspec.Struct):
@@ -208,10 +202,7 @@ def _of_completion(options: StandIn, body: _Completion) -> CompletionRequest:
         raise Refusal(500 if options.dialect == "text" else 422, "prompt: a text is expected")
     _check_model(options, body.model)
     limit, least, ids = 16, body.min_tokens, bool(body.return_token_ids)
-    if options.dialect == "transformers":
-        config = msgspec.json.decode(body.generation_config, type=_GenerationConfig)
-        limit, least = config.max_new_tokens, config.min_new_tokens
-    elif options.dialect == "tensorrt-llm":
+    if options.dialect == "tensorrt-llm":
         ids = not body.detokenize
     ids = ids and options.dialect not in ("text", "transformers")
     limit = limit if body.max_tokens is None else body.max_tokens
@@ -315,7 +306,7 @@ def _card(options: StandIn) -> dict[str, object]:
 def without_answer(options: StandIn, fault: Fault | None) -> Reply | None:
     """What a fault sends instead of an answer; None if it spoils an answer or does nothing."""
     match fault:
-        case "status-429" | "status-500" | "status-503" | "turned-away":
+        case "status-500" | "status-503" | "turned-away":
             when = "Retry-After: 1\r\n" if fault == "turned-away" else ""
             status = int(fault.removeprefix("status-")) if not when else 429
             refusal = Refusal(status, "the stand-in server refuses, as it was told to")
@@ -367,8 +358,6 @@ def _streamed(options: StandIn, answer: _Answer) -> Reply:
     fault = answer.fault
     head = _head(200, _EVENTS, "Transfer-Encoding: chunked\r\n")
     messages = answer.messages()
-    if fault == "two-answers":
-        messages = [_twice(message) for message in messages]
     parts = [_event(message) for message in messages]
     end = b"" if options.dialect == "transformers" else _DONE
     ending = b"".join(map(_event, answer.last_words())) + end
@@ -382,10 +371,10 @@ def _streamed(options: StandIn, answer: _Answer) -> Reply:
             parts, ending = parts[:1], b""
         case "error-in-stream" | "error-event" | "error-detail":
             parts, ending = [parts[0], _ERRORS[fault]], _DONE
-        case "comments":
-            parts = [b": ping\n\n" + part for part in parts]
     parts[-1] += ending
-    head, parts = _odd(fault, head, parts)
+    if fault == "compressed":
+        head = head.replace(b"\r\n\r\n", b"\r\nContent-Encoding: gzip\r\n\r\n")
+        parts = [gzip.compress(part) for part in parts]
     pieces = [b"%x\r\n%s\r\n" % (len(part), part) for part in parts]
     if then == "keep":
         pieces[-1] += _END_OF_CHUNKS
@@ -404,34 +393,6 @@ _ERRORS = {
     "error-event": b"event: error\n" + _event(_DEAD),
     "error-detail": _event({"detail": _DEAD["message"]}),
 }
-
-
-def _odd(fault: Fault | None, head: bytes, parts: list[bytes]) -> tuple[bytes, list[bytes]]:
-    """The same stream as some servers would send it."""
-    match fault:
-        case "comments":
-            parts = [part.replace(b"\n", b"\r\n") for part in parts]
-        case "cr":
-            parts = [part.replace(b"\n", b"\r") for part in parts]
-        case "byte-order-mark":
-            parts = [b"\xef\xbb\xbf" + parts[0], *parts[1:]]
-        case "two-lines":
-            parts = [part.replace(b",", b",\ndata:", 1) for part in parts]
-        case "one-line-end":
-            parts = [part.replace(b"\n\n", b"\n") for part in parts]
-        case "null-choices":
-            nothing = _event({"choices": None}) if b'"choices"' in parts[0] else b""
-            parts = [nothing + part.replace(b'"choices":[]', b'"choices":null') for part in parts]
-        case "early-hints":
-            head = b"HTTP/1.1 103 Early Hints\r\nLink: </style>\r\n\r\n" + head
-        case "compressed":
-            head = head.replace(b"\r\n\r\n", b"\r\nContent-Encoding: gzip\r\n\r\n")
-            parts = [gzip.compress(part) for part in parts]
-    return head, parts
-
-
-def _twice(message: dict[str, Any]) -> dict[str, Any]:
-    return {**message, "choices": [{**c, "index": i} for c in message["choices"] for i in (0, 1)]}
 
 
 class _Answer:

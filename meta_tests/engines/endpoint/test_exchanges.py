@@ -114,6 +114,11 @@ def test_a_text_answer_that_ends_at_once_has_a_first_token_all_the_same() -> Non
         ([], "answered without a token", True),
         ([piece(text="a word")], "answered without a token", True),
         ([piece(token_ids=[5])], "finish_reason", False),
+        (
+            [{"model": "m", "choices": [{"index": 0, "text": "a"}, {"index": 1, "text": "a"}]}],
+            "sent several answers to a request for one",
+            False,
+        ),
         *(
             ([piece(token_ids=[token], finish_reason="stop")], why, False)
             for token, why in (
@@ -358,7 +363,6 @@ ERRORS = {
     ),
     "compressed": "compressed an answer with gzip, although it was asked not to: turn that off",
     "status-500": "answered with status 500: the stand-in server refuses, as it was told to",
-    "two-answers": "sent several answers to a request for one",
     "ends-early": "ended an answer without a finish_reason",
 }
 
@@ -378,10 +382,7 @@ def sent_in(pieces: list[bytes], kind: str) -> tuple[Shared, list[Any]]:
 KINDS = ("vllm", "sglang", "text")
 
 
-# SGLang's /generate has no choices.
-@pytest.mark.parametrize(
-    ("fault", "kind"), sorted({*product(ERRORS, KINDS)} - {("two-answers", "sglang")})
-)
+@pytest.mark.parametrize(("fault", "kind"), sorted(product(ERRORS, KINDS)))
 def test_a_fault_is_told_in_the_same_words_split_at_every_byte(fault: str, kind: str) -> None:
     data = sent_by(kind, fault)
     for i in range(len(data)):

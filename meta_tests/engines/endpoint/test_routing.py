@@ -91,7 +91,6 @@ SLOW = StandIn(first_token_s=0.2)
         ((SLOW,), None),
         # So long that no machine takes a share of it as long.
         ((replace(SLOW, queue_s=1e6),), True),
-        ((replace(SLOW, batch=2), SLOW), None),
         ((replace(SLOW, batch=3), SLOW), False),
     ],
 )

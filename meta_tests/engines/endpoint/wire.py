@@ -60,16 +60,6 @@ def open_exchange() -> tuple[Connection, Wire, Exchange, list[Connection]]:
     return connection, wire, exchange, free
 
 
-ODD = (
-    "comments",
-    "cr",
-    "byte-order-mark",
-    "two-lines",
-    "one-line-end",
-    "null-choices",
-    "early-hints",
-)
-"""What a server may do, as the stand-in server does it (its `Fault`)."""
 REQUESTS = {
     "vllm": CompletionRequest((1, 2), 3, 1, stream=True, ids=True, usage=True),
     "sglang": CompletionRequest((1, 2), 3, 1, stream=True, ids=True, usage=True, native=True),
