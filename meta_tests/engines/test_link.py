@@ -20,9 +20,7 @@ from mlperf_suite.engines.messages import (
     AskBeat,
     Drop,
     Failure,
-    Sampling,
     ServerFirstTokens,
-    Submit,
     from_worker,
     to_worker,
 )
@@ -45,13 +43,6 @@ def test_messages_arrive_as_they_were_sent_in_pieces_of_any_size(
     for start in range(0, len(stream), size):
         batches_read += [from_worker.decode(c) for c in frames.feed(stream[start : start + size])]
     assert batches_read == batches
-
-
-def test_what_a_client_is_told_is_known_by_its_kind() -> None:
-    submit = Submit([7], [0], [-1], [b"\x01\0\0\0"], [], -1, Sampling(8, 1, 0.0, 1.0, 1, 42, True))
-    for message in (submit, Drop()):
-        (content,) = Frames().feed(frame(message))
-        assert to_worker.decode(content) == message
 
 
 def test_an_end_that_takes_nothing_holds_up_nobody_who_does_not_wait() -> None:

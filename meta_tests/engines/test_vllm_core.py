@@ -14,15 +14,8 @@ from mlperf_suite.engines import vllm_core, vllm_environment
 from mlperf_suite.engines.vllm_core import early_core
 
 
-def _children() -> set[int]:
-    return {child.pid for child in psutil.Process().children() if "spawn_main" in _command(child)}
-
-
-def _command(process: psutil.Process) -> str:
-    try:
-        return " ".join(process.cmdline())
-    except psutil.Error:
-        return ""
+def _children() -> set[int | None]:
+    return {child.pid for child in multiprocessing.active_children()}
 
 
 def _write_surroundings(path: Path) -> None:

@@ -16,7 +16,6 @@ Fault = Literal[
     "no-answer",
     "no-first-token",
     "stops",
-    "closes",
     "ends-early",
     "error-in-stream",
     "error-event",
@@ -35,9 +34,9 @@ answer that is streamed.
   `redirect`: 302 to `StandIn.redirect_to`.
 - `dies`: the process ends at once, without an answer.
 - `no-answer`: nothing, on a connection that stays open. `no-first-token`: only the headers.
-- `stops`: nothing after the first chunk, and the connection stays open. `closes`: the connection is
-  closed there. `ends-early`: the answer ends there properly. `error-in-stream`: an error object
-  follows; `error-event`: as an event named error; `error-detail`: as FastAPI writes one.
+- `stops`: nothing after the first chunk, and the connection stays open. `ends-early`: the answer
+  ends there properly. `error-in-stream`: an error object follows; `error-event`: as an event named
+  error; `error-detail`: as FastAPI writes one.
   `error-whole`: nothing but an error object, with status 200.
 - `compressed`: with gzip, although identity was asked for. `id-beyond`: one token id is beyond the
   vocabulary.

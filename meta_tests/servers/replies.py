@@ -61,14 +61,14 @@ class CompletionRequest:
 class Reply:
     """An answer: `head` at once, then each of `parts` at its time in `at_s`, from the request.
 
-    `then`: what happens to the connection afterwards: it is kept for the next request, closed,
-    or left silent; or the whole process ends before the first byte.
+    `then`: what happens to the connection afterwards: it is kept for the next request or left
+    silent; or the whole process ends before the first byte.
     """
 
     head: bytes = b""
     parts: tuple[bytes, ...] = ()
     at_s: tuple[float, ...] = ()
-    then: Literal["keep", "close", "hang", "die"] = "keep"
+    then: Literal["keep", "hang", "die"] = "keep"
 
 
 class _StreamOptions(msgspec.Struct):
@@ -361,12 +361,12 @@ def _streamed(options: StandIn, answer: _Answer) -> Reply:
     parts = [_event(message) for message in messages]
     end = b"" if options.dialect == "transformers" else _DONE
     ending = b"".join(map(_event, answer.last_words())) + end
-    then: Literal["keep", "close", "hang"] = "keep"
+    then: Literal["keep", "hang"] = "keep"
     match fault:
         case "no-first-token":
             return Reply(head, then="hang")
-        case "stops" | "closes":
-            parts, ending, then = parts[:1], b"", "hang" if fault == "stops" else "close"
+        case "stops":
+            parts, ending, then = parts[:1], b"", "hang"
         case "ends-early":
             parts, ending = parts[:1], b""
         case "error-in-stream" | "error-event" | "error-detail":

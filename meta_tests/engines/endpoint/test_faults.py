@@ -59,7 +59,6 @@ LOST = {
     "turned-away": rf"turned requests away and answered none of \d+ for {SILENCE_S:.0f} s",
     "dies": "(closed the connection|refused the connection|cannot be reached)",
     "no-answer": f"sent nothing for {SILENCE_S:.0f} s",
-    "closes": "closed the connection in the middle of an answer",
 }
 """By fault, what is said of the first answer that is lost."""
 DEPARTURES = {
@@ -322,7 +321,6 @@ UNUSABLE: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"dialect": "sglang", "native": False}, {"kind": "sglang"}, "status 404"),
     ({"key": "right"}, {}, "requires a key"),
     ({"key": "right"}, {"key": "wrong-key-of-mine"}, "refused the key"),
-    ({"fault": "redirect", "everywhere": True}, {}, "redirects to"),
     ({"fault": "error-whole", "everywhere": True}, {}, "but EngineCore died: is this an OpenAI"),
     *(
         ({"fault": fault}, {"tokenizer": embedded_model_dir()}, words)
@@ -341,7 +339,7 @@ def test_a_server_that_cannot_be_used_is_found_when_loading(
     options: dict[str, Any], config: dict[str, Any], words: str
 ) -> None:
     """Nor is one that fails the first prompt taken for a server of text."""
-    server = server_of(**{"redirect_to": "http://x", **options})
+    server = server_of(**options)
     with pytest.raises(EngineError, match=words) as caught, engine_at(server, **config):
         pytest.fail("it was taken")
     line = str(caught.value)

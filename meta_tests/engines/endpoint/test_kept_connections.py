@@ -93,8 +93,8 @@ class Requests:
     def _tell(self, message: Any) -> None:
         self.told[message.number] = message
 
-    def start(self, number: int, retries: int = 0) -> None:
-        sampling = Sampling(1, 1, 0.0, 1.0, 1, 42, wants_first=False, retries=retries)
+    def start(self, number: int) -> None:
+        sampling = Sampling(1, 1, 0.0, 1.0, 1, 42, wants_first=False)
         Generating(self._shared, number, 0, array("i", [1]).tobytes(), sampling).start()
 
     async def outcome(self, number: int) -> Any:
@@ -108,14 +108,14 @@ async def happens(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-def one_after_another(script: Sequence[str], count: int, retries: int = 0) -> tuple[Any, Server]:
+def one_after_another(script: Sequence[str], count: int) -> tuple[Any, Server]:
     """What came of the last of so many requests, all on one connection as long as it is kept."""
 
     async def ask() -> tuple[Any, Server]:
         async with scripted(script) as (server, port):
             requests = Requests(port, connections=1)
             for number in range(count):
-                requests.start(number, retries)
+                requests.start(number)
                 told = await requests.outcome(number)
             return told, server
 
@@ -156,13 +156,6 @@ def test_any_other_loss_is_one(script: list[str], why: str) -> None:
     failure, server = one_after_another(script, 1 + ("answer" in script))
     assert failure == Failure(1 if "answer" in script else 0, why, died=True)
     assert len(server.seen) == len(script)
-
-
-def test_what_a_server_refused_for_now_may_meet_another_closed_connection() -> None:
-    script = ["answer", "close", "refuse", "close", "answer"]
-    answer, server = one_after_another(script, 2, retries=1)
-    assert isinstance(answer, ServerAnswer) and answer.resent == 3
-    assert [connection for connection, _ in server.seen] == [1, 1, 2, 2, 3]
 
 
 def test_a_connection_that_was_opened_ahead_is_a_kept_one() -> None:

@@ -37,20 +37,13 @@ def one_after_another(engine: EndpointEngine, prompts: list[list[int]]) -> None:
     answers.wait(engine)
 
 
-def test_round_robin_sends_to_each_in_turn() -> None:
-    slow, fast = StandIn(first_token_s=0.3), StandIn()
-    with engine_of(slow, fast, routing="round-robin") as engine:
+@pytest.mark.parametrize("routing", ["round-robin", "fewest-tokens"])
+def test_each_takes_its_turn_or_the_one_with_fewer_tokens_the_next(routing: str) -> None:
+    with engine_of(StandIn(first_token_s=0.4), StandIn(), routing=routing) as engine:
         one_after_another(engine, [[1, 2, 3]] * 40)
-        assert [endpoint.requests for endpoint in figures_of(engine)] == [20, 20]
-
-
-def test_the_server_with_fewer_tokens_outstanding_takes_the_next() -> None:
-    slow, fast = StandIn(first_token_s=0.5), StandIn()
-    with engine_of(slow, fast, routing="fewest-tokens") as engine:
-        one_after_another(engine, [[1, 2, 3]] * 40)
-        of_slow, of_fast = figures_of(engine)
-        assert of_slow.requests + of_fast.requests == 40
-        assert of_slow.requests < of_fast.requests
+        of_slow, of_fast = (endpoint.requests for endpoint in figures_of(engine))
+    assert of_slow + of_fast == 40
+    assert (of_slow == of_fast) is (routing == "round-robin") and of_slow <= of_fast
 
 
 def test_tokens_are_what_is_shared_and_not_requests() -> None:

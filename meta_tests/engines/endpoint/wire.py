@@ -50,11 +50,7 @@ class Exchange:
 
 def open_exchange() -> tuple[Connection, Wire, Exchange, list[Connection]]:
     free: list[Connection] = []
-    connection, wire, exchange = (
-        Connection(free.append, lambda connection_lost_: None),
-        Wire(),
-        Exchange(),
-    )
+    connection, wire, exchange = Connection(free.append, lambda lost: None), Wire(), Exchange()
     connection.connection_made(wire)
     connection.send(b"POST / HTTP/1.1\r\n\r\n", exchange)
     return connection, wire, exchange, free

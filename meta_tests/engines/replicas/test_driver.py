@@ -275,7 +275,7 @@ class Scorer:
     def score(self, requests: Iterable[ScoreRequest]) -> Iterator[tuple[int, Score]]:
         for request in requests:
             yield request.tag, Score((Likelihood(-1.0, True),), 1.0, 1, 0)
-        time.sleep(1.0)
+        time.sleep(0.3)
 
 
 def test_a_score_that_is_asked_for_right_after_the_last_ones_is_answered(
