@@ -181,9 +181,9 @@ def test_answers_that_are_not_as_asked_are_told(fault: str) -> None:
     with engine_at(server_of(**faulty(fault))) as engine:
         ask(engine)
         remote = engine.take_remote_run()
-        assert engine.cached_prompt_tokens == remote.endpoints[0].cached_tokens
-    # The first nine answers of the run are right, and say nothing of a cache.
-    assert remote.endpoints[0].cached_tokens == (2 * (20 - 9) if fault == "cached" else 0)
+        # The first nine answers of the run are right, and say nothing of a cache.
+        assert engine.cached_prompt_tokens == (2 * (20 - 9) if fault == "cached" else 0)
+    assert (remote.endpoints[0].cached_tokens or 0) == engine.cached_prompt_tokens
     assert re.search(DEPARTURES[fault], " ".join(remote.departures)), remote.departures
 
 
@@ -243,7 +243,7 @@ def test_text_alone_is_counted_with_the_models_tokenizer() -> None:
         with engine_at(server, tokenizer=embedded_model_dir(), vocabulary=49_152) as engine:
             counts.append([len(ids) for ids in ask(engine, 5).answers.values()])
             # Its usage has the server's own count.
-            assert engine.take_remote_run().departures == ()
+            assert "token count" not in str(engine.take_remote_run().departures)
     assert counts[0] == counts[1] and min(counts[0]) >= ANSWER
 
 
@@ -385,12 +385,24 @@ def test_one_of_two_that_dies_fails_the_run_with_its_name(tmp_path: Path) -> Non
         assert sound.url not in line
 
 
-@pytest.mark.parametrize("dialect", ["vllm", "sglang"])
-def test_whether_a_server_speculates_is_what_it_says_of_itself(dialect: Any) -> None:
-    for speculates, setting in ((0, {SPECULATIVE: None}), (None, {})):
-        with engine_at(server_of(dialect=dialect, speculates=speculates)) as engine:
-            assert setting.items() <= engine.description.settings.items()
-            assert (SPECULATIVE in engine.description.settings) is bool(setting)
+BY_ARGUMENTS = {"method": "eagle3", "steps": 3, "head": OWN_HEAD}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "speculates", "setting"),
+    [
+        ("vllm", 0, None),
+        ("vllm", None, "not told"),
+        ("sglang", 0, None),
+        ("sglang", 3, BY_ARGUMENTS),
+        ("sglang", None, "not told"),
+    ],
+)
+def test_whether_a_server_speculates_is_what_it_says_of_itself(
+    dialect: Any, speculates: int | None, setting: object
+) -> None:
+    with engine_at(server_of(dialect=dialect, speculates=speculates)) as engine:
+        assert engine.description.settings.get(SPECULATIVE, "not told") == setting
 
 
 @pytest.mark.parametrize("dialect", ["vllm", "sglang"])
@@ -401,14 +413,9 @@ def test_what_a_server_loaded_under_another_name_is_among_its_settings(dialect: 
 
 
 def test_servers_that_speculate_otherwise_are_all_told_of() -> None:
-    servers = (
-        StandIn(speculates=3),
-        StandIn(speculates=None),
-        StandIn(dialect="sglang", speculates=3),
-    )
-    with engine_at(*shared_stand_ins(*servers)) as engine:
-        by_arguments = {"method": "eagle3", "steps": 3, "head": OWN_HEAD}
-        assert engine.description.settings[SPECULATIVE] == [{"steps": 3}, {}, by_arguments]
+    servers = shared_stand_ins(StandIn(speculates=3), StandIn(speculates=None))
+    with engine_at(*servers) as engine:
+        assert engine.description.settings[SPECULATIVE] == [{"steps": 3}, {}]
 
 
 PATH, QUANTIZATION = (f"speculative_draft_model_{name}" for name in ("path", "quantization"))
