@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from evidence.full_size_trees.replay import Pace, ReplayEngine
 from meta_tests.engines.recording import RecordingListener
-from meta_tests.stand_in import Pace, ReplayEngine
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import REPLAY, Request, RunObserver

@@ -5,15 +5,12 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
-from unittest.mock import Mock
 
 import psutil
 import pytest
 
-from meta_tests.servers import demos, local_servers
+from evidence.real_servers import other_servers
 from meta_tests.servers.local_servers import free_port, local_server
 from meta_tests.suite_runs import ROOT, hear_ctrl_c, still_running
 from mlperf_suite.errors import EngineError, UsageError
@@ -106,32 +103,25 @@ def test_nothing_outlives_the_process_that_asked(number: signal.Signals) -> None
 def test_llama_cpp_is_no_part_of_the_base_set_up(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(local_servers, "LLAMA_CPP_PYTHON", tmp_path / "python")
-    with pytest.raises(UsageError, match="make stacks"), local_servers.llama_cpp_server():
+    monkeypatch.setattr(other_servers, "LLAMA_CPP_PYTHON", tmp_path / "python")
+    with pytest.raises(UsageError, match="make stacks"), other_servers.llama_cpp_server():
         pytest.fail("there is nothing to start")
 
 
-@pytest.mark.parametrize("name", ["endpoint", "cluster"])
-def test_a_demonstration_passes_the_users_options_on(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server, nodes = (
-        SimpleNamespace(url="http://here"),
-        SimpleNamespace(address="here", variables={}),
+def test_nothing_is_left_when_the_parent_is_killed() -> None:
+    program = (
+        "from meta_tests.servers.stand_in_server import stand_in_server\n"
+        "with stand_in_server() as server:\n"
+        "    print(server.process.pid, flush=True)\n"
+        "    input()\n"
     )
-    monkeypatch.setattr(demos, "vllm_server", lambda: nullcontext(server))
-    monkeypatch.setattr(demos, "local_nodes", lambda cores: nullcontext(nodes))
-    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
-    run_pytest = Mock(return_value=5)
-    monkeypatch.setattr(demos, "run_pytest", run_pytest)
-    assert demos.main(name, ["--smoke"]) == 5
-    *options, last = run_pytest.call_args.args[0]
-    assert last == "--smoke" and len(set(options)) == len(options)
-
-
-@pytest.mark.parametrize("name", ["", "endpoints"])
-def test_an_unknown_demonstration_is_a_line_that_names_the_others(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert demos.main(name, []) == 4
-    assert "endpoint|curve|cluster" in capsys.readouterr().err
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", program]
+    parent = subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True)
+    assert parent.stdout is not None
+    server = psutil.Process(int(parent.stdout.readline()))
+    assert still_running([server])
+    parent.send_signal(signal.SIGKILL)
+    parent.communicate()
+    psutil.wait_procs([server], timeout=30)
+    assert still_running([server]) == []
