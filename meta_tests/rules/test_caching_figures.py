@@ -1,4 +1,4 @@
-"""The caching audit's statistic: its interval is exact, and its findings err as rarely as said."""
+"""The caching audit's statistic: its interval is exact; how often it errs is evidence."""
 
 from __future__ import annotations
 
@@ -22,19 +22,11 @@ def interval(pairs: list[tuple[float, float]]) -> Interval:
     return estimate
 
 
-def ratios(*values: float) -> list[tuple[float, float]]:
-    """Pairs whose ratio mix/same is each of these."""
-    return [(value, 1.0) for value in values]
-
-
-def test_no_pair_says_nothing() -> None:
+def test_too_few_pairs_have_no_ends() -> None:
     assert interval_of([]) is None
-
-
-@pytest.mark.parametrize("pairs", range(1, 9))
-def test_too_few_pairs_have_no_ends(pairs: int) -> None:
-    estimate = interval(ratios(*[9.0] * pairs))
-    assert (estimate.low, estimate.high, estimate.finding) == (None, None, "cannot tell")
+    for pairs in range(1, 9):
+        estimate = interval([(9.0, 1.0)] * pairs)
+        assert (estimate.low, estimate.high, estimate.finding) == (None, None, "cannot tell")
 
 
 def signed_rank_chance(pairs: int, most: int) -> float:
@@ -49,7 +41,7 @@ def test_the_ends_are_those_of_the_signed_rank_test(pairs: int) -> None:
     """The widest interval that leaves out at most the risk of one look on each side."""
     chance = random.Random(pairs)
     noise = [chance.gauss(0.02, 0.1) for _ in range(pairs)]
-    estimate = interval(ratios(*map(math.exp, noise)))
+    estimate = interval([(math.exp(of_pair), 1.0) for of_pair in noise])
     walsh = sorted((a + b) / 2 for a, b in itertools.combinations_with_replacement(noise, 2))
     risk = RISK / len(LOOKS)
     left_out = [k for k in range(1, 40) if signed_rank_chance(pairs, k - 1) <= risk][-1]
@@ -91,27 +83,3 @@ def test_a_slower_mix_never_makes_a_cache_less_likely(
 )
 def test_the_finding_follows_from_the_ends(estimate: Interval, finding: str) -> None:
     assert estimate.finding == finding
-
-
-def test_an_interval_says_itself_in_words() -> None:
-    assert (
-        Interval(0.021, -0.004, 0.048).in_words(10) == "2.1% faster (99%: -0.4% to 4.8%), 10 pairs"
-    )
-    assert Interval(-0.5, None, None).in_words(3) == "50.0% slower, 3 pairs"
-
-
-@pytest.mark.parametrize("spread", [0.02, 0.2, 1.0])
-def test_at_the_limit_each_wrong_finding_is_as_rare_as_said(spread: float) -> None:
-    """Audits simulated to their end, at the limit itself, where both findings err most easily."""
-    chance = random.Random(spread)
-    audits, findings = 400, []
-    for _ in range(audits):
-        pairs: list[tuple[float, float]] = []
-        for pair in range(1, LOOKS[-1] + 1):
-            pairs.append((math.exp(math.log1p(MOST_FASTER) + chance.gauss(0, spread)), 1.0))
-            if pair in LOOKS and interval(pairs).finding != "cannot tell":
-                break
-        findings.append(interval(pairs).finding)
-    # 2 of 400 are expected of each at most; 9 come by chance once in 4,000 such tests.
-    assert findings.count("caching") < 9
-    assert findings.count("no caching") < 9

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from meta_tests.made_runs import MadeRun, every_scenario, line
 from meta_tests.rules.damaged_text import within
-from meta_tests.tampering.rule_breaks import not_passed, rule_names
+from meta_tests.tampering.rule_breaks import not_passed, put, rule_names
 from mlperf_suite import strict_json
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
@@ -83,10 +80,10 @@ def passes(run: MadeRun, text: str | None = None) -> bool:
     return not not_passed(judge(run.facts(text)))
 
 
-def passes_with(run: MadeRun, changes: dict[str, Any]) -> bool:
-    """Whether a run with other values passes; None is a line that is not there."""
-    before = run.entries
-    run.entries = {k: v for k, v in (before | changes).items() if k not in changes or v is not None}
+def passes_with(run: MadeRun, key: str, value: object) -> bool:
+    """Whether a run with another value passes; None is a line that is not there."""
+    before = dict(run.entries)
+    put(run, key, value)
     try:
         return passes(run)
     finally:
@@ -101,10 +98,10 @@ def test_a_key_that_a_rule_reads_is_never_missed_of_a_wrong_kind_or_said_twice(
 ) -> None:
     assert passes(run)
     for number, key in enumerate(keys_read(run)):
-        assert not passes_with(run, {key: None}), key
+        assert not passes_with(run, key, None), key
         if key not in PRESENCE_ONLY:
             wrong = WRONG[number % len(WRONG)]
-            assert not passes_with(run, {key: "x" if wrong == run.entries[key] else wrong}), key
+            assert not passes_with(run, key, "x" if wrong == run.entries[key] else wrong), key
         if not key.startswith(("loadgen_", "power_", "generated_")):
             run.broken_lines = [line(key, run.entries[key])]
             assert not passes(run), key
@@ -122,21 +119,9 @@ def test_a_log_that_is_cut_or_has_a_line_that_cannot_be_read_never_passes(run: M
             assert not passes(run, "\n".join([*lines[:at], wrong, *lines[at + 1 :]]))
 
 
-@pytest.mark.parametrize("text", ["", "\0", "x\ny", ":::MLLOG", ":::MLLOG {", "\ufffd\x9b", "[]"])
-def test_any_text_in_place_of_a_log_fails(run: MadeRun, text: str) -> None:
-    assert not passes(run, text)
-
-
-@settings(max_examples=30)
-@given(data=st.data())
-def test_random_bytes_never_raise_and_are_told_in_one_line(data: st.DataObject) -> None:
-    run = MadeRun(*every_scenario()[0], data.draw(st.sampled_from(["performance", "accuracy"])))
-    raw = bytearray(run.detail_text.encode())
-    for _ in range(data.draw(st.integers(1, 20))):
-        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
-    for verdict in judge(run.facts(raw.decode("utf-8", errors="replace"))):
-        assert verdict.line.isprintable()
-        json.dumps(verdict.as_json()).encode()
+def test_any_text_in_place_of_a_log_fails(run: MadeRun) -> None:
+    for text in ("", "\0", "x\ny", ":::MLLOG {", "\ufffd\x9b", "[]"):
+        assert not passes(run, text), text
 
 
 def test_a_missing_detail_log_fails_every_rule_that_needs_it() -> None:
@@ -179,21 +164,18 @@ def test_figures_beyond_every_run_fail_at_once(scenario: Any, entries: Any) -> N
 
 def test_an_estimate_longer_than_an_integer_fails() -> None:
     run = MadeRun(LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenario("SingleStream"), "performance")
-    text = run.entries["early_stopping_tpot_result"]
-    run.entries["early_stopping_tpot_result"] = text.replace(
+    text = run.entries["early_stopping_tpot_result"].replace(
         "estimate: ", f"estimate: {'9' * 5000}"
     )
+    run.entries["early_stopping_tpot_result"] = text
     assert "validity_agrees" in not_passed(judge(run.facts()))
 
 
-def test_a_summary_of_headings_fails_at_once() -> None:
+def test_texts_of_many_empty_parts_are_read_at_once() -> None:
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance")
     run.summary += "TTFT Early Stopping Result:\n\nTPOT Early Stopping Result:\n" * 100_000
     with within(300):
         assert "summary_agrees" in not_passed(judge(run.facts()))
-
-
-def test_a_verification_of_empty_lines_is_read_at_once() -> None:
     run = MadeRun(GPT_OSS_120B, GPT_OSS_120B.scenario("Offline"), "test07", submitted=True)
     run.verify += ["\n" * 1_000_000 + "-", "Accuracy score: 1"]
     with within(300):
