@@ -1,4 +1,4 @@
-"""Files that never end, in place of each file that is judged: nobody waits for them."""
+"""Files that never end, in place of each that is judged, and folders within folders."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from meta_tests.judging.trees import ROOT, V6_1
 from meta_tests.judging.unreadable_files import UNREADABLE
 from meta_tests.made_runs import MadeRun, write_run
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.judging.judge import judge_folder
+from mlperf_suite.judging.tree import holds_logs
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
 
 FILES = (f"perf/{DETAIL}", "perf/mlperf_log_summary.txt", f"acc/{ACCURACY}", "acc/accuracy.txt")
@@ -39,3 +41,15 @@ def test_what_never_ends_is_never_read(tmp_path: Path) -> None:
             (copy / name).unlink(missing_ok=True)
             make(copy / name)
     subprocess.run([sys.executable, "-c", CODE, str(folders)], cwd=ROOT, check=True, timeout=600)
+
+
+def test_folders_may_be_nested_to_any_depth(tmp_path: Path) -> None:
+    folder = tmp_path.joinpath(*["d"] * 1100)
+    for deeper in (*reversed(folder.parents), folder):
+        deeper.mkdir(exist_ok=True)
+    write_run(folder, MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "performance", V6_1))
+    try:
+        assert holds_logs(tmp_path)
+        assert len(judge_folder(tmp_path)) == 1
+    finally:
+        subprocess.run(["rm", "-rf", str(tmp_path / "d")], check=True, timeout=600)
