@@ -45,9 +45,7 @@ def both_categories(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", [*PUBLISHED, *FURTHER])
-def test_a_damage_is_seen_by_its_rules_alone(
-    name: Any, both_categories: Path, tmp_path: Path
-) -> None:
+def test_a_damage_is_seen_by_its_rules(name: Any, both_categories: Path, tmp_path: Path) -> None:
     damage = {**PUBLISHED, **FURTHER}[name]
     shutil.copytree(both_categories, tmp_path / "tree")
     damage.change(Home(tmp_path / "tree/closed/Someone", V6_1.layout))
@@ -75,9 +73,7 @@ def test_answers_that_loadgen_would_not_log_are_seen(
     assert broken_rules(tmp_path / "tree", V6_1) == ["test06_issue_order"]
 
 
-def test_a_systems_wrong_status_is_told_with_those_allowed(
-    submission: Path, tmp_path: Path
-) -> None:
+def test_a_wrong_status_is_told_with_those_allowed(submission: Path, tmp_path: Path) -> None:
     demand = "Someone, closed, datacenter, status available"
     assert f"found {demand}, " in verdict_lines(tmp_path, "system_description")[0]
     system = submission / "systems/box.json"
@@ -205,9 +201,7 @@ def test_a_second_run_is_judged_under_its_own_name(submission: Path, tmp_path: P
     assert independent_failures(tmp_path) == {SERVER: ["run_2-result_valid"]}
 
 
-def test_test06_settings_are_judged_where_their_log_is_there(
-    submission: Path, tmp_path: Path
-) -> None:
+def test_test06_settings_are_judged_by_their_log(submission: Path, tmp_path: Path) -> None:
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "test06", V6_1)
     for minimum_ms, failures in ((0, {}), (600_000, {SERVER: ["test06_settings"]})):
         run.entries["effective_min_duration_ms"] = minimum_ms

@@ -79,9 +79,7 @@ def test_loose_logs_are_known_by_what_they_say(tmp_path: Path, scenario: Any) ->
 
 
 @pytest.mark.parametrize("within", ["", "results/20260304-100000-llama3.1-8b-offline"])
-def test_the_suites_results_below_a_folder_called_like_a_division_are_no_submission(
-    tmp_path: Path, within: str
-) -> None:
+def test_own_results_below_a_folder_of_a_divisions_name(tmp_path: Path, within: str) -> None:
     results = tmp_path / "network/team/results"
     folder = results / "20260304-100000-llama3.1-8b-offline"
     write_run(folder / "Performance", MadeRun(LLAMA3_1_8B, OFFLINE, "performance", V6_1))
@@ -108,9 +106,7 @@ def test_loose_logs_of_each_mode_are_known_by_the_size_of_its_data(tmp_path: Pat
 
 
 @pytest.mark.parametrize(("round_", "mode"), [("v6.0", "test09"), ("v6.1", "test06")])
-def test_a_loose_audit_that_draws_its_samples_is_known_where_its_round_has_it_draw(
-    tmp_path: Path, round_: Any, mode: Any
-) -> None:
+def test_an_audit_that_draws_is_known_by_its_round(tmp_path: Path, round_: Any, mode: Any) -> None:
     row = BENCHMARKS["gpt-oss-120b"]
     run = MadeRun(row, row.scenario("Offline"), "test09", ROUNDS[round_])
     run.entries["effective_performance_issue_unique"] = False
@@ -130,9 +126,7 @@ def test_loose_accuracy_without_figures_is_not_judged_by_them(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("rouge1", "high_alone"), [(38.5, True), (30.0, False)])
-def test_loose_performance_counts_only_with_its_accuracy(
-    tmp_path: Path, rouge1: float, high_alone: bool
-) -> None:
+def test_performance_counts_with_accuracy(tmp_path: Path, rouge1: float, high_alone: bool) -> None:
     write_loose(tmp_path, LLAMA3_1_8B, "Offline", rouge1=rouge1)
     failures = {"somewhere-acc": ["accuracy_rouge1"], "somewhere-perf": [ACCURACY_TOO]}
     assert failures_by_run(tmp_path) == ({} if high_alone else failures)
@@ -158,9 +152,7 @@ def test_loose_logs_of_no_known_benchmark_fail_and_say_so(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("row", "scenario"), [(LLAMA3_1_8B, "Server"), (LLAMA3_1_8B_EDGE, "SingleStream")]
 )
-def test_where_loose_logs_are_kept_says_nothing_about_them(
-    tmp_path: Path, row: Any, scenario: Any
-) -> None:
+def test_where_loose_logs_are_kept_says_nothing(tmp_path: Path, row: Any, scenario: Any) -> None:
     folder = write_loose(tmp_path, row, scenario, "run", rouge1=10)
     for place in ("open/run", "TEST06/run", "llama2-70b-99/run", "Offline", "Interactive"):
         (tmp_path / place).parent.mkdir(exist_ok=True)
@@ -171,9 +163,7 @@ def test_where_loose_logs_are_kept_says_nothing_about_them(
 
 
 @pytest.mark.parametrize("name", ["Server", "interactive"])
-def test_a_folders_name_tells_server_and_interactive_apart_where_limits_do_not(
-    tmp_path: Path, name: Any
-) -> None:
+def test_a_folders_name_tells_server_and_interactive_apart(tmp_path: Path, name: Any) -> None:
     run = MadeRun(LLAMA3_1_8B, INTERACTIVE, "performance", V6_1)
     run.entries["requested_server_ttft_latency"] = 123
     write_run(tmp_path / name, run)
@@ -182,9 +172,7 @@ def test_a_folders_name_tells_server_and_interactive_apart_where_limits_do_not(
 
 
 @pytest.mark.parametrize(("name", "gate_failed"), [("llama2-70b-99", 0), ("llama2-70b-99.9", 2)])
-def test_a_folders_name_tells_benchmarks_of_as_many_samples_apart(
-    tmp_path: Path, name: Any, gate_failed: Any
-) -> None:
+def test_a_folders_name_tells_benchmarks_apart(tmp_path: Path, name: Any, gate_failed: Any) -> None:
     folder = write_loose(tmp_path, LLAMA2_70B_99, "Offline", f"{name}/Offline", rouge1=44.3)
     for root, failed in ((folder, 0), (tmp_path, gate_failed)):
         assert sum(len(beside_agreement(judged)) for judged in judge_folder(root)) == failed
@@ -201,9 +189,7 @@ def test_names_decide_where_a_loose_log_says_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("scenario_text", ["MultiStream", "Interactive", 3])
-def test_a_scenario_that_loadgen_does_not_have_is_never_passed(
-    tmp_path: Path, scenario_text: Any
-) -> None:
+def test_a_scenario_that_is_none_never_passes(tmp_path: Path, scenario_text: Any) -> None:
     run = MadeRun(LLAMA3_1_8B, OFFLINE, "performance", V6_1)
     run.entries["effective_scenario"] = scenario_text
     write_run(tmp_path / "Offline", run)
@@ -219,9 +205,7 @@ def test_loose_logs_are_open_by_a_folder_that_was_given(tmp_path: Path) -> None:
     ("row", "scenario"),
     [(LLAMA3_1_8B_EDGE, "Offline"), (LLAMA3_1_8B, "Offline"), (LLAMA3_1_8B, "Interactive")],
 )
-def test_accuracy_is_taken_from_the_same_benchmark_and_scenario(
-    tmp_path: Path, row: Any, scenario: Any
-) -> None:
+def test_accuracy_is_of_the_same_scenario(tmp_path: Path, row: Any, scenario: Any) -> None:
     logs = tmp_path / "logs"
     shutil.rmtree(write_loose(logs, row, scenario) / "perf")
     of_server = write_loose(tmp_path, LLAMA3_1_8B, "Server", "of_server")
@@ -282,18 +266,14 @@ def test_no_word_in_a_summary_excuses_a_failure(tmp_path: Path, scenario: str) -
 
 
 @pytest.mark.parametrize("figure", ["rouge1", "gen_len"])
-def test_a_reason_beside_the_log_excuses_no_figure_that_is_missing(
-    tmp_path: Path, figure: str
-) -> None:
+def test_a_reason_beside_the_log_excuses_no_figure(tmp_path: Path, figure: str) -> None:
     txt = write_loose(tmp_path, LLAMA3_1_8B, "Server") / "acc/accuracy.txt"
     txt.write_text(txt.read_text().replace(f"'{figure}'", "'another'"))
     (txt.parent / "rouge.json").write_text(json.dumps({"not_judged": {figure: "no time"}}))
     assert f"accuracy_{figure}" in failures_by_run(tmp_path)["somewhere-acc"]
 
 
-def test_another_model_passes_no_gate_and_may_have_no_token_beyond_the_vocabulary(
-    tmp_path: Path,
-) -> None:
+def test_another_model_passes_no_gate_and_has_no_other_tokens(tmp_path: Path) -> None:
     for rouge1, status in ((None, "not judged"), (30.0, "failed")):
         folder = write_loose(tmp_path, LLAMA3_1_8B, "Offline", rouge1=rouge1)
         write_meta(folder, model="nobody/knows")
@@ -305,9 +285,7 @@ def test_another_model_passes_no_gate_and_may_have_no_token_beyond_the_vocabular
 
 
 @pytest.mark.parametrize(("rope", "status"), [(True, "passed"), (False, "not judged")])
-def test_the_model_of_an_official_result_is_known_by_its_files_if_they_are_here(
-    tmp_path: Path, rope: bool, status: str
-) -> None:
+def test_an_official_model_is_known_by_its_files(tmp_path: Path, rope: bool, status: str) -> None:
     folder = model_folder(tmp_path / "model", LLAMA3_1_8B, None if rope else {"rope_scaling": None})
     result = tmp_path / "result"
     run = MadeRun(LLAMA3_1_8B, OFFLINE, "accuracy", V6_1)

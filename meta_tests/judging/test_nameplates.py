@@ -58,9 +58,7 @@ def words_on(tree: Path, round_: Round = V6_1) -> str:
 
 
 @pytest.mark.parametrize("name", WITH_POWER)
-def test_it_is_yaml_and_has_watts_beside_a_measurement(
-    name: str, tree: Path, with_power: Path
-) -> None:
+def test_it_is_yaml_and_with_power_has_watts(name: str, tree: Path, with_power: Path) -> None:
     for root, texts in ((tree, WITHOUT_POWER), (with_power, WITH_POWER)):
         text, right = texts.get(name, ("", True))
         nameplate(root).write_text(text)

@@ -39,9 +39,7 @@ TEXT = '{"category": "Café", "brand": "é", "is_secondhand": false}'.encode()
         (LLAMA3_1_8B, b"", ": no token"),
     ],
 )
-def test_an_answer_is_tokens_or_text_where_the_reference_passes_text(
-    row: Benchmark, data: bytes, fault: str
-) -> None:
+def test_an_answer_is_tokens_or_text(row: Benchmark, data: bytes, fault: str) -> None:
     facts = MadeRun(row, row.scenario("Offline"), "accuracy").facts()
     log = logged_answers([{"qsl_idx": 3, "seq_id": 0, "data": data.hex()}])
     facts = replace(facts, vocabulary=row.vocabulary, logs=replace(facts.logs, accuracy=log))
@@ -51,9 +49,7 @@ def test_an_answer_is_tokens_or_text_where_the_reference_passes_text(
 
 
 @pytest.mark.parametrize(("samples", "status"), [(2, "passed"), (3, "failed")])
-def test_the_same_answer_to_a_sample_that_is_issued_again_is_right(
-    samples: int, status: str
-) -> None:
+def test_the_same_answer_to_a_sample_issued_again_is_right(samples: int, status: str) -> None:
     """As of TEST06 with --total-sample-count=1; to different samples it is not."""
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "test06")
     run.entries["qsl_reported_total_count"] = samples
@@ -71,9 +67,7 @@ def test_a_damaged_accuracy_log_counts_where_it_is_not_cut() -> None:
 
 
 @pytest.mark.parametrize("submitted", [False, True])
-def test_a_sample_library_with_more_samples_than_accuracy_takes_is_answered_in_whole(
-    submitted: Any,
-) -> None:
+def test_a_larger_sample_library_is_answered_in_whole(submitted: Any) -> None:
     """One library for all modes: LoadGen issues the first accuracy_sample_count_override of it."""
     run = MadeRun(GPT_OSS_120B, GPT_OSS_120B.scenario("Offline"), "accuracy", submitted=submitted)
     run.entries |= {

@@ -69,9 +69,7 @@ def test_a_reference_is_of_the_benchmarks_own_model_and_data(
         ),
     ],
 )
-def test_another_generation_is_told_by_the_engine_itself(
-    max_new_tokens: Any, engine: Any, departures: Any
-) -> None:
+def test_another_generation_is_told(max_new_tokens: Any, engine: Any, departures: Any) -> None:
     assert find_departures(OFFICIAL, max_new_tokens, engine) == departures
 
 
@@ -86,9 +84,7 @@ def test_another_generation_is_told_by_the_engine_itself(
         (6_396, 6_396, None, f"{UNKNOWN} data /data"),
     ],
 )
-def test_a_mode_with_data_of_its_own_is_known_by_their_size(
-    answers: Any, available: Any, whole: Any, why: Any
-) -> None:
+def test_data_of_a_mode_by_their_size(answers: Any, available: Any, whole: Any, why: Any) -> None:
     workload = GPT_OSS_120B.workload
     assert workload is not None
     result = find_reference(
@@ -153,9 +149,7 @@ def test_tokens_are_proposed_only_where_the_round_allows_it(
         ({"acceptance": "synthetic acceptance"}, f"{BY_EAGLE3} with synthetic acceptance"),
     ],
 )
-def test_speculation_other_than_the_rounds_departs(
-    change: dict[str, object], departure: str
-) -> None:
+def test_other_speculation_departs(change: dict[str, object], departure: str) -> None:
     departures, unsaid = faults(GPT_OSS_120B, "Interactive", EAGLE3 | change)
     assert (len(departures), unsaid) == (1, ())
     assert departures[0].endswith(departure)
@@ -169,9 +163,7 @@ def test_speculation_of_which_a_part_is_not_said_is_not_judged(name: str) -> Non
 
 
 @pytest.mark.parametrize("change", [{"head": "/models/head"}, {"quantization": "fp8"}])
-def test_a_head_in_a_folder_or_a_quantization_that_may_leave_it_out_shows_nothing(
-    change: dict[str, object],
-) -> None:
+def test_what_may_be_the_rounds_head_shows_nothing(change: dict[str, object]) -> None:
     departures, unsaid = faults(GPT_OSS_120B, "Interactive", EAGLE3 | change)
     assert (departures, len(unsaid)) == ((), 1)
 

@@ -135,9 +135,7 @@ def test_the_answers_of_a_batch_may_have_one_tpot(
 @pytest.mark.parametrize(
     ("over", "percentile", "queries"), [(0, 0.99, 459), (1, 0.99, 662), (1, 0.9, 64)]
 )
-def test_early_stopping_needs_as_many_queries_as_loadgen_says(
-    over: int, percentile: float, queries: int
-) -> None:
+def test_early_stopping_needs_loadgens_number(over: int, percentile: float, queries: int) -> None:
     """The numbers that LoadGen 5.0 to 6.0 writes into its logs."""
     assert queries_needed(over, percentile) == queries
 

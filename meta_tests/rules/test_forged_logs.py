@@ -258,9 +258,7 @@ def test_a_run_of_too_few_queries_is_invalid_in_loadgens_words(
 
 
 @pytest.mark.parametrize(("queries", "status"), [(459, "passed"), (458, "failed")])
-def test_early_stopping_is_successful_from_its_number_of_queries_on(
-    queries: int, status: str
-) -> None:
+def test_early_stopping_succeeds_from_its_number_of_queries_on(queries: int, status: str) -> None:
     run = made()
     run.entries |= {
         "result_query_count": queries,
@@ -292,9 +290,7 @@ def test_a_cut_log_of_short_answers_is_seen(scenario: str) -> None:
         (0, 0.0, "not judged"),
     ],
 )
-def test_answers_are_as_long_as_in_the_accuracy_run(
-    answers: int, longer: float, status: str
-) -> None:
+def test_answers_are_as_long_as_in_accuracy(answers: int, longer: float, status: str) -> None:
     run = made("Offline")
     tokens = run.entries["result_tokens_per_second"] / run.entries["result_samples_per_second"]
     run.accuracy_tokens = AnswerTokens(tokens / (1 + longer), answers)

@@ -32,9 +32,7 @@ def test_a_latency_just_below_its_limit_passes(where: Any) -> None:
 
 
 @pytest.mark.parametrize(("queries", "failures"), [(1024, []), (1023, ["min_queries"])])
-def test_single_stream_without_early_stopping_needs_1024_queries(
-    queries: Any, failures: Any
-) -> None:
+def test_without_early_stopping_it_takes_1024_queries(queries: Any, failures: Any) -> None:
     run = MadeRun(LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenario("SingleStream"), "performance")
     run.entries = {k: v for k, v in run.entries.items() if not k.startswith("early_stopping")}
     run.entries["result_query_count"] = queries
@@ -117,9 +115,7 @@ CUT = "3 answers cut by the server's own limit"
 @pytest.mark.parametrize(
     ("mode", "rule"), [("performance", "generation"), ("accuracy", "accuracy_generation")]
 )
-def test_a_server_that_did_not_do_as_asked_fails_smoke_too(
-    mode: Any, rule: Any, smoke: Any
-) -> None:
+def test_a_server_that_did_otherwise_fails_smoke_too(mode: Any, rule: Any, smoke: Any) -> None:
     facts = replace(facts_of("Server", remote_run(departures=(CUT,)), mode), smoke=smoke)
     assert list(not_passed(judge(facts))) == [rule]
     cached_and_short = replace(facts, departures=("at most 16 new tokens, not 128",))
@@ -152,9 +148,7 @@ def test_of_text_alone_no_token_is_judged() -> None:
 
 
 @pytest.mark.parametrize(("cached", "status"), [(None, "not judged"), (0, "passed")])
-def test_a_cache_that_a_server_does_not_tell_of_is_not_judged(
-    cached: int | None, status: str
-) -> None:
+def test_a_cache_that_is_not_told_of_is_not_judged(cached: int | None, status: str) -> None:
     verdict = verdict_on(facts_of("Server", remote_run(cached=cached)), "cached_prompt_tokens")
     assert verdict.status == status
     accuracy = judge(facts_of("Server", remote_run(cached=cached), "accuracy"))

@@ -67,9 +67,7 @@ def test_a_run_without_power_has_no_rules_of_it(tmp_path: Path) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 @given(st.data())
-def test_no_damage_raises_and_none_that_changes_a_file_passes(
-    tmp_path: Path, whole: Path, data: st.DataObject
-) -> None:
+def test_no_damage_raises_or_passes(tmp_path: Path, whole: Path, data: st.DataObject) -> None:
     folder = tmp_path / "performance"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(whole, folder)

@@ -125,9 +125,7 @@ def written(folder: Path, name: str) -> Path:
 
 
 @pytest.mark.parametrize("name", RETRIEVAL)
-def test_a_tree_with_retrieval_says_what_it_is_and_judges_its_files(
-    tmp_path: Path, name: str
-) -> None:
+def test_a_tree_with_retrieval_says_it_and_judges_its_files(tmp_path: Path, name: str) -> None:
     submission = write_submission(tmp_path, BENCHMARKS["llama3.1-8b"], V6_1)
     result = written(submission, name)
     assert failures_by_run(tmp_path) == {}

@@ -68,9 +68,7 @@ SETS = {10: 133_680, 11: 147_048}
         (221.53, SETS[10], 600_020_000_000, "failed"),
     ],
 )
-def test_a_rate_of_more_digits_than_the_log_prints_gives_what_any_such_rate_gives(
-    rate: float, queries: int, duration_ns: int, status: str
-) -> None:
+def test_a_rate_of_more_digits(rate: float, queries: int, duration_ns: int, status: str) -> None:
     entries = {"generated_query_count": queries, "generated_query_duration": duration_ns}
     assert status_of("generated_queries", effective_target_qps=rate, **entries) == status
 
@@ -84,9 +82,7 @@ def test_a_rate_of_more_digits_than_the_log_prints_gives_what_any_such_rate_give
         (SETS[10], 222.458, "failed"),
     ],
 )
-def test_the_scheduled_rate_is_that_of_the_logs_number_of_queries(
-    queries: int, rate: float, status: str
-) -> None:
+def test_the_scheduled_rate_is_of_the_queries(queries: int, rate: float, status: str) -> None:
     entries = {"generated_query_count": queries, "result_scheduled_samples_per_sec": rate}
     assert status_of("scheduled_rate", **entries) == status
 
@@ -95,9 +91,7 @@ def test_the_scheduled_rate_is_that_of_the_logs_number_of_queries(
     ("period_ns", "status"),
     [(1_234_503, "passed"), (1_234_500, "passed"), (1_234_560, "failed")],
 )
-def test_an_expected_latency_that_prints_with_fewer_digits_may_be_rounded_too(
-    period_ns: int, status: str
-) -> None:
+def test_an_expected_latency_of_fewer_digits_is_rounded(period_ns: int, status: str) -> None:
     run = MadeRun(LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenario("SingleStream"), "performance")
     queries = run.benchmark.samples * -(-1_200_000_000_000 // period_ns // run.benchmark.samples)
     run.entries |= {

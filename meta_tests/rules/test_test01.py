@@ -92,9 +92,7 @@ def accuracies(*figures: float) -> tuple[str, ...]:
         (("", ""), "failed"),
     ],
 )
-def test_a_submission_may_show_accuracies_in_place_of_equal_answers(
-    texts: tuple[str, ...], status: str
-) -> None:
+def test_accuracies_in_place_of_equal_answers(texts: tuple[str, ...], status: str) -> None:
     facts = made(submitted=True).facts()
     submitted = SubmittedTexts(
         verify_txt="TEST FAIL\n", verify_others=("TEST PASS\n",), accuracy_txts=texts

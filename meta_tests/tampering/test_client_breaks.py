@@ -128,9 +128,7 @@ def test_sums_beyond_2_to_53_agree_with_their_events(honest: Path) -> None:
 
 
 @pytest.mark.parametrize("length", [1, 3801])
-def test_answers_of_one_length_have_a_mean_that_their_percentiles_allow(
-    honest: Path, length: int
-) -> None:
+def test_answers_of_one_length_have_their_percentiles_mean(honest: Path, length: int) -> None:
     alike = {"lengths": lambda lengths: lengths * 0 + length}
     verdict = summary_verdict(honest, "deepseek-r1/Offline", "distributions", **alike)
     assert verdict.passed, verdict.line
@@ -202,9 +200,7 @@ def test_a_scenario_with_loadgens_detail_log_is_loadgens(mixed: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["llama3.1-8b/MultiStream", "llama2-70b-99/Server", "mine/Server"])
-def test_a_scenario_or_benchmark_that_the_client_may_not_measure_fails(
-    mixed: Path, name: str
-) -> None:
+def test_a_place_that_the_client_may_not_measure_fails(mixed: Path, name: str) -> None:
     shutil.copytree(mixed / RESULTS / "llama3.1-8b/Server", mixed / RESULTS / name)
     assert failures(mixed)
 
