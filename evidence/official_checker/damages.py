@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from evidence.log_edits import answers_edited, is_, log_values
+from evidence.official_checker.submission_damages import PUBLISHED, SINGLE
 from meta_tests.made_runs import P99
 from meta_tests.tampering.edits import (
     Change,
@@ -30,7 +31,6 @@ from meta_tests.tampering.edits import (
     system_field,
     text_edited,
 )
-from meta_tests.tampering.submission_damages import PUBLISHED, SINGLE
 from meta_tests.tampering.verdicts import copies, official_verdict, own_verdict
 from mlperf_suite.benchmarks.audits import Audit
 from mlperf_suite.benchmarks.catalog import BENCHMARKS

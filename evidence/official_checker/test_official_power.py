@@ -103,5 +103,5 @@ def test_both_say_the_same_of_a_public_measurement_with_each_damage(tmp_path: Pa
         if all(holds for holds in own(folder, scenario).values())
     )
     jobs = damaged(folder, scenario, tmp_path)
-    assert len(jobs) > 60
+    assert len(jobs) > 45
     assert compare(jobs) == {}

@@ -1,6 +1,6 @@
 """Small forgeries of a submission's logs that no break of a single rule shows, and who sees them.
 
-evidence/forgeries/ has many more, of logs that LoadGen wrote.
+evidence/forgeries/ has many more.
 """
 
 from __future__ import annotations
@@ -86,17 +86,11 @@ UNSUCCESSFUL = " * Run unsuccessful."
 COMPLETED = r"^(Completed samples per second :) .*"
 SUMMARIES: dict[str, Forgery] = {
     "advice": words("^TTFT Early", "Recommendations:\n * Reduce target QPS.\nTTFT Early"),
-    "early stopping unsuccessful": words(r"(TTFT.*:\n) \* Run success", r"\1 * Run unsuccess"),
     "errors": words(NO_ERRORS, "2 ERRORS encountered. See detailed log."),
-    "no word on errors": words(NO_ERRORS, ""),
-    "warnings": words(NO_WARNINGS, "3 warnings encountered. See detailed log."),
     "a warning in the detail log": more_lines(line("warning_generic_message", "x", warning=True)),
     "no percentiles": words(r"^[\d.]+(th)? percentile latency.*\n", ""),
-    "a figure of its own": words("^(Completed tokens.*)", r"\1\nSustained tokens per second: 9"),
     "a sentence that says NO": words(r"^(Min queries satisfied) : Yes", r"\1 : NO"),
-    "a rate a cent off": words(COMPLETED, r"\1 1.0"),
     "a figure that is no number": words(COMPLETED, r"\1 nan"),
-    "another integer": words(r"^(max_async_queries) : .*$", r"\1 : 17"),
 }
 
 
@@ -105,21 +99,7 @@ def test_another_summary_is_seen(forge: Forgery) -> None:
     assert broken_by(forge) == {"summary_agrees"}
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_warnings_that_both_files_have_pass(count: int) -> None:
-    run = made()
-    more_lines(*[line("warning_generic_message", "x", warning=True)] * count)(run)
-    number = "1 warning" if count == 1 else f"{count} warnings"
-    words(NO_WARNINGS, f"{number} encountered. See detailed log.")(run)
-    assert not_passed(judge(run.facts())) == {}
-
-
-TOKENS_PER_S = (
-    "result_completed_tokens_per_second",
-    "result_token_throughput",
-    "result_token_throughput_with_loadgen_overhead",
-)
-P50, P90, P99, P999 = (TTFT.percentile.format(p) for p in ("50.00", "90.00", "99.00", "99.90"))
+P99, P999 = (TTFT.percentile.format(p) for p in ("99.00", "99.90"))
 TOO_FEW = " * Only processed 63 queries.  * Need to process at least 64 queries for early stopping."
 
 
@@ -140,12 +120,8 @@ FORGED: dict[str, dict[str, Forgery]] = {
     # LoadGen's own verdict, and what it is made of
     "validity_agrees": {
         "tokens of early stopping": both(early_stopping_tpot_result=UNSUCCESSFUL),
-        "words that are not LoadGen's": both(early_stopping_ttft_result=" * Not needed."),
-        "the minimum duration not met": both(result_min_duration_met=False),
         "the minimum of queries not met": both(result_min_queries_met=False),
-        "the limits not met": both(result_perf_constraints_met=False),
         "no query over its latency": both(result_overlatency_query_count=0),
-        "twelve queries over it": both(result_overlatency_query_count=12),
         "a limit that every query kept": both(
             requested_server_target_latency_ns=10**13, effective_target_latency_ns=10**13
         ),
@@ -157,7 +133,6 @@ FORGED: dict[str, dict[str, Forgery]] = {
             requested_server_max_async_queries=10, effective_max_async_queries=10
         ),
         "at most a thousand queries": asked_for("max_query_count", 1000),
-        "at most five minutes": asked_for("max_duration_ms", 300_000),
     },
     "time_stamps": {"two processes": of_two_processes},
     "time_span query_rate queries_issued": {
@@ -166,29 +141,19 @@ FORGED: dict[str, dict[str, Forgery]] = {
     "clock_dates": {
         "a day to come": a_day_to_come,
         "built before its sources": both(loadgen_build_date_utc="2026-01-01T10:00:00.000000"),
-        "run before it was built": both(loadgen_build_date_utc="2026-03-05T10:00:00.000000"),
     },
     "percentile_order": {
-        "TTFT of p50 as of p90": place_of(P90, P50),
         "TTFT of p99 as of p99.9": place_of(P999, P99),
-        "the longest TTFT is p99.9's": place_of(TTFT.places[-1], P999),
     },
     "percentile_order mean_in_percentiles": {"a TTFT of 0": both(**{TTFT.places[0]: 0})},
-    "percentile_order token_times": {"TTFT a thousandth": times(0.001, *TTFT.places, TTFT.mean)},
-    "token_times tokens_as_in_accuracy": {"4% more tokens": times(1.04, *TOKENS_PER_S)},
     "token_times": {"4% less time for each token": times(0.96, *TPOT.places, TPOT.mean)},
-    "mean_in_percentiles token_times": {"a mean below the least": times(0.9, TTFT.mean)},
     "log_lines": {
         "an error marked as none": more_lines(line("error_runtime", "x")),
-        "a count that is no number": both(logger_tls_total_log_cas_fail_count=math.nan),
-        "a duration without end": both(get_sut_name_duration_ns=math.inf),
         "a count below 0": both(qsl_reported_performance_count=-1),
     },
     "loadgen_files": {
         "a release that never was": both(loadgen_version="6.0.99 @ made up"),
         "the log of another commit": both(loadgen_git_log_message="4c52c8e3b1 Increment version"),
-        "an older name": both(loadgen_version="6.0.14 @ made up"),
-        "no hashes": both(loadgen_file_sha1={}),
         "hashes that are none": both(loadgen_file_sha1={"/results.cc": "x" * 40}),
     },
     "samples_drawn": {"the same sample in each query": asked_for("performance_issue_same", True)},
@@ -305,11 +270,8 @@ TOKENS = 7_225_344.0
     "wrong",
     [
         {"rougeL": 78.1},
-        {"rouge2": 78.1},
-        {"rougeLsum": 79.9},
         {"gen_len": 9e6, "gen_tok_len": 2_457_600.0},
         {"gen_len": 24_576.0},
-        {"gen_len": 2e8},
         {"gen_tok_len": math.nan},
     ],
     ids=str,
@@ -329,9 +291,7 @@ def test_scores_that_no_answers_have_are_seen(wrong: dict[str, float]) -> None:
     [
         ("Server", slice(9, 9), "First token check pass: False"),
         ("Offline", slice(9, 9), "First token check pass: True"),
-        ("Server", slice(0, 1), "First token check pass: Skipped"),
         ("Server", slice(3, 4), "TEST06 verification failed"),
-        ("Server", slice(9, 9), "TEST FAIL"),
         ("Server", slice(0, 0), "TEST09: Verify Output Token Length"),
     ],
 )

@@ -1,6 +1,6 @@
 """Damages to a submission's files, and exactly those rules of the suite that detect each.
 
-What a single value of a log breaks is in rule_breaks.py.
+What a single value of a log breaks is in meta_tests/tampering/rule_breaks.py.
 """
 
 from __future__ import annotations
