@@ -9,17 +9,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from meta_tests.tampering.edits import (
-    Change,
-    Home,
-    Tampering,
-    bytes_edited,
-    removed,
-    replaced,
-    seen_by,
-    system_field,
-    text_edited,
-)
+from evidence.tree_edits import Change, Home, Tampering, seen_by, system_field
+from meta_tests.tampering.edits import bytes_edited, removed, replaced, text_edited
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
 
 Where = Callable[[Home], Path]

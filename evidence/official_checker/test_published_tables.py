@@ -12,10 +12,9 @@ import pytest
 
 from evidence.official_checker.damages import DAMAGES, damages_of
 from evidence.official_checker.submission_damages import FURTHER
-from meta_tests.judging.trees import ALSO_SEEN
+from evidence.tree_edits import Home
+from meta_tests.judging.trees import ALSO_SEEN, broken_rules
 from meta_tests.made_runs import write_submission
-from meta_tests.tampering.edits import Home
-from meta_tests.tampering.verdicts import broken_rules
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE

@@ -17,27 +17,21 @@ from meta_tests.judging.trees import (
     V5_1,
     V6_0,
     V6_1,
+    broken_rules,
     by_name,
     failures_by_run,
     independent_failures,
     verdict_lines,
 )
 from meta_tests.made_runs import MadeRun, write_run, write_submission
-from meta_tests.tampering.edits import (
-    Change,
-    Home,
-    bytes_edited,
-    removed,
-    replaced,
-    system_field,
-    text_edited,
-)
-from meta_tests.tampering.verdicts import broken_rules
+from meta_tests.tampering.edits import at, bytes_edited, removed, replaced, text_edited
+from meta_tests.tampering.member_changes import GONE, change_file
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
 
+Change = Callable[[Path], object]
 SERVER = "Someone-box-llama3.1-8b-Server"
 
 
@@ -52,69 +46,60 @@ def both_categories(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def in_server(name: str) -> Callable[[Home], Path]:
-    return lambda home: home.measurements("Server") / name
+def hidden_folder(beside: str) -> Change:
+    return lambda folder: (folder / beside).with_name(".git").mkdir()
 
 
-def system_json(home: Home) -> Path:
-    return home.system_json
+def field(name: str, value: object) -> Change:
+    """A field of the system's description is another, or None: gone."""
+    return lambda folder: change_file(SYSTEM(folder), {name: GONE if value is None else value})
 
 
-def accuracy_txt(home: Home) -> Path:
-    return home.accuracy_txt("Server")
-
-
-def audit_log(home: Home) -> Path:
-    return home.test06("Server") / "accuracy" / ACCURACY
-
-
-def hidden_folder(beside: Callable[[Home], Path]) -> Change:
-    return lambda home: beside(home).with_name(".git").mkdir()
-
-
+SYSTEM, MEASUREMENTS = at("systems/box.json"), at(f"{RESULT}/measurements.json")
+ACCURACY_TXT, AUDIT = (
+    at(f"{RESULT}/accuracy/accuracy.txt"),
+    at(f"{RESULT}/TEST06/accuracy/{ACCURACY}"),
+)
 OF_SYSTEM = "system_description system_fields"
 OF_ANSWERS = (
     "test06_log_is_whole test06_sample_count test06_first_token test06_eos test06_token_count"
 )
 DAMAGES: list[tuple[str, Change]] = [
-    ("required_files", removed(in_server("README.md"))),
-    ("required_files", text_edited(in_server("user.conf"), lambda _: "")),
-    ("required_files", removed(lambda home: home.path / "src")),
-    ("required_files", bytes_edited(accuracy_txt, lambda raw: raw + b"\xff\n")),
-    (f"required_files {OF_SYSTEM}", removed(system_json)),
-    (f"required_files {OF_ANSWERS} test06_verified", removed(lambda home: home.test06("Server"))),
+    ("required_files", removed(at(f"{RESULT}/README.md"))),
+    ("required_files", text_edited(at(f"{RESULT}/user.conf"), lambda _: "")),
+    ("required_files", removed(at("src"))),
+    ("required_files", bytes_edited(ACCURACY_TXT, lambda raw: raw + b"\xff\n")),
+    (f"required_files {OF_SYSTEM}", removed(SYSTEM)),
+    (f"required_files {OF_ANSWERS} test06_verified", removed(at(f"{RESULT}/TEST06"))),
     (
         "required_scenarios",
-        removed(lambda home: home.place("results", "llama3.1-8b-edge/SingleStream")),
+        removed(at("results/box/llama3.1-8b-edge/SingleStream")),
     ),
-    ("measurements", replaced(": .made up.", ': ""', in_server("measurements.json"), 1)),
-    ("measurements", replaced("{", "[", in_server("measurements.json"))),
-    ("measurements", replaced("{", '{"retraining": "", ', in_server("measurements.json"))),
-    ("system_description", system_field("submitter", "Somebody")),
-    ("system_description", system_field("division", "open")),
-    ("system_description", system_field("system_type", "mobile")),
-    ("system_description", system_field("system_type", "edge")),
-    ("system_fields", system_field("cooling", "")),
-    ("system_fields", system_field("hw_notes", None)),
-    ("system_fields", system_field("sw_notes", 8)),
-    (OF_SYSTEM, system_field("is_network", "true")),
-    (OF_SYSTEM, system_field("system_name", "\ud800")),
-    (OF_SYSTEM, replaced("{", "", system_json)),
-    (OF_SYSTEM, replaced(r"^\{", '{"accelerators_per_node": "1", ', system_json, 1)),
-    ("system_has_results", hidden_folder(lambda home: home.path)),
-    ("system_has_results", hidden_folder(lambda home: home.path / "results" / home.system)),
-    ("benchmark_known", hidden_folder(lambda home: home.place("results", "Offline").parent)),
-    ("scenarios_known", hidden_folder(lambda home: home.place("results", "Offline"))),
-    ("accuracy_rouge2", replaced("'rouge2'", "'rouge2': 99.0, 'rouge2'", accuracy_txt)),
-    ("accuracy_every_sample", replaced("'gen_num': 13368.0", "'gen_num': 5000", accuracy_txt)),
-    ("same_system", replaced("PySUT", "Other", lambda home: home.accuracy("Server") / DETAIL)),
-    (OF_ANSWERS, replaced("]", "", audit_log)),
+    ("measurements", replaced(": .made up.", ': ""', MEASUREMENTS, 1)),
+    ("measurements", replaced("{", "[", MEASUREMENTS)),
+    ("measurements", replaced("{", '{"retraining": "", ', MEASUREMENTS)),
+    ("system_description", field("submitter", "Somebody")),
+    ("system_description", field("division", "open")),
+    ("system_description", field("system_type", "mobile")),
+    ("system_description", field("system_type", "edge")),
+    ("system_fields", field("cooling", "")),
+    ("system_fields", field("hw_notes", None)),
+    ("system_fields", field("sw_notes", 8)),
+    (OF_SYSTEM, field("is_network", "true")),
+    (OF_SYSTEM, field("system_name", "\ud800")),
+    (OF_SYSTEM, replaced("{", "", SYSTEM)),
+    (OF_SYSTEM, replaced(r"^\{", '{"accelerators_per_node": "1", ', SYSTEM, 1)),
+    ("system_has_results", hidden_folder("")),
+    ("system_has_results", hidden_folder("results/box")),
+    ("benchmark_known", hidden_folder("results/box/llama3.1-8b")),
+    ("scenarios_known", hidden_folder("results/box/llama3.1-8b/Offline")),
+    ("accuracy_rouge2", replaced("'rouge2'", "'rouge2': 99.0, 'rouge2'", ACCURACY_TXT)),
+    ("accuracy_every_sample", replaced("'gen_num': 13368.0", "'gen_num': 5000", ACCURACY_TXT)),
+    ("same_system", replaced("PySUT", "Other", at(f"{RESULT}/accuracy/{DETAIL}"))),
+    (OF_ANSWERS, replaced("]", "", AUDIT)),
     (
         "test06_verified",
-        text_edited(
-            lambda home: home.test06("Server") / "verify_accuracy.txt",
-            lambda text: text + "TEST FAIL\n",
-        ),
+        text_edited(at(f"{RESULT}/TEST06/verify_accuracy.txt"), lambda text: text + "TEST FAIL\n"),
     ),
 ]
 
@@ -124,7 +109,7 @@ def test_a_damage_is_seen_by_its_rules(
     rules: str, change: Change, both_categories: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(both_categories, tmp_path / "tree")
-    change(Home(tmp_path / "tree/closed/Someone", V6_1.layout))
+    change(tmp_path / "tree/closed/Someone")
     assert set(broken_rules(tmp_path / "tree", V6_1)) - ALSO_SEEN == set(rules.split())
 
 
@@ -141,8 +126,7 @@ def test_answers_that_loadgen_would_not_log_are_seen(
     both_categories: Path, tmp_path: Path, pattern: str, new: str
 ) -> None:
     shutil.copytree(both_categories, tmp_path / "tree")
-    home = Home(tmp_path / "tree/closed/Someone", V6_1.layout)
-    replaced(pattern, new, audit_log, 1)(home)
+    replaced(pattern, new, AUDIT, 1)(tmp_path / "tree/closed/Someone")
     assert broken_rules(tmp_path / "tree", V6_1) == ["test06_issue_order"]
 
 

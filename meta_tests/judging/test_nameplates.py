@@ -17,9 +17,9 @@ from meta_tests.judging.nameplates import (
     WITHOUT_POWER,
     nameplate,
 )
+from meta_tests.judging.trees import broken_rules
 from meta_tests.made_power import write_session
 from meta_tests.made_runs import write_submission
-from meta_tests.tampering.verdicts import broken_rules
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.judging.judge import judge_folder

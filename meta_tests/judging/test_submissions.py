@@ -15,13 +15,13 @@ from meta_tests.judging.trees import (
     V5_1,
     V6_0,
     V6_1,
+    broken_rules,
     by_name,
     failures_by_run,
     verdict_lines,
 )
 from meta_tests.made_runs import MadeRun, write_run, write_submission
 from meta_tests.tampering.trees import HONEST_TREES, round_of_tree, unpack
-from meta_tests.tampering.verdicts import broken_rules
 from mlperf_suite.benchmarks.catalog import judged_in_trees
 from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99, LLAMA2_70B_99_9
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B

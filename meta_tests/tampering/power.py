@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from meta_tests.tampering.edits import (
+    at,
     bytes_edited,
     json_edited,
     removed,
@@ -47,17 +48,12 @@ def _broken(rules: str, changes: dict[str, Change]) -> Damages:
     return {name: PowerDamage(tuple(rules.split()), change) for name, change in changes.items()}
 
 
-def _at(path: str) -> Callable[[Path], Path]:
-    """Where a file is in a performance folder."""
-    return lambda folder: folder / path
-
-
 def _server(edit: Edit) -> Change:
-    return json_edited(_at("power/server.json"), edit)
+    return json_edited(at("power/server.json"), edit)
 
 
 def _client(edit: Edit) -> Change:
-    return json_edited(_at("power/client.json"), edit)
+    return json_edited(at("power/client.json"), edit)
 
 
 def _both(edit: Edit) -> Change:
@@ -66,11 +62,11 @@ def _both(edit: Edit) -> Change:
 
 def _text(path: str, pattern: str, new: str, count: int = 0) -> Change:
     """Replace text in a file, each time."""
-    return replaced(pattern, new, _at(path), count)
+    return replaced(pattern, new, at(path), count)
 
 
 def _without(path: str) -> Change:
-    return removed(_at(path))
+    return removed(at(path))
 
 
 def _put(path: str) -> Change:
@@ -78,7 +74,7 @@ def _put(path: str) -> Change:
 
 
 def _appended(path: str, line: str) -> Change:
-    return text_edited(_at(path), lambda text: f"{text}{line}\n")
+    return text_edited(at(path), lambda text: f"{text}{line}\n")
 
 
 def _logged(words: str, after_s: float = 100, mode: str = "run_1") -> Change:
@@ -128,7 +124,7 @@ def _watts(factor: float, mode: str = "run_1") -> Change:
                 cells[3] = f"{float(cells[3]) * factor:.6f}"
         return "\n".join(",".join(cells) for cells in samples) + "\n"
 
-    return text_edited(_at(f"{mode}/spl.txt"), edit)
+    return text_edited(at(f"{mode}/spl.txt"), edit)
 
 
 _ODD, _BAD_WATTS = "ERROR: Something odd", "ERROR: Bad watts reading nan from x"
@@ -174,7 +170,7 @@ DAMAGES: Damages = {
         _NO_CLIENT,
         {
             "client.json is no JSON": _text("power/client.json", r"\A\{", "{,"),
-            "client.json is a list": bytes_edited(_at("power/client.json"), lambda _: b"[]"),
+            "client.json is a list": bytes_edited(at("power/client.json"), lambda _: b"[]"),
         },
     ),
     **_broken("descriptors phases", {"no phases": _client(lambda c: c.pop("phases"))}),
@@ -286,7 +282,7 @@ DAMAGES: Damages = {
             "an error without a time": _appended(_LOG, _ODD),
             "too uncertain in the middle of testing": _logged(_UNCERTAIN, 850),
             "a time that is none": _text(_LOG, r"^\d\d-", "99-", 1),
-            "PTDaemon's log is not UTF-8": bytes_edited(_at(_LOG), lambda c: b"\xff" + c),
+            "PTDaemon's log is not UTF-8": bytes_edited(at(_LOG), lambda c: b"\xff" + c),
         },
     ),
     **_broken(
