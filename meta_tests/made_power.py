@@ -22,6 +22,7 @@ LENGTH = timedelta(seconds=1700)
 _BETWEEN = timedelta(seconds=800)
 WATTS = 9436.0
 SESSION = "2026-08-01_00-23-43"
+UUID = "0aba54c8-b8a7-4f89-bced-8221b15ea470"
 SOURCES = sha1_sums("power-client.sha1")
 """Of the released client and server, as their descriptors have them."""
 
@@ -63,7 +64,7 @@ def _messages() -> list[dict[str, str]]:
     return _exchange(
         ("mlcommons/power client v3", "mlcommons/power server v3"),
         ("time", "1785544763.5"),
-        ("new,,0aba54c8-b8a7-4f89-bced-8221b15ea470", f"OK {SESSION}"),
+        (f"new,,{UUID}", f"OK {SESSION}"),
         *((f"session,{SESSION},{what}", "OK") for what in doing),
     )
 
@@ -85,6 +86,7 @@ def _ptd_messages() -> list[dict[str, str]]:
         ("Go,1000,0,testing", go_reply),
         ("Stop", "Stopping untimed measurement"),
         *auto,
+        auto[1],
         ("Stop", "Error: no measurement to stop"),
     )
 
@@ -147,10 +149,7 @@ def write_session(folder: Path, logs: Path) -> None:
         "modules": {},
         "sources": SOURCES,
         "messages": _messages(),
-        "uuid": {
-            "client": "0aba54c8-b8a7-4f89-bced-8221b15ea470",
-            "server": "0e5362e1-66d8-4d16-b21f-e1436816d545",
-        },
+        "uuid": {"client": UUID, "server": UUID.replace("0a", "0e")},
         "session_name": SESSION,
         "phases": {"ranging": _around(ranging, length), "testing": _around(begin, length)},
     }

@@ -66,17 +66,11 @@ def remote_run(
 ) -> RemoteRun:
     """What an engine behind a network tells of a run on two servers, the second of which says that
     so many tokens came from a cache. `waited`: requests that waited in the client."""
-    times = {"p50": 40.0, "p90": 80.5, "p99": 120.25}
-    return RemoteRun(
-        ClientFigures(2, busy_share, out_ms, back_ms, 64, 3, waited, full),
-        (
-            EndpointFigures("http://one:8000", 60, 6000, times, {"p50": 900.0, "p99": 1800.0}, 0),
-            EndpointFigures(
-                "http://two:8000", 24, 2400, times, {"p50": 950.0, "p99": 1900.0}, cached
-            ),
-        ),
-        departures,
-    )
+    ttft, whole = {"p50": 40.0, "p90": 80.5, "p99": 120.25}, {"p50": 900.0, "p99": 1800.0}
+    one = EndpointFigures("http://one:8000", 60, 6000, ttft, whole, 0)
+    two = EndpointFigures("http://two:8000", 24, 2400, ttft, whole, cached)
+    client = ClientFigures(2, busy_share, out_ms, back_ms, 64, 3, waited, full)
+    return RemoteRun(client, (one, two), departures)
 
 
 def line(
@@ -289,15 +283,9 @@ def summary_of(entries: Mapping[str, Any]) -> str:
     lines = ["=" * 48, "MLPerf Results Summary", "=" * 48]
     for label, key in LABELS.items():
         if entries.get(key) is not None:
-            value = entries[key]
-            met = key.endswith("_met")
-            words = (
-                ("Yes" if value else "NO")
-                if met
-                else int(value)
-                if value in (True, False)
-                else value
-            )
+            words = int(entries[key]) if isinstance(entries[key], bool) else entries[key]
+            if key.endswith("_met"):
+                words = "Yes" if words else "NO"
             lines.append(f"{label} : {words}")
     if streams and "result_validity" in entries:
         for name, key in (("", ""), ("TTFT ", "ttft_"), ("TPOT ", "tpot_")):
@@ -413,21 +401,16 @@ def _results(
             "result_scheduled_samples_per_sec": as_printed((answers.count - 1) / due_s),
             "result_completed_samples_per_sec": as_printed((answers.count - 1) / took_s),
         }
-    shares = [(p, int(answers.count * (float(p) / 100))) for p in PERCENTILES]
-    entries |= {
-        "result_min_latency_ns": answers.of(0),
-        "result_max_latency_ns": answers.most_ns,
-        "result_mean_latency_ns": mean_ns,
-        **{f"result_{p}_percentile_latency_ns": answers.of(place) for p, place in shares},
-    }
+    total = answers.tokens
+    shares = (int(answers.count * (float(p) / 100)) for p in PERCENTILES)
+    places = [0, *shares, answers.count - 1]
+    families = [(LATENCY, answers.of), (TTFT, answers.first), (TPOT, answers.further)]
+    for family, of in families[: 1 if offline else 3]:
+        entries |= dict(zip(family.places, map(of, places), strict=True))
+        entries[family.mean] = int(of(np.arange(answers.count)).sum()) // answers.count
     if offline:
-        entries["result_tokens_per_second"] = as_printed(answers.tokens / took_s)
+        entries["result_tokens_per_second"] = as_printed(total / took_s)
     else:
-        total = answers.tokens
-        for family, of in ((TTFT, answers.first), (TPOT, answers.further)):
-            values = [0, *(place for _, place in shares), answers.count - 1]
-            entries |= dict(zip(family.places, map(of, values), strict=True))
-            entries[family.mean] = int(of(np.arange(answers.count)).sum()) // answers.count
         entries |= {
             "result_token_throughput_with_loadgen_overhead": as_printed(
                 total / (issued_s if single else due_s)
@@ -737,12 +720,8 @@ def write_submission(
             _write_result(submission, path, benchmark, scenario, round_, division)
     systems = submission / "systems"
     systems.mkdir(exist_ok=True)
-    described = system_fields() | {
-        "submitter": submitter,
-        "division": division,
-        "status": "available",
-        "system_type": benchmark.category,
-    }
+    described = system_fields() | {"submitter": submitter, "division": division}
+    described |= {"status": "available", "system_type": benchmark.category}
     (systems / f"{system}.json").write_text(json.dumps(described))
     (submission / ("src" if round_.layout == "v6" else "code")).mkdir(exist_ok=True)
     return submission
@@ -769,16 +748,8 @@ def _write_result(
     measurements.mkdir(parents=True, exist_ok=True)
     (measurements / "user.conf").write_text("made up\n")
     (measurements / "README.md").write_text("made up\n")
-    described = dict.fromkeys(
-        (
-            "input_data_types",
-            "retraining",
-            "starting_weights_filename",
-            "weight_data_types",
-            "weight_transformations",
-        ),
-        "made up",
-    )
+    names = "input_data_types retraining starting_weights_filename weight_data_types"
+    described = dict.fromkeys((*names.split(), "weight_transformations"), "made up")
     file = "measurements.json" if v6 else f"{path[0]}_{scenario.name}.json"
     (measurements / file).write_text(json.dumps(described))
     for audit in benchmark.audits if division == "closed" else ():

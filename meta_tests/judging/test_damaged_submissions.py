@@ -71,13 +71,11 @@ DAMAGES: list[tuple[str, Change]] = [
     ("required_files", bytes_edited(ACCURACY_TXT, lambda raw: raw + b"\xff\n")),
     (f"required_files {OF_SYSTEM}", removed(SYSTEM)),
     (f"required_files {OF_ANSWERS} test06_verified", removed(at(f"{RESULT}/TEST06"))),
-    (
-        "required_scenarios",
-        removed(at("results/box/llama3.1-8b-edge/SingleStream")),
-    ),
+    ("required_scenarios", removed(at("results/box/llama3.1-8b-edge/SingleStream"))),
     ("measurements", replaced(": .made up.", ': ""', MEASUREMENTS, 1)),
     ("measurements", replaced("{", "[", MEASUREMENTS)),
     ("measurements", replaced("{", '{"retraining": "", ', MEASUREMENTS)),
+    ("system_description", field("status", "sold")),
     ("system_description", field("submitter", "Somebody")),
     ("system_description", field("division", "open")),
     ("system_description", field("system_type", "mobile")),
@@ -128,15 +126,6 @@ def test_answers_that_loadgen_would_not_log_are_seen(
     shutil.copytree(both_categories, tmp_path / "tree")
     replaced(pattern, new, AUDIT, 1)(tmp_path / "tree/closed/Someone")
     assert broken_rules(tmp_path / "tree", V6_1) == ["test06_issue_order"]
-
-
-def test_a_wrong_status_is_told_with_those_allowed(submission: Path, tmp_path: Path) -> None:
-    demand = "Someone, closed, datacenter, status available"
-    assert f"found {demand}, " in verdict_lines(tmp_path, "system_description")[0]
-    system = submission / "systems/box.json"
-    system.write_text(system.read_text().replace('"status": "available"', '"status": "sold"'))
-    line = verdict_lines(tmp_path, "system_description")[0]
-    assert f"failed: found status 'sold', required {demand} or preview or rdi" in line
 
 
 def test_interactive_is_held_to_its_own_limits(submission: Path, tmp_path: Path) -> None:

@@ -51,8 +51,6 @@ def test_the_ends_are_those_of_the_signed_rank_test(pairs: int) -> None:
         (Interval(0.05, 0.0, MOST_FASTER), "cannot tell"),
         (Interval(0.15, MOST_FASTER, 0.2), "cannot tell"),
         (Interval(0.15, 0.11, 0.2), "caching"),
-        (Interval(0.1, 0.05, 0.2), "cannot tell"),
-        (Interval(-0.5, -0.6, -0.4), "no caching"),
         (Interval(9.0, None, None), "cannot tell"),
     ],
 )

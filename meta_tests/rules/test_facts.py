@@ -14,6 +14,7 @@ from mlperf_suite.benchmarks.llama3_1_8b import EDGE, LLAMA3_1_8B, OFFICIAL
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.rules.facts import find_departures, find_reference, find_speculation
 
+LLAMA3 = "meta-llama/meta-llama-3-8b-instruct"
 PART = "samples: the gate holds for the whole data set"
 UNKNOWN = "no reference accuracy is known for the"
 
@@ -62,11 +63,7 @@ def test_a_reference_is_of_the_benchmarks_own_model_and_data(
         (130, {}, ("at most 130 new tokens, not 128",)),
         (128, {"model_changes": "hf_overrides"}, ("a model that is changed by hf_overrides",)),
         (128, {"server_model": "RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8"}, ()),
-        (
-            128,
-            {"server_model": "meta-llama/meta-llama-3-8b-instruct"},
-            ("the server runs meta-llama/Meta-Llama-3-8B-Instruct",),
-        ),
+        (128, {"server_model": LLAMA3}, ("the server runs meta-llama/Meta-Llama-3-8B-Instruct",)),
     ],
 )
 def test_another_generation_is_told(max_new_tokens: Any, engine: Any, departures: Any) -> None:
@@ -94,13 +91,8 @@ def test_data_of_a_mode_by_their_size(answers: Any, available: Any, whole: Any, 
 
 
 HEAD = "nvidia/gpt-oss-120b-Eagle3-long-context"
-EAGLE3: dict[str, object] = {
-    "method": "eagle3",
-    "steps": 3,
-    "topk": 1,
-    "head": HEAD,
-    "quantization": "none",
-}
+EAGLE3: dict[str, object] = {"method": "eagle3", "steps": 3, "topk": 1, "head": HEAD}
+EAGLE3["quantization"] = "none"
 MTP = EAGLE3 | {"method": "mtp", "head": OWN_HEAD, "quantization": "fp8"}
 BY_EAGLE3 = "speculative decoding (eagle3)"
 WHETHER = "whether it decodes speculatively"

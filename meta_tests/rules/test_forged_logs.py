@@ -142,9 +142,7 @@ FORGED: dict[str, dict[str, Forgery]] = {
         "a day to come": a_day_to_come,
         "built before its sources": both(loadgen_build_date_utc="2026-01-01T10:00:00.000000"),
     },
-    "percentile_order": {
-        "TTFT of p99 as of p99.9": place_of(P999, P99),
-    },
+    "percentile_order": {"TTFT of p99 as of p99.9": place_of(P999, P99)},
     "percentile_order mean_in_percentiles": {"a TTFT of 0": both(**{TTFT.places[0]: 0})},
     "token_times": {"4% less time for each token": times(0.96, *TPOT.places, TPOT.mean)},
     "log_lines": {

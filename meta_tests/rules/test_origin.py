@@ -44,13 +44,6 @@ def test_a_release_built_outside_of_its_repository_is_known_by_its_files(mode: M
     assert verdict.rule.endswith("loadgen_files")
 
 
-def test_no_word_of_git_on_changes_to_a_commit_is_no_pass() -> None:
-    run = MadeRun(LLAMA2_70B_99_9, LLAMA2_70B_99_9.scenarios[1], "performance")
-    run.entries["loadgen_git_status_message"] = "NA"
-    (verdict,) = (v for v in judge(run.facts()) if v.status == "failed")
-    assert verdict.rule == "loadgen_unmodified"
-
-
 @pytest.mark.parametrize(
     ("expected_ns", "queries", "status"),
     [

@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 from meta_tests.made_power import LENGTH, WATTS, write_measurement
 from meta_tests.tampering.power import DAMAGES, facts_of
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
-from mlperf_suite.judging.tree import read_power
-from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.rules import judge
 from mlperf_suite.rules.power_measurement import power_figures
 from mlperf_suite.rules.registry import rules_of
@@ -59,10 +57,6 @@ def test_single_stream_has_millijoules_a_query(tmp_path: Path) -> None:
     figures, queries = power_figures(facts), facts.detail["result_query_count"]
     assert figures.metric == pytest.approx(WATTS * LENGTH.total_seconds() * 1000 / queries)
     assert figures.efficiency == pytest.approx(1000 / figures.metric)
-
-
-def test_a_run_without_power_has_no_rules_of_it(tmp_path: Path) -> None:
-    assert read_power(tmp_path, OFFLINE, read_logs(tmp_path).detail) is None
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)

@@ -27,7 +27,6 @@ def status_of(rule: str, **entries: object) -> str:
         *((queries, 1, 601, "failed") for queries in (1001, 1002)),
         *((1000, 1, seconds, "failed") for seconds in (599, 605)),
         *((1000, samples, 601, "failed") for samples in (0, 7)),
-        *((queries, 1, seconds, "failed") for queries, seconds in ((999, 600), (1003, 605))),
     ],
 )
 def test_the_duration_lies_between_those_of_the_schedules_of_as_many_queries(
@@ -60,7 +59,6 @@ SETS = {10: 133_680, 11: 147_048}
         (221.533, SETS[11], 661_010_668_000, "failed"),
         (221.533, SETS[11], 661_009_908_000, "failed"),
         (221.533, SETS[10], 600_007_576_000, "failed"),
-        (221.533, SETS[10], 650_000_000_000, "failed"),
         (221.533, SETS[11] - 1, 661_010_000_000, "failed"),
         # With fewer digits, of 221.5303 and of 221.53.
         (221.53, SETS[10], 600_013_533_665, "passed"),

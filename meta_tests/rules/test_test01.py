@@ -54,16 +54,13 @@ def test_a_part_of_the_samples_has_no_accuracy_to_compare() -> None:
     assert verdict.status == "failed" and verdict.why == "not every sample was logged"
 
 
-def test_without_the_other_runs_nothing_is_compared() -> None:
-    facts = replace(made().facts(), compared=ComparedRuns())
-    for rule in ("same_answers", "same_rate"):
-        assert verdict_on(facts, f"test01_{rule}").status == "not judged"
-
-
-def test_an_invalid_run_has_no_rate_that_counts() -> None:
+def test_without_the_other_runs_or_a_valid_one_nothing_is_compared() -> None:
     run = made()
+    facts = replace(run.facts(), compared=ComparedRuns())
     run.entries["result_validity"] = "INVALID"
     assert verdict_on(run.facts(), "test01_same_rate").status == "failed"
+    for rule in ("same_answers", "same_rate"):
+        assert verdict_on(facts, f"test01_{rule}").status == "not judged"
 
 
 def test_a_cut_log_in_a_submission_is_not_judged() -> None:
@@ -84,12 +81,8 @@ def accuracies(*figures: float) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     ("texts", "status"),
     [
-        (accuracies(97.9, 97.9), "passed"),
-        (accuracies(97.9, 96.95), "passed"),
-        (accuracies(97.9, 96.90), "failed"),
-        (accuracies(97.9), "failed"),
-        ((), "failed"),
-        (("", ""), "failed"),
+        *((accuracies(97.9, other), "passed") for other in (97.9, 96.95)),
+        *((texts, "failed") for texts in (accuracies(97.9, 96.90), accuracies(97.9), (), ("", ""))),
     ],
 )
 def test_accuracies_in_place_of_equal_answers(texts: tuple[str, ...], status: str) -> None:

@@ -52,10 +52,11 @@ def statuses(run: MadeRun, *, smoke: bool) -> dict[str, str]:
     return {v.rule: v.status for v in verdicts if not v.passed and v.rule not in AGREEMENT}
 
 
-@pytest.mark.parametrize(("smoke", "status"), [(True, "shortened"), (False, "failed")])
-def test_smoke_may_log_fewer_answers_of_fewer_queries(smoke: Any, status: Any) -> None:
+def test_smoke_may_log_fewer_answers_of_fewer_queries() -> None:
     run = audit(logged=20, queries=20, **{TARGET: 20, QUERIES: 20})
-    assert statuses(run, smoke=smoke) == {"test06_settings": status, "test06_sample_count": status}
+    for smoke, status in ((True, "shortened"), (False, "failed")):
+        rules = dict.fromkeys(("test06_settings", "test06_sample_count"), status)
+        assert statuses(run, smoke=smoke) == rules
 
 
 @pytest.mark.parametrize(

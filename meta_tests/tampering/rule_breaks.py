@@ -232,9 +232,7 @@ def audit_that_compares(run: MadeRun, data: st.DataObject) -> None:
 
 def unlike_answer(run: MadeRun, data: st.DataObject) -> None:
     """One answer differs, and the accuracies are too far apart or not known."""
-    change_answer(lambda _, answer, __: replace(answer, token_ids=answer.token_ids[::-1]))(
-        run, data
-    )
+    change_answer(lambda _, of, __: replace(of, token_ids=of.token_ids[::-1]))(run, data)
     scores = {name: score * 1.0102 for name, score in run.scores.items()}
     run.compared = replace(run.compared, scores=pick(data, None, {}, scores))
 
@@ -393,10 +391,9 @@ def other_block_settings(run: MadeRun, data: st.DataObject) -> None:
 
 def stamp_back(run: MadeRun, data: st.DataObject) -> None:
     first, *keys = run.entries
-    before = data.draw(st.floats(-1e9, run.stamp_ms(first) - 1e-6))
-    run.stamps[pick(data, *keys)] = pick(
-        data, *[before] * 5, math.nan, math.inf, "0.1", None, 10**400
-    )
+    wrong = st.sampled_from([math.nan, math.inf, "0.1", None, 10**400])
+    wrong |= st.floats(-1e9, run.stamp_ms(first) - 1e-6)
+    run.stamps[pick(data, *keys)] = data.draw(wrong)
 
 
 def shift_end(run: MadeRun, data: st.DataObject) -> None:
@@ -537,9 +534,8 @@ def other_setting(run: MadeRun, data: st.DataObject) -> None:
 
 
 def chosen_samples(run: MadeRun, data: st.DataObject) -> None:
-    name, value = pick(
-        data, ("performance_issue_same", True), ("accuracy_log_sampling_target", 100)
-    )
+    settings = ("performance_issue_same", True), ("accuracy_log_sampling_target", 100)
+    name, value = pick(data, *settings)
     for prefix in ("requested", "effective"):
         put(run, f"{prefix}_{name}", value)
 
@@ -584,7 +580,7 @@ _OF_BOTH_RUNS: dict[str, Break] = {
     "loadgen_files": other_files,
     "generation": other_generation,
     "loadgen_clock": set_clock,
-    "loadgen_unmodified": drawn("loadgen_git_status_message", " M loadgen.cc", None, 0),
+    "loadgen_unmodified": drawn("loadgen_git_status_message", " M loadgen.cc", "NA", None),
 }
 """Of rules of a performance run that an accuracy run has as well."""
 _OF_EVERY_AUDIT: dict[str, Break] = {
