@@ -100,7 +100,6 @@ def test_the_models_own_template_counts(tmp_path: Path) -> None:
         [MESSAGES, None, ["calm"]],
         [MESSAGES, 3],
         [["Which day?"]],
-        ["Which day?"],
         [7],
         # Without a tokenizer.
         [],
@@ -161,7 +160,6 @@ def test_reasoning_and_calls_are_counted_as_the_template_has_them(
     [
         ["a", None, [[7]]],
         ["a", None, 7],
-        ["a", None, ["call"]],
         ["a", None, [[{"index": []}]]],
         ["a", None, [[{"function": 3}]]],
         ["a", "b", [[{"function": {"arguments": {}}}]]],
