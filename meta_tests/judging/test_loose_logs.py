@@ -44,7 +44,7 @@ def beside_agreement(judged: VerdictGroup) -> list[str]:
 
 
 def write_loose(
-    root: Path, row: Any, scenario: str, name: str = "somewhere", rouge1: object = None
+    root: Path, row: Any, scenario: str, name: str = "somewhere", rouge1: float | None = None
 ) -> Path:
     accuracy = MadeRun(row, row.scenario(scenario), "accuracy", V6_1)
     if rouge1 is not None:
@@ -227,10 +227,8 @@ def test_a_smoke_result_of_this_suite_is_judged_as_smoke(tmp_path: Path) -> None
 EXCUSES: tuple[dict[str, object], ...] = (
     {"profile": "smoke"},
     {"model": "nobody/knows"},
-    {"model": "meta-llama/Llama-3.1-8B-Instruct", "dataset": "nobody-knows"},
     {"model": EMBEDDED.model, "dataset": EMBEDDED.dataset, "profile": "smoke"},
     {"benchmark": "llama3.1-8b-edge"},
-    {"benchmark": "llama2-70b-99"},
     {"scenario": "SingleStream"},
     {"scenario": "Server"},
     {"round": "v5.1"},

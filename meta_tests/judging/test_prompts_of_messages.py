@@ -129,7 +129,6 @@ STREAMED = [[PARTS[0], PARTS[1]], [PARTS[2]], [PARTS[3]]]
         ([["Day ", "three"], ["Let me ", "think"]], "Let me think:Day three", "think:Day three"),
         (["Day three", "Let me think"], "Let me think:Day three", ":"),
         (["Day three", ["Let me ", "think"]], "Let me think:Day three", "think:Day three"),
-        ([["Day ", "three"], ["Hm"]], "Hm:Day three", ":Day three"),
         (["", None, [CALL]], ":at is 3", ":at is 3"),
         ([[], None, STREAMED], ":at is 3by is 4", None),
         ([["Day ", "three"], None, STREAMED], ":Day threeat is 3by is 4", ":threeat is 3by is 4"),

@@ -133,6 +133,7 @@ FORGED: dict[str, dict[str, Forgery]] = {
             requested_server_max_async_queries=10, effective_max_async_queries=10
         ),
         "at most a thousand queries": asked_for("max_query_count", 1000),
+        "at most five minutes": asked_for("max_duration_ms", 300_000),
     },
     "time_stamps": {"two processes": of_two_processes},
     "time_span query_rate queries_issued": {
@@ -268,6 +269,8 @@ TOKENS = 7_225_344.0
     "wrong",
     [
         {"rougeL": 78.1},
+        {"rouge2": 78.1},
+        {"gen_len": 2e8},
         {"gen_len": 9e6, "gen_tok_len": 2_457_600.0},
         {"gen_len": 24_576.0},
         {"gen_tok_len": math.nan},

@@ -23,7 +23,7 @@ from mlperf_suite.judging.tree import read_power
 from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.rules.power_measurement import PowerFacts
 
-Change = Callable[[Path], None]
+Change = Callable[[Path], object]
 Edit = Callable[[Any], object]
 Damages = Mapping[str, "PowerDamage"]
 
@@ -70,7 +70,7 @@ def _without(path: str) -> Change:
 
 
 def _put(path: str) -> Change:
-    return lambda folder: (folder / path).write_text("put there\n") and None
+    return lambda folder: (folder / path).write_text("put there\n")
 
 
 def _appended(path: str, line: str) -> Change:

@@ -38,7 +38,7 @@ from mlperf_suite.rules.registry import RULES
 from mlperf_suite.rules.verdict import Verdict
 
 MODES: tuple[Mode, ...] = ("accuracy", "performance", "test06")
-Break = Callable[[MadeRun, st.DataObject], None]
+Break = Callable[[MadeRun, st.DataObject], object]
 
 NO_NUMBER: st.SearchStrategy[Any] = st.sampled_from(
     [None, "600000", [], {}, True, float("nan"), float("inf"), 10**400]
@@ -61,7 +61,7 @@ FOLLOWING = {
     **{f"accuracy_rouge{kind}": {"accuracy_score_figures"} for kind in ("1", "2", "l", "lsum")},
 }
 """Rules that a break of another one breaks as well: they judge by the same entry of the log."""
-NOT_TRUE = (False, None, 1, "true", [])
+NOT_TRUE: tuple[Any, ...] = (False, None, 1, "true", [])
 
 
 def rule_names(run: MadeRun) -> list[str]:
@@ -243,10 +243,6 @@ def other_speed(run: MadeRun, data: st.DataObject) -> None:
     run.compared = replace(run.compared, samples_per_s=rate)
 
 
-def few_answers(run: MadeRun, data: st.DataObject) -> None:
-    del run.answers[data.draw(st.integers(1, 99)) :]
-
-
 def change_answer(change: Callable[[MadeRun, LoggedSample, st.DataObject], LoggedSample]) -> Break:
     def apply(run: MadeRun, data: st.DataObject) -> None:
         at = data.draw(st.integers(0, len(run.answers) - 1))
@@ -321,10 +317,6 @@ def other_generation(run: MadeRun, data: st.DataObject) -> None:
         run.departures = departures
 
 
-TOO_LATE = st.floats(MOST_DELAY_MS, exclude_min=True) | st.sampled_from([None, float("nan")])
-"""A delay of the client's that its rule does not let pass; None is one that was not measured."""
-
-
 def busy_client(run: MadeRun, data: st.DataObject) -> None:
     full = st.floats(FULL_SHARE) | st.just(float("nan"))
     if data.draw(st.booleans()):
@@ -332,7 +324,9 @@ def busy_client(run: MadeRun, data: st.DataObject) -> None:
     elif run.scenario.name == "Offline" or data.draw(st.booleans()):
         run.remote = remote_run(busy_share=data.draw(full))
     else:
-        run.remote = remote_run(**{pick(data, "out_ms", "back_ms"): data.draw(TOO_LATE)})
+        late = st.floats(MOST_DELAY_MS, exclude_min=True) | st.sampled_from([None, float("nan")])
+        delays: dict[str, Any] = {pick(data, "out_ms", "back_ms"): data.draw(late)}
+        run.remote = remote_run(**delays)
 
 
 def set_clock(run: MadeRun, data: st.DataObject) -> None:
@@ -661,7 +655,7 @@ BREAKS: dict[str, Break] = {
     "token_latencies": drawn("requested_use_token_latencies", *NOT_TRUE),
     "accuracy_passed": drawn_fact("accuracy_passed", False),
     "client_bound": busy_client,
-    "test06_sample_count": few_answers,
+    "test06_sample_count": lambda run, _: run.answers.pop(),
     "test06_first_token": change_answer(other_first),
     "test06_eos": change_answer(two_eos),
     "test06_token_count": change_answer(other_count),
