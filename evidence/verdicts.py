@@ -10,9 +10,9 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from meta_tests.tampering.edits import Home, Tampering
+from evidence.tree_edits import Home, Tampering
+from meta_tests.judging.trees import broken_rules
 from mlperf_suite.benchmarks.rounds import Round
-from mlperf_suite.judging.judge import judge_folder
 
 CHECKER = Path("tools/submission")
 LOOKS_OK = "SUMMARY: submission looks OK"
@@ -41,15 +41,6 @@ def official_verdict(root: Path, checker: Path, round_: Round, table: Path | Non
     raised = {m[1] for line in output.splitlines() if (m := _EXCEPTION.search(line))}
     by_exception = f", by an exception in {', '.join(sorted(raised))}" if raised else ""
     return f"fails: {', '.join(sorted(checks))}{by_exception}"
-
-
-def broken_rules(root: Path, round_: Round) -> list[str]:
-    """The rules that the suite finds broken in a tree, each once, without accuracy_passed."""
-    rules = dict.fromkeys(
-        rule for subject in judge_folder(root, round_) for rule in subject.failed_rules
-    )
-    rules.pop("accuracy_passed", None)
-    return list(rules)
 
 
 def own_verdict(root: Path, round_: Round, most: int = _MOST_RULES) -> str:
