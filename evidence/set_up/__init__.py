@@ -1,0 +1,1 @@
+"""Set-up with the real tools."""
