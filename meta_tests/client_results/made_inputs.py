@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from msgspec import Raw
@@ -82,3 +83,11 @@ def passes_of(levels_ms: Sequence[float], noise: float = 0.0, seed: int = 0) -> 
         end_ns = start_ns + int(1e9 * PASS_S) - 1
         passes.append(SuperPass(SIZE, start_ns, end_ns, [10**9] * SIZE, tpot))
     return passes
+
+
+def write_lines(path: Path, events: Iterable[Sequence[object]]) -> Path:
+    """An events.jsonl of events by their time, kind, request and, if they have any, data."""
+    names = ("timestamp_ns", "event_type", "sample_uuid", "data")
+    lines = [json.dumps(dict(zip(names, event, strict=False))) + "\n" for event in events]
+    path.write_text("".join(lines))
+    return path

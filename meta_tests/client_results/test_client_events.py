@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from meta_tests.client_results.made_inputs import write_lines
 from mlperf_suite.client_results import client_events
 from mlperf_suite.client_results.client_events import RunEvents, read_events
 
@@ -23,10 +23,7 @@ def words(texts: Sequence[str]) -> list[int]:
 
 def read(folder: Path, *events: Event, tokens: bool = True) -> RunEvents:
     """The figures of events, each with or without data; `tokens`: whether there is a tokenizer."""
-    names = ("timestamp_ns", "event_type", "sample_uuid", "data")
-    lines = [json.dumps(dict(zip(names, event, strict=False))) + "\n" for event in events]
-    path = folder / "events.jsonl"
-    path.write_text("".join(lines))
+    path = write_lines(folder / "events.jsonl", events)
     counted, problem = read_events(path, words if tokens else None)
     assert counted is not None, problem
     return counted
@@ -52,15 +49,10 @@ def test_requests_between_start_and_stop_count_though_they_end_later(tmp_path: P
 
 
 def test_the_window_ends_with_the_request_that_was_issued_last(tmp_path: Path) -> None:
-    counted = read(
-        tmp_path,
-        START,
-        (11, "sample.issued", "a"),
-        (12, "sample.issued", "b"),
-        (13, "sample.issued", "never ends"),
-        (50, "sample.complete", "b"),
-        (80, "sample.complete", "a"),
-    )
+    of_a = (11, "sample.issued", "a"), (80, "sample.complete", "a")
+    of_b = (12, "sample.issued", "b"), (50, "sample.complete", "b")
+    never_ends = (13, "sample.issued", "c")
+    counted = read(tmp_path, START, of_a[0], of_b[0], never_ends, of_b[1], of_a[1])
     assert (counted.duration_ns, counted.window_ns) == (70, 39)
     assert (counted.issued, counted.completed) == (3, 2)
 

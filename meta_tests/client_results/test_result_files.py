@@ -59,14 +59,11 @@ DAMAGES: dict[str, Any] = {
     "cut": json.dumps(SUMMARY)[:-9],
     "half a surrogate pair": '{"state": "\\ud800"',
     "deep": "[" * 100_000,
-    "deep in a member": json.dumps(SUMMARY)[:-1] + ', "x": ' + "[" * 5000 + "]" * 5000 + "}",
     "twice": json.dumps(SUMMARY)[:-1] + ', "complete": true}',
     "NaN": json.dumps(SUMMARY | {"qps": float("nan")}),
     "infinite": json.dumps(SUMMARY | {"qps": 1}).replace('"qps": 1', '"qps": 1e999'),
     "true for a count": SUMMARY | {"n_samples_issued": True},
-    "half a sample": SUMMARY | {"n_samples_issued": 2.5},
     "below 0": SUMMARY | {"duration_ns": -1},
-    "beyond any": SUMMARY | {"duration_ns": 10**400},
     "more requests than any run": SUMMARY | {"n_samples_issued": 2**40},
     "many percentiles": SUMMARY | {"ttft": {"percentiles": {f"{p}": 1 for p in range(99)}}},
     "no state": {name: value for name, value in SUMMARY.items() if name != "state"},
@@ -92,7 +89,7 @@ def test_what_is_no_file_gives_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [None, [], "online", {"type": 3}, {"settings": {"runtime": {"min_duration_ms": ""}}}]
+    "content", [None, "online", {"type": 3}, {"settings": {"runtime": {"min_duration_ms": ""}}}]
 )
 def test_a_configuration_that_is_none_gives_one_line(content: Any) -> None:
     config, problem = config_of(content)

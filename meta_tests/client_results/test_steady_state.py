@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from meta_tests.client_results.made_inputs import PASS_S, SIZE, passes_of
+from meta_tests.client_results.made_inputs import PASS_S, SIZE, passes_of, write_lines
 from mlperf_suite.client_results import super_passes
 from mlperf_suite.client_results.package_files import SteadyState
 from mlperf_suite.client_results.steady_state import steady_state
@@ -51,9 +50,7 @@ def test_the_first_super_pass_and_one_that_is_not_whole_are_left_out() -> None:
     assert (window.super_pass_start, window.super_pass_end) == (1, 5)
     assert window.n_samples == 5 * SIZE
     assert window.duration_s == pytest.approx(5 * PASS_S, abs=0.001)
-
-
-def test_what_is_off_the_later_level_is_left_out() -> None:
+    # What is off the later level, too.
     window = steady_state(passes_of([9.2, 9.2, *[10.0] * 6]), SIZE, SIZE, 1200.0).window
     assert (window.super_pass_start, window.super_pass_end) == (2, 7)
 
@@ -89,31 +86,25 @@ def test_a_super_pass_is_whole_passes_that_hold_the_requests_under_way(
     assert super_pass_size(samples, concurrency) == size
 
 
-def event(kind: str, at_ns: int, uuid: str = "", data: Any = None) -> dict[str, Any]:
-    return {"event_type": kind, "timestamp_ns": at_ns, "sample_uuid": uuid, "data": data}
-
-
 def count_words(texts: Sequence[str]) -> list[int]:
     return [len(text.split()) for text in texts]
 
 
 def write_events(path: Path, answers: Sequence[Any]) -> Path:
     """Two requests before the measurement, of which one fails, then one for each answer."""
-    events = [
-        event("sample.issued", 100, "w1"),
-        event("sample.issued", 200, "w2"),
-        event("error.generic", 300, "w1"),
-        event("session.start_performance_tracking", 1000),
+    events: list[tuple[Any, ...]] = [
+        (100, "sample.issued", "w1"),
+        (200, "sample.issued", "w2"),
+        (300, "error.generic", "w1"),
+        (1000, "session.start_performance_tracking", ""),
     ]
     for number, data in enumerate(answers):
         start, uuid = 1000 + 100 * number, f"{number}"
-        events.append(event("sample.issued", start, uuid))
-        events.append(event("sample.recv_first", start + 20, uuid))
-        events.append(event("sample.complete", start + 80, uuid, data))
-    events.append(event("session.stop_performance_tracking", 9000))
-    events.append(event("sample.issued", 9001, "late"))
-    path.write_text("".join(json.dumps(line) + "\n" for line in events))
-    return path
+        events.append((start, "sample.issued", uuid))
+        events.append((start + 20, "sample.recv_first", uuid))
+        events.append((start + 80, "sample.complete", uuid, data))
+    events.append((9000, "session.stop_performance_tracking", ""))
+    return write_lines(path, [*events, (9001, "sample.issued", "late")])
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,22 +17,10 @@ from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.logs import ACCURACY
 from mlperf_suite.rules import judge
-from mlperf_suite.submission.texts import accuracy_txt, verified_text
+from mlperf_suite.submission.texts import verified_text
 
 GPT_OSS_120B, DEEPSEEK_R1 = BENCHMARKS["gpt-oss-120b"], BENCHMARKS["deepseek-r1"]
 EACH = pytest.mark.parametrize("row", judged_in_trees(), ids=lambda row: row.id)
-# The figures that the official submission checker looks for in accuracy.txt, by metric.
-OFFICIAL_FIGURE = {
-    name: rf".*'{name}':\s+'?([\d.]+)'?.*" for name in ("rouge1", "rouge2", "rougeL", "rougeLsum")
-}
-OFFICIAL_FIGURE |= {
-    "word_accuracy": r"Word Error Rate\:.*, accuracy=([0-9\.]+)%",
-    "f1": r'\{.*"f1":\s*([\d\.]+).*\}',
-}
-OFFICIAL_FIGURE |= {
-    name: rf".*'{name}':\s([\d.]+).*"
-    for name in ("gen_len", "tokens_per_sample", "gsm8k", "mbxp", "exact_match")
-}
 PLACE = "tree/open/Someone/results/1x_Made_Up/gpt-oss-120b/Offline"
 BOTH: tuple[Mode, ...] = ("accuracy", "performance")
 Submit = Callable[..., tuple[int, str]]
@@ -46,31 +33,15 @@ def write(results: Path, row: Benchmark, name: str = "Offline", **changes: Any) 
 
 
 @EACH
-def test_accuracy_txt_has_each_figure_where_the_checker_looks_for_it(row: Benchmark) -> None:
-    scores = MadeRun(row, row.scenarios[0], "accuracy").good_scores()
-    number = scores.pop(row.counted_as)
-    text = accuracy_txt({**scores, "gen_num": number}, row.counted_as, "ab" * 32, "")
-    for target in row.reference.scores:
-        figures = [
-            match[1]
-            for line in text.splitlines()
-            if (match := re.match(OFFICIAL_FIGURE[target.name], line))
-        ]
-        # Of f1 a share.
-        unit = 100 if target.name == "f1" else 1
-        assert [unit * float(score) for score in figures] == [target.value]
-    assert f"hash={'ab' * 32}" in text.splitlines()
-
-
-@EACH
 def test_an_open_tree_of_each_benchmark_obeys_every_rule(
     row: Benchmark, tmp_path: Path, submit: Submit
 ) -> None:
-    run = write(tmp_path / "results", row)
-    status, output = submit([run], division="open", round_=row.rounds[-1])
+    status, output = submit(
+        [write(tmp_path / "results", row)], division="open", round_=row.rounds[-1]
+    )
     assert status == 0, output
     judged = judge_folder(tmp_path / "tree")
-    assert [rule for score in judged for rule in score.failed_rules] == []
+    assert not any(score.failed_rules for score in judged)
     statuses = {v.rule: v.status for score in judged for v in score.verdicts}
     assert statuses["accuracy_every_sample"] == statuses["accuracy_whole_dataset"] == "passed"
 
@@ -79,8 +50,7 @@ def test_an_open_tree_of_each_benchmark_obeys_every_rule(
 def test_a_closed_tree_with_its_audits_obeys_every_rule(
     id_: str, tmp_path: Path, submit: Submit
 ) -> None:
-    row = BENCHMARKS[id_]
-    modes = (*BOTH, "test06")
+    row, modes = BENCHMARKS[id_], (*BOTH, "test06")
     runs = [write(tmp_path / "results", row, name, modes=modes) for name in ("Offline", "Server")]
     status, output = submit(runs, division="closed", round_=row.rounds[-1])
     assert status == 0, output

@@ -64,29 +64,13 @@ def test_a_tree_of_every_round_obeys_every_rule(of_rounds: Path, name: str) -> N
     assert len(judged) == 2 + 5
 
 
-def test_the_tree_has_the_files_of_layout_v6(of_rounds: Path) -> None:
-    names = files(of_rounds / "v6.1/tree/closed/Someone")
-    of_a_run = {"README.md", "measurements.json", "user.conf", "accuracy/accuracy.txt"}
-    of_a_run |= {"TEST06/verify_accuracy.txt"}
-    of_a_run |= {f"{mode}/{ACCURACY}" for mode in ("accuracy", "TEST06/accuracy")}
-    of_a_run |= {
-        f"{mode}/{log}"
-        for mode in ("accuracy", "performance/run_1", "TEST06/performance/run_1")
-        for log in (DETAIL, "mlperf_log_summary.txt")
-    }
-    assert {name for name in names if "edge" not in name} == {
-        "systems/1x_Made_Up.json",
-        "src/llama3.1-8b/README.md",
-    } | {
-        f"results/1x_Made_Up/llama3.1-8b/{scenario}/{name}"
-        for scenario in ("Offline", "Server", "Interactive")
-        for name in of_a_run
-    }
-
-
-def test_layout_v5_has_measurements_and_compliance_beside_results(of_rounds: Path) -> None:
-    home = of_rounds / "v5.1/tree/closed/Someone"
+def test_measurements_and_audits_lie_where_the_layout_has_them(of_rounds: Path) -> None:
     place = "1x_Made_Up/llama3.1-8b/Server"
+    home = of_rounds / "v6.1/tree/closed/Someone"
+    for name in ("measurements.json", "user.conf", "README.md", "TEST06/verify_accuracy.txt"):
+        assert (home / "results" / place / name).is_file()
+    assert (home / "src/llama3.1-8b/README.md").is_file()
+    home = of_rounds / "v5.1/tree/closed/Someone"
     assert (home / "code/llama3.1-8b/README.md").is_file()
     assert (home / "measurements" / place / "1x_Made_Up_vllm_Server.json").is_file()
     assert (home / "compliance" / place / "TEST06/verify_accuracy.txt").is_file()
@@ -217,7 +201,7 @@ def test_the_texts_of_a_run_on_servers_say_where_they_were_and_what_they_were_se
     assert status == 1 and "retraining\n" in output, output
     readme = tmp_path / "tree" / README
     text = readme.read_text()
-    for words in (
+    for part in (
         "To rerun it, with the key in API_KEY and the headers X-Team in the settings file:\n",
         "pytest -m offline --benchmark llama3.1-8b-edge --profile official --round v6.1 "
         "--model meta-llama/Llama-3.1-8B-Instruct --dataset cnn_eval.json "
@@ -225,9 +209,8 @@ def test_the_texts_of_a_run_on_servers_say_where_they_were_and_what_they_were_se
         "--endpoint-routing round-robin --endpoint-ca authority.pem\n",
         "| engine | SGLang server 0.5",
         "| precision | not known",
-        "| engine arguments | the",
     ):
-        assert words in text
+        assert part in text
     source = (tmp_path / "tree/closed/Someone/src/llama3.1-8b-edge/README.md").read_text()
     assert "on SGLang server 0.5, reached over HTTP, and" in source
     measurements = json.loads(readme.with_name("measurements.json").read_text())
@@ -380,11 +363,6 @@ def _append(path: str) -> Callable[[Path], object]:
 CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "a changed log": (_append(f"Performance/{DETAIL}"), f"Performance/{DETAIL} was changed"),
     "changed settings": (_append("config.json"), "config.json was changed after the run"),
-    "changed scores": (_append("Accuracy/rouge.json"), "Accuracy/rouge.json was changed"),
-    "a log that is gone": (
-        lambda folder: (folder / "Accuracy" / ACCURACY).unlink(),
-        f"Accuracy/{ACCURACY} is missing",
-    ),
     "a log that was put there": (
         lambda folder: write_run(
             folder / "Compliance/TEST06", MadeRun(*EDGE_OFFLINE, "test06", V6_1)
@@ -428,27 +406,21 @@ def test_what_breaks_a_rule_is_refused_by_its_name(tmp_path: Path, submit: Any) 
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "status"),
-    [
-        ("submitter", "Another", "available"),
-        ("division", "open", ""),
-        ("system_type", "datacenter", "available"),
-    ],
+    ("field", "value"),
+    [("submitter", "Another"), ("division", "open"), ("system_type", "datacenter")],
 )
 def test_a_description_of_something_else_is_refused(
-    tmp_path: Path, submit: Any, system: Path, field: str, value: str, status: str
+    tmp_path: Path, submit: Any, system: Path, field: str, value: str
 ) -> None:
-    changed = json.loads(system.read_text()) | {field: value, "status": status}
-    system.write_text(json.dumps(changed))
+    system.write_text(json.dumps(json.loads(system.read_text()) | {field: value}))
     code, output = submit(write_results(tmp_path / "results", LLAMA3_1_8B_EDGE))
     assert code == 2 and f"system_description: found {field} {value!r}" in output
 
 
 def test_another_name_of_the_same_run_is_no_second_run(tmp_path: Path, submit: Any) -> None:
     runs = write_results(tmp_path / "results", LLAMA3_1_8B_EDGE)
-    latest = tmp_path / "results/latest"
-    latest.symlink_to(runs[0].name)
-    status, output = submit([latest, *runs])
+    (tmp_path / "latest").symlink_to(runs[0])
+    status, output = submit([tmp_path / "latest", *runs])
     assert status == 0, output
 
 
