@@ -121,14 +121,8 @@ def test_uv_brings_a_python_where_there_is_none(suite: Path) -> None:
 def test_each_line_of_a_lock_names_one_version_and_its_hashes(name: str) -> None:
     text = (ROOT / "requirements" / f"{name}.lock").read_text().replace("\\\n", "")
     lines = [line for line in text.splitlines() if line and not line.lstrip().startswith("#")]
-    wrong = [
-        line[:80]
-        for line in lines
-        if not re.fullmatch(
-            r"[a-z0-9.-]+===?[^ ;]+( ;[^#]*?)?( +--hash=sha256:[0-9a-f]{64})+ *", line
-        )
-    ]
-    assert wrong == []
+    whole = re.compile(r"[a-z0-9.-]+===?[^ ;]+( ;[^#]*?)?( +--hash=sha256:[0-9a-f]{64})+ *")
+    assert [line[:80] for line in lines if not whole.fullmatch(line)] == []
     locked = {line.split("=")[0]: line for line in lines}
     if name == "gpu":
         assert all(locked[line].startswith(f"{line}===") for line in ("torch", "torchvision"))
@@ -137,19 +131,13 @@ def test_each_line_of_a_lock_names_one_version_and_its_hashes(name: str) -> None
         assert locked["torch"].count("--hash") >= 3
 
 
-# Tokens stay out of the repository and of the image.
-
-
-def test_git_ignores_tokens(tmp_path: Path) -> None:
+def test_tokens_stay_out_of_the_repository_and_of_the_image(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     shutil.copy(ROOT / ".gitignore", tmp_path)
     paths = [".env", ".env.local", "docker/.env", "a/b/.env.production"]
     command = ["git", "check-ignore", *paths]
     ignored = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)
     assert ignored.stdout.split() == paths
-
-
-def test_an_image_takes_no_tokens_and_nothing_that_is_made() -> None:
     patterns = (ROOT / ".dockerignore").read_text().splitlines()
     assert not any(line.startswith("!") for line in patterns)
     # For Docker, a pattern without **/ holds at the top alone.

@@ -1,1 +1,1 @@
-"""Set-up with the real tools."""
+"""Set-up beyond `make setup`: with pip itself, and of the parts beside the suite."""

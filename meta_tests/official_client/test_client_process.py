@@ -88,31 +88,29 @@ def test_a_full_disk_and_a_folder_that_cannot_be_written_are_named(
         run_client(write_client(tmp_path), JOB, tmp_path / "file" / "run")
 
 
-@pytest.fixture
-def silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clock that stands until the client of `tmp_path`/run only waits, and then runs fast."""
-    looks = itertools.count()
+@pytest.mark.parametrize(
+    ("behaviour", "words"),
+    [("interrupts", "hangs: it printed nothing for 600 s, with 7 of 20"), ("ignores", "hangs")],
+)
+def test_a_client_that_prints_nothing_hangs_may_write_what_it_has_and_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, behaviour: str, words: str
+) -> None:
+    looks, folder = itertools.count(), tmp_path / "run"
 
     def monotonic() -> float:
-        return 1000.0 * next(looks) if (tmp_path / "run" / "waiting").exists() else 0.0
+        """A clock that stands until the client only waits, and then runs fast."""
+        return 1000.0 * next(looks) if (folder / "waiting").exists() else 0.0
 
     monkeypatch.setattr(client_process, "time", SimpleNamespace(monotonic=monotonic))
-
-
-@pytest.mark.usefixtures("silence")
-def test_a_client_that_prints_nothing_hangs_and_may_write_what_it_has(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    with pytest.raises(ClientRunError, match="hangs: it printed nothing for 600 s, with 7 of 20"):
-        run_client(write_client(tmp_path, "interrupts"), JOB, folder, silence_s=600.0)
-    assert (folder / "report" / "saved").read_text() == "partial"
-
-
-@pytest.mark.usefixtures("silence")
-def test_nothing_is_left_of_a_client_that_does_not_end(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    with pytest.raises(ClientRunError, match="hangs"):
-        run_client(write_client(tmp_path, "ignores"), JOB, folder, interrupt_s=0.1)
-    assert processes_of(folder) == []
+    interrupt_s = 60.0 if behaviour == "interrupts" else 0.1
+    with pytest.raises(ClientRunError, match=words):
+        run_client(
+            write_client(tmp_path, behaviour), JOB, folder, silence_s=600.0, interrupt_s=interrupt_s
+        )
+    if behaviour == "interrupts":
+        assert (folder / "report" / "saved").read_text() == "partial"
+    else:
+        assert processes_of(folder) == []
 
 
 _CALLER = """

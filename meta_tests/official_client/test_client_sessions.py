@@ -45,17 +45,16 @@ def server() -> Iterator[RunningStandIn]:
         yield running
 
 
-def session(
-    folder: Path,
-    url: str,
-    *options: str,
-    behaviour: str = "answers",
-    scorer: str | None = None,
-) -> SuiteRun:
-    """A session with a stand-in client; `scorer`: see `write_client`."""
-    write_client(folder / "client", behaviour, scorer=scorer)
+def words(folder: Path, url: str, *options: str) -> tuple[list[str], dict[str, str]]:
+    """The arguments and the environment of a session with the client in a folder."""
     made = {"MADE_CLIENT": str(folder / "client")}
-    arguments = (*options, f"--endpoint={url}", CLIENT, *PLUGIN)
+    return [*options, f"--endpoint={url}", CLIENT, *PLUGIN], made
+
+
+def session(folder: Path, url: str, *options: str, **client: Any) -> SuiteRun:
+    """A session with a stand-in client; `client`: see `write_client`."""
+    write_client(folder / "client", **client)
+    arguments, made = words(folder, url, *options)
     return run_suite(folder / "results", *arguments, **made)
 
 
@@ -109,7 +108,8 @@ def test_a_run_has_the_files_figures_and_lines_of_every_other_run(
     run, folder = judged
     summary = summary_in(folder)
     assert summary["meta"]["load_generator"].startswith("inference-endpoint 0.1.0, commit ea332753")
-    of_client = json.loads((folder / "report" / "performance" / "result_summary.json").read_text())
+    path = "report/performance/result_summary.json"
+    of_client = json.loads((folder / path).read_text())
     figures = summary["run"]["performance"]
     assert figures["tokens_per_sec"] == of_client["tps"]
     assert figures["ttft_ms"]["p99"] == of_client["ttft"]["percentiles"]["99.0"] / 1e6
@@ -117,17 +117,15 @@ def test_a_run_has_the_files_figures_and_lines_of_every_other_run(
     assert len(figures["blocks"]["tokens_per_sec"]) == 20
     assert figures["goodput"]["requests"] == of_client["n_samples_completed"]
     assert "valid" not in figures
-    assert "report/performance/result_summary.json" in summary["logs"]
-    assert "p99 below 2,000 ms" in " ".join(run.output.split())
+    assert path in summary["logs"]
     page = (folder / "report.html").read_text()
     assert "sent by inference-endpoint 0.1.0" in page
     assert "LoadGen says" not in page
-    assert "ttft.png" in {path.name for path in (folder / "plots").iterdir()}
+    assert (folder / "plots" / "ttft.png").is_file()
     assert folder.name in (folder.parent / "index.md").read_text()
-    assert "report/performance/result_summary.json" in (folder / "checksums.json").read_text()
-    assert "goodput" in run.output
-    assert f"report    {folder / 'report.html'}" in run.output
-    assert "LoadGen: " not in run.output
+    assert path in (folder / "checksums.json").read_text()
+    assert "p99 below 2,000 ms" in " ".join(run.output.split())
+    assert "goodput" in run.output and "LoadGen: " not in run.output
 
 
 def test_runs_of_two_load_generators_are_never_compared_in_silence() -> None:
@@ -212,19 +210,18 @@ def test_a_client_that_dies_fails_the_session_in_one_line(
 ) -> None:
     run = session(tmp_path, server.url, *SERVER, behaviour="dies")
     assert run.exit_code == pytest.ExitCode.TESTS_FAILED
-    reason = "llama3.1-8b Server with the official client: inference-endpoint died with status 3"
-    assert f"{reason}: Failed to connect" in run.output
+    reason = "inference-endpoint died with status 3: Failed to connect"
+    assert f"llama3.1-8b Server with the official client: {reason}" in run.output
     assert "Traceback" not in run.output
     folder = folder_of(tmp_path, "server")
     assert (folder / "client.log").exists()
     meta = summary_in(folder)["meta"]
-    assert (meta["status"], "died with status 3" in meta["reason"]) == ("failed", True)
+    assert (meta["status"], reason in meta["reason"]) == ("failed", True)
 
 
 def test_ctrl_c_keeps_what_is_there(tmp_path: Path, server: RunningStandIn) -> None:
     write_client(tmp_path / "client", "interrupts")
-    made = {"MADE_CLIENT": str(tmp_path / "client")}
-    arguments = (*SERVER, f"--endpoint={server.url}", CLIENT, *PLUGIN)
+    arguments, made = words(tmp_path, server.url, *SERVER)
     running = start_suite(tmp_path / "results", *arguments, **made)
     wait_until(lambda: bool([*(tmp_path / "results").glob("*-client/waiting")]), running)
     running.send_signal(signal.SIGINT)
@@ -240,8 +237,7 @@ def test_without_the_client_the_session_says_how_to_get_it(
 ) -> None:
     if version:
         write_client(tmp_path / "client", version=version)
-    made = {"MADE_CLIENT": str(tmp_path / "client")}
-    arguments = (*selection, f"--endpoint={server.url}", CLIENT, *PLUGIN)
+    arguments, made = words(tmp_path, server.url, *selection)
     run = run_suite(tmp_path / "results", *arguments, **made)
     assert run.exit_code == pytest.ExitCode.USAGE_ERROR
     (line,) = [line for line in run.output.splitlines() if line.startswith(("ERROR", "E: "))]

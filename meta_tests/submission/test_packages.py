@@ -30,6 +30,7 @@ from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import Summary
 from mlperf_suite.submission.client_points import read_points
 
+Capture = pytest.CaptureFixture[str]
 NEEDED = re.compile(r"(?!tensor|data_par|cooling|accelerator|host_processors|tdp|method)\w+ = ")
 """A line of submission.toml that no package can do without."""
 SAMPLES = 400
@@ -103,9 +104,7 @@ def test_a_point_may_have_members_of_its_own(tmp_path: Path) -> None:
     assert "tensor_parallel" not in point
 
 
-def test_accuracy_may_have_a_run_of_its_own(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_accuracy_may_have_a_run_of_its_own(tmp_path: Path, capsys: Capture) -> None:
     curve = write_curve(tmp_path)
     (tmp_path / "scored" / "report").mkdir(parents=True)
     (curve / "c64" / "accuracy").rename(tmp_path / "scored" / "report" / "accuracy")
@@ -126,9 +125,7 @@ def test_accuracy_may_have_a_run_of_its_own(
     assert "no accuracy_results.json" in capsys.readouterr().err
 
 
-def test_an_accuracy_run_too_many_is_refused_or_left_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_accuracy_run_too_many_is_refused_or_left_out(tmp_path: Path, capsys: Capture) -> None:
     curve = write_curve(tmp_path)
     for name in ("c128", "c256"):
         shutil.copytree(curve / "c64" / "accuracy", curve / name / "accuracy")
@@ -141,9 +138,7 @@ def test_an_accuracy_run_too_many_is_refused_or_left_out(
     assert point_of(tmp_path, 128)["dataset_type"] == "Performance"
 
 
-def refusals_of(
-    root: Path, curve: Path, facts: str, capsys: pytest.CaptureFixture[str]
-) -> list[str]:
+def refusals_of(root: Path, curve: Path, facts: str, capsys: Capture) -> list[str]:
     (root / "submission.toml").write_text(facts)
     assert build(root, curve=curve) == 2
     assert {path.name for path in root.iterdir()} == {"submission.toml"}
@@ -151,9 +146,7 @@ def refusals_of(
     return [line for line in lines if line.startswith("refused: ")] or lines
 
 
-def test_each_missing_fact_is_named(
-    tmp_path: Path, curve: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_missing_fact_is_named(tmp_path: Path, curve: Path, capsys: Capture) -> None:
     assert build(tmp_path, curve=curve) == 2
     errors = capsys.readouterr().err.splitlines()
     needed = [line for line in FACTS.splitlines() if NEEDED.match(line)]
@@ -167,7 +160,7 @@ def test_each_missing_fact_is_named(
 
 
 def test_of_the_suites_own_curve_a_rehearsal_is_refused_and_its_search_left_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: Capture
 ) -> None:
     curve = write_curve(tmp_path)
     write_facts(tmp_path)
@@ -184,9 +177,7 @@ def test_of_the_suites_own_curve_a_rehearsal_is_refused_and_its_search_left_out(
     assert build(tmp_path) == 0
 
 
-def test_a_second_curve_joins_the_package(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_second_curve_joins_the_package(tmp_path: Path, capsys: Capture) -> None:
     def write(model: str) -> Path:
         shutil.rmtree(tmp_path / "curve", ignore_errors=True)
         write_curve(tmp_path, model)
@@ -228,12 +219,7 @@ def test_a_second_curve_joins_the_package(
     ],
 )
 def test_what_cannot_be_is_one_line(
-    tmp_path: Path,
-    curve: Path,
-    line: str,
-    instead: str,
-    words: str,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, curve: Path, line: str, instead: str, words: str, capsys: Capture
 ) -> None:
     assert line in FACTS
     (refusal,) = refusals_of(tmp_path, curve, FACTS.replace(line, instead, 1), capsys)[:1]
@@ -268,7 +254,7 @@ def replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_steady_state_and_the_warm_up_are_computed_from_events(
-    tmp_path: Path, replayed: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, replayed: Path, capsys: Capture
 ) -> None:
     assert build(tmp_path) == 0
     point = point_of(tmp_path, 64)
@@ -292,9 +278,7 @@ def test_the_steady_state_and_the_warm_up_are_computed_from_events(
     assert "package_distributions: found r128: issued" in capsys.readouterr().err
 
 
-def test_a_curve_that_would_not_stand_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_curve_that_would_not_stand_is_refused(tmp_path: Path, capsys: Capture) -> None:
     curve = write_curve(tmp_path)
     write_facts(tmp_path)
     (curve / "c24").rename(tmp_path / "elsewhere")
