@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from meta_tests.made_client import client_scores, client_series
+from meta_tests.made_client import ClientRun, client_scores, client_series
 from mlperf_suite.client_results.series import (
     AGENTIC,
     AGENTIC_MODELS,
@@ -101,22 +101,14 @@ node_types:
 SPEC = {"source_type": "vendor_spec", "source": "https://example.org/specification"}
 
 
-def point_summary(model: str, concurrency: int) -> dict[str, Any]:
-    """A result_summary.json of five passes over the data set."""
-    draw = np.random.default_rng(concurrency)
-    n = PASSES * SERIES_MODELS[model].samples
-    duration_ns = int(1e9 * (1300 + 1000 / concurrency))
-    lengths = draw.integers(110, 151, n)
-    mean_ns = 0.95 * min(concurrency, C_MAX) * duration_ns / n
-    latency = np.floor(draw.uniform(0.9, 1.1, n) * mean_ns)
-    ttft = np.floor(0.1 * latency)
-    series = {
-        "ttft": client_series(ttft, estimates=False),
-        "tpot": client_series((latency - ttft) / (lengths - 1), estimates=False),
-        "latency": client_series(latency, estimates=False),
-        "output_sequence_lengths": client_series(lengths, estimates=False),
-    }
-    tokens_per_s = int(lengths.sum()) / duration_ns * 1e9
+def point_summary(model: str, concurrency: int, run: ClientRun | None = None) -> dict[str, Any]:
+    """The result_summary.json of a run; by default of five passes over the data set, drawn."""
+    run = run or _drawn(model, concurrency)
+    n, duration_ns = len(run.issued), run.windows_ns[0]
+    values = {"ttft": run.ttft, "tpot": run.tpot, "latency": run.latency}
+    values["output_sequence_lengths"] = run.lengths
+    series = {name: client_series(v, estimates=False) for name, v in values.items()}
+    tokens_per_s = int(run.lengths.sum()) / duration_ns * 1e9
     return {
         "version": "0.1.0",
         "n_samples_issued": n,
@@ -133,6 +125,19 @@ def point_summary(model: str, concurrency: int) -> dict[str, Any]:
         "tps_per_user": 1e9 / series["tpot"]["percentiles"]["90.0"],
         "run_config": {"load_pattern": _load(concurrency), **_client_seeds()},
     }
+
+
+def _drawn(model: str, concurrency: int) -> ClientRun:
+    """Latencies as they are at this concurrency; all is issued when it has just time to end."""
+    benchmark = SERIES_MODELS[model]
+    draw, n = np.random.default_rng(concurrency), PASSES * benchmark.samples
+    duration_ns = int(1e9 * (1300 + 1000 / concurrency))
+    lengths = draw.integers(110, 151, n)
+    mean_ns = 0.95 * min(concurrency, C_MAX) * duration_ns / n
+    latency = np.floor(draw.uniform(0.9, 1.1, n) * mean_ns)
+    ttft = np.floor(0.1 * latency)
+    issued = duration_ns - latency
+    return ClientRun(benchmark, issued, ttft, latency, (latency - ttft) / (lengths - 1), lengths)
 
 
 def _load(concurrency: int) -> dict[str, Any]:
@@ -198,7 +203,7 @@ def write_package(root: Path, model: str = "llama3_1-8b", *, dedicated: bool = F
         (package / name).mkdir(parents=True)
     (package / "src/server/README.md").write_text("made up\n")
     (package / "docs/system.md").write_text("made up\n")
-    _write(package / "results/box/system_power.json", system_power())
+    write_json(package / "results/box/system_power.json", system_power())
     for concurrency in (*CONCURRENCIES, OFFLINE) if dedicated else CONCURRENCIES:
         folder = package / "results/box" / model / f"r{concurrency}"
         folder.mkdir()
@@ -209,12 +214,12 @@ def write_package(root: Path, model: str = "llama3_1-8b", *, dedicated: bool = F
         if concurrency > C_MAX:
             del point["steady_state"]
         config = client_point_config(concurrency)
-        _write(folder / "system_desc.json", system_description())
-        _write(folder / "result_summary.json", summary)
+        write_json(folder / "system_desc.json", system_description())
+        write_json(folder / "result_summary.json", summary)
         (folder / "point.yaml").write_text(yaml.safe_dump(point))
         (folder / "config.yaml").write_text(yaml.safe_dump(config))
         if concurrency in (*SCORED, OFFLINE):
-            _write(folder / "accuracy_results.json", client_scores(SERIES_MODELS[model]))
+            write_json(folder / "accuracy_results.json", client_scores(SERIES_MODELS[model]))
     return package
 
 
@@ -243,11 +248,11 @@ def as_agentic(curve: Path, model: str = AGENTIC_MODELS[0]) -> Path:
             summary[name] /= 2
         lengths, latency = summary["output_sequence_lengths"], summary["latency"]
         summary["e2e_avg_interactivity"] = lengths["total"] / latency["total"] * 1e9
-        _write(folder / "result_summary.json", summary)
+        write_json(folder / "result_summary.json", summary)
         scores = [_score("performance", "performance", 0.589)]
         if int(folder.name[1:]) in SCORED:
             scores.append(_score("swe_bench", "accuracy", 0.975))
-        _write(folder / "accuracy_results.json", {"accuracy_scores": scores})
+        write_json(folder / "accuracy_results.json", {"accuracy_scores": scores})
     return curve
 
 
@@ -272,9 +277,9 @@ def as_two_nodes(curve: Path, *, different: bool = False) -> None:
     else:
         first["nodes_provisioned"] = node["number_of_nodes"] = 2
     del power["computed"]
-    _write(curve.parent / "system_power.json", power)
+    write_json(curve.parent / "system_power.json", power)
     for folder in curve.iterdir():
-        _write(folder / "system_desc.json", described)
+        write_json(folder / "system_desc.json", described)
         point = yaml.safe_load((folder / "point.yaml").read_text())
         (folder / "point.yaml").write_text(yaml.safe_dump(point | {"nodes_used": used}))
 
@@ -297,5 +302,5 @@ def _score(name: str, kind: str, score: float) -> dict[str, Any]:
     return of_score | {"total_samples": 100, "complete": True}
 
 
-def _write(path: Path, content: Any) -> None:
+def write_json(path: Path, content: object) -> None:
     path.write_text(json.dumps(content))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -142,19 +141,3 @@ def test_tokens_stay_out_of_the_repository_and_of_the_image(tmp_path: Path) -> N
     assert not any(line.startswith("!") for line in patterns)
     # For Docker, a pattern without **/ holds at the top alone.
     assert {".env", ".env.*", "**/.env", "**/.env.*", ".git", ".venv", "results"} <= {*patterns}
-
-
-_BARS = """
-from mlperf_suite.assets import _no_bars_in_a_log
-_no_bars_in_a_log()
-from tqdm.auto import tqdm
-for _ in tqdm(range(300), mininterval=0):
-    pass
-"""
-
-
-def test_progress_bars_stay_out_of_a_log() -> None:
-    process = subprocess.run(
-        [sys.executable, "-c", _BARS], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert (process.stdout, process.stderr) == ("", "")

@@ -31,9 +31,7 @@ def test_prompts_without_a_salt_are_told_where_a_sample_is_sent_twice() -> None:
     prompts = [[*SYSTEM, *text] for text in texts]
     assert streams(prompts).is_salted is None
     counted = streams(prompts * 2)
-    assert counted.is_salted is False
-    assert counted.repeated == 300
-    assert list(counted.faults) == []
+    assert (counted.is_salted, counted.repeated, list(counted.faults)) == (False, 300, [])
     assert streams([]).is_salted is None
 
 

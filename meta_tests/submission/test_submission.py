@@ -40,9 +40,6 @@ def untouched(_: object) -> None:
     """A change that is none."""
 
 
-# What is built
-
-
 @pytest.fixture(scope="module")
 def of_rounds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """By the name of the round, results/ of both benchmarks and the tree/ that is built of them."""
@@ -136,19 +133,17 @@ def test_of_a_local_folder_of_weights_a_person_must_speak(tmp_path: Path, submit
         assert "/models" not in (tmp_path / "tree" / name).read_text(), name
 
 
-def asked_for_much(config: dict[str, Any]) -> None:
-    config["settings"] |= {
-        "tensor_parallel_size": 2,
-        "high_accuracy": True,
-        "engine_args": {"max_num_seqs": 512, "compilation_config": {"mode": 3}},
-    }
-    config["dataset"]["name"] = "my news.json"
-
-
 def left_to_the_engine(config: dict[str, Any]) -> None:
     config["settings"] |= {"precision": "auto", "tensor_parallel_size": None}
     config["settings"]["max_new_tokens"] = 128
     config["engine"]["settings"] = {"tensor_parallel_size": 8, "dtype": "bfloat16"}
+
+
+def asked_for_much(config: dict[str, Any]) -> None:
+    engine_args = {"max_num_seqs": 512, "compilation_config": {"mode": 3}}
+    config["settings"] |= {"tensor_parallel_size": 2, "high_accuracy": True}
+    config["settings"]["engine_args"] = engine_args
+    config["dataset"]["name"] = "my news.json"
 
 
 def test_the_readme_says_how_the_engine_was_set_and_how_to_run_it_again(
@@ -251,50 +246,48 @@ def a_replay(config: dict[str, Any]) -> None:
     config["engine"].update({"stand_in": True, "name": REPLAY})
 
 
-CONFIGS: dict[str, tuple[Change, str]] = {
-    "smoke": (_set("settings", "profile", "smoke"), "a smoke run"),
-    "another round": (_set("settings", "round", "v6.0"), "a run of round v6.0, not of v6.1"),
-    "a stand-in": (_set("engine", "stand_in", True), "made with a stand-in engine"),
-    "a replay": (a_replay, "made with a replay of prepared answers"),
-    "longer answers": (_set("settings", "max_new_tokens", 130), "at most 130 new tokens, not 128"),
-    "a cache": (_set("engine", "settings", {"enable_prefix_caching": True}), "a prefix cache"),
-    "text alone": (
-        _set("engine", "settings", {"tokens": "text"}),
-        "the server returns text only: its tokens are counted with the model's tokenizer",
+CONFIGS: dict[str, Change] = {
+    "a smoke run": _set("settings", "profile", "smoke"),
+    "a run of round v6.0, not of v6.1": _set("settings", "round", "v6.0"),
+    "made with a stand-in engine": _set("engine", "stand_in", True),
+    "made with a replay of prepared answers": a_replay,
+    "at most 130 new tokens, not 128": _set("settings", "max_new_tokens", 130),
+    "a prefix cache": _set("engine", "settings", {"enable_prefix_caching": True}),
+    "the server returns text only: its tokens are counted with the model's tokenizer": _set(
+        "engine", "settings", {"tokens": "text"}
     ),
-    "another machine": (_set("system", "cpu", "another"), "a different system from that of"),
-    "another vLLM": (_set("system", "vllm_version", "0.1"), "vllm_version 0.1"),
+    "a different system from that of": _set("system", "cpu", "another"),
+    "vllm_version 0.1": _set("system", "vllm_version", "0.1"),
 }
+"""By what is said of it, a setting of a run of which no tree can be made."""
 
 
 def _died(status: str | None) -> Change:
     return lambda summary: summary["meta"].update(status=status, reason="the engine died")
 
 
-_CUT = to_json(remote_run(departures=("3 answers cut",)))
-SUMMARIES: dict[str, tuple[Change, str]] = {
-    "a client that was too slow": (
-        lambda s: s.update({"verdicts": [{"rule": "client_bound", "status": "failed"}]}),
-        ": client-bound: not a result\n",
-    ),
-    "cut answers": (_set("run", "remote", {"accuracy": _CUT}), ": accuracy: 3 answers cut\n"),
-    "a profiler": (_set("meta", "profiler", "torch"), ": profiled: not a result\n"),
+CUT = to_json(remote_run(departures=("3 answers cut",)))
+BOUND = {"rule": "client_bound", "status": "failed"}
+SUMMARIES: dict[str, Change] = {
+    ": client-bound: not a result\n": lambda s: s.update({"verdicts": [BOUND]}),
+    ": accuracy: 3 answers cut\n": _set("run", "remote", {"accuracy": CUT}),
+    ": profiled: not a result\n": _set("meta", "profiler", "torch"),
     **{
-        f"status {status}": (_died(status), f"{status or 'unknown'}: the engine died")
+        f"{status or 'unknown'}: the engine died": _died(status)
         for status in ("failed", "running", "unheard of", None)
     },
 }
-"""What a run's summary says of it."""
+"""By what is said of it, what a run's summary says."""
 
 
-@pytest.mark.parametrize("name", [*CONFIGS, *SUMMARIES])
-def test_runs_that_are_no_results_are_refused(tmp_path: Path, submit: Any, name: str) -> None:
-    change, reason = CONFIGS.get(name) or SUMMARIES[name]
-    changes: dict[str, Any] = {"config" if name in CONFIGS else "summary": change}
+@pytest.mark.parametrize("reason", [*CONFIGS, *SUMMARIES])
+def test_runs_that_are_no_results_are_refused(tmp_path: Path, submit: Any, reason: str) -> None:
+    of_config, of_summary = CONFIGS.get(reason, untouched), SUMMARIES.get(reason, untouched)
     first, second = LLAMA3_1_8B_EDGE.scenarios
-    bad = write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, first, **changes)
-    good = write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, second)
-    status, output = submit([bad, good])
+    bad = write_result(
+        tmp_path / "results", LLAMA3_1_8B_EDGE, first, config=of_config, summary=of_summary
+    )
+    status, output = submit([bad, write_result(tmp_path, LLAMA3_1_8B_EDGE, second)])
     assert status == 2 and reason in output
     assert not (tmp_path / "tree").exists() and not list(tmp_path.glob(".tree*"))
 
@@ -360,22 +353,23 @@ def _append(path: str) -> Callable[[Path], object]:
     return lambda folder: (folder / path).write_bytes((folder / path).read_bytes() + b"\n")
 
 
-CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "a changed log": (_append(f"Performance/{DETAIL}"), f"Performance/{DETAIL} was changed"),
-    "changed settings": (_append("config.json"), "config.json was changed after the run"),
-    "a log that was put there": (
-        lambda folder: write_run(
-            folder / "Compliance/TEST06", MadeRun(*EDGE_OFFLINE, "test06", V6_1)
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (_append(f"Performance/{DETAIL}"), f"Performance/{DETAIL} was changed"),
+        (_append("config.json"), "config.json was changed after the run"),
+        (
+            lambda run: write_run(
+                run / "Compliance/TEST06", MadeRun(*EDGE_OFFLINE, "test06", V6_1)
+            ),
+            "was added after the run",
         ),
-        "was added after the run",
-    ),
-    "no checksums": (lambda folder: (folder / "checksums.json").unlink(), "no checksums.json"),
-}
-
-
-@pytest.mark.parametrize("name", CHANGES)
-def test_a_run_that_was_changed_since_is_refused(tmp_path: Path, submit: Any, name: str) -> None:
-    change, reason = CHANGES[name]
+        (lambda run: (run / "checksums.json").unlink(), "no checksums.json"),
+    ],
+)
+def test_a_run_that_was_changed_since_is_refused(
+    tmp_path: Path, submit: Any, change: Callable[[Path], object], reason: str
+) -> None:
     runs = write_results(tmp_path / "results", LLAMA3_1_8B_EDGE)
     assert changed_since_run(runs[0]) == []
     change(runs[0])
@@ -384,7 +378,7 @@ def test_a_run_that_was_changed_since_is_refused(tmp_path: Path, submit: Any, na
 
 
 def test_every_reason_is_said(tmp_path: Path, submit: Any) -> None:
-    change, v6_0 = CONFIGS["smoke"][0], ROUNDS["v6.0"]
+    change, v6_0 = CONFIGS["a smoke run"], ROUNDS["v6.0"]
     runs = write_results(tmp_path / "results", LLAMA3_1_8B_EDGE, round_=v6_0, config=change)
     output = submit(runs)[1]
     assert output.count("a smoke run") == output.count("a run of round v6.0") == 2
