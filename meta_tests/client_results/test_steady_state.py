@@ -93,6 +93,7 @@ def count_words(texts: Sequence[str]) -> list[int]:
 def write_events(path: Path, answers: Sequence[Any]) -> Path:
     """Two requests before the measurement, of which one fails, then one for each answer."""
     events: list[tuple[Any, ...]] = [
+        (0, "session.started", ""),
         (100, "sample.issued", "w1"),
         (200, "sample.issued", "w2"),
         (300, "error.generic", "w1"),

@@ -216,6 +216,9 @@ def test_a_second_curve_joins_the_package(tmp_path: Path, capsys: Capture) -> No
         ("[system]", "[system", "not TOML"),
         ("[system]", "[system]\nmax_supported_concurrency = 32", "C_min of 1 to 32"),
         ("value_kw = 1.0", "value_kw = 1.0, value_w = 1.0", "accelerator: not one value"),
+        ("[[power.node_sets]]\n\n[power.node_sets.", "[power.", "lacks [[power.node_sets]]"),
+        ("accelerator_info = [", "accelerator_info = [{}, ", "required field `count_per_node`"),
+        (FACTS[FACTS.index("[power.node_sets.") :], "", "component_sum without components"),
     ],
 )
 def test_what_cannot_be_is_one_line(

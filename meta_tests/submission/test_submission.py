@@ -365,6 +365,7 @@ def _append(path: str) -> Callable[[Path], object]:
             "was added after the run",
         ),
         (lambda run: (run / "checksums.json").unlink(), "no checksums.json"),
+        (lambda run: (run / "Accuracy" / ACCURACY).unlink(), f"{ACCURACY} is missing"),
     ],
 )
 def test_a_run_that_was_changed_since_is_refused(
