@@ -10,7 +10,6 @@ import pytest
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import ReferenceAccuracy, at_least, within
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
-from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.results.record import (
     Result,
     RunRecord,
@@ -60,10 +59,6 @@ REFERENCE = ReferenceAccuracy(
 def result(tmp_path: Path) -> Result:
     folder = RunFolder(tmp_path, LLAMA3_1_8B.id, "Server", STARTED)
     return Result(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), folder, STARTED)
-
-
-def test_a_key_says_which_run_it_is() -> None:
-    assert str(RunKey("llama3.1-8b", "Offline", "accuracy")) == "llama3.1-8b Offline accuracy"
 
 
 def test_a_summary_says_what_was_run_and_what_came_of_it(result: Result) -> None:
@@ -117,9 +112,7 @@ def test_a_score_has_the_range_that_passes() -> None:
     assert first is not None
     assert (first.low, first.high, first.reference) == (39.6, None, 40.0)
     assert first.standard_error == 1.0
-    stricter = strict.score("rouge1")
-    assert stricter is not None
-    assert stricter.low == 39.96
+    assert [score.low for score in strict.scores[:1]] == [39.96]
     length = plain.score("gen_len")
     assert length is not None
     assert (length.low, length.high, length.unit) == (990.0, 1210.0, "characters")

@@ -20,10 +20,8 @@ from jsonschema import Draft202012Validator
 from meta_tests.suite_runs import ROOT
 from mlperf_suite.results.schema import (
     SCHEMA_VERSION,
-    AccuracyFigures,
     Config,
     Meta,
-    ScoreFigures,
     Summary,
 )
 from mlperf_suite.rules.verdict import Status, Verdict
@@ -83,17 +81,6 @@ def test_the_names_that_users_read_stay() -> None:
     assert isinstance(accuracy["run_gen_len"], int)
 
 
-def test_any_scorers_scores_are_written_and_read() -> None:
-    scores = (
-        ScoreFigures("exact_match", 81.25, "%", low=80.0, reference=82.0, standard_error=0.5),
-        ScoreFigures("tokens_per_sample", 294.45, "tokens", low=265.0, high=323.9),
-    )
-    figures = AccuracyFigures(total_samples=8, passed=True, scores=scores)
-    content = figures.as_json()
-    assert not {"rouge", "run_gen_len", "run_gen_num"} & set(content)
-    assert Summary.read({"run": {"accuracy": content}}).run.accuracy == figures
-
-
 # What is not as it should be
 
 
@@ -150,11 +137,6 @@ def test_a_rules_word_is_never_lost() -> None:
     )
 
 
-def test_what_a_run_does_not_say_is_unknown() -> None:
-    assert Summary.read({}).meta == Meta()
-    assert (Meta().status, Meta().kind, Meta().title) == ("unknown", ("", ""), "")
-
-
 def test_reading_a_summary_loads_nothing_heavy() -> None:
     """Collection reads summaries, and must stay instant."""
     code = (
@@ -181,9 +163,5 @@ def test_what_was_measured_is_what_computed(used: dict[str, int] | None, words: 
     system = {"gpus": ["NVIDIA H100 80GB HBM3"] * 8, "cpu": "EPYC", "cpu_count": 192}
     summary = Summary(meta=Meta(model="m", gpus=used), system=system)
     assert summary.measured == f"m, {words}"
-
-
-def test_replicas_on_other_machines_cpus_are_not_said_to_be_on_this_one() -> None:
-    meta = Meta(model="m", gpus={}, cpus_of=("node-a", "node-b"))
-    summary = Summary.read(Summary(meta=meta, system={"cpu": "EPYC", "cpu_count": 192}).as_json())
-    assert summary.measured == "m, CPU of node-a, CPU of node-b"
+    elsewhere = replace(summary, meta=Meta(model="m", gpus={}, cpus_of=("node-a", "node-b")))
+    assert elsewhere.measured == "m, CPU of node-a, CPU of node-b"
