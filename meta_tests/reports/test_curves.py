@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from meta_tests.curves import made_curve
-from meta_tests.reports.outputs import HOSTILE, markdown_rows, page_tags, reports_of
+from meta_tests.reports.outputs import HOSTILE, markdown_rows, reports_of
 from mlperf_suite.reports.closing import COLUMNS, closing_lines
 from mlperf_suite.results.curve_figures import REHEARSAL, CurveFigures, CurvePoint
 from mlperf_suite.results.run_folder import write_json
@@ -41,8 +41,6 @@ def test_the_report_has_each_point_with_its_outcome_and_reason() -> None:
     assert rows["1,024"][2] == "not run"
     assert rows["64"][:3] == ["64", "high", "measured"] and "[" in rows["64"][3]
     assert f"{REHEARSAL[1:]}." in text and "7 of 10 points" in text
-    assert "No performance result" not in text
-    assert page_tags(page) & {"script", "img", "link"} == set()
 
 
 def test_the_terminal_says_the_highest_point_and_the_knee() -> None:
@@ -60,7 +58,6 @@ def test_the_terminal_says_the_highest_point_and_the_knee() -> None:
         (replace(CURVE, points=CURVE.points[:2]), "no knee"),
         (made_curve(blocks=1), "noise not measured"),
         (made_curve(0.5), "knee: cannot tell, from concurrency"),
-        (CurveFigures("c", points=(CurvePoint(1, "measured"),)), "no point was measured"),
     ],
 )
 def test_a_curve_with_little_in_it(curve: CurveFigures, words: str) -> None:
