@@ -3,7 +3,6 @@ stops a reader."""
 
 from __future__ import annotations
 
-import copy
 import json
 import subprocess
 import sys
@@ -91,32 +90,6 @@ def test_no_content_stops_a_reader(content: Any) -> None:
         assert Summary.read(summary.as_json()) == summary
         Config.read(of)
     Config.read(dict.fromkeys([entry.name for entry in fields(Config)], content))
-
-
-def _places(content: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The paths of all values within a JSON value."""
-    inner: Any = ()
-    if isinstance(content, dict):
-        inner = content.items()
-    elif isinstance(content, list):
-        inner = enumerate(content)
-    return [path, *(place for key, name in inner for place in _places(name, (*path, key)))]
-
-
-@given(st.sampled_from(_places(KEPT)[1:]), JSON)
-def test_a_damaged_value_costs_no_more_than_itself(place: tuple[Any, ...], junk: Any) -> None:
-    damaged = copy.deepcopy(KEPT)
-    part = damaged
-    for key in place[:-1]:
-        part = part[key]
-    part[place[-1]] = junk
-    summary, whole = Summary.read(damaged), Summary.read(KEPT)
-    for name in ("meta", "system", "run", "logs", "verdicts"):
-        if name != place[0]:
-            assert getattr(summary, name) == getattr(whole, name)
-    if len(place) > 2 and place[:2] == ("run", "performance"):
-        assert summary.run.accuracy == whole.run.accuracy
-        assert summary.run.performance is not None
 
 
 def test_a_figure_is_a_finite_number_or_none() -> None:
