@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,17 @@ from hypothesis import strategies as st
 
 from meta_tests.reports.kept_run import KEPT_RUN
 from meta_tests.reports.outputs import reports_of, terminal_text
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B_EDGE
+from mlperf_suite.loadgen.logs import DetailLog
 from mlperf_suite.plugin.ci_reports import metrics
 from mlperf_suite.reports.html import html_page
 from mlperf_suite.reports.markdown import markdown_text
 from mlperf_suite.reports.run_report import mmlu_sections
+from mlperf_suite.results.performance_figures import early_stopping
 from mlperf_suite.results.regression import compare_summaries
-from mlperf_suite.results.schema import Summary
+from mlperf_suite.results.schema import Config, Summary
 
+ESTIMATE = " * Early stopping 90.0th percentile estimate: {}"
 KEPT = json.loads((KEPT_RUN / "summary.json").read_text())
 _JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=8),
@@ -87,3 +92,22 @@ def test_a_damaged_value_costs_no_more_than_itself(place: tuple[Any, ...], junk:
     if len(place) > 2 and place[:2] == ("run", "performance"):
         assert summary.run.accuracy == whole.run.accuracy
         assert summary.run.performance is not None
+
+
+@given(_JSON)
+def test_no_content_stops_a_reader(content: Any) -> None:
+    for of in (content, dict.fromkeys([entry.name for entry in fields(Summary)], content)):
+        summary = Summary.read(of)
+        assert Summary.read(summary.as_json()) == summary
+        Config.read(of)
+    Config.read(dict.fromkeys([entry.name for entry in fields(Config)], content))
+
+
+@given(st.text() | st.integers() | st.none() | st.lists(st.text()), st.integers(0, 10**40))
+def test_no_words_break_it(words: Any, number: int) -> None:
+    of_log = {"early_stopping_ttft_result": words, "early_stopping_met": words}
+    early_stopping(LLAMA3_1_8B_EDGE.scenario("SingleStream"), DetailLog(of_log), None)
+    detail = DetailLog({"early_stopping_tpot_result": ESTIMATE.format(number)})
+    report = early_stopping(LLAMA3_1_8B_EDGE.scenario("SingleStream"), detail, None)
+    assert report is not None
+    assert report.estimates_ms["tpot"] == (number / 1e6 if number < 10**19 else None)

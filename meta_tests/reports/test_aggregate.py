@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -86,19 +85,6 @@ def test_the_terminal_fits_80_columns_and_names_the_slowest(aggregate: Any) -> N
     words = " ".join(terminal.split())
     assert "Scaling efficiency 111.1% (no interval, since no run was repeated)" in words
     assert words.count("Scaling efficiency") == 1
-
-
-def test_what_is_not_valid_says_why(aggregate: Any) -> None:
-    smoke = {"profile": "smoke", "label": "smoke: not an MLPerf result"}
-    shortened = ({"rule": "min_duration", "status": "shortened"},)
-    nodes = [replace(node, meta=smoke, verdicts=shortened) for node in (A, B)]
-    terminal, text, page = aggregate(*nodes)
-    for output in (terminal, unescaped(text), html.unescape(page)):
-        words = " ".join(output.split())
-        assert "smoke: not an MLPerf result" in words
-        assert "No: in Server, not every node's run is valid on its own." in words
-        assert "node-b: rules shortened: min_duration" in words
-    assert 'class="answer ok"' not in page
 
 
 # The command

@@ -223,18 +223,6 @@ def test_the_answers_that_differ_most_stand_beside_each_other(tmp_path: Path, co
     assert "Sample 5" not in page
 
 
-def test_answers_that_cannot_be_read_break_nothing(pair: tuple[Path, Path], compare: Any) -> None:
-    """Of an older suite's runs the first three are known."""
-    answers = pair[1] / "Accuracy/answers.json"
-    answers.write_text('{"answers": [3, {}]}')
-    assert "answers are identical." not in compare(*pair)[1]
-    for content in (None, "[]"):
-        answers.unlink() if content is None else answers.write_text(content)
-        assert "3 of 3 answers are identical." in compare(*pair)[1]
-    (pair[1] / "Accuracy/samples.json").unlink()
-    assert "The two runs kept no answers" in compare(*pair)[2]
-
-
 def test_a_client_bound_run_has_figures_and_is_compared_with_nothing(
     tmp_path: Path, compare: Any
 ) -> None:

@@ -19,11 +19,11 @@ from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.energy.energy_figures import Curve, EnergyFigures, write_curve
 from mlperf_suite.energy.meters import NVML_LABEL
 from mlperf_suite.reports.comparison import PLOT_FORMATS
-from mlperf_suite.reports.curve_sections import MOST_CURVES, curve_plots
+from mlperf_suite.reports.curve_sections import curve_plots
 from mlperf_suite.reports.plots import plots_of
 from mlperf_suite.reports.writing import write_reports
-from mlperf_suite.results.curve_figures import REHEARSAL, CurveBlock, CurveFigures, CurvePoint
-from mlperf_suite.results.schema import Meta, PerformanceFigures, Summary
+from mlperf_suite.results.curve_figures import REHEARSAL, CurveFigures
+from mlperf_suite.results.schema import PerformanceFigures
 from mlperf_suite.results.typed_json import to_json
 
 SERVER = LLAMA3_1_8B.scenario("Server")
@@ -103,35 +103,3 @@ def test_the_mark_is_on_the_picture_unless_the_client_is_the_official_one() -> N
 
     assert REHEARSAL.upper() in svg_of(CURVE) and ">REHEARSAL<" in svg_of(CURVE)
     assert "REHEARSAL" not in svg_of(replace(CURVE, rehearsal=False))
-
-
-def test_curves_stand_on_one_chart_and_more_than_colours_are_named(
-    tmp_path: Path, compare: Any
-) -> None:
-    runs = []
-    for number in range(MOST_CURVES + 2):
-        runs.append(tmp_path / f"run{number}")
-        runs[-1].mkdir()
-        meta = Meta(benchmark="llama3.1-8b", scenario="Curve", status="complete")
-        (runs[-1] / "summary.json").write_text(
-            json.dumps(Summary(meta=meta, curve=CURVE).as_json())
-        )
-    status, text, page = compare(*runs)
-    assert status == 0 and "2 more curves not drawn." in text
-    assert all(f">{n}: run{n - 1}</text>" in page for n in range(1, MOST_CURVES + 1))
-    assert f">{MOST_CURVES + 1}: " not in page and REHEARSAL.upper() in page
-
-
-@pytest.mark.parametrize(
-    "points",
-    [
-        (replace(CURVE.points[0], ttft_p90_ms=None),),
-        (
-            replace(CURVE.points[0], tpot_p90_ms=1e-320),
-            replace(CURVE.points[1], blocks=(CurveBlock(-1, -1), CurveBlock(1, 1e-320))),
-        ),
-    ],
-)
-def test_a_curve_with_little_in_it_is_drawn(points: tuple[CurvePoint, ...]) -> None:
-    for plot in curve_plots(CurveFigures("c", points=points)):
-        assert "<svg" in plot.svg()

@@ -118,16 +118,6 @@ def test_offline_and_a_log_without_early_stopping() -> None:
     assert {*empty.estimates_ms.values(), *empty.says.values()} == {None}
 
 
-@given(st.text() | st.integers() | st.none() | st.lists(st.text()), st.integers(0, 10**40))
-def test_no_words_break_it(words: Any, number: int) -> None:
-    of_log = {"early_stopping_ttft_result": words, "early_stopping_met": words}
-    early_stopping(SINGLE_STREAM, DetailLog(of_log), _timeline([1.0]))
-    detail = DetailLog({"early_stopping_tpot_result": ESTIMATES.format(number)})
-    report = early_stopping(SINGLE_STREAM, detail, None)
-    assert report is not None
-    assert report.estimates_ms["tpot"] == (number / 1e6 if number < 10**19 else None)
-
-
 # Where the requests' time went, and why the slowest were slow
 
 NOTHING = DetailLog({})

@@ -4,8 +4,6 @@ Processes that really do are in evidence/shared_results_folder."""
 
 from __future__ import annotations
 
-import fcntl
-import os
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
@@ -71,43 +69,6 @@ def test_what_may_not_be_removed_fails_no_run(
     monkeypatch.setattr(shutil, "rmtree", refuse)
     publish(run_of(tmp_path, 2), [])
     assert len(run_folders(tmp_path)) == 2
-
-
-def test_latest_can_be_set_by_two_sessions_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own, others = run_of(tmp_path, 1), [run_of(tmp_path, 2)]
-    make_link = Path.symlink_to
-
-    def interrupted(link: Path, target: str) -> None:
-        make_link(link, target)
-        while others:
-            others.pop().publish()
-
-    monkeypatch.setattr(Path, "symlink_to", interrupted)
-    own.publish()
-    assert (tmp_path / "latest").resolve() == own.path
-
-
-def test_no_other_session_writes_the_index_meanwhile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tried = []
-
-    def try_lock(results_dir: Path) -> None:
-        descriptor = os.open(results_dir, os.O_RDONLY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            tried.append("free")
-        except BlockingIOError:
-            tried.append("held")
-        finally:
-            os.close(descriptor)
-
-    monkeypatch.setattr("mlperf_suite.reports.writing.write_index", try_lock)
-    publish(run_of(tmp_path, 1), None)
-    try_lock(tmp_path)
-    assert tried == ["held", "free"]
 
 
 def test_a_stopped_session_holds_up_no_other(
