@@ -41,7 +41,7 @@ def aggregate(
     return run
 
 
-def test_every_output_says_first_that_it_is_no_mlperf_result(
+def test_every_output_says_first_that_it_is_no_mlperf_result_and_has_the_same_tables(
     aggregate: Any, tmp_path: Path
 ) -> None:
     terminal, text, page = aggregate(A, B, *OFFLINE)
@@ -54,10 +54,6 @@ def test_every_output_says_first_that_it_is_no_mlperf_result(
     assert page.count("<svg") == 2
     for name in ("aggregate.json", "aggregated_datacenter_results.json"):
         assert LABEL in (tmp_path / "out" / name).read_text()
-
-
-def test_text_and_page_have_the_same_tables(aggregate: Any) -> None:
-    _, text, page = aggregate(A, B, *OFFLINE)
     cells, rows = page_rows(page), markdown_rows(text)
     server = next(row for row in rows if row[0] == "node-a")
     assert server[:4] == ["node-a", "yes", "900.25", "45.0%"]

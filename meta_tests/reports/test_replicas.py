@@ -10,29 +10,14 @@ from mlperf_suite.results.schema import Meta, Run, ScalingFigures, Summary
 NODES = ("node-a (10.0.0.1)", "node-b (10.0.0.2)")
 REPLICAS = tuple(
     ReplicaFigures(
-        number,
-        NODES[number // 2],
-        "1 GPU <H100>, TP 1",
-        1000,
-        128_000,
-        1280.0,
-        0.25,
-        {"p50": 20.0, "p99": 80.0 + number},
-        {"p50": 9.0, "p99": 12.0},
-        {"p50": 1500.0, "p99": 2500.0 + number},
-        99.0,
-        97.5 + number,
+        *(number, NODES[number // 2], "1 GPU <H100>, TP 1", 1000, 128_000, 1280.0, 0.25),
+        *({"p50": 20.0, "p99": 80.0 + number}, {"p50": 9.0, "p99": 12.0}),
+        *({"p50": 1500.0, "p99": 2500.0 + number}, 99.0, 97.5 + number),
     )
     for number in range(4)
 )
-RUN = ReplicasRun(
-    "tokens",
-    100.5,
-    3.0,
-    0.12,
-    REPLICAS,
-    tuple(NodeFigures(name, 2, 2000, 256_000, 2560.0, 0.5) for name in NODES),
-)
+OF_NODES = tuple(NodeFigures(name, 2, 2000, 256_000, 2560.0, 0.5) for name in NODES)
+RUN = ReplicasRun("tokens", 100.5, 3.0, 0.12, REPLICAS, OF_NODES)
 SCALING = ScalingFigures(4, 5, 320.0, 1260.0, 0.984375, 0.97, 0.99)
 SUMMARY = Summary(
     meta=Meta(benchmark="llama3.1-8b", scenario="Server", category="datacenter"),

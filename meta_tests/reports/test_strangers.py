@@ -22,7 +22,7 @@ from meta_tests.reports.hostile_runs import (
     poison_file,
     poisoned,
 )
-from meta_tests.reports.kept_run import KEPT_RUN, change_summary, write_kept
+from meta_tests.reports.kept_run import KEPT_RUN, write_kept
 from meta_tests.reports.outputs import page_tags, terminal_text
 from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.rounds import ROUNDS
@@ -144,14 +144,6 @@ def test_what_is_nested_too_deeply_is_not_read(tmp_path: Path, levels: int) -> N
     deep = "[" * levels + "]" * levels
     (tmp_path / SUMMARY_JSON).write_text(f'{{"meta": {{}}, "system": {deep}}}')
     assert (read_summary(tmp_path) is None) == (levels > 90)
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_a_name_in_a_summary_is_written_as_it_was_read(run: Path) -> None:
-    change_summary(run, meta={"model": "a\ud83d b\udcff"})
-    write_reports(run)
-    summary = read_summary(run)
-    assert summary is not None and summary.meta.model == "a\ud83d b\udcff"
 
 
 def test_scores_that_no_answer_can_have_are_left_out(tmp_path: Path) -> None:

@@ -75,6 +75,11 @@ def test_a_summary_says_what_was_run_and_what_came_of_it(result: Result) -> None
     assert (meta.started, meta.node_name) == ("2026-11-20T10:15:00+00:00", "node")
     assert (meta.status, meta.reason) == ("invalid", None)
     assert summary.run.accuracy == figures
+    rouge1, length = figures.score("rouge1"), figures.score("gen_len")
+    assert rouge1 is not None and length is not None
+    assert (rouge1.low, rouge1.high, rouge1.reference) == (39.6, None, 40.0)
+    assert (rouge1.standard_error, length.low, length.high) == (1.0, 990.0, 1210.0)
+    assert accuracy_figures(ROUGE, REFERENCE, True, 84, True).scores[0].low == 39.96
     assert summary.run.performance == PerformanceFigures(qps=3.0, valid=True)
     assert summary.run.warm_up == {"accuracy": warm_up}
     assert (summary.plan, summary.system) == (SESSION.plan, {"cpu": "a"})
@@ -104,20 +109,6 @@ def test_a_results_status(result: Result) -> None:
     assert _status(result) == ("failed", "a rate died")
     result.runs["performance"] = RunRecord(failure="the engine died")
     assert _status(result) == ("failed", "the engine died")
-
-
-def test_a_score_has_the_range_that_passes() -> None:
-    plain, strict = (accuracy_figures(ROUGE, REFERENCE, high, 84, True) for high in (False, True))
-    first = plain.score("rouge1")
-    assert first is not None
-    assert (first.low, first.high, first.reference) == (39.6, None, 40.0)
-    assert first.standard_error == 1.0
-    assert [score.low for score in strict.scores[:1]] == [39.96]
-    length = plain.score("gen_len")
-    assert length is not None
-    assert (length.low, length.high, length.unit) == (990.0, 1210.0, "characters")
-    unknown = accuracy_figures(ROUGE, None, False, 84, None)
-    assert {(s.low, s.high, s.reference) for s in unknown.scores} == {(None, None, None)}
 
 
 def test_rouges_file_has_the_names_that_it_always_had() -> None:

@@ -68,16 +68,6 @@ def test_only_runs_of_exactly_this_kind_are_dropped(tmp_path: Path) -> None:
         assert {path.name for path in run_folders(tmp_path)} == rest
 
 
-def test_a_baseline_and_a_run_that_goes_on_are_not_dropped(tmp_path: Path) -> None:
-    old = [RunFolder(tmp_path, "mmlu", None, NOW) for _ in range(4)]
-    for run, status in zip(old, ("complete", "running", "complete", "failed"), strict=True):
-        run.write("summary.json", {"meta": {"status": status}})
-        run.give_up_room()
-    newest = RunFolder(tmp_path, "mmlu", None, NOW.replace(hour=11))
-    newest.drop_older([old[0].path])
-    assert set(run_folders(tmp_path)) == {old[0].path, old[1].path, newest.path}
-
-
 @pytest.mark.parametrize("text", ["", "[]", "[" * 100_000])
 def test_a_file_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None:
     for name in ("summary.json", "config.json"):

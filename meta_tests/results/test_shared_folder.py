@@ -39,9 +39,10 @@ def test_only_runs_that_ended_are_dropped(tmp_path: Path) -> None:
         folder.give_up_room()
     newer_format.write("summary.json", {"schema_version": 99, "meta": {"status": "running"}})
     broken.write_text("summary.json", "{half of it")
-    newest = run_of(tmp_path, 20)
-    publish(newest, [])
-    kept = {goes_on, begins, newer_format, broken, of_a_session, newest}
+    baseline, newest = run_of(tmp_path, 19), run_of(tmp_path, 20)
+    baseline.give_up_room()
+    publish(newest, [baseline.path])
+    kept = {goes_on, begins, newer_format, broken, of_a_session, baseline, newest}
     assert set(run_folders(tmp_path)) == {folder.path for folder in kept}
 
 
