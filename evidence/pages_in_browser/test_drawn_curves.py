@@ -49,3 +49,17 @@ def test_curves_stand_on_one_chart_and_more_than_colours_are_named(
 def test_a_curve_with_little_in_it_is_drawn(points: tuple[CurvePoint, ...]) -> None:
     for plot in curve_plots(CurveFigures("c", points=points)):
         assert "<svg" in plot.svg()
+
+
+def test_a_name_that_begins_a_formula_is_drawn(tmp_path: Path) -> None:
+    names = ["$one$", r"$\frac{$"]
+    content = {"meta": {"benchmark": "b"}, "run": {"performance": {"tokens_per_sec": 100.0}}}
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "summary.json").write_text(json.dumps(content | {"schema_version": 6}))
+    html = tmp_path / "page.html"
+    runs = [str(tmp_path / name) for name in names]
+    assert main(["compare", *runs, "--html", str(html)]) == 0
+    page = html.read_text()
+    for number, name in enumerate(names, 1):
+        assert page.count(f">{number}: {name}</text>") == page.count("<svg") == 1

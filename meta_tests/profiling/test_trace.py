@@ -67,10 +67,10 @@ def test_a_trace_that_ends_early_shows_what_was_read(tmp_path: Path) -> None:
     packed = tmp_path / "b.pt.trace.json.gz"
     packed.write_bytes(gzip.compress(text.encode())[:-20])
     assert top_operations([packed]).damaged
-
-
-def test_what_is_no_trace_is_damaged_and_nothing_worse(tmp_path: Path) -> None:
+    # What is no trace is nothing worse.
     operation = b'{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "mm", "ts": 1%s}]}'
+    whole.unlink()
+    packed.unlink()
     for content in (
         *(b"", b"{}", b"no trace", b'{"traceEvents": 3}', b"\xff\x00", b'{"traceEvents": ['),
         operation % b"",

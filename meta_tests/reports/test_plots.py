@@ -7,7 +7,6 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -78,17 +77,6 @@ def test_a_comparison_is_drawn_in_every_format(tmp_path: Path, ending: str) -> N
     assert main(["compare", *map(str, runs), "--plot", str(plot)]) == 0
     beginning = {".svg": b"<?xml", ".pdf": b"%PDF"}.get(ending, PNG)
     assert plot.read_bytes().startswith(beginning)
-
-
-def test_a_name_that_begins_a_formula_is_drawn(tmp_path: Path, compare: Any) -> None:
-    names = ["$one$", r"$\frac{$"]
-    content = {"meta": {"benchmark": "b"}, "run": {"performance": {"tokens_per_sec": 100.0}}}
-    for name in names:
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "summary.json").write_text(json.dumps(content | {"schema_version": 6}))
-    _, _, page = compare(*(tmp_path / name for name in names))
-    for number, name in enumerate(names, 1):
-        assert page.count(f">{number}: {name}</text>") == page.count("<svg") == 1
 
 
 # Curves

@@ -98,12 +98,10 @@ def _verdict(status: Status) -> Summary:
 
 BROKEN = {
     "failed": (replace(WHOLE, meta=replace(META, status="failed", reason="it died")), "it died"),
-    "running": (replace(WHOLE, meta=replace(META, status="running")), "did not end"),
     "smoke": (replace(WHOLE, meta=replace(META, profile="smoke")), "smoke: not an MLPerf result"),
     "no profile": (replace(WHOLE, meta=replace(META, profile=None)), "unknown profile"),
     "shortened": (_verdict("shortened"), "rules shortened: min_duration"),
     "a rule": (_verdict("failed"), "rules failed: min_duration"),
-    "profiled": (replace(WHOLE, meta=replace(META, profiler="torch")), "profiled: not a result"),
     "client": (
         replace(WHOLE, verdicts=(Verdict("client_bound", "failed", "a", "b"),)),
         "client-bound: not a result",

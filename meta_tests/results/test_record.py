@@ -130,9 +130,7 @@ def test_rouges_file_has_the_names_that_it_always_had() -> None:
     assert {*content} <= {*unknown}
     for name in ("baseline", "gate_multiplier", "threshold_rouge1", "baseline_source"):
         assert unknown[name] is None
-
-
-def test_another_scorers_file_has_its_own_names() -> None:
+    # Another scorer's file has its own names.
     scores = Scores((Score("exact_match", 81.0, "%"), Score("f1", 90.0, "%")))
     reference = ReferenceAccuracy((at_least("exact_match", 80.0), at_least("f1", 90, 0.9)), 8, "x")
     content = scorer_json(scores, reference, False)
