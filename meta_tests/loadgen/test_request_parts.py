@@ -99,9 +99,11 @@ def test_a_schedule_or_figures_that_cannot_be_are_none() -> None:
     assert issued_by_loadgen(receipt_s, answer_s, {}, None) is None
     assert issued_by_loadgen(receipt_s, unanswered, reported_s, None) is None
     assert issued_by_loadgen(np.empty(0), np.empty(0), reported_s, None) is None
-    # All were late, and the second half of the schedule is ahead.
-    half_ahead = right - np.where(np.arange(600) >= 300, 3.0, 0.0)
-    assert issued_by_loadgen(receipt_s + 5, answer_s + 5, reported_s, half_ahead) is None
+    # All were late, and the end of the schedule is ahead, which no early query betrays.
+    reported_s = as_reported(answer_s + 5 - 100 - right)
+    for first in (300, 599):
+        ahead = right - np.where(np.arange(600) >= first, 3.0, 0.0)
+        assert issued_by_loadgen(receipt_s + 5, answer_s + 5, reported_s, ahead) is None
 
 
 @pytest.mark.parametrize("scenario", ["Offline", "Server", "SingleStream"])
