@@ -29,7 +29,7 @@ from meta_tests.datasets.hostile_pickles import (
     stacked,
     text,
 )
-from meta_tests.datasets.pickled_tables import FULL, assert_written_table, placed
+from meta_tests.datasets.pickled_tables import FULL, assert_written_table, converted, placed
 from mlperf_suite.datasets.parquet_conversion import write_parquet
 from mlperf_suite.datasets.samples import address_space, memory_limit
 from mlperf_suite.errors import DatasetError, SuiteError
@@ -116,6 +116,28 @@ def test_a_block_outside_its_table_is_refused(place: object, tmp_path: Path) -> 
     source.write_bytes(placed(pd.DataFrame({"a": [1], "b": [2]}), place))
     with pytest.raises(DatasetError, match=r"block of columns|no values|damaged|unknown form"):
         write_parquet(source, tmp_path / "data.parquet")
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.one_of(st.none(), st.text(st.characters(exclude_categories=["Cs"]))),
+            st.lists(st.integers(-(2**63), 2**63 - 1)),
+            st.integers(-(2**63), 2**63 - 1),
+        ),
+        min_size=1,
+    ),
+    st.integers(2, 5),
+)
+def test_any_table_survives(rows: list[tuple[str | None, list[int], int]], protocol: int) -> None:
+    texts, tokens, numbers = map(list, zip(*rows, strict=True))
+    frame = pd.DataFrame(
+        {"texts": pd.Series(texts, dtype=object), "tokens": tokens, "numbers": numbers}
+    )
+    frame["boxed"] = frame["numbers"].astype(object)
+    with tempfile.TemporaryDirectory() as folder:
+        content = converted(frame, Path(folder), protocol).to_pydict()
+    assert content == {"texts": texts, "tokens": tokens, "numbers": numbers, "boxed": numbers}
 
 
 @given(st.data())

@@ -9,7 +9,6 @@ import hashlib
 import pickle
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,8 +16,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from meta_tests.datasets.hostile_pickles import FOUR, HOSTILE, TARGET, refused
 from meta_tests.datasets.pickled_tables import (
@@ -127,28 +124,6 @@ def test_what_other_versions_of_pandas_wrote_comes_out_the_same(
     source: Path, tmp_path: Path
 ) -> None:
     assert_written_table(source, tmp_path)
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.one_of(st.none(), st.text(st.characters(exclude_categories=["Cs"]))),
-            st.lists(st.integers(-(2**63), 2**63 - 1)),
-            st.integers(-(2**63), 2**63 - 1),
-        ),
-        min_size=1,
-    ),
-    st.integers(2, 5),
-)
-def test_any_table_survives(rows: list[tuple[str | None, list[int], int]], protocol: int) -> None:
-    texts, tokens, numbers = map(list, zip(*rows, strict=True))
-    frame = pd.DataFrame(
-        {"texts": pd.Series(texts, dtype=object), "tokens": tokens, "numbers": numbers}
-    )
-    frame["boxed"] = frame["numbers"].astype(object)
-    with tempfile.TemporaryDirectory() as folder:
-        content = converted(frame, Path(folder), protocol).to_pydict()
-    assert content == {"texts": texts, "tokens": tokens, "numbers": numbers, "boxed": numbers}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,132 @@
+"""Data of any content is read as it was written, or refused in one line; the embedded data."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from meta_tests.datasets.data_files import write_json, write_jsonl, write_parquet
+from mlperf_suite.datasets.mlperf_frames import (
+    DEEPSEEK_R1,
+    EMBEDDED,
+    GPT_OSS_120B,
+    LLAMA2_70B,
+    LLAMA3_1_405B,
+    MIXTRAL_8X7B,
+)
+from mlperf_suite.datasets.news import load_news
+from mlperf_suite.errors import DatasetError
+
+_TEXTS = st.text(min_size=1).filter(lambda text: text.strip())
+_ROWS = st.lists(
+    st.fixed_dictionaries(
+        {"article": _TEXTS, "highlights": _TEXTS}, optional={"id": st.integers(), "x": st.none()}
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@pytest.mark.parametrize("write", [write_json, write_jsonl], ids=["json", "jsonl"])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=_ROWS)
+def test_any_rows_are_read_back_as_they_were_written(
+    tmp_path: Path,
+    write: Callable[[Path, list[dict[str, object]]], Path],
+    rows: list[dict[str, object]],
+) -> None:
+    suffix = write.__name__.removeprefix("write_")
+    items = load_news(str(write(tmp_path / f"news.{suffix}", rows))).items
+    assert [(i.input, i.reference) for i in items] == [
+        (row["article"], row["highlights"]) for row in rows
+    ]
+
+
+@pytest.mark.parametrize("suffix", ["json", "jsonl"])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    content=st.one_of(
+        st.binary(),
+        st.recursive(
+            st.none() | st.booleans() | st.floats() | st.text(),
+            lambda inner: (
+                st.lists(inner) | st.dictionaries(st.sampled_from(["article", "input"]), inner)
+            ),
+            max_leaves=8,
+        ).map(lambda value: json.dumps(value).encode()),
+    )
+)
+def test_junk_gives_nothing_but_a_dataset_error(
+    tmp_path: Path, suffix: str, content: bytes
+) -> None:
+    path = tmp_path / f"junk.{suffix}"
+    path.write_bytes(content)
+    with pytest.raises(DatasetError) as caught:
+        load_news(str(path))
+    assert len(str(caught.value).splitlines()) == 1
+
+
+@settings(max_examples=30)
+@given(st.lists(st.lists(st.integers(0, 2**31 - 1), min_size=1), min_size=1))
+def test_tokens_come_out_as_they_went_in(tokens: list[list[int]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        rows: list[dict[str, object]] = [{"tok_input": ids, "output": "a"} for ids in tokens]
+        path = write_parquet(Path(folder) / "data.parquet", rows)
+        items = LLAMA2_70B.load(str(path)).items
+    assert [item.token_ids for item in items] == [tuple(ids) for ids in tokens]
+    assert all(type(token) is int for item in items for token in item.token_ids or ())
+
+
+def test_the_embedded_references_are_of_their_graders_form() -> None:
+    for item in MIXTRAL_8X7B.load("embedded").items:
+        if item.kind == "GSM8K":
+            assert float(item.reference) >= 0
+        if item.kind == "MBXP":
+            language, name = item.id.split("_", 1)
+            assert language in ("python", "javascript")
+            assert name in item.input and name in item.reference
+    for item in LLAMA3_1_405B.load("embedded").items:
+        if item.kind == "niah_em":
+            assert re.fullmatch(r"\w{8}-\w{4}-\w{4}-\w{4}-\w{12}", item.reference)
+            assert item.input.count(item.reference) == 1
+        if item.kind == "qa_em":
+            assert any(answer in item.input for answer in item.reference.split("|"))
+
+
+def test_the_embedded_python_tests_tell_right_from_wrong() -> None:
+    right = {
+        "python_count_vowels": "def count_vowels(t):\n    return sum(c in 'aeiou' for c in t)\n",
+        "python_middle": "def middle(n):\n    return sorted(n)[1]\n",
+    }
+    for item in MIXTRAL_8X7B.load("embedded").items:
+        if item.id.startswith("python_"):
+            solution = right[item.id]
+            wrong = solution.split("return")[0] + "return 3\n"
+            for code, passes in ((solution, True), (wrong, False)):
+                with contextlib.nullcontext() if passes else pytest.raises(AssertionError):
+                    exec(code + item.reference, {})
+
+
+def test_the_embedded_problems_are_those_that_the_data_names() -> None:
+    lines = (EMBEDDED / "live_code_bench.jsonl").read_text(encoding="utf-8").splitlines()
+    problems = {row["question_id"]: row for row in map(json.loads, lines)}
+    items = [*DEEPSEEK_R1.load("embedded").items, *GPT_OSS_120B.load("embedded").items]
+    graded = [item for item in items if item.kind == "livecodebench"]
+    assert {item.reference for item in graded} == problems.keys()
+    for item in graded:
+        assert problems[item.reference]["question_content"] in item.input
+    for problem in problems.values():
+        for column in ("public_test_cases", "private_test_cases"):
+            for case in json.loads(problem[column]):
+                assert case["testtype"] == ("functional" if problem["starter_code"] else "stdin")
+                assert isinstance(case["input"], str) and isinstance(case["output"], str)
+        function = json.loads(problem["metadata"]).get("func_name")
+        assert (function is not None) == bool(problem["starter_code"])
