@@ -7,9 +7,11 @@ import json
 import re
 import tempfile
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +24,7 @@ from mlperf_suite.datasets.mlperf_frames import (
     LLAMA3_1_405B,
     MIXTRAL_8X7B,
 )
+from mlperf_suite.datasets.mmlu_questions import DOMAIN_OF
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.errors import DatasetError
 
@@ -130,3 +133,21 @@ def test_the_embedded_problems_are_those_that_the_data_names() -> None:
                 assert isinstance(case["input"], str) and isinstance(case["output"], str)
         function = json.loads(problem["metadata"]).get("func_name")
         assert (function is not None) == bool(problem["starter_code"])
+
+
+def test_the_domains_are_those_of_lm_eval() -> None:
+    spec = find_spec("lm_eval")
+    assert spec is not None
+    assert spec.origin is not None
+    folder = Path(spec.origin).parent / "tasks" / "mmlu" / "default"
+    tags = {
+        "mmlu_stem_tasks": "STEM",
+        "mmlu_humanities_tasks": "Humanities",
+        "mmlu_social_sciences_tasks": "Social Sciences",
+        "mmlu_other_tasks": "Other",
+    }
+    domains = {}
+    for path in folder.glob("mmlu_*.yaml"):
+        task = yaml.safe_load(path.read_text())
+        domains[task["dataset_name"]] = tags[task["tag"]]
+    assert domains == DOMAIN_OF
