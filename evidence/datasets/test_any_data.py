@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -16,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from meta_tests.datasets.data_files import write_json, write_jsonl, write_parquet
+from meta_tests.datasets.made_traces import ROW, exported, span, written
 from mlperf_suite.datasets.mlperf_frames import (
     DEEPSEEK_R1,
     EMBEDDED,
@@ -26,6 +28,7 @@ from mlperf_suite.datasets.mlperf_frames import (
 )
 from mlperf_suite.datasets.mmlu_questions import DOMAIN_OF
 from mlperf_suite.datasets.news import load_news
+from mlperf_suite.datasets.production_traces import read_trace
 from mlperf_suite.errors import DatasetError
 
 _TEXTS = st.text(min_size=1).filter(lambda text: text.strip())
@@ -133,6 +136,29 @@ def test_the_embedded_problems_are_those_that_the_data_names() -> None:
                 assert isinstance(case["input"], str) and isinstance(case["output"], str)
         function = json.loads(problem["metadata"]).get("func_name")
         assert (function is not None) == bool(problem["starter_code"])
+
+
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3)
+    ),
+    max_leaves=9,
+)
+
+
+@given(values=st.fixed_dictionaries(dict.fromkeys(ROW, ANY)), spans=ANY)
+def test_any_content_is_a_trace_or_one_line(
+    tmp_path_factory: pytest.TempPathFactory, values: dict[str, Any], spans: Any
+) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    for content in (values, {"resourceSpans": spans}, exported(span(spans, spans, spans))):
+        try:
+            trace = read_trace(written(folder, json.dumps(content)))
+        except DatasetError as error:
+            assert "\n" not in str(error)
+        else:
+            assert all(r.prompt >= 1 and r.answer >= 1 and r.at_s >= 0 for r in trace.requests)
 
 
 def test_the_domains_are_those_of_lm_eval() -> None:

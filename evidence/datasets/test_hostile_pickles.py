@@ -21,6 +21,7 @@ from meta_tests.datasets.hostile_pickles import (
     FRAME,
     HOSTILE,
     NESTED,
+    OBJECT_DTYPE,
     OPEN,
     POPEN,
     TARGET,
@@ -51,6 +52,23 @@ FURTHER = {
             *(("pandas", "read_pickle"), ("functools", "partial"), ("copyreg", "_reconstructor")),
         )
     },
+    "two pickles": (FOUR + b"N." + NESTED, "damaged"),
+    "GLOBAL": (b"\x80\x02cos\nsystem\n" + CALL, "'os.system'"),
+    "an array whose dtype changes": (
+        FOUR
+        + (b"cnumpy\ndtype\n(" + text("V8") + b"\x89\x88tRq\x000")
+        + (b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\nK\x00\x85C\x01btR")
+        + (b"(K\x01K\x01\x85h\x00\x89" + raw(b"A" * 8) + b"tbq\x010")
+        + (b"h\x00(K\x03" + text("|") + b"N" + text("a") + b"\x85}" + text("a"))
+        + (OBJECT_DTYPE + b"K\x00\x86sK\x08K\x01K\x1btb0h\x01."),
+        "it holds no table",
+    ),
+    "a name made by REDUCE": (
+        FOUR + text("os") + b"c_codecs\nencode\n(" + text("system") + b"tR\x93" + CALL,
+        "STACK_GLOBAL requires str",
+    ),
+    "values without end": (FOUR + b"N" * 5_000_000 + b".", "it holds no table"),
+    "a call of a result": (FOUR + FRAME + b")R" + CALL, "not callable"),
     "NEWOBJ_EX": (FOUR + POPEN + b"}\x92.", "'subprocess.Popen'"),
     "eval": (
         FOUR + stacked("builtins", "eval") + b"(" + text(f"open({TARGET!r},'w')") + b"tR.",

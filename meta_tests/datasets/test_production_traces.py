@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from meta_tests.datasets.made_traces import ROW, exported, span, written
 from mlperf_suite.datasets import production_traces
@@ -111,27 +109,3 @@ def test_times_years_apart_and_too_many_requests(
     with pytest.raises(DatasetError, match="more than 2 requests: --limit N"):
         read_trace(file)
     assert len(read_trace(file, 2).requests) == 2
-
-
-ANY = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3)
-    ),
-    max_leaves=9,
-)
-
-
-@pytest.mark.hypothesis
-@given(values=st.fixed_dictionaries(dict.fromkeys(ROW, ANY)), spans=ANY)
-def test_any_content_is_a_trace_or_one_line(
-    tmp_path_factory: pytest.TempPathFactory, values: dict[str, Any], spans: Any
-) -> None:
-    folder = tmp_path_factory.getbasetemp()
-    for content in (values, {"resourceSpans": spans}, exported(span(spans, spans, spans))):
-        try:
-            trace = read_trace(written(folder, json.dumps(content)))
-        except DatasetError as error:
-            assert "\n" not in str(error)
-        else:
-            assert all(r.prompt >= 1 and r.answer >= 1 and r.at_s >= 0 for r in trace.requests)

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from meta_tests.scorers.answers import PAIRS, answer
-from meta_tests.scorers.official_rouge import official
-from meta_tests.scorers.official_rouge_pairs import official_pairs
+from meta_tests.scorers.official_rouge import official, official_pairs
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.scorers import rouge
 from mlperf_suite.scorers.rouge import (
