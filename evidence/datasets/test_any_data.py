@@ -5,12 +5,18 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import subprocess
+import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
@@ -18,6 +24,7 @@ from hypothesis import strategies as st
 
 from meta_tests.datasets.data_files import write_json, write_jsonl, write_parquet
 from meta_tests.datasets.made_traces import ROW, exported, span, written
+from meta_tests.suite_runs import ROOT
 from mlperf_suite.datasets.mlperf_frames import (
     DEEPSEEK_R1,
     EMBEDDED,
@@ -26,7 +33,7 @@ from mlperf_suite.datasets.mlperf_frames import (
     LLAMA3_1_405B,
     MIXTRAL_8X7B,
 )
-from mlperf_suite.datasets.mmlu_questions import DOMAIN_OF
+from mlperf_suite.datasets.mmlu_questions import DOMAIN_OF, SUBJECTS, load_mmlu
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.datasets.production_traces import read_trace
 from mlperf_suite.errors import DatasetError
@@ -161,6 +168,29 @@ def test_any_content_is_a_trace_or_one_line(
             assert all(r.prompt >= 1 and r.answer >= 1 and r.at_s >= 0 for r in trace.requests)
 
 
+def test_embedded_news_are_many_short_and_different() -> None:
+    items = load_news("embedded").items
+    assert len(items) >= 48
+    assert len({item.input for item in items}) == len({i.reference for i in items}) == len(items)
+    for item in items:
+        assert 100 <= len(item.input.split()) <= 350, item.input[:60]
+        assert 2 <= len(item.reference.splitlines()) <= 4, item.reference
+        assert all(line.strip() for line in item.reference.splitlines())
+
+
+def test_the_embedded_questions_are_of_every_subject_and_of_all_letters() -> None:
+    mmlu = load_mmlu("embedded")
+    assert sorted(mmlu.dev) == sorted(mmlu.test) == list(SUBJECTS)
+    assert len(SUBJECTS) == 57
+    assert {len(questions) for questions in mmlu.dev.values()} == {1}
+    assert {len(questions) for questions in mmlu.test.values()} == {2}
+    for split in (mmlu.dev, mmlu.test):
+        assert all(len(set(q.choices)) == 4 for questions in split.values() for q in questions)
+    right = Counter(q.answer for questions in mmlu.test.values() for q in questions)
+    assert set(right) == {0, 1, 2, 3}
+    assert max(right.values()) - min(right.values()) <= 10
+
+
 def test_the_domains_are_those_of_lm_eval() -> None:
     spec = find_spec("lm_eval")
     assert spec is not None
@@ -177,3 +207,22 @@ def test_the_domains_are_those_of_lm_eval() -> None:
         task = yaml.safe_load(path.read_text())
         domains[task["dataset_name"]] = tags[task["tag"]]
     assert domains == DOMAIN_OF
+
+
+def test_one_row_of_endless_tokens_is_refused(tmp_path: Path) -> None:
+    tokens = pa.ListArray.from_arrays([0, 2**26], np.zeros(2**26, np.int8))
+    path = tmp_path / "data.parquet"
+    pq.write_table(pa.table({"tok_input": tokens, "output": ["a"]}), path)
+    # In a process of its own, which has no memory yet that it could use again.
+    code = f"""
+from mlperf_suite.datasets import samples
+from mlperf_suite.datasets.mlperf_frames import LLAMA2_70B
+samples._MEMORY_BASE = 2**28
+LLAMA2_70B.load({str(path)!r})
+"""
+    process = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=False, timeout=120
+    )
+    # A thread that cannot be started for want of memory is what pyarrow names where it is one.
+    reasons = rb"takes more memory|not a readable parquet file: .* launch worker thread"
+    assert re.search(rb"DatasetError: --dataset \S+: (%b)" % reasons, process.stderr)

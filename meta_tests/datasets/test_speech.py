@@ -62,7 +62,6 @@ def test_a_clip_of_more_than_30_s_is_left_out_as_officially(tmp_path: Path) -> N
         (row(files=[]), "row 1: 'files' names no file of speed 1"),
         (row(files=[{"fname": "clips/a_0.wav", "speed": 0.9}]), "no file of speed 1"),
         (row("../../etc/passwd"), r"row 1: no file \.\./\.\./etc/passwd below"),
-        (row("text.wav"), "text.wav is not a readable WAV file"),
         (row("short.wav"), "short.wav is not a readable WAV file: it ends early"),
         (row("false.wav"), "false.wav is not a readable WAV file"),
         (row("empty.wav"), "empty.wav holds no sound"),
@@ -75,7 +74,6 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, entry: object, message: st
     write_clip(tmp_path / "stereo.wav", channels=2)
     write_clip(tmp_path / "slow.wav", rate=8_000)
     write_clip(tmp_path / "empty.wav", samples=0)
-    (tmp_path / "text.wav").write_text("no sound at all, but a text")
     (tmp_path / "short.wav").write_bytes(b"RIFF")
     # Its header says that the sound is compressed.
     clip = bytearray((tmp_path / "clips/a_0.wav").read_bytes())

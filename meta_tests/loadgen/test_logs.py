@@ -135,13 +135,6 @@ def test_an_accuracy_log_is_read_token_by_token(tmp_path: Path) -> None:
         assert (len(log.samples), log.damage) == (1, ())
 
 
-def test_absent_and_unreadable_files_are_damage(tmp_path: Path) -> None:
-    (tmp_path / DETAIL).mkdir()
-    logs = read_logs(tmp_path)
-    assert logs.detail.damage and logs.accuracy.damage
-    assert (logs.summary, logs.files, logs.sizes) == ("", {}, {})
-
-
 def test_files_are_read_with_their_sizes(tmp_path: Path) -> None:
     (tmp_path / DETAIL).write_bytes(line("sut_name", "a?").encode().replace(b"?", b"\xff"))
     (tmp_path / SUMMARY).write_text("fine")
@@ -150,6 +143,11 @@ def test_files_are_read_with_their_sizes(tmp_path: Path) -> None:
     assert logs.sizes[ACCURACY] == 2
     assert logs.summary == "fine"
     assert logs.detail.damage == ("not UTF-8 throughout",)
+    # What is absent or no file is damage.
+    (tmp_path / "other" / DETAIL).mkdir(parents=True)
+    logs = read_logs(tmp_path / "other")
+    assert logs.detail.damage and logs.accuracy.damage
+    assert (logs.summary, logs.files, logs.sizes) == ("", {}, {})
 
 
 _ENTRY = '{"qsl_idx": 1, "data": "01000000"}'

@@ -121,11 +121,9 @@ def test_what_cannot_be_is_no_timeline(tmp_path: Path, column: str, text: str) -
     assert lines != list(path.open())
     path.write_text("".join(lines))
     assert read_request_times(tmp_path) is None
-
-
-def test_no_timeline_is_none(tmp_path: Path) -> None:
+    path.write_bytes(b"\xff\x00")
     assert read_request_times(tmp_path) is None
-    (tmp_path / TIMELINE_JSON).write_bytes(b"\xff\x00")
+    path.unlink()
     assert read_request_times(tmp_path) is None
 
 

@@ -267,21 +267,17 @@ FUNCTION = {
 ENDLESS = ("stdin does not end", "stdin fills the output")
 
 
-@pytest.fixture(scope="module")
-def verdicts(sandbox: Sandbox) -> dict[str, bool]:
-    """Of all programs above, run side by side."""
+def test_programs_pass_or_do_not(sandbox: Sandbox) -> None:
+    """All of them, side by side."""
     jobs = [(f"stdin {name}", code, SUM) for name, (code, _) in STDIN.items()]
     jobs += [(f"function {name}", code, ADD) for name, (code, _) in FUNCTION.items()]
     with ThreadPoolExecutor(8) as pool:
         passed = pool.map(
             lambda job: passes(sandbox, job[1], job[2], 1 if job[0] in ENDLESS else 120), jobs
         )
-        return dict(zip([name for name, _, _ in jobs], passed, strict=True))
-
-
-def test_programs_that_read_and_print_and_functions(verdicts: dict[str, bool]) -> None:
-    expected = {f"stdin {name}": passed for name, (_, passed) in STDIN.items()}
-    expected |= {f"function {name}": passed for name, (_, passed) in FUNCTION.items()}
+        verdicts = dict(zip([name for name, _, _ in jobs], passed, strict=True))
+    expected = {f"stdin {name}": verdict for name, (_, verdict) in STDIN.items()}
+    expected |= {f"function {name}": verdict for name, (_, verdict) in FUNCTION.items()}
     assert verdicts == expected
 
 

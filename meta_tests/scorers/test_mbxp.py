@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
 
 from meta_tests.scorers.answers import answer as answer_of
@@ -85,21 +83,13 @@ PYTHON: dict[str, tuple[Answer, bool | None]] = {
 ENDLESS = ("ends in time, interrupted", "does not let itself be interrupted")
 
 
-@pytest.fixture(scope="module")
-def python_grades(sandbox: Sandbox) -> Mapping[str, bool | None]:
-    grades = Mbxp(run_s=120)([of for name, (of, _) in PYTHON.items() if name not in ENDLESS])
-    endless = Mbxp(run_s=1)([PYTHON[name][0] for name in ENDLESS])
-    assert (grades.not_judged, endless.not_judged) == ("", "")
-    passed = dict(zip(ENDLESS, endless.passed, strict=True))
-    others = iter(grades.passed)
-    return {name: passed[name] if name in passed else next(others) for name in PYTHON}
-
-
-@pytest.mark.parametrize("name", PYTHON)
-def test_a_python_program_passes_with_its_tests(
-    python_grades: Mapping[str, bool | None], name: str
-) -> None:
-    assert python_grades[name] is PYTHON[name][1]
+def test_a_python_program_passes_with_its_tests(sandbox: Sandbox) -> None:
+    for names, run_s in ((PYTHON.keys() - ENDLESS, 120), (ENDLESS, 1)):
+        grades = Mbxp(run_s=run_s)([PYTHON[name][0] for name in names])
+        assert grades.not_judged == ""
+        assert dict(zip(names, grades.passed, strict=True)) == {
+            name: PYTHON[name][1] for name in names
+        }
 
 
 @pytest.fixture
