@@ -52,7 +52,6 @@ FURTHER = {
             *(("pandas", "read_pickle"), ("functools", "partial"), ("copyreg", "_reconstructor")),
         )
     },
-    "two pickles": (FOUR + b"N." + NESTED, "damaged"),
     "GLOBAL": (b"\x80\x02cos\nsystem\n" + CALL, "'os.system'"),
     "an array whose dtype changes": (
         FOUR

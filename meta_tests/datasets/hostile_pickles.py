@@ -58,6 +58,7 @@ HOSTILE = {
     "a huge memo": (FOUR + b"Nr\xff\xff\xff\xff.", "more memory than a table"),
     "a huge text": (FOUR + b"\x8d" + struct.pack("<Q", 2**63) + b".", "damaged"),
     "cut off": (FOUR + FRAME + b")\x81", "damaged"),
+    "two pickles": (FOUR + b"N." + NESTED, "damaged"),
     "protocol 0": (b"cos\nsystem\n(S'x'\ntR.", "protocol 2 to 5"),
 }
 """By what they use: the pickle, and what its refusal says."""

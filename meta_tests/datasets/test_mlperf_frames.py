@@ -76,6 +76,7 @@ FAULTS: list[tuple[str, dict[str, object], str]] = [
     ("llama2_70b", {"tok_input": [2**31]}, "row 2: column 'tok_input' has the token id 2147483648"),
     ("llama2_70b", {"tok_input": [1, None]}, "row 2: column 'tok_input' has a missing id among"),
     ("llama2_70b", {"output": None}, "row 2: column 'output' is missing"),
+    ("llama2_70b", {"output": " "}, "row 2: column 'output' is empty"),
     (
         "mixtral_8x7b",
         {"dataset": "MMLU"},

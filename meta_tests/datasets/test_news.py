@@ -108,6 +108,7 @@ _FAULTS = {
         f"{_GOOD}\n".encode() * 400 + b'"\xff"',
         ["line 401", "UTF-8"],
     ),
+    "5,000 digits": ("news.json", b"[" + b"1" * 5000 + b"]", ["not JSON"]),
     "nested": ("news.json", b"[" * 100_000, ["nested too deeply"]),
     "not parquet": ("news.parquet", b"PAR1 but not really", ["not a readable parquet"]),
     "unknown kind": ("news.csv", b"article,highlights\n", ["unknown kind", ".parquet"]),

@@ -64,6 +64,8 @@ def test_what_pandas_writes_comes_out_as_it_is(protocol: int, tmp_path: Path) ->
     assert table.schema.field("tok_input").type == pa.list_(pa.int64())
     assert table.schema.field("np_cell").type == pa.list_(pa.int64())
     assert table.column_names == list(FULL.columns)
+    empty = converted(pd.DataFrame({"ids": [[], []]}), tmp_path, protocol)
+    assert (empty.schema.types, len(empty)) == ([pa.list_(pa.int64())], 2)
     # Rows that were chosen and put together.
     columns = ["number", "input", "score", "tok_input"]
     frame = pd.concat([FULL.iloc[[2, 0]], FULL.iloc[[1]]])[columns]
