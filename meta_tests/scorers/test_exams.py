@@ -70,6 +70,7 @@ def test_a_long_run_of_spaces_is_read_once() -> None:
         ("\\boxed{5}", "5"),
         ("\\boxed{1} \\boxed{ \\frac{1}{2} } done", "\\frac{1}{2}"),
         ("\\boxed{}", ""),
+        ("none", None),
         ("\\boxed{{}", None),
         ("\\boxed{a}\\boxed{b", None),
     ],

@@ -90,6 +90,7 @@ def test_problems_are_read_from_the_files_of_a_folder(problems: Path) -> None:
         "no base64!",
         base64.b64encode(b"no zlib").decode(),
         base64.b64encode(zlib.compress(b"no pickle")).decode(),
+        base64.b64encode(zlib.compress(pickle.dumps("[]"))[:-4]).decode(),
         base64.b64encode(zlib.compress(pickle.dumps("{}"))).decode(),
         base64.b64encode(zlib.compress(pickle.dumps("no json"))).decode(),
         "[[]]",
