@@ -117,17 +117,16 @@ def a_day_to_come(run: MadeRun) -> None:
 
 
 FORGED: dict[str, dict[str, Forgery]] = {
-    # LoadGen's own verdict, and what it is made of
     "validity_agrees": {
         "tokens of early stopping": both(early_stopping_tpot_result=UNSUCCESSFUL),
         "the minimum of queries not met": both(result_min_queries_met=False),
+        "the limits not met": both(result_perf_constraints_met=False),
         "no query over its latency": both(result_overlatency_query_count=0),
         "a limit that every query kept": both(
             requested_server_target_latency_ns=10**13, effective_target_latency_ns=10**13
         ),
     },
     "result_valid validity_agrees log_lines": {"INVALID": both(result_validity="INVALID")},
-    # Why LoadGen would have ended the run before
     "queries_issued": {
         "at most ten queries at once": both(
             requested_server_max_async_queries=10, effective_max_async_queries=10
