@@ -120,11 +120,13 @@ FORGED: dict[str, dict[str, Forgery]] = {
     "validity_agrees": {
         "tokens of early stopping": both(early_stopping_tpot_result=UNSUCCESSFUL),
         "the minimum of queries not met": both(result_min_queries_met=False),
-        "the limits not met": both(result_perf_constraints_met=False),
         "no query over its latency": both(result_overlatency_query_count=0),
         "a limit that every query kept": both(
             requested_server_target_latency_ns=10**13, effective_target_latency_ns=10**13
         ),
+    },
+    "ttft_limit validity_agrees percentile_order mean_in_percentiles": {
+        "a TTFT over its limit": times(1.2, *TTFT.places[-3:])
     },
     "result_valid validity_agrees log_lines": {"INVALID": both(result_validity="INVALID")},
     "queries_issued": {
