@@ -135,7 +135,6 @@ def test_tokens_are_proposed_only_where_the_round_allows_it(
         ({"method": "ngram"}, "speculative decoding (ngram) with method ngram, not eagle3"),
         ({"method": "eagle3, in parallel"}, "method eagle3, in parallel, not eagle3"),
         ({"steps": "by batch size"}, f"{BY_EAGLE3} with steps by batch size, not 3"),
-        ({"topk": 4}, f"{BY_EAGLE3} with topk 4, not 1"),
         ({"head": "nvidia/gpt-oss-120b-Eagle3"}, f"head nvidia/gpt-oss-120b-Eagle3, not {HEAD}"),
         ({"acceptance": "synthetic acceptance"}, f"{BY_EAGLE3} with synthetic acceptance"),
     ],

@@ -117,7 +117,6 @@ def a_day_to_come(run: MadeRun) -> None:
 
 
 FORGED: dict[str, dict[str, Forgery]] = {
-    # LoadGen's own verdict, and what it is made of
     "validity_agrees": {
         "tokens of early stopping": both(early_stopping_tpot_result=UNSUCCESSFUL),
         "the minimum of queries not met": both(result_min_queries_met=False),
@@ -126,8 +125,10 @@ FORGED: dict[str, dict[str, Forgery]] = {
             requested_server_target_latency_ns=10**13, effective_target_latency_ns=10**13
         ),
     },
+    "ttft_limit validity_agrees percentile_order mean_in_percentiles": {
+        "a TTFT over its limit": times(1.2, *TTFT.places[-3:])
+    },
     "result_valid validity_agrees log_lines": {"INVALID": both(result_validity="INVALID")},
-    # Why LoadGen would have ended the run before
     "queries_issued": {
         "at most ten queries at once": both(
             requested_server_max_async_queries=10, effective_max_async_queries=10
