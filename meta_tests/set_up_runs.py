@@ -30,15 +30,6 @@ def copy_of_suite(folder: Path, *files: str) -> Path:
     return folder
 
 
-def path_without(folder: Path, *names: str) -> Path:
-    """A folder with the system's programs but those whose names begin so."""
-    folder.mkdir()
-    for program in Path("/usr/bin").iterdir():
-        if not program.name.startswith(names):
-            (folder / program.name).symlink_to(program)
-    return folder
-
-
 def run_script(
     folder: Path, script: str, *arguments: str, **environment: str
 ) -> tuple[int, str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -9,14 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.set_up_runs import (
-    copy_of_suite,
-    path_without,
-    run_script,
-    write_program,
-    write_python,
-)
+from meta_tests.set_up_runs import copy_of_suite, run_script, write_python
 from meta_tests.suite_runs import ROOT
+from mlperf_suite.assets import _no_bars_in_a_log
 
 _CASES = """
   "-m venv .venv") mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
@@ -95,27 +91,6 @@ def test_what_cannot_be_installed_is_refused_in_a_line(suite: Path) -> None:
     assert not (suite / ".venv" / ".packages").exists()
 
 
-def test_uv_brings_a_python_where_there_is_none(suite: Path) -> None:
-    programs = path_without(suite / "bin", "python", "uv")
-    without_python = {"PATH": str(programs), "PYTHON": ""}
-    assert "and no uv to install one: set PYTHON=" in refusal(suite, **without_python)
-    write_program(programs / "uv", "exit 2\n")
-    assert (
-        "uv could not download Python 3.12" in run_script(suite, "set_up.sh", **without_python)[2]
-    )
-    note = 'echo "uv $@ into $UV_PYTHON_INSTALL_DIR" >> asked\n'
-    place = ".python/cpython-3.12.9-linux/bin"
-    write_program(programs / "uv", f"{note}mkdir -p {place} && cp python {place}/python3.12\n")
-    installed, output = set_up(suite, **without_python)
-    assert installed == CPU
-    assert "found no Python 3.11 to 3.13" in output
-    requests = (suite / "asked").read_text()
-    assert f"uv python install --quiet --no-bin 3.12 into {suite}/.python\n" in requests
-    (suite / "requirements" / "cpu.lock").write_text("newer\n")
-    assert set_up(suite, **without_python)[0] == CPU
-    assert "uv python" not in (suite / "asked").read_text()
-
-
 @pytest.mark.parametrize("name", ["cpu", "gpu", "llama-cpp", "uv", "assets"])
 def test_each_line_of_a_lock_names_one_version_and_its_hashes(name: str) -> None:
     text = (ROOT / "requirements" / f"{name}.lock").read_text().replace("\\\n", "")
@@ -141,3 +116,11 @@ def test_tokens_stay_out_of_the_repository_and_of_the_image(tmp_path: Path) -> N
     assert not any(line.startswith("!") for line in patterns)
     # For Docker, a pattern without **/ holds at the top alone.
     assert {".env", ".env.*", "**/.env", "**/.env.*", ".git", ".venv", "results"} <= {*patterns}
+
+
+def test_progress_bars_stay_out_of_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("TQDM_DISABLE", "HF_HUB_DISABLE_PROGRESS_BARS")
+    for name in names:
+        monkeypatch.setenv(name, "0")
+    _no_bars_in_a_log()
+    assert [os.environ[name] for name in names] == ["1", "1"]

@@ -1,5 +1,5 @@
-"""make bfcl, make stacks and make endpoints-client: what is built, once, and each bad end, on a
-Python that only writes down what it is asked."""
+"""make bfcl, make stacks and make endpoints-client, and a Python that uv brings: what is built,
+once, and each bad end, on a Python that only writes down what it is asked."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pytest
 
 from meta_tests.set_up_runs import (
     copy_of_suite,
-    path_without,
     run_script,
     write_program,
     write_python,
 )
 
 BFCL, STACKS, CLIENT = "set_up_bfcl.sh", "set_up_stacks.sh", "set_up_endpoints_client.sh"
+_VENV = '"-m venv .venv") mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;'
 _BFCL = """
   "-m venv .bfcl") mkdir -p .bfcl/bin && cp "$0" .bfcl/bin/python ;;
   *" install "*) exit {pip} ;;
@@ -36,6 +36,43 @@ _CLIENT = """
     chmod +x .endpoints-client/bin/inference-endpoint ;;
   *" install "*) exit {pip} ;;
 """
+
+
+def path_without(folder: Path, *names: str) -> Path:
+    """A folder with the system's programs but those whose names begin so."""
+    folder.mkdir()
+    for program in Path("/usr/bin").iterdir():
+        if not program.name.startswith(names):
+            (folder / program.name).symlink_to(program)
+    return folder
+
+
+def test_uv_brings_a_python_where_there_is_none(tmp_path: Path) -> None:
+    suite = copy_of_suite(tmp_path / "suite", "scripts/set_up.sh", "pyproject.toml")
+    write_python(suite, _VENV)
+    (suite / ".assets").mkdir()
+    (suite / "requirements").mkdir()
+    (suite / "requirements" / "cpu.lock").write_text("cpu\n")
+    programs = path_without(suite / "bin", "python", "uv")
+    without_python = {"PATH": str(programs), "PYTHON": ""}
+    assert (
+        "and no uv to install one: set PYTHON="
+        in run_script(suite, "set_up.sh", **without_python)[2]
+    )
+    write_program(programs / "uv", "exit 2\n")
+    assert (
+        "uv could not download Python 3.12" in run_script(suite, "set_up.sh", **without_python)[2]
+    )
+    note = 'echo "uv $@ into $UV_PYTHON_INSTALL_DIR" >> asked\n'
+    place = ".python/cpython-3.12.9-linux/bin"
+    write_program(programs / "uv", f"{note}mkdir -p {place} && cp python {place}/python3.12\n")
+    status, requests, output = run_script(suite, "set_up.sh", **without_python)
+    assert status == 0, output
+    assert "found no Python 3.11 to 3.13" in output
+    assert f"uv python install --quiet --no-bin 3.12 into {suite}/.python\n" in requests
+    (suite / "requirements" / "cpu.lock").write_text("newer\n")
+    status, requests, output = run_script(suite, "set_up.sh", **without_python)
+    assert (status, "uv python" in requests) == (0, False), output
 
 
 def test_bfcl_is_installed_once_and_a_bad_end_is_said(tmp_path: Path) -> None:

@@ -64,8 +64,9 @@ def test_a_run_of_the_suite_is_named_by_its_folder(
     run = tmp_path / "run"
     shutil.copytree(folders["Server"], run / "report")
     offline = f"llama3.1-8b/Offline={folders['Offline']}"
-    of_run = {"benchmark": "llama3.1-8b", "scenario": "Server"}
-    meta = Meta(**of_run, load_generator="inference-endpoint 0.1.0")
+    meta = Meta(
+        benchmark="llama3.1-8b", scenario="Server", load_generator="inference-endpoint 0.1.0"
+    )
     (run / "summary.json").write_text(json.dumps(Summary(meta=meta).as_json()))
     # What only a person can fill in is listed, as for LoadGen's results.
     assert submit(tmp_path, str(run), offline, measurements=False) == 1

@@ -17,7 +17,7 @@ from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.logs import ACCURACY
 from mlperf_suite.rules import judge
-from mlperf_suite.submission.texts import verified_text
+from mlperf_suite.submission.texts import accuracy_txt, verified_text
 
 GPT_OSS_120B, DEEPSEEK_R1 = BENCHMARKS["gpt-oss-120b"], BENCHMARKS["deepseek-r1"]
 EACH = pytest.mark.parametrize("row", judged_in_trees(), ids=lambda row: row.id)
@@ -30,6 +30,21 @@ def write(results: Path, row: Benchmark, name: str = "Offline", **changes: Any) 
     """A result of one scenario in the benchmark's last round, of both modes unless told."""
     round_ = ROUNDS[row.rounds[-1]]
     return write_result(results, row, row.scenario(name), round_, **{"modes": BOTH, **changes})
+
+
+@pytest.mark.parametrize(
+    ("figures", "line"),
+    [
+        ({"rouge1": 38.8, "gen_len": 9.0}, "{'rouge1': 38.8, 'gen_len': 9, 'gen_num': 3}"),
+        ({"word_accuracy": 97.9, "word_error_rate": 2.1}, "Word Error Rate: 2.1%, accuracy=97.9%"),
+        ({"f1": 61.5}, '{"f1": 0.615}'),
+    ],
+)
+def test_accuracy_txt_has_figures_as_the_official_scripts_print_them(
+    figures: dict[str, float], line: str
+) -> None:
+    text = accuracy_txt({**figures, "gen_num": 3.0}, "gen_num", "ab", "")
+    assert {line, "hash=ab"} <= {*text.splitlines()}
 
 
 @EACH
