@@ -77,6 +77,3 @@ def test_servers_warm_up_takes_as_long_as_its_requests_come() -> None:
     ):
         times = RunTimes(scenario, SPEED, LENGTHS, smoke=True)
         assert times.warm_up_s(5, rate_qps) == pytest.approx(warm_up_s)
-
-
-# How many samples a smoke run takes

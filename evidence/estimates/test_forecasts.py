@@ -17,10 +17,6 @@ from mlperf_suite.session.timing.forecast import forecast, planned
 ONE, TWO = "http://one:8000", "http://two:8000"
 OFFLINE = RunKey(LLAMA3_1_8B.id, "Offline", "performance")
 SERVER = RunKey(LLAMA3_1_8B.id, "Server", "performance")
-"""Options of systems that are not the one at ONE."""
-
-
-# What is told of the time before anything answered
 
 
 def test_the_speed_of_the_embedded_model_is_not_that_of_an_endpoint(tmp_path: Path) -> None:

@@ -54,9 +54,6 @@ def test_a_slower_engine_never_takes_less(samples: int, mode: Mode) -> None:
         assert slow_s >= fast_s * 0.66
 
 
-# How many samples a smoke run takes
-
-
 per_sample = st.floats(0.001, 60.0)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meta_tests.session.scripted_session import few_questions
 from meta_tests.suite_runs import run_suite
 from mlperf_suite.datasets.mmlu_questions import SUBJECTS
 from mlperf_suite.mmlu.journal import split
@@ -39,6 +40,19 @@ def test_one_engine_stays_on_one_worker(tmp_path: Path) -> None:
     assert alone.exit_code == 0, alone.output
     assert len({line[:5] for line in alone.output.splitlines() if line.startswith("[gw")}) == 1
     assert len(run_folders(alone.results_dir)) == 1
+
+
+def test_two_engines_make_the_result_of_one(tmp_path: Path) -> None:
+    words = ("--mmlu-shots=0", f"--mmlu-data={few_questions(tmp_path)}")
+    alone = run_suite(tmp_path / "alone", *ARGUMENTS, *words)
+    scoring = json.dumps({"engines": 2})
+    shared = run_suite(tmp_path / "shared", *ARGUMENTS, *TWO_WORKERS, *words, SCORING=scoring)
+    assert shared.exit_code == 0, shared.output
+    assert [p.name for p in run_folders(shared.results_dir)] == [shared.folder.name]
+    assert not list(shared.results_dir.glob(".mmlu-*"))
+    assert "of 24 questions" in shared.output
+    for name in ("overall.json", "by_domain.json", "by_subject.json"):
+        assert (shared.folder / name).read_text() == (alone.folder / name).read_text()
 
 
 def test_two_real_engines_make_the_result_of_one(tmp_path: Path) -> None:

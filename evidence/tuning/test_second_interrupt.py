@@ -21,14 +21,12 @@ from mlperf_suite.tuning.trial_run import Command, Measured, run_trial
 from mlperf_suite.tuning.tuning_request import Request
 
 OFFLINE = TARGETS["offline"]
-STAND_IN = ("-p", "meta_tests.stand_in_plugin", "--total-sample-count=24")
-"""To which a run, its server and its engine write."""
 Script = Callable[[str], None]
 
 
 def measured(folder: Path, settings: Settings, limit_s: float = 600) -> Measured:
     folder.mkdir(exist_ok=True)
-    return run_trial(Command(folder, settings, OFFLINE.trial, STAND_IN, limit_s), OFFLINE)
+    return run_trial(Command(folder, settings, OFFLINE.trial, (), limit_s), OFFLINE)
 
 
 @pytest.fixture

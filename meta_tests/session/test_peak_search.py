@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,16 @@ def test_a_system_that_holds_no_rate_has_no_peak() -> None:
     assert not any(t.full_length for t in search.trials)
     # At a hundredth of the rate, the samples of one run would take a hundred times as long.
     assert min(t.target_qps for t in search.trials) > 10 / 10
+    search = find_peak(lambda rate, full: trial(rate, full, not full), start_qps=10)
+    assert search.peak_qps is None, "none at full length"
+    assert sum(t.full_length for t in search.trials) == MAX_FULL_RUNS
+
+
+def test_a_low_start_and_a_first_run_that_is_disturbed_are_overcome() -> None:
+    search, runs = find_peak(system(1000.0), start_qps=1.0), itertools.count()
+    assert search.bounded and search.peak_qps and 1000 / 12 <= search.peak_qps <= 1001
+    search = find_peak(lambda r, full: trial(r, full, next(runs) > 0 and r <= 10), start_qps=9)
+    assert search.peak_qps and 9 <= search.peak_qps <= 10.01
 
 
 def test_a_system_that_holds_every_rate_is_not_searched_without_end() -> None:
@@ -87,12 +98,6 @@ def test_a_peak_that_only_the_client_ended_is_at_least(by_server: bool, bounded:
     assert search.bounded is bounded
     words = "peak 3 queries/s" if bounded else f"at least 3 queries/s: {BY_CLIENT}"
     assert search.words == words
-
-
-def test_a_rate_that_never_holds_at_full_length_is_no_peak() -> None:
-    search = find_peak(lambda rate, full: trial(rate, full, not full), start_qps=10)
-    assert search.peak_qps is None
-    assert sum(t.full_length for t in search.trials) == MAX_FULL_RUNS
 
 
 @pytest.mark.parametrize("bounded", [True, False])

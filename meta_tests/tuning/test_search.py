@@ -90,8 +90,5 @@ def test_a_gain_of_three_times_the_noise_is_claimed_with_its_interval() -> None:
     assert Gain(0.01, -0.02, 0.04, 5).words == (
         "no better than the default (+1.0%, -2.0% to +4.0%, 5 pairs)"
     )
-
-
-def test_a_claim_needs_five_pairs() -> None:
     with pytest.raises(ValueError, match="4 pairs; a claim needs 5"):
         gain_of([1.0] * 4, [2.0] * 4)
