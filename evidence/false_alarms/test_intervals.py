@@ -7,6 +7,8 @@ import random
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from meta_tests.curves import made_curve
 from mlperf_suite.results.aggregate import interval
@@ -48,3 +50,20 @@ def test_intervals_of_an_efficiency_hold_the_truth_as_often_as_they_say() -> Non
         assert low is not None and high is not None
         hits += low <= 0.95 <= high
     assert 930 <= hits <= 980
+
+
+_RATES = st.lists(st.floats(1, 1e6), min_size=1, max_size=5)
+
+
+@given(_RATES, _RATES, st.integers(2, 64))
+def test_an_interval_of_nodes_holds_their_efficiency(
+    together: list[float], alone: list[float], nodes: int
+) -> None:
+    low, high, _ = interval(together, alone, nodes)
+    if len(together) == len(alone) == 1:
+        assert (low, high) == (None, None)
+        return
+    assert low is not None and high is not None
+    means = [math.fsum(map(math.log, side)) / len(side) for side in (together, alone)]
+    assert low <= math.exp(means[0] - means[1]) / nodes * (1 + 1e-9)
+    assert high >= min(math.exp(means[0] - means[1]) / nodes, math.exp(50)) * (1 - 1e-9)
