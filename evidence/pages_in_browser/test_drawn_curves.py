@@ -29,7 +29,8 @@ def test_curves_stand_on_one_chart_and_more_than_colours_are_named(
             json.dumps(Summary(meta=meta, curve=CURVE).as_json())
         )
     html = tmp_path / "page.html"
-    assert main(["compare", *map(str, runs), "--html", str(html)]) == 0
+    plot = ("--plot", str(tmp_path / "plot.png"))
+    assert main(["compare", *map(str, runs), *plot, "--html", str(html)]) == 0
     text, page = capsys.readouterr().out, html.read_text()
     assert "2 more curves not drawn." in text
     assert all(f">{n}: run{n - 1}</text>" in page for n in range(1, MOST_CURVES + 1))
@@ -58,8 +59,9 @@ def test_a_name_that_begins_a_formula_is_drawn(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "summary.json").write_text(json.dumps(content | {"schema_version": 6}))
     html = tmp_path / "page.html"
-    runs = [str(tmp_path / name) for name in names]
-    assert main(["compare", *runs, "--html", str(html)]) == 0
+    runs = [tmp_path / name for name in names]
+    plot = ("--plot", str(tmp_path / "plot.png"))
+    assert main(["compare", *map(str, runs), *plot, "--html", str(html)]) == 0
     page = html.read_text()
     for number, name in enumerate(names, 1):
         assert page.count(f">{number}: {name}</text>") == page.count("<svg") == 1

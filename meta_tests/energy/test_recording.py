@@ -219,19 +219,3 @@ def test_readings_must_cover_the_run() -> None:
     empty.failure = "PermissionError: energy_uj"
     assert why_not(empty) == "it was never read: PermissionError: energy_uj"
     assert "no number" in why_not(series([*STEADY[:-1], math.nan]))
-
-
-@given(st.data())
-def test_whatever_is_read_gives_joules_or_a_reason(data: st.DataObject) -> None:
-    values = data.draw(st.lists(st.floats(allow_nan=True), max_size=30))
-    gaps = data.draw(st.lists(st.floats(1e-3, 50), min_size=len(values), max_size=len(values)))
-    times = list(itertools.accumulate(gaps, initial=90.0))[1:]
-    gives = data.draw(st.sampled_from(["energy", "power"]))
-    range_j = data.draw(st.sampled_from([None, RANGE_J]))
-    try:
-        trace = trace_of(series(values, times, gives=gives, range_j=range_j), 100.0, 110.0)
-    except UnmeasuredError as why:
-        assert str(why)
-    else:
-        first, last = joules_by([trace], [100.0, 110.0])
-        assert last >= first

@@ -51,6 +51,12 @@ def test_a_range_ends_whatever_happens_in_it(events: list[str]) -> None:
     with pytest.raises(KeyError), ranges.named("breaks"):
         raise KeyError
     assert events == ["+run", "+issue", "-issue", "-run", "+breaks", "-breaks"]
+    # A phase begins once.
+    phases = ranges.Phases()
+    for name in ("issue", "issue", "drain"):
+        phases.begin(name)
+    phases.end()
+    assert events[6:] == ["+issue", "-issue", "+drain", "-drain"]
 
 
 def test_each_phase_of_loadgen_has_a_range(events: list[str], tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ import pytest
 from meta_tests.made_nodes import ROWS, MadeNode, make_nodes
 from meta_tests.reports.outputs import markdown_rows, page_rows, unescaped
 from mlperf_suite.__main__ import main
-from mlperf_suite.reports.aggregate_report import ALL
-from mlperf_suite.results.aggregate import LABEL
+from mlperf_suite.reports.aggregate_report import ALL, aggregate_sections
+from mlperf_suite.reports.html import html_page
+from mlperf_suite.results.aggregate import LABEL, Aggregate
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -69,6 +70,8 @@ def test_every_output_says_first_that_it_is_no_mlperf_result_and_has_the_same_ta
             assert row in pages, row
     for name, value in [row for row in rows if len(row) == 2 and row[0]]:
         assert [name, value] in pages or f"<dt>{name}</dt><dd>{value}</dd>" in page
+    little = Aggregate.read({"scenarios": [{"scenario": "Server"}], "nodes": ["a"]})
+    assert LABEL in html_page(aggregate_sections(little))
 
 
 def test_the_terminal_fits_80_columns_and_names_the_slowest(aggregate: Any) -> None:

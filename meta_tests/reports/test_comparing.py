@@ -165,7 +165,8 @@ def test_a_plot_or_page_that_cannot_be_made_is_one_line(
         message = f"error: --plot {name}: must be one of .png, .svg, .pdf\n"
         assert tuple(capsys.readouterr()) == ("", message)
     page = str(tmp_path / "nowhere/page.html")
-    assert main(["compare", *map(str, pair), "--html", page]) == 2
+    plot = str(tmp_path / "plot.png")
+    assert main(["compare", *map(str, pair), "--plot", plot, "--html", page]) == 2
     assert f"error: {page}: No such file" in capsys.readouterr().err
 
 

@@ -7,6 +7,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.energy.energy_figures import Curve, EnergyFigures, write_curve
 from mlperf_suite.energy.meters import NVML_LABEL
+from mlperf_suite.loadgen.timeline import EngineLoad, Timeline
 from mlperf_suite.reports.comparison import PLOT_FORMATS
 from mlperf_suite.reports.curve_sections import curve_plots
 from mlperf_suite.reports.plots import plots_of
@@ -25,6 +27,7 @@ from mlperf_suite.results.curve_figures import REHEARSAL, CurveFigures
 from mlperf_suite.results.schema import PerformanceFigures
 from mlperf_suite.results.typed_json import to_json
 
+CURVE = made_curve(0.01)
 SERVER = LLAMA3_1_8B.scenario("Server")
 
 
@@ -70,9 +73,20 @@ def test_a_curves_percentile_is_the_tables() -> None:
     assert plots_of(None, SERVER) == []
 
 
+def test_a_plot_of_steps_says_whose_they_are() -> None:
+    """A step is one replica's: its requests are not all that the engine has."""
+    steps: dict[str, Any] = {"made_ms": (1.0, 2.0), "made_tokens": (1, 2), "kv_share": (0.5, 0.5)}
+    steps |= {"running": (128, 128), "waiting": (0, 0), "load": EngineLoad(steps=2, replicas=8)}
+    plots = plots_of(Timeline([0.0], None, [2.0], [2], **steps), None)
+    (plot,) = (plot for plot in plots if plot.name == "batch")
+    assert "Mean of the 8 rep" in plot.caption and plot.svg()
+
+
 @pytest.mark.parametrize("ending", [".PNG", *PLOT_FORMATS])
 def test_a_comparison_is_drawn_in_every_format(tmp_path: Path, ending: str) -> None:
     runs = results_of(tmp_path, 2)
+    for run in runs:
+        change_summary(run, curve=to_json(CURVE))
     plot = tmp_path / f"plot{ending}"
     assert main(["compare", *map(str, runs), "--plot", str(plot)]) == 0
     beginning = {".svg": b"<?xml", ".pdf": b"%PDF"}.get(ending, PNG)
@@ -81,8 +95,6 @@ def test_a_comparison_is_drawn_in_every_format(tmp_path: Path, ending: str) -> N
 
 # Curves
 
-CURVE = made_curve(0.01)
-
 
 def test_the_mark_is_on_the_picture_unless_the_client_is_the_official_one() -> None:
     def svg_of(curve: CurveFigures) -> str:
@@ -90,4 +102,4 @@ def test_the_mark_is_on_the_picture_unless_the_client_is_the_official_one() -> N
         return plot.svg()
 
     assert REHEARSAL.upper() in svg_of(CURVE) and ">REHEARSAL<" in svg_of(CURVE)
-    assert "REHEARSAL" not in svg_of(replace(CURVE, rehearsal=False))
+    assert "REHEARSAL" not in svg_of(replace(made_curve(blocks=1), rehearsal=False))

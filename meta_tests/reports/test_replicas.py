@@ -12,7 +12,8 @@ REPLICAS = tuple(
     ReplicaFigures(
         *(number, NODES[number // 2], "1 GPU <H100>, TP 1", 1000, 128_000, 1280.0, 0.25),
         *({"p50": 20.0, "p99": 80.0 + number}, {"p50": 9.0, "p99": 12.0}),
-        *({"p50": 1500.0, "p99": 2500.0 + number}, 99.0, 97.5 + number),
+        {"p50": 1500.0, "p99": 2500.0 + number},
+        *(99.0, 97.5 + number),
     )
     for number in range(4)
 )

@@ -10,6 +10,7 @@ import json
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -33,6 +34,7 @@ from mlperf_suite.reports.writing import write_index, write_reports
 from mlperf_suite.results.baseline import answer_scores
 from mlperf_suite.results.run_folder import SUMMARY_JSON, read_summary
 from mlperf_suite.results.schema import Summary
+from mlperf_suite.rules.verdict import Verdict
 
 
 def poisoned_run(folder: Path) -> str:
@@ -50,10 +52,12 @@ def test_whatever_a_folder_says_is_text(tmp_path: Path, capsys: pytest.CaptureFi
     outputs = ("--plot", str(tmp_path / "a.svg"), "--html", str(tmp_path / "a.html"))
     assert main(["compare", *runs, *outputs, "--gate"]) == 1
     write_index(tmp_path)
-    says = {"meta": {"model": TEXT, "label": TEXT}, "system": {"cpu": TEXT, "gpus": [TEXT]}}
+    meta = {"model": TEXT, "label": TEXT, "profile": "smoke"}
+    says: dict[str, Any] = {"meta": meta, "system": {"cpu": TEXT, "gpus": [TEXT]}}
     nodes = MadeNode(f"a{TEXT}", **says), MadeNode(f"b{TEXT}", rows=ROWS[:50], **says)
     paths = map(str, make_nodes(tmp_path / "nodes", *nodes))
     assert main(["aggregate", *paths, "--out", str(tmp_path / "out")]) == 0
+    assert "not every node" in (tmp_path / "out" / "aggregate.md").read_text()
     check_texts(tmp_path)
     pages = list(tmp_path.rglob("*.html"))
     assert len(pages) == 4
@@ -75,8 +79,11 @@ def test_a_terminal_shows_text_alone() -> None:
     blocks: list[Block] = [Paragraph(TEXT, lead=TEXT, status=TEXT), table]
     console = Console(file=screen, width=80)
     console.print(terminal_view(blocks))
-    console.print(judged_table([VerdictGroup(TEXT, ROUNDS["v6.1"], None, None, (), ())]))
+    failed = (Verdict("min_duration", "failed", "10 s", "600 s"),)
+    group = VerdictGroup(TEXT, ROUNDS["v6.1"], None, None, failed, ("performance",))
+    console.print(judged_table([group]))
     assert screen.getvalue().count("title") == 5
+    assert "min_duration: " in screen.getvalue()
     for shown in (terminal_text(Summary.read(content)), screen.getvalue()):
         assert not UNPRINTABLE.search(shown)
 
@@ -126,7 +133,9 @@ def test_mmlus_report_contains_no_file_of_elsewhere(tmp_path: Path, kind: str) -
     folder, mine = tmp_path / "20261120-065621-mmlu", tmp_path / "mine.png"
     folder.mkdir()
     mine.write_bytes(b"mine")
-    name = {"path": "../mine.png", "linked folder": "plots/mine.png"}.get(kind, "a.png")
+    name = {"path": "../mine.png", "linked folder": "plots/mine.png"}.get(kind, "plots/a.png")
+    if kind != "linked folder":
+        (folder / "plots").mkdir()
     if kind == "linked folder":
         (folder / "plots").symlink_to(tmp_path)
     elif kind == "link":

@@ -81,6 +81,8 @@ def test_a_slower_curve_is_below_with_an_interval_that_holds_the_truth() -> None
     assert stretch.words("A", "B") == (
         "A is above B from 38.08 to 112.3 tokens/s per user by 27.9% [+22.1%, +32.9%]"
     )
+    reverse = common_points(second, first).stretches()[-1].words("B", "A")
+    assert reverse.startswith("A is above B from ")
     five_blocks = StepCurve(made_curve(0.05, seed=3, blocks=5).measured[:1])
     users, _ = five_blocks.intervals(0) or ((), ())
     assert users == pytest.approx((98.0250, 136.6269), rel=1e-5)
@@ -133,7 +135,6 @@ def test_the_knee_is_the_point_farthest_above_the_chord() -> None:
     ("changes", "words"),
     [
         ({"client": "inference-endpoint 1.0"}, "load generator: baseline mlperf-suite, this run"),
-        ({"rehearsal": False}, "rehearsal: baseline yes, this run no"),
         ({"cohort": "2026-10-C1"}, "cohort: baseline none, this run 2026-10-C1"),
         ({"points": made_curve(loss=0.97).points}, "curve: the curves have too little in common"),
         ({"points": ()}, "curve: this run did not measure the baseline's concurrencies 1, 4, 16"),

@@ -80,7 +80,8 @@ def test_the_names_that_users_read_stay() -> None:
 
 def test_a_figure_is_a_finite_number_or_none() -> None:
     """Any content at all is in evidence/hostile_runs."""
-    for junk in (None, [], 3, {"run": [1], "meta": 3, "verdicts": {}, "logs": [[]]}):
+    contents: list[Any] = [None, [], 3, {"run": [1], "meta": 3, "verdicts": {}, "logs": [[]]}]
+    for junk in contents:
         assert Summary.read(junk) == Summary.read({})
         assert Config.read(junk) == Config.read({})
     for found, value in (
