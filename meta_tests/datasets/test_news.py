@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import datasets
@@ -38,7 +38,7 @@ def the_error(source: object) -> str:
 
 @pytest.mark.parametrize("write", [write_json, write_jsonl, write_parquet])
 def test_reads_each_kind_of_file_in_both_shapes(
-    tmp_path: Path, write: Callable[[Path, list[dict[str, object]]], Path]
+    tmp_path: Path, write: Callable[[Path, Sequence[Mapping[str, object]]], Path]
 ) -> None:
     """The hub's, and that of the official cnn_eval.json."""
     suffix = write.__name__.removeprefix("write_")

@@ -158,7 +158,7 @@ def test_the_command_prints_what_it_wrote_and_overwrites_nothing(
     assert "column 'mixed': 2 numbers among texts, written as texts\n" in output
     assert f"sha256 {hashlib.sha256(source.read_bytes()).hexdigest()}" in output
     out.write_text("kept")
-    hostile, message = HOSTILE["a line break in a name"]
+    hostile, refusal = HOSTILE["a line break in a name"]
     (tmp_path / "hostile.pkl").write_bytes(hostile)
     FULL.to_pickle(tmp_path / "zip.pkl", compression="gzip")
     (tmp_path / "empty.pkl").touch()
@@ -166,14 +166,14 @@ def test_the_command_prints_what_it_wrote_and_overwrites_nothing(
         ("data.pkl", "data.parquet", "exists already"),
         ("data.pkl", "data.csv", ".parquet"),
         ("none.pkl", "new.parquet", "No such file"),
-        ("hostile.pkl", "new.parquet", message),
+        ("hostile.pkl", "new.parquet", refusal),
         ("zip.pkl", "new.parquet", "gzip: unpack it first"),
         ("empty.pkl", "new.parquet", "the file is empty"),
     ):
         assert main(["convert", str(tmp_path / name), str(tmp_path / target)]) == 2
-        output = capsys.readouterr()
-        assert said in output.err and output.err.count("\n") == 1
-        assert not (tmp_path / "new.parquet").exists() and not output.out
+        printed, message = capsys.readouterr()
+        assert said in message and message.count("\n") == 1
+        assert not (tmp_path / "new.parquet").exists() and not printed
     assert out.read_text() == "kept"
 
 
