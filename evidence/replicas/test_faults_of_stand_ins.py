@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.engines.replicas.nodes import Load, load, nodes, replica_processes
+from meta_tests.engines.replicas.nodes import Load, replica_processes
 from meta_tests.servers.local_nodes import LocalNodes
 from meta_tests.servers.replica_stand_in import dying, simulated_meters
 from meta_tests.suite_runs import run_suite
@@ -24,7 +24,6 @@ from mlperf_suite.loadgen.runner import LoadRun
 from mlperf_suite.session.energy import Energy
 from mlperf_suite.settings import resolve_settings
 
-__all__ = ["load", "nodes"]
 GENERATION = Generation()
 
 

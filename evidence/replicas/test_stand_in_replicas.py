@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from meta_tests.engines.recording import RecordingListener
-from meta_tests.engines.replicas.nodes import nodes, stand_in
+from meta_tests.engines.replicas.nodes import stand_in
 from meta_tests.servers.local_nodes import LocalNodes
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import generate_all
@@ -21,7 +21,6 @@ from mlperf_suite.engines.protocol import (
 from mlperf_suite.engines.replicas.engine import ReplicaEngine
 from mlperf_suite.engines.replicas.loading import ReplicasConfig
 
-__all__ = ["nodes"]
 GENERATION = Generation()
 
 
