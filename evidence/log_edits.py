@@ -10,7 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from meta_tests.tampering.edits import Change, Home, text_edited
+from evidence.tree_edits import Change, Home
+from meta_tests.tampering.edits import text_edited
 from mlperf_suite.loadgen.logs import DETAIL
 
 PREFIX = ":::MLLOG "

@@ -10,7 +10,13 @@ from typing import Any
 
 import yaml
 
-from meta_tests.made_client import client_config, client_events, client_run, client_summary
+from meta_tests.made_client import (
+    client_config,
+    client_events,
+    client_run,
+    client_scores,
+    client_summary,
+)
 from meta_tests.suite_runs import ROOT
 from mlperf_suite.client_results.client_benchmarks import client_benchmark
 from mlperf_suite.official_client.client_job import (
@@ -146,10 +152,14 @@ def write_report(config: dict[str, Any]) -> None:
     measured = {f"{n:x}": n % samples for n in range(len(run.issued))}
     maps = {PERFORMANCE_DATA: measured, ACCURACY_DATA: numbers}
     (report / "sample_idx_map.json").write_text(json.dumps(maps))
-    if numbers and _scorer(config) == "rouge":
+    of_accuracy = [d for d in config["datasets"] if d["type"] == "accuracy"]
+    if of_accuracy and of_accuracy[0]["accuracy_config"]["eval_method"] == "rouge":
+        scores = client_scores(replace(benchmark, answers=len(numbers)))
+        good = dict.fromkeys(("rouge1", "rouge2", "rougeL", "rougeLsum"), "40.0")
+        good |= {"gen_len": "41681", "gen_num": f"{len(numbers)}"}
+        scores["accuracy_scores"][0] |= {"dataset_name": ACCURACY_DATA, "score": good}
         (report / "accuracy").mkdir()
-        scores = json.dumps(_rouge_results(len(numbers)))
-        (report / "accuracy" / "accuracy_results.json").write_text(scores)
+        (report / "accuracy" / "accuracy_results.json").write_text(json.dumps(scores))
     *lines, end = client_events(run).splitlines()
     lines += [json.dumps(_completion(uuid)) for uuid in numbers]
     (report / "events.jsonl").write_text("".join(f"{line}\n" for line in (*lines, end)))
@@ -161,36 +171,12 @@ def _count(config: dict[str, Any], kind: str) -> int:
     return sum(len(Path(path).read_text().splitlines()) for path in paths)
 
 
-def _scorer(config: dict[str, Any]) -> str:
-    """The scorer that the configuration names."""
-    (data,) = (d for d in config["datasets"] if d["type"] == "accuracy")
-    return str(data["accuracy_config"]["eval_method"])
-
-
-def _rouge_results(samples: int) -> dict[str, Any]:
-    """What the client's ROUGE says of answers that it finds good."""
-    rouge = dict.fromkeys(("rouge1", "rouge2", "rougeL", "rougeLsum"), "40.0")
-    counts = {"issued": samples, "scored": samples, "empty": 0, "missing": 0}
-    score = {
-        "dataset_name": ACCURACY_DATA,
-        "score": rouge | {"gen_len": "41681", "gen_num": samples},
-        "unit_samples": samples,
-        "num_repeats": 1,
-        "total_samples": samples,
-        "complete": True,
-        "dataset_type": "accuracy",
-        "response_counts": counts,
-    }
-    return {"accuracy_scores": [score]}
-
-
 def _completion(uuid: str) -> dict[str, Any]:
     """An answer as it streamed in, in pieces."""
-    data = ["TextModelOutput", ["A made", " up summary."], None, None]
     return {
         "event_type": "sample.complete",
         "timestamp_ns": 1,
         "sample_uuid": uuid,
-        "data": data,
+        "data": ["TextModelOutput", ["A made", " up summary."], None, None],
         "finish_reason": "stop",
     }

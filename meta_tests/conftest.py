@@ -23,17 +23,13 @@ LONGEST = (
     "rules/test_damaged_logs.py",
     "session/test_mmlu_run.py",
     "judging/test_submissions.py",
-    "plugin/test_ci.py",
     "plugin/test_own_tests.py",
     "reports/test_strangers.py",
     "test_secrets.py",
-    "engines/endpoint/test_faulty_sessions.py",
     "plugin/test_workers.py",
     "session/test_executor.py",
-    "reports/test_reports.py",
     "engines/endpoint/test_routing.py",
     "session/test_pipeline.py",
-    "loadgen/test_clock_watch.py",
 )
 """The files that take longest: pytest-xdist's workers take files in the order of collection, and a
 long one at the end would leave the others idle."""

@@ -5,7 +5,6 @@ measurement."""
 from __future__ import annotations
 
 import heapq
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
-from meta_tests.made_client import ClientRun, client_events, client_scores, client_series
+from meta_tests.made_client import ClientRun, client_events, client_scores
 from meta_tests.made_package import (
     C_MAX,
     CONCURRENCIES,
@@ -23,6 +22,7 @@ from meta_tests.made_package import (
     SCORED,
     client_point_config,
     point_summary,
+    write_json,
 )
 from meta_tests.suite_runs import ROOT
 from mlperf_suite.__main__ import main
@@ -40,13 +40,13 @@ def write_curve(root: Path, model: str = "llama3_1-8b", *, dedicated: bool = Fal
         (folder / "performance").mkdir(parents=True)
         summary = point_summary(model, concurrency)
         summary["run_config"]["warmup"] = {"enabled": False}
-        _write_json(folder / "performance/result_summary.json", summary)
+        write_json(folder / "performance/result_summary.json", summary)
         config = yaml.safe_dump(client_point_config(concurrency))
         (folder / "config.yaml").write_text(config)
         if concurrency in (*SCORED, OFFLINE):
             (folder / "accuracy").mkdir()
             scores = client_scores(SERIES_MODELS[model])
-            _write_json(folder / "accuracy/accuracy_results.json", scores)
+            write_json(folder / "accuracy/accuracy_results.json", scores)
     return curve
 
 
@@ -67,27 +67,13 @@ def replay(model: str, concurrency: int, passes: int = 6, duration_s: float = 18
     return ClientRun(benchmark, issued, ttft, latency, (latency - ttft) / (lengths - 1), lengths)
 
 
-def replay_summary(model: str, concurrency: int, run: ClientRun) -> dict[str, Any]:
-    """The result_summary.json of a replay."""
-    n, duration_ns = len(run.issued), run.windows_ns[0]
-    values = {"ttft": run.ttft, "tpot": run.tpot, "latency": run.latency}
-    values["output_sequence_lengths"] = run.lengths
-    series = {name: client_series(v, estimates=False) for name, v in values.items()}
-    tps = int(run.lengths.sum()) / duration_ns * 1e9
-    counts = dict.fromkeys(("n_samples_issued", "n_samples_completed"), n)
-    per_user = 1e9 / series["tpot"]["percentiles"]["90.0"]
-    figures = {"qps": n / duration_ns * 1e9, "tps": tps, "system_tps": tps}
-    figures |= {"duration_ns": duration_ns, "tps_per_user": per_user}
-    return {**point_summary(model, concurrency), **series, **counts, **figures}
-
-
 def write_replay(curve: Path, concurrency: int, model: str = "llama3_1-8b") -> None:
     """Replace a point of `write_curve` by a replay with its events.jsonl."""
     run = replay(model, concurrency)
     folder = curve / f"c{concurrency}"
-    summary = replay_summary(model, concurrency, run)
+    summary = point_summary(model, concurrency, run)
     summary["run_config"]["warmup"] = {"enabled": True, "drain": True}
-    _write_json(folder / "performance/result_summary.json", summary)
+    write_json(folder / "performance/result_summary.json", summary)
     (folder / "events.jsonl").write_text(client_events(run, words=True, salted=True))
 
 
@@ -121,7 +107,3 @@ def point_of(root: Path, concurrency: int) -> dict[str, Any]:
     (path,) = (root / "out").glob(f"*/*/results/*/*/r{concurrency}/point.yaml")
     content: dict[str, Any] = yaml.safe_load(path.read_text())
     return content
-
-
-def _write_json(path: Path, content: object) -> None:
-    path.write_text(json.dumps(content))

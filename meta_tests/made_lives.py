@@ -28,11 +28,8 @@ def made_requests(rows: Sequence[Row]) -> Requests:
     for number, (issued_s, first, told_s, tokens) in enumerate(rows):
         row = requests.add([SimpleNamespace(id=1000 + number, index=number)], issued_s)
         requests.handover_s[row] = issued_s
-        requests.first_token_s[row], requests.answer_s[row], requests.tokens[row] = (
-            first,
-            told_s,
-            tokens,
-        )
+        requests.first_token_s[row], requests.answer_s[row] = first, told_s
+        requests.tokens[row] = tokens
     return requests
 
 

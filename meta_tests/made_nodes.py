@@ -188,10 +188,8 @@ class MadeNode:
 
 
 def _percentile_keys(key: str, values_ms: Any) -> dict[str, int]:
-    names = {"p50": "50.00", "p90": "90.00", "p95": "95.00", "p97": "97.00", "p99": "99.00"}
-    names["p99.9"] = "99.90"
     return {
-        key.format(names[name]): round(value * 1e6)
+        key.format(f"{float(name[1:]):.2f}"): round(value * 1e6)
         for name, value in percentiles(values_ms).items()
     }
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from meta_tests.made_client import client_scores, client_series
+from meta_tests.made_client import ClientRun, client_scores, client_series
 from mlperf_suite.client_results.series import (
     AGENTIC,
     AGENTIC_MODELS,
@@ -25,58 +25,90 @@ SCORED = (16, 24, 64, C_MAX)
 OFFLINE = 13368
 """The concurrency of a dedicated Offline point: the size of a data set."""
 PASSES = 5
-_DATA_SETS = [
-    {
-        "name": "agentic_coding",
-        "type": "performance",
-        "accuracy_config": {"eval_method": "agentic_inference_inline"},
-        "agentic_inference": {
-            "enable_salt": True,
-            "inject_tool_delay": True,
-            "num_trajectories_to_issue": 613,
-            "stop_issuing_on_first_user_complete": False,
-        },
-    },
-    {
-        "name": "swe_bench",
-        "type": "accuracy",
-        "accuracy_config": {
-            "eval_method": "swe_bench_scorer",
-            "extras": {"num_instances": 200},
-        },
-    },
-]
-_SAMPLING: dict[str, dict[str, Any]] = {
-    "kimi-k3": {"temperature": 1.0, "top_p": 1.0, "max_new_tokens": 8192, "streaming": "on"},
-    "qwen3_6-35b-a3b": {
-        "temperature": 1.0,
-        "top_k": 20,
-        "top_p": 0.95,
-        "repetition_penalty": 1.0,
-        "presence_penalty": 1.5,
-        "max_new_tokens": 8192,
-    },
-    "deepseek-v4_1-flash": {"temperature": 0.6},
-}
+_DATA_SETS = """
+- name: agentic_coding
+  type: performance
+  accuracy_config: {eval_method: agentic_inference_inline}
+  agentic_inference:
+    enable_salt: true
+    inject_tool_delay: true
+    num_trajectories_to_issue: 613
+    stop_issuing_on_first_user_complete: false
+- name: swe_bench
+  type: accuracy
+  accuracy_config: {eval_method: swe_bench_scorer, extras: {num_instances: 200}}
+"""
+_SAMPLING = """
+kimi-k3: {temperature: 1.0, top_p: 1.0, max_new_tokens: 8192, streaming: "on"}
+qwen3_6-35b-a3b:
+  {temperature: 1.0, top_k: 20, top_p: 0.95, repetition_penalty: 1.0, presence_penalty: 1.5,
+   max_new_tokens: 8192}
+deepseek-v4_1-flash: {temperature: 0.6}
+"""
+_POINT = """
+region: submitters_choice
+dataset: made up
+warmup:
+  duration_s: 60.0
+  requests_issued: 100
+  requests_completed: 100
+  data_source: made up
+  concurrency: 8
+  logs_retained: true
+division: Standardized
+max_supported_concurrency: 1024
+model_precision: fp8
+link_to_model: https://example.org/model
+dataset_name: made up
+dataset_type: Performance
+dataset_link: https://example.org/data
+steady_state:
+  status: windowable
+  verdict: STEADY STATE
+  window: {super_pass_start: 1, super_pass_end: 4, duration_s: 1210.0}
+  state: {tpot_p50: Plateau, tpot_p90: Plateau}
+nodes_used: [{system_node_ensemble_id: 1, nodes: 1}]
+shared_src: src/server
+shared_docs: docs
+seed_set: A
+target_cohort: 2026-11-C1
+"""
+_SYSTEM = """
+system_name: Box of eight
+shortened_system_name: Box 8
+system_availability_status: Available
+availability_url: https://example.org/box
+max_supported_concurrency: 1024
+system_size: 1 node
+system_node_ensemble_count: 1
+system_node_ensemble_total: 1
+division: Standardized
+tensor_parallel: 1
+pipeline_parallel: 1
+expert_parallel: 1
+data_parallel: 8
+node_types:
+- system_node_ensemble_id: 1
+  number_of_nodes: 1
+  host_processor_core_count: 64
+  host_memory_configuration: 16 x 64 GB
+  accelerator_info: [{accelerator_model_name: Accelerator, accelerators_per_node: 8}]
+  host_network_card_count: "2"
+  driver: "1.0"
+  filesystem: ext4
+  cooling: air
+"""
 SPEC = {"source_type": "vendor_spec", "source": "https://example.org/specification"}
 
 
-def point_summary(model: str, concurrency: int) -> dict[str, Any]:
-    """A result_summary.json of five passes over the data set."""
-    draw = np.random.default_rng(concurrency)
-    n = PASSES * SERIES_MODELS[model].samples
-    duration_ns = int(1e9 * (1300 + 1000 / concurrency))
-    lengths = draw.integers(110, 151, n)
-    mean_ns = 0.95 * min(concurrency, C_MAX) * duration_ns / n
-    latency = np.floor(draw.uniform(0.9, 1.1, n) * mean_ns)
-    ttft = np.floor(0.1 * latency)
-    series = {
-        "ttft": client_series(ttft, estimates=False),
-        "tpot": client_series((latency - ttft) / (lengths - 1), estimates=False),
-        "latency": client_series(latency, estimates=False),
-        "output_sequence_lengths": client_series(lengths, estimates=False),
-    }
-    tokens_per_s = int(lengths.sum()) / duration_ns * 1e9
+def point_summary(model: str, concurrency: int, run: ClientRun | None = None) -> dict[str, Any]:
+    """The result_summary.json of a run; by default of five passes over the data set, drawn."""
+    run = run or _drawn(model, concurrency)
+    n, duration_ns = len(run.issued), run.windows_ns[0]
+    values = {"ttft": run.ttft, "tpot": run.tpot, "latency": run.latency}
+    values["output_sequence_lengths"] = run.lengths
+    series = {name: client_series(v, estimates=False) for name, v in values.items()}
+    tokens_per_s = int(run.lengths.sum()) / duration_ns * 1e9
     return {
         "version": "0.1.0",
         "n_samples_issued": n,
@@ -93,6 +125,19 @@ def point_summary(model: str, concurrency: int) -> dict[str, Any]:
         "tps_per_user": 1e9 / series["tpot"]["percentiles"]["90.0"],
         "run_config": {"load_pattern": _load(concurrency), **_client_seeds()},
     }
+
+
+def _drawn(model: str, concurrency: int) -> ClientRun:
+    """Latencies as they are at this concurrency; all is issued when it has just time to end."""
+    benchmark = SERIES_MODELS[model]
+    draw, n = np.random.default_rng(concurrency), PASSES * benchmark.samples
+    duration_ns = int(1e9 * (1300 + 1000 / concurrency))
+    lengths = draw.integers(110, 151, n)
+    mean_ns = 0.95 * min(concurrency, C_MAX) * duration_ns / n
+    latency = np.floor(draw.uniform(0.9, 1.1, n) * mean_ns)
+    ttft = np.floor(0.1 * latency)
+    issued = duration_ns - latency
+    return ClientRun(benchmark, issued, ttft, latency, (latency - ttft) / (lengths - 1), lengths)
 
 
 def _load(concurrency: int) -> dict[str, Any]:
@@ -118,107 +163,32 @@ def client_point_config(concurrency: int) -> dict[str, Any]:
 def point_file(model: str, concurrency: int, offline: str) -> dict[str, Any]:
     """A point.yaml."""
     samples = SERIES_MODELS[model].samples
-    window = {
-        "super_pass_start": 1,
-        "super_pass_end": 4,
-        "super_pass_size": samples,
-        "n_samples": 4 * samples,
-        "duration_s": 1210.0,
-    }
-    return {
-        "concurrency": concurrency,
-        "region": "submitters_choice",
-        "dataset": "made up",
-        "runtime_settings": {
-            "load_pattern": _load(concurrency)["type"],
-            "runtime": dict(SEED_SETS["A"].seeds),
-        },
-        "warmup": {
-            "duration_s": 60.0,
-            "requests_issued": 100,
-            "requests_completed": 100,
-            "data_source": "made up",
-            "concurrency": 8,
-            "logs_retained": True,
-        },
-        "division": "Standardized",
-        "max_supported_concurrency": C_MAX,
-        "model_name": model,
-        "model_precision": "fp8",
-        "link_to_model": "https://example.org/model",
-        "dataset_name": "made up",
-        "dataset_type": "Performance",
-        "dataset_link": "https://example.org/data",
-        "offline": offline,
-        "steady_state": {
-            "status": "windowable",
-            "verdict": "STEADY STATE",
-            "window": window,
-            "state": {"tpot_p50": "Plateau", "tpot_p90": "Plateau"},
-        },
-        "nodes_used": [{"system_node_ensemble_id": 1, "nodes": 1}],
-        "shared_src": "src/server",
-        "shared_docs": "docs",
-        "seed_set": "A",
-        "target_cohort": "2026-11-C1",
-    }
+    point: dict[str, Any] = yaml.safe_load(_POINT)
+    point |= {"concurrency": concurrency, "model_name": model, "offline": offline}
+    runtime = dict(SEED_SETS["A"].seeds)
+    point["runtime_settings"] = {"load_pattern": _load(concurrency)["type"], "runtime": runtime}
+    point["steady_state"]["window"] |= {"super_pass_size": samples, "n_samples": 4 * samples}
+    return point
 
 
 def system_description() -> dict[str, Any]:
     """A system_desc.json: one node of eight accelerators, with a replica on each."""
-    return {
-        "system_name": "Box of eight",
-        "shortened_system_name": "Box 8",
-        "system_availability_status": "Available",
-        "availability_url": "https://example.org/box",
-        "max_supported_concurrency": C_MAX,
-        "system_size": "1 node",
-        "system_node_ensemble_count": 1,
-        "system_node_ensemble_total": 1,
-        "division": "Standardized",
-        "tensor_parallel": 1,
-        "pipeline_parallel": 1,
-        "expert_parallel": 1,
-        "data_parallel": 8,
-        "node_types": [
-            {
-                "system_node_ensemble_id": 1,
-                "number_of_nodes": 1,
-                "host_processor_core_count": 64,
-                "host_memory_configuration": "16 x 64 GB",
-                "accelerator_info": [
-                    {"accelerator_model_name": "Accelerator", "accelerators_per_node": 8}
-                ],
-                "host_network_card_count": "2",
-                "driver": "1.0",
-                "filesystem": "ext4",
-                "cooling": "air",
-            }
-        ],
-    }
+    content: dict[str, Any] = yaml.safe_load(_SYSTEM)
+    return content
 
 
 def system_power() -> dict[str, Any]:
     """A system_power.json of that node: (2 x 400 W + 8 x 1,000 W) and half as much for the rest."""
+    components = {
+        "cpu": {"count_per_node": 2, "tdp_per_unit": {"value_w": 400, **SPEC}},
+        "accelerator": {"count_per_node": 8, "tdp_per_unit": {"value_kw": 1.0, **SPEC}},
+        "scale_up_network": {"method": "none"},
+    }
+    nodes = {"node_set_id": 1, "system_node_ensemble_id": 1, "nodes_provisioned": 1}
     return {
         "system_desc_id": "box",
         "cooling": "air",
-        "node_sets": [
-            {
-                "node_set_id": 1,
-                "system_node_ensemble_id": 1,
-                "nodes_provisioned": 1,
-                "power_method": "component_sum",
-                "components": {
-                    "cpu": {"count_per_node": 2, "tdp_per_unit": {"value_w": 400, **SPEC}},
-                    "accelerator": {
-                        "count_per_node": 8,
-                        "tdp_per_unit": {"value_kw": 1.0, **SPEC},
-                    },
-                    "scale_up_network": {"method": "none"},
-                },
-            }
-        ],
+        "node_sets": [{**nodes, "power_method": "component_sum", "components": components}],
         "scale_out": {"present": False},
         "computed": {"total_system_power_w": 13_200.0},
         "provisioned_power_kw": 13.2,
@@ -233,7 +203,7 @@ def write_package(root: Path, model: str = "llama3_1-8b", *, dedicated: bool = F
         (package / name).mkdir(parents=True)
     (package / "src/server/README.md").write_text("made up\n")
     (package / "docs/system.md").write_text("made up\n")
-    _write(package / "results/box/system_power.json", system_power())
+    write_json(package / "results/box/system_power.json", system_power())
     for concurrency in (*CONCURRENCIES, OFFLINE) if dedicated else CONCURRENCIES:
         folder = package / "results/box" / model / f"r{concurrency}"
         folder.mkdir()
@@ -244,12 +214,12 @@ def write_package(root: Path, model: str = "llama3_1-8b", *, dedicated: bool = F
         if concurrency > C_MAX:
             del point["steady_state"]
         config = client_point_config(concurrency)
-        _write(folder / "system_desc.json", system_description())
-        _write(folder / "result_summary.json", summary)
+        write_json(folder / "system_desc.json", system_description())
+        write_json(folder / "result_summary.json", summary)
         (folder / "point.yaml").write_text(yaml.safe_dump(point))
         (folder / "config.yaml").write_text(yaml.safe_dump(config))
         if concurrency in (*SCORED, OFFLINE):
-            _write(folder / "accuracy_results.json", client_scores(SERIES_MODELS[model]))
+            write_json(folder / "accuracy_results.json", client_scores(SERIES_MODELS[model]))
     return package
 
 
@@ -265,7 +235,8 @@ def as_agentic(curve: Path, model: str = AGENTIC_MODELS[0]) -> Path:
         (folder / "point.yaml").write_text(yaml.safe_dump(point))
         config = yaml.safe_load((folder / "config.yaml").read_text())
         config["settings"]["load_pattern"]["type"] = AGENTIC
-        config |= {"datasets": _DATA_SETS, "model_params": _SAMPLING[model]}
+        config |= {"datasets": yaml.safe_load(_DATA_SETS)}
+        config["model_params"] = yaml.safe_load(_SAMPLING)[model]
         (folder / "config.yaml").write_text(yaml.safe_dump(config))
         summary = json.loads((folder / "result_summary.json").read_text())
         summary["output_sequence_lengths_full_run"] = {
@@ -277,11 +248,11 @@ def as_agentic(curve: Path, model: str = AGENTIC_MODELS[0]) -> Path:
             summary[name] /= 2
         lengths, latency = summary["output_sequence_lengths"], summary["latency"]
         summary["e2e_avg_interactivity"] = lengths["total"] / latency["total"] * 1e9
-        _write(folder / "result_summary.json", summary)
+        write_json(folder / "result_summary.json", summary)
         scores = [_score("performance", "performance", 0.589)]
         if int(folder.name[1:]) in SCORED:
             scores.append(_score("swe_bench", "accuracy", 0.975))
-        _write(folder / "accuracy_results.json", {"accuracy_scores": scores})
+        write_json(folder / "accuracy_results.json", {"accuracy_scores": scores})
     return curve
 
 
@@ -306,33 +277,23 @@ def as_two_nodes(curve: Path, *, different: bool = False) -> None:
     else:
         first["nodes_provisioned"] = node["number_of_nodes"] = 2
     del power["computed"]
-    _write(curve.parent / "system_power.json", power)
+    write_json(curve.parent / "system_power.json", power)
     for folder in curve.iterdir():
-        _write(folder / "system_desc.json", described)
+        write_json(folder / "system_desc.json", described)
         point = yaml.safe_load((folder / "point.yaml").read_text())
         (folder / "point.yaml").write_text(yaml.safe_dump(point | {"nodes_used": used}))
 
 
 def network(nodes: int) -> dict[str, Any]:
     """The network between so many nodes: two cards of 40 W each, and a switch of 1,000 W."""
+    cards = {"count_per_node": 2, "bandwidth_per_nic_gbps": 400, "counted": True}
+    switch = {"model": "made up", "count": 1, "bandwidth_tbps": 0.8 * nodes}
     return {
         "present": True,
         "cabling": "passive",
         "required_bandwidth_tbps": 0.8 * nodes,
-        "nics": {
-            "count_per_node": 2,
-            "bandwidth_per_nic_gbps": 400,
-            "counted": True,
-            "tdp_per_nic": {"value_w": 40, **SPEC},
-        },
-        "switches": [
-            {
-                "model": "made up",
-                "count": 1,
-                "bandwidth_tbps": 0.8 * nodes,
-                "power_per_switch": {"value_w": 1000, **SPEC},
-            }
-        ],
+        "nics": {**cards, "tdp_per_nic": {"value_w": 40, **SPEC}},
+        "switches": [{**switch, "power_per_switch": {"value_w": 1000, **SPEC}}],
     }
 
 
@@ -341,5 +302,5 @@ def _score(name: str, kind: str, score: float) -> dict[str, Any]:
     return of_score | {"total_samples": 100, "complete": True}
 
 
-def _write(path: Path, content: Any) -> None:
+def write_json(path: Path, content: object) -> None:
     path.write_text(json.dumps(content))

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from meta_tests.made_runs import MadeRun, write_run
+from meta_tests.made_runs import MadeRun, sha1_sums, write_run
 from mlperf_suite.benchmarks.definition import Benchmark, Scenario
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.loadgen.logs import DETAIL, SUMMARY
@@ -22,26 +22,9 @@ LENGTH = timedelta(seconds=1700)
 _BETWEEN = timedelta(seconds=800)
 WATTS = 9436.0
 SESSION = "2026-08-01_00-23-43"
-EMPTY = "da39a3ee5e6b4b0d3255bfef95601890afd80709"
-SOURCES = {
-    "__init__.py": EMPTY,
-    "client.py": "33ca4f26368777ac06e01f9567b714a4b8063886",
-    "lib/__init__.py": EMPTY,
-    "lib/client.py": "ac2aa093c8e8bbc9569b9e2a3471bc64e58a2258",
-    "lib/common.py": "611d8b29633d331eb19c9455ea3b5fa3284ed6df",
-    "lib/external/__init__.py": EMPTY,
-    "lib/external/ntplib.py": "4da8f970656505a40483206ef2b5d3dd5e81711d",
-    "lib/server.py": "9bc9a3b6b9b716520658ac175913bcbbdb354336",
-    "lib/source_hashes.py": "60a2e02193209e8d392803326208d5466342da18",
-    "lib/summary.py": "602a9fedfa503e5544d27ab3b0067f235047efc3",
-    "lib/time_sync.py": "80894ef2389e540781ff78de94db16aa4203a14e",
-    "server.py": "c3f90f2f7eeb4db30727556d0c815ebc89b3d28b",
-    "tests/unit/__init__.py": EMPTY,
-    "tests/unit/test_server.py": "948c1995d4008bc2aa6c4046a34ffa3858d6d671",
-    "tests/unit/test_source_hashes.py": "00468a2907583c593e6574a1f6b404e4651c221a",
-}
-"""The SHA-1 of each file of the released client and server, as their descriptors have them."""
-_AUTO_RANGES = ("SR,V,Auto", "SR,A,Auto")
+UUID = "0aba54c8-b8a7-4f89-bced-8221b15ea470"
+SOURCES = sha1_sums("power-client.sha1")
+"""Of the released client and server, as their descriptors have them."""
 
 
 def _ptd_time(at: datetime) -> str:
@@ -72,50 +55,46 @@ def spl_line(at: datetime, watts: float, mode: str) -> str:
     return f"Time,{_ptd_time(at)},{figures},Mark,{SESSION}_{mode}"
 
 
-def _messages() -> list[dict[str, Any]]:
-    messages = [
-        ("mlcommons/power client v3", "mlcommons/power server v3"),
-        ("time", "1785544763.5"),
-        ("new,,0aba54c8-b8a7-4f89-bced-8221b15ea470", f"OK {SESSION}"),
-        *(
-            (f"session,{SESSION},{do},{mode}", "OK")
-            for mode in ("ranging", "testing")
-            for do in ("start", "stop")
-        ),
-    ]
+def _exchange(*messages: tuple[str, str]) -> list[dict[str, str]]:
     return [{"cmd": cmd, "reply": reply} for cmd, reply in messages]
 
 
-def _ptd_messages() -> list[dict[str, Any]]:
+def _messages() -> list[dict[str, str]]:
+    doing = [f"{do},{mode}" for mode in ("ranging", "testing") for do in ("start", "stop")]
+    return _exchange(
+        ("mlcommons/power client v3", "mlcommons/power server v3"),
+        ("time", "1785544763.5"),
+        (f"new,,{UUID}", f"OK {SESSION}"),
+        *((f"session,{SESSION},{what}", "OK") for what in doing),
+    )
+
+
+def _ptd_messages() -> list[dict[str, str]]:
     go_reply = (
         "Starting untimed measurement, maximum 500000 samples at 1000ms with 0 rampup samples"
     )
-    messages = [
+    auto = [("SR,V,Auto", "Range V changed"), ("SR,A,Auto", "Range A changed")]
+    return _exchange(
         ("Hello", "Hello, PTDaemon here!"),
         ("Identify", "YokogawaWT500_multichannel,1,1,version=1.11.1-69286632-20240907,OS=Linux"),
         ("RR", "Ranges,1,10.000000,1,300.000000"),
-        *((checksum, f"Range {checksum[3]} changed") for checksum in _AUTO_RANGES),
+        *auto,
         ("Go,1000,0,ranging", go_reply),
         ("Stop", "Stopping untimed measurement"),
         ("SR,V,240.21", "Range V changed"),
         ("SR,A,15.12", "Range A changed"),
         ("Go,1000,0,testing", go_reply),
         ("Stop", "Stopping untimed measurement"),
-        *((checksum, f"Range {checksum[3]} changed") for checksum in _AUTO_RANGES),
-        ("SR,A,Auto", "Range A changed"),
+        *auto,
+        auto[1],
         ("Stop", "Error: no measurement to stop"),
-    ]
-    return [{"cmd": cmd, "reply": reply} for cmd, reply in messages]
+    )
 
 
-def _phases(
-    ranging: datetime, testing: datetime, length: timedelta
-) -> dict[str, list[list[float]]]:
-    def around(at: datetime) -> list[list[float]]:
-        edges = (-90, -60, length.total_seconds() + 60, length.total_seconds() + 90)
-        return [[(at + timedelta(seconds=edge)).timestamp(), 1.0] for edge in edges]
-
-    return {"ranging": around(ranging), "testing": around(testing)}
+def _around(at: datetime, length: timedelta) -> list[list[float]]:
+    """A phase of a load that began then."""
+    edges = (-90, -60, length.total_seconds() + 60, length.total_seconds() + 90)
+    return [[(at + timedelta(seconds=edge)).timestamp(), 1.0] for edge in edges]
 
 
 def _ptd_log(ranging: datetime, testing: datetime, length: timedelta) -> str:
@@ -170,12 +149,9 @@ def write_session(folder: Path, logs: Path) -> None:
         "modules": {},
         "sources": SOURCES,
         "messages": _messages(),
-        "uuid": {
-            "client": "0aba54c8-b8a7-4f89-bced-8221b15ea470",
-            "server": "0e5362e1-66d8-4d16-b21f-e1436816d545",
-        },
+        "uuid": {"client": UUID, "server": UUID.replace("0a", "0e")},
         "session_name": SESSION,
-        "phases": _phases(ranging, begin, length),
+        "phases": {"ranging": _around(ranging, length), "testing": _around(begin, length)},
     }
     server = {
         "ptd_messages": _ptd_messages(),
@@ -186,15 +162,11 @@ def write_session(folder: Path, logs: Path) -> None:
 
 def seal(folder: Path, client: dict[str, Any], server: dict[str, Any]) -> None:
     """Write what client and server say, each with the hashes of the files that it makes."""
-    sums = {path: hashlib.sha1((folder / path).read_bytes()).hexdigest() for path in HASHED}
-    of_client = {
-        p: checksum
-        for p, checksum in sums.items()
-        if not p.endswith((SPL, "ptd_logs.txt", "server.log"))
-    }
-    of_server = {p: checksum for p, checksum in sums.items() if p not in of_client}
-    for name, content, results in (
-        ("client.json", client, of_client),
-        ("server.json", server, of_server),
-    ):
-        (folder / POWER / name).write_text(json.dumps({**content, "results": results}, indent=1))
+    for name, content, its_own in (("client", client, False), ("server", server, True)):
+        results = {
+            path: hashlib.sha1((folder / path).read_bytes()).hexdigest()
+            for path in HASHED
+            if path.endswith((SPL, "ptd_logs.txt", "server.log")) is its_own
+        }
+        text = json.dumps({**content, "results": results}, indent=1)
+        (folder / POWER / f"{name}.json").write_text(text)

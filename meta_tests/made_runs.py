@@ -66,17 +66,11 @@ def remote_run(
 ) -> RemoteRun:
     """What an engine behind a network tells of a run on two servers, the second of which says that
     so many tokens came from a cache. `waited`: requests that waited in the client."""
-    times = {"p50": 40.0, "p90": 80.5, "p99": 120.25}
-    return RemoteRun(
-        ClientFigures(2, busy_share, out_ms, back_ms, 64, 3, waited, full),
-        (
-            EndpointFigures("http://one:8000", 60, 6000, times, {"p50": 900.0, "p99": 1800.0}, 0),
-            EndpointFigures(
-                "http://two:8000", 24, 2400, times, {"p50": 950.0, "p99": 1900.0}, cached
-            ),
-        ),
-        departures,
-    )
+    ttft, whole = {"p50": 40.0, "p90": 80.5, "p99": 120.25}, {"p50": 900.0, "p99": 1800.0}
+    one = EndpointFigures("http://one:8000", 60, 6000, ttft, whole, 0)
+    two = EndpointFigures("http://two:8000", 24, 2400, ttft, whole, cached)
+    client = ClientFigures(2, busy_share, out_ms, back_ms, 64, 3, waited, full)
+    return RemoteRun(client, (one, two), departures)
 
 
 def line(
@@ -97,34 +91,14 @@ def audit_of(benchmark: Benchmark, mode: Mode) -> Audit | None:
     return benchmark.audit(mode) or (TEST06 if mode == "test06" else None)
 
 
-LOADGEN_FILES = {
-    "/bindings/c_api.cc": "14d178b64c7fc45d090e038c08d9b78ca943c383",
-    "/bindings/c_api.h": "23d9f99e00b2d196e095fae0bb453a391c18d601",
-    "/bindings/python_api.cc": "90e9c362d9c0e3fdb7d9fad70b34227d7b70f205",
-    "/early_stopping.cc": "0cd7b546a389deac73f7955cd39255ed76557d62",
-    "/early_stopping.h": "158fcae6a5f47e82150d6416fa1f7bcef37e77fe",
-    "/issue_query_controller.cc": "02fcfe6d9cf958eeb4b6f1f4dbe87ba7eb4d7dec",
-    "/issue_query_controller.h": "ed20934fd3507a15949d501ac154be38e766f6ab",
-    "/loadgen.cc": "86bc3765857092b9d1f380604b101c771679842a",
-    "/loadgen.h": "ce9fcb5d44951e7e9048a83b7c1a41c8b8e0f7d8",
-    "/logging.cc": "49e63158ebca654fa4b7c5f3321054cf4d6c3a30",
-    "/logging.h": "2102c91dedbaa156beadf0cecc63d2f43a2bd7dd",
-    "/mlperf.conf": "68cdba8667e971c3ae8f1617ba67fa56d01065b4",
-    "/query_dispatch_library.h": "1f18e9cd3ee4dc89a387cf462de1d0ceb1ece975",
-    "/query_sample.h": "c4f399103bc3d172079bbd4cd2b0ca0f22eebc4f",
-    "/query_sample_library.h": "8323a2225be1dff31f08ecc86b76eb3de06568bc",
-    "/results.cc": "fde4e173d3ec8461dd439ff0d8e605b52c4becf5",
-    "/results.h": "fce22d5a588d91fd968a6b25c27896dba87bc276",
-    "/system_under_test.h": "18d4809589dae33317d88d9beeb5491a6e1ccdec",
-    "/test_settings.h": "088be02e337dd5610a991e8beac38cfb0fe49d3a",
-    "/test_settings_internal.cc": "1e6b962f1e22450b3e0ced24292230c64d23e20a",
-    "/test_settings_internal.h": "711a06cde66a3b817556ce3ca05b62ca163220c6",
-    "/utils.cc": "3df8fdabf6eaea4697cf25d1dcb89cae88e36efd",
-    "/utils.h": "40775e32d619ea6356826ae5ea4174c7911f6894",
-    "/version.cc": "cbec2a5f98f9786c8c3d8b06b3d12df0b6550fa0",
-    "/version.h": "9d574baa64424e9c708fcfedd3dbb0b518a65fcc",
-}
-"""The SHA-1 of LoadGen 6.0.17's sources."""
+def sha1_sums(name: str) -> dict[str, str]:
+    """The SHA-1 of each file in a list beside this one."""
+    lines = (Path(__file__).parent / name).read_text().splitlines()
+    return {path: checksum for checksum, path in map(str.split, lines)}
+
+
+LOADGEN_FILES = sha1_sums("loadgen-6.0.17.sha1")
+"""Of LoadGen's sources."""
 BEGAN = datetime(2026, 3, 4, 10, 0, 0, 500_000)
 """When a made-up run of the first benchmark issued its first query. Those of the others are a few
 ms later and longer, since no two runs have the same times."""
@@ -309,15 +283,9 @@ def summary_of(entries: Mapping[str, Any]) -> str:
     lines = ["=" * 48, "MLPerf Results Summary", "=" * 48]
     for label, key in LABELS.items():
         if entries.get(key) is not None:
-            value = entries[key]
-            met = key.endswith("_met")
-            words = (
-                ("Yes" if value else "NO")
-                if met
-                else int(value)
-                if value in (True, False)
-                else value
-            )
+            words = int(entries[key]) if isinstance(entries[key], bool) else entries[key]
+            if key.endswith("_met"):
+                words = "Yes" if words else "NO"
             lines.append(f"{label} : {words}")
     if streams and "result_validity" in entries:
         for name, key in (("", ""), ("TTFT ", "ttft_"), ("TPOT ", "tpot_")):
@@ -433,21 +401,16 @@ def _results(
             "result_scheduled_samples_per_sec": as_printed((answers.count - 1) / due_s),
             "result_completed_samples_per_sec": as_printed((answers.count - 1) / took_s),
         }
-    shares = [(p, int(answers.count * (float(p) / 100))) for p in PERCENTILES]
-    entries |= {
-        "result_min_latency_ns": answers.of(0),
-        "result_max_latency_ns": answers.most_ns,
-        "result_mean_latency_ns": mean_ns,
-        **{f"result_{p}_percentile_latency_ns": answers.of(place) for p, place in shares},
-    }
+    total = answers.tokens
+    shares = (int(answers.count * (float(p) / 100)) for p in PERCENTILES)
+    places = [0, *shares, answers.count - 1]
+    families = [(LATENCY, answers.of), (TTFT, answers.first), (TPOT, answers.further)]
+    for family, of in families[: 1 if offline else 3]:
+        entries |= dict(zip(family.places, map(of, places), strict=True))
+        entries[family.mean] = int(of(np.arange(answers.count)).sum()) // answers.count
     if offline:
-        entries["result_tokens_per_second"] = as_printed(answers.tokens / took_s)
+        entries["result_tokens_per_second"] = as_printed(total / took_s)
     else:
-        total = answers.tokens
-        for family, of in ((TTFT, answers.first), (TPOT, answers.further)):
-            values = [0, *(place for _, place in shares), answers.count - 1]
-            entries |= dict(zip(family.places, map(of, values), strict=True))
-            entries[family.mean] = int(of(np.arange(answers.count)).sum()) // answers.count
         entries |= {
             "result_token_throughput_with_loadgen_overhead": as_printed(
                 total / (issued_s if single else due_s)
@@ -757,12 +720,8 @@ def write_submission(
             _write_result(submission, path, benchmark, scenario, round_, division)
     systems = submission / "systems"
     systems.mkdir(exist_ok=True)
-    described = system_fields() | {
-        "submitter": submitter,
-        "division": division,
-        "status": "available",
-        "system_type": benchmark.category,
-    }
+    described = system_fields() | {"submitter": submitter, "division": division}
+    described |= {"status": "available", "system_type": benchmark.category}
     (systems / f"{system}.json").write_text(json.dumps(described))
     (submission / ("src" if round_.layout == "v6" else "code")).mkdir(exist_ok=True)
     return submission
@@ -789,16 +748,8 @@ def _write_result(
     measurements.mkdir(parents=True, exist_ok=True)
     (measurements / "user.conf").write_text("made up\n")
     (measurements / "README.md").write_text("made up\n")
-    described = dict.fromkeys(
-        (
-            "input_data_types",
-            "retraining",
-            "starting_weights_filename",
-            "weight_data_types",
-            "weight_transformations",
-        ),
-        "made up",
-    )
+    names = "input_data_types retraining starting_weights_filename weight_data_types"
+    described = dict.fromkeys((*names.split(), "weight_transformations"), "made up")
     file = "measurements.json" if v6 else f"{path[0]}_{scenario.name}.json"
     (measurements / file).write_text(json.dumps(described))
     for audit in benchmark.audits if division == "closed" else ():

@@ -20,41 +20,18 @@ ORDER = (
         "random_models",
         "assets",
         "hardware",
-        "energy",
-        "profiling",
     ),
-    *("datasets", "scorers", "benchmarks"),
-    *(
-        "engines",
-        "loadgen",
-        "client_results",
-        "official_client",
-        "rules",
-        "settings",
-        "results",
-        "judging",
-        "reports",
-        "mmlu",
-    ),
-    *("session", "commands", "plugin", "features", "__main__"),
+    *("energy", "profiling", "datasets", "scorers", "benchmarks", "engines", "loadgen"),
+    *("client_results", "official_client", "rules", "settings", "results", "judging", "reports"),
+    *("mmlu", "session", "commands", "plugin", "features", "__main__"),
 )
 """Low to high: each imports only what stands before it, and itself."""
 ONE_PLACE = {
-    "vllm": "engines",
-    "ray": "engines",
-    "mlperf_loadgen": "loadgen",
-    "pytest": "plugin",
-    "_pytest": "plugin",
-    "allure": "plugin",
-    "lm_eval": "mmlu",
-    "pynvml": "hardware",
-    "nvtx": "profiling",
-    "rouge_score": "scorers",
-    "nltk": "scorers",
-    "sympy": "scorers",
-    "pylatexenc": "scorers",
-    "pyarrow": "datasets",
-    "yaml": "judging",
+    **dict.fromkeys(("vllm", "ray"), "engines"),
+    **dict.fromkeys(("pytest", "_pytest", "allure"), "plugin"),
+    **dict.fromkeys(("rouge_score", "nltk", "sympy", "pylatexenc"), "scorers"),
+    **{"mlperf_loadgen": "loadgen", "lm_eval": "mmlu", "pynvml": "hardware"},
+    **{"nvtx": "profiling", "pyarrow": "datasets", "yaml": "judging"},
 }
 """Where an outside library is imported, and nowhere else."""
 
@@ -71,6 +48,7 @@ def imports_of(path: Path) -> Iterator[str]:
                 yield inner if is_module(inner) else node.module
 
 
+@cache
 def is_module(name: str) -> bool:
     """Whether it is a file or a folder of the repository."""
     path = ROOT.joinpath(*name.split("."))

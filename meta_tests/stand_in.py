@@ -1,32 +1,21 @@
-"""Engines with known delays, for measuring and testing the suite itself.
+"""An engine with known delays, which answers every prompt with made-up tokens.
 
-One answers every prompt with made-up tokens. The other plays back prepared answers at a set pace: a
-submission tree can be built and checked at full size only from full-size runs, and it produces them
-on any machine, in MLPerf's own time. Results made with either measure nothing but the suite, and
-their descriptions say so.
+Results made with it measure nothing but the suite, and their descriptions say so.
 """
 
 from __future__ import annotations
 
 import heapq
 import itertools
-import math
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.datasets.media import identity_of
-from mlperf_suite.engines.protocol import (
-    REPLAY,
-    SPECULATIVE,
-    EngineDescription,
-    Listener,
-    RequestList,
-)
-from mlperf_suite.errors import EngineDiedError, EngineError
+from mlperf_suite.engines.protocol import SPECULATIVE, EngineDescription, Listener, RequestList
+from mlperf_suite.errors import EngineDiedError
 
 AnswerOf = Callable[[Sequence[int]], Sequence[int]]
 """The output tokens for a prompt's."""
@@ -134,58 +123,3 @@ class StandInEngine:
             self._closed = True
             self._changed.notify()
         self._thread.join(5)
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How fast answers are played back.
-
-    `samples_per_s`: how many answers end per second, over all requests, in order of arrival.
-    `first_token_s`: the shortest time from a request to its first token. `token_s`: the shortest
-    time between two of its tokens.
-    """
-
-    samples_per_s: float
-    first_token_s: float = 0.0
-    token_s: float = 0.0
-
-
-class ReplayEngine(StandInEngine):
-    """Answers each prompt with the tokens prepared for it.
-
-    `answers`: output token ids by `identity_of` a prompt; any other prompt, such as a warm-up's, is
-    answered with one token. `paces`: how fast a run is played back, by mode; requests before the
-    first run are answered at once.
-    """
-
-    def __init__(
-        self,
-        answers: Mapping[tuple[int, ...], Sequence[int]],
-        paces: Mapping[str, Pace],
-        model: str,
-    ) -> None:
-        super().__init__(
-            Delays(), lambda prompt: answers.get(identity_of(prompt), (0,)), model=model
-        )
-        self._model = model
-        self._paces = paces
-        self._pace = Pace(math.inf)
-        self._last_end = 0.0
-
-    @property
-    def description(self) -> EngineDescription:
-        room = super().description.max_model_len
-        return EngineDescription(REPLAY, "1", self._model, True, room, {SPECULATIVE: None})
-
-    def run_begins(self, name: str, mode: str) -> None:
-        """Play back at this mode's pace from now on. Raises EngineError if it has none."""
-        if mode not in self._paces:
-            raise EngineError(f"{name}: the replay has no pace for {mode} runs")
-        self._pace = self._paces[mode]
-
-    def _times(self, now: float, tokens: int) -> tuple[float, float]:
-        # One after another, none sooner than its request allows.
-        first_at = now + self._pace.first_token_s
-        turn = max(now, self._last_end) + 1 / self._pace.samples_per_s
-        self._last_end = max(first_at + (tokens - 1) * self._pace.token_s, turn)
-        return first_at, self._last_end

@@ -33,6 +33,7 @@ from mlperf_suite.strangers import printable
 
 SPECS = {spec.name: spec for spec in OPTIONS}
 URL = "http://host:8000"
+NO_URLS = ["host:8000", "ftp://host", "http://", "http://host:port", "http://host:0", " "]
 TARGET = Target(URL, False, "host", 8000, "")
 
 # Option, a text, what it becomes, texts that it refuses, words that its refusal must hold.
@@ -40,19 +41,9 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     "profile": ("official", "official", ["smoky", "fast"], ["smoke", "official"]),
     "round": ("v5.1", ROUNDS["v5.1"], ["v5.0", "6.1"], ["v5.1", "v6.0", "v6.1"]),
     "model": ("owner/name", "owner/name", [" "], ["hub id", "folder"]),
-    "benchmark": (
-        "llama3.1-8b-edge",
-        ["llama3.1-8b-edge"],
-        ["llama2-70b", "edge"],
-        ["llama3.1-8b", "llama3.1-8b-edge"],
-    ),
+    "benchmark": ("llama3.1-8b-edge", ["llama3.1-8b-edge"], ["llama2-70b"], ["llama3.1-8b"]),
     "category": ("edge", "edge", ["cloud"], ["datacenter", "edge"]),
-    "scenario": (
-        "Server",
-        "Server",
-        ["serve", "MultiStream"],
-        ["Offline", "Server", "Interactive", "SingleStream"],
-    ),
+    "scenario": ("Server", "Server", ["serve", "MultiStream"], ["Offline, Server"]),
     "mode": ("accuracy", "accuracy", ["fast"], ["accuracy", "performance", "both"]),
     "precision": ("fp16", "fp16", ["int8"], ["bf16", "fp16", "fp32", "auto"]),
     "tensor-parallel-size": ("4", 4, ["0", "-1", "two", "1.5"], ["whole number from 1", "auto"]),
@@ -75,20 +66,10 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     "gpu-memory-utilization": ("0.5", 0.5, ["0", "1.01", "nan"], ["above 0 and up to 1"]),
     "engine-arg": ("swap-space=4", {"swap_space": 4}, ["swap", "=4", "a b=1"], ["KEY=VALUE"]),
     "engine-silence": ("60", 60.0, ["0", "-1", "inf", "long"], ["above 0"]),
-    "endpoint": (
-        f"{URL}/v1/",
-        [TARGET],
-        ["host:8000", "ftp://host", "http://", "http://host:port", "http://host:0", " "],
-        ["URL like http://host:8000"],
-    ),
+    "endpoint": (f"{URL}/v1/", [TARGET], NO_URLS, ["URL like http://host:8000"]),
     "client": ("Inference-Endpoint", "inference-endpoint", ["aiperf", ""], ["loadgen"]),
     "series": ("Endpoints", "endpoints", ["v1.0", ""], ["endpoints"]),
-    "endpoint-server": (
-        "SGLang",
-        "sglang",
-        ["ollama", ""],
-        ["auto", "vllm", "sglang", "tensorrt-llm", "text"],
-    ),
+    "endpoint-server": ("SGLang", "sglang", ["ollama", ""], ["auto", "vllm", "tensorrt-llm"]),
     "endpoint-routing": ("round-robin", "round-robin", ["auto"], ["fewest-tokens", "round-robin"]),
     "endpoint-ca": (__file__, Path(__file__), ["/nowhere/ca.pem", "/", " "], ["existing file"]),
     "endpoint-requests": ("30", 30, ["0", "-1", "many"], ["whole number from 1", "auto"]),
@@ -112,12 +93,7 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     "allow-other-model": ("true", True, ["maybe"], ["true or false"]),
     "replicas": ("4", 4, ["0", "-1", "many"], ["whole number from 1", "auto"]),
     "ray": ("head:6379", "head:6379", ["head", "ray://head:1", "head:x", ":1"], ["HOST:PORT"]),
-    "replica-nodes": (
-        "node-a:4,node-b",
-        (NodeShare("node-a", 4), NodeShare("node-b")),
-        ["node-a:0", "a,a", ","],
-        ["node-a:4,node-b:2"],
-    ),
+    "replica-nodes": ("a:4,b", (NodeShare("a", 4), NodeShare("b")), ["a:0", "a,a", ","], [":4,"]),
     "replica-routing": ("Round-Robin", "round-robin", ["random"], ["tokens, round-robin"]),
     "replica-cpus": ("3", 3, ["0", "few"], ["whole number from 1", "auto"]),
     "scaling": ("true", True, ["maybe"], ["true or false"]),
@@ -208,19 +184,16 @@ def test_a_name_is_taken_in_any_case(name: str) -> None:
     ("text", "value"),
     [
         ("true", True),
-        ("False", False),
         ("none", None),
         ("8", 8),
         ("0.5", 0.5),
         ('"8"', "8"),
         ("[1, 2]", [1, 2]),
         ("float16", "float16"),
-        ("a=b", "a=b"),
         ("", ""),
         ("[" * 5000, "[" * 5000),
         ('{method = "ngram"}', {"method": "ngram"}),
         ('{"method": "ngram", "n": [1, null]}', {"method": "ngram", "n": [1, None]}),
-        ('{"method": ', '{"method": '),
     ],
 )
 def test_an_engine_argument_keeps_its_type(text: str, value: object) -> None:
@@ -248,14 +221,10 @@ def test_an_engine_argument_can_be_given_again(value: object) -> None:
     assert resolve(engine_arg=[text]).engine_args == {"some_name": value}
 
 
-def test_the_model_is_no_engine_argument() -> None:
-    with pytest.raises(UsageError, match="--engine-arg model: name the model with --model"):
-        resolve(engine_arg=["model=meta-llama/Meta-Llama-3-8B-Instruct"])
-
-
-def test_the_last_engine_argument_of_a_name_holds() -> None:
-    settings = resolve(engine_arg=["a=1", "b=2", "a=3"])
-    assert settings.engine_args == {"a": 3, "b": 2}
+def test_the_last_engine_argument_of_a_name_holds_and_the_model_is_none() -> None:
+    assert resolve(engine_arg=["a=1", "b=2", "a=3"]).engine_args == {"a": 3, "b": 2}
+    message = refusal(engine_arg=["model=meta-llama/Meta-Llama-3-8B-Instruct"])
+    assert message.startswith("--engine-arg model: name the model with --model")
 
 
 _VALUES = st.text() | st.sampled_from(
@@ -332,11 +301,9 @@ def test_a_file_may_use_tomls_own_types_and_underscores(tmp_path: Path) -> None:
     [
         (b"profile = ", ["not TOML", "end of document"]),
         (b"profile = '\xff'", ["not TOML"]),
-        (b"x = " + b"9" * 5000, ["not TOML"]),
-        (b"x = " + b"[" * 5000, ["not TOML"]),
+        *((b"x = " + character * 5000, ["not TOML"]) for character in (b"9", b"[")),
         (b"proflie = 'smoke'", ["unknown setting 'proflie'", "profile", "total_sample_count"]),
         (b"profile = 'fast'", ["profile", "fast", "must be one of smoke, official"]),
-        (b"total-sample-count = 0", ["total_sample_count", "0", "whole number from 1"]),
         (b"total-sample-count = 10.5", ["total_sample_count", "10.5", "whole number from 1"]),
         (b"model = ['a', 'b']", ["model", "['a', 'b']", "hub id"]),
         (b"[results-dir]\na = 1", ["results_dir", "must be a folder"]),
@@ -360,34 +327,23 @@ def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
 # What a profile sets
 
 
-def test_smoke_is_the_embedded_model_on_the_embedded_news() -> None:
-    settings = resolve()
-    assert settings.smoke
-    assert (settings.model, settings.dataset) == ("embedded", "embedded")
-    assert settings.benchmarks == default_benchmarks() == [LLAMA3_1_8B, LLAMA3_1_8B_EDGE]
-    assert [settings.workload(benchmark) for benchmark in settings.benchmarks] == [EMBEDDED] * 2
-    assert (settings.round.name, settings.max_new_tokens) == ("v6.1", 128)
-    assert settings.label == "smoke: not an MLPerf result"
-
-
-def test_official_is_llama_on_cnn_dailymail() -> None:
-    settings = resolve(profile="official")
-    assert not settings.smoke
-    assert (settings.model, settings.dataset) == (OFFICIAL.model, "cnn_dailymail")
-    assert settings.workload(LLAMA3_1_8B) is OFFICIAL
-    assert settings.workload(LLAMA3_1_8B_EDGE) is EDGE
-    assert settings.label == "official rules of round v6.1"
-
-
-def test_the_official_model_keeps_its_raw_prompt_in_smoke() -> None:
-    settings = resolve(model="llama3.1-8b-instruct")
-    assert settings.model == OFFICIAL.model
-    assert settings.workload(LLAMA3_1_8B) is OFFICIAL
-    assert settings.workload(LLAMA3_1_8B_EDGE) is EDGE
-    assert settings.dataset == "embedded"
-    assert settings.smoke
-    different = resolve(model="owner/name")
-    assert different.workload(LLAMA3_1_8B) is EMBEDDED
+def test_smoke_is_the_embedded_model_on_the_embedded_news_and_official_llama() -> None:
+    smoke, official = resolve(), resolve(profile="official")
+    assert (smoke.smoke, smoke.model, smoke.dataset) == (True, "embedded", "embedded")
+    assert smoke.benchmarks == default_benchmarks() == [LLAMA3_1_8B, LLAMA3_1_8B_EDGE]
+    assert [smoke.workload(benchmark) for benchmark in smoke.benchmarks] == [EMBEDDED] * 2
+    assert (smoke.round.name, smoke.max_new_tokens) == ("v6.1", 128)
+    assert smoke.label == "smoke: not an MLPerf result"
+    assert (official.smoke, official.dataset) == (False, "cnn_dailymail")
+    assert official.label == "official rules of round v6.1"
+    # The official model keeps its raw prompt in smoke.
+    in_smoke = resolve(model="llama3.1-8b-instruct")
+    assert (in_smoke.smoke, in_smoke.dataset) == (True, "embedded")
+    for settings in (official, in_smoke):
+        assert settings.model == OFFICIAL.model
+        assert settings.workload(LLAMA3_1_8B) is OFFICIAL
+        assert settings.workload(LLAMA3_1_8B_EDGE) is EDGE
+    assert resolve(model="owner/name").workload(LLAMA3_1_8B) is EMBEDDED
 
 
 def test_the_context_is_the_longest_that_is_needed() -> None:
@@ -405,10 +361,6 @@ def made_benchmark(context: int | None) -> Benchmark:
     return replace(LLAMA3_1_8B, id="other", workload=workload, smoke=None)
 
 
-def test_a_benchmark_is_run_alone_where_it_is_named() -> None:
-    assert resolve(benchmark=["llama3.1-8b-edge"]).benchmarks == [LLAMA3_1_8B_EDGE]
-
-
 def test_a_benchmark_that_smoke_has_nothing_of_is_a_usage_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -419,12 +371,6 @@ def test_a_benchmark_that_smoke_has_nothing_of_is_a_usage_error(
     assert "smoke" in message and "--profile official" in message
     settings = resolve(benchmark=["llama3.1-8b-edge"], profile="official")
     assert (settings.model, settings.workload(different)) == ("owner/other", different.workload)
-
-
-def test_the_length_of_an_answer_is_the_one_given() -> None:
-    assert resolve().generation(LLAMA3_1_8B) == OFFICIAL.generation
-    shorter = resolve(max_new_tokens="16").generation(LLAMA3_1_8B)
-    assert shorter == replace(OFFICIAL.generation, max_new_tokens=16)
 
 
 def test_every_model_that_can_be_run_has_a_short_name() -> None:
@@ -451,14 +397,11 @@ def test_a_gated_model_needs_a_token(
     check_model_is_reachable(resolve({variable: "hf_x"}, profile="official"))
 
 
-@pytest.mark.parametrize("model", ["./nowhere", "/nowhere/model", "llama", "a/b/c"])
-def test_a_model_that_is_neither_folder_nor_hub_id_is_refused(model: str) -> None:
-    with pytest.raises(UsageError, match=r"no such folder, and not a hub id") as caught:
-        check_model_is_reachable(resolve(model=model))
-    assert str(caught.value).startswith(f"--model {model}: ")
-
-
 def test_a_folder_an_open_model_and_the_embedded_one_need_no_token(tmp_path: Path) -> None:
+    for model in ("./nowhere", "/nowhere/model", "llama", "a/b/c"):
+        with pytest.raises(UsageError, match=r"no such folder, and not a hub id") as caught:
+            check_model_is_reachable(resolve(model=model))
+        assert str(caught.value).startswith(f"--model {model}: ")
     for name in ("config.json", "tokenizer.json"):
         with pytest.raises(UsageError, match=f"not a model's folder: it has no {name}"):
             check_model_is_reachable(resolve(model=str(tmp_path)))
@@ -500,7 +443,7 @@ def test_the_settings_as_json_name_every_setting_as_used(engine: str) -> None:
         "endpoint": [URL],
         "endpoint-ca": __file__,
         "endpoint-header": ["X-Team"],
-        "replica-nodes": "node-a:4,node-b",
+        "replica-nodes": "a:4,b",
     }
     for name in cases.keys() - {"logs", "plan"}:
         value = other_words.get(name, cases[name][1])
@@ -512,11 +455,9 @@ def test_the_settings_as_json_name_every_setting_as_used(engine: str) -> None:
 def test_the_settings_as_json_say_what_a_benchmark_is_asked() -> None:
     as_json = resolve(max_new_tokens="16").as_json(LLAMA3_1_8B)
     assert json.loads(json.dumps(as_json)) == as_json
-    assert as_json["chat_template"] is True
-    assert "{input}" in str(as_json["prompt"])
+    assert as_json["chat_template"] is True and "{input}" in str(as_json["prompt"])
     generation = as_json["generation"]
-    assert isinstance(generation, dict)
-    assert generation["max_new_tokens"] == 16
+    assert isinstance(generation, dict) and generation["max_new_tokens"] == 16
     assert "prompt" not in resolve().as_json()
 
 
@@ -525,9 +466,10 @@ def test_the_settings_as_json_say_what_a_benchmark_is_asked() -> None:
 
 def test_a_ray_cluster_is_asked_for_as_many_replicas_as_it_holds() -> None:
     assert not resolve().replicated
-    assert resolve(ray="head:1").replicas == "auto"
-    assert resolve(ray="head:1", replicas="3").replicas == 3
     assert resolve(replicas="2").ray is None
+    assert resolve(ray="head:1", replicas="3").replicas == 3
+    settings = resolve({"MLPERF_NODES": "a:4,b"}, ray="head:1")
+    assert (settings.replicas, settings.as_json()["replica_nodes"]) == ("auto", "a:4,b")
 
 
 @pytest.mark.parametrize("name", sorted(OF_REPLICAS))
@@ -536,12 +478,6 @@ def test_an_option_of_replicas_is_refused_without_them(name: str) -> None:
     assert message == f"--{name}: can only be used with --replicas or --ray"
     # A variable may be there for other runs.
     assert not resolve({"MLPERF_NODES": "a,b"}).replicated
-
-
-def test_config_json_has_the_nodes_as_they_were_given() -> None:
-    settings = resolve({"MLPERF_NODES": "a:4,b"}, ray="head:1")
-    assert settings.as_json()["replica_nodes"] == "a:4,b"
-    assert resolve().as_json()["replica_nodes"] is None
 
 
 # Endpoints
@@ -555,18 +491,6 @@ def test_an_endpoint_takes_the_place_of_an_engine_in_this_process() -> None:
     assert resolve({"ENDPOINT": URL}).endpoints == [TARGET]
     assert (resolve().engine_silence, settings.engine_silence) == (1800.0, 22.0)
     assert resolve(endpoint=[URL], engine_silence="60").engine_silence == 60.0
-
-
-def test_the_options_of_each_kind_of_engine_are_those_that_are_documented() -> None:
-    assert {
-        *("precision", "tensor-parallel-size", "max-model-len", "gpu-memory-utilization"),
-        *("engine-arg", "profile-run", "profile-seconds"),
-        *("replicas", "ray", "replica-nodes", "replica-routing", "replica-cpus", "scaling"),
-    } == OF_VLLM
-    assert {
-        *("endpoint-server", "endpoint-routing", "endpoint-ca", "endpoint-clients"),
-        *("endpoint-requests", "served-model-name", "endpoint-header", "client", "series"),
-    } == OF_ENDPOINT
 
 
 @pytest.mark.parametrize(
@@ -591,31 +515,23 @@ def test_what_a_profile_cannot_be_made_with_is_refused(
     assert str(error.value).startswith(f"{option}: cannot be used with --profile-run torch")
 
 
-def in_a_file(file: Path, name: str) -> Path:
-    """A settings file that gives an option as its case does."""
+@pytest.mark.parametrize("name", sorted(OF_VLLM | OF_ENDPOINT))
+def test_an_option_of_another_kind_of_engine_is_refused(tmp_path: Path, name: str) -> None:
     text = CASES[name][0]
     key, _, value = text.partition("=")
+    file = tmp_path / "suite.toml"
     file.write_text(f"[{name}]\n{key} = '{value}'" if name in TABLES else f"{name} = '{text}'")
-    return file
-
-
-@pytest.mark.parametrize("name", sorted(OF_VLLM))
-def test_an_option_of_vllm_is_refused_with_an_endpoint(tmp_path: Path, name: str) -> None:
-    given_alone = {SPECS[name].dest: given_as(name, CASES[name][0])[SPECS[name].dest]}
-    message = refusal(endpoint=[URL], **given_alone)
-    assert message.startswith(f"--{name}: an option of vLLM") and URL in message
-    file = in_a_file(tmp_path / "suite.toml", name)
-    message = refusal(environment={"ENDPOINT": URL}, config_file=file)
-    assert message.startswith(f"--suite-config: {SPECS[name].dest}: an option of vLLM")
-
-
-@pytest.mark.parametrize("name", sorted(OF_ENDPOINT))
-def test_an_option_of_endpoints_is_refused_without_one(tmp_path: Path, name: str) -> None:
-    given_alone = {SPECS[name].dest: given_as(name, CASES[name][0])[SPECS[name].dest]}
-    words = "can only be used with --endpoint URL"
-    assert refusal(**given_alone) == f"--{name}: {words}"
-    file = in_a_file(tmp_path / "suite.toml", name)
-    assert refusal(config_file=file) == f"--suite-config: {SPECS[name].dest}: {words}"
+    dest = SPECS[name].dest
+    given_alone = {dest: given_as(name, text)[dest]}
+    if name in OF_VLLM:
+        message = refusal(endpoint=[URL], **given_alone)
+        assert message.startswith(f"--{name}: an option of vLLM") and URL in message
+        message = refusal(environment={"ENDPOINT": URL}, config_file=file)
+        assert message.startswith(f"--suite-config: {dest}: an option of vLLM")
+    else:
+        words = "can only be used with --endpoint URL"
+        assert refusal(**given_alone) == f"--{name}: {words}"
+        assert refusal(config_file=file) == f"--suite-config: {dest}: {words}"
 
 
 def test_an_endpoint_that_was_given_twice_is_refused() -> None:
@@ -623,10 +539,18 @@ def test_an_endpoint_that_was_given_twice_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["http://me:hunter2@host", "http://me:hunter2@host:port", "me:hunter2@host:8000"]
+    "url",
+    [
+        *("http://me:hunter2@host", "http://me:hunter2@host:port", "me:hunter2@host:8000"),
+        *("http://me:hun/ter2@host", "http:/me:hunter2@host", "https://h/v1?key=hunter2"),
+        "http://h#hunter2",
+    ],
 )
-def test_a_password_in_a_url_is_refused_and_not_repeated(url: str) -> None:
-    assert refusal(endpoint=[url]) == "--endpoint: no user or password in the URL: set API_KEY"
+def test_a_secret_in_a_url_is_refused_and_not_repeated(url: str) -> None:
+    message = refusal(endpoint=[url])
+    assert "ter2" not in message
+    if ":hunter2@" in url and "//" in url:
+        assert message == "--endpoint: no user or password in the URL: set API_KEY"
 
 
 def test_the_key_is_never_shown() -> None:
@@ -651,14 +575,11 @@ def test_a_key_that_no_header_can_hold_is_refused_and_not_repeated(key: str) -> 
     ("text", "name"),
     [
         ("X-Team=blue\r\nX-Other: 1", " X-Team"),
-        ("X-Team=a\tb", " X-Team"),
         ("X-Team=blå", " X-Team"),
         ("X-Team=", " X-Team"),
         ("X-Team: blue", ""),
-        ("X Team=blue", ""),
         ("=blue", ""),
         ("X-Team\r\n=blue", ""),
-        ("blue", ""),
         ("content-length=4", " content-length"),
         ("CONNECTION=close", " CONNECTION"),
     ],
@@ -694,19 +615,6 @@ def test_a_header_is_sent_once() -> None:
     assert message == "--endpoint-header authorization: API_KEY is set"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "http://user:se/cret@host",
-        "http:/user:secret@host",
-        "https://h/v1?key=secret",
-        "http://h#secret",
-    ],
-)
-def test_an_endpoint_that_may_hold_a_secret_is_not_quoted(text: str) -> None:
-    assert "cret" not in refusal(endpoint=[text])
-
-
 # Several benchmarks in one session
 
 
@@ -719,13 +627,15 @@ def test_benchmarks_of_one_model_share_a_session() -> None:
         resolve(benchmark=["llama2-70b-99", "mixtral-8x7b"], profile="official")
 
 
-def test_each_of_several_benchmarks_has_its_own_longest_answer() -> None:
+def test_each_benchmark_has_its_own_longest_answer_or_the_one_given() -> None:
     ids = ["llama3.1-8b", "llama2-70b-99"]
     settings = resolve(benchmark=ids)
     assert [settings.generation(b).max_new_tokens for b in settings.benchmarks] == [128, 48]
     assert settings.max_new_tokens == 128
+    assert resolve().generation(LLAMA3_1_8B) == OFFICIAL.generation
     shorter = resolve(benchmark=ids, max_new_tokens="16")
-    assert [shorter.generation(b).max_new_tokens for b in settings.benchmarks] == [16, 16]
+    assert shorter.generation(LLAMA3_1_8B) == replace(OFFICIAL.generation, max_new_tokens=16)
+    assert shorter.generation(settings.benchmarks[1]).max_new_tokens == 16
 
 
 def test_prices_of_two_currencies_are_refused() -> None:

@@ -21,6 +21,7 @@ from meta_tests.datasets.hostile_pickles import (
     FRAME,
     HOSTILE,
     NESTED,
+    OBJECT_DTYPE,
     OPEN,
     POPEN,
     TARGET,
@@ -29,7 +30,7 @@ from meta_tests.datasets.hostile_pickles import (
     stacked,
     text,
 )
-from meta_tests.datasets.pickled_tables import FULL, assert_written_table, placed
+from meta_tests.datasets.pickled_tables import FULL, assert_written_table, converted, placed
 from mlperf_suite.datasets.parquet_conversion import write_parquet
 from mlperf_suite.datasets.samples import address_space, memory_limit
 from mlperf_suite.errors import DatasetError, SuiteError
@@ -51,6 +52,22 @@ FURTHER = {
             *(("pandas", "read_pickle"), ("functools", "partial"), ("copyreg", "_reconstructor")),
         )
     },
+    "GLOBAL": (b"\x80\x02cos\nsystem\n" + CALL, "'os.system'"),
+    "an array whose dtype changes": (
+        FOUR
+        + (b"cnumpy\ndtype\n(" + text("V8") + b"\x89\x88tRq\x000")
+        + (b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\nK\x00\x85C\x01btR")
+        + (b"(K\x01K\x01\x85h\x00\x89" + raw(b"A" * 8) + b"tbq\x010")
+        + (b"h\x00(K\x03" + text("|") + b"N" + text("a") + b"\x85}" + text("a"))
+        + (OBJECT_DTYPE + b"K\x00\x86sK\x08K\x01K\x1btb0h\x01."),
+        "it holds no table",
+    ),
+    "a name made by REDUCE": (
+        FOUR + text("os") + b"c_codecs\nencode\n(" + text("system") + b"tR\x93" + CALL,
+        "STACK_GLOBAL requires str",
+    ),
+    "values without end": (FOUR + b"N" * 5_000_000 + b".", "it holds no table"),
+    "a call of a result": (FOUR + FRAME + b")R" + CALL, "not callable"),
     "NEWOBJ_EX": (FOUR + POPEN + b"}\x92.", "'subprocess.Popen'"),
     "eval": (
         FOUR + stacked("builtins", "eval") + b"(" + text(f"open({TARGET!r},'w')") + b"tR.",
@@ -116,6 +133,28 @@ def test_a_block_outside_its_table_is_refused(place: object, tmp_path: Path) -> 
     source.write_bytes(placed(pd.DataFrame({"a": [1], "b": [2]}), place))
     with pytest.raises(DatasetError, match=r"block of columns|no values|damaged|unknown form"):
         write_parquet(source, tmp_path / "data.parquet")
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.one_of(st.none(), st.text(st.characters(exclude_categories=["Cs"]))),
+            st.lists(st.integers(-(2**63), 2**63 - 1)),
+            st.integers(-(2**63), 2**63 - 1),
+        ),
+        min_size=1,
+    ),
+    st.integers(2, 5),
+)
+def test_any_table_survives(rows: list[tuple[str | None, list[int], int]], protocol: int) -> None:
+    texts, tokens, numbers = map(list, zip(*rows, strict=True))
+    frame = pd.DataFrame(
+        {"texts": pd.Series(texts, dtype=object), "tokens": tokens, "numbers": numbers}
+    )
+    frame["boxed"] = frame["numbers"].astype(object)
+    with tempfile.TemporaryDirectory() as folder:
+        content = converted(frame, Path(folder), protocol).to_pydict()
+    assert content == {"texts": texts, "tokens": tokens, "numbers": numbers, "boxed": numbers}
 
 
 @given(st.data())

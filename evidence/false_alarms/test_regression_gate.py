@@ -10,7 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from mlperf_suite.results.regression import METRICS, Metric, MetricSamples, compare
 from perf.regression_gate import (
     CASES,
     CURVE_CASES,
@@ -20,6 +23,7 @@ from perf.regression_gate import (
     share_of_jobs,
 )
 
+TTFT = next(metric for metric in METRICS if metric.name == "ttft_p99")
 HISTORIES = 150
 ALLOWANCE = 3 * math.sqrt(0.05 * 0.95 / HISTORIES)
 """Three standard deviations of a share counted in so many histories."""
@@ -63,3 +67,21 @@ def test_what_no_test_could_find_with_one_run() -> None:
         for case in CASES[: len(REPEATS)]
     ]
     assert shares == sorted(shares)
+
+
+_VALUES = st.lists(st.floats(1e-3, 1e6), min_size=1, max_size=5)
+
+
+@given(st.sampled_from([METRICS[0], TTFT]), _VALUES, _VALUES, st.floats(0, 0.9))
+@example(TTFT, [1e-3, 1e6], [1.0], 0.0)
+def test_a_regression_is_beyond_the_limit_and_the_noise(
+    metric: Metric, then: list[float], now: list[float], limit: float
+) -> None:
+    change = compare(metric, MetricSamples(tuple(then)), MetricSamples(tuple(now)), limit)
+    assert "%" in change.words
+    if change.outcome == "regressed":
+        assert change.change is not None and change.change < -limit
+        assert change.high is not None and change.high < 0
+    if change.low is not None:
+        assert change.change is not None
+        assert change.low <= change.change + 1e-9

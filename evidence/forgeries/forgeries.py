@@ -32,17 +32,11 @@ from evidence.log_edits import (
     log_values,
 )
 from evidence.tables import PAGES, rewrite_table, table_after
-from meta_tests.tampering.edits import (
-    Change,
-    Home,
-    Tampering,
-    replaced,
-    system_field,
-    text_edited,
-    together,
-)
+from evidence.tree_edits import Change, Home, Tampering, system_field
+from evidence.verdicts import copies, official_verdict, tamper
+from meta_tests.judging.trees import broken_rules
+from meta_tests.tampering.edits import replaced, text_edited, together
 from meta_tests.tampering.trees import LLAMA2, round_of_tree, unpack
-from meta_tests.tampering.verdicts import broken_rules, copies, official_verdict, tamper
 from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from evidence.forgeries.forgeries import FORGERIES, HEADERS, NOT_SEEN, forge, names_on_the_page
+from evidence.verdicts import CHECKER, official_verdict
+from meta_tests.judging.trees import broken_rules
 from meta_tests.tampering.trees import LLAMA2, round_of_tree, unpack
-from meta_tests.tampering.verdicts import CHECKER, broken_rules, official_verdict
 
 CHECKOUT = Path(os.environ.get("MLPERF_INFERENCE") or "absent")
 ROUND = round_of_tree(LLAMA2)

@@ -25,7 +25,7 @@ from pathlib import Path
 from evidence.full_size_trees.data import ANSWERS, DATASETS, make_samples, write_data
 from evidence.full_size_trees.published import PUBLISHED, write_published
 from evidence.full_size_trees.runs import ProofRun, install_loadgen, make_runs, proof_runs
-from meta_tests.tampering.verdicts import CHECKER, LOOKS_OK
+from evidence.verdicts import CHECKER, LOOKS_OK
 from mlperf_suite import SUITE_FOLDER
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.rules.submission_rules import (

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from evidence.full_size_trees.model import FILLER
-from meta_tests.stand_in import Pace, ReplayEngine
+from evidence.full_size_trees.replay import Pace, ReplayEngine
 from mlperf_suite.datasets.media import identity_of
 from mlperf_suite.session.inputs import Inputs
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from evidence.full_size_trees.data import ANSWERS, DATASETS, MODEL
 from evidence.full_size_trees.published import PROBLEMS, PUBLISHED
-from meta_tests.stand_in import Pace
+from evidence.full_size_trees.replay import Pace
 from mlperf_suite import SUITE_FOLDER
 from mlperf_suite.assets import assets_dir
 from mlperf_suite.benchmarks.catalog import BENCHMARKS

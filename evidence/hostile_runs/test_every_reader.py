@@ -12,17 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_tests.reports.hostile_runs import (
+from evidence.hostile_runs.poisoned_folders import (
     DEEP,
+    RUN_NAME,
+    poison_run,
+    write_hostile_nodes,
+)
+from meta_tests.reports.hostile_runs import (
     FORMULA,
     LONG,
-    RUN_NAME,
     UNPRINTABLE,
     UNPRINTED,
     check_texts,
-    poison_run,
     poisoned,
-    write_hostile_nodes,
 )
 from meta_tests.reports.kept_run import KEPT_RUN, write_kept
 from meta_tests.reports.outputs import page_rows, terminal_text

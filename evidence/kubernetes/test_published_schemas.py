@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from evidence.kubernetes import kubernetes_schemas
-from meta_tests.kubernetes_manifests import objects, pods
+from evidence.kubernetes.manifests import objects, pods
 
 SCHEMAS = os.environ.get("MLPERF_KUBERNETES_SCHEMAS")
 OBJECTS = objects()

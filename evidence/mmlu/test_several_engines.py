@@ -7,7 +7,13 @@ import csv
 import json
 from pathlib import Path
 
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meta_tests.session.scripted_session import few_questions
 from meta_tests.suite_runs import run_suite
+from mlperf_suite.datasets.mmlu_questions import SUBJECTS
+from mlperf_suite.mmlu.journal import split
 from mlperf_suite.results.run_folder import run_folders
 
 ARGUMENTS = ("-m", "mmlu", "-p", "meta_tests.scoring_plugin")
@@ -36,6 +42,19 @@ def test_one_engine_stays_on_one_worker(tmp_path: Path) -> None:
     assert len(run_folders(alone.results_dir)) == 1
 
 
+def test_two_engines_make_the_result_of_one(tmp_path: Path) -> None:
+    words = ("--mmlu-shots=0", f"--mmlu-data={few_questions(tmp_path)}")
+    alone = run_suite(tmp_path / "alone", *ARGUMENTS, *words)
+    scoring = json.dumps({"engines": 2})
+    shared = run_suite(tmp_path / "shared", *ARGUMENTS, *TWO_WORKERS, *words, SCORING=scoring)
+    assert shared.exit_code == 0, shared.output
+    assert [p.name for p in run_folders(shared.results_dir)] == [shared.folder.name]
+    assert not list(shared.results_dir.glob(".mmlu-*"))
+    assert "of 24 questions" in shared.output
+    for name in ("overall.json", "by_domain.json", "by_subject.json"):
+        assert (shared.folder / name).read_text() == (alone.folder / name).read_text()
+
+
 def test_two_real_engines_make_the_result_of_one(tmp_path: Path) -> None:
     results = []
     for name, plugin in (("one", ()), ("two", (*TWO_WORKERS, "-p", "meta_tests.two_engines"))):
@@ -47,3 +66,19 @@ def test_two_real_engines_make_the_result_of_one(tmp_path: Path) -> None:
     same = sum(first == second for first, second in zip(*results, strict=True))
     # Two engines batch other questions together, and bf16 rounds by what is batched.
     assert same >= len(results[0]) - 2
+
+
+@given(
+    st.dictionaries(st.sampled_from(SUBJECTS), st.integers(1, 20), min_size=1), st.integers(1, 9)
+)
+def test_shares_are_disjoint_whole_and_even(sizes: dict[str, int], count: int) -> None:
+    ranges = {subject: range(size) for subject, size in sizes.items()}
+    parts = split(ranges, count)
+    assert len(parts) == count
+    merged: dict[str, range] = {}
+    for part in parts:
+        assert not merged.keys() & part.keys()
+        merged |= part
+    assert merged == ranges
+    loads = [sum(map(len, part.values())) for part in parts]
+    assert max(loads) - min(loads) <= max(sizes.values())

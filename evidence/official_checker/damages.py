@@ -18,20 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from evidence.log_edits import answers_edited, is_, log_values
+from evidence.official_checker.submission_damages import PUBLISHED, SINGLE
+from evidence.tree_edits import Change, Home, Tampering, seen_by, system_field
+from evidence.verdicts import copies, official_verdict, own_verdict
 from meta_tests.made_runs import P99
-from meta_tests.tampering.edits import (
-    Change,
-    Home,
-    Tampering,
-    bytes_edited,
-    removed,
-    replaced,
-    seen_by,
-    system_field,
-    text_edited,
-)
-from meta_tests.tampering.submission_damages import PUBLISHED, SINGLE
-from meta_tests.tampering.verdicts import copies, official_verdict, own_verdict
+from meta_tests.tampering.edits import bytes_edited, removed, replaced, text_edited
 from mlperf_suite.benchmarks.audits import Audit
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import COUNTED_IN_A_SENTENCE, Benchmark, limit_name

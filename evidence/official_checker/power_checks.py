@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from evidence.verdicts import CHECKER
 from meta_tests.tampering.power import facts_of
-from meta_tests.tampering.verdicts import CHECKER
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.rules import judge
 from mlperf_suite.rules.power_measurement import power_figures

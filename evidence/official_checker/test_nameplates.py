@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from evidence.verdicts import CHECKER, official_verdict
 from meta_tests.judging.nameplates import WITH_POWER, WITHOUT_POWER, nameplate
 from meta_tests.made_power import write_session
 from meta_tests.made_runs import write_submission
-from meta_tests.tampering.verdicts import CHECKER, official_verdict
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS
 

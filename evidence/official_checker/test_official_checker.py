@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from evidence.official_checker.damages import compare, damages_of
+from evidence.verdicts import CHECKER, official_verdict, own_verdict
 from meta_tests.made_runs import write_submission
-from meta_tests.tampering.verdicts import CHECKER, official_verdict, own_verdict
 from mlperf_suite.benchmarks.catalog import BENCHMARKS, judged_in_trees
 from mlperf_suite.benchmarks.rounds import ROUNDS
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from evidence.official_checker.damages import DAMAGES, damages_of
-from meta_tests.judging.trees import ALSO_SEEN
+from evidence.official_checker.submission_damages import FURTHER
+from evidence.tree_edits import Home
+from meta_tests.judging.trees import ALSO_SEEN, broken_rules
 from meta_tests.made_runs import write_submission
-from meta_tests.tampering.edits import Home
-from meta_tests.tampering.verdicts import broken_rules
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
@@ -57,7 +57,8 @@ def newest_round(benchmark: Benchmark) -> Round:
     return ROUNDS[benchmark.rounds[-1]]
 
 
-EACH_DAMAGE = [(LLAMA3_1_8B.id, name) for name in DAMAGES] + [
+OF_LLAMA = DAMAGES | FURTHER
+EACH_DAMAGE = [(LLAMA3_1_8B.id, name) for name in OF_LLAMA] + [
     (benchmark.id, name)
     for benchmark in BENCHMARKS.values()
     if benchmark.in_trees and not benchmark.id.startswith("llama3.1-8b")
@@ -72,7 +73,7 @@ def test_each_damage_is_seen_by_its_rules_alone(
     root = tmp_path / "tree"
     shutil.copytree(tree_of(id_), root)
     benchmark, round_ = BENCHMARKS[id_], newest_round(BENCHMARKS[id_])
-    damages = DAMAGES if benchmark is LLAMA3_1_8B else damages_of(benchmark, round_)
+    damages = OF_LLAMA if benchmark is LLAMA3_1_8B else damages_of(benchmark, round_)
     damages[name].change(Home(root / "closed/Someone", round_.layout, id_))
     # A scenario of the official client alone is not in a tree of LoadGen's logs.
     absent = {"required_scenarios"} if benchmark.of_client else set()

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from evidence.page_tables import PAGES, write_table
+from evidence.verdicts import official_verdict, own_verdict
 from meta_tests.made_client import write_client_submission
 from meta_tests.tampering.member_changes import GONE, FileChange, change_file, scaled, times
-from meta_tests.tampering.verdicts import official_verdict, own_verdict
 from mlperf_suite.benchmarks.rounds import ROUNDS
 
 SUMMARY, ACCURACY = "performance/result_summary.json", "accuracy/accuracy_results.json"

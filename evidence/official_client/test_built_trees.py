@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from evidence.verdicts import CHECKER, official_verdict
 from meta_tests.submission.client_folders import client_folders, submit
 from meta_tests.submission.result_folders import write_result
-from meta_tests.tampering.verdicts import CHECKER, official_verdict
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS
 

@@ -23,7 +23,7 @@ from evidence.official_client.client_damages import (
     tree_of,
     write_honest_submissions,
 )
-from meta_tests.tampering.verdicts import CHECKER, official_verdict, own_verdict
+from evidence.verdicts import CHECKER, official_verdict, own_verdict
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.rules.registry import rule_named, rules_of

@@ -10,13 +10,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from meta_tests.servers.local_servers import (
+from evidence.real_servers.other_servers import (
     LLAMA_CPP_PYTHON,
-    LocalServer,
     llama_cpp_server,
     transformers_server,
-    vllm_server,
 )
+from meta_tests.servers.local_servers import LocalServer, vllm_server
 from meta_tests.suite_runs import SuiteRun, run_suite
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.definition import Generation

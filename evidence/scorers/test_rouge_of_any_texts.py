@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meta_tests.scorers.official_rouge_pairs import official_pairs
+from meta_tests.scorers.official_rouge import official_pairs
 from mlperf_suite.scorers.rouge import score_pairs
 
 WORDS = ["boat", "boats", "harbour", "sank", "sinking", "Friday", "Dr.", "the", "$3.5m", "said."]

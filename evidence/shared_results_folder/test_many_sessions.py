@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import multiprocessing
+import os
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -30,6 +32,12 @@ def write_runs(results_dir: Path, seconds: range, *, keeps: bool) -> list[str]:
     return names
 
 
+def ended(results_dir: Path, hour: int) -> RunFolder:
+    folder = RunFolder(results_dir, "mmlu", None, NOW.replace(hour=hour))
+    folder.write("summary.json", {"schema_version": 6, "meta": {"status": "complete"}})
+    return folder
+
+
 @pytest.mark.parametrize("keeps", [True, False])
 def test_sessions_lose_nothing_to_each_other(tmp_path: Path, keeps: bool) -> None:
     # Those that are kept begin in the same seconds, and share a name but for its number.
@@ -52,3 +60,40 @@ def test_sessions_lose_nothing_to_each_other(tmp_path: Path, keeps: bool) -> Non
     assert (tmp_path / "index.html").read_text().rstrip().endswith("</html>")
     extra = {path.name for path in tmp_path.iterdir()} - set(kept)
     assert extra == {"latest", "index.md", "index.html"}
+
+
+def test_latest_can_be_set_by_two_sessions_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, others = ended(tmp_path, 1), [ended(tmp_path, 2)]
+    make_link = Path.symlink_to
+
+    def interrupted(link: Path, target: str) -> None:
+        make_link(link, target)
+        while others:
+            others.pop().publish()
+
+    monkeypatch.setattr(Path, "symlink_to", interrupted)
+    own.publish()
+    assert (tmp_path / "latest").resolve() == own.path
+
+
+def test_no_other_session_writes_the_index_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    def try_lock(results_dir: Path) -> None:
+        descriptor = os.open(results_dir, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            tried.append("free")
+        except BlockingIOError:
+            tried.append("held")
+        finally:
+            os.close(descriptor)
+
+    monkeypatch.setattr("mlperf_suite.reports.writing.write_index", try_lock)
+    publish(ended(tmp_path, 1), None)
+    try_lock(tmp_path)
+    assert tried == ["held", "free"]

@@ -37,10 +37,8 @@ def test_its_scores_are_in_every_file_by_their_own_names(numbers: SuiteRun) -> N
     assert values == {"even": (100.0, "%"), "odd": (50.0, "%"), "mean_tokens": (2.0, "tokens")}
     own = json.loads((numbers.folder / "Accuracy" / "last_token.json").read_text())
     assert own["even"] == 100.0
-    for name in ("report.md", "report.html"):
-        report = (numbers.folder / name).read_text().replace("\\_", "_")
-        assert "odd" in report
-        assert "mean_tokens" in report
+    report = (numbers.folder / "report.md").read_text().replace("\\_", "_")
+    assert "odd" in report and "mean_tokens" in report
 
 
 def test_its_logs_are_judged_too(numbers: SuiteRun) -> None:

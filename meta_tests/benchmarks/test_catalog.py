@@ -46,10 +46,6 @@ def test_what_a_benchmark_says_fits_together(row: Any) -> None:
     assert row.reference.answers == row.samples_of("accuracy")
     assert {audit.mode for audit in row.audits} <= set(AUDIT_MODES)
     assert len(set(row.metrics)) == len(row.metrics) > 0
-
-
-@pytest.mark.parametrize("row", runnable(), ids=lambda row: row.id)
-def test_a_benchmark_that_is_run_is_judged_by_what_its_scorer_gives(row: Any) -> None:
-    for workload in (row.workload, row.smoke):
+    for workload in filter(None, (row.workload, row.smoke)):
         assert [score.name for score in workload.reference.scores] == list(row.metrics)
-    assert row.workload.reference is row.reference
+    assert row.workload is None or row.workload.reference is row.reference

@@ -11,7 +11,7 @@ from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.product_prompts import ProductPrompt
 from mlperf_suite.benchmarks.qwen3_vl import QWEN3_VL
 from mlperf_suite.engines.protocol import MODEL_CHANGES
-from mlperf_suite.engines.vllm_arguments import _media_arguments, _model_changes
+from mlperf_suite.engines.vllm_arguments import _model_changes
 from mlperf_suite.errors import UsageError
 from mlperf_suite.rules.facts import find_departures
 from mlperf_suite.scorers.qwen3_vl import HierarchicalF1Scorer
@@ -66,9 +66,3 @@ def test_arguments_that_change_a_pictures_tokens_depart_by_name(name: str) -> No
     assert changes(**{name: {"max_pixels": 1}}) == {MODEL_CHANGES: name}
     departures = find_departures(QWEN3_VL.workload, 2048, changes(**{name: {"max_pixels": 1}}))
     assert departures == (f"a model that is changed by {name}",)
-
-
-def test_nothing_of_a_sample_is_kept_for_the_next_one() -> None:
-    for media, modality in (("sound", "audio"), ("picture", "image")):
-        arguments = _media_arguments(media)
-        assert arguments == {"limit_mm_per_prompt": {modality: 1}, "mm_processor_cache_gb": 0}

@@ -57,25 +57,17 @@ def test_scores_of_a_performance_data_set_do_not_count(tmp_path: Path) -> None:
 DAMAGES: dict[str, Any] = {
     "empty": "",
     "cut": json.dumps(SUMMARY)[:-9],
-    "a list": [],
     "half a surrogate pair": '{"state": "\\ud800"',
     "deep": "[" * 100_000,
-    "deep in a member": json.dumps(SUMMARY)[:-1] + ', "x": ' + "[" * 5000 + "]" * 5000 + "}",
     "twice": json.dumps(SUMMARY)[:-1] + ', "complete": true}',
     "NaN": json.dumps(SUMMARY | {"qps": float("nan")}),
     "infinite": json.dumps(SUMMARY | {"qps": 1}).replace('"qps": 1', '"qps": 1e999'),
-    "a text for a count": SUMMARY | {"n_samples_issued": "3"},
     "true for a count": SUMMARY | {"n_samples_issued": True},
-    "half a sample": SUMMARY | {"n_samples_issued": 2.5},
     "below 0": SUMMARY | {"duration_ns": -1},
-    "beyond any": SUMMARY | {"duration_ns": 10**400},
     "more requests than any run": SUMMARY | {"n_samples_issued": 2**40},
-    "more percentiles than any": SUMMARY
-    | {"ttft": {"percentiles": {f"{p}": 1 for p in range(99)}}},
-    "1 for true": SUMMARY | {"complete": 1},
+    "many percentiles": SUMMARY | {"ttft": {"percentiles": {f"{p}": 1 for p in range(99)}}},
     "no state": {name: value for name, value in SUMMARY.items() if name != "state"},
-    "a text for a percentile": SUMMARY | {"ttft": {"percentiles": {"99.0": "fast"}}},
-    "more buckets than any": SUMMARY | {"ttft": {"histogram": {"counts": [1] * 10_000}}},
+    "many buckets": SUMMARY | {"ttft": {"histogram": {"counts": [1] * 10_000}}},
     "a control character": SUMMARY | {"ttft": {"percentiles": {"\x1b[2J": "\x1b[2J"}}},
 }
 
@@ -90,15 +82,14 @@ def test_a_damaged_file_gives_one_line(tmp_path: Path, name: Any) -> None:
 
 
 def test_what_is_no_file_gives_one_line(tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    for path in (tmp_path / "absent", tmp_path / "folder", tmp_path / "a\0b"):
+    for path in (tmp_path / "absent", tmp_path, tmp_path / "a\0b"):
         content, problem = read_typed(path, ResultSummary)
         assert content is None
         assert problem.isprintable() or "\0" in path.name
 
 
 @pytest.mark.parametrize(
-    "content", [None, [], "online", {"type": 3}, {"settings": {"runtime": {"min_duration_ms": ""}}}]
+    "content", [None, "online", {"type": 3}, {"settings": {"runtime": {"min_duration_ms": ""}}}]
 )
 def test_a_configuration_that_is_none_gives_one_line(content: Any) -> None:
     config, problem = config_of(content)
@@ -106,12 +97,9 @@ def test_a_configuration_that_is_none_gives_one_line(content: Any) -> None:
     assert problem.startswith("config.yaml: ")
 
 
-def test_a_configuration_may_have_what_is_not_known() -> None:
+def test_a_configuration_may_have_what_is_not_known_but_no_half_character() -> None:
     config, problem = config_of({"type": "online", "settings": {"client": {}}})
     assert (config is not None, problem) == (True, "")
-
-
-def test_half_a_surrogate_pair_in_yaml_is_a_problem_in_one_line() -> None:
     for read in (config_of, point_of):
         content, problem = read({"\ud800": 1, "type": "\ud800", "settings": {"\ud800": 1}})
         assert content is None

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mlperf_suite.client_results.series import (
-    MANDATORY,
     SEED_SETS,
     Regions,
     cohort_number,
     is_approved_drafter,
     min_duration_s,
 )
-
-BOUNDS = st.tuples(st.integers(33, 200_000), st.integers(1, 32))
 
 
 @pytest.mark.parametrize(
@@ -30,24 +25,14 @@ def test_regions_end_where_the_rules_examples_say(
     assert (regions.low, regions.medium) == ends
 
 
-@given(BOUNDS)
-def test_regions_follow_each_other_up_to_c_max(bounds: tuple[int, int]) -> None:
-    c_max, c_min = bounds
-    regions = Regions.of(c_max, c_min)
-    assert c_min < regions.low <= regions.medium <= c_max < regions.margin
-
-
-@given(BOUNDS, st.integers(1, 300_000), st.booleans())
-def test_a_point_is_in_one_region_of_concurrency_at_most(
-    bounds: tuple[int, int], concurrency: int, declared: bool
-) -> None:
-    c_max, c_min = bounds
-    regions = Regions.of(c_max, c_min, c_min_declared=declared)
-    names = list(regions.of_point(concurrency))
-    assert set(names) <= set(MANDATORY)
-    assert bool(names) == (concurrency <= c_max)
-    assert len(names) <= (1 if declared or concurrency > 32 else 2)
-    assert ("ultra-low" in names) == (concurrency <= (c_min if declared else 32))
+def test_a_point_is_in_its_region_and_below_32_in_that_of_low_latency() -> None:
+    regions = Regions.of(1024, 16)
+    names = [[*regions.of_point(c)] for c in (26, 27, 32, 117, 118, 1024, 1025)]
+    low, medium, high = (["low"], ["medium"], ["high"])
+    ultra = ["ultra-low"]
+    assert names == [ultra + low, ultra + medium, ultra + medium, medium, high, high, []]
+    declared = Regions.of(1024, 16, c_min_declared=True)
+    assert [[*declared.of_point(c)] for c in (16, 17)] == [ultra, low]
 
 
 @pytest.mark.parametrize("bounds", [(32, 16), (33, 33), (1024, 0), (16, 16)])

@@ -31,7 +31,7 @@ FULL = pd.DataFrame(
         "words": [["a", "ä"], [], None],
     }
 )
-EXPECTED = {
+EXPECTED: dict[str, list[Any]] = {
     "input": ["Ängström ☃ 日本", "", None],
     "tok_input": [[1, 2, 300_000], [], [2**40]],
     "np_cell": [[1, 2], [3], []],

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import datasets
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from meta_tests.datasets.data_files import write_json, write_jsonl, write_parquet
 from mlperf_suite.benchmarks.llama3_1_8b import EDGE, OFFICIAL
@@ -25,19 +23,6 @@ ROWS = [
 ITEMS = tuple(Sample(row["article"], row["highlights"]) for row in ROWS)
 
 
-def as_official(rows: list[dict[str, str]]) -> list[dict[str, object]]:
-    """The shape of the official cnn_eval.json."""
-    return [
-        {
-            "instruction": "Summarize the following news article in 128 tokens.",
-            "input": row["article"],
-            "tok_input": [128000, 9370, 5730],
-            "output": row["highlights"],
-        }
-        for row in rows
-    ]
-
-
 def the_error(source: object) -> str:
     """The one line that loading `source` ends with."""
     with pytest.raises(DatasetError) as caught:
@@ -51,88 +36,53 @@ def the_error(source: object) -> str:
 # What it reads
 
 
-@pytest.mark.parametrize(
-    "write", [write_json, write_jsonl, write_parquet], ids=["json", "jsonl", "parquet"]
-)
-@pytest.mark.parametrize("rows", [ROWS, as_official(ROWS)], ids=["hub", "official"])
+@pytest.mark.parametrize("write", [write_json, write_jsonl, write_parquet])
 def test_reads_each_kind_of_file_in_both_shapes(
-    tmp_path: Path,
-    write: Callable[[Path, list[dict[str, object]]], Path],
-    rows: list[dict[str, object]],
+    tmp_path: Path, write: Callable[[Path, Sequence[Mapping[str, object]]], Path]
 ) -> None:
+    """The hub's, and that of the official cnn_eval.json."""
     suffix = write.__name__.removeprefix("write_")
-    assert load_news(str(write(tmp_path / f"news.{suffix}", rows))).items == ITEMS
-
-
-def test_the_name_of_a_file_may_hold_what_globs_mean(tmp_path: Path) -> None:
-    write_parquet(tmp_path / "news1.parquet", ROWS[:1])
-    path = write_parquet(tmp_path / "news[1]*.parquet", ROWS)
-    assert load_news(str(path)).items == ITEMS
+    # Its name may hold what globs mean.
+    path = tmp_path / f"news[1]*.{suffix}"
+    write(tmp_path / f"news1.{suffix}", ROWS[:1])
+    assert load_news(str(write(path, ROWS))).items == ITEMS
+    official = [
+        {"instruction": "a", "input": r["article"], "tok_input": [1], "output": r["highlights"]}
+        for r in ROWS
+    ]
+    assert load_news(str(write(path, official))).items == ITEMS
+    if suffix == "jsonl":
+        path.write_text(path.read_text().replace("\n", "\n\r\n") + "\n")
+        assert load_news(str(path)).items == ITEMS
 
 
 def test_a_copy_of_the_hubs_repository_gives_its_validation_split_in_order(tmp_path: Path) -> None:
     for part in (7, 2, 5, 0, 3, 6, 1, 4):
         row = {"article": f"article {part}", "highlights": "h"}
-        write_parquet(tmp_path / f"validation-0000{part}-of-00008.parquet", [row])
-    write_parquet(tmp_path / "train-00000-of-00001.parquet", ROWS * 2)
-    write_parquet(tmp_path / "test-00000-of-00001.parquet", ROWS)
-    articles = [item.input for item in load_news(str(tmp_path)).items]
+        write_parquet(tmp_path / "3" / f"validation-0000{part}-of-00008.parquet", [row])
+    write_parquet(tmp_path / "3" / "train-00000-of-00001.parquet", ROWS * 2)
+    write_parquet(tmp_path / "3" / "test-00000-of-00001.parquet", ROWS)
+    articles = [item.input for item in load_news(str(tmp_path / "3")).items]
     assert articles == [f"article {part}" for part in range(8)]
-
-
-def test_a_copy_of_the_hubs_repository_gives_version_3_alone(tmp_path: Path) -> None:
+    # Of all versions, the third is taken.
     for version in ("1.0.0", "2.0.0", "3.0.0"):
         rows = [{**row, "article": f"{version} {row['article']}"} for row in ROWS]
-        write_parquet(tmp_path / version / "validation-00000-of-00001.parquet", rows)
-    assert {item.input[:5] for item in load_news(str(tmp_path)).items} == {"3.0.0"}
+        folder = tmp_path / "all" / version
+        write_parquet(folder / "validation-00000-of-00001.parquet", rows)
+    assert {item.input[:5] for item in load_news(str(tmp_path / "all")).items} == {"3.0.0"}
 
 
 def test_a_folder_of_other_names_is_read_in_whole(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("about the data")
+    assert "holds no .json" in the_error(tmp_path)
+    message = the_error(tmp_path / "nowhere.json")
+    assert "no such file" in message and "cnn_dailymail" in message
     write_jsonl(tmp_path / "b.jsonl", ROWS[2:])
     write_json(tmp_path / "a.json", ROWS[:2])
-    (tmp_path / "README.md").write_text("about the data")
     assert load_news(str(tmp_path)).items == ITEMS
-
-
-def test_empty_lines_of_jsonl_are_no_rows(tmp_path: Path) -> None:
-    path = tmp_path / "news.jsonl"
-    path.write_text("\n\r\n".join(json.dumps(row) for row in ROWS) + "\n\n")
-    assert load_news(str(path)).items == ITEMS
-
-
-def test_embedded_news_are_many_short_and_different() -> None:
-    items = load_news("embedded").items
-    assert len(items) >= 48
-    assert len({item.input for item in items}) == len({i.reference for i in items}) == len(items)
-    for item in items:
-        assert 100 <= len(item.input.split()) <= 350, item.input[:60]
-        assert 2 <= len(item.reference.splitlines()) <= 4, item.reference
-        assert all(line.strip() for line in item.reference.splitlines())
-
-
-_TEXTS = st.text(min_size=1).filter(lambda text: text.strip())
-_ROWS = st.lists(
-    st.fixed_dictionaries(
-        {"article": _TEXTS, "highlights": _TEXTS}, optional={"id": st.integers(), "x": st.none()}
-    ),
-    min_size=1,
-    max_size=5,
-)
-
-
-@pytest.mark.parametrize("write", [write_json, write_jsonl], ids=["json", "jsonl"])
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(rows=_ROWS)
-def test_any_rows_are_read_back_as_they_were_written(
-    tmp_path: Path,
-    write: Callable[[Path, list[dict[str, object]]], Path],
-    rows: list[dict[str, object]],
-) -> None:
-    suffix = write.__name__.removeprefix("write_")
-    items = load_news(str(write(tmp_path / f"news.{suffix}", rows))).items
-    assert [(i.input, i.reference) for i in items] == [
-        (row["article"], row["highlights"]) for row in rows
-    ]
+    missing: list[dict[str, object]] = [{"article": "b", "highlights": None}]
+    message = the_error(write_parquet(tmp_path / "c.parquet", [*ROWS, *missing]))
+    assert "row 4: field 'highlights'" in message
 
 
 # What it refuses
@@ -142,38 +92,25 @@ _FAULTS = {
     "empty json": ("news.json", b"", ["is empty"]),
     "empty list": ("news.json", b"[]", ["no rows"]),
     "empty jsonl": ("news.jsonl", b"\n \n", ["no rows"]),
-    "not JSON": ("news.json", b'[{"article": ', ["line 1", "not JSON"]),
-    "not JSON further down": ("news.json", b'[\n\n{"article" 1}]', ["line 3", "not JSON"]),
+    "not JSON": ("news.json", b'[\n\n{"article" 1}]', ["line 3", "not JSON"]),
     "jsonl not JSON": ("news.jsonl", f"{_GOOD}\n\n{{]".encode(), ["line 3", "not JSON"]),
     "no list": ("news.json", b'{"article": "a"}', ["expected a list", "found dict"]),
     "row is no object": ("news.json", f'[{_GOOD}, "text"]'.encode(), ["row 2", "found str"]),
     "line is no object": ("news.jsonl", f"{_GOOD}\n[1]".encode(), ["line 2", "found list"]),
     "no article": ("news.json", b'[{"text": "a"}]', ["row 1", "'article' is missing"]),
-    "no highlights": (
-        "news.jsonl",
-        f'{_GOOD}\n{{"article": "a"}}'.encode(),
-        ["line 2", "'highlights' is missing"],
-    ),
-    "no output": ("news.json", b'[{"input": "a"}]', ["row 1", "'output' is missing"]),
-    "number": ("news.json", b'[{"article": 7, "highlights": "h"}]', ["row 1", "'article' is not"]),
+    "no output": ("news.jsonl", b'{"input": "a"}', ["line 1", "'output' is missing"]),
     "null": ("news.json", b'[{"article": "a", "highlights": null}]', ["'highlights' is not a"]),
-    "list": ("news.json", b'[{"input": "a", "output": ["h"]}]', ["row 1", "'output' is not a"]),
     "blank": ("news.json", b'[{"article": " ", "highlights": "h"}]', ["row 1", "is empty"]),
-    "half a character": (
-        "news.json",
-        b'[{"article": "a \\ud83d b", "highlights": "h"}]',
-        ["row 1", "'article'", "not valid Unicode"],
-    ),
+    "no Unicode": ("news.json", b'[{"article": "a \\ud83d"}]', ["'article'", "not valid Unicode"]),
     "not UTF-8": ("news.json", b'[{"article": "\xff"}]', ["not UTF-8"]),
     "jsonl not UTF-8": (
         "news.jsonl",
-        f"{_GOOD}\n".encode() * 400 + b'{"article": "\xff"}',
-        ["line 401", "not UTF-8"],
+        f"{_GOOD}\n".encode() * 400 + b'"\xff"',
+        ["line 401", "UTF-8"],
     ),
-    "nested too deeply": ("news.json", b"[" * 100_000, ["nested too deeply"]),
-    "a number of 5,000 digits": ("news.json", b"[" + b"1" * 5000 + b"]", ["not JSON"]),
+    "5,000 digits": ("news.json", b"[" + b"1" * 5000 + b"]", ["not JSON"]),
+    "nested": ("news.json", b"[" * 100_000, ["nested too deeply"]),
     "not parquet": ("news.parquet", b"PAR1 but not really", ["not a readable parquet"]),
-    "empty parquet": ("news.parquet", b"", ["not a readable parquet"]),
     "unknown kind": ("news.csv", b"article,highlights\n", ["unknown kind", ".parquet"]),
 }
 
@@ -188,56 +125,12 @@ def test_a_fault_is_one_line_that_names_file_row_and_field(
     assert [part for part in words if part not in message] == [], message
 
 
-def test_a_missing_file_is_named_with_the_data_sets_that_are_known(tmp_path: Path) -> None:
-    message = the_error(tmp_path / "nowhere.json")
-    assert "no such file" in message
-    assert "cnn_dailymail" in message
-
-
-def test_a_folder_without_data_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "README.md").write_text("nothing here")
-    assert "holds no .json" in the_error(tmp_path)
-
-
-def test_a_parquet_row_without_a_field_is_named(tmp_path: Path) -> None:
-    rows: list[dict[str, object]] = [
-        {"article": "a", "highlights": "h"},
-        {"article": "b", "highlights": None},
-    ]
-    message = the_error(write_parquet(tmp_path / "news.parquet", rows))
-    assert "row 2: field 'highlights'" in message
-
-
-@pytest.mark.parametrize("suffix", ["json", "jsonl"])
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    content=st.one_of(
-        st.binary(),
-        st.recursive(
-            st.none() | st.booleans() | st.floats() | st.text(),
-            lambda inner: (
-                st.lists(inner) | st.dictionaries(st.sampled_from(["article", "input"]), inner)
-            ),
-            max_leaves=8,
-        ).map(lambda value: json.dumps(value).encode()),
-    )
-)
-def test_junk_gives_nothing_but_a_dataset_error(
-    tmp_path: Path, suffix: str, content: bytes
-) -> None:
-    path = tmp_path / f"junk.{suffix}"
-    path.write_bytes(content)
-    the_error(path)
-
-
 # What a benchmark takes of it
 
 
 def test_the_first_samples_are_taken_and_no_more_than_there_are() -> None:
     news = Samples("three", ITEMS)
-    assert news.first(None).items == ITEMS
-    assert news.first(2).items == ITEMS[:2]
-    assert news.first(3).items == ITEMS
+    assert [news.first(count).items for count in (None, 2, 3)] == [ITEMS, ITEMS[:2], ITEMS]
     for count in (0, -1, 4):
         with pytest.raises(DatasetError, match=f"--total-sample-count {count}: .* 1 to 3"):
             news.first(count)
@@ -265,31 +158,23 @@ def test_the_fingerprint_tells_contents_apart_and_not_names() -> None:
 # The hub
 
 
-@pytest.mark.parametrize("name", ["cnn_dailymail", "abisee/cnn_dailymail"])
 def test_the_hub_is_asked_for_the_validation_split_of_3_0_0(
-    monkeypatch: pytest.MonkeyPatch, name: str
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     requests: list[object] = []
 
     def load_dataset(*arguments: object, **options: object) -> datasets.Dataset:
-        requests.extend([*arguments, options])
+        requests.append((*arguments, options))
+        if options["token"] is None:
+            raise ConnectionError("Couldn't reach the hub\nTraceback: and so on")
         return datasets.Dataset.from_list(ROWS)
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
-    news = load_news(name, token="hf_secret")
-    assert requests == [
-        "abisee/cnn_dailymail",
-        "3.0.0",
-        {"split": "validation", "token": "hf_secret"},
-    ]
-    assert (news.name, news.items) == ("cnn_dailymail", ITEMS)
-
-
-def test_a_hub_that_does_not_answer_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    def load_dataset(*_: object, **__: object) -> datasets.Dataset:
-        raise ConnectionError("Couldn't reach the hub\nTraceback: and so on")
-
-    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    for name in ("cnn_dailymail", "abisee/cnn_dailymail"):
+        news = load_news(name, token="hf_secret")
+        options = {"split": "validation", "token": "hf_secret"}
+        assert requests.pop() == ("abisee/cnn_dailymail", "3.0.0", options)
+        assert (news.name, news.items) == ("cnn_dailymail", ITEMS)
     message = the_error("cnn_dailymail")
     assert "Couldn't reach the hub" in message
     assert "--dataset FILE" in message

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from meta_tests.datasets.made_traces import ROW, exported, span, written
 from mlperf_suite.errors import DatasetError
@@ -25,9 +23,7 @@ def test_mooncakes_rows_are_requests_since_the_first(tmp_path: Path) -> None:
         TraceRequest(3.0005, 1000, 52, (46, 48)),
     )
     assert len(read_trace(file, 1).requests) == 1
-
-
-def test_requests_out_of_order_are_sorted_and_empty_answers_have_a_token(tmp_path: Path) -> None:
+    # Out of order they are sorted, and an empty answer has a token.
     late, early = ROW | {"timestamp": 5000}, ROW | {"timestamp": 1000, "output_length": 0}
     trace = read_trace(written(tmp_path, late, early))
     assert [(r.at_s, r.answer) for r in trace.requests] == [(0.0, 1), (4.0, 52)]
@@ -46,9 +42,7 @@ def test_spans_of_models_are_requests(tmp_path: Path, indent: int | None) -> Non
     trace = read_trace(written(tmp_path, json.dumps(exported(*spans), indent=indent)))
     assert trace.kind == "OpenTelemetry"
     assert trace.requests == (TraceRequest(0.0, 7, 3), TraceRequest(2.0, 9, 4))
-
-
-def test_spans_may_be_exported_one_a_line_and_with_their_former_names(tmp_path: Path) -> None:
+    # One a line, and with their former names.
     former = span("5000000000")
     for attribute, name in zip(former["attributes"], ("prompt", "completion"), strict=True):
         attribute["key"] = f"gen_ai.usage.{name}_tokens"
@@ -69,12 +63,9 @@ HOSTILE = [
     (ROW | {"timestamp": float("nan")}, "`timestamp` is nan"),
     (ROW | {"timestamp": float("inf")}, "`timestamp` is endless"),
     (ROW | {"timestamp": True}, "`timestamp` is bool"),
-    (ROW | {"timestamp": "0"}, "`timestamp` is str"),
     (ROW | {"input_length": 10**12}, "`input_length` is 1000000000000, not a number from 0 to"),
     (ROW | {"input_length": 0}, "`input_length` is 0, not a count"),
     (ROW | {"output_length": 1.5}, "`output_length` is 1.5, not a count"),
-    (ROW | {"output_length": -5}, "`output_length` is -5"),
-    (ROW | {"input_length": 10**400}, "`input_length` is 1000"),
     (ROW | {"hash_ids": [1]}, "1 `hash_ids` for 1,000 tokens, not 2"),
     (ROW | {"hash_ids": [1, -2]}, "not whole numbers"),
     (ROW | {"hash_ids": "12"}, "not whole numbers"),
@@ -96,11 +87,9 @@ def test_a_hostile_row_is_named_in_one_line(tmp_path: Path, row: Any, why: str) 
     ("content", "why"),
     [
         (exported(span("-1")), "`startTimeUnixNano` is not a whole number"),
-        (exported(span(None)), "`startTimeUnixNano` is not a whole number"),
         (exported(span("1", "9" * 30)), "is not a whole number"),
         (exported(span("1", str(10**12))), "not a number from 0 to 10,000,000"),
         (exported({"attributes": 1}), "`attributes` is not a list"),
-        ({"resourceSpans": 1}, "`resourceSpans` is not a list"),
         (exported(), "has no request"),
     ],
 )
@@ -120,27 +109,3 @@ def test_times_years_apart_and_too_many_requests(
     with pytest.raises(DatasetError, match="more than 2 requests: --limit N"):
         read_trace(file)
     assert len(read_trace(file, 2).requests) == 2
-
-
-ANY = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3)
-    ),
-    max_leaves=9,
-)
-
-
-@pytest.mark.hypothesis
-@given(values=st.fixed_dictionaries(dict.fromkeys(ROW, ANY)), spans=ANY)
-def test_any_content_is_a_trace_or_one_line(
-    tmp_path_factory: pytest.TempPathFactory, values: dict[str, Any], spans: Any
-) -> None:
-    folder = tmp_path_factory.getbasetemp()
-    for content in (values, {"resourceSpans": spans}, exported(span(spans, spans, spans))):
-        try:
-            trace = read_trace(written(folder, json.dumps(content)))
-        except DatasetError as error:
-            assert "\n" not in str(error)
-        else:
-            assert all(r.prompt >= 1 and r.answer >= 1 and r.at_s >= 0 for r in trace.requests)

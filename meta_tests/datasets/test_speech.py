@@ -37,11 +37,7 @@ def manifest(folder: Path, *rows: object) -> str:
 
 def test_a_clip_is_found_wherever_its_manifest_was_made(tmp_path: Path) -> None:
     write_clip(tmp_path / "dev-all-repack/84_0.wav")
-    names = (
-        "dev-all-repack/84_0.wav",
-        "./data/dev-all-repack/84_0.wav",
-        "/x/dev-all-repack/84_0.wav",
-    )
+    names = [f"{before}dev-all-repack/84_0.wav" for before in ("", "./data/", "/x/")]
     samples = load_speech(manifest(tmp_path, *map(row, names)))
     assert [sample.reference for sample in samples.items] == ["a b"] * 3
     sound = Sound(np.arange(8, dtype="<i2").tobytes(), RATE_HZ)
@@ -66,7 +62,6 @@ def test_a_clip_of_more_than_30_s_is_left_out_as_officially(tmp_path: Path) -> N
         (row(files=[]), "row 1: 'files' names no file of speed 1"),
         (row(files=[{"fname": "clips/a_0.wav", "speed": 0.9}]), "no file of speed 1"),
         (row("../../etc/passwd"), r"row 1: no file \.\./\.\./etc/passwd below"),
-        (row("text.wav"), "text.wav is not a readable WAV file"),
         (row("short.wav"), "short.wav is not a readable WAV file: it ends early"),
         (row("false.wav"), "false.wav is not a readable WAV file"),
         (row("empty.wav"), "empty.wav holds no sound"),
@@ -79,7 +74,6 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, entry: object, message: st
     write_clip(tmp_path / "stereo.wav", channels=2)
     write_clip(tmp_path / "slow.wav", rate=8_000)
     write_clip(tmp_path / "empty.wav", samples=0)
-    (tmp_path / "text.wav").write_text("no sound at all, but a text")
     (tmp_path / "short.wav").write_bytes(b"RIFF")
     # Its header says that the sound is compressed.
     clip = bytearray((tmp_path / "clips/a_0.wav").read_bytes())
@@ -99,13 +93,6 @@ def test_the_packages_own_speech_is_short_and_each_clip_its_own() -> None:
     assert changed.sha256 != samples.sha256
 
 
-def test_a_waveform_is_as_audio_libraries_read_it() -> None:
-    sound = Sound(np.array([-32768, 0, 16384, 32767], dtype="<i2").tobytes(), RATE_HZ)
-    assert sound.waveform().dtype == np.float32
-    assert sound.waveform().tolist() == [-1.0, 0.0, 0.5, 32767 / 32768]
-    assert sound.other().waveform().tolist() == sound.waveform()[::-1].tolist()
-
-
 class Tokenizer:
     """Knows three tokens; any other one gets the id of the first."""
 
@@ -123,15 +110,15 @@ def test_a_prompt_carries_its_samples_sound() -> None:
     prompts = TokensBesideMedia(("<|start|>", "<|en|>")).encode(samples, Tokenizer())
     assert [tuple(prompt) for prompt in prompts] == [(1, 2), (1, 2)]
     assert [prompt.media for prompt in prompts] == [sample.media for sample in samples]
-    other = prompts[0].other()
-    assert isinstance(other, MediaPrompt)
-    assert tuple(other) == (1, 2) and other.media != prompts[0].media
-    assert isinstance(other.media, Sound) and isinstance(prompts[0].media, Sound)
-    assert other.media.seconds == prompts[0].media.seconds
-
-
-def test_a_prompt_without_sound_or_with_an_unknown_token_is_refused() -> None:
+    # As audio libraries read it; another prompt has another sound, as long as this one.
+    sound = Sound(np.array([-32768, 0, 16384, 32767], dtype="<i2").tobytes(), RATE_HZ)
+    assert sound.waveform().dtype == np.float32
+    assert sound.waveform().tolist() == [-1.0, 0.0, 0.5, 32767 / 32768]
+    other = MediaPrompt((1, 2), sound).other()
+    assert isinstance(other, MediaPrompt) and isinstance(other.media, Sound)
+    assert tuple(other) == (1, 2)
+    assert other.media.waveform().tolist() == sound.waveform()[::-1].tolist()
     with pytest.raises(DatasetError, match="sample 0 has no sound"):
         TokensBesideMedia(("<|start|>",)).check([Sample("", "a")])
     with pytest.raises(UsageError, match=r"no token <\|fr\|>"):
-        TokensBesideMedia(("<|fr|>",)).encode(load_speech("embedded").items, Tokenizer())
+        TokensBesideMedia(("<|fr|>",)).encode(samples, Tokenizer())

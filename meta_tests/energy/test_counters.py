@@ -32,71 +32,53 @@ def test_each_gpu_is_read_in_joules(monkeypatch: pytest.MonkeyPatch) -> None:
     assert meters.counters[3].name == "GPU 3 NVIDIA H100 80GB HBM3"
 
 
-@pytest.mark.parametrize(
-    ("visible", "idle", "numbers"),
-    [
-        (None, 0, [0, 1, 2, 3]),
-        (None, 3, [0]),
-        ("2,0", 0, [2, 0]),
-        ("3, 1", 1, [3]),
-        ("GPU-2", 0, [2]),
-    ],
+ALIKE = [gpu(number) for number in range(4)]
+UNLIKE = [gpu(0, Name="NVIDIA T400"), gpu(1), gpu(2)]
+BY_BUS = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+UNKNOWN = (
+    "of several kinds of GPU, which one is number 0 is not known: set CUDA_DEVICE_ORDER=PCI_BUS_ID"
 )
-def test_only_the_gpus_of_the_run_are_read(
-    monkeypatch: pytest.MonkeyPatch, visible: str | None, idle: int, numbers: list[int]
-) -> None:
-    install(monkeypatch, *map(gpu, range(4)))
-    environment = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
-    counters = gpu_counters(idle, environment=environment).counters
-    assert [int(counter.name.split()[1]) for counter in counters] == numbers
 
 
 @pytest.mark.parametrize(
-    ("visible", "idle", "reason"),
+    ("gpus", "visible", "environment", "idle", "numbers"),
     [
-        ("", 0, "no GPU"),
-        (None, 2, "no GPU"),
-        ("0,7", 0, "names a GPU that NVML does not find"),
-        ("MIG-1234", 0, "a part of a GPU"),
+        (ALIKE, None, {}, 0, [0, 1, 2, 3]),
+        (ALIKE, None, {}, 3, [0]),
+        (ALIKE, "2,0", {}, 0, [2, 0]),
+        (ALIKE, "3, 1", {}, 1, [3]),
+        (ALIKE, "GPU-2", {}, 0, [2]),
+        (ALIKE, "", {}, 0, "no GPU"),
+        (ALIKE, None, {}, 4, "no GPU"),
+        (ALIKE, "0,7", {}, 0, "names a GPU that NVML does not find"),
+        (ALIKE, "MIG-1234", {}, 0, "a part of a GPU"),
         # The beginning of several.
-        ("GPU-", 0, "names a GPU that NVML does not find"),
+        (ALIKE, "GPU-", {}, 0, "names a GPU that NVML does not find"),
+        (UNLIKE, None, {}, 0, [0, 1, 2]),
+        (UNLIKE, "2,1,0", {}, 0, [2, 1, 0]),
+        (UNLIKE, "GPU-1,GPU-0", {}, 1, [1]),
+        (UNLIKE, "0", BY_BUS, 0, [0]),
+        (UNLIKE, None, BY_BUS, 2, [0]),
+        (UNLIKE, "0", {}, 0, UNKNOWN),
+        (UNLIKE, "0,GPU-1", {}, 0, UNKNOWN),
+        (UNLIKE, "0", {"CUDA_DEVICE_ORDER": "FASTEST_FIRST"}, 0, UNKNOWN),
+        (UNLIKE, None, {}, 1, UNKNOWN),
     ],
 )
-def test_gpus_that_cannot_be_told_apart_are_not_summed(
-    monkeypatch: pytest.MonkeyPatch, visible: str | None, idle: int, reason: str
-) -> None:
-    install(monkeypatch, *map(gpu, range(2)))
-    environment = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
-    assert reason in why(gpu_counters(idle, environment=environment))
-
-
-@pytest.mark.parametrize(
-    ("environment", "idle", "numbers"),
-    [
-        ({}, 0, [0, 1, 2]),
-        ({"CUDA_VISIBLE_DEVICES": "2,1,0"}, 0, [2, 1, 0]),
-        ({"CUDA_VISIBLE_DEVICES": "GPU-1,GPU-0"}, 1, [1]),
-        ({"CUDA_VISIBLE_DEVICES": "0", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}, 0, [0]),
-        ({"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}, 2, [0]),
-        ({"CUDA_VISIBLE_DEVICES": "0"}, 0, None),
-        ({"CUDA_VISIBLE_DEVICES": "0,GPU-1"}, 0, None),
-        ({"CUDA_VISIBLE_DEVICES": "0", "CUDA_DEVICE_ORDER": "FASTEST_FIRST"}, 0, None),
-        ({}, 1, None),
-    ],
-)
-def test_a_number_means_a_gpu_only_where_cuda_counts_as_nvml_does(
+def test_only_the_gpus_of_the_run_are_read_and_none_that_cannot_be_told_apart(
     monkeypatch: pytest.MonkeyPatch,
+    gpus: list[Any],
+    visible: str | None,
     environment: dict[str, str],
     idle: int,
-    numbers: list[int] | None,
+    numbers: list[int] | str,
 ) -> None:
-    install(monkeypatch, gpu(0, Name="NVIDIA T400"), gpu(1), gpu(2))
-    meters = gpu_counters(idle, environment=environment)
-    if numbers is None:
-        assert why(meters) == (
-            "of several kinds of GPU, which one is number 0 is not known: set "
-            "CUDA_DEVICE_ORDER=PCI_BUS_ID"
-        )
+    """A number means a GPU only where CUDA counts as NVML does."""
+    install(monkeypatch, *gpus)
+    of_cuda = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    meters = gpu_counters(idle, environment=environment | of_cuda)
+    if isinstance(numbers, str):
+        assert numbers in why(meters)
     else:
         assert [int(counter.name.split()[1]) for counter in meters.counters] == numbers
 
@@ -105,11 +87,7 @@ def test_of_a_gpu_in_parts_the_run_has_one_alone(monkeypatch: pytest.MonkeyPatch
     install(monkeypatch, gpu(0, MigMode=[1, 1]), gpu(1, MigMode=[0, 1]))
     assert "a part of a GPU (MIG)" in why(gpu_counters(environment={"CUDA_VISIBLE_DEVICES": "0"}))
     assert len(gpu_counters(environment={"CUDA_VISIBLE_DEVICES": "1"}).counters) == 1
-
-
-def test_of_a_run_on_several_machines_no_part_is_the_whole(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    # Nor is a part the whole of a run on several machines.
     install(monkeypatch, *map(gpu, range(8)))
     assert len(gpu_counters(0, 8, {}).counters) == 8
     assert why(gpu_counters(0, 16, {})) == "the engine has 16 GPUs, 8 of them on this machine"
@@ -163,13 +141,10 @@ def test_nvml_is_let_go_again(monkeypatch: pytest.MonkeyPatch) -> None:
 # CPUs
 
 
-def zone(root: Path, name: str, label: str, uj: int, parent: str = "") -> Path:
-    folder = root / name
+def zone(folder: Path, label: str, uj: int) -> None:
     folder.mkdir(parents=True)
-    (folder / "name").write_text(f"{label}\n")
-    (folder / "energy_uj").write_text(f"{uj}\n")
-    (folder / "max_energy_range_uj").write_text("262143328850\n")
-    return folder
+    for name, text in (("name", label), ("energy_uj", uj), ("max_energy_range_uj", 262143328850)):
+        (folder / name).write_text(f"{text}\n")
 
 
 @pytest.fixture
@@ -178,11 +153,11 @@ def powercap(tmp_path: Path) -> Path:
     root = tmp_path / "powercap"
     (root / "intel-rapl").mkdir(parents=True)
     for socket in range(2):
-        zone(root, f"intel-rapl:{socket}", f"package-{socket}", 1_000_000 * (socket + 1))
-        zone(root, f"intel-rapl:{socket}:0", "core", 9_000_000)
-        zone(root, f"intel-rapl:{socket}:1", "dram", 500_000)
-    zone(root, "intel-rapl:2", "psys", 9_000_000)
-    zone(root, "intel-rapl-mmio:0", "package-0", 9_000_000)
+        zone(root / f"intel-rapl:{socket}", f"package-{socket}", 1_000_000 * (socket + 1))
+        zone(root / f"intel-rapl:{socket}:0", "core", 9_000_000)
+        zone(root / f"intel-rapl:{socket}:1", "dram", 500_000)
+    zone(root / "intel-rapl:2", "psys", 9_000_000)
+    zone(root / "intel-rapl-mmio:0", "package-0", 9_000_000)
     return root
 
 

@@ -80,16 +80,13 @@ def test_a_parser_that_fails_ends_the_turn_alone(error: Exception) -> None:
     assert ask("x", read).failure.startswith("its answer cannot be parsed")
 
 
-def test_more_calls_than_a_turn_may_have_end_it() -> None:
-    call = {"function": {"name": "f", "arguments": "{}"}}
-    turn = ask("x", lambda text, tools: {"tool_calls": [call] * 129})
-    assert turn.failure == "asked for more than 128 tool calls"
-
-
-def test_a_template_that_refuses_a_prompt_ends_the_turn_alone() -> None:
+def test_more_calls_than_a_turn_may_have_or_a_template_that_refuses_end_it() -> None:
     def refuse(messages: Sequence[Json], tools: Sequence[Json]) -> list[int]:
         raise UsageError("--model: its chat template fails: no tools")
 
+    call = {"function": {"name": "f", "arguments": "{}"}}
+    turn = ask("x", lambda text, tools: {"tool_calls": [call] * 129})
+    assert turn.failure == "asked for more than 128 tool calls"
     assert "no tools" in ask("x", encoder=refuse).failure
 
 

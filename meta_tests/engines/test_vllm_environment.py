@@ -16,18 +16,12 @@ def unset(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(_NAME, raising=False)
 
 
-def test_sockets_are_in_the_folder_while_vllm_loads() -> None:
-    with vllm_environment("a/model", sockets="/sockets"):
-        assert os.environ[_NAME] == "/sockets"
-    assert _NAME not in os.environ
-
-
-@pytest.mark.parametrize(("length", "fits"), [(69, True), (70, True), (71, False)])
+@pytest.mark.parametrize(("length", "fits"), [(70, True), (71, False)])
 def test_a_folder_whose_sockets_would_have_too_long_a_path_is_left(length: int, fits: bool) -> None:
     folder = "/" + (length - 1) * "a"
     with vllm_environment("a/model", sockets=folder):
         assert (os.environ.get(_NAME) == folder) is fits
-    assert len(f"{folder}/00000000-0000-0000-0000-000000000000") <= 107 or not fits
+    assert _NAME not in os.environ
 
 
 def test_the_users_own_folder_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

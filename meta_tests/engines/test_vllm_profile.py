@@ -47,7 +47,9 @@ def engine(tmp_path: Path) -> Iterator[VllmEngine]:
     engine_of_run.close()
 
 
-def test_each_run_has_its_own_trace(engine: VllmEngine, tmp_path: Path) -> None:
+def test_each_run_has_its_own_trace_and_what_the_profiler_refuses_is_one_line(
+    engine: VllmEngine, tmp_path: Path
+) -> None:
     assert isinstance(engine, ProfilingEngine)
     folders = [tmp_path / name / "profile" for name in ("first", "second")]
     for folder in folders:
@@ -55,11 +57,6 @@ def test_each_run_has_its_own_trace(engine: VllmEngine, tmp_path: Path) -> None:
         engine.stop_profile(folder)
     traces = [sorted(path.name for path in folder.glob("*.gz")) for folder in folders]
     assert traces == [["rank0.1.pt.trace.json.gz"], ["rank0.2.pt.trace.json.gz"]]
-
-
-def test_what_the_profiler_refuses_is_one_line(engine: VllmEngine, tmp_path: Path) -> None:
-    for _ in range(2):
-        engine.start_profile()
     with pytest.raises(EngineError, match="vLLM's start_profile: the profiler is busy"):
         engine.start_profile()
 
@@ -67,17 +64,9 @@ def test_what_the_profiler_refuses_is_one_line(engine: VllmEngine, tmp_path: Pat
 def test_vllm_is_asked_for_its_profiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = VllmConfig(str(embedded_model_dir()), profile_folder=tmp_path)
     assert choose_arguments(config).arguments.profiler_config.profiler is None
-    torch = choose_arguments(replace(config, profiler="torch"))
-    profiler_config = torch.arguments.profiler_config
-    assert (profiler_config.profiler, profiler_config.torch_profiler_dir) == (
-        "torch",
-        str(tmp_path),
-    )
-    assert (profiler_config.torch_profiler_with_stack, profiler_config.ignore_frontend) == (
-        False,
-        True,
-    )
-    assert torch.profiler == "torch"
+    asked = choose_arguments(replace(config, profiler="torch")).arguments.profiler_config
+    assert (asked.profiler, asked.torch_profiler_dir) == ("torch", str(tmp_path))
+    assert (asked.torch_profiler_with_stack, asked.ignore_frontend) == (False, True)
     cuda = replace(config, profiler="cuda")
     monkeypatch.setattr(vllm_arguments, "runs_on_cpu", lambda: True)
     with pytest.raises(EngineError, match=r"--profile-run cuda: .*CPU build.*--profile-run torch"):
@@ -85,9 +74,7 @@ def test_vllm_is_asked_for_its_profiler(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(vllm_arguments, "runs_on_cpu", lambda: False)
     monkeypatch.setattr(vllm_arguments, "visible_gpus", lambda: 1)
     assert choose_arguments(cuda).arguments.profiler_config.profiler == "cuda"
-
-
-def test_vllms_own_ranges_are_drawn_for_nsight_systems_alone() -> None:
+    # vLLM's own ranges are drawn for Nsight Systems alone.
     names = [vllm_variables("m", profiler) for profiler in (None, "torch", "cuda")]
     ranges = [variables.get("VLLM_NVTX_SCOPES_FOR_PROFILING") for variables in names]
     assert ranges == [None, None, "1"]

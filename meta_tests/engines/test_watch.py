@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import psutil
@@ -32,7 +32,6 @@ from mlperf_suite.engines.watch import (
     ProcessLook,
     Watch,
     descendants,
-    end_processes,
     terminated_like_interrupted,
 )
 from mlperf_suite.errors import EngineDiedError
@@ -64,22 +63,21 @@ def looks(*, count: int = LOOKS, start_s: float = 1000.0, **fields: Any) -> list
 
 @pytest.mark.parametrize(("status", "words"), [(STOPPED, "is stopped"), (ENDED, "has ended")])
 def test_a_process_that_cannot_answer_is_seen_within_seconds(status: str, words: str) -> None:
-    verdict = judged(looks(processes=(process(), process(status))))
-    assert verdict is not None
-    assert STOPPED_S <= verdict[0] - 1000 <= STOPPED_S + LOOK_S
-    assert verdict[1] == f"the engine hangs: its process 12 (engine) {words}"
+    same = looks(processes=(process(), process(status)))
+    # What it said before does not hide it.
+    for history in (same, [dataclasses.replace(look, signs=i) for i, look in enumerate(same)]):
+        verdict = judged(history)
+        assert verdict is not None
+        assert STOPPED_S <= verdict[0] - 1000 <= STOPPED_S + LOOK_S
+        assert verdict[1] == f"the engine hangs: its process 12 (engine) {words}"
 
 
-def test_what_it_said_before_does_not_hide_that_it_is_stopped() -> None:
-    stopped_looks = looks(processes=(process(STOPPED),))
-    verdict = judged([dataclasses.replace(look, signs=i) for i, look in enumerate(stopped_looks)])
-    assert verdict is not None
-    assert verdict[0] - 1000 <= STOPPED_S + LOOK_S
-
-
-def test_a_moment_of_being_stopped_is_passed_over() -> None:
+def test_a_moment_of_being_stopped_is_passed_over_and_so_is_a_pause_of_everything() -> None:
+    """Ctrl-Z stops the suite together with its engine; after `fg` both go on."""
     up, down = looks(), looks(processes=(process(STOPPED),))
     assert judged([down[i] if i % 3 else up[i] for i in range(20)]) is None
+    assert judged([*down[:2], *looks(start_s=5000, count=2)]) is None
+    assert judged([*down[:2], *looks(start_s=5000, processes=(process(STOPPED),))]) is not None
 
 
 def test_processes_that_use_nothing_are_seen_after_a_while() -> None:
@@ -126,32 +124,6 @@ def test_an_engine_that_works_is_never_flagged(data: st.DataObject) -> None:
     assert judged(history) is None
 
 
-@given(data=st.data())
-def test_an_engine_that_stops_working_is_always_flagged(data: st.DataObject) -> None:
-    """Whatever it did before."""
-    before = []
-    now = sign = 0.0
-    cpu = 0.0
-    for _ in range(data.draw(st.integers(0, 30))):
-        now += data.draw(st.floats(LOOK_S, 3))
-        sign += data.draw(st.integers(0, 1))
-        cpu += data.draw(st.floats(0, LOOK_S))
-        before.append(Look(now, sign, data.draw(st.integers(0, 3)), (process(cpu_s=cpu),)))
-    after = [
-        Look(now + (i + 1) * LOOK_S, sign, 1, (process(cpu_s=cpu),))
-        for i in range(int((IDLE_S + 2) / LOOK_S))
-    ]
-    assert judged([*before, *after]) is not None
-
-
-def test_a_pause_of_everything_says_nothing() -> None:
-    """Ctrl-Z stops the suite together with its engine; after `fg` both go on."""
-    first = looks(count=2, processes=(process(STOPPED),))
-    after = looks(start_s=5000, count=2, processes=(process(),))
-    assert judged([*first, *after]) is None
-    assert judged([*first, *looks(start_s=5000, processes=(process(STOPPED),))]) is not None
-
-
 class _InAProcess(StandInEngine):
     """A stand-in whose work is done, as far as one can see, in a process of its own."""
 
@@ -173,15 +145,14 @@ def child() -> Iterator[psutil.Process]:
     busy_process.wait(30)
 
 
-def wait_for(process: subprocess.Popen[bytes], status: str) -> None:
-    while psutil.Process(process.pid).status() != status:
+def wait_for(process: psutil.Process, status: str) -> None:
+    while process.status() != status:
         time.sleep(0.001)
 
 
 def stop(process: psutil.Process) -> None:
     process.suspend()
-    while process.status() != STOPPED:
-        time.sleep(0.001)
+    wait_for(process, STOPPED)
 
 
 def watched(engine: StandInEngine, until_s: float) -> tuple[float, str] | None:
@@ -197,18 +168,19 @@ def watched(engine: StandInEngine, until_s: float) -> tuple[float, str] | None:
     return None
 
 
-def kill(process: psutil.Process) -> None:
-    process.kill()
-    process.wait(30)
-
-
 @pytest.mark.parametrize(
-    ("end", "state"), [(stop, r" \(.*\) is stopped"), (kill, " has ended")], ids=["stopped", "gone"]
+    ("stops", "state"),
+    [(True, r" \(.*\) is stopped"), (False, " has ended")],
+    ids=["stopped", "gone"],
 )
-def test_a_real_process_that_cannot_answer_is_seen(
-    child: psutil.Process, end: Callable[[psutil.Process], None], state: str
+def test_a_real_process_that_cannot_answer_is_seen_and_ended(
+    child: psutil.Process, stops: bool, state: str
 ) -> None:
-    end(child)
+    if stops:
+        stop(child)
+    else:
+        child.kill()
+        child.wait(30)
     engine = _InAProcess(child)
     assert isinstance(engine, ProcessEngine)
     verdict = watched(engine, 60)
@@ -216,45 +188,37 @@ def test_a_real_process_that_cannot_answer_is_seen(
     assert verdict[0] <= 2.5
     line = f"the engine hangs: its process {child.pid}{state} while 14 samples waited"
     assert re.fullmatch(line, verdict[1])
-    engine.close()
+    Watch(engine).end()
+    assert not child.is_running() or child.status() == ENDED
+    assert not engine.alive
 
 
 def test_a_load_is_watched_by_the_processes_that_it_starts() -> None:
     """Neither those that were there before count, nor those that ended, nor a pause that is
-    short; the log that grows is a sign."""
-    idle = ["sleep", "600"]
-    now = 100.0
+    short."""
+    idle, now = ["sleep", "600"], 100.0
+
+    def first_word(watch: LoadWatch, until_s: float) -> str | None:
+        nonlocal now
+        end = now + until_s
+        while now < end:
+            now += LOOK_S * 4
+            if why := watch.hangs():
+                return why
+        return None
+
     with subprocess.Popen(idle) as older, pytest.MonkeyPatch.context() as patched:
         stop(psutil.Process(older.pid))
         watch = LoadWatch(None)
         patched.setattr("mlperf_suite.engines.watch.time.monotonic", lambda: now)
-
-        def first_word(until_s: float) -> str | None:
-            nonlocal now
-            until_s += now
-            while now < until_s:
-                now += LOOK_S * 4
-                if why := watch.hangs():
-                    return why
-            return None
-
-        assert first_word(2 * LOAD_IDLE_S) is None
+        assert first_word(watch, 2 * LOAD_IDLE_S) is None
         with subprocess.Popen(idle) as own, subprocess.Popen(["true"]) as ended:
-            wait_for(ended, ENDED)
-            wait_for(own, SLEEPS)
-            assert first_word(0.9 * LOAD_IDLE_S) is None
-            why = first_word(LOAD_IDLE_S)
-            assert why is not None and f"for {LOAD_IDLE_S:g} s" in why
+            wait_for(psutil.Process(ended.pid), ENDED)
+            wait_for(psutil.Process(own.pid), SLEEPS)
+            assert first_word(watch, 0.9 * LOAD_IDLE_S) is None
+            assert f"for {LOAD_IDLE_S:g} s" in str(first_word(watch, LOAD_IDLE_S))
             own.kill()
         older.kill()
-
-
-def test_a_stopped_engine_is_ended(child: psutil.Process) -> None:
-    stop(child)
-    engine = _InAProcess(child)
-    Watch(engine).end()
-    assert not child.is_running() or child.status() == ENDED
-    assert not engine.alive
 
 
 @pytest.mark.parametrize(("used_gpu", "hangs"), [(0, True), (97, False)])
@@ -264,18 +228,14 @@ def test_the_gpu_is_asked_where_no_cpu_is_used(
     from types import SimpleNamespace
 
     install(monkeypatch, gpu(0, UtilizationRates=SimpleNamespace(gpu=used_gpu)))
-    waits = subprocess.Popen(["sleep", "600"])
-    engine = _InAProcess(psutil.Process(waits.pid))
-    engine.uses_gpu = True
-    # Its start takes CPU time, which the watch must not see come.
-    wait_for(waits, SLEEPS)
-    try:
-        verdict = watched(engine, 60)
-        assert (verdict is not None) == hangs
-    finally:
+    with subprocess.Popen(["sleep", "600"]) as waits:
+        engine = _InAProcess(psutil.Process(waits.pid))
+        engine.uses_gpu = True
+        # Its start takes CPU time, which the watch must not see come.
+        wait_for(engine.processes[0], SLEEPS)
+        assert (watched(engine, 60) is not None) == hangs
         engine.close()
         waits.kill()
-        waits.wait(30)
 
 
 def test_an_engine_without_processes_has_the_limit_alone() -> None:
@@ -306,22 +266,11 @@ def test_a_resource_tracker_is_no_process_of_the_engine() -> None:
     """It does not end when asked to: each close of an engine would wait for it."""
     tracker = "from multiprocessing.resource_tracker import main; " + _SLEEPS
     children = [subprocess.Popen([sys.executable, "-c", code]) for code in (tracker, _SLEEPS)]
-    try:
-        pids = {process.pid for process in descendants()}
-        assert {child.pid for child in children} & pids == {children[1].pid}
-    finally:
-        for child in children:
-            child.kill()
-            child.wait(30)
-
-
-def test_stopped_processes_are_ended() -> None:
-    children = subprocess.Popen([sys.executable, "-c", _SLEEPS])
-    (process,) = [child for child in descendants() if child.pid == children.pid]
-    process.suspend()
-    end_processes([process], patience_s=0.1)
-    assert not process.is_running()
-    children.wait(30)
+    pids = {process.pid for process in descendants()}
+    for child in children:
+        child.kill()
+        child.wait(30)
+    assert {child.pid for child in children} & pids == {children[1].pid}
 
 
 def test_two_signals_at_once_are_one_request_to_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,6 @@ from meta_tests.made_runs import write_submission
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.judging.judge import judge_folder
 
 DEEPSEEK_R1, GPT_OSS_120B = BENCHMARKS["deepseek-r1"], BENCHMARKS["gpt-oss-120b"]
 
@@ -42,11 +41,9 @@ def test_the_number_of_answers_is_read_under_the_official_name(tmp_path: Path, i
 
 
 def test_where_no_official_text_says_the_number_it_is_not_judged(tmp_path: Path) -> None:
-    path = of_offline(tmp_path, GPT_OSS_120B)
-    path.write_text("'exact_match': 83.130" + HASH)
+    of_offline(tmp_path, GPT_OSS_120B).write_text("'exact_match': 83.130" + HASH)
     assert failures_by_run(tmp_path) == {}
-    (line,) = verdict_lines(tmp_path, "accuracy_every_sample")
-    assert ": not judged:" in line
+    assert ": not judged:" in verdict_lines(tmp_path, "accuracy_every_sample")[0]
     path = of_offline(tmp_path / "other", DEEPSEEK_R1)
     path.write_text("{'exact_match': 81.4, 'tokens_per_sample': 3886.25}" + HASH)
     assert list(failures_by_run(tmp_path / "other").values()) == [["accuracy_every_sample"]]
@@ -61,11 +58,8 @@ def test_a_scenario_that_the_round_did_not_offer_yet_is_named_and_fails(tmp_path
 
 def test_performance_and_accuracy_may_have_data_of_their_own(tmp_path: Path) -> None:
     of_offline(tmp_path, GPT_OSS_120B)
-    (line,) = verdict_lines(tmp_path, "same_system")
-    assert ": passed:" in line
+    assert ": passed:" in verdict_lines(tmp_path, "same_system")[0]
     log = tmp_path / "open/Someone/results/box/gpt-oss-120b/Offline/performance/run_1"
     detail = log / "mlperf_log_detail.txt"
     detail.write_text(detail.read_text().replace('"PyQSL"', '"AnotherQSL"'))
-    assert [rule for group in judge_folder(tmp_path) for rule in group.failed_rules] == [
-        "same_system"
-    ]
+    assert list(failures_by_run(tmp_path).values()) == [["same_system"]]

@@ -17,9 +17,9 @@ from meta_tests.judging.nameplates import (
     WITHOUT_POWER,
     nameplate,
 )
+from meta_tests.judging.trees import broken_rules
 from meta_tests.made_power import write_session
 from meta_tests.made_runs import write_submission
-from meta_tests.tampering.verdicts import broken_rules
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.judging.judge import judge_folder
@@ -57,18 +57,12 @@ def words_on(tree: Path, round_: Round = V6_1) -> str:
     return next(v.line for v in verdicts if v.rule == "system_description")
 
 
-@pytest.mark.parametrize("name", WITHOUT_POWER)
-def test_without_a_measurement_it_needs_only_be_yaml(name: str, tree: Path) -> None:
-    text, right = WITHOUT_POWER[name]
-    nameplate(tree).write_text(text)
-    assert broken_rules(tree, V6_1) == ([] if right else ["system_description"])
-
-
 @pytest.mark.parametrize("name", WITH_POWER)
-def test_beside_a_measurement_it_has_watts(name: str, with_power: Path) -> None:
-    text, right = WITH_POWER[name]
-    nameplate(with_power).write_text(text)
-    assert broken_rules(with_power, V6_1) == ([] if right else ["system_description"])
+def test_it_is_yaml_and_with_power_has_watts(name: str, tree: Path, with_power: Path) -> None:
+    for root, texts in ((tree, WITHOUT_POWER), (with_power, WITH_POWER)):
+        text, right = texts.get(name, ("", True))
+        nameplate(root).write_text(text)
+        assert broken_rules(root, V6_1) == ([] if right else ["system_description"])
 
 
 def test_the_watts_are_of_the_supplies_that_are_needed(with_power: Path) -> None:

@@ -39,31 +39,32 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def events_in(
+    folder: Path, model: Path | None = None, *, issued: object = None, **later: object
+) -> RunEvents:
+    """The events of a run of one request, whose answer lasted 100 ns after its first token."""
+    events: list[dict[str, object]] = [
+        {"event_type": "session.start_performance_tracking", "timestamp_ns": 1}
+    ]
+    events += [
+        {"event_type": f"sample.{kind}", "timestamp_ns": at, "sample_uuid": "a", "data": of}
+        for at, (kind, of) in zip((10, 20, 120), ({"issued": issued} | later).items(), strict=False)
+    ]
+    (folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    model = model or folder
+    read = events_of(folder, ClientConfig(model_params={"name": f"made/{model.name}"}), model)
+    assert isinstance(read, RunEvents)
+    return read
+
+
 def sent(folder: Path, *chat: object, model: Path | None = None) -> RunEvents:
-    """The events of a run of one request with these messages, tools and so on."""
-    return events_in(folder, {"issued": ["PromptData", None, None, *chat]}, model)
+    """The events of a request with these messages, tools and so on."""
+    return events_in(folder, model, issued=["PromptData", None, None, *chat])
 
 
 def answered(folder: Path, *parts: object) -> RunEvents:
-    """The events of a run of one answer of this output, reasoning and these calls, which lasted 100
-    ns after its first token."""
-    complete = ["TextModelOutput", *parts]
-    return events_in(folder, {"issued": None, "recv_first": None, "complete": complete})
-
-
-def events_in(folder: Path, data: dict[str, object], model: Path | None = None) -> RunEvents:
-    lines: list[dict[str, object]] = [
-        {"event_type": "session.start_performance_tracking", "timestamp_ns": 1}
-    ]
-    lines += [
-        {"event_type": f"sample.{kind}", "timestamp_ns": at, "sample_uuid": "a", "data": of}
-        for at, (kind, of) in zip((10, 20, 120), data.items(), strict=False)
-    ]
-    (folder / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    model = model or folder
-    events = events_of(folder, ClientConfig(model_params={"name": f"made/{model.name}"}), model)
-    assert isinstance(events, RunEvents)
-    return events
+    """The events of an answer of this output, reasoning and these calls."""
+    return events_in(folder, recv_first=None, complete=["TextModelOutput", *parts])
 
 
 @pytest.mark.parametrize(
@@ -99,19 +100,17 @@ def test_the_models_own_template_counts(tmp_path: Path) -> None:
         [MESSAGES, None, ["calm"]],
         [MESSAGES, 3],
         [["Which day?"]],
-        ["Which day?"],
         [7],
+        # Without a tokenizer.
+        [],
     ],
 )
 def test_what_could_harm_or_has_no_template_is_not_counted(folder: Path, chat: list[Any]) -> None:
-    events = sent(folder, *chat)
+    if not chat:
+        (folder / "tokenizer.json").unlink()
+    events = sent(folder, *(chat or [MESSAGES]))
     assert events.inputs.tolist() == []
     assert "chat template" in events.uncounted_inputs
-
-
-def test_without_the_tokenizer_a_line_says_so(folder: Path) -> None:
-    (folder / "tokenizer.json").unlink()
-    assert "chat template" in sent(folder, MESSAGES).uncounted_inputs
 
 
 PARTS = [
@@ -130,7 +129,6 @@ STREAMED = [[PARTS[0], PARTS[1]], [PARTS[2]], [PARTS[3]]]
         ([["Day ", "three"], ["Let me ", "think"]], "Let me think:Day three", "think:Day three"),
         (["Day three", "Let me think"], "Let me think:Day three", ":"),
         (["Day three", ["Let me ", "think"]], "Let me think:Day three", "think:Day three"),
-        ([["Day ", "three"], ["Hm"]], "Hm:Day three", ":Day three"),
         (["", None, [CALL]], ":at is 3", ":at is 3"),
         ([[], None, STREAMED], ":at is 3by is 4", None),
         ([["Day ", "three"], None, STREAMED], ":Day threeat is 3by is 4", ":threeat is 3by is 4"),
@@ -161,7 +159,6 @@ def test_reasoning_and_calls_are_counted_as_the_template_has_them(
     [
         ["a", None, [[7]]],
         ["a", None, 7],
-        ["a", None, ["call"]],
         ["a", None, [[{"index": []}]]],
         ["a", None, [[{"function": 3}]]],
         ["a", "b", [[{"function": {"arguments": {}}}]]],

@@ -15,13 +15,13 @@ from meta_tests.judging.trees import (
     V5_1,
     V6_0,
     V6_1,
+    broken_rules,
     by_name,
     failures_by_run,
     verdict_lines,
 )
-from meta_tests.made_runs import MadeRun, write_run, write_submission
+from meta_tests.made_runs import MADE_MS, MadeRun, write_run, write_submission
 from meta_tests.tampering.trees import HONEST_TREES, round_of_tree, unpack
-from meta_tests.tampering.verdicts import broken_rules
 from mlperf_suite.benchmarks.catalog import judged_in_trees
 from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99, LLAMA2_70B_99_9
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
@@ -42,9 +42,7 @@ OTHER_ROUNDS = [(LLAMA3_1_8B, V5_1), (LLAMA3_1_8B, V6_0), (LLAMA2_70B_99, V6_1)]
     [*NEWEST_ROUNDS, *OTHER_ROUNDS],
     ids=lambda item: getattr(item, "id", getattr(item, "name", "")),
 )
-def test_a_submission_that_obeys_every_rule_fails_none(
-    tmp_path: Path, row: Any, round_: Any
-) -> None:
+def test_a_submission_that_obeys_all_rules_passes(tmp_path: Path, row: Any, round_: Any) -> None:
     write_submission(tmp_path, row, round_)
     wrong = failures_by_run(tmp_path)
     of_round = [] if round_.name in row.rounds else ["benchmark_of_round"]
@@ -76,14 +74,9 @@ def test_an_open_submission_needs_no_gate_and_no_scenario(tmp_path: Path) -> Non
 def test_every_rule_of_a_submission_is_judged(submission: Path, tmp_path: Path) -> None:
     rules = {v.rule for j in judge_folder(tmp_path) for v in j.verdicts}
     assert {rule.name for rule in (*rules_of("result"), *rules_of("benchmark"))} <= rules
-
-
-def test_the_cut_accuracy_log_tells_how_long_its_answers_are(
-    submission: Path, tmp_path: Path
-) -> None:
+    # The cut accuracy log tells how long its answers are.
     lines = verdict_lines(tmp_path, "tokens_as_in_accuracy")
-    assert len(lines) == 3
-    assert all(": passed:" in line for line in lines)
+    assert [": passed:" in line for line in lines] == [True] * 3
 
 
 def test_an_open_submission_may_have_its_own_names(tmp_path: Path) -> None:
@@ -138,14 +131,10 @@ def test_a_run_is_of_one_model(tmp_path: Path, copied: Any) -> None:
 
 
 @pytest.mark.parametrize(("factor", "copies"), [(1, 2), (1 + 5e-7, 2), (1 + 5e-6, 0)])
-def test_a_run_with_other_last_digits_is_the_same_run(
-    tmp_path: Path, factor: float, copies: int
-) -> None:
+def test_other_last_digits_are_the_same_run(tmp_path: Path, factor: float, copies: int) -> None:
     for system in ("box", "other"):
-        submission = write_submission(
-            tmp_path, LLAMA3_1_8B, V6_0, system=system, scenarios=("Server",)
-        )
-    result = submission / "results/other/llama3.1-8b/Server"
+        write_submission(tmp_path, LLAMA3_1_8B, V6_0, system=system, scenarios=("Server",))
+    result = tmp_path / "closed/Someone/results/other/llama3.1-8b/Server"
     accuracy = result / "accuracy" / DETAIL
     accuracy.write_text(accuracy.read_text().replace("03-04-2026", "03-05-2026"))
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance", V6_0)
@@ -157,20 +146,14 @@ def test_a_run_with_other_last_digits_is_the_same_run(
 
 
 @pytest.mark.parametrize(("faster", "failed"), [(990, False), (1010, True)])
-def test_an_accuracy_run_a_thousand_times_as_fast_is_of_another_system(
-    tmp_path: Path, faster: int, failed: bool
-) -> None:
+def test_a_far_faster_accuracy_run_is_anothers(tmp_path: Path, faster: int, failed: bool) -> None:
     submission = write_submission(tmp_path, LLAMA3_1_8B, V6_1, scenarios=("Offline",))
     offline = LLAMA3_1_8B.scenario("Offline")
-    performance, accuracy = (
-        MadeRun(LLAMA3_1_8B, offline, mode, V6_1) for mode in ("performance", "accuracy")
-    )
-    rate = performance.entries["generated_samples_per_query"] / (
-        performance.ended_ms - performance.stamp_ms("generated_query_count")
-    )
+    run = MadeRun(LLAMA3_1_8B, offline, "performance", V6_1)
+    rate = run.entries["generated_samples_per_query"] / (run.ended_ms - MADE_MS)
+    accuracy = MadeRun(LLAMA3_1_8B, offline, "accuracy", V6_1)
     answers = accuracy.entries["generated_samples_per_query"]
-    begun_ms = accuracy.stamp_ms("generated_query_count")
-    accuracy.ended_ms = begun_ms + answers / (faster * rate)
+    accuracy.ended_ms = MADE_MS + answers / (faster * rate)
     write_run(submission / "results/box/llama3.1-8b/Offline/accuracy", accuracy)
     (line_,) = verdict_lines(tmp_path, "same_system")
     assert (": failed:" in line_) is failed
@@ -179,14 +162,11 @@ def test_an_accuracy_run_a_thousand_times_as_fast_is_of_another_system(
 def test_a_deterministic_system_may_log_the_same_answers_twice(tmp_path: Path) -> None:
     """Two scenarios then have one hash; the same hash of different logs is another log's."""
     submission = write_submission(tmp_path, LLAMA3_1_8B, V6_0, scenarios=("Server", "Interactive"))
-    logs = [
-        submission / "results/box" / LLAMA3_1_8B.id / scenario / "accuracy"
-        for scenario in ("Server", "Interactive")
-    ]
+    results = submission / "results/box" / LLAMA3_1_8B.id
     for name in (ACCURACY, "accuracy.txt"):
-        shutil.copyfile(logs[0] / name, logs[1] / name)
+        shutil.copyfile(results / "Server/accuracy" / name, results / "Interactive/accuracy" / name)
     assert copies_found(tmp_path) == []
-    log = logs[1] / ACCURACY
+    log = results / "Interactive/accuracy" / ACCURACY
     log.write_text(log.read_text().replace('"seq_id" : 0', '"seq_id" : 1', 1))
     assert len(copies_found(tmp_path)) == 2
 
@@ -199,9 +179,7 @@ def test_two_accuracies_of_one_model_may_share_a_run(tmp_path: Path) -> None:
     assert len(copies_found(tmp_path)) == 8
 
 
-def test_a_submission_belongs_to_the_round_of_most_of_its_results(
-    submission: Path, tmp_path: Path
-) -> None:
+def test_the_round_is_that_of_most_of_the_results(submission: Path, tmp_path: Path) -> None:
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance", V5_1)
     write_run(submission / RESULT / "performance/run_1", run)
     assert failures_by_run(tmp_path) == {"Someone-box-llama3.1-8b-Server": ["seeds"]}

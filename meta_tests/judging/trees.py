@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from meta_tests.tampering.rule_breaks import AGREEMENT
-from mlperf_suite.benchmarks.rounds import ROUNDS
+from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.judging.judge import VerdictGroup, judge_folder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,3 +39,12 @@ def verdict_lines(root: Path, rule: str) -> list[str]:
 
 def by_name(root: Path) -> dict[str, VerdictGroup]:
     return {j.name: j for j in judge_folder(root)}
+
+
+def broken_rules(root: Path, round_: Round) -> list[str]:
+    """The rules that the suite finds broken in a tree, each once, without accuracy_passed."""
+    rules = dict.fromkeys(
+        rule for subject in judge_folder(root, round_) for rule in subject.failed_rules
+    )
+    rules.pop("accuracy_passed", None)
+    return list(rules)

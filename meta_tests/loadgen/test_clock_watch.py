@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -67,38 +66,29 @@ def test_a_clock_that_is_set_or_goes_at_another_rate_is_noticed(
     )
 
 
-def run_with_a_step(folder: Path, monkeypatch: pytest.MonkeyPatch, step_s: float) -> Any:
+def test_a_run_tells_of_a_clock_that_was_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A run of the real LoadGen during which the clock that is watched is set."""
     clocks = Clocks(stands=False)
     monkeypatch.setattr(clock_watch, "time", clocks)
 
     def script(requests: list[Request], listener: Listener) -> None:
-        clocks.departure_s = step_s
+        clocks.departure_s -= 60.0
         listener.finished([(request.tag, [1]) for request in requests])
 
-    return run(a_plan(), ScriptedEngine(script), folder)
-
-
-def test_a_run_tells_of_a_clock_that_was_set(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (fault,) = run_with_a_step(tmp_path, monkeypatch, -60.0).logs.clock_faults
+    (fault,) = run(a_plan(), ScriptedEngine(script), tmp_path / "told").logs.clock_faults
     assert fault.startswith("the system's clock gained -60.")
 
-
-def test_a_log_that_a_clock_damaged_is_an_error_that_names_the_clock(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """LoadGen then reports inf samples/s."""
-
     def damaged(folder: Path) -> RunLogs:
+        # As LoadGen's may then be.
         with (folder / DETAIL).open("a") as file:
             file.write(':::MLLOG {"key": "result_samples_per_second", "value": inf}\n')
         return read_logs(folder)
 
     monkeypatch.setattr(runner, "read_logs", damaged)
-    with pytest.raises(RunError, match=r"the log is damaged: .+; the system's clock gained \+60"):
-        run_with_a_step(tmp_path, monkeypatch, 60.0)
+    with pytest.raises(RunError, match=r"the log is damaged: .+; the system's clock gained -60"):
+        run(a_plan(), ScriptedEngine(script), tmp_path / "damaged")
 
 
 RIGHT = ClockFigures(10.0, 0.0, 0.012, 0.0, 10.0, answering_s=9.0)

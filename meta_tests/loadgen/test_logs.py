@@ -25,31 +25,19 @@ from mlperf_suite.loadgen.logs import (
 
 
 def test_a_detail_log_is_read_by_key() -> None:
-    log = parse_detail("\n".join([line("a", 1), line("b", "two"), line("c", None)]) + "\n")
+    lines = [line("a", 1), line("b", "two"), line("c", None)]
+    told = [line("e", "bad", error=True), line("w", "hm", warning=True)]
+    log = parse_detail("\n".join(lines + told) + "\n")
     assert (log["a"], log["b"], log["c"], log["d"]) == (1, "two", None, None)
-    assert log.damage == ()
+    assert (log.errors, log.warnings, log.damage) == (("bad",), ("hm",), ())
 
 
-def test_errors_and_warnings_are_told_apart() -> None:
-    text = "\n".join([line("e", "bad", error=True), line("w", "hm", warning=True), line("m", 1)])
-    log = parse_detail(text)
-    assert (log.errors, log.warnings) == (("bad",), ("hm",))
-
-
-@pytest.mark.parametrize(
-    "value", ["1", True, None, [], float("nan"), float("inf"), -(10**400), 10**400, 2**64 + 1]
-)
-def test_what_is_no_number_of_64_bits_is_none(value: Any) -> None:
+@pytest.mark.parametrize("value", [0, -1, 2**64, 0.5, "1", True, None, float("nan"), 2**64 + 1])
+def test_a_number_has_at_most_64_bits(value: Any) -> None:
     log = parse_detail(line("a", value))
-    assert log.number("a") is None
-    assert log.milliseconds("a") is None
-
-
-@pytest.mark.parametrize("value", [0, -1, 2**64, 0.5, 2_500_000])
-def test_numbers_are_kept_and_nanoseconds_become_milliseconds(value: Any) -> None:
-    log = parse_detail(line("a", value))
-    assert log.number("a") == value
-    assert log.milliseconds("a") == value / 1e6
+    number = value if value in (0, -1, 2**64, 0.5) and value is not True else None
+    assert log.number("a") == number
+    assert log.milliseconds("a") == (None if number is None else number / 1e6)
 
 
 @pytest.mark.parametrize(
@@ -59,9 +47,7 @@ def test_numbers_are_kept_and_nanoseconds_become_milliseconds(value: Any) -> Non
         "no marker",
         ":::MLLOG ",
         ":::MLLOG []",
-        ':::MLLOG {"key": 1}',
         ':::MLLOG {"key": "a", "value": 1}',
-        ':::MLLOG {"key": "a", "value": 1, "metadata": {}}',
         ':::MLLOG {"key": "a", "value": 1, "metadata": {"is_error": "no"}}',
         ":::MLLOG " + "[" * 100_000,
         ':::MLLOG {"key": "a", "value": ' + "9" * 5000 + "}",
@@ -71,10 +57,16 @@ def test_damage_is_a_fact_about_the_log(text: Any) -> None:
     assert parse_detail(text).damage
 
 
-def test_a_setting_said_twice_is_damage_and_a_message_is_not() -> None:
+def test_what_is_said_twice_is_damage_and_a_message_is_not(tmp_path: Path) -> None:
     twice = parse_detail("\n".join([line("effective_x", 1)] * 2))
     assert twice.damage == ("line 2 says effective_x a second time",)
     assert parse_detail("\n".join([line("generic_message", "a")] * 2)).damage == ()
+    log = parse_detail(line("result_x", 1).removesuffix("}") + ', "value": 2}')
+    assert log["result_x"] is None
+    assert log.damage[0].endswith("twice in one object")
+    (tmp_path / ACCURACY).write_text('[\n{"qsl_idx": 1, "qsl_idx": 2, "data": ""}\n]\n')
+    (damage,) = read_logs(tmp_path).accuracy.damage
+    assert damage == "not JSON: 'qsl_idx' twice in one object"
 
 
 def test_a_line_ends_at_its_newline_alone() -> None:
@@ -84,23 +76,15 @@ def test_a_line_ends_at_its_newline_alone() -> None:
     assert log.damage == ()
 
 
-@pytest.mark.parametrize("counted", [True, False])
-def test_tokens_of_eight_bytes_are_told_from_tokens_that_are_zero(counted: bool) -> None:
-    """Answers of a token each twice, as of the caching audit: [12, 0] is no int64."""
-    data = b"".join(token.to_bytes(8, "little") for token in (12, 0, 2**31 - 1)).hex()
-    row = {"qsl_idx": 0, "data": data.upper()}
-    count = {"token_count": 3} if counted else {}
-    assert parse_accuracy(json.dumps([row | count])).samples[0].token_ids == (12, 0, 2**31 - 1)
-    log = parse_accuracy(json.dumps([row | {"token_count": 6}]))
-    assert log.samples[0].token_ids == (12, 0, 0, 0, 2**31 - 1, 0)
-
-
 @pytest.mark.parametrize(
     ("answers", "told", "tokens"),
     [
         # Counted in four bytes each, which makes twice as many.
         ([[7] * 20, [9]], [40, 2], [[7] * 20, [9]]),
         ([[7] * 20, []], [20, 0], [[7] * 20, []]),
+        # Of a token each twice, as of the caching audit: [12, 0] is no int64.
+        ([[12, 7]], [4], [[12, 0, 7, 0]]),
+        ([[12, 7]], [2], [[12, 7]]),
         # Of a model whose every output is 0.
         ([[0] * 20, [0]], [40, 2], [[0] * 40, [0] * 2]),
         ([[], []], [0, 0], [[], []]),
@@ -118,28 +102,13 @@ def test_tokens_of_eight_bytes_are_told_by_all_answers(
     assert [list(sample.token_ids) for sample in log.samples] == tokens
 
 
-def test_an_accuracy_log_is_read_token_by_token() -> None:
-    run = MadeRun(*every_scenario()[1], "test06")
-    log = parse_accuracy(run.accuracy_json)
-    assert log.damage == ()
-    assert list(log.samples) == run.answers
-
-
-def test_of_samples_answered_twice_the_first_counts() -> None:
-    rows = [{"qsl_idx": 3, "data": "01000000"}, {"qsl_idx": 3, "data": "02000000"}]
-    assert parse_accuracy(json.dumps(rows)).first_of_each()[3].token_ids == (1,)
-
-
 @pytest.mark.parametrize(
     "row",
     [
         3,
-        {},
         {"qsl_idx": 1},
-        {"qsl_idx": "1", "data": ""},
         {"qsl_idx": -1, "data": ""},
         {"qsl_idx": True, "data": ""},
-        {"qsl_idx": 1.5, "data": ""},
         {"qsl_idx": 1, "data": "zz"},
         {"qsl_idx": 1, "data": "010000"},
         {"qsl_idx": 1, "data": 7},
@@ -153,11 +122,17 @@ def test_a_damaged_answer_is_left_out_and_said(row: Any) -> None:
     assert [s.index for s in log.samples] == [2]
 
 
-def test_absent_and_unreadable_files_are_damage(tmp_path: Path) -> None:
-    (tmp_path / DETAIL).mkdir()
-    logs = read_logs(tmp_path)
-    assert logs.detail.damage and logs.accuracy.damage
-    assert (logs.summary, logs.files, logs.sizes) == ("", {}, {})
+def test_an_accuracy_log_is_read_token_by_token(tmp_path: Path) -> None:
+    run = MadeRun(*every_scenario()[1], "test06")
+    log = parse_accuracy(run.accuracy_json)
+    assert (list(log.samples), log.damage) == (run.answers, ())
+    # Of samples answered twice the first counts.
+    rows = [{"qsl_idx": 3, "data": "01000000"}, {"qsl_idx": 3, "data": "02000000"}]
+    assert parse_accuracy(json.dumps(rows)).first_of_each()[3].token_ids == (1,)
+    for layout in (f"[\n\n{_ENTRY}\n]\n\n", f"[{_ENTRY}]", f"[\r\n{_ENTRY}\r\n]"):
+        (tmp_path / ACCURACY).write_text(layout)
+        log = read_logs(tmp_path).accuracy
+        assert (len(log.samples), log.damage) == (1, ())
 
 
 def test_files_are_read_with_their_sizes(tmp_path: Path) -> None:
@@ -168,6 +143,11 @@ def test_files_are_read_with_their_sizes(tmp_path: Path) -> None:
     assert logs.sizes[ACCURACY] == 2
     assert logs.summary == "fine"
     assert logs.detail.damage == ("not UTF-8 throughout",)
+    # What is absent or no file is damage.
+    (tmp_path / "other" / DETAIL).mkdir(parents=True)
+    logs = read_logs(tmp_path / "other")
+    assert logs.detail.damage and logs.accuracy.damage
+    assert (logs.summary, logs.files, logs.sizes) == ("", {}, {})
 
 
 _ENTRY = '{"qsl_idx": 1, "data": "01000000"}'
@@ -178,12 +158,9 @@ _ENTRY = '{"qsl_idx": 1, "data": "01000000"}'
     [
         f"[\n{_ENTRY},\n]\n",
         f"[\n{_ENTRY}\n{_ENTRY}\n]\n",
-        f"[\n{_ENTRY}\n]\n]\n",
         f"[\n{_ENTRY}\n]\n{_ENTRY}\n",
         f"[\n{_ENTRY}\n",
-        f"[\n{_ENTRY},\n",
         f"[\n{_ENTRY},,\n{_ENTRY}\n]\n",
-        f"[\n,\n{_ENTRY}\n]\n",
         f"[\n\x0c{_ENTRY}\n]\n",
         f"{_ENTRY}\n",
         "",
@@ -194,13 +171,6 @@ def test_what_is_no_list_as_a_whole_is_none_by_entry(tmp_path: Path, text: Any) 
     log = read_logs(tmp_path).accuracy
     assert log == parse_accuracy(text)
     assert (log.samples, len(log.damage)) == ((), 1)
-
-
-@pytest.mark.parametrize("text", [f"[\n\n{_ENTRY}\n]\n\n", f"[{_ENTRY}]", f"[\r\n{_ENTRY}\r\n]"])
-def test_a_list_in_another_layout_is_read(tmp_path: Path, text: str) -> None:
-    (tmp_path / ACCURACY).write_text(text)
-    log = read_logs(tmp_path).accuracy
-    assert (len(log.samples), log.damage) == (1, ())
 
 
 def test_long_answers_take_little_more_than_their_tokens(tmp_path: Path) -> None:
@@ -234,19 +204,3 @@ def test_token_ids_are_a_sequence_like_a_tuple(ids: Any, second: Any, cut: Any) 
     assert hash(token_ids) == hash(tuple(ids))
     assert pickle.loads(pickle.dumps(token_ids)) == token_ids
     assert token_ids != str(ids)
-
-
-@pytest.mark.parametrize(
-    "again", ['"value": 2', '"key": "x"', '"metadata": {"is_error": false, "is_error": true}']
-)
-def test_a_line_with_a_member_twice_is_damage(again: str) -> None:
-    text = line("result_x", 1)
-    log = parse_detail(f"{text.removesuffix('}')}, {again}}}")
-    assert log["result_x"] is None
-    assert log.damage[0].endswith("twice in one object")
-
-
-def test_an_answer_with_a_member_twice_is_damage(tmp_path: Path) -> None:
-    (tmp_path / ACCURACY).write_text('[\n{"qsl_idx": 1, "qsl_idx": 2, "data": ""}\n]\n')
-    (damage,) = read_logs(tmp_path).accuracy.damage
-    assert damage == "not JSON: 'qsl_idx' twice in one object"

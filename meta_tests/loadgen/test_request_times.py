@@ -77,23 +77,21 @@ def test_the_times_are_those_of_the_timeline(
 ROWS = [(0.0, 50.0, 500.0, 11), (100.0, 60.0, 0.0, 1), (200.5, 70.25, 10.0, 2)]
 
 
-@pytest.mark.parametrize("indent", [None, 1])
-def test_a_file_that_another_program_wrote_again_is_read(
-    tmp_path: Path, indent: int | None
-) -> None:
+def test_what_others_wrote_is_read(tmp_path: Path) -> None:
+    # LoadGen's instants are found to a millisecond: a first token may come before its issue.
+    early = dataclasses.replace(timeline_of_rows(ROWS), first_token_ms=[-0.5, 160.0, 270.75])
+    write_timeline(tmp_path, early)
+    assert read_request_times(tmp_path) is not None
     write_timeline(tmp_path, timeline_of_rows(ROWS))
-    timeline = read_timeline(tmp_path)
-    content = json.loads((tmp_path / TIMELINE_JSON).read_text())
-    (tmp_path / TIMELINE_JSON).write_text(json.dumps(content, indent=indent))
-    times = read_request_times(tmp_path)
-    assert times is not None and timeline is not None
-    same(times, timeline)
-
-
-def test_an_older_suite_does_not_say_from_where_it_counts(tmp_path: Path) -> None:
-    write_timeline(tmp_path, timeline_of_rows(ROWS))
-    path = tmp_path / TIMELINE_JSON
-    path.write_text("".join(x for x in path.open() if not x.startswith('"from_loadgen"')))
+    path, timeline = tmp_path / TIMELINE_JSON, read_timeline(tmp_path)
+    text = path.read_text()
+    for indent in (None, 1):
+        path.write_text(json.dumps(json.loads(text), indent=indent))
+        times = read_request_times(tmp_path)
+        assert times is not None and timeline is not None
+        same(times, timeline)
+    # An older suite does not say from where it counts.
+    path.write_text("".join(x for x in text.splitlines(True) if "from_loadgen" not in x))
     times = read_request_times(tmp_path)
     assert times is not None and not times.from_loadgen
 
@@ -102,13 +100,11 @@ def test_an_older_suite_does_not_say_from_where_it_counts(tmp_path: Path) -> Non
     ("column", "text"),
     [
         ("finished_ms", "[1.0,2.0]"),
-        ("finished_ms", "[1.0,2.0,x]"),
         ("finished_ms", "[1.0,2.0,NaN]"),
         ("finished_ms", "[1.0,2.0,1e999]"),
         ("finished_ms", "[1.0,2.0,[3.0]]"),
         ("finished_ms", "null"),
         ("finished_ms", "[-90000,0,0]"),
-        ("issued_ms", "[]"),
         ("issued_ms", '"0,1,2"'),
         ("first_token_ms", "[1,2,3000000]"),
         ("tokens", "[11,1,-2]"),
@@ -125,19 +121,10 @@ def test_what_cannot_be_is_no_timeline(tmp_path: Path, column: str, text: str) -
     assert lines != list(path.open())
     path.write_text("".join(lines))
     assert read_request_times(tmp_path) is None
-
-
-def test_no_timeline_is_none(tmp_path: Path) -> None:
+    path.write_bytes(b"\xff\x00")
     assert read_request_times(tmp_path) is None
-    (tmp_path / TIMELINE_JSON).write_bytes(b"\xff\x00")
+    path.unlink()
     assert read_request_times(tmp_path) is None
-
-
-def test_a_first_token_a_hair_before_its_issue_is_kept(tmp_path: Path) -> None:
-    """LoadGen's instants are found to a millisecond."""
-    timeline = dataclasses.replace(timeline_of_rows(ROWS), first_token_ms=[-0.5, 160.0, 270.75])
-    write_timeline(tmp_path, timeline)
-    assert read_request_times(tmp_path) is not None
 
 
 READERS = pytest.mark.parametrize("read", [read_request_times, read_timeline])

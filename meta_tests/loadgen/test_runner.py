@@ -6,11 +6,10 @@ import contextlib
 import dataclasses
 import gc
 import json
-import re
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -36,7 +35,6 @@ from meta_tests.loadgen.made_plans import (
     stand_in,
 )
 from meta_tests.stand_in import Delays, StandInEngine
-from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS, runnable
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS
@@ -80,11 +78,12 @@ def every_run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LoadRun]:
 
 
 @pytest.mark.parametrize("name", _RUNS)
-def test_every_run_of_one_process_has_the_official_settings(
+def test_every_run_of_one_process_has_the_official_settings_and_answers(
     every_run: dict[str, LoadRun], name: str
 ) -> None:
     _, scenario, mode = _RUNS[name]
-    detail = every_run[name].logs.detail
+    load_run = every_run[name]
+    detail, logged = load_run.logs.detail, load_run.logs.accuracy
     seeds = {seed: detail[f"effective_{seed}"] for seed in shipped_round().seeds}
     assert seeds == shipped_round().seeds
     assert detail["requested_use_token_latencies"] is (True if scenario.counts_tokens else None)
@@ -97,43 +96,31 @@ def test_every_run_of_one_process_has_the_official_settings(
     # LoadGen's own, of mlperf.conf: the plan sets none.
     for limit, limit_ms in scenario.limits.items():
         assert detail[LIMIT_KEYS[limit]] == limit_ms * 1e6
-
-
-@pytest.mark.parametrize("name", [name for name in _RUNS if name.endswith("accuracy")])
-def test_every_accuracy_run_answers_each_sample_once(
-    every_run: dict[str, LoadRun], name: str
-) -> None:
-    load_run = every_run[name]
-    logged = load_run.logs.accuracy
+    if mode == "performance":
+        return
     assert sorted(sample.index for sample in logged.samples) == list(range(SAMPLES))
     assert logged.damage == ()
     for sample in logged.samples:
         assert list(sample.token_ids) == answer(PROMPTS[sample.index])[:8]
-        if _RUNS[name][1].streams:
+        if scenario.streams:
             assert sample.first_token_ids == sample.token_ids[:1]
             assert sample.token_count == len(sample.token_ids)
     assert load_run.samples == SAMPLES
     assert load_run.tokens == sum(len(sample.token_ids) for sample in logged.samples)
 
 
-@pytest.mark.parametrize(
-    "name", ["llama3.1-8b Server performance", "llama3.1-8b-edge SingleStream performance"]
-)
-def test_a_streaming_run_has_token_latencies(every_run: dict[str, LoadRun], name: str) -> None:
-    detail = every_run[name].logs.detail
-    # The stand-in's first token never comes before its 1 ms; what follows may come with it where
-    # the machine is busy.
-    assert detail["result_first_token_99.00_percentile_latency_ns"] >= 1e6
-    assert detail["result_time_per_output_token_50.00_percentile_ns"] > 0
-
-
-def test_offline_performance_counts_tokens(every_run: dict[str, LoadRun]) -> None:
-    load_run = every_run["llama3.1-8b Offline performance"]
-    per_sample = load_run.tokens / load_run.samples
-    detail = load_run.logs.detail
+def test_performance_runs_count_tokens_and_their_latencies(every_run: dict[str, LoadRun]) -> None:
+    offline = every_run["llama3.1-8b Offline performance"]
+    detail, per_sample = offline.logs.detail, offline.tokens / offline.samples
     assert detail["result_tokens_per_second"] == pytest.approx(
         detail["result_samples_per_second"] * per_sample, rel=0.01
     )
+    for name in ("llama3.1-8b Server performance", "llama3.1-8b-edge SingleStream performance"):
+        detail = every_run[name].logs.detail
+        # The stand-in's first token never comes before its 1 ms; what follows may come with it
+        # where the machine is busy.
+        assert detail["result_first_token_99.00_percentile_latency_ns"] >= 1e6
+        assert detail["result_time_per_output_token_50.00_percentile_ns"] > 0
 
 
 @pytest.mark.parametrize("name", _RUNS)
@@ -149,91 +136,59 @@ def test_an_official_plan_sets_the_target_rate_only(name: str) -> None:
     assert plan.log_values["effective_performance_sample_count"] == benchmark.samples_of(mode)
 
 
-@pytest.mark.parametrize(("mode", "least"), [("performance", 6_396), ("test09", None)])
-def test_what_mlperf_conf_leaves_out_is_set_for_performance_alone(
-    mode: Mode, least: int | None
-) -> None:
+def test_what_mlperf_conf_leaves_out_is_set_for_performance_alone() -> None:
     benchmark = BENCHMARKS["gpt-oss-120b"]
-    plan = plan_of(benchmark, "Offline", mode, benchmark.samples_of(mode), None)
-    assert plan.user_conf.get("min_query_count") == least
-    assert plan.log_values["requested_min_query_count"] == 6_396
+    for mode, least in (("performance", 6_396), ("test09", None)):
+        plan = plan_of(benchmark, "Offline", mode, 6_396, None)
+        assert plan.user_conf.get("min_query_count") == least
+        assert plan.log_values["requested_min_query_count"] == 6_396
 
 
-@pytest.mark.parametrize(
-    ("scenario", "target_qps", "latency_ms"),
-    [
-        *(("Offline", qps, 2.0) for qps in (0.001, 0.333, 1.5, 123_456.789, 1e6)),
-        *(("SingleStream", 1.0, ms) for ms in (0.01, 0.07, 3.33, 9999.99)),
-    ],
-)
-def test_any_target_takes(
-    tmp_path: Path, scenario: str, target_qps: float, latency_ms: float
-) -> None:
+@pytest.mark.parametrize("qps", [0.001, 0.333, 123_456.789])
+def test_any_target_takes(tmp_path: Path, qps: float) -> None:
     """In the user.conf's digits and those of LoadGen's log alike."""
-    plan = plan_of(LLAMA3_1_8B_EDGE, scenario, target_qps=target_qps, latency_ms=latency_ms)
-    engine = stand_in(rest_s=0)
-    run(plan, engine, tmp_path)
-    engine.close()
+    for scenario, latency_ms in (("Offline", 2.0), ("SingleStream", 10 * qps + 0.003)):
+        plan = plan_of(LLAMA3_1_8B_EDGE, scenario, target_qps=qps, latency_ms=latency_ms)
+        engine = stand_in(rest_s=0)
+        run(plan, engine, tmp_path / scenario)
+        engine.close()
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
+    ("change", "message"),
     [
-        ("effective_min_duration_ms", 600_000),
-        ("effective_target_qps", 201.0),
-        ("effective_qsl_rng_seed", 0),
-        ("requested_use_token_latencies", False),
-        ("effective_no_such_setting", 1),
+        (lambda text: text.replace(" = ", "="), "effective_min_duration_ms: asked 100, found 60"),
+        (lambda text: text + "*.Server.ttft_latency = 9000\n", "requested_server_ttft_latency: as"),
     ],
+    ids=["spaces", "limits"],
 )
-def test_a_setting_that_did_not_take_fails_the_run(tmp_path: Path, key: str, value: object) -> None:
-    plan = a_plan()
-    changed_plan = dataclasses.replace(plan, log_values={**plan.log_values, key: value})
-    with pytest.raises(RunError, match=f"did not apply the settings: {key}: asked {value}, found "):
-        run(changed_plan, stand_in(), tmp_path)
-    assert (tmp_path / "mlperf_log_detail.txt").stat().st_size > 0
-
-
-def test_a_user_conf_that_loadgen_ignores_fails_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_user_conf_that_did_not_take_fails_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[str], str], message: str
 ) -> None:
-    with_spaces = LoadPlan.user_conf_text
-    monkeypatch.setattr(
-        LoadPlan, "user_conf_text", lambda plan: with_spaces(plan).replace(" = ", "=")
-    )
-    with pytest.raises(RunError, match="effective_min_duration_ms: asked 100, found 600000"):
-        run(a_plan(), stand_in(), tmp_path)
-
-
-def test_limits_that_did_not_take_fail_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = LoadPlan.user_conf_text
-    monkeypatch.setattr(
-        LoadPlan,
-        "user_conf_text",
-        lambda plan: text(plan) + f"{plan.scenario.loadgen_model}.Server.ttft_latency = 9000\n",
-    )
-    with pytest.raises(RunError, match="requested_server_ttft_latency: asked"):
+    text_of = LoadPlan.user_conf_text
+    monkeypatch.setattr(LoadPlan, "user_conf_text", lambda plan: change(text_of(plan)))
+    with pytest.raises(RunError, match=message):
         run(a_plan("Interactive"), stand_in(), tmp_path)
+    monkeypatch.undo()
+    plan = a_plan()
+    for key, value in (("effective_target_qps", 201.0), ("effective_no_such_setting", 1)):
+        changed = dataclasses.replace(plan, log_values={**plan.log_values, key: value})
+        with pytest.raises(RunError, match=f"apply the settings: {key}: asked {value}, found "):
+            run(changed, stand_in(), tmp_path / key)
+        assert (tmp_path / key / "mlperf_log_detail.txt").stat().st_size > 0
 
 
-def test_an_audit_config_in_the_current_folder_is_not_taken(
+def test_the_plans_own_audit_config_is_taken_and_not_that_of_the_current_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "audit.config").write_text("*.*.accuracy_log_sampling_target = 7\n")
+    (tmp_path / "audit.config").write_text("*.*.accuracy_log_sampling_target = 5\n")
     load_run = run(a_plan(mode="performance"), stand_in(), tmp_path / "run")
     assert load_run.logs.detail["effective_accuracy_log_sampling_target"] == 0
-
-
-def test_the_plans_own_audit_config_is_taken(tmp_path: Path) -> None:
     audit = {"accuracy_log_sampling_target": 7, "accuracy_log_rng_seed": 720381539243781796}
     # Of so many queries, fewer than the target are drawn.
-    plan = dataclasses.replace(
-        a_plan("Offline", "performance", Shortened(300, 64)), audit_conf=audit
-    )
-    load_run = run(plan, stand_in(), tmp_path)
+    plan = a_plan("Offline", "performance", Shortened(300, 64))
+    load_run = run(dataclasses.replace(plan, audit_conf=audit), stand_in(), tmp_path / "audit")
     for key, value in audit.items():
         assert load_run.logs.detail[f"effective_{key}"] == value
     assert 0 < len(load_run.logs.accuracy.samples) <= 7
@@ -287,15 +242,21 @@ def test_an_engine_that_answers_twice_is_heard_once_and_gets_the_longest_prompts
     tmp_path: Path,
 ) -> None:
     lengths: list[int] = []
+    stop_of: dict[int, str] = {}
 
     def script(requests: list[Request], listener: Listener) -> None:
         for request in requests:
             lengths.append(len(request.prompt_token_ids))
+            stop_of[request.prompt_token_ids[0]] = request.stop
             right = request.tag, answer(request.prompt_token_ids)
             listener.finished([right, (request.tag, [7])])
             listener.finished([(request.tag, [1, 2, 3])])
 
-    load_run = run(a_plan(), ScriptedEngine(script), tmp_path)
+    # Each sample is asked with its own stop.
+    stops = ["" if index % 3 else "\n```\n" for index in range(SAMPLES)]
+    engine = ScriptedEngine(script)
+    load_run = run_loadgen(a_plan(), engine, PROMPTS, GENERATION, tmp_path, stops=stops)
+    assert [stop_of[index] for index in range(SAMPLES)] == stops
     assert load_run.samples == SAMPLES
     assert len(load_run.logs.accuracy.samples) == SAMPLES
     assert all(s.token_ids[-1] == 128_009 for s in load_run.logs.accuracy.samples)
@@ -343,29 +304,7 @@ def test_an_engine_that_dies_fails_the_run_and_not_the_process(
     assert run(a_plan(scenario), stand_in(), tmp_path / "next").samples == SAMPLES
 
 
-def test_a_second_interrupt_does_not_forget_that_loadgen_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whoever ends the process must know, since LoadGen calls into it."""
-    monkeypatch.setattr(runner, "_abandoned", None)
-    abandonments: list[bool] = []
-
-    class Interrupted(StandInEngine):
-        def abort(self) -> None:
-            abandonments.append(abandoned())
-            super().abort()
-
-    def interrupt(progress: Progress) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run(a_plan(), Interrupted(Delays(3600), answer), tmp_path, interrupt)
-    # By the time that anybody can interrupt again; and LoadGen ended by itself here.
-    assert abandonments == [True]
-    assert not abandoned()
-
-
-@pytest.mark.parametrize("wrong", [[1.5], [1.0], np.array([2.0]), ["1"], [[1]], [2**31], None])
+@pytest.mark.parametrize("wrong", [[1.5], np.array([2.0]), ["1"], [[1]], [2**31], None])
 def test_an_answer_that_is_not_token_ids_fails_the_run(tmp_path: Path, wrong: Any) -> None:
     def script(requests: list[Request], listener: Listener) -> None:
         listener.finished([(requests[0].tag, wrong), *((r.tag, [1]) for r in requests[1:])])
@@ -374,15 +313,61 @@ def test_an_answer_that_is_not_token_ids_fails_the_run(tmp_path: Path, wrong: An
         run(a_plan(), ScriptedEngine(script), tmp_path)
 
 
-def test_the_sample_that_the_engine_refused_is_named(tmp_path: Path) -> None:
+def test_what_the_engine_refuses_fails_the_run(tmp_path: Path) -> None:
     def script(requests: list[Request], listener: Listener) -> None:
         (request,) = [r for r in requests if r.prompt_token_ids[0] == 13]
         listener.failed(request.tag, EngineError("the prompt is too long"))
 
     engine = ScriptedEngine(script)
     with pytest.raises(RunError, match=r"^sample 13: the prompt is too long$"):
-        run(a_plan(), engine, tmp_path)
+        run(a_plan(), engine, tmp_path / "one")
     assert engine.aborted
+    engine.submit = None  # type: ignore[assignment,method-assign]
+    with pytest.raises(RunError, match=r"^the query could not be issued: TypeError: "):
+        run(a_plan(), engine, tmp_path / "all")
+
+
+class _Watched(StandInEngine):
+    """Makes a step whenever somebody looks, or none, with its work in a process of its own."""
+
+    uses_gpu = False
+    looked = 0
+
+    def __init__(self, rest_s: float, *processes: psutil.Process) -> None:
+        super().__init__(Delays(0.001, rest_s), answer)
+        self.processes = list(processes)
+
+    @property
+    def steps_made(self) -> int:
+        self.looked += not self.processes
+        return self.looked
+
+    def take_trace(self) -> EngineTrace:
+        return EngineTrace(Steps())
+
+
+def test_an_engine_that_takes_long_and_goes_on_is_no_hanging_one(tmp_path: Path) -> None:
+    load_run = run_loadgen(a_plan(), _Watched(1.5), PROMPTS, GENERATION, tmp_path, silence_s=0.6)
+    assert load_run.samples == SAMPLES
+
+
+def test_an_engine_whose_process_is_stopped_fails_the_run_at_once(tmp_path: Path) -> None:
+    """Were it not seen, this test would take half an hour."""
+    child = subprocess.Popen(["/bin/sleep", "3600"])
+    try:
+        psutil.Process(child.pid).suspend()
+        engine = _Watched(3600, psutil.Process(child.pid))
+        process = rf"its process {child.pid} \(.+\)"
+        with pytest.raises(
+            RunError, match=rf"^the engine hangs: {process} is stopped while \d+ samples waited$"
+        ):
+            run(a_plan(), engine, tmp_path)
+        assert not engine.alive
+        assert not psutil.pid_exists(child.pid)
+    finally:
+        child.kill()
+        child.wait(30)
+    assert not abandoned()
 
 
 @pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
@@ -399,82 +384,33 @@ def test_an_engine_that_hangs_is_stopped(tmp_path: Path, scenario: str) -> None:
     assert run(a_plan(scenario), stand_in(), tmp_path / "next").samples == SAMPLES
 
 
-class _InAProcess(StandInEngine):
-    """Never answers, and its work is done, as far as one can see, in a process of its own."""
+class _Interrupted(StandInEngine):
+    """Notes whether the run counts as abandoned when it is aborted."""
 
-    uses_gpu = False
+    def __init__(self) -> None:
+        super().__init__(Delays(0.001, 3600), answer)
+        self.abandonments: list[bool] = []
 
-    def __init__(self, process: psutil.Process) -> None:
-        super().__init__(Delays(3600), answer)
-        self.processes = [process]
-
-
-def test_an_engine_whose_process_is_stopped_fails_the_run_at_once(tmp_path: Path) -> None:
-    """Were it not seen, this test would take half an hour."""
-    child = subprocess.Popen(["/bin/sleep", "3600"])
-    try:
-        psutil.Process(child.pid).suspend()
-        engine = _InAProcess(psutil.Process(child.pid))
-        with pytest.raises(RunError) as caught:
-            run(a_plan(), engine, tmp_path)
-        message = (
-            rf"the engine hangs: its process {child.pid} \(.+\) is stopped while \d+ samples waited"
-        )
-        assert re.fullmatch(message, str(caught.value))
-        assert not engine.alive
-        assert not psutil.pid_exists(child.pid)
-    finally:
-        child.kill()
-        child.wait(30)
-    assert not abandoned()
-
-
-class _Stepping(StandInEngine):
-    """Makes a step whenever somebody looks."""
-
-    looked = 0
-
-    @property
-    def steps_made(self) -> int:
-        self.looked += 1
-        return self.looked
-
-    def take_trace(self) -> EngineTrace:
-        return EngineTrace(Steps())
-
-
-def test_a_query_is_no_sign_of_the_engine() -> None:
-    """Else one that hangs would not be seen for as long as a Server run sends queries."""
-    engine = StandInEngine(Delays(3600), answer)
-    waiting = Sut(engine, PROMPTS, GENERATION, stream=True)
-    before = waiting.progress
-    waiting.issue([SimpleNamespace(id=7, index=3)])
-    assert (waiting.samples_waiting, waiting.progress) == (1, before)
-    engine.close()
-
-
-def test_an_engine_that_takes_long_and_goes_on_is_no_hanging_one(tmp_path: Path) -> None:
-    engine = _Stepping(Delays(0.001, 1.5), answer)
-    load_run = run_loadgen(a_plan(), engine, PROMPTS, GENERATION, tmp_path, silence_s=0.6)
-    assert load_run.samples == SAMPLES
-
-
-def test_an_engine_that_takes_no_request_fails_the_run(tmp_path: Path) -> None:
-    engine = ScriptedEngine(lambda requests, listener: None)
-    engine.submit = None  # type: ignore[assignment,method-assign]
-    with pytest.raises(RunError, match=r"^the query could not be issued: TypeError: "):
-        run(a_plan(), engine, tmp_path)
+    def abort(self) -> None:
+        self.abandonments.append(abandoned())
+        super().abort()
 
 
 @pytest.mark.parametrize("scenario", ["Offline", "Server", "SingleStream"])
-def test_an_interrupt_comes_through_and_leaves_no_run_behind(tmp_path: Path, scenario: str) -> None:
+def test_an_interrupt_comes_through_and_leaves_no_run_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scenario: str
+) -> None:
+    monkeypatch.setattr(runner, "_abandoned", None)
+
     def interrupt(progress: Progress) -> None:
         if progress.samples_issued:
             raise KeyboardInterrupt
 
-    slow = stand_in(rest_s=3600)
+    slow = _Interrupted()
     with pytest.raises(KeyboardInterrupt):
         run(a_plan(scenario, "performance"), slow, tmp_path / "interrupted", interrupt)
+    # LoadGen calls into the process, so whoever ends it by a second interrupt must know.
+    assert slow.abandonments[0]
     assert not abandoned()
     assert [t.name for t in threading.enumerate() if t.name == "LoadGen"] == []
     assert (tmp_path / "interrupted" / "mlperf_log_detail.txt").stat().st_size > 0
@@ -497,7 +433,10 @@ def test_a_failed_run_tells_loadgen_what_keeps_it_from_a_crash(
     monkeypatch.setattr(sut, "time", SimpleNamespace(monotonic=lambda: 1.0, sleep=slept.append))
     engine = StandInEngine(Delays(3600), answer)
     failing = Sut(engine, PROMPTS, GENERATION, stream=True)
+    before = failing.progress
     failing.issue([SimpleNamespace(id=tag, index=3) for tag in range(count)])
+    # A query is no sign of the engine, or one that hangs in a Server run would not be seen.
+    assert (failing.samples_waiting, failing.progress) == (count, before)
     # Of a request that is not waited for, LoadGen is told nothing.
     failing.first_tokens([(7, [1]), (5_000, [1])])
     failing.first_tokens([(5_000, [1])])
@@ -560,69 +499,32 @@ def test_the_ids_that_end_an_answer_can_be_left_out(tmp_path: Path, scenario: st
     assert load_run.tokens == SAMPLES
 
 
-def test_each_sample_is_asked_with_its_own_stop(tmp_path: Path) -> None:
-    stop_of: dict[int, str] = {}
-
-    def script(requests: list[Request], listener: Listener) -> None:
-        for request in requests:
-            stop_of[request.prompt_token_ids[0]] = request.stop
-            listener.finished([(request.tag, [1])])
-
-    stops = ["" if index % 3 else "\n```\n" for index in range(SAMPLES)]
-    run_loadgen(a_plan(), ScriptedEngine(script), PROMPTS, GENERATION, tmp_path, stops=stops)
-    assert [stop_of[index] for index in range(SAMPLES)] == stops
-
-
-def test_threads_take_short_turns_while_a_run_goes_on(tmp_path: Path) -> None:
-    before, intervals = sys.getswitchinterval(), []
-
-    def interval_answer(prompt: Sequence[int]) -> list[int]:
-        intervals.append(sys.getswitchinterval())
-        return answer(prompt)
-
-    engine = StandInEngine(Delays(), interval_answer)
-    run_loadgen(a_plan(), engine, PROMPTS, GENERATION, tmp_path)
-    engine.close()
-    assert max(intervals) < before == sys.getswitchinterval()
-
-
 @pytest.mark.parametrize("fails", [False, True])
-def test_the_garbage_collector_spares_in_a_run_what_was_there(
+def test_a_run_has_short_turns_of_threads_and_spares_the_collector_what_was_there(
     tmp_path: Path, *, fails: bool
 ) -> None:
     # A replica's end of a link, in another test, freezes what is there as well.
     gc.unfreeze()
-    there, collected = [[1], [2]], []
+    there, before = [[1], [2]], sys.getswitchinterval()
     spared: list[bool] = []
 
-    class InACircle:
-        def __init__(self) -> None:
-            self.itself = self
-
-        def __del__(self) -> None:
-            collected.append(self)
-
     def spared_answer(prompt: Sequence[int]) -> list[int]:
+        assert sys.getswitchinterval() < before
         if not spared:
             young = {id(item) for generation in range(3) for item in gc.get_objects(generation)}
             spared.append(id(there) not in young)
-            InACircle()
-            gc.collect()
         return answer(prompt)
 
     engine = StandInEngine(Delays(), spared_answer, fail_after=3 if fails else None)
     with pytest.raises(RunError) if fails else contextlib.nullcontext():
-        run_loadgen(a_plan(), engine, PROMPTS, GENERATION, tmp_path)
+        run(a_plan(), engine, tmp_path / "first")
     engine.close()
     assert spared == [True]
-    assert collected, "what the run makes is collected"
-    assert gc.get_freeze_count() == 0
-    if fails:
-        return
+    assert (gc.get_freeze_count(), sys.getswitchinterval()) == (0, before)
     # What others froze stays frozen.
     gc.freeze()
     try:
-        run(a_plan(), stand_in(), tmp_path)
+        run(a_plan(), stand_in(), tmp_path / "frozen")
         assert gc.get_freeze_count()
     finally:
         gc.unfreeze()

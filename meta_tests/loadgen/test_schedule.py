@@ -34,9 +34,23 @@ RUNS = [
 ]
 
 
-def test_words_are_those_of_the_c_plus_plus_standard() -> None:
+def test_what_is_drawn_from_a_seed() -> None:
     # [rand.predef]: the 10,000th of a std::mt19937 that nobody seeded.
     assert next(itertools.islice(words(5489), 9_999, None)) == 4_123_659_995
+    for count in (1, 2, 3, 84, 70_000):
+        assert sorted(shuffled(7, count)) == list(range(count))
+        assert sorted(shuffled(7, count, old=True)) == list(range(count))
+    # Libraries shuffle in two ways; of few numbers both seldom differ.
+    assert shuffled(7, 24_576) != shuffled(7, 24_576, old=True)
+    # An accuracy run loads all samples in sets and a performance run one.
+    sets = loaded_sets(3, 10, 4, accuracy=True)
+    assert [len(part) for part in sets] == [4, 4, 2]
+    assert sorted(itertools.chain(*sets)) == list(range(10))
+    assert loaded_sets(3, 10, 4, accuracy=False) == sets[:1]
+    # Answers are logged with the probability that is asked for.
+    draws = logging_draws(720381539243781796, 100_000)
+    assert draws.min() >= 0 and draws.max() < 1
+    assert abs((draws <= 0.001).sum() - 100) < 50
 
 
 @pytest.mark.parametrize(("scenario", "mode"), RUNS)
@@ -67,27 +81,6 @@ def test_the_installed_loadgen_has_the_sources_of_its_version(tmp_path: Path) ->
     detail = run(a_plan(), stand_in(), tmp_path).logs.detail
     version = detail["loadgen_version"].partition(" @ ")[0]
     assert fingerprint(detail["loadgen_file_sha1"]) in RELEASES[version]
-
-
-def test_a_shuffle_has_each_number_once_and_differs_between_libraries() -> None:
-    for count in (1, 2, 3, 84, 70_000):
-        assert sorted(shuffled(7, count)) == list(range(count))
-        assert sorted(shuffled(7, count, old=True)) == list(range(count))
-    # Of few numbers both ways seldom differ.
-    assert shuffled(7, 24_576) != shuffled(7, 24_576, old=True)
-
-
-def test_an_accuracy_run_loads_all_samples_in_sets_and_a_performance_run_one() -> None:
-    sets = loaded_sets(3, 10, 4, accuracy=True)
-    assert [len(part) for part in sets] == [4, 4, 2]
-    assert sorted(itertools.chain(*sets)) == list(range(10))
-    assert loaded_sets(3, 10, 4, accuracy=False) == sets[:1]
-
-
-def test_answers_are_logged_with_the_probability_that_is_asked_for() -> None:
-    draws = logging_draws(720381539243781796, 100_000)
-    assert draws.min() >= 0 and draws.max() < 1
-    assert abs((draws <= 0.001).sum() - 100) < 50
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import namedtuple
 from collections.abc import Callable
 from errno import ENOSPC
 from functools import partial
@@ -20,7 +19,7 @@ import psutil
 import pytest
 
 from meta_tests.client_stand_in import JOB, write_client
-from meta_tests.suite_runs import ROOT
+from meta_tests.suite_runs import ROOT, still_running
 from mlperf_suite.benchmarks.product_prompts import ProductPrompt
 from mlperf_suite.datasets.media import MediaPrompt
 from mlperf_suite.datasets.products import load_products
@@ -37,16 +36,10 @@ from mlperf_suite.official_client.client_process import (
 from mlperf_suite.official_client.installation import KNOWN_COMMIT, find_client
 
 
-def is_gone(pid: int) -> bool:
-    """Whether a process has ended, if only its parent has not noticed."""
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
-
-
-def pids_of(folder: Path) -> list[int]:
-    return [int(word) for word in (folder / "pids").read_text().split()]
+def processes_of(folder: Path) -> list[psutil.Process]:
+    """Those whose ids the client wrote and that are still there."""
+    pids = [int(word) for word in (folder / "pids").read_text().split()]
+    return still_running([psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)])
 
 
 def test_the_files_of_a_run_lie_beside_what_was_asked_and_printed(tmp_path: Path) -> None:
@@ -83,50 +76,43 @@ def test_a_client_that_dies_is_quoted_in_one_line(
     assert (death.value.folder / "client.log").exists()
 
 
-def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    usage = namedtuple("usage", "free")
-    monkeypatch.setattr(shutil, "disk_usage", lambda place: usage(0))
+def test_a_full_disk_and_a_folder_that_cannot_be_written_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: SimpleNamespace(free=0))
     with pytest.raises(OSError, match="died with status 3; what it wrote is in") as full:
         run_client(write_client(tmp_path, "dies"), JOB, tmp_path / "run")
     assert (full.value.errno, full.value.filename) == (ENOSPC, str(tmp_path / "run"))
-
-
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="file"):
         run_client(write_client(tmp_path), JOB, tmp_path / "file" / "run")
 
 
-@pytest.fixture
-def silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clock that stands until the client of `tmp_path`/run only waits, and then runs fast."""
-    looks = itertools.count()
+@pytest.mark.parametrize(
+    ("behaviour", "words"),
+    [("interrupts", "hangs: it printed nothing for 600 s, with 7 of 20"), ("ignores", "hangs")],
+)
+def test_a_client_that_prints_nothing_hangs_may_write_what_it_has_and_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, behaviour: str, words: str
+) -> None:
+    looks, folder = itertools.count(), tmp_path / "run"
 
     def monotonic() -> float:
-        return 1000.0 * next(looks) if (tmp_path / "run" / "waiting").exists() else 0.0
+        """A clock that stands until the client only waits, and then runs fast."""
+        return 1000.0 * next(looks) if (folder / "waiting").exists() else 0.0
 
     monkeypatch.setattr(client_process, "time", SimpleNamespace(monotonic=monotonic))
+    interrupt_s = 60.0 if behaviour == "interrupts" else 0.1
+    with pytest.raises(ClientRunError, match=words):
+        run_client(
+            write_client(tmp_path, behaviour), JOB, folder, silence_s=600.0, interrupt_s=interrupt_s
+        )
+    if behaviour == "interrupts":
+        assert (folder / "report" / "saved").read_text() == "partial"
+    else:
+        assert processes_of(folder) == []
 
 
-@pytest.mark.usefixtures("silence")
-def test_a_client_that_prints_nothing_hangs_and_may_write_what_it_has(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    with pytest.raises(ClientRunError, match="hangs: it printed nothing for 600 s, with 7 of 20"):
-        run_client(write_client(tmp_path, "interrupts"), JOB, folder, silence_s=600.0)
-    assert (folder / "report" / "saved").read_text() == "partial"
-
-
-@pytest.mark.usefixtures("silence")
-def test_nothing_is_left_of_a_client_that_does_not_end(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    with pytest.raises(ClientRunError, match="hangs"):
-        run_client(write_client(tmp_path, "ignores"), JOB, folder, interrupt_s=0.1)
-    (pid,) = pids_of(folder)
-    assert is_gone(pid)
-
-
-_GUARD_S = 300
-"""A guard against waiting for ever."""
 _CALLER = """
 import signal
 import sys
@@ -148,23 +134,21 @@ def test_nothing_is_left_when_the_suite_ends(tmp_path: Path, number: signal.Sign
     caller = subprocess.Popen(
         [sys.executable, "-c", _CALLER, tmp_path], cwd=ROOT, stderr=subprocess.DEVNULL
     )
-    waiting = tmp_path / "run" / "waiting"
-    await_truth(lambda: caller.poll() is not None or waiting.exists())
+    await_truth((tmp_path / "run" / "waiting").exists)
+    assert len(processes_of(tmp_path / "run")) == 3
     caller.send_signal(number)
-    caller.wait(_GUARD_S)
-    left = pids_of(tmp_path / "run")
-    assert len(left) == 3
-    await_truth(lambda: all(map(is_gone, left)))
+    caller.wait(300)
+    await_truth(lambda: processes_of(tmp_path / "run") == [])
 
 
 def await_truth(is_true: Callable[[], bool]) -> None:
-    limit = time.monotonic() + _GUARD_S
+    limit = time.monotonic() + 300
     while not is_true():
         assert time.monotonic() < limit
         time.sleep(0.05)
 
 
-def test_a_client_that_is_missing_or_another_is_refused_in_a_line(tmp_path: Path) -> None:
+def test_a_client_that_is_missing_or_another_is_refused_in_a_line_or_said(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"not built in .*make endpoints-client CHECKOUT=DIR"):
         find_client(tmp_path)
     write_client(tmp_path, version="0.2.0")
@@ -173,9 +157,6 @@ def test_a_client_that_is_missing_or_another_is_refused_in_a_line(tmp_path: Path
     write_client(tmp_path, status=1)
     with pytest.raises(UsageError, match=r"does not start: 0\.1\.0"):
         find_client(tmp_path)
-
-
-def test_another_commit_is_used_and_said(tmp_path: Path) -> None:
     write_client(tmp_path)
     assert find_client(tmp_path).note == ""
     write_client(tmp_path, commit="f" * 40)
@@ -184,20 +165,10 @@ def test_another_commit_is_used_and_said(tmp_path: Path) -> None:
     assert f"tried={KNOWN_COMMIT}" in (ROOT / "scripts/set_up_endpoints_client.sh").read_text()
 
 
-@pytest.mark.parametrize(
-    ("output", "progress"),
-    [
-        ("", ClientProgress()),
-        ("a: 0%| | 0/80 [00:00<?, ?it/s]\ra: 1%| | 3/80 [00:05<, errors=2]", (3, 80, 2)),
-    ],
-)
-def test_progress_is_that_of_the_bar(output: str, progress: ClientProgress | tuple[int]) -> None:
-    assert progress_in(output) == (
-        progress if isinstance(progress, ClientProgress) else ClientProgress(*progress)
-    )
-
-
-def test_last_words_are_one_printable_line() -> None:
+def test_progress_and_last_words_are_read_of_what_was_printed() -> None:
+    assert progress_in("") == ClientProgress()
+    bar = "a: 0%| | 0/80 [00:00<?, ?it/s]\ra: 1%| | 3/80 [00:05<, errors=2]"
+    assert progress_in(bar) == ClientProgress(3, 80, 2)
     assert last_words("") == ""
     assert last_words("a\nb\n\x1b[31mc\n") == "b | ?[31mc"
     assert last_words("t - m - ERROR - first\nt - m - ERROR - second\nPartial results") == "second"

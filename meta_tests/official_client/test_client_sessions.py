@@ -18,7 +18,7 @@ from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.errors import UsageError
 from mlperf_suite.official_client.client_job import whole_passes
-from mlperf_suite.official_client.own_scorers import own_scorer
+from mlperf_suite.official_client.own_scorers import OwnScorer, own_scorer
 from mlperf_suite.results.comparability import (
     EVERY_ASPECT,
     Aspect,
@@ -45,17 +45,16 @@ def server() -> Iterator[RunningStandIn]:
         yield running
 
 
-def session(
-    folder: Path,
-    url: str,
-    *options: str,
-    behaviour: str = "answers",
-    scorer: str | None = None,
-) -> SuiteRun:
-    """A session with a stand-in client; `scorer`: see `write_client`."""
-    write_client(folder / "client", behaviour, scorer=scorer)
+def words(folder: Path, url: str, *options: str) -> tuple[list[str], dict[str, str]]:
+    """The arguments and the environment of a session with the client in a folder."""
     made = {"MADE_CLIENT": str(folder / "client")}
-    arguments = (*options, f"--endpoint={url}", CLIENT, *PLUGIN)
+    return [*options, f"--endpoint={url}", CLIENT, *PLUGIN], made
+
+
+def session(folder: Path, url: str, *options: str, **client: Any) -> SuiteRun:
+    """A session with a stand-in client; `client`: see `write_client`."""
+    write_client(folder / "client", **client)
+    arguments, made = words(folder, url, *options)
     return run_suite(folder / "results", *arguments, **made)
 
 
@@ -109,7 +108,8 @@ def test_a_run_has_the_files_figures_and_lines_of_every_other_run(
     run, folder = judged
     summary = summary_in(folder)
     assert summary["meta"]["load_generator"].startswith("inference-endpoint 0.1.0, commit ea332753")
-    of_client = json.loads((folder / "report" / "performance" / "result_summary.json").read_text())
+    path = "report/performance/result_summary.json"
+    of_client = json.loads((folder / path).read_text())
     figures = summary["run"]["performance"]
     assert figures["tokens_per_sec"] == of_client["tps"]
     assert figures["ttft_ms"]["p99"] == of_client["ttft"]["percentiles"]["99.0"] / 1e6
@@ -117,34 +117,32 @@ def test_a_run_has_the_files_figures_and_lines_of_every_other_run(
     assert len(figures["blocks"]["tokens_per_sec"]) == 20
     assert figures["goodput"]["requests"] == of_client["n_samples_completed"]
     assert "valid" not in figures
-    assert "report/performance/result_summary.json" in summary["logs"]
-    assert "p99 below 2,000 ms" in " ".join(run.output.split())
+    assert path in summary["logs"]
     page = (folder / "report.html").read_text()
     assert "sent by inference-endpoint 0.1.0" in page
     assert "LoadGen says" not in page
-    assert "ttft.png" in {path.name for path in (folder / "plots").iterdir()}
+    assert (folder / "plots" / "ttft.png").is_file()
     assert folder.name in (folder.parent / "index.md").read_text()
-    assert "report/performance/result_summary.json" in (folder / "checksums.json").read_text()
-    assert "goodput" in run.output
-    assert f"report    {folder / 'report.html'}" in run.output
-    assert "LoadGen: " not in run.output
+    assert path in (folder / "checksums.json").read_text()
+    assert "p99 below 2,000 ms" in " ".join(run.output.split())
+    assert "goodput" in run.output and "LoadGen: " not in run.output
 
 
 def test_runs_of_two_load_generators_are_never_compared_in_silence() -> None:
     by_client = Summary(meta=Meta(load_generator="inference-endpoint 0.1.0, commit ea332753"))
     other = Summary(meta=Meta(load_generator="inference-endpoint 0.1.0, commit 00000000"))
-    kept = Config(settings={"client": "inference-endpoint"})
 
     def names(first: Identity, second: Identity, *aspects: Aspect) -> list[str]:
         return [d.name for d in differences(first, second, aspects or EVERY_ASPECT)]
 
     of_client, of_loadgen = identity_of(None, by_client), identity_of(None, Summary())
     assert names(of_client, of_loadgen, "measurement") == ["load generator"]
-    assert "load generator" in names(
-        identity_of(kept), identity_of(Config(settings={"client": "loadgen"}))
-    )
     assert names(of_client, identity_of(None, other)) == ["load generator's version"]
     assert names(of_client, identity_of(None, other), "measurement") == []
+    kept, own = (
+        identity_of(Config(settings={"client": name})) for name in ("inference-endpoint", "loadgen")
+    )
+    assert "load generator" in names(kept, own)
 
 
 def test_without_the_clients_scorer_the_run_says_that_it_cannot_be_submitted(
@@ -159,34 +157,22 @@ def test_without_the_clients_scorer_the_run_says_that_it_cannot_be_submitted(
 
 
 @pytest.mark.parametrize(
-    ("name", "metric", "says", "words"),
+    ("says", "words"),
     [
-        ("llama3.1-8b", "rouge", None, "rouge does not start: No such file or directory"),
-        (
-            "llama3.1-8b",
-            "rouge",
-            "x: Couldn't find a module script",
-            "make endpoints-client EVALUA",
-        ),
-        (
-            "llama3.1-8b",
-            "rouge",
-            "Resource punkt_tab not found",
-            "punkt_tab is missing: make setup",
-        ),
-        ("llama3.1-8b", "rouge", "it broke", "the client's rouge cannot run: it broke"),
-        ("deepseek-r1", "exact_match", "", "a code execution service"),
-        ("llama3.1-8b", "rouge", "", ""),
+        (None, "rouge does not start: No such file or directory"),
+        ("x: Couldn't find a module script", "make endpoints-client EVALUA"),
+        ("Resource punkt_tab not found", "punkt_tab is missing: make setup"),
+        ("it broke", "the client's rouge cannot run: it broke"),
     ],
 )
-def test_the_scorer_that_runs_here_or_why_it_does_not(
-    tmp_path: Path, name: str, metric: str, says: str | None, words: str
+def test_why_the_clients_scorer_does_not_run_here(
+    tmp_path: Path, says: str | None, words: str
 ) -> None:
-    scorer = own_scorer(write_client(tmp_path, scorer=says), name, metric)
-    assert words in scorer.fault
-    assert (scorer.name, bool(scorer.fault)) == (
-        ("string_match", True) if words else ("rouge", False)
-    )
+    scorer = own_scorer(write_client(tmp_path, scorer=says), "llama3.1-8b", "rouge")
+    assert scorer.name == "string_match" and words in scorer.fault
+    runs = write_client(tmp_path, scorer="")
+    assert own_scorer(runs, "llama3.1-8b", "rouge") == OwnScorer("rouge")
+    assert "a code execution service" in own_scorer(runs, "deepseek-r1", "exact_match").fault
 
 
 def test_a_later_run_has_the_clients_own_scores_and_is_compared_with_an_earlier_one(
@@ -224,19 +210,18 @@ def test_a_client_that_dies_fails_the_session_in_one_line(
 ) -> None:
     run = session(tmp_path, server.url, *SERVER, behaviour="dies")
     assert run.exit_code == pytest.ExitCode.TESTS_FAILED
-    reason = "llama3.1-8b Server with the official client: inference-endpoint died with status 3"
-    assert f"{reason}: Failed to connect" in run.output
+    reason = "inference-endpoint died with status 3: Failed to connect"
+    assert f"llama3.1-8b Server with the official client: {reason}" in run.output
     assert "Traceback" not in run.output
     folder = folder_of(tmp_path, "server")
     assert (folder / "client.log").exists()
     meta = summary_in(folder)["meta"]
-    assert (meta["status"], "died with status 3" in meta["reason"]) == ("failed", True)
+    assert (meta["status"], reason in meta["reason"]) == ("failed", True)
 
 
 def test_ctrl_c_keeps_what_is_there(tmp_path: Path, server: RunningStandIn) -> None:
     write_client(tmp_path / "client", "interrupts")
-    made = {"MADE_CLIENT": str(tmp_path / "client")}
-    arguments = (*SERVER, f"--endpoint={server.url}", CLIENT, *PLUGIN)
+    arguments, made = words(tmp_path, server.url, *SERVER)
     running = start_suite(tmp_path / "results", *arguments, **made)
     wait_until(lambda: bool([*(tmp_path / "results").glob("*-client/waiting")]), running)
     running.send_signal(signal.SIGINT)
@@ -252,8 +237,7 @@ def test_without_the_client_the_session_says_how_to_get_it(
 ) -> None:
     if version:
         write_client(tmp_path / "client", version=version)
-    made = {"MADE_CLIENT": str(tmp_path / "client")}
-    arguments = (*selection, f"--endpoint={server.url}", CLIENT, *PLUGIN)
+    arguments, made = words(tmp_path, server.url, *selection)
     run = run_suite(tmp_path / "results", *arguments, **made)
     assert run.exit_code == pytest.ExitCode.USAGE_ERROR
     (line,) = [line for line in run.output.splitlines() if line.startswith(("ERROR", "E: "))]
@@ -278,21 +262,13 @@ def test_what_cannot_go_together_is_refused_in_a_line(options: dict[str, Any], w
     given = {"endpoint": ["http://127.0.0.1:9"], "client": "inference-endpoint", **options}
     with pytest.raises(UsageError, match=words):
         check_client(resolve_settings(given, {}))
-
-
-def test_the_client_needs_an_endpoint() -> None:
     with pytest.raises(UsageError, match="--client: can only be used with --endpoint URL"):
         resolve_settings({"client": "inference-endpoint"}, {})
 
 
 @pytest.mark.parametrize(
     ("samples", "rate", "least_s", "requests"),
-    [
-        (84, 5.0, 0.0, 84),
-        (84, None, 600.0, 84),
-        (100, 1.0, 600.0, 700),
-        (13_368, 30.0, 600.0, 26_736),
-    ],
+    [(84, 5.0, 0.0, 84), (84, None, 600.0, 84), (100, 1.0, 600.0, 700)],
 )
 def test_a_run_issues_whole_passes_of_the_data(
     samples: int, rate: float | None, least_s: float, requests: int

@@ -26,13 +26,7 @@ RUN_PY = {
     "--server-target-qps": "auto",
     "--keep-all": "1",
 }
-MMLU_PY = {
-    "--total-limit": "100",
-    "--max-model-len": "4096",
-    "--gpu-memory-utilization": "0.92",
-    "--precision": "bf16",
-    "--details": "1",
-}
+MMLU_PY = {"--total-limit": "100", "--precision": "bf16", "--details": "1"}
 
 
 def flat(options: dict[str, str]) -> list[str]:
@@ -47,19 +41,6 @@ def test_run_pys_command_is_taken_as_it_is() -> None:
     output = pytest_says(*flat(RUN_PY))
     assert "llama3.1-8b Offline performance" in output
     assert "Server" not in output and "edge" not in output.partition("plan:")[2]
-
-
-def test_run_pys_options_mean_what_they_meant() -> None:
-    settings = resolve_settings({k[2:].replace("-", "_"): v for k, v in RUN_PY.items()}, {})
-    assert (settings.category, settings.scenario, settings.mode) == (
-        "datacenter",
-        "Offline",
-        "both",
-    )
-    assert (settings.tensor_parallel_size, settings.server_target_qps) == (None, None)
-    assert (settings.max_model_len, settings.gpu_memory_utilization) == (4096, 0.92)
-    assert (settings.precision, settings.total_sample_count) == ("bf16", 20)
-    assert settings.keep_all
 
 
 def test_mmlu_pys_command_is_taken_with_m_mmlu() -> None:
@@ -109,19 +90,14 @@ def test_an_option_that_has_nothing_to_set_is_dropped_with_a_line() -> None:
     assert "ignored: --backend" in pytest_says("--backend", "vllm")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
+def test_what_the_suite_does_not_have_is_a_line_that_says_what_it_has() -> None:
+    for arguments, words in (
         (["--backend", "triton"], "--endpoint URL"),
         (["--disable-accuracy-gate", "1"], "-k 'not test_score'"),
-    ],
-)
-def test_what_the_suite_does_not_have_is_a_line_that_says_what_it_has(
-    arguments: list[str], words: str
-) -> None:
-    with pytest.raises(pytest.UsageError, match=r"^--") as caught:
-        rewrite(arguments)
-    assert words in str(caught.value) and "\n" not in str(caught.value)
+    ):
+        with pytest.raises(pytest.UsageError, match=rf"^--.*{words}") as caught:
+            rewrite(arguments)
+        assert "\n" not in str(caught.value)
 
 
 FLAGS = [spec.flag for spec in OPTIONS]
@@ -136,9 +112,7 @@ def test_a_command_line_of_the_suites_own_is_left_alone(arguments: list[str]) ->
 
 def test_what_follows_two_dashes_are_names_of_tests() -> None:
     arguments = ["-m", "offline", "--", "--plan", "1", "--backend", "vllm", "--", "--plan", "0"]
-    result = rewrite(arguments)
-    assert result.arguments == arguments
-    assert result.switched_off == result.notes == []
+    assert rewrite(arguments).arguments == arguments
 
 
 OTHER = """
@@ -163,14 +137,11 @@ def test_another_projects_session_keeps_its_command_line(tmp_path: Path) -> None
 # The first lines
 
 
-def test_the_first_lines_name_the_embedded_model_and_how_to_choose_another() -> None:
+def test_the_first_lines_name_the_model_and_where_it_is() -> None:
     header = pytest_says("-m", "offline").partition("collected")[0]
     assert "model: embedded" in header and "--model" in header
     assert "not an MLPerf result" in header
     assert max(map(len, header_lines(resolve_settings({}, {})))) <= 80
-
-
-def test_the_first_lines_name_the_model_that_was_given_and_where_it_is() -> None:
     lines = header_lines(resolve_settings({"model": "llama3.1", "profile": "official"}, {}))
     assert lines[0] == "profile: official, the rules of round v6.1"
     assert lines[1] == f"model: {OFFICIAL.model}"

@@ -50,10 +50,6 @@ def pytest_in(folder: Path, environment: dict[str, str], *arguments: str) -> str
     return process.stdout + process.stderr
 
 
-def test_there_is_one_entry_point() -> None:
-    assert PROJECT["entry-points"]["pytest11"] == {NAME: "mlperf_suite.plugin.own_folder"}
-
-
 def test_elsewhere_no_option_is_added_and_nothing_of_the_suite_is_loaded(
     tmp_path: Path, installed: dict[str, str]
 ) -> None:
@@ -74,21 +70,15 @@ def test_elsewhere_no_option_is_added_and_nothing_of_the_suite_is_loaded(
     assert "1 passed" in pytest_in(folder, installed, "-q")
 
 
-@pytest.mark.parametrize("option", ["--model", "--baseline"])
-def test_an_option_may_name_a_folder_elsewhere(
-    tmp_path: Path, installed: dict[str, str], option: str
-) -> None:
+def test_an_option_may_name_a_folder_elsewhere(tmp_path: Path, installed: dict[str, str]) -> None:
     """pytest would look for its ini file and conftest there, and not know the option."""
-    folder = tmp_path / "data"
-    folder.mkdir()
-    (folder / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")
-    output = pytest_in(ROOT, installed, option, str(folder), "-m", "offline", "--collect-only")
-    if option == "--baseline":
-        assert f"ERROR: --baseline {folder}: summary.json: No such file" in output
-        return
-    assert "no-such-option" not in output
-    assert f"rootdir: {ROOT}" in output
-    assert "test_offline.py" in output and "ERROR" not in output
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")
+    for folder, tests in ((ROOT, ()), (tmp_path, (f"{ROOT}/tests",))):
+        arguments = ("--model", str(tmp_path), *tests, "-m", "offline", "--collect-only")
+        output = pytest_in(folder, installed, *arguments)
+        assert "no-such-option" not in output
+        assert f"rootdir: {ROOT}" in output
+        assert "test_offline.py" in output and "ERROR" not in output
 
 
 def test_another_projects_tests_run_without_the_suite_from_its_folder_too(
@@ -103,16 +93,6 @@ def test_another_projects_tests_run_without_the_suite_from_its_folder_too(
     one = f"{tmp_path}/test_theirs.py::test_theirs"
     for arguments in ([str(tmp_path)], [one, "-q"], [one, "-p", "xdist", "-n1"]):
         assert "1 passed" in pytest_in(ROOT, installed, *arguments)
-
-
-def test_the_suites_tests_have_its_options_from_everywhere(
-    tmp_path: Path, installed: dict[str, str]
-) -> None:
-    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")
-    arguments = ("--model", str(tmp_path), f"{ROOT}/tests", "-m", "offline", "--collect-only")
-    output = pytest_in(tmp_path, installed, *arguments)
-    assert f"rootdir: {ROOT}" in output
-    assert "test_offline.py" in output and "ERROR" not in output
 
 
 def test_in_the_own_folder_the_plugin_is_registered_once(

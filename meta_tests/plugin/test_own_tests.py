@@ -28,7 +28,10 @@ def test_data_alone(dataset):
     assert "llama3.1-8b" in dataset
 
 
-def test_run(accuracy_run):
+def test_runs(offline_run, accuracy_run):
+    (second,) = offline_run.summary.run.performance.repeats
+    assert second.tokens_per_sec > 0
+    assert (offline_run.folder / "Performance" / "repeat_2" / "mlperf_log_detail.txt").is_file()
     assert accuracy_run.summary.run.accuracy.passed
     assert (accuracy_run.folder / "Accuracy" / "mlperf_log_detail.txt").is_file()
     accuracy_run.obeys("accuracy_every_sample")
@@ -62,24 +65,11 @@ def test_engine_data_and_runs_are_those_of_the_options(own_folder: Path, tmp_pat
     run = run_own(own_folder, tmp_path, TESTS, "-m", "not accuracy")
     assert run.exit_code == 0, run.output
     assert "2 passed" in run.output and "plan: 1 step" in run.output
-    run = run_own(own_folder, tmp_path, TESTS, "-k", "test_run", "--scenario=offline")
+    options = ("-k", "test_runs", "--scenario=offline", "--benchmark=llama3.1-8b", "--repeat=2")
+    run = run_own(own_folder, tmp_path, TESTS, *options, SHORT)
     assert run.exit_code == 0, run.output
-    assert "2 passed" in run.output
-
-
-def test_the_plan_has_both_runs_of_a_test_that_asks_for_two(
-    own_folder: Path, tmp_path: Path
-) -> None:
-    source = """
-def test_both(offline_run, accuracy_run):
-    assert accuracy_run.summary.run.accuracy.passed
-    assert offline_run.summary.run.performance.tokens_per_sec > 0
-"""
-    options = ("--scenario=offline", "--benchmark=llama3.1-8b", SHORT)
-    run = run_own(own_folder, tmp_path, source, *options)
-    assert run.exit_code == 0, run.output
-    # The plan: load, idle power, probe and both runs.
-    assert "1 passed" in run.output and "plan: 5 steps" in run.output
+    # The plan: load, idle power, probe and three runs.
+    assert "1 passed" in run.output and "plan: 6 steps" in run.output
 
 
 def test_an_engine_that_does_not_load_is_one_line(own_folder: Path, tmp_path: Path) -> None:

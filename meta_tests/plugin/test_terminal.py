@@ -11,10 +11,12 @@ import re
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from meta_tests.suite_runs import PYTEST, ROOT, run_suite
+from mlperf_suite.plugin import ci_reports
 from mlperf_suite.plugin.progress import TerminalWatcher
 
 STAND_IN = ("-p", "meta_tests.stand_in_plugin")
@@ -51,12 +53,6 @@ def test_progress_is_shown_while_pytest_captures(tmp_path: Path) -> None:
     )
     for words in ("loading the engine", "llama3.1-8b Offline accuracy", "/84 samples, "):
         assert words in output, output[-2000:]
-
-
-def test_where_the_output_is_a_file_there_is_no_bar(tmp_path: Path) -> None:
-    run = run_suite(tmp_path, *STAND_IN, "-m", "offline and datacenter and accuracy")
-    assert run.exit_code == 0, run.output
-    assert "loading the engine" not in run.output and "\x1b" not in run.output
 
 
 class _Terminal(io.StringIO):
@@ -104,3 +100,26 @@ def test_a_search_that_died_says_failed_and_why(tmp_path: Path) -> None:
     assert run.exit_code != 0 and "the GPU is on fire" in run.output
     meta = run.summary.meta
     assert (meta.status, meta.reason) == ("failed", "the GPU is on fire")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "columns", "quiet"),
+    [
+        ((), ["mean", "stddev", "ops", "rounds"], True),
+        (("--benchmark-autosave",), ["mean", "stddev", "ops", "rounds"], False),
+        (("--benchmark-columns=min",), ["min"], False),
+    ],
+)
+def test_a_table_of_benchmarks_is_shown_to_who_asks_with_the_users_own_columns(
+    monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], columns: list[str], quiet: bool
+) -> None:
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    given = ["min"] if columns == ["min"] else None
+    option = SimpleNamespace(benchmark_columns=given, benchmark_quiet=False)
+    config: Any = SimpleNamespace(
+        option=option,
+        invocation_params=SimpleNamespace(args=arguments),
+        getini=lambda name: ["--strict-markers"],
+    )
+    ci_reports.pytest_configure(config)
+    assert (option.benchmark_columns, option.benchmark_quiet) == (columns, quiet)

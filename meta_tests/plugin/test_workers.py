@@ -11,7 +11,11 @@ import pytest
 
 from meta_tests.suite_runs import ROOT, run_suite
 from mlperf_suite.mmlu.journal import gpus_per_engine
-from mlperf_suite.plugin.workers import pytest_mlperf_engine_count, pytest_xdist_setupnodes
+from mlperf_suite.plugin.workers import (
+    pytest_mlperf_engine_count,
+    pytest_xdist_make_scheduler,
+    pytest_xdist_setupnodes,
+)
 from mlperf_suite.settings import resolve_settings
 
 ARGUMENTS = ("-m", "mmlu", "--mmlu-limit=57", "-p", "meta_tests.scoring_plugin")
@@ -51,20 +55,33 @@ def test_workers_are_refused_where_two_would_load_an_engine(
         pytest_xdist_setupnodes(config, range(workers))
 
 
-def test_mmlu_is_not_scored_beside_a_loadgen_run(tmp_path: Path) -> None:
-    marks = ("-m", "mmlu or (offline and compliance and datacenter)", "-v")
+@pytest.mark.parametrize(
+    ("marker", "shares"), [("mmlu", 1), ("mmlu or (offline and compliance and datacenter)", 0)]
+)
+def test_mmlu_is_not_scored_beside_a_loadgen_run(tmp_path: Path, marker: str, shares: int) -> None:
     run = run_suite(
         tmp_path / "results",
-        *ARGUMENTS[2:],
-        *marks,
-        *("-n", "2", "--dist=loadgroup"),
+        *("-m", marker, *ARGUMENTS[2:], "--collect-only", "-q"),
         SCORING='{"engines": 2}',
+        PYTEST_XDIST_WORKER_COUNT="2",
+        PYTEST_XDIST_TESTRUNUID="x",
     )
-    workers = {line[:5] for line in run.output.splitlines() if line.startswith("[gw")}
-    assert len(workers) == 1, run.output
-    assert "test_share" not in run.output
-    assert len(list(run.results_dir.glob("*-mmlu"))) == 1
-    assert not list(run.results_dir.glob("*/engine-1.log"))
+    assert run.output.count("::test_share[") == shares, run.output
+
+
+def test_what_uses_the_engine_is_on_one_worker_and_a_share_on_its_own() -> None:
+    told = {"dist": "loadgroup", "tx": ["2*popen"]}
+    config: Any = SimpleNamespace(getvalue=told.get)
+    scheduler = pytest_xdist_make_scheduler(config, None)
+    for test, group in (
+        ("tests/performance/test_offline.py::test_ttft[x]", "engine"),
+        ("own/test_mine.py::test_mine", "engine"),
+        ("tests/mmlu/test_mmlu.py::test_share[2]", "engine-2"),
+        ("meta_tests/test_ci.py::test_x", "meta_tests/test_ci.py::test_x"),
+    ):
+        assert scheduler._split_scope(test) == group
+    told["dist"] = "loadfile"
+    assert pytest_xdist_make_scheduler(config, None) is None
 
 
 @pytest.mark.parametrize(

@@ -25,19 +25,6 @@ def test_without_nsys_or_its_session_the_error_says_how_to_start(
     nsight.check()
 
 
-def test_the_trace_lies_in_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    put_nsys(tmp_path, monkeypatch)
-    folder = tmp_path / "run" / "profile"
-    folder.mkdir(parents=True)
-    nsight.begin(folder)
-    assert nsight.traces(folder) == ()
-    nsight.end()
-    assert nsight.traces(folder) == (folder / nsight.TRACE,)
-    calls = (tmp_path / "told").read_text().splitlines()
-    assert calls[0].startswith("start --session=mlperf-suite --output ")
-    assert calls[1] == "stop --session=mlperf-suite"
-
-
 def test_an_nsys_that_fails_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put_nsys(tmp_path, monkeypatch, status=3)
     with pytest.raises(RunError, match="nsys stop --session=mlperf-suite: "):

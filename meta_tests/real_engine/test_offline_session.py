@@ -39,7 +39,7 @@ def real_run(tmp_path_factory: pytest.TempPathFactory) -> SuiteRun:
     folder = tmp_path_factory.mktemp("real")
     return run_suite(
         folder / "results",
-        *("-m", "offline and datacenter", "--total-sample-count=24"),
+        *("-m", "offline and datacenter", "--total-sample-count=16"),
         f"--junitxml={folder}/junit.xml",
         *("tests", str(CHECKS)),
     )

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from meta_tests.reports.kept_run import write_kept
+from meta_tests.reports.outputs import PNG
 from mlperf_suite.__main__ import main
 from mlperf_suite.reports import comparison, sections
 from mlperf_suite.reports.sections import Plot
-
-PNG = b"\x89PNG"
 
 
 @pytest.fixture

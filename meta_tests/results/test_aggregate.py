@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import statistics
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,7 +38,6 @@ B = MadeNode("node-b", rows=FAST, tokens_per_sec=1100.5, samples_per_sec=11.0, t
 OFFLINE_A = MadeNode(scenario="Offline", tokens_per_sec=900.0)
 OFFLINE_B = replace(OFFLINE_A, node="node-b", rows=ROWS[:50], tokens_per_sec=1000.0)
 ALONE = replace(OFFLINE_A, rows=ROWS[:70], tokens_per_sec=1000.0)
-_RATES = st.lists(st.floats(1, 1e6), min_size=1, max_size=5)
 _TIMES = st.lists(
     st.lists(st.floats(0, 1e9, allow_nan=False), max_size=60).map(np.asarray),
     min_size=1,
@@ -52,25 +50,13 @@ def test_a_pooled_percentile_is_that_of_all_values_together(times: list[Any]) ->
     """In whatever order the nodes come."""
     aggregate, values = pooled(times), sorted(value for of in times for value in of)
     assert aggregate == pooled(times[::-1])
+    # Where one node does not tell there is none.
+    assert pooled([*times, None]) is None and total([1.0, None]) is None
     if not values:
         assert aggregate is None
         return
     percentiles = {name: percentile(values, share) for name, share in SHARES.items()}
     assert aggregate == {name: round(value, 6) for name, value in percentiles.items()}
-
-
-def test_what_one_node_does_not_report_is_pooled_of_none() -> None:
-    assert pooled([np.asarray([1.0]), None]) is None
-    assert pooled([]) is None
-
-
-@given(st.lists(st.floats(0, 1e9) | st.none(), max_size=8))
-def test_a_sum_is_of_every_node_or_of_none(values: list[float | None]) -> None:
-    aggregate = total(values)
-    if not values or None in values:
-        assert aggregate is None
-    else:
-        assert aggregate == pytest.approx(sum(value for value in values if value is not None))
 
 
 def test_rates_are_summed_and_times_are_pooled(tmp_path: Path) -> None:
@@ -90,10 +76,20 @@ def test_rates_are_summed_and_times_are_pooled(tmp_path: Path) -> None:
         assert of is not None
         for name, share in SHARES.items():
             assert of[name] == pytest.approx(percentile(sorted(values), share))
-    p99s = [(row.ttft_ms or {})["p99"] for row in scenario.nodes]
-    assert scenario.ttft_ms is not None
-    assert scenario.ttft_ms["p99"] != pytest.approx(sum(p99s) / 2)
+    # Whatever the order of the nodes, and whatever a summary says beside its log.
+    paths = make_nodes(tmp_path / "b", B, A)
+    content = json.loads((paths[0] / "summary.json").read_text())
+    content["run"]["performance"] |= {"tokens_per_sec": 1e9, "ttft_ms": {"p99": 0.1}}
+    (paths[0] / "summary.json").write_text(json.dumps(content))
+    (reversed_order,) = aggregate_runs(paths, STARTED).scenarios
+    bare = [replace(of, nodes=(), notes=()) for of in (scenario, reversed_order)]
+    assert bare[0] == bare[1]
     assert scenario.valid and scenario.reasons == ()
+    nodes = (replace(node, scenario="Offline") for node in (A, B))
+    (offline,) = aggregate_runs(make_nodes(tmp_path / "c", *nodes), STARTED).scenarios
+    assert (offline.ttft_ms, offline.tpot_ms, offline.target_qps) == (None, None, None)
+    assert (offline.rate_unit, offline.requests) == ("samples/s", 140)
+    assert offline.latency_ms == scenario.latency_ms
 
 
 def test_a_node_has_its_own_row(tmp_path: Path) -> None:
@@ -107,29 +103,9 @@ def test_a_node_has_its_own_row(tmp_path: Path) -> None:
     assert sum(row.share or 0 for row in scenario.nodes) == pytest.approx(1)
     assert first.hardware == "2 x H100, L40S"
     assert second.ttft_ms is not None and second.ttft_ms["p50"] == pytest.approx(35.0)
-    nodes = replace(A, system={"gpus": [], "cpu_count": 8}), B
-    (scenario,) = aggregate_runs(make_nodes(tmp_path / "cpu", *nodes), STARTED).scenarios
-    assert scenario.nodes[0].hardware == "a cpu, 8 cores"
-    nodes = replace(A, meta={"gpus": {"H100": 1}}), B
-    (scenario,) = aggregate_runs(make_nodes(tmp_path / "one", *nodes), STARTED).scenarios
-    assert scenario.nodes[0].hardware == "H100"
-
-
-def test_offline_has_neither_ttft_nor_tpot_nor_a_rate_that_is_sent(tmp_path: Path) -> None:
-    nodes = (replace(A, scenario="Offline"), replace(B, scenario="Offline"))
-    (scenario,) = aggregate_runs(make_nodes(tmp_path, *nodes), STARTED).scenarios
-    assert (scenario.ttft_ms, scenario.tpot_ms, scenario.target_qps) == (None, None, None)
-    assert scenario.rate_unit == "samples/s"
-    assert scenario.latency_ms is not None
-    assert scenario.requests == 140
-
-
-def test_the_order_of_the_nodes_changes_no_figure(tmp_path: Path) -> None:
-    paths = make_nodes(tmp_path, A, B)
-    scenarios = [aggregate_runs(order, STARTED).scenarios[0] for order in (paths, paths[::-1])]
-    assert [row.node for row in scenarios[1].nodes] == ["node-b", "node-a"]
-    bare = [replace(scenario, nodes=(), notes=()) for scenario in scenarios]
-    assert bare[0] == bare[1]
+    nodes = replace(A, system={"gpus": [], "cpu_count": 8}), replace(B, meta={"gpus": {"H100": 1}})
+    (scenario,) = aggregate_runs(make_nodes(tmp_path / "other", *nodes), STARTED).scenarios
+    assert [row.hardware for row in scenario.nodes] == ["a cpu, 8 cores", "H100"]
 
 
 def test_an_invalid_run_is_there_and_the_whole_is_not_valid(tmp_path: Path) -> None:
@@ -148,41 +124,24 @@ def test_an_invalid_run_is_there_and_the_whole_is_not_valid(tmp_path: Path) -> N
         "node-b: rules failed: ttft_limit",
     )
     assert [row.valid for row in scenario.nodes] == [False, False]
-    old = old_json(aggregate)
-    assert old["scenarios"]["Server"]["valid"] is False
-    assert old["nodes"]["node-b"]["scenarios"]["Server"]["valid"] is False
-    assert "too slow" in old["nodes"]["node-b"]["scenarios"]["Server"]["reason"]
-
-
-def test_figures_are_those_of_the_log_and_not_of_the_summary(tmp_path: Path) -> None:
-    paths = make_nodes(tmp_path, A, B)
-    path = paths[0] / "summary.json"
-    content = json.loads(path.read_text())
-    content["run"]["performance"] |= {"tokens_per_sec": 1e9, "ttft_ms": {"p99": 0.1}}
-    path.write_text(json.dumps(content))
-    (scenario,) = aggregate_runs(paths, STARTED).scenarios
-    assert scenario.tokens_per_sec == 2000.75
-    assert scenario.nodes[0].ttft_ms is not None and scenario.nodes[0].ttft_ms["p99"] > 100
+    of_node = old_json(aggregate)["nodes"]["node-b"]["scenarios"]["Server"]
+    assert of_node["valid"] is False and "too slow" in of_node["reason"]
 
 
 # Who is slowest
 
 
-def node(
-    name: str, tokens_per_sec: float | None = None, ttft: float | None = None
-) -> AggregateNode:
-    times = None if ttft is None else {"p99": ttft}
-    return AggregateNode(name, tokens_per_sec=tokens_per_sec, ttft_ms=times)
-
-
 def test_the_slowest_node_is_named() -> None:
-    rows = [node("a", 100.0, 30.0), node("b", 90.0, 10.0), node("c", 110.0, 20.0)]
+    rows = [
+        AggregateNode(name, tokens_per_sec=rate, ttft_ms={"p99": ttft})
+        for name, rate, ttft in (("a", 100.0, 30.0), ("b", 90.0, 10.0), ("c", 110.0, 20.0))
+    ]
     offline, server = slowest(rows, False), slowest(rows, True)
     assert offline is not None and server is not None
     assert (offline.node, offline.value, offline.rest) == ("b", 90.0, 105.0)
     assert (server.node, server.value, server.rest) == ("a", 30.0, 15.0)
     assert server.by == "TTFT p99"
-    assert slowest([*rows, node("d")], False) is None
+    assert slowest([*rows, AggregateNode("d")], False) is None
     assert slowest(rows[:1], False) is None
 
 
@@ -193,12 +152,8 @@ def test_the_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     aggregate = aggregate_runs(make_nodes(tmp_path, A, B), STARTED)
     write_json(tmp_path / "aggregate.json", aggregate.as_json())
     assert Aggregate.read(json.loads((tmp_path / "aggregate.json").read_text())) == aggregate
-    assert aggregate.label == LABEL
-
-
-@pytest.mark.parametrize("content", [None, [], {}, {"scenarios": 3}, {"scenarios": [{}, {"a": 1}]}])
-def test_a_damaged_file_raises_nothing(content: object) -> None:
-    assert Aggregate.read(content).scenarios == ()
+    for damaged in ("null", "[]", "{}", '{"scenarios": 3}', '{"scenarios": [{}, {"a": 1}]}'):
+        assert Aggregate.read(json.loads(damaged)).scenarios == ()
 
 
 def test_the_files_of_before_have_their_fields(tmp_path: Path) -> None:
@@ -210,8 +165,6 @@ def test_the_files_of_before_have_their_fields(tmp_path: Path) -> None:
     assert set(old) == {"benchmark_info", "scenarios", "nodes"}
     info = old["benchmark_info"]
     assert (info["benchmark"], info["timestamp"]) == ("llama3.1-8b", "20261120_101500")
-    assert info["model"] == "meta-llama/Llama-3.1-8B-Instruct"
-    assert info["label"] == LABEL
     server, off = old["scenarios"]["Server"], old["scenarios"]["Offline"]
     scenario = aggregate.scenarios[0]
     assert scenario.latency_ms is not None
@@ -225,7 +178,6 @@ def test_the_files_of_before_have_their_fields(tmp_path: Path) -> None:
         "label": LABEL,
     }
     assert (off["achieved_qps"], off["throughput_tokens_per_sec"]) == (20.0, 2000.75)
-    assert off["label"] == LABEL
     assert list(old["nodes"]) == ["node-a", "node-b"]
     assert set(old["nodes"]["node-a"]["scenarios"]) == {"Server", "Offline"}
     of_node = old["nodes"]["node-b"]["scenarios"]["Server"]
@@ -249,10 +201,10 @@ def test_efficiency_is_all_over_so_many_times_one(tmp_path: Path) -> None:
     assert (efficiency.low, efficiency.high) == (None, None)
     assert efficiency.noise_from == "not measured: one run each"
     assert len(efficiency.one_runs) == 1
-
-
-def test_without_a_node_alone_there_is_none(tmp_path: Path) -> None:
-    assert scaling(tmp_path, [OFFLINE_A, OFFLINE_B], []) is None
+    assert scaling(tmp_path / "none", [OFFLINE_A, OFFLINE_B], []) is None
+    # A server's tokens/s are what was sent.
+    nodes = [replace(node, scenario="Server") for node in (OFFLINE_A, OFFLINE_B)]
+    assert scaling(tmp_path / "server", nodes, [replace(ALONE, scenario="Server")]) is None
 
 
 def test_repeats_on_both_sides_tell_the_interval(tmp_path: Path) -> None:
@@ -288,39 +240,11 @@ def test_what_is_no_run_of_one_node_alone_is_refused(tmp_path: Path) -> None:
     assert line.startswith(f"{alone[3]}: status failed")
 
 
-@given(_RATES, _RATES, st.integers(2, 64))
-def test_an_interval_holds_the_efficiency(
-    together: list[float], alone: list[float], nodes: int
-) -> None:
-    low, high, _ = interval(together, alone, nodes)
-    if len(together) == len(alone) == 1:
-        assert (low, high) == (None, None)
-        return
-    assert low is not None and high is not None
-    means = [math.fsum(map(math.log, side)) / len(side) for side in (together, alone)]
-    assert low <= math.exp(means[0] - means[1]) / nodes * (1 + 1e-9)
-    assert high >= min(math.exp(means[0] - means[1]) / nodes, math.exp(50)) * (1 - 1e-9)
-
-
-def test_of_a_server_there_is_no_efficiency(tmp_path: Path) -> None:
-    """Its tokens/s are what was sent."""
-    nodes = [replace(node, scenario="Server") for node in (OFFLINE_A, OFFLINE_B)]
-    assert scaling(tmp_path, nodes, [replace(ALONE, scenario="Server")]) is None
-
-
 def test_one_run_on_a_side_adds_no_degree_of_freedom() -> None:
     """Student's interval of the other's runs; Welch's where both were repeated."""
-    from scipy.stats import t
-
-    together, alone = [1900.0, 1938.0], [1000.0]
-    logs = [math.log(value) for value in together]
-    half = t.ppf(0.975, 1) * statistics.stdev(logs) * math.sqrt(1 / 2 + 1)
-    middle = math.fsum(logs) / 2 - math.log(2000)
-    efficiency = interval(together, alone, 2)
-    assert efficiency[:2] == pytest.approx((math.exp(middle - half), math.exp(middle + half)))
-    inverse = interval(alone, together, 1)
-    assert efficiency[1] is not None
-    assert inverse[0] == pytest.approx(1 / (efficiency[1] * 2))
+    one, other = [interval([1900.0, 1938.0], [1000.0], 2), interval([1000.0], [1900.0, 1938.0], 1)]
+    assert one[:2] == pytest.approx((0.771593, 1.193051), abs=1e-6)
+    assert other[0] == pytest.approx(1 / (1.193051 * 2), abs=1e-6)
     both = interval([1900.0, 1938.0, 1910.0], [1000.0, 1010.0, 990.0], 2)
     assert both[:2] == pytest.approx((0.936242, 0.980260), abs=1e-6)
-    assert interval([1900.0] * 2, alone, 2)[:2] == pytest.approx((0.95, 0.95))
+    assert interval([1900.0] * 2, [1000.0], 2)[:2] == pytest.approx((0.95, 0.95))

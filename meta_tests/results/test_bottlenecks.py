@@ -43,9 +43,7 @@ def test_what_limits_comes_first_and_then_the_largest_share() -> None:
     [
         (0, {"dtype": "bfloat16", "tensor_parallel_size": 1}, "a quantized model, more cores"),
         (0, {"dtype": "float32", "dtype_why": "as asked"}, "--precision bf16, more cores"),
-        (0, {"dtype": "float32", "dtype_why": "auto: no bf16"}, "a quantized model, more cores"),
         (8, {"tensor_parallel_size": 2}, "--tensor-parallel-size (now 2), a quantized model"),
-        (1, {"tensor_parallel_size": 1, "dtype": "bfloat16"}, "a quantized model"),
         (None, {}, "the tensor parallel size, a lower precision or a quantized model"),
     ],
 )
@@ -61,157 +59,127 @@ def of(name: str, run: PerformanceFigures, remote: RemoteRun | None = None) -> B
     return next((finding for finding in bottlenecks(run, remote) if finding.name == name), None)
 
 
-def server_run(scenario: str = "Server", **load: Any) -> PerformanceFigures:
+def run_of(scenario: str = "Server", **load: Any) -> PerformanceFigures:
     return PerformanceFigures(scenario=scenario, duration_s=10.0, load=EngineLoad(**load))
 
 
-@pytest.mark.parametrize("waiting", [0.0, LIMITS - 1e-9, LIMITS])
-@pytest.mark.parametrize("full", [0.0, LIMITS - 1e-9, LIMITS])
-def test_a_full_batch_limits_only_where_requests_wait(full: float, waiting: float) -> None:
-    run = server_run(batch_full=full, batch_limit=256, waiting=waiting)
-    finding = of("batch at its limit", run)
-    assert finding is not None
-    assert finding.limits == (full >= LIMITS and waiting >= LIMITS)
-    assert "max_num_seqs above 256" in finding.option
+def life_of(scenario: str, *shares: tuple[str, float], **more: Any) -> PerformanceFigures:
+    parts = tuple(PartFigures(name, share) for name, share in shares)
+    return PerformanceFigures(scenario=scenario, life=LifeFigures(parts=parts, **more))
+
+
+NEARLY = LIMITS - 1e-9
+AROUND = (("issue", 0.02), ("front end", 0.02), (DECODE, LEADS), ("return", 0.02))
 
 
 @pytest.mark.parametrize(
-    ("full", "preempted", "words", "limits"),
+    ("name", "run", "limits", "share", "words"),
     [
-        (LIMITS - 1e-9, 0, "no request was", False),
-        (LIMITS, 0, "no request was", True),
-        (0.0, 1, "1 request was", True),
-        (1.0, 2, "2 requests were", True),
+        *(
+            ("batch at its limit", run_of(batch_full=full, batch_limit=256, waiting=waiting), *rest)
+            for full, waiting, *rest in (
+                (LIMITS, LIMITS, True, LIMITS, "max_num_seqs above 256"),
+                (LIMITS, NEARLY, False, LIMITS, ""),
+                (NEARLY, LIMITS, False, NEARLY, ""),
+            )
+        ),
+        ("KV cache full", run_of(kv_full=NEARLY), False, NEARLY, "no request was"),
+        ("KV cache full", run_of(kv_full=LIMITS), True, LIMITS, "no request was"),
+        ("KV cache full", run_of(kv_full=0.0, preemptions=1), True, 0, "1 request was"),
+        ("KV cache full", run_of(kv_full=1.0, preemptions=2), True, 1, "2 requests were"),
+        # The rest of the time.
+        ("engine idle", run_of(busy=0.7), True, 0.3, "--server-target-qps"),
+        ("engine idle", run_of("Offline", busy=0.7), True, 0.3, "front end"),
+        ("one replica's tail", run_of("Offline", replicas=2, tail=0.4), True, 0.4, "40.0%"),
+        ("one replica's tail", run_of("Offline", replicas=1, tail=0.4), None, None, ""),
+        ("tail of the run", life_of("Offline", drain=0.2), True, 0.2, "20.0%"),
+        ("tail of the run", life_of("Server", drain=0.2), None, None, ""),
+        (
+            *("network and front end", life_of("Server", ("network and front end", 0.7))),
+            *(True, 0.7, "70.0%"),
+        ),
+        # Waiting is what Offline is made of.
+        ("queued", life_of("Offline", ("queue", 0.9)), None, None, ""),
+        ("queued", life_of("Server", ("queue", 0.9)), True, 0.9, "90.0%"),
+        (DECODE, life_of("Server", *AROUND), True, LEADS, ""),
+        # What stands around the engine is added up.
+        (
+            *("suite and front end", life_of("Server", *AROUND), True, 0.06),
+            "issue 2.0%, front end 2.0%, return 2.0%",
+        ),
     ],
 )
-def test_a_full_cache_limits_and_so_does_a_preemption(
-    full: float, preempted: int, words: str, limits: bool
+def test_a_finding_has_its_share_and_limits_from_one_on(
+    name: str, run: PerformanceFigures, limits: bool | None, share: float | None, words: str
 ) -> None:
-    finding = of("KV cache full", server_run(kv_full=full, preemptions=preempted))
-    assert finding is not None
-    assert finding.limits == limits and words in finding.sentence
+    finding = of(name, run)
+    if finding is None:
+        assert share is None
+    else:
+        assert (finding.limits, finding.share) == (limits, pytest.approx(share))
+        assert words in finding.sentence + finding.option
 
 
 @pytest.mark.parametrize(
     ("drafted", "accepted", "share"),
-    [(0, 0, None), (8, 9, None), (8, 8, 0.0), (1000, 750, 0.25), (8, 4, 0.5), (1000, 250, 0.75)],
+    [(0, 0, None), (8, 9, None), (8, 8, 0.0), (8, 4, 0.5), (1000, 250, 0.75)],
 )
 def test_rejected_drafts_limit_once_they_are_the_half(
     drafted: int, accepted: int, share: float | None
 ) -> None:
-    in_process = server_run(drafted_tokens=drafted, accepted_tokens=accepted)
+    in_process = run_of(drafted_tokens=drafted, accepted_tokens=accepted)
     view = ServerView(1, drafted_tokens=drafted, accepted_tokens=accepted)
     endpoints = (EndpointFigures("http://a:1", server=view), EndpointFigures("http://b:2"))
     remote = RemoteRun(ClientFigures(1, 0.0), endpoints)
-    findings = (
+    for finding in (
         of("drafts rejected", in_process),
-        next((b for b in bottlenecks(in_process, remote) if b.name == "drafts rejected"), None),
-        next((b for b in bottlenecks(PerformanceFigures(), remote) if "drafts" in b.name), None),
-    )
-    for finding in findings:
+        of("the servers' drafts rejected", PerformanceFigures(), remote),
+    ):
         assert (finding and finding.share) == share
-        if finding is not None:
-            assert finding.limits == (finding.share >= LEADS)
-            assert f"{drafted:,} drafted tokens" in finding.sentence
+        assert finding is None or finding.limits == (finding.share >= LEADS)
 
 
-@pytest.mark.parametrize(
-    ("scenario", "option"), [("Server", "--server-target-qps"), ("Offline", "front end")]
-)
-def test_an_idle_engine_is_the_rest_of_the_time(scenario: str, option: str) -> None:
-    finding = of("engine idle", server_run(scenario, busy=0.7))
-    assert finding is not None
-    assert finding.share == pytest.approx(0.3)
-    assert option in finding.option
-
-
-def test_what_servers_say_of_their_caches_and_queues_and_the_fullest_is_named() -> None:
-    def server(url: str, kv_full: float, waiting: float, preemptions: int | None) -> Any:
-        view = ServerView(9, waiting=waiting, kv_full=kv_full, preemptions=preemptions)
-        return EndpointFigures(url, server=view)
-
-    endpoints = (server("http://a", 0.1, 0.6, None), server("http://b", 0.2, 0.3, 3))
-    remote = RemoteRun(ClientFigures(1, 0.0), endpoints)
-    run = PerformanceFigures(scenario="Server")
-    cache, queue = (
-        of(name, run, remote) for name in ("a server's KV cache full", "a server's queue")
+def test_of_several_servers_the_one_that_limits_is_named() -> None:
+    """By its cache, its queue, its latency and how much longer it worked."""
+    endpoints = (
+        EndpointFigures(
+            *("http://a",),
+            latency_ms={"p99": 100},
+            ended_s=8,
+            server=ServerView(9, waiting=0.6, kv_full=0.1, preemptions=None),
+        ),
+        EndpointFigures(
+            *("http://b",),
+            latency_ms={"p99": 400},
+            ended_s=10,
+            server=ServerView(9, waiting=0.3, kv_full=0.2, preemptions=3),
+        ),
     )
-    assert cache is not None and queue is not None
-    assert (cache.share, cache.limits) == (0.2, True)
-    assert cache.sentence.startswith("http://b: ") and "preempted 3 times" in cache.sentence
-    assert (queue.share, queue.limits) == (0.6, True) and queue.sentence.startswith("http://a had")
-
-
-def life(*shares: tuple[str, float], **more: Any) -> LifeFigures:
-    return LifeFigures(parts=tuple(PartFigures(name, share) for name, share in shares), **more)
-
-
-OF_NETWORK = life(("network and front end", 0.7), ("decode", 0.1), drain=0.2)
+    remote = RemoteRun(ClientFigures(2, 0.4), endpoints)
+    for scenario, name, share, words in (
+        ("Server", "a server's KV cache full", 0.2, "http://b: "),
+        ("Server", "a server's KV cache full", 0.2, "preempted 3 times"),
+        ("Server", "a server's queue", 0.6, "http://a had"),
+        ("Offline", "one endpoint's tail", 0.2, "http://b worked for 20.0% of the run after http"),
+        ("Offline", "one endpoint's latency", 0.75, "http://b has a latency of 400.0 ms at p99"),
+    ):
+        finding = of(name, PerformanceFigures(scenario=scenario, duration_s=10.0), remote)
+        assert finding is not None and finding.limits
+        assert finding.share == pytest.approx(share) and words in finding.sentence
 
 
 @pytest.mark.parametrize(
-    ("name", "run", "share"),
+    ("scenario", "remote", "limits"),
     [
-        ("one replica's tail", server_run("Offline", replicas=2, tail=0.4), 0.4),
-        ("one replica's tail", server_run("Offline", replicas=1, tail=0.4), None),
-        ("network and front end", PerformanceFigures(life=OF_NETWORK), 0.7),
-        ("tail of the run", PerformanceFigures(scenario="Offline", life=OF_NETWORK), 0.2),
-        ("tail of the run", PerformanceFigures(scenario="Server", life=OF_NETWORK), None),
+        ("Server", remote_run(0.5, out_ms=0.2), False),
+        ("Server", remote_run(0.95), True),
+        ("Server", remote_run(0.5, out_ms=1.5), True),
+        ("Server", remote_run(waited=3, full=True), True),
+        ("Offline", remote_run(waited=3, full=None), False),
     ],
 )
-def test_a_tail_and_a_network_are_told_with_their_share(
-    name: str, run: PerformanceFigures, share: float | None
+def test_a_client_limits_by_its_processor_its_delay_or_its_connections(
+    scenario: str, remote: RemoteRun, limits: bool
 ) -> None:
-    finding = of(name, run)
-    assert (finding and finding.share) == share
-    assert finding is None or percent(finding.share) in finding.sentence
-
-
-def test_waiting_is_what_offline_is_made_of() -> None:
-    queued = life(("queue", 0.9), ("decode", 0.1))
-    assert of("queued", PerformanceFigures(scenario="Offline", life=queued)) is None
-    finding = of("queued", PerformanceFigures(scenario="Server", life=queued))
-    assert finding is not None
-    assert finding.limits
-    decode = of("decode", PerformanceFigures(scenario="Server", life=life(("decode", LEADS))))
-    assert decode is not None
-    assert decode.limits
-
-
-def test_what_stands_around_the_engine_is_added_up() -> None:
-    parts = life(("issue", 0.02), ("front end", 0.02), ("queue", 0.9), ("return", 0.02))
-    finding = of("suite and front end", PerformanceFigures(scenario="Server", life=parts))
-    assert finding is not None
-    assert finding.share == pytest.approx(0.06)
-    assert finding.limits
-    assert "issue 2.0%, front end 2.0%, return 2.0%" in finding.sentence
-
-
-def test_one_endpoint_behind_the_others_is_named() -> None:
-    def endpoint(url: str, p99: float, ended_s: float) -> EndpointFigures:
-        return EndpointFigures(url, latency_ms={"p99": p99}, ended_s=ended_s)
-
-    endpoints = (endpoint("http://a", 100, 8), endpoint("http://b", 400, 10))
-    remote = RemoteRun(ClientFigures(2, 0.4), endpoints)
-    run = PerformanceFigures(scenario="Offline", duration_s=10.0)
-    tail, late = of("one endpoint's tail", run, remote), of("one endpoint's latency", run, remote)
-    assert tail is not None
-    assert late is not None
-    assert tail.sentence.startswith("http://b worked for 20.0% of the run after http://a")
-    assert late.share == pytest.approx(0.75)
-    assert "http://b has a latency of 400.0 ms at p99" in late.sentence
-
-
-def test_a_client_limits_by_its_processor_or_its_delay() -> None:
-    run, remote = PerformanceFigures(scenario="Server"), remote_run()
-    for busy, out, limits in ((0.5, 0.2, False), (0.95, 0.2, True), (0.5, 1.5, True)):
-        client = dataclasses.replace(remote.client, busy_share=busy, out_ms=out, back_ms=0.1)
-        finding = of("client-bound", run, dataclasses.replace(remote, client=client))
-        assert finding is not None
-        assert finding.limits is limits
-    for scenario, full, limits in (("Server", True, True), ("Offline", None, False)):
-        run = PerformanceFigures(scenario=scenario)
-        finding = of("client-bound", run, remote_run(waited=3, full=full))
-        assert finding is not None
-        assert finding.limits is limits
-        assert "3 requests waited in the client" in finding.sentence
+    finding = of("client-bound", PerformanceFigures(scenario=scenario), remote)
+    assert finding is not None and finding.limits is limits

@@ -13,7 +13,6 @@ import pytest
 from meta_tests.curves import made_curve
 from mlperf_suite.results.curve_area import (
     CurvePair,
-    Knee,
     StepCurve,
     common_points,
     curve_differences,
@@ -84,6 +83,9 @@ def test_a_slower_curve_is_below_with_an_interval_that_holds_the_truth() -> None
     )
     reverse = common_points(second, first).stretches()[-1].words("B", "A")
     assert reverse.startswith("A is above B from ")
+    five_blocks = StepCurve(made_curve(0.05, seed=3, blocks=5).measured[:1])
+    users, _ = five_blocks.intervals(0) or ((), ())
+    assert users == pytest.approx((98.0250, 136.6269), rel=1e-5)
     noises = [common_points(first, second, together=of).noise() for of in (False, True)]
     assert noises == pytest.approx([0.0223258, 0.0363845], rel=1e-4)
 
@@ -95,21 +97,12 @@ def test_a_draw_of_the_same_curve_is_not_told_from_it() -> None:
     assert stretch.above == 0 and stretch.interval == pytest.approx((-0.179266, 0.001222), abs=1e-5)
 
 
-def test_the_interval_of_a_point_is_wider_than_its_five_blocks_are() -> None:
-    intervals = StepCurve(made_curve(0.05, seed=3, blocks=5).measured[:1]).intervals(0)
-    assert intervals is not None
-    users, system = intervals
-    assert users == pytest.approx((98.0250, 136.6269), rel=1e-5)
-    assert system == pytest.approx((88.4483, 123.2789), rel=1e-5)
-
-
 def test_without_noise_nothing_is_told() -> None:
     pair = common_points(made_curve(blocks=1), made_curve(loss=0.5, blocks=1))
     assert not pair.has_noise
     (stretch,) = pair.stretches()
     assert stretch.above == 0
-    assert "cannot tell: B -" in stretch.words("A", "B")
-    assert "[noise not measured] against A" in stretch.words("A", "B")
+    assert "cannot tell" in stretch.words("A", "B")
     assert StepCurve(made_curve(blocks=1).measured).intervals(0) is None
 
 
@@ -133,19 +126,15 @@ def test_the_knee_is_the_point_farthest_above_the_chord() -> None:
     assert noisy is not None and not noisy.certain
     unknown = StepCurve(made_curve(blocks=1).measured).knee()
     assert unknown is not None and unknown.concurrencies == ()
-
-
-def test_a_curve_below_its_chord_has_no_knee() -> None:
+    # A curve below its chord has none.
     assert StepCurve([point(10, 300), point(20, 120), point(40, 100)]).knee() is None
     assert StepCurve(STEPS[:2]).knee() is None
-    assert not Knee(STEPS[0], (), 4).certain
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"client": "inference-endpoint 1.0"}, "load generator: baseline mlperf-suite, this run"),
-        ({"rehearsal": False}, "rehearsal: baseline yes, this run no"),
         ({"cohort": "2026-10-C1"}, "cohort: baseline none, this run 2026-10-C1"),
         ({"points": made_curve(loss=0.97).points}, "curve: the curves have too little in common"),
         ({"points": ()}, "curve: this run did not measure the baseline's concurrencies 1, 4, 16"),

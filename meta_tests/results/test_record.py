@@ -10,7 +10,6 @@ import pytest
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import ReferenceAccuracy, at_least, within
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
-from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.results.record import (
     Result,
     RunRecord,
@@ -62,10 +61,6 @@ def result(tmp_path: Path) -> Result:
     return Result(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), folder, STARTED)
 
 
-def test_a_key_says_which_run_it_is() -> None:
-    assert str(RunKey("llama3.1-8b", "Offline", "accuracy")) == "llama3.1-8b Offline accuracy"
-
-
 def test_a_summary_says_what_was_run_and_what_came_of_it(result: Result) -> None:
     warm_up = WarmUpFigures(12, 1416, 4.1, "at 3 queries/s")
     figures = accuracy_figures(ROUGE, REFERENCE, False, 84, True)
@@ -80,6 +75,11 @@ def test_a_summary_says_what_was_run_and_what_came_of_it(result: Result) -> None
     assert (meta.started, meta.node_name) == ("2026-11-20T10:15:00+00:00", "node")
     assert (meta.status, meta.reason) == ("invalid", None)
     assert summary.run.accuracy == figures
+    rouge1, length = figures.score("rouge1"), figures.score("gen_len")
+    assert rouge1 is not None and length is not None
+    assert (rouge1.low, rouge1.high, rouge1.reference) == (39.6, None, 40.0)
+    assert (rouge1.standard_error, length.low, length.high) == (1.0, 990.0, 1210.0)
+    assert accuracy_figures(ROUGE, REFERENCE, True, 84, True).scores[0].low == 39.96
     assert summary.run.performance == PerformanceFigures(qps=3.0, valid=True)
     assert summary.run.warm_up == {"accuracy": warm_up}
     assert (summary.plan, summary.system) == (SESSION.plan, {"cpu": "a"})
@@ -111,22 +111,6 @@ def test_a_results_status(result: Result) -> None:
     assert _status(result) == ("failed", "the engine died")
 
 
-def test_a_score_has_the_range_that_passes() -> None:
-    plain, strict = (accuracy_figures(ROUGE, REFERENCE, high, 84, True) for high in (False, True))
-    first = plain.score("rouge1")
-    assert first is not None
-    assert (first.low, first.high, first.reference) == (39.6, None, 40.0)
-    assert first.standard_error == 1.0
-    stricter = strict.score("rouge1")
-    assert stricter is not None
-    assert stricter.low == 39.96
-    length = plain.score("gen_len")
-    assert length is not None
-    assert (length.low, length.high, length.unit) == (990.0, 1210.0, "characters")
-    unknown = accuracy_figures(ROUGE, None, False, 84, None)
-    assert {(s.low, s.high, s.reference) for s in unknown.scores} == {(None, None, None)}
-
-
 def test_rouges_file_has_the_names_that_it_always_had() -> None:
     content = scorer_json(ROUGE, REFERENCE, False)
     assert content == {
@@ -146,9 +130,7 @@ def test_rouges_file_has_the_names_that_it_always_had() -> None:
     assert {*content} <= {*unknown}
     for name in ("baseline", "gate_multiplier", "threshold_rouge1", "baseline_source"):
         assert unknown[name] is None
-
-
-def test_another_scorers_file_has_its_own_names() -> None:
+    # Another scorer's file has its own names.
     scores = Scores((Score("exact_match", 81.0, "%"), Score("f1", 90.0, "%")))
     reference = ReferenceAccuracy((at_least("exact_match", 80.0), at_least("f1", 90, 0.9)), 8, "x")
     content = scorer_json(scores, reference, False)

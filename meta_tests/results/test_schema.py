@@ -3,7 +3,6 @@ stops a reader."""
 
 from __future__ import annotations
 
-import copy
 import json
 import subprocess
 import sys
@@ -20,10 +19,8 @@ from jsonschema import Draft202012Validator
 from meta_tests.suite_runs import ROOT
 from mlperf_suite.results.schema import (
     SCHEMA_VERSION,
-    AccuracyFigures,
     Config,
     Meta,
-    ScoreFigures,
     Summary,
 )
 from mlperf_suite.rules.verdict import Status, Verdict
@@ -31,11 +28,6 @@ from mlperf_suite.rules.verdict import Status, Verdict
 KEPT = json.loads((Path(__file__).parent.parent / "data/kept_run/summary.json").read_text())
 FORMAT = Draft202012Validator(json.loads((ROOT / "docs" / "summary.schema.json").read_text()))
 _LEAF = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
-JSON = st.recursive(
-    _LEAF | st.floats(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
-    max_leaves=6,
-)
 _SIMPLE = {
     str: st.text(max_size=5),
     bool: st.booleans(),
@@ -83,56 +75,15 @@ def test_the_names_that_users_read_stay() -> None:
     assert isinstance(accuracy["run_gen_len"], int)
 
 
-def test_any_scorers_scores_are_written_and_read() -> None:
-    scores = (
-        ScoreFigures("exact_match", 81.25, "%", low=80.0, reference=82.0, standard_error=0.5),
-        ScoreFigures("tokens_per_sample", 294.45, "tokens", low=265.0, high=323.9),
-    )
-    figures = AccuracyFigures(total_samples=8, passed=True, scores=scores)
-    content = figures.as_json()
-    assert not {"rouge", "run_gen_len", "run_gen_num"} & set(content)
-    assert Summary.read({"run": {"accuracy": content}}).run.accuracy == figures
-
-
 # What is not as it should be
 
 
-@given(JSON)
-def test_no_content_stops_a_reader(content: Any) -> None:
-    for of in (content, dict.fromkeys([entry.name for entry in fields(Summary)], content)):
-        summary = Summary.read(of)
-        assert Summary.read(summary.as_json()) == summary
-        Config.read(of)
-    Config.read(dict.fromkeys([entry.name for entry in fields(Config)], content))
-
-
-def _places(content: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The paths of all values within a JSON value."""
-    inner: Any = ()
-    if isinstance(content, dict):
-        inner = content.items()
-    elif isinstance(content, list):
-        inner = enumerate(content)
-    return [path, *(place for key, name in inner for place in _places(name, (*path, key)))]
-
-
-@given(st.sampled_from(_places(KEPT)[1:]), JSON)
-def test_a_damaged_value_costs_no_more_than_itself(place: tuple[Any, ...], junk: Any) -> None:
-    damaged = copy.deepcopy(KEPT)
-    part = damaged
-    for key in place[:-1]:
-        part = part[key]
-    part[place[-1]] = junk
-    summary, whole = Summary.read(damaged), Summary.read(KEPT)
-    for name in ("meta", "system", "run", "logs", "verdicts"):
-        if name != place[0]:
-            assert getattr(summary, name) == getattr(whole, name)
-    if len(place) > 2 and place[:2] == ("run", "performance"):
-        assert summary.run.accuracy == whole.run.accuracy
-        assert summary.run.performance is not None
-
-
 def test_a_figure_is_a_finite_number_or_none() -> None:
+    """Any content at all is in evidence/hostile_runs."""
+    contents: list[Any] = [None, [], 3, {"run": [1], "meta": 3, "verdicts": {}, "logs": [[]]}]
+    for junk in contents:
+        assert Summary.read(junk) == Summary.read({})
+        assert Config.read(junk) == Config.read({})
     for found, value in (
         *((junk, None) for junk in (float("nan"), 10**400, True, "114.3")),
         (114, 114.0),
@@ -148,11 +99,6 @@ def test_a_rules_word_is_never_lost() -> None:
         Verdict("seeds", "not judged", "7", ""),
         Verdict("", "not judged", "", ""),
     )
-
-
-def test_what_a_run_does_not_say_is_unknown() -> None:
-    assert Summary.read({}).meta == Meta()
-    assert (Meta().status, Meta().kind, Meta().title) == ("unknown", ("", ""), "")
 
 
 def test_reading_a_summary_loads_nothing_heavy() -> None:
@@ -181,9 +127,5 @@ def test_what_was_measured_is_what_computed(used: dict[str, int] | None, words: 
     system = {"gpus": ["NVIDIA H100 80GB HBM3"] * 8, "cpu": "EPYC", "cpu_count": 192}
     summary = Summary(meta=Meta(model="m", gpus=used), system=system)
     assert summary.measured == f"m, {words}"
-
-
-def test_replicas_on_other_machines_cpus_are_not_said_to_be_on_this_one() -> None:
-    meta = Meta(model="m", gpus={}, cpus_of=("node-a", "node-b"))
-    summary = Summary.read(Summary(meta=meta, system={"cpu": "EPYC", "cpu_count": 192}).as_json())
-    assert summary.measured == "m, CPU of node-a, CPU of node-b"
+    elsewhere = replace(summary, meta=Meta(model="m", gpus={}, cpus_of=("node-a", "node-b")))
+    assert elsewhere.measured == "m, CPU of node-a, CPU of node-b"

@@ -4,8 +4,6 @@ Processes that really do are in evidence/shared_results_folder."""
 
 from __future__ import annotations
 
-import fcntl
-import os
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,29 +39,17 @@ def test_only_runs_that_ended_are_dropped(tmp_path: Path) -> None:
         folder.give_up_room()
     newer_format.write("summary.json", {"schema_version": 99, "meta": {"status": "running"}})
     broken.write_text("summary.json", "{half of it")
-    newest = run_of(tmp_path, 20)
-    publish(newest, [])
-    kept = {goes_on, begins, newer_format, broken, of_a_session, newest}
+    baseline, newest = run_of(tmp_path, 19), run_of(tmp_path, 20)
+    baseline.give_up_room()
+    publish(newest, [baseline.path])
+    kept = {goes_on, begins, newer_format, broken, of_a_session, baseline, newest}
     assert set(run_folders(tmp_path)) == {folder.path for folder in kept}
 
 
-@pytest.mark.parametrize(
-    "content",
-    ["[]", '{"schema_version": 6, "run": {"performance": [1]}}'],
-)
-def test_the_broken_summary_of_one_run_is_no_matter_for_the_next(
-    tmp_path: Path, content: str
-) -> None:
-    broken, own = run_of(tmp_path, 1, None), run_of(tmp_path, 2)
-    broken.write_text("summary.json", content)
-    publish(own, [])
-    assert broken.path.is_dir()
-    assert (tmp_path / "latest").resolve() == own.path
-    index = (tmp_path / "index.md").read_text()
-    assert broken.path.name in index and own.path.name in index
-
-
 def test_latest_is_a_run_that_ended(tmp_path: Path) -> None:
+    """A broken summary is no matter for the next run."""
+    for hour, content in ((3, "[]"), (4, '{"schema_version": 6, "run": {"performance": [1]}}')):
+        run_of(tmp_path, hour, None).write_text("summary.json", content)
     before, own = run_of(tmp_path, 1), run_of(tmp_path, 2)
     publish(before, None)
     publish(own, None, ended=False)
@@ -84,43 +70,6 @@ def test_what_may_not_be_removed_fails_no_run(
     monkeypatch.setattr(shutil, "rmtree", refuse)
     publish(run_of(tmp_path, 2), [])
     assert len(run_folders(tmp_path)) == 2
-
-
-def test_latest_can_be_set_by_two_sessions_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own, others = run_of(tmp_path, 1), [run_of(tmp_path, 2)]
-    make_link = Path.symlink_to
-
-    def interrupted(link: Path, target: str) -> None:
-        make_link(link, target)
-        while others:
-            others.pop().publish()
-
-    monkeypatch.setattr(Path, "symlink_to", interrupted)
-    own.publish()
-    assert (tmp_path / "latest").resolve() == own.path
-
-
-def test_no_other_session_writes_the_index_meanwhile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tried = []
-
-    def try_lock(results_dir: Path) -> None:
-        descriptor = os.open(results_dir, os.O_RDONLY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            tried.append("free")
-        except BlockingIOError:
-            tried.append("held")
-        finally:
-            os.close(descriptor)
-
-    monkeypatch.setattr("mlperf_suite.reports.writing.write_index", try_lock)
-    publish(run_of(tmp_path, 1), None)
-    try_lock(tmp_path)
-    assert tried == ["held", "free"]
 
 
 def test_a_stopped_session_holds_up_no_other(

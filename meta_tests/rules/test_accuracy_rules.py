@@ -9,15 +9,9 @@ from typing import Any
 import pytest
 
 from meta_tests.made_runs import MadeRun, every_scenario
-from meta_tests.tampering.rule_breaks import not_passed
+from meta_tests.tampering.rule_breaks import not_passed, verdict_on
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.benchmarks.definition import (
-    Benchmark,
-    ExpectedScore,
-    ReferenceAccuracy,
-    at_least,
-    within,
-)
+from mlperf_suite.benchmarks.definition import Benchmark, ExpectedScore, ReferenceAccuracy
 from mlperf_suite.benchmarks.gpt_oss_120b import GPT_OSS_120B
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.qwen3_vl import QWEN3_VL
@@ -45,36 +39,24 @@ TEXT = '{"category": "Café", "brand": "é", "is_secondhand": false}'.encode()
         (LLAMA3_1_8B, b"", ": no token"),
     ],
 )
-def test_an_answer_is_tokens_or_text_where_the_reference_passes_text(
-    row: Benchmark, data: bytes, fault: str
-) -> None:
+def test_an_answer_is_tokens_or_text(row: Benchmark, data: bytes, fault: str) -> None:
     facts = MadeRun(row, row.scenario("Offline"), "accuracy").facts()
     log = logged_answers([{"qsl_idx": 3, "seq_id": 0, "data": data.hex()}])
     facts = replace(facts, vocabulary=row.vocabulary, logs=replace(facts.logs, accuracy=log))
-    (verdict,) = [v for v in judge(facts) if v.rule == "accuracy_answers"]
+    verdict = verdict_on(facts, "accuracy_answers")
     assert (verdict.status == "failed") is bool(fault)
     assert fault in verdict.found
 
 
-@pytest.mark.parametrize(("samples", "status"), [(1, "passed"), (2, "passed"), (3, "failed")])
-def test_the_same_answer_to_a_sample_that_is_issued_again_is_right(
-    samples: int, status: str
-) -> None:
+@pytest.mark.parametrize(("samples", "status"), [(2, "passed"), (3, "failed")])
+def test_the_same_answer_to_a_sample_issued_again_is_right(samples: int, status: str) -> None:
     """As of TEST06 with --total-sample-count=1; to different samples it is not."""
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "test06")
     run.entries["qsl_reported_total_count"] = samples
-    facts = run.facts()
-    data = array("i", [791, 3674, 13]).tobytes().hex()
-    log = logged_answers(
-        {"qsl_idx": place % samples, "seq_id": place, "data": data, "token_count": 3}
-        for place in range(100)
-    )
-    (verdict,) = [
-        v
-        for v in judge(replace(facts, logs=replace(facts.logs, accuracy=log)))
-        if v.rule == "test06_answers"
+    run.answers = [
+        replace(run.answers[0], index=place % samples, place=place) for place in range(100)
     ]
-    assert verdict.status == status
+    assert verdict_on(run.facts(), "test06_answers").status == status
 
 
 def test_a_damaged_accuracy_log_counts_where_it_is_not_cut() -> None:
@@ -85,9 +67,7 @@ def test_a_damaged_accuracy_log_counts_where_it_is_not_cut() -> None:
 
 
 @pytest.mark.parametrize("submitted", [False, True])
-def test_a_sample_library_with_more_samples_than_accuracy_takes_is_answered_in_whole(
-    submitted: Any,
-) -> None:
+def test_a_larger_sample_library_is_answered_in_whole(submitted: Any) -> None:
     """One library for all modes: LoadGen issues the first accuracy_sample_count_override of it."""
     run = MadeRun(GPT_OSS_120B, GPT_OSS_120B.scenario("Offline"), "accuracy", submitted=submitted)
     run.entries |= {
@@ -103,11 +83,11 @@ def test_a_sample_library_with_more_samples_than_accuracy_takes_is_answered_in_w
     assert "accuracy_every_sample" in not_passed(judge(run.facts()))
 
 
-@pytest.mark.parametrize("index", [-1, LLAMA3_1_8B.samples])
-def test_an_answer_to_a_sample_that_is_none_is_no_samples_answer(index: int) -> None:
+def test_an_answer_to_a_sample_that_is_none_is_no_samples_answer() -> None:
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "accuracy")
-    run.answers[0] = replace(run.answers[0], index=index)
-    assert "accuracy_every_sample" in not_passed(judge(run.facts()))
+    for index in (-1, LLAMA3_1_8B.samples):
+        run.answers[0] = replace(run.answers[0], index=index)
+        assert "accuracy_every_sample" in not_passed(judge(run.facts()))
 
 
 def test_where_loadgen_does_not_say_how_many_it_takes_it_takes_all() -> None:
@@ -129,10 +109,6 @@ def test_every_figure_of_every_benchmark_has_a_rule() -> None:
         # Those of conversations have rules of their own, rules/chat_rules.py.
         for metric in benchmark.metrics if not benchmark.chats else ():
             assert rule_of(GATES[metric], "accuracy").name == gate_name(metric)
-    assert {gate_name(name) for name in ("rougeL", "gen_len")} == {
-        "accuracy_rougel",
-        "accuracy_gen_len",
-    }
 
 
 OF_LENGTH = [b for b in BENCHMARKS.values() if any(o.unit != "%" for o in b.reference.scores)]
@@ -150,16 +126,11 @@ def test_lengths_at_their_limits_pass(row: Any) -> None:
 
 @pytest.mark.parametrize("smoke", [False, True])
 def test_without_a_reference_no_figure_is_judged_and_the_reason_is_said(smoke: Any) -> None:
-    why = "20 of 13,368 samples: the gate holds for the whole data set"
-    facts = replace(
-        MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenarios[0], "accuracy").facts(),
-        reference=None,
-        unreferenced=why,
-        smoke=smoke,
-    )
+    facts = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenarios[0], "accuracy").facts()
+    facts = replace(facts, reference=None, unreferenced="made up", smoke=smoke)
     verdicts = gates(facts)
     assert set(verdicts) == set(LLAMA3_1_8B.metrics)
-    assert {(v.status, v.why) for v in verdicts.values()} == {("not judged", why)}
+    assert {(v.status, v.why) for v in verdicts.values()} == {("not judged", "made up")}
     assert verdicts["rouge1"].found == "38.7792" and verdicts["gen_len"].found == "8,167,644"
     assert accuracy_verdict(judge(facts)) is None
 
@@ -169,30 +140,6 @@ def test_what_was_not_scored_is_not_judged_only_where_that_is_nobodys_fault() ->
     assert {v.status for v in gates(facts).values()} == {"failed"}
     excused = replace(facts, unscored="no accuracy.txt beside the log")
     assert {v.status for v in gates(excused).values()} == {"not judged"}
-
-
-def test_a_verdict_shows_percentages_with_their_share_and_lengths_with_their_unit() -> None:
-    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenarios[0], "accuracy")
-    run.scores |= {"rouge1": 38.5, "gen_len": 41_464.0}
-    scores = at_least("rouge1", 39.0135, 0.97, 0.98), within("gen_len", "characters", 41_681)
-    facts = replace(run.facts(), reference=ReferenceAccuracy(scores, 84, "made up"))
-    verdicts = gates(facts)
-    rouge1, gen_len = verdicts["rouge1"], verdicts["gen_len"]
-    assert (rouge1.status, rouge1.found) == ("passed", "38.5000")
-    assert rouge1.required == "at least 37.8431"
-    assert rouge1.why == "97% of the reference 39.0135"
-    assert (gen_len.status, gen_len.found) == ("passed", "41,464 characters")
-    assert gen_len.required == "37,513 to 45,849 characters"
-    strict = gates(replace(facts, high_accuracy=True))
-    assert strict["rouge1"].required == "at least 38.2332"
-    assert strict["rouge1"].why == "98% of the reference 39.0135"
-    assert strict["gen_len"] == gen_len
-
-
-def test_a_mean_length_is_shown_with_its_decimals() -> None:
-    row = BENCHMARKS["llama2-70b-99"]
-    verdict = gates(MadeRun(row, row.scenarios[0], "accuracy").facts())["tokens_per_sample"]
-    assert (verdict.found, verdict.required) == ("294.45 tokens", "265.00 to 323.90 tokens")
 
 
 @pytest.mark.parametrize(("figure", "status"), [(2.0, "passed"), (1.9, "failed"), (1e9, "passed")])

@@ -27,9 +27,7 @@ def audit_run(mode: Mode, scenario: str, round_: str, *, submitted: bool = False
     run.entries |= {ISSUED_ONCE: False, "requested_performance_issue_unique": False}
     order = first_samples(issue_of(run.entries, mode), len(run.answers))
     assert order is not None
-    run.answers = [
-        replace(answer, index=index) for answer, index in zip(run.answers, order, strict=True)
-    ]
+    run.answers = [replace(a, index=n) for a, n in zip(run.answers, order, strict=True)]
     return run
 
 
@@ -101,46 +99,23 @@ def test_submitted_answers_without_a_log_of_the_draw_decide_nothing_in_v6_0() ->
         assert verdict.status == status
 
 
-@pytest.mark.parametrize(
-    ("mode", "line"),
-    [
-        ("test07", "Accuracy score: 71.2"),
-        ("test07", "Accuracy threshold: 60.698"),
-        ("test07", "Accuracy check pass: True"),
-        ("test09", "Mean output tokens: 1278.00"),
-        ("test09", "Total samples: 6396"),
-        ("test09", "Min threshold: 1150.38"),
-        ("test09", "TEST09 Verification Summary"),
-    ],
-)
-def test_a_verification_may_say_what_the_audit_shows(mode: Mode, line: str) -> None:
-    run = audit_run(mode, "Offline", "v6.1", submitted=True)
-    run.verify = [line, "TEST PASS"]
-    assert verdict_on(run.facts(), f"{mode}_verified").status == "passed"
+VERIFIED: dict[tuple[Mode, str], str] = {
+    ("test07", "passed"): "Accuracy score: 71.2|Accuracy threshold: 60.698|"
+    "Accuracy check pass: True",
+    ("test09", "passed"): "Mean output tokens: 1278.00|Total samples: 6396|"
+    "Min threshold: 1150.38|TEST09 Verification Summary",
+    ("test07", "failed"): "Accuracy score: 60.697|Accuracy score: nan|Accuracy score: None|"
+    "Accuracy threshold: 6.0698|Accuracy check pass: False|TEST FAIL|"
+    "TEST09: Verify Output Token Length in Performance Mode",
+    ("test09", "failed"): "Mean output tokens: 1278.02|Total samples: 6395|Min threshold: 11.50|"
+    "Max threshold: 14060.2|Max check pass: False|TEST07 Verification Summary",
+}
 
 
-@pytest.mark.parametrize(
-    ("mode", "line"),
-    [
-        ("test07", "Accuracy score: 60.697"),
-        ("test07", "Accuracy score: nan"),
-        ("test07", "Accuracy score: None"),
-        ("test07", "Accuracy threshold: 6.0698"),
-        ("test07", "Accuracy check pass: False"),
-        ("test07", "TEST FAIL"),
-        ("test07", "TEST09: Verify Output Token Length in Performance Mode"),
-        ("test09", "Mean output tokens: 1278.02"),
-        ("test09", "Total samples: 6395"),
-        ("test09", "Min threshold: 11.50"),
-        ("test09", "Max threshold: 14060.2"),
-        ("test09", "Max check pass: False"),
-        ("test09", "TEST07 Verification Summary"),
-    ],
-)
-@pytest.mark.parametrize("first", [True, False])
-def test_a_verification_that_contradicts_the_audit_fails(
-    mode: Mode, line: str, first: bool
-) -> None:
+@pytest.mark.parametrize(("mode", "status"), VERIFIED)
+def test_a_verification_says_what_the_audit_shows(mode: Mode, status: str) -> None:
     run = audit_run(mode, "Offline", "v6.1", submitted=True)
-    run.verify = [line, "TEST PASS"] if first else ["TEST PASS", line]
-    assert verdict_on(run.facts(), f"{mode}_verified").status == "failed"
+    for line in VERIFIED[mode, status].split("|"):
+        for run.verify in ([line, "TEST PASS"], ["TEST PASS", line]):
+            verdict = verdict_on(run.facts(), f"{mode}_verified")
+            assert verdict.status == status, verdict.line

@@ -49,9 +49,7 @@ def test_a_pair_without_a_time_is_none() -> None:
 
 
 @pytest.mark.parametrize(("text_alone", "status"), [(True, "not judged"), (False, "failed")])
-def test_answers_of_a_server_of_text_alone_need_not_have_the_length(
-    text_alone: bool, status: str
-) -> None:
+def test_answers_of_text_alone_may_have_other_lengths(text_alone: bool, status: str) -> None:
     run = caching_run()
     run.caching[3].answers[0] = (run.caching[3].answers[0][0], (7,))
     run.broken_lines.append(line("error_runtime", ONE_TOKEN, error=True))

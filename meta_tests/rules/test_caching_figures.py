@@ -1,4 +1,4 @@
-"""The caching audit's statistic: its interval is exact, and its findings err as rarely as said."""
+"""The caching audit's statistic: its interval is exact; how often it errs is evidence."""
 
 from __future__ import annotations
 
@@ -7,13 +7,8 @@ import math
 import random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mlperf_suite.rules.caching_figures import LOOKS, MOST_FASTER, RISK, Interval, interval_of
-
-SECONDS = st.floats(0.001, 1000)
-PAIRS = st.lists(st.tuples(SECONDS, SECONDS), min_size=1, max_size=30)
 
 
 def interval(pairs: list[tuple[float, float]]) -> Interval:
@@ -22,19 +17,11 @@ def interval(pairs: list[tuple[float, float]]) -> Interval:
     return estimate
 
 
-def ratios(*values: float) -> list[tuple[float, float]]:
-    """Pairs whose ratio mix/same is each of these."""
-    return [(value, 1.0) for value in values]
-
-
-def test_no_pair_says_nothing() -> None:
+def test_too_few_pairs_have_no_ends() -> None:
     assert interval_of([]) is None
-
-
-@pytest.mark.parametrize("pairs", range(1, 9))
-def test_too_few_pairs_have_no_ends(pairs: int) -> None:
-    estimate = interval(ratios(*[9.0] * pairs))
-    assert (estimate.low, estimate.high, estimate.finding) == (None, None, "cannot tell")
+    for pairs in range(1, 9):
+        estimate = interval([(9.0, 1.0)] * pairs)
+        assert (estimate.low, estimate.high, estimate.finding) == (None, None, "cannot tell")
 
 
 def signed_rank_chance(pairs: int, most: int) -> float:
@@ -49,32 +36,12 @@ def test_the_ends_are_those_of_the_signed_rank_test(pairs: int) -> None:
     """The widest interval that leaves out at most the risk of one look on each side."""
     chance = random.Random(pairs)
     noise = [chance.gauss(0.02, 0.1) for _ in range(pairs)]
-    estimate = interval(ratios(*map(math.exp, noise)))
+    estimate = interval([(math.exp(of_pair), 1.0) for of_pair in noise])
     walsh = sorted((a + b) / 2 for a, b in itertools.combinations_with_replacement(noise, 2))
     risk = RISK / len(LOOKS)
     left_out = [k for k in range(1, 40) if signed_rank_chance(pairs, k - 1) <= risk][-1]
     assert estimate.low == pytest.approx(math.expm1(walsh[left_out - 1]))
     assert estimate.high == pytest.approx(math.expm1(walsh[-left_out]))
-
-
-@given(PAIRS)
-def test_what_is_faster_one_way_is_slower_the_other(pairs: list[tuple[float, float]]) -> None:
-    forward, backward = interval(pairs), interval([(same, mix) for mix, same in pairs])
-    assert math.log1p(forward.faster) == pytest.approx(-math.log1p(backward.faster), abs=1e-9)
-    # Too few pairs have no interval.
-    if forward.low is not None and backward.high is not None:
-        assert math.log1p(forward.low) == pytest.approx(-math.log1p(backward.high), abs=1e-9)
-
-
-@given(PAIRS, st.integers(0, 29), st.floats(1, 100))
-def test_a_slower_mix_never_makes_a_cache_less_likely(
-    pairs: list[tuple[float, float]], at: int, factor: float
-) -> None:
-    slower = list(pairs)
-    mix, same = slower[at % len(slower)]
-    slower[at % len(slower)] = mix * factor, same
-    order = ("no caching", "cannot tell", "caching")
-    assert order.index(interval(slower).finding) >= order.index(interval(pairs).finding)
 
 
 @pytest.mark.parametrize(
@@ -84,34 +51,8 @@ def test_a_slower_mix_never_makes_a_cache_less_likely(
         (Interval(0.05, 0.0, MOST_FASTER), "cannot tell"),
         (Interval(0.15, MOST_FASTER, 0.2), "cannot tell"),
         (Interval(0.15, 0.11, 0.2), "caching"),
-        (Interval(0.1, 0.05, 0.2), "cannot tell"),
-        (Interval(-0.5, -0.6, -0.4), "no caching"),
         (Interval(9.0, None, None), "cannot tell"),
     ],
 )
 def test_the_finding_follows_from_the_ends(estimate: Interval, finding: str) -> None:
     assert estimate.finding == finding
-
-
-def test_an_interval_says_itself_in_words() -> None:
-    assert (
-        Interval(0.021, -0.004, 0.048).in_words(10) == "2.1% faster (99%: -0.4% to 4.8%), 10 pairs"
-    )
-    assert Interval(-0.5, None, None).in_words(3) == "50.0% slower, 3 pairs"
-
-
-@pytest.mark.parametrize("spread", [0.02, 0.2, 1.0])
-def test_at_the_limit_each_wrong_finding_is_as_rare_as_said(spread: float) -> None:
-    """Audits simulated to their end, at the limit itself, where both findings err most easily."""
-    chance = random.Random(spread)
-    audits, findings = 400, []
-    for _ in range(audits):
-        pairs: list[tuple[float, float]] = []
-        for pair in range(1, LOOKS[-1] + 1):
-            pairs.append((math.exp(math.log1p(MOST_FASTER) + chance.gauss(0, spread)), 1.0))
-            if pair in LOOKS and interval(pairs).finding != "cannot tell":
-                break
-        findings.append(interval(pairs).finding)
-    # 2 of 400 are expected of each at most; 9 come by chance once in 4,000 such tests.
-    assert findings.count("caching") < 9
-    assert findings.count("no caching") < 9

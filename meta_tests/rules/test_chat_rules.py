@@ -98,14 +98,8 @@ def test_what_is_not_known_is_no_pass(rule: str) -> None:
 
 
 def test_smoke_shortens_counts_and_lengths_and_nothing_else() -> None:
-    small: dict[str, Any] = {
-        "asked": 11,
-        "answered": 11,
-        "expected": 11,
-        "conversations": 3,
-        "context": 2_048,
-    }
-    run = replace(REPLAY, **small, sent={**SENT, "max_tokens": 32.0}, smoke=True)
+    small = of_count(11) | {"conversations": 3, "context": 2_048}
+    run = replace(REPLAY, **(small | {"sent": {**SENT, "max_tokens": 32.0}}), smoke=True)
     shortened = ("replay_settings", "whole_sessions", "context_length")
     assert statuses(run) == dict.fromkeys(shortened, "shortened")
     assert statuses(replace(run, answered=10))["every_turn"] == "failed"

@@ -63,11 +63,9 @@ def test_a_smoke_run_keeps_to_ten_times_the_limit(run: ClientFacts, status: str)
 
 @pytest.mark.parametrize(
     ("duration_s", "words", "status"),
-    [(599.97, "599.9 s", "failed"), (600.0, "600.0 s", "passed"), (612.34, "612.3 s", "passed")],
+    [(599.97, "599.9 s", "failed"), (600.0, "600.0 s", "passed")],
 )
-def test_a_run_that_is_a_moment_too_short_is_not_said_to_have_lasted(
-    duration_s: float, words: str, status: str
-) -> None:
+def test_a_moment_too_short_is_not_long_enough(duration_s: float, words: str, status: str) -> None:
     run = facts(1_000, smoke=False)
     assert run.summary is not None
     summary = structs.replace(run.summary, duration_ns=round(duration_s * 1e9))

@@ -1,142 +1,31 @@
-"""Logs that are damaged: what a rule cannot read never passes it, and nothing raises."""
+"""Logs that are damaged: what a rule cannot read never passes it, and nothing raises.
+
+Each key in turn is evidence/damaged_logs/test_each_key.py.
+"""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from meta_tests.made_runs import MadeRun, every_scenario, line
+from meta_tests.made_runs import MadeRun, every_scenario
 from meta_tests.rules.damaged_text import within
 from meta_tests.tampering.rule_breaks import not_passed, rule_names
 from mlperf_suite import strict_json
-from mlperf_suite.benchmarks.audits import Mode
-from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.gpt_oss_120b import GPT_OSS_120B
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
-from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.loadgen.logs import DETAIL
 from mlperf_suite.rules import judge
 from mlperf_suite.rules.accuracy_files import parse_accuracy_txt
 
 
-class Listening(dict[str, Any]):
-    """A log's values that remember which keys were asked for."""
-
-    def __init__(self, values: Any) -> None:
-        super().__init__(values)
-        self.asked: set[str] = set()
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        self.asked.add(key)
-        return super().get(key, default)
-
-
-PRESENCE_ONLY = {"power_end"}
-"""Keys of which a rule asks only that they are there."""
-UNDECIDED_BY = {
-    # Repeated to the reader.
-    "early_stopping_ttft_result",
-    "early_stopping_tpot_result",
-    # LoadGen 5.1 does not write it; qsl_reported_total_count then takes its place.
-    "effective_accuracy_sample_count",
-}
-"""Keys that a rule reads and whose absence decides nothing."""
-
-
-def keys_read(run: MadeRun) -> list[str]:
-    """The keys of the run's log that any of its rules decides by."""
-    facts = run.facts()
-    values = Listening(facts.logs.detail.values)
-    detail = replace(facts.logs.detail, values=values)
-    judge(replace(facts, logs=replace(facts.logs, detail=detail)))
-    return sorted(values.asked & set(run.entries) - UNDECIDED_BY)
-
-
-KINDS: list[tuple[str, str, Mode]] = [
-    ("gpt-oss-120b", "Offline", "performance"),
-    ("gpt-oss-120b", "Server", "performance"),
-    ("llama3.1-8b-edge", "SingleStream", "performance"),
-    ("gpt-oss-120b", "Server", "accuracy"),
-    ("llama3.1-8b-edge", "SingleStream", "test06"),
-    ("gpt-oss-120b", "Offline", "test07"),
-    ("whisper", "Offline", "test01"),
-]
-"""Runs that any two of have other lines in their logs, or other rules."""
-
-
-@pytest.fixture(params=KINDS, ids="-".join)
-def run(request: pytest.FixtureRequest) -> MadeRun:
-    id_, scenario, mode = request.param
-    benchmark = BENCHMARKS[id_]
-    # In its session, an audit of a LoadGen that is not known passes.
-    submitted = mode.startswith("test")
-    scenario = benchmark.scenario(scenario)
-    return MadeRun(benchmark, scenario, mode, ROUNDS["v6.1"], submitted=submitted)
-
-
-def passes(run: MadeRun, text: str | None = None) -> bool:
-    return not not_passed(judge(run.facts(text)))
-
-
-def passes_with(run: MadeRun, changes: dict[str, Any]) -> bool:
-    """Whether a run with other values passes; None is a line that is not there."""
-    before = run.entries
-    run.entries = {k: v for k, v in (before | changes).items() if k not in changes or v is not None}
-    try:
-        return passes(run)
-    finally:
-        run.entries = before
-
-
-WRONG: tuple[Any, ...] = ([], {}, "", "x", -1, float("nan"), 10**400, [[1]], "\ud800")
-
-
-def test_a_key_that_a_rule_reads_is_never_missed_of_a_wrong_kind_or_said_twice(
-    run: MadeRun,
-) -> None:
-    assert passes(run)
-    for number, key in enumerate(keys_read(run)):
-        assert not passes_with(run, {key: None}), key
-        if key not in PRESENCE_ONLY:
-            wrong = WRONG[number % len(WRONG)]
-            assert not passes_with(run, {key: "x" if wrong == run.entries[key] else wrong}), key
-        if not key.startswith(("loadgen_", "power_", "generated_")):
-            run.broken_lines = [line(key, run.entries[key])]
-            assert not passes(run), key
-            run.broken_lines = []
-
-
-def test_a_log_that_is_cut_or_has_a_line_that_cannot_be_read_never_passes(run: MadeRun) -> None:
-    text = run.detail_text
-    for at in range(0, len(text.rstrip()), len(text) // 20):
-        assert not passes(run, text[:at])
-    lines = text.splitlines()
-    for at in range(0, len(lines), 7):
-        cut = 1 + at * 13 % (len(lines[at]) - 1)
-        for wrong in (lines[at][:cut], lines[at][cut:], "\0" * cut):
-            assert not passes(run, "\n".join([*lines[:at], wrong, *lines[at + 1 :]]))
-
-
-@pytest.mark.parametrize("text", ["", "\0", "x\ny", ":::MLLOG", ":::MLLOG {", "\ufffd\x9b", "[]"])
-def test_any_text_in_place_of_a_log_fails(run: MadeRun, text: str) -> None:
-    assert not passes(run, text)
-
-
-@settings(max_examples=30)
-@given(data=st.data())
-def test_random_bytes_never_raise_and_are_told_in_one_line(data: st.DataObject) -> None:
-    run = MadeRun(*every_scenario()[0], data.draw(st.sampled_from(["performance", "accuracy"])))
-    raw = bytearray(run.detail_text.encode())
-    for _ in range(data.draw(st.integers(1, 20))):
-        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
-    for verdict in judge(run.facts(raw.decode("utf-8", errors="replace"))):
-        assert verdict.line.isprintable()
-        json.dumps(verdict.as_json()).encode()
+@pytest.mark.parametrize("text", ["", "\0", "x\ny", ":::MLLOG {", "\ufffd\x9b", "[]"])
+def test_any_text_in_place_of_a_log_fails(text: str) -> None:
+    run = MadeRun(*every_scenario()[0], "performance", submitted=True)
+    assert not_passed(judge(run.facts(text)))
+    assert not_passed(judge(run.facts(run.detail_text[: len(run.detail_text) // 2] + text)))
 
 
 def test_a_missing_detail_log_fails_every_rule_that_needs_it() -> None:
@@ -179,21 +68,18 @@ def test_figures_beyond_every_run_fail_at_once(scenario: Any, entries: Any) -> N
 
 def test_an_estimate_longer_than_an_integer_fails() -> None:
     run = MadeRun(LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenario("SingleStream"), "performance")
-    text = run.entries["early_stopping_tpot_result"]
-    run.entries["early_stopping_tpot_result"] = text.replace(
+    text = run.entries["early_stopping_tpot_result"].replace(
         "estimate: ", f"estimate: {'9' * 5000}"
     )
+    run.entries["early_stopping_tpot_result"] = text
     assert "validity_agrees" in not_passed(judge(run.facts()))
 
 
-def test_a_summary_of_headings_fails_at_once() -> None:
+def test_texts_of_many_empty_parts_are_read_at_once() -> None:
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance")
     run.summary += "TTFT Early Stopping Result:\n\nTPOT Early Stopping Result:\n" * 100_000
     with within(300):
         assert "summary_agrees" in not_passed(judge(run.facts()))
-
-
-def test_a_verification_of_empty_lines_is_read_at_once() -> None:
     run = MadeRun(GPT_OSS_120B, GPT_OSS_120B.scenario("Offline"), "test07", submitted=True)
     run.verify += ["\n" * 1_000_000 + "-", "Accuracy score: 1"]
     with within(300):

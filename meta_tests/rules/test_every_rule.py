@@ -45,9 +45,7 @@ EVERY_RUN = [
     EVERY_RUN,
     ids=[f"{b.id}-{s.name}-{mode}-{round_.name}" for b, s, mode, round_ in EVERY_RUN],
 )
-def test_a_valid_run_passes_every_rule(
-    row: Benchmark, scenario: Scenario, mode: Mode, round_: Round
-) -> None:
+def test_a_valid_run_passes(row: Benchmark, scenario: Scenario, mode: Mode, round_: Round) -> None:
     # The caching audit is in no submission, and a submission does not tell of a server.
     for submitted, remote in ((False, None), (False, remote_run()), (True, None)):
         if submitted and mode == CACHING:
@@ -61,9 +59,7 @@ def test_a_valid_run_passes_every_rule(
 @pytest.mark.parametrize(
     "where", every_scenario(), ids=lambda where: f"{where[0].id}-{where[1].name}"
 )
-def test_answers_are_as_long_as_in_the_accuracy_run_where_that_has_the_same_samples(
-    where: Any,
-) -> None:
+def test_answers_are_as_long_as_in_accuracy_of_the_same_samples(where: Any) -> None:
     """gpt-oss-120b's accuracy run asks for other problems, whose answers are longer."""
     run = MadeRun(where[0], where[1], "performance")
     assert run.accuracy_tokens is not None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meta_tests.made_runs import MadeRun
+from meta_tests.made_runs import MadeRun, as_printed
 from meta_tests.tampering.rule_breaks import not_passed, verdict_on
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.rules import judge
@@ -84,13 +83,13 @@ def test_the_figures_of_any_answers_pass(answers: Any, late: Any) -> None:
     done_s = 600 + whole[-1] / 1e9
     run.entries |= {
         "result_query_count": count,
-        "result_scheduled_samples_per_sec": six((count - 1) / 600),
-        "result_token_throughput_with_loadgen_overhead": six(
+        "result_scheduled_samples_per_sec": as_printed((count - 1) / 600),
+        "result_token_throughput_with_loadgen_overhead": as_printed(
             tokens / (600 + late * (done_s - 600))
         ),
-        "result_completed_samples_per_sec": six((count - 1) / done_s),
-        "result_completed_tokens_per_second": six(tokens / done_s),
-        "result_token_throughput": six(tokens / (sum(whole) // count * count)),
+        "result_completed_samples_per_sec": as_printed((count - 1) / done_s),
+        "result_completed_tokens_per_second": as_printed(tokens / done_s),
+        "result_token_throughput": as_printed(tokens / (sum(whole) // count * count)),
     }
     failures = not_passed(judge(run.facts()))
     of_latency = {"percentile_order", "mean_in_percentiles", "token_times", "token_rate"}
@@ -112,7 +111,7 @@ def test_no_query_is_issued_before_its_time_or_after_its_answer(name: Any) -> No
         (tokens_rate * due_rate / end_rate * 1.001, "failed"),
         (tokens_rate * 0.999, "failed"),
     ):
-        run.entries["result_token_throughput_with_loadgen_overhead"] = six(rate)
+        run.entries["result_token_throughput_with_loadgen_overhead"] = as_printed(rate)
         verdict = verdict_on(run.facts(), "issued_token_rate")
         assert verdict.status == status, verdict.line
 
@@ -133,32 +132,20 @@ def test_the_answers_of_a_batch_may_have_one_tpot(
     assert verdict_on(run.facts(), "percentile_order").status == status
 
 
-def six(value: float) -> float:
-    assert math.isfinite(value)
-    return float(f"{value:.6g}")
-
-
 @pytest.mark.parametrize(
     ("over", "percentile", "queries"), [(0, 0.99, 459), (1, 0.99, 662), (1, 0.9, 64)]
 )
-def test_early_stopping_needs_as_many_queries_as_loadgen_says(
-    over: int, percentile: float, queries: int
-) -> None:
+def test_early_stopping_needs_loadgens_number(over: int, percentile: float, queries: int) -> None:
     """The numbers that LoadGen 5.0 to 6.0 writes into its logs."""
     assert queries_needed(over, percentile) == queries
 
 
-@pytest.mark.parametrize(("queries", "discarded"), [(100, 3), (5000, 450), (10000, 930)])
-def test_early_stopping_discards_as_many_queries_as_in_public_logs(
-    queries: int, discarded: int
-) -> None:
-    assert discarded_queries(queries, 0.9) == discarded
-
-
-@pytest.mark.parametrize("percentile", [0.5, 0.75, 0.9, 0.99, 0.999])
+@pytest.mark.parametrize("percentile", [0.5, 0.9, 0.99, 0.999])
 def test_early_stopping_discards_as_many_as_its_queries_allow(percentile: float) -> None:
     least = queries_needed(1, percentile)
     for queries in (1, 2, least - 1, least, least + 1, 1000, 14_368, 1_738_404):
         discarded = discarded_queries(queries, percentile)
         assert discarded == 0 or queries_needed(discarded, percentile) <= queries
         assert queries_needed(discarded + 1, percentile) > queries
+    # As in public logs.
+    assert [discarded_queries(count, 0.9) for count in (100, 5000, 10_000)] == [3, 450, 930]

@@ -32,9 +32,7 @@ def test_a_latency_just_below_its_limit_passes(where: Any) -> None:
 
 
 @pytest.mark.parametrize(("queries", "failures"), [(1024, []), (1023, ["min_queries"])])
-def test_single_stream_without_early_stopping_needs_1024_queries(
-    queries: Any, failures: Any
-) -> None:
+def test_without_early_stopping_it_takes_1024_queries(queries: Any, failures: Any) -> None:
     run = MadeRun(LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenario("SingleStream"), "performance")
     run.entries = {k: v for k, v in run.entries.items() if not k.startswith("early_stopping")}
     run.entries["result_query_count"] = queries
@@ -59,36 +57,25 @@ def test_just_enough_is_enough(key: Any) -> None:
             assert without_agreement(judge(run.facts())) == {}
 
 
-JUST_NOT_BOUND = remote_run(0.899, 1.0, 1.0)
-
-
 def facts_of(scenario: str, remote: RemoteRun | None, mode: Mode = "performance") -> RunFacts:
     return MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario(scenario), mode, remote=remote).facts()
 
 
-def client_bound(scenario: str, remote: RemoteRun | None) -> Verdict:
-    verdict = verdict_on(facts_of(scenario, remote), "client_bound")
-    return verdict
+def client_bound(scenario: str, remote: RemoteRun | None, *, smoke: bool = False) -> Verdict:
+    return verdict_on(replace(facts_of(scenario, remote), smoke=smoke), "client_bound")
 
 
-def test_an_engine_in_this_process_has_no_client() -> None:
-    assert client_bound("Server", None).line == (
-        "client_bound: passed: found no client: the engine is in this process, "
-        "required below 90% of a core, out and back at most 1 ms at p99"
-    )
-
-
-def test_just_below_its_limits_a_client_passes() -> None:
+def test_a_client_passes_below_its_limits_and_where_there_is_none() -> None:
+    assert client_bound("Server", None).passed
     for scenario in ("Offline", "Server"):
-        assert not_passed(judge(facts_of(scenario, JUST_NOT_BOUND))) == {}
+        assert not_passed(judge(facts_of(scenario, remote_run(0.899, 1.0, 1.0)))) == {}
 
 
 def test_a_full_processor_fails_with_its_number_in_smoke_too() -> None:
     for scenario in ("Offline", "Server"):
-        facts = facts_of(scenario, remote_run(busy_share=0.973))
         for smoke in (False, True):
-            (verdict,) = [v for v in judge(replace(facts, smoke=smoke)) if not v.passed]
-            assert (verdict.rule, verdict.status) == ("client_bound", "failed")
+            verdict = client_bound(scenario, remote_run(busy_share=0.973), smoke=smoke)
+            assert verdict.status == "failed"
             assert verdict.found == "97.3% of a core, out 0.20 ms, back 0.30 ms at p99"
             assert verdict.why == "a client process used 97.3% of a core"
 
@@ -96,29 +83,25 @@ def test_a_full_processor_fails_with_its_number_in_smoke_too() -> None:
 def test_where_queries_come_one_by_one_a_delay_fails_and_in_offline_none_does() -> None:
     late = remote_run(out_ms=1.5, back_ms=None)
     verdict = client_bound("Server", late)
-    assert (verdict.status, verdict.why) == (
-        "failed",
-        "out 1.50 ms at p99; back not measured at p99",
-    )
+    why = "out 1.50 ms at p99; back not measured at p99"
+    assert (verdict.status, verdict.why) == ("failed", why)
     assert client_bound("Offline", late).passed
-    in_smoke = replace(facts_of("Server", late), smoke=True)
-    verdict = verdict_on(in_smoke, "client_bound")
-    assert verdict.status == "shortened"
+    assert client_bound("Server", late, smoke=True).status == "shortened"
 
 
 def test_a_request_that_waited_in_the_client_makes_a_run_client_bound() -> None:
     why = "2 requests waited in the client"
-    for full in (None, True, False):
-        verdict = client_bound("Server", remote_run(waited=2, full=full))
+    for scenario, full in (
+        ("Server", None),
+        ("Server", True),
+        ("Server", False),
+        ("Offline", False),
+    ):
+        verdict = client_bound(scenario, remote_run(waited=2, full=full))
         assert (verdict.status, verdict.why) == ("failed", why)
-    verdict = client_bound("Offline", remote_run(waited=2, full=False))
-    assert (verdict.status, verdict.why) == ("failed", why)
     assert client_bound("Offline", remote_run(waited=2, full=True)).passed
     verdict = client_bound("Offline", remote_run(waited=2))
-    assert (verdict.status, verdict.why) == (
-        "not judged",
-        f"{why}, and the servers do not tell whether they had room: --endpoint-requests",
-    )
+    assert verdict.status == "not judged" and "do not tell whether they had room" in verdict.why
     assert client_bound("Offline", remote_run(1.0, waited=2)).status == "failed"
 
 
@@ -132,44 +115,29 @@ CUT = "3 answers cut by the server's own limit"
 @pytest.mark.parametrize(
     ("mode", "rule"), [("performance", "generation"), ("accuracy", "accuracy_generation")]
 )
-def test_a_server_that_did_not_do_as_asked_fails_smoke_too(
-    mode: Any, rule: Any, smoke: Any
-) -> None:
+def test_a_server_that_did_otherwise_fails_smoke_too(mode: Any, rule: Any, smoke: Any) -> None:
     facts = replace(facts_of("Server", remote_run(departures=(CUT,)), mode), smoke=smoke)
-    (verdict,) = [v for v in judge(facts) if not v.passed]
-    assert (verdict.rule, verdict.status, verdict.found) == (rule, "failed", CUT)
+    assert list(not_passed(judge(facts))) == [rule]
     cached_and_short = replace(facts, departures=("at most 16 new tokens, not 128",))
     (verdict,) = [v for v in judge(cached_and_short) if not v.passed]
     assert (verdict.status, verdict.found) == ("failed", f"at most 16 new tokens, not 128, {CUT}")
 
 
-@pytest.mark.parametrize("smoke", [False, True])
-def test_speculation_that_nobody_tells_of_is_not_judged_and_excuses_no_departure(
-    smoke: bool,
-) -> None:
-    facts = replace(facts_of("Server", remote_run()), smoke=smoke, unsaid=("the topk of it",))
-    verdict = verdict_on(facts, "generation")
-    assert (verdict.status, verdict.why) == (
-        "not judged",
-        "the engine does not say the topk of it",
-    )
-    assert verdict_on(replace(facts, departures=("a prefix cache",)), "generation").status == (
-        "failed"
-    )
-
-
-def test_what_else_the_model_may_be_stands_beside_the_verdict() -> None:
-    facts = replace(facts_of("Server", remote_run()), lookalikes="its files do not tell A from B")
-    verdict = verdict_on(facts, "generation")
-    assert (verdict.status, verdict.why) == ("passed", "its files do not tell A from B")
-    verdict = verdict_on(replace(facts, unsaid=("x",)), "generation")
-    assert (verdict.status, verdict.why) == (
-        "not judged",
-        "the engine does not say x; its files do not tell A from B",
-    )
+def test_speculation_that_nobody_tells_of_is_not_judged_and_excuses_no_departure() -> None:
+    facts = replace(facts_of("Server", remote_run()), unsaid=("x",), lookalikes="A or B")
+    for smoke in (False, True):
+        verdict = verdict_on(replace(facts, smoke=smoke), "generation")
+        why = "the engine does not say x; A or B"
+        assert (verdict.status, verdict.why) == ("not judged", why)
+    departed = replace(facts, departures=("a prefix cache",))
+    assert verdict_on(departed, "generation").status == "failed"
+    verdict = verdict_on(replace(facts, unsaid=()), "generation")
+    assert (verdict.status, verdict.why) == ("passed", "A or B")
 
 
 def test_of_text_alone_no_token_is_judged() -> None:
+    words = [{"tokens": "text"}, {"tokens": "ids"}, {}]
+    assert [gives_text_alone(said) for said in words] == [True, False, False]
     facts = replace(facts_of("Server", remote_run(), "test06"), text_alone=True)
     assert {v.rule: (v.status, v.why) for v in judge(facts) if not v.passed} == dict.fromkeys(
         ("test06_first_token", "test06_eos", "test06_token_count"), ("not judged", TEXT_ALONE)
@@ -179,16 +147,8 @@ def test_of_text_alone_no_token_is_judged() -> None:
         assert not_passed(judge(facts)) == {}
 
 
-def test_whether_text_is_all_that_a_server_gives_is_in_the_engines_own_words() -> None:
-    assert gives_text_alone({"tokens": "text"})
-    assert not gives_text_alone({"tokens": "ids"})
-    assert not gives_text_alone({})
-
-
 @pytest.mark.parametrize(("cached", "status"), [(None, "not judged"), (0, "passed")])
-def test_a_cache_that_a_server_does_not_tell_of_is_not_judged(
-    cached: int | None, status: str
-) -> None:
+def test_a_cache_that_is_not_told_of_is_not_judged(cached: int | None, status: str) -> None:
     verdict = verdict_on(facts_of("Server", remote_run(cached=cached)), "cached_prompt_tokens")
     assert verdict.status == status
     accuracy = judge(facts_of("Server", remote_run(cached=cached), "accuracy"))

@@ -21,9 +21,7 @@ from mlperf_suite.rules import judge
         ("test06", {"test06_log_agrees"}),
     ],
 )
-def test_a_version_that_is_not_known_fails_in_logs_and_is_not_judged_in_its_session(
-    mode: Mode, rules: set[str], version: str
-) -> None:
+def test_an_unknown_version_fails_in_logs(mode: Mode, rules: set[str], version: str) -> None:
     for submitted, status in ((True, "failed"), (False, "not judged")):
         run = MadeRun(LLAMA2_70B_99_9, LLAMA2_70B_99_9.scenarios[1], mode, submitted=submitted)
         run.entries["loadgen_version"] = version
@@ -34,9 +32,7 @@ def test_a_version_that_is_not_known_fails_in_logs_and_is_not_judged_in_its_sess
 
 
 @pytest.mark.parametrize("mode", ["performance", "accuracy"])
-def test_a_release_that_was_built_outside_of_its_repository_is_known_by_its_files(
-    mode: Mode,
-) -> None:
+def test_a_release_built_outside_of_its_repository_is_known_by_its_files(mode: Mode) -> None:
     # As pip builds it on Linux for ARM, for which there is no wheel.
     run = MadeRun(LLAMA2_70B_99_9, LLAMA2_70B_99_9.scenarios[1], mode, submitted=True)
     run.entries["loadgen_version"] = "6.0.17 @ NA"
@@ -46,13 +42,6 @@ def test_a_release_that_was_built_outside_of_its_repository_is_known_by_its_file
     run.entries["loadgen_file_sha1"] = run.entries["loadgen_file_sha1"] | {"/results.cc": "0" * 40}
     (verdict,) = (v for v in judge(run.facts()) if v.status == "failed")
     assert verdict.rule.endswith("loadgen_files")
-
-
-def test_no_word_of_git_on_changes_to_a_commit_is_no_pass() -> None:
-    run = MadeRun(LLAMA2_70B_99_9, LLAMA2_70B_99_9.scenarios[1], "performance")
-    run.entries["loadgen_git_status_message"] = "NA"
-    (verdict,) = (v for v in judge(run.facts()) if v.status == "failed")
-    assert verdict.rule == "loadgen_unmodified"
 
 
 @pytest.mark.parametrize(
@@ -65,9 +54,7 @@ def test_no_word_of_git_on_changes_to_a_commit_is_no_pass() -> None:
         (2.66767e7, 50_000, "failed"),
     ],
 )
-def test_an_expected_latency_may_be_rounded_where_it_decides_a_number_of_data_sets(
-    expected_ns: float, queries: int, status: str
-) -> None:
+def test_an_expected_latency_is_rounded(expected_ns: float, queries: int, status: str) -> None:
     run = MadeRun(LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenario("SingleStream"), "performance")
     run.entries |= {
         "requested_single_stream_expected_latency_ns": expected_ns,

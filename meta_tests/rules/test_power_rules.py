@@ -6,7 +6,6 @@ That the official checks say the same is evidence/official_checker/test_official
 from __future__ import annotations
 
 import shutil
-from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -16,8 +15,6 @@ from hypothesis import strategies as st
 from meta_tests.made_power import LENGTH, WATTS, write_measurement
 from meta_tests.tampering.power import DAMAGES, facts_of
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
-from mlperf_suite.judging.tree import read_power
-from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.rules import judge
 from mlperf_suite.rules.power_measurement import power_figures
 from mlperf_suite.rules.registry import rules_of
@@ -62,26 +59,15 @@ def test_single_stream_has_millijoules_a_query(tmp_path: Path) -> None:
     assert figures.efficiency == pytest.approx(1000 / figures.metric)
 
 
-def test_a_run_without_power_has_no_rules_of_it(tmp_path: Path) -> None:
-    assert read_power(tmp_path, OFFLINE, read_logs(tmp_path).detail) is None
-
-
-@lru_cache(maxsize=1)
-def _contents(whole: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(whole)): p.read_bytes() for p in whole.rglob("*") if p.is_file()}
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 @given(st.data())
-def test_no_damage_raises_and_none_that_changes_a_file_passes(
-    tmp_path: Path, whole: Path, data: st.DataObject
-) -> None:
-    contents = _contents(whole)
-    shutil.rmtree(tmp_path / "performance", ignore_errors=True)
+def test_no_damage_raises_or_passes(tmp_path: Path, whole: Path, data: st.DataObject) -> None:
     folder = tmp_path / "performance"
+    shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(whole, folder)
-    name = data.draw(st.sampled_from(sorted(contents)))
-    was = contents[name]
+    names = sorted(str(p.relative_to(whole)) for p in whole.rglob("*") if p.is_file())
+    name = data.draw(st.sampled_from(names))
+    was = (whole / name).read_bytes()
     at = data.draw(st.integers(0, len(was) - 1))
     new = was[:at] + data.draw(st.binary(max_size=4)) + was[at + data.draw(st.integers(0, 200)) :]
     (folder / name).write_bytes(new)

@@ -10,9 +10,10 @@ import pytest
 from meta_tests.made_runs import MadeRun, every_scenario
 from meta_tests.tampering.rule_breaks import not_passed, put, rule_names
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.rules import clock, judge, limits, rule_named, rules_for
+from mlperf_suite.benchmarks.rounds import ROUNDS
+from mlperf_suite.rules import clock, judge, rule_named, rules_for
 from mlperf_suite.rules.accuracy_rules import gate_name
-from mlperf_suite.rules.registry import RULES, rule_name, rule_of
+from mlperf_suite.rules.registry import RULES, rule_of
 
 
 @pytest.mark.parametrize("mode", ["accuracy", "performance", "test06"])
@@ -59,24 +60,15 @@ def test_each_benchmark_is_judged_by_its_own_figures(row: Any) -> None:
     assert names == set(row.metrics)
 
 
-def test_a_rule_is_found_from_its_function() -> None:
-    assert all(rule_of(rule.check, rule.subject) is rule for rule in RULES)
-    assert rule_of(limits.ttft_limit).scenarios == ("Server", "Interactive")
+def test_a_rule_is_found_by_its_function_and_by_the_name_of_its_verdicts() -> None:
+    assert len({r.name for r in RULES}) == len(RULES)
+    for rule in RULES:
+        assert rule_of(rule.check, rule.subject) is rule is rule_named(rule.name)
+        assert rule.sentence.endswith(".")
     with pytest.raises(KeyError, match="judge"):
         rule_of(judge)
-
-
-def test_a_rule_is_found_by_the_name_of_its_verdicts() -> None:
-    assert all(rule_named(rule.name) is rule for rule in RULES)
     assert rule_named("run_2-time_stamps") is rule_of(clock.time_stamps)
     assert rule_named("no rule") is None
-    assert rule_name(clock.time_stamps, "performance") == "time_stamps"
-    assert rule_name(clock.time_stamps, "accuracy") == "accuracy_time_stamps"
-
-
-def test_no_two_rules_have_the_same_name_and_each_says_what_it_demands() -> None:
-    assert len({r.name for r in RULES}) == len(RULES)
-    assert all(r.sentence.endswith(".") for r in RULES)
 
 
 @pytest.mark.parametrize(
@@ -91,3 +83,9 @@ def test_a_verdict_says_what_was_found_and_what_is_required(value: Any, message:
     run = MadeRun(*every_scenario()[0], "performance")
     put(run, "effective_min_duration_ms", value)
     assert message in not_passed(judge(run.facts()))["min_duration"]
+
+
+def test_seeds_of_another_round_are_named() -> None:
+    run = MadeRun(*every_scenario()[0], "performance", ROUNDS["v5.1"])
+    (line,) = not_passed(judge(replace(run.facts(), round=ROUNDS["v6.1"]))).values()
+    assert "seeds: failed: found the seeds of v5.1" in line

@@ -12,7 +12,7 @@ from msgspec import convert, structs
 
 from meta_tests.made_client import client_series
 from mlperf_suite.client_results.result_files import Distribution
-from mlperf_suite.rules.series_shape import shape_faults
+from mlperf_suite.rules.series_shape import shape_faults, whole_faults
 
 LENGTHS = np.minimum(np.random.default_rng(1).lognormal(7.7, 1.0, 20_000).astype(int), 20_000) + 100
 """Of answers that differ much, as deepseek-r1's do."""
@@ -46,6 +46,13 @@ def test_another_standard_deviation_is_seen(share: float) -> None:
     assert series.std_dev is not None
     forged = structs.replace(series, std_dev=series.std_dev * share)
     assert list(shape_faults(forged, len(LENGTHS))) != []
+
+
+def test_one_token_more_is_seen() -> None:
+    series = series_of(LENGTHS[:1000])
+    assert series.total is not None
+    assert list(whole_faults(series, 1000)) == []
+    assert list(whole_faults(structs.replace(series, total=series.total + 1), 1000)) != []
 
 
 @pytest.mark.parametrize("name", ["50.0", "90.0", "99.0"])

@@ -52,10 +52,11 @@ def statuses(run: MadeRun, *, smoke: bool) -> dict[str, str]:
     return {v.rule: v.status for v in verdicts if not v.passed and v.rule not in AGREEMENT}
 
 
-@pytest.mark.parametrize(("smoke", "status"), [(True, "shortened"), (False, "failed")])
-def test_smoke_may_log_fewer_answers_of_fewer_queries(smoke: Any, status: Any) -> None:
+def test_smoke_may_log_fewer_answers_of_fewer_queries() -> None:
     run = audit(logged=20, queries=20, **{TARGET: 20, QUERIES: 20})
-    assert statuses(run, smoke=smoke) == {"test06_settings": status, "test06_sample_count": status}
+    for smoke, status in ((True, "shortened"), (False, "failed")):
+        rules = dict.fromkeys(("test06_settings", "test06_sample_count"), status)
+        assert statuses(run, smoke=smoke) == rules
 
 
 @pytest.mark.parametrize(
@@ -64,31 +65,21 @@ def test_smoke_may_log_fewer_answers_of_fewer_queries(smoke: Any, status: Any) -
         {"effective_min_duration_ms": 600_000},
         {"effective_accuracy_log_rng_seed": 0},
         {"effective_sample_concatenate_permutation": True},
-        {TARGET: 0},
-        {TARGET: 20.0},
-        {QUERIES: -1},
-        {QUERIES: None},
-        {QUERIES: 1000},
+        *({TARGET: target} for target in (0, 20.0)),
+        *({QUERIES: queries} for queries in (-1, None, 1000)),
     ],
     ids=str,
 )
 def test_smoke_may_change_nothing_else_of_the_audit(changed: Any) -> None:
-    settings = {TARGET: 20, QUERIES: 20, **changed}
-    run = audit(logged=20, queries=20, **settings)
-    assert statuses(run, smoke=True) == {
-        "test06_settings": "failed",
-        "test06_sample_count": "failed",
-    }
+    run = audit(logged=20, queries=20, **{TARGET: 20, QUERIES: 20, **changed})
+    failed = dict.fromkeys(("test06_settings", "test06_sample_count"), "failed")
+    assert statuses(run, smoke=True) == failed
 
 
-def test_smoke_that_logs_no_answer_fails() -> None:
-    run = audit(logged=0, queries=20, **{TARGET: 20, QUERIES: 20})
-    by_rule = statuses(run, smoke=True)
-    assert by_rule["test06_settings"] == "shortened"
-    assert by_rule["test06_sample_count"] == "failed"
-
-
-def test_smoke_that_kept_the_audits_settings_is_held_to_them() -> None:
+def test_smoke_is_held_to_the_answers_of_its_settings() -> None:
+    none = statuses(audit(logged=0, queries=20, **{TARGET: 20, QUERIES: 20}), smoke=True)
+    assert none["test06_settings"] == "shortened"
+    assert none["test06_sample_count"] == "failed"
     assert statuses(audit(logged=99, queries=100), smoke=True) == {"test06_sample_count": "failed"}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mlperf_suite.assets import nltk_data_dir
+from mlperf_suite.scorers.rouge import ROUGE_NAMES, PairScore
 
 
 def official(predictions: Sequence[str], references: Sequence[str]) -> dict[str, float]:
@@ -19,11 +20,25 @@ def official(predictions: Sequence[str], references: Sequence[str]) -> dict[str,
         nltk.data.path.insert(0, str(nltk_data_dir()))
     preds = ["\n".join(nltk.sent_tokenize(pred.strip())) for pred in predictions]
     targets = ["\n".join(nltk.sent_tokenize(target.strip())) for target in references]
-    names = ["rouge1", "rouge2", "rougeL", "rougeLsum"]
-    scorer = rouge_scorer.RougeScorer(rouge_types=names, use_stemmer=True)
-    scores: dict[str, list[float]] = {name: [] for name in names}
+    scorer = rouge_scorer.RougeScorer(list(ROUGE_NAMES), use_stemmer=True)
+    scores: dict[str, list[float]] = {name: [] for name in ROUGE_NAMES}
     for pred, target in zip(preds, targets, strict=True):
         for name, score in scorer.score(target, pred).items():
             scores[name].append(score.fmeasure)
     means = {name: round(float(np.mean(values) * 100), 4) for name, values in scores.items()}
     return {**means, "gen_len": sum(len(pred) for pred in preds), "gen_num": len(preds)}
+
+
+def official_pairs(pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
+    """Each pair's F-measures and characters, as rouge-score gives them, unrounded."""
+    import nltk
+    from rouge_score import rouge_scorer
+
+    scorer = rouge_scorer.RougeScorer(list(ROUGE_NAMES), use_stemmer=True)
+    rows = []
+    for pair in pairs:
+        prediction, target = ("\n".join(nltk.sent_tokenize(text.strip())) for text in pair)
+        scores = scorer.score(target, prediction)
+        measures = tuple(float(scores[name].fmeasure) for name in ROUGE_NAMES)
+        rows.append(PairScore(measures, len(prediction)))
+    return rows

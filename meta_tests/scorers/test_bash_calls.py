@@ -37,26 +37,17 @@ def test_programs_of_a_command(command: str, programs: list[str]) -> None:
     assert programs_of([bash(command, name="python")]) == []
 
 
-_JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.just("bash"),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["function", "name", "arguments", "command", "cmd"]), inner, max_size=4
-        )
-    ),
-    max_leaves=12,
-)
-
-
-@given(_JSON)
-def test_any_calls_have_programs_or_none(calls: Any) -> None:
-    assert isinstance(programs_of(calls), list)
-
-
-@pytest.mark.parametrize("text", ['"\\' * 10_000, "'" * 19_999, "[" * 100_000, "A=1 " * 5_000])
-def test_hostile_commands_take_no_time(text: str) -> None:
+@pytest.mark.parametrize("text", ['"\\' * 10_000, "[" * 100_000, "A=1 " * 5_000])
+def test_hostile_calls_have_no_programs_and_take_no_time(text: str) -> None:
     began = time.process_time()
+    calls: list[Any] = [
+        None,
+        [],
+        {"function": 1},
+        {"function": {"name": "bash", "arguments": 3}},
+        "bash",
+    ]
+    assert programs_of(calls) == programs_of("bash") == programs_of(None) == []
     programs_of([bash(text), {"function": {"name": "bash", "arguments": text}}])
     assert time.process_time() - began < 20
 

@@ -26,24 +26,17 @@ from mlperf_suite.scorers.exams import (
         ("Answer: B", "B", "B"),
         ("ANSWER: (c)", "C", "C"),
         ("Final Answer = D", "D", "D"),
-        ("FINALANSWER a", "A", "A"),
         ("answer A. Then ANSWER: B, and answer Cats", "B", "B"),
         ("The answer is D", None, "D"),
         ("ANSWER: E", None, "E"),
-        ("B", None, "B"),
-        ("", None, None),
         ("['Answer: A']", "A", "A"),
         ("Thus\\nAnswer:\\n C", "C", "C"),
-        ("Answer:   \n ( B )", "B", "B"),
         ("Answer: BC", None, None),
         ("so (E) or j", None, "J"),
         ("an\u0131wer: A", None, "A"),
         ("an\u017fwer: A", "A", "A"),
-        ("ANSWER: \u0131", None, "I"),
-        ("**Answer: C**", "C", "C"),
         ("Answer: **C**", None, "C"),
         ("Answer: A_", "A", "A"),
-        ("answer \u00e9 A", None, "A"),
     ],
 )
 def test_the_letter_that_is_chosen(text: str, of_four: str | None, of_ten: str | None) -> None:
@@ -71,25 +64,15 @@ def test_a_long_run_of_spaces_is_read_once() -> None:
     assert letter_after_answer("ANSWER:" + " " * 1_000_000 + "b", "D") == "B"
 
 
-def test_a_choice_is_one_of_those_offered() -> None:
-    assert is_choice("C", "c", "D")
-    assert not is_choice("E", "E", "D")
-    assert is_choice("J", "J", "J")
-    assert not is_choice(None, "", "D")
-    assert not is_choice("A", "", "D")
-
-
 @pytest.mark.parametrize(
     ("text", "content"),
     [
         ("\\boxed{5}", "5"),
         ("\\boxed{1} \\boxed{ \\frac{1}{2} } done", "\\frac{1}{2}"),
         ("\\boxed{}", ""),
-        ("\\boxed{{}", None),
-        ("\\boxed 5", None),
         ("none", None),
+        ("\\boxed{{}", None),
         ("\\boxed{a}\\boxed{b", None),
-        ("\\fbox{3}", None),
     ],
 )
 def test_what_is_in_the_last_box(text: str, content: str | None) -> None:
@@ -105,39 +88,26 @@ def test_what_is_in_the_last_box(text: str, content: str | None) -> None:
         ("\\boxed{-5} Answer: 12", 12),
         ("\\boxed{1} \\boxed{2} Answer: 3", 2),
         ("\\boxed{1000} Answer: 3", None),
-        ("Answer: 5. Answer: 6", 6),
         ("answer:7 and so", 7),
         ("Answer: 3.5", None),
         ("Answer: 12\u0660", 120),
         ("Answer: **5**", None),
         ("\\boxed{" + "9" * 5000 + "}", None),
-        ("\\boxed{\u0663}", 3),
-        ("", None),
-        ("42", None),
     ],
 )
 def test_the_integer_of_aime(text: str, integer: int | None) -> None:
     assert aime_integer(text) == integer
 
 
-def test_an_integer_is_compared_as_one() -> None:
+def test_a_choice_or_an_integer_is_compared_as_one() -> None:
+    assert is_choice("C", "c", "D") and is_choice("J", "J", "J")
+    assert not any([is_choice("E", "E", "D"), is_choice(None, "", "D"), is_choice("A", "", "D")])
     assert is_integer(7, " 007 ")
-    assert not is_integer(7, "seven")
-    assert not is_integer(None, "7")
+    assert not is_integer(7, "seven") and not is_integer(None, "7")
 
 
-@pytest.mark.parametrize(
-    ("text", "python", "any_language"),
-    [
-        ("```python\na\n``` and ```python\nb\n```", ["a", "b"], ["a", "b"]),
-        ("```\na\n```", [], ["a"]),
-        ("```py\na\n```", [], ["a"]),
-        ("```Python\na\n```", [], ["a"]),
-        ("```cpp\na\n```", [], ["cpp\na"]),
-        ("```python\na", [], []),
-        ("```python```", [""], ["python"]),
-    ],
-)
-def test_blocks_of_programs(text: str, python: list[str], any_language: list[str]) -> None:
-    assert programs(text) == python
-    assert blocks(text) == any_language
+def test_blocks_of_programs() -> None:
+    text = "```python\na\n``` and ```Python\nb\n``` ```py\nc\n``` ```\nd\n``` ```cpp\ne\n``` ```f"
+    assert programs(text) == ["a"]
+    assert blocks(text) == ["a", "b", "c", "d", "cpp\ne"]
+    assert (programs("```python```"), blocks("```python```")) == ([""], ["python"])

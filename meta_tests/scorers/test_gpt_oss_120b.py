@@ -19,21 +19,19 @@ SCORER = GptOssScorer(graded(lambda text: text == "good"))
     [
         (f"{FINAL}B{RETURN}", "B"),
         (f"{ANALYSIS}Answer: A<|end|><|start|>assistant{FINAL}**C**{RETURN}", "C"),
-        (f"{FINAL}The answer: D", "D"),
         (f"{FINAL}None.\nAnswer: d.", "D"),
         (f"{ANALYSIS}Answer: A", "A"),
         ("A good one: Answer C", "A"),
         (f"<|channel|>final \u660e<|message|>A{RETURN}", "A"),
         (f"<|channel|>final<x<|message|>B{RETURN}Answer: D", "D"),
-        (f"{FINAL}A{RETURN}{FINAL}B{RETURN}", "A"),
-        ("Answer: B or ANSWER: (C)", "B"),
         (f"{FINAL}None. Answer E. ANSWER = (B)", "B"),
         (f"{FINAL}{RETURN}ANSWER: C", "C"),
         ("", None),
         (f"{FINAL}['C']{RETURN}", "C"),
         (f"{FINAL}Answer: ABC{RETURN}", None),
-        (f"{FINAL}1) b{RETURN}", "B"),
         (f"{FINAL}\u0131{RETURN}", None),
+        # The official pattern takes most of a minute for 2,000 spaces.
+        pytest.param("x Answer" + " " * 1_000_000 + "x", None, id="spaces"),
     ],
 )
 def test_the_letter_that_is_chosen(text: str, letter: str | None) -> None:
@@ -47,19 +45,12 @@ def test_the_letter_that_is_chosen(text: str, letter: str | None) -> None:
         (f"{ANALYSIS}```python\ndraft\n```{FINAL}```\nx\n```{RETURN}", "x"),
         (f"{ANALYSIS}```python\ndraft\n```{FINAL}see above", "draft"),
         ("```python\na\n``` ```python\nb\n```", "b"),
-        ("```py\na\n```", "a"),
         (f"{FINAL}```python\na\n```\n```\nb\n```", "a"),
-        (f"{FINAL}``````", ""),
         ("x", None),
     ],
 )
 def test_the_program_of_an_answer(text: str, code: str | None) -> None:
     assert program(text) == code
-
-
-def test_a_long_run_of_spaces_is_read_once() -> None:
-    """The official pattern takes most of a minute for 2,000 spaces."""
-    assert choice("x Answer" + " " * 1_000_000 + "x") is None
 
 
 ANSWERS = [
@@ -75,16 +66,14 @@ ANSWERS = [
 
 def test_each_exam_counts_for_its_questions() -> None:
     SCORER.check()
+    assert reads_special_tokens(SCORER) and not reads_special_tokens(OpenOrcaScorer())
     scores = SCORER.score(ANSWERS)
+    # As the official script printed: (2/5 + 1/8 + 1/3) of (3/5 + 2/8 + 2/3).
     shares = {name: scores.values[name] for name in ("exact_match", "aime25", "livecodebench")}
-    assert shares == {"exact_match": EXACT_MATCH, "aime25": 50, "livecodebench": 50}
+    assert shares == {"exact_match": 56.593, "aime25": 50, "livecodebench": 50}
     assert scores.values["gpqa"] == pytest.approx(200 / 3)
     assert scores.per_answer["gpqa"] == (100, 0, 100, None, None, None, None)
     assert "exact_match" not in scores.per_answer
-
-
-EXACT_MATCH = 56.593
-"""What the official script printed: (2/5 + 1/8 + 1/3) of (3/5 + 2/8 + 2/3)."""
 
 
 def test_without_the_programs_there_is_no_exact_match() -> None:
@@ -92,15 +81,7 @@ def test_without_the_programs_there_is_no_exact_match() -> None:
     assert set(scores.not_judged) == {"exact_match", "livecodebench"}
     assert scores.values["gpqa"] == pytest.approx(200 / 3)
     assert "exact_match" not in scores.values
-
-
-def test_gpqa_alone_is_a_score_of_its_own() -> None:
     assert GptOssScorer(no_sandbox).score(ANSWERS[:3]).values["exact_match"] == 66.667
-
-
-def test_it_reads_special_tokens() -> None:
-    assert reads_special_tokens(SCORER)
-    assert not reads_special_tokens(OpenOrcaScorer())
 
 
 def test_the_final_message_ends_with_the_answer_where_it_was_cut() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import math
-import os
 import pickle
 import time
 import tracemalloc
@@ -16,6 +15,7 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -93,7 +93,6 @@ def test_problems_are_read_from_the_files_of_a_folder(problems: Path) -> None:
         base64.b64encode(zlib.compress(pickle.dumps("[]"))[:-4]).decode(),
         base64.b64encode(zlib.compress(pickle.dumps("{}"))).decode(),
         base64.b64encode(zlib.compress(pickle.dumps("no json"))).decode(),
-        '{"input": "x"}',
         "[[]]",
     ],
 )
@@ -104,8 +103,8 @@ def test_tests_that_cannot_be_read_name_file_and_problem(tmp_path: Path, private
         Problems(path)["sum"]
 
 
-@pytest.mark.parametrize("length", [0, 1, 127, 128, 256, 200_000])
-def test_a_pickled_string_of_any_length_is_read_and_a_part_of_it_refused(length: int) -> None:
+@pytest.mark.parametrize("length", [0, 1, 128, 256, 200_000])
+def test_a_pickled_string_is_read_and_a_part_of_it_or_anything_else_refused(length: int) -> None:
     text = "é" * length
     for protocol in range(2, 6):
         whole = pickle.dumps(text, protocol)
@@ -113,23 +112,11 @@ def test_a_pickled_string_of_any_length_is_read_and_a_part_of_it_refused(length:
         for end in {*range(min(len(whole), 40)), len(whole) - 1}:
             with pytest.raises(ValueError, match=r"pickle|utf-8"):
                 pickled_string(whole[:end])
+        for other in (["x"], b"x", None, Decimal(length)):
+            with pytest.raises(ValueError, match="not opened"):
+                pickled_string(pickle.dumps(other, protocol))
         with pytest.raises(ValueError, match="pickle"):
             pickled_string(whole + whole)
-
-
-class Bomb:
-    def __reduce__(self) -> tuple[Any, ...]:
-        return os.system, ("touch /tmp/pickle-was-opened",)
-
-
-@pytest.mark.parametrize(
-    "value", [Bomb(), ["x"], ("x", "y"), {"x": "y"}, b"x", 1, None, {"x"}, Decimal(1)]
-)
-def test_a_pickle_of_anything_else_is_refused(value: object) -> None:
-    for protocol in range(6):
-        with pytest.raises(ValueError, match="not opened"):
-            pickled_string(pickle.dumps(value, protocol))
-    assert not Path("/tmp/pickle-was-opened").exists()
 
 
 # --- What agrees ----------------------------------------------------------------------------------
@@ -138,29 +125,24 @@ def test_a_pickle_of_anything_else_is_refused(value: object) -> None:
 @pytest.mark.parametrize(
     ("output", "reference", "agree"),
     [
-        ("1 2\n3\n", "1 2\n3", True),
         ("\n 1 2 \n3\n\n", "1 2\n3", True),
         ("1  2\n3", "1 2\n3", True),
         ("1 2 3", "1 2\n3", False),
         ("1 2\n\n3", "1 2\n3", False),
         ("1.0 2e0\n03", "1 2\n3", True),
         ("50000000000000001", "50000000000000000", False),
-        ("yes", "YES", False),
         ("yes 1.0", "yes 1", False),
         ("NaN", "NaN", True),
         ("NaN", "nan", False),
         ("", "", True),
         ("1\r\n2", "1\n2", True),
+        ("sNaN", "1", False),
     ],
 )
 def test_printed_lines_agree_as_text_or_as_decimals(
     output: str, reference: str, agree: bool
 ) -> None:
     assert agrees_printed(output, reference) is agree
-
-
-def test_a_signalling_nan_agrees_with_nothing() -> None:
-    assert not agrees_printed("sNaN", "1")
 
 
 @pytest.mark.parametrize("output", ["1 " * 200_000, "1\n" * 200_000, "1\n\n" * 100_000 + "1"])
@@ -193,17 +175,10 @@ def test_a_line_with_more_values_than_the_reference_is_not_read(
     assert not judge.passed
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
-    ),
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
     max_leaves=8,
-)
-NEAR_JSON = st.recursive(
-    JSON | st.fractions() | st.just({1: 2}) | st.just({1}) | st.just(float("nan")),
-    lambda inner: st.lists(inner, max_size=3) | st.tuples(inner, inner),
-    max_leaves=6,
 )
 
 
@@ -212,19 +187,12 @@ def through(value: object) -> Any:
     return json.loads(json.dumps(_plain(value)))
 
 
-@given(JSON)
-def test_a_value_agrees_with_itself(value: object) -> None:
-    text = json.dumps(value)
-    assert agrees_returned(through(value), text)
-    assert json.dumps([_plain(value)]).count(",") <= _most_commas(text)
-
-
-@given(NEAR_JSON, JSON)
-def test_values_agree_where_python_says_they_are_equal(value: object, reference: object) -> None:
-    text = json.dumps(reference)
-    equal = value == json.loads(text)
-    assert agrees_returned(through(value), text) == equal
-    assert not equal or json.dumps([_plain(value)]).count(",") <= _most_commas(text)
+@given(ANY, ANY)
+def test_values_agree_where_python_says_they_are_equal(value: Any, other: object) -> None:
+    for text in (json.dumps(value), json.dumps(other)):
+        equal = value == json.loads(text)
+        assert agrees_returned(through(value), text) == equal
+        assert not equal or json.dumps([_plain(value)]).count(",") <= _most_commas(text)
 
 
 REFERENCES: list[object] = [3, [1, 2], {}, {"a": [1]}, True, [[1, 2]], 0.5, None, "x"]
@@ -248,16 +216,7 @@ def test_other_types_agree_where_they_do_in_python(value: Any) -> None:
         except ValueError:
             equal = False  # of an array of truth values, which LiveCodeBench takes for an error
         assert agrees_returned(plain, json.dumps(reference)) == equal, reference
-
-
-def test_an_object_that_calls_itself_equal_is_not() -> None:
-    class Equal:
-        def __eq__(self, other: object) -> bool:
-            return True
-
-        __hash__ = None  # type: ignore[assignment]
-
-    assert not agrees_returned(through(Equal()), "3")
+    assert not agrees_returned(through(mock.ANY), "3"), "it calls itself equal"
 
 
 # --- The verdict ----------------------------------------------------------------------------------
@@ -267,22 +226,20 @@ ADD = Problem("add", "addUp", ("1\n2", "[1]\n[2]"), ("3", "[1, 2]"))
 READ = "import sys\ndata = sys.stdin.read().split()\n"
 STDIN = {
     "right": (READ + "print(sum(map(int, data)))", True),
-    "under a guard": (
-        "import sys\ndef main():\n    print(sum(map(int, sys.stdin.read().split())))\n"
+    "under a guard, with names that are imported for it": (
+        "def main():\n    print(reduce(operator.add, map(int, stdin.read().split())))\n"
         "if __name__ == '__main__':\n    main()",
         True,
     ),
-    "with names that are imported for it": (
-        "print(reduce(operator.add, map(int, stdin.read().split())))",
+    "bytes and numpy": (
+        "import sys, numpy as np\ndata = sys.stdin.buffer.read().split()\n"
+        "print(np.array(data, dtype=int).sum())",
         True,
     ),
-    "bytes": ("import sys\nprint(sum(map(int, sys.stdin.buffer.read().split())))", True),
-    "numpy": ("import numpy as np\n" + READ + "print(np.array(data, dtype=int).sum())", True),
     "leaves after its output": (READ + "print(sum(map(int, data)))\nexit()", True),
     "prints too much": (READ + "print(sum(map(int, data)))\nprint(0)", False),
     "fails after its output": (READ + "print(sum(map(int, data)))\n1 / 0", False),
     "no program": ("print(", False),
-    "leaves": ("import os\nos._exit(0)", False),
     "writes results itself": (
         'import os, json\nfor n in range(64):\n    try: os.write(n, b\'["6"]\\n["15"]\\n\')\n'
         "    except OSError: pass\nos._exit(0)",
@@ -302,10 +259,6 @@ FUNCTION = {
     "a method": ("class Solution:\n    def addUp(self, a: List[int], b: int): return a + b", True),
     "a function": ("def addUp(a, b): return a + b", True),
     "a tuple": ("def addUp(a, b): return (*a, *b) if isinstance(a, list) else a + b", True),
-    "an object that is always equal": (
-        "class E:\n    def __eq__(self, other): return True\ndef addUp(a, b): return E()",
-        False,
-    ),
     "leaves": ("def addUp(a, b):\n    import os\n    os._exit(0)", False),
     "exits": ("def addUp(a, b): raise SystemExit", False),
     "deep": ("def addUp(a, b):\n    for _ in range(10**5): a = [a]\n    return a", False),
@@ -315,26 +268,18 @@ FUNCTION = {
 ENDLESS = ("stdin does not end", "stdin fills the output")
 
 
-@pytest.fixture(scope="module")
-def verdicts(sandbox: Sandbox) -> dict[str, bool]:
-    """Of all programs above, run side by side."""
+def test_programs_pass_or_do_not(sandbox: Sandbox) -> None:
+    """All of them, side by side."""
     jobs = [(f"stdin {name}", code, SUM) for name, (code, _) in STDIN.items()]
     jobs += [(f"function {name}", code, ADD) for name, (code, _) in FUNCTION.items()]
     with ThreadPoolExecutor(8) as pool:
         passed = pool.map(
             lambda job: passes(sandbox, job[1], job[2], 1 if job[0] in ENDLESS else 120), jobs
         )
-        return dict(zip([name for name, _, _ in jobs], passed, strict=True))
-
-
-@pytest.mark.parametrize("name", STDIN)
-def test_a_program_that_reads_and_prints(verdicts: dict[str, bool], name: str) -> None:
-    assert verdicts[f"stdin {name}"] is STDIN[name][1]
-
-
-@pytest.mark.parametrize("name", FUNCTION)
-def test_a_function(verdicts: dict[str, bool], name: str) -> None:
-    assert verdicts[f"function {name}"] is FUNCTION[name][1]
+        verdicts = dict(zip([name for name, _, _ in jobs], passed, strict=True))
+    expected = {f"stdin {name}": verdict for name, (_, verdict) in STDIN.items()}
+    expected |= {f"function {name}": verdict for name, (_, verdict) in FUNCTION.items()}
+    assert verdicts == expected
 
 
 def test_answers_are_graded_in_their_order(sandbox: Sandbox, problems: Path) -> None:
@@ -348,41 +293,22 @@ def test_answers_are_graded_in_their_order(sandbox: Sandbox, problems: Path) -> 
     assert LiveCodeBench(problems, test_s=120)(answers) == CodeGrades((False, True, False, True))
 
 
-@pytest.fixture
-def unused_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_judged_says_why(problems: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [answer("x", "sum"), answer("x", "other")]
+    empty, unread = problems / "empty", problems / "unread.jsonl"
+    empty.mkdir()
+    unread.write_text(row("sum", [], "?") + "\n")
     monkeypatch.setattr(Sandbox, "find", lambda: Sandbox("namespaces"))
-
-
-@pytest.mark.usefixtures("unused_sandbox")
-def test_without_problems_nothing_is_judged(tmp_path: Path) -> None:
-    answers = [answer("x", "sum")]
-    no_file = LiveCodeBench(None)(answers)
-    assert no_file == CodeGrades((None,), "no LiveCodeBench problems: no file was named")
-    absent = LiveCodeBench(tmp_path / "absent.jsonl")(answers)
-    assert absent.passed == (None,)
-    assert absent.not_judged.startswith("no LiveCodeBench problems: ")
-    assert absent.not_judged.endswith("absent.jsonl: No such file or directory")
-    empty = LiveCodeBench(tmp_path)(answers)
-    assert empty.not_judged == f"no LiveCodeBench problems: none in {tmp_path}"
-
-
-@pytest.mark.usefixtures("unused_sandbox")
-def test_a_release_that_lacks_a_problem_is_not_judged(problems: Path) -> None:
-    grades = LiveCodeBench(problems)([answer("x", "sum"), answer("x", "other")])
-    assert grades.passed == (None, None)
-    assert grades.not_judged.endswith("lacks 1 of those asked (other ...)")
-
-
-@pytest.mark.usefixtures("unused_sandbox")
-def test_a_problem_that_cannot_be_read_is_not_judged(tmp_path: Path) -> None:
-    (tmp_path / "test.jsonl").write_text(row("sum", [], "?") + "\n")
-    grades = LiveCodeBench(tmp_path)([answer("x", "sum")])
-    assert grades.passed == (None,)
-    assert "problem sum" in grades.not_judged
-
-
-def test_without_a_sandbox_nothing_is_run(problems: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for path, of, why in (
+        (None, answers, "no LiveCodeBench problems: no file was named"),
+        (problems / "no", answers, f"problems: {problems / 'no'}: No such file or directory"),
+        (empty, answers, f"no LiveCodeBench problems: none in {empty}"),
+        (problems / "test.jsonl", answers, "lacks 1 of those asked (other ...)"),
+        (unread, answers[:1], "problem sum"),
+    ):
+        grades = LiveCodeBench(path)(of)
+        assert grades.passed == (None,) * len(of)
+        assert why in grades.not_judged
     monkeypatch.setattr(Sandbox, "find", lambda: NoSandbox("forbidden"))
-    assert LiveCodeBench(problems)([answer("x", "sum")]) == CodeGrades(
-        (None,), "no sandbox: forbidden"
-    )
+    grades = LiveCodeBench(problems)(answers[:1])
+    assert grades == CodeGrades((None,), "no sandbox: forbidden")

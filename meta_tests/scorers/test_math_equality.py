@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,41 +16,29 @@ EQUAL = [
     ("42", "42"),
     ("\\dfrac12", "\\frac{1}{2}"),
     ("0.5", "\\frac{1}{2}"),
-    ("1/2", "\\frac{1}{2}"),
-    ("x = 5", "5"),
-    ("1,000", "1000"),
     ("10,\\!000", "10000"),
     ("\\text{Yes}", "yes"),
     ("90^\\circ", "90"),
     ("5\\text{ cm}", "5"),
-    ("50\\%", "50"),
     ("\\$5.00", "5"),
     ("(x+1)^2", "x^2+2x+1"),
     ("2\\sqrt2", "\\sqrt{8}"),
     ("\\frac{1}{\\sqrt{3}}", "\\frac{\\sqrt{3}}{3}"),
-    ("3+2i", "2i+3"),
     ("7\\frac{3}{4}", "\\frac{31}{4}"),
     ("(0.5, 1.5)", "(\\frac{1}{2},\\frac{3}{2})"),
     ("\\left[1,2\\right]", "[1,2]"),
-    ("x/3", "\\frac{1}{3}x"),
-    ("2\\pi", "2pi"),
     ("x^{2}", "xx"),
     ("5!", "120.5-0.5"),
 ]
 DIFFERENT = [
     ("42", "43"),
     ("\\frac{2}{4}", "\\frac{1}{2}"),
-    ("2+3", "5"),
-    ("5", "2+3"),
     ("(1,2]", "(1,2)"),
     ("(2,1)", "(1,2)"),
     ("(1,2,3)", "(1,2)"),
     ("1.5 million", "1500000"),
     ("2^{10}", "1024"),
-    ("a+b+c", "c+b+a"),
-    ("3.14159", "\\pi"),
     ("", "0"),
-    (" ", ""),
     ("", ""),
     ("\\text{}", "\\text{a}"),
     ("0.333", "1/3"),
@@ -78,13 +67,10 @@ def test_the_kernel_ends_what_compares_before_the_engine() -> None:
     assert own == "1000\n"
 
 
-def test_nothing_of_an_answer_is_evaluated_as_python() -> None:
-    """Each would be equal to 0, were it evaluated."""
+def test_nothing_of_an_answer_is_evaluated_as_python_nor_a_huge_number_computed() -> None:
+    # Each would be equal to 0, were it evaluated.
     for text in ("x-x.n()+0.0", "[0.0][0]", "0.0if(1)else(1)", "(x:=0.0)"):
         assert not is_equal(text, "0.5-0.5")
-
-
-def test_a_huge_power_or_factorial_is_not_computed() -> None:
     assert not is_equal("x*9**9**9", "x")
     assert not is_equal("1000000000!*x", "x")
     assert is_equal("2**100*x/2**99", "2x")
@@ -92,39 +78,28 @@ def test_a_huge_power_or_factorial_is_not_computed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "form"),
+    ("form_of", "text", "form"),
     [
-        (" \\text{ (A) } ", "(A)"),
-        (".5", "\\frac{1}{2}"),
-        ("\\frac{.5}{x}", "\\frac{0.5}{x}"),
-        ("\\tfrac1{72}", "\\frac{1}{72}"),
-        ("\\frac1", "\\frac1"),
-        ("\\frac", "\\frac"),
-        ("2 \\sqrt 3", "2\\sqrt{}3"),
-        ("-3/04", "-3/04"),
-        ("k=2=k", "k=2=k"),
-        ("5\\text{ a}\\text{ b}", "5\\text{ a}\\text{ b}"),
+        (as_in_math, " \\text{ (A) } ", "(A)"),
+        (as_in_math, ".5", "\\frac{1}{2}"),
+        (as_in_math, "\\tfrac1{72}", "\\frac{1}{72}"),
+        (as_in_math, "\\frac1", "\\frac1"),
+        (as_in_math, "\\frac", "\\frac"),
+        (as_in_math, "2 \\sqrt 3", "2\\sqrt{}3"),
+        (as_in_math, "-3/04", "-3/04"),
+        (as_in_math, "k=2=k", "k=2=k"),
+        (as_in_math, "k=2", "2"),
+        (as_in_math, "5\\text{ a}\\text{ b}", "5\\text{ a}\\text{ b}"),
+        (plain, "\\text{Red} ", "red"),
+        (plain, "{2.99999999}", "3"),
+        (plain, "1,234,567.0", "1234567"),
+        (plain, "7 3/4", "7+3/4"),
+        (plain, "2 centimeters^2 or 3", "2,3"),
+        (plain, "-\\frac{1}{2}", "-1/2"),
     ],
 )
-def test_how_the_authors_of_math_write_an_answer(text: str, form: str) -> None:
-    assert as_in_math(text) == form
-
-
-@pytest.mark.parametrize(
-    ("text", "form"),
-    [
-        ("\\text{Red} ", "red"),
-        ("{2.99999999}", "3"),
-        ("2.99999999", "3"),
-        ("7 3/4", "7+3/4"),
-        ("1,234,567.0", "1234567"),
-        ("(1,2)", "(1,2)"),
-        ("2 centimeters^2 or 3", "2,3"),
-        ("-\\frac{1}{2}", "-1/2"),
-    ],
-)
-def test_plain_answers(text: str, form: str) -> None:
-    assert plain(text) == form
+def test_forms_of_an_answer(form_of: Callable[[str], str], text: str, form: str) -> None:
+    assert form_of(text) == form
 
 
 @given(st.text(max_size=30) | st.text("0129x\\frac{}sqt()[],.^/-+ $%!", max_size=14))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 import pytest
 
 from meta_tests.scorers.answers import answer as answer_of
@@ -23,7 +20,6 @@ from mlperf_suite.scorers.scorer import Answer
 
 CHECK = "\n\ndef check(candidate):\n    assert candidate(2, 3) == 5\n"
 TESTS = {"python": CHECK, "cpp": "\nint main() { return 0; }\n", "ruby": "\n1\n"}
-RIGHT = "def add(a, b):\n    return a + b\n"
 
 
 def answer(language: str, text: str) -> Answer:
@@ -37,58 +33,30 @@ def python(*body: str) -> Answer:
 def test_a_program_is_the_answer_to_the_end_of_its_block_and_the_tests() -> None:
     text = "\n  int a\\_b;\n```\nThis adds.\n```"
     assert program_of(answer("cpp", text)) == "\n  int a_b;\n" + TESTS["cpp"]
-
-
-def test_a_python_program_loses_its_indent_and_calls_its_check() -> None:
+    # A block that begins the answer leaves no program.
+    assert program_of(answer("ruby", "```ruby\n1\n```")) == TESTS["ruby"]
+    # A Python program loses its indent and calls its check, whose name may have underscores.
     assert program_of(answer("python", "\n  x = 1```")) == f"x = 1\n{CHECK}\ncheck(add)"
-
-
-def test_an_entry_point_may_have_underscores() -> None:
     add_two = answer_of("", "T", id_="python_add_two")
     assert program_of(add_two).endswith("\ncheck(add_two)")
     assert language_of(add_two.sample) == "python"
 
 
-def test_a_block_that_begins_the_answer_leaves_no_program() -> None:
-    assert program_of(answer("ruby", "```ruby\n1\n```")) == TESTS["ruby"]
-
-
-@dataclass(frozen=True)
-class Case:
-    answer: Answer
-    passes: bool | None
-
-
-PYTHON = {
-    "right": Case(python("return a + b"), True),
-    "wrong": Case(python("return a - b"), False),
-    "no program": Case(python("return (a"), False),
-    "leaves before the tests": Case(python("import os", "os._exit(0)"), False),
-    "ends in time, interrupted": Case(python("while True: pass"), False),
-    "does not let itself be interrupted": Case(
-        python(
-            "while True:",
-            "    try:",
-            "        while True: pass",
-            "    except BaseException: pass",
-        ),
+PYTHON: dict[str, tuple[Answer, bool | None]] = {
+    "right": (python("return a + b"), True),
+    "wrong": (python("return a - b"), False),
+    "no program": (python("return (a"), False),
+    "leaves before the tests": (python("import os", "os._exit(0)"), False),
+    "ends in time, interrupted": (python("while True: pass"), False),
+    "does not let itself be interrupted": (
+        python("while True:", "    try:", "        while True: pass", "    except: pass"),
         False,
     ),
-    "forges a verdict": Case(
-        python(
-            "import os",
-            "for n in range(64):",
-            "    try: os.write(n, b'passed' * 6)",
-            "    except OSError: pass",
-            "os._exit(0)",
-        ),
-        False,
-    ),
-    "looks for the word in standard input": Case(
+    "looks for the word in standard input": (
         python(
             "import os",
             "os.lseek(0, 0, 0)",
-            "word = os.read(0, 99)",
+            "word = os.read(0, 99) or b'passed' * 6",
             "for n in range(1, 64):",
             "    try: os.write(n, word)",
             "    except OSError: pass",
@@ -96,9 +64,9 @@ PYTHON = {
         ),
         False,
     ),
-    "reads standard input": Case(python("input()", "return a + b"), False),
-    "prints": Case(python("print('x' * 10**6, '\\udcff')", "return a + b"), True),
-    "leaves a thread": Case(
+    "reads standard input": (python("input()", "return a + b"), False),
+    "prints": (python("print('x' * 10**6, '\\udcff')", "return a + b"), True),
+    "leaves a thread": (
         python(
             "import threading, time",
             "threading.Thread(target=time.sleep, args=(600,)).start()",
@@ -106,31 +74,22 @@ PYTHON = {
         ),
         True,
     ),
-    "makes a process": Case(python("import os", "os.fork()", "return a + b"), False),
-    "is no text": Case(python("return a + b  # \udcff"), False),
-    "uses numpy": Case(python("import numpy", "return int(numpy.add(a, b))"), True),
-    "is no part of it": Case(answer("go", "package main"), None),
+    "makes a process": (python("import os", "os.fork()", "return a + b"), False),
+    "is no text": (python("return a + b  # \udcff"), False),
+    "is no part of it": (answer("go", "package main"), None),
 }
 
 
 ENDLESS = ("ends in time, interrupted", "does not let itself be interrupted")
 
 
-@pytest.fixture(scope="module")
-def python_grades(sandbox: Sandbox) -> Mapping[str, bool | None]:
-    grades = Mbxp(run_s=120)([c.answer for name, c in PYTHON.items() if name not in ENDLESS])
-    endless = Mbxp(run_s=1)([PYTHON[name].answer for name in ENDLESS])
-    assert (grades.not_judged, endless.not_judged) == ("", "")
-    passed = dict(zip(ENDLESS, endless.passed, strict=True))
-    others = iter(grades.passed)
-    return {name: passed[name] if name in passed else next(others) for name in PYTHON}
-
-
-@pytest.mark.parametrize("name", PYTHON)
-def test_a_python_program_passes_with_its_tests(
-    python_grades: Mapping[str, bool | None], name: str
-) -> None:
-    assert python_grades[name] is PYTHON[name].passes
+def test_a_python_program_passes_with_its_tests(sandbox: Sandbox) -> None:
+    for names, run_s in ((PYTHON.keys() - ENDLESS, 120), (ENDLESS, 1)):
+        grades = Mbxp(run_s=run_s)([PYTHON[name][0] for name in names])
+        assert grades.not_judged == ""
+        assert dict(zip(names, grades.passed, strict=True)) == {
+            name: PYTHON[name][1] for name in names
+        }
 
 
 @pytest.fixture
@@ -173,35 +132,23 @@ def test_a_program_passes_with_exit_code_zero(sandbox: Sandbox) -> None:
     assert grades == CodeGrades(tuple(passes for _, _, passes in cases))
 
 
-class Bare(Sandbox):
-    """A sandbox on a machine with no tool but these."""
-
-    tools: tuple[str, ...] = ()
+class Node(Sandbox):
+    """A sandbox on a machine whose only tool is node."""
 
     def tool(self, name: str) -> str | None:
-        return f"/usr/bin/{name}" if name in self.tools else None
+        return "/usr/bin/node" if name == "node" else None
 
 
-def test_absent_languages_are_named_and_nothing_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = [answer(language, "") for language in ("ruby", "python", "php", "go", "ruby")]
-    monkeypatch.setattr(Sandbox, "find", lambda: Bare("namespaces"))
-    assert Mbxp()(answers) == CodeGrades((None,) * 5, "no php, ruby")
-
-
-def test_a_language_needs_all_its_tools() -> None:
-    class Node(Bare):
-        tools = ("node",)
-
-    answers = [answer(language, "") for language in LANGUAGES]
-    languages = missing_languages([answer.sample for answer in answers], Node("namespaces"))
-    assert languages == ("cpp", "php", "ruby", "typescript")
-
-
-def test_without_a_sandbox_nothing_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Sandbox, "find", lambda: NoSandbox("forbidden"))
-    assert Mbxp()([answer("python", "")]) == CodeGrades((None,), "no sandbox: forbidden")
-
-
-def test_the_compiler_of_typescript_succeeds_with_2() -> None:
+def test_a_language_needs_all_its_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [answer(language, "") for language in (*LANGUAGES, "python", "go", "ruby")]
+    samples = [answer.sample for answer in answers]
+    absent = ("cpp", "php", "ruby", "typescript")
+    assert missing_languages(samples, Node("namespaces")) == absent
+    for candidate, why in (
+        (Node("namespaces"), f"no {', '.join(absent)}"),
+        (NoSandbox("forbidden"), "no sandbox: forbidden"),
+    ):
+        monkeypatch.setattr(Sandbox, "find", lambda candidate=candidate: candidate)
+        assert Mbxp()(answers) == CodeGrades((None,) * len(answers), why)
     # As mxeval has it; its tests call `require`, which no declaration knows.
     assert LANGUAGES["typescript"].success == 2

@@ -51,27 +51,15 @@ def test_the_figures_are_the_official_ones() -> None:
     assert scores.standard_errors["gsm8k"] == 33.3333
 
 
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [
-        ("The answer is 5. Or 6?", "5"),
-        ("So 1,234.50", "1,234.50"),
-        ("The answer is none, 7 above", "7"),
-        ("The answer is 3. The answer is -4 or 9", "-4"),
-        ("the answer is 8, The answer is", "8"),
-        ("1.2.3", ".3"),
-        (",,,", ""),
-    ],
-)
-def test_the_number_that_an_answer_ends_with(text: str, number: str) -> None:
-    assert final_number(text) == number
-
-
 @given(st.text("019,.- a\u0663", max_size=12))
-def test_numbers_are_those_of_the_official_pattern(text: str) -> None:
+def test_the_number_that_an_answer_ends_with(text: str) -> None:
+    """By the official pattern, which takes half a minute for 20,000 commas."""
     numbers = re.findall(r"-?[\d,]*\.?\d+", text)
     assert final_number(text) == (numbers[-1] if numbers else "")
-    assert final_number("The answer is" + text) == (numbers[0] if numbers else "")
+    for before in ("", "7. The answer is 3. "):
+        whole = f"{before}The answer is{text}"
+        assert final_number(whole) == (numbers[0] if numbers else "3" if before else "")
+    assert final_number("7" + "," * 1_000_000 + "x") == "7"
 
 
 @pytest.mark.parametrize(
@@ -86,11 +74,6 @@ def test_numbers_are_those_of_the_official_pattern(text: str) -> None:
 )
 def test_a_number_is_right_as_a_float(text: str, reference: str, right: bool) -> None:
     assert is_right_number(text, reference) is right
-
-
-def test_a_long_run_of_commas_is_read_once() -> None:
-    """The official pattern takes half a minute for 20,000 commas; here a million would be days."""
-    assert final_number("7" + "," * 1_000_000 + "x") == "7"
 
 
 def test_a_figure_without_samples_or_sandbox_is_not_judged() -> None:
@@ -113,10 +96,9 @@ def test_the_grader_is_given_programs_of_the_six_languages_alone() -> None:
     scores = MixtralScorer(code).score(ANSWERS)
     assert given_ids == ["python_add", "php_add", "ruby_add"]
     assert scores.not_judged == {"mbxp": "1 of 3 programs could not be judged"}
-
-
-def test_data_that_is_not_mixtrals_is_refused() -> None:
-    with pytest.raises(DatasetError, match="sample 0: kind 'HumanEval' is not known"):
-        SCORER.score([answer("a", "b", "HumanEval")])
-    with pytest.raises(DatasetError, match="expected <language>_<name>"):
-        SCORER.score([answer("a", "b", "MBXP", "add")])
+    for kind, id_, why in (
+        ("HumanEval", "", "sample 0: kind 'HumanEval' is not known"),
+        ("MBXP", "add", "expected <language>_<name>"),
+    ):
+        with pytest.raises(DatasetError, match=why):
+            SCORER.score([answer("a", "b", kind, id_)])

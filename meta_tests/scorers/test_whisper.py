@@ -20,9 +20,7 @@ from mlperf_suite.scorers.whisper import (
 
 CASES = [
     ("the colour of it", "the color of it", 0, 4),
-    (" The boat sank. ", "the boat sank", 0, 3),
     ("the boat sank", "The boat sank", 1, 3),
-    ("any one can", "anyone can", 0, 2),
     ("anyone can", "any one can", 0, 3),
     ("twenty one days", "21 days", 0, 2),
     ("i am sure you will not", "i'm sure you won't", 0, 6),
@@ -33,6 +31,8 @@ CASES = [
     ("a b c d", "abcd", 4, 1),
     ("caf\u00e9 \u65e5\u672c noise", "caf noise", 0, 2),
     ("b a", "a b", 2, 2),
+    # A number that the normalizer refuses.
+    ("9" * 5000 + " thousand", "a word", 2, 2),
 ]
 WORDS = st.lists(st.sampled_from(["a", "b", "ab", "aba", "c"]), max_size=8)
 
@@ -40,6 +40,8 @@ WORDS = st.lists(st.sampled_from(["a", "b", "ab", "aba", "c"]), max_size=8)
 @pytest.mark.parametrize(("text", "reference", "errors", "words"), CASES)
 def test_errors_are_the_official_ones(text: str, reference: str, errors: int, words: int) -> None:
     assert word_errors(text, reference, english_normalizer()) == (errors, words)
+    own = reference.lower()
+    assert word_errors(own, own, english_normalizer()) == (0, words)
 
 
 def test_the_rate_is_over_the_words_of_all_references() -> None:
@@ -50,10 +52,7 @@ def test_the_rate_is_over_the_words_of_all_references() -> None:
     assert scores.values["word_error_rate"] == errors / words * 100
     assert scores.values["word_accuracy"] == (1 - errors / words) * 100
     assert scores.values["gen_num"] == len(CASES)
-
-
-def test_references_without_words_have_no_rate() -> None:
-    scores = WordAccuracyScorer().score([answer("a word", "")])
+    scores = scorer.score([answer("a word", "")])
     assert scores.not_judged["word_accuracy"] == "the references have no words"
     assert "word_accuracy" not in scores.values
 
@@ -64,17 +63,6 @@ def test_any_answer_is_scored_and_the_order_does_not_matter(pairs: list[tuple[st
     scores = WordAccuracyScorer().score(answers)
     assert WordAccuracyScorer().score(answers[::-1]) == scores
     assert scores.values.get("word_accuracy", 0.0) <= 100.0
-
-
-@given(ANY_TEXT)
-def test_a_text_that_is_the_reference_has_no_error(text: str) -> None:
-    errors, _ = word_errors(text.lower(), text.lower().strip(), english_normalizer())
-    assert errors == 0
-
-
-def test_numbers_that_the_normalizer_refuses_are_compared_as_they_are() -> None:
-    huge = "9" * 5000
-    assert word_errors(f"{huge} thousand", "a word", english_normalizer()) == (2, 2)
 
 
 @given(WORDS, WORDS)

@@ -2,83 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 import msgspec
 
 Dialect = Literal["vllm", "sglang", "tensorrt-llm", "text", "transformers"]
 Fault = Literal[
-    "status-429",
     "status-500",
     "status-503",
     "turned-away",
     "redirect",
-    "garbage",
     "dies",
     "no-answer",
     "no-first-token",
     "stops",
-    "closes",
     "ends-early",
     "error-in-stream",
     "error-event",
     "error-detail",
     "error-whole",
     "compressed",
-    "too-deep",
-    "two-answers",
-    "in-message",
-    "in-delta",
-    "in-reasoning_content",
-    "in-tool_calls",
-    "no-json",
-    "no-utf8",
-    "endless-line",
     "id-beyond",
-    "id-negative",
-    "id-huge",
-    "id-float",
     "cut",
     "other-model",
     "cached",
-    "miscounted",
-    "closes-idle",
-    "comments",
-    "torn",
-    "byte-order-mark",
-    "cr",
-    "two-lines",
-    "one-line-end",
-    "null-choices",
-    "early-hints",
 ]
 """What can be wrong with the answer to a completion request; from `no-first-token` on, with an
 answer that is streamed.
 
 - `status-N`: refused with this status. `turned-away`: 429 with Retry-After, 1 s.
   `redirect`: 302 to `StandIn.redirect_to`.
-- `garbage`: bytes that are not HTTP. `dies`: the process ends at once, without an answer.
+- `dies`: the process ends at once, without an answer.
 - `no-answer`: nothing, on a connection that stays open. `no-first-token`: only the headers.
-- `stops`: nothing after the first chunk, and the connection stays open. `closes`: the connection is
-  closed there. `ends-early`: the answer ends there properly. `error-in-stream`: an error object
-  follows; `error-event`: as an event named error; `error-detail`: as FastAPI writes one.
+- `stops`: nothing after the first chunk, and the connection stays open. `ends-early`: the answer
+  ends there properly. `error-in-stream`: an error object follows; `error-event`: as an event named
+  error; `error-detail`: as FastAPI writes one.
   `error-whole`: nothing but an error object, with status 200.
-- `compressed`: with gzip, although identity was asked for. `too-deep`: the last message has more
-  nested lists than any reader can follow. `two-answers`: a second choice in each message.
-  `in-NAME`: what should be text or token ids is in the choice's member of this name.
-- `no-json`, `no-utf8`: the last message is invalid. `endless-line`: a line of 4 MB without an end.
-- `id-...`: one token id is beyond the vocabulary, negative, 2**70, or 1.5.
+- `compressed`: with gzip, although identity was asked for. `id-beyond`: one token id is beyond the
+  vocabulary.
 - `cut`: half of the tokens, with finish reason "length". `other-model`: another model's name.
-  `cached`: `usage` reports cached tokens. `miscounted`: `usage` has 7 tokens too many.
-- `closes-idle`: correct, but the connection is closed afterwards without notice.
-- Correct, but odd. `comments`: with comments between events and CRLF line ends; `cr`: with CR
-  alone. `torn`: in HTTP chunks of a few bytes. `byte-order-mark`: in front of the stream.
-  `two-lines`: each message over two data lines. `one-line-end`: without the empty lines.
-  `null-choices`: in messages without a choice, which also keep the connection alive.
-  `early-hints`: status 103 before the answer's own.
+  `cached`: `usage` reports cached tokens.
 """
-FAULTS: tuple[Fault, ...] = get_args(Fault)
-SGLangIds = Literal["cumulative", "delta", "shrinking"]
 
 
 class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -87,8 +51,6 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     `first_token_s`: until the first chunk, which has one token; `rest_s`: from there until the
     last. Both are accurate to about 1 ms. `tokens`: of each answer, unless the request's own limits
     say otherwise. `chunk_tokens`: of each chunk after the first; None puts the rest into one chunk.
-    `sglang_ids`: whether a chunk of /generate has all token ids so far, the new ones, or all, but
-    with one fewer than before in the second last chunk.
 
     `scale_out`: whether vLLM's /inference/v1/generate is mounted; `native`: whether SGLang's
     /generate is.
@@ -102,15 +64,13 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     SGLang do. `queue_s`: the time that /metrics says each completion request spent in vLLM's queue;
     `metrics`: what else it says.
 
-    `usage_tokens`: the tokens of each answer by its `usage`, in place of the true number.
-
     `tells_times`: `usage` has what vLLM adds with --enable-per-request-metrics: a quarter of the
     time until the first token was queue, half was prefill.
 
     `root`: what it says it loaded the model from; None: the model's name.
 
-    `speculates`: the tokens that it says it proposes at a time, with gpt-oss-120b's own head if its
-    dialect names one; 0: it says that it proposes none; None: it does not say.
+    `speculates`: the tokens that it says it proposes at a time; 0: it says that it proposes none;
+    None: it does not say.
 
     Requests from number `fault_from` on, counted from 0, are answered with the `fault`, at most
     `fault_for` of them. With `everywhere`, requests other than completions get the fault too, if
@@ -125,7 +85,6 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     model: str = "stand-in"
     max_model_len: int = 131_072
     vocabulary: int = 32_000
-    sglang_ids: SGLangIds = "cumulative"
     scale_out: bool = False
     native: bool = True
     base: str = "/v1"
@@ -143,7 +102,6 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     batch: int | None = None
     queue_s: float | None = None
     metrics: str = ""
-    usage_tokens: int | None = None
 
     def faulty(self, number: int) -> bool:
         """Whether the completion request with this number, counted from 0, gets the fault."""

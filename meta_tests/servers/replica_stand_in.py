@@ -68,17 +68,10 @@ GPU_WATTS, CPU_WATTS = 100.0, 50.0
 
 def simulated_meters(gpus: int, uuid: str = "") -> Meters:
     """A GPU of the replica's own, or the one with this UUID, and the machine's CPU."""
-    return Meters(
-        (
-            Counter(
-                *("GPU 0 H100", GPU, NVML_LABEL),
-                lambda: GPU_WATTS * time.monotonic(),
-                uuid=uuid or f"GPU-{os.getpid()}",
-            ),
-            Counter(
-                *("CPU package-0", CPU, RAPL_LABEL),
-                lambda: CPU_WATTS * time.monotonic(),
-            ),
-        ),
-        simulated=True,
+    gpu, cpu = ("GPU 0 H100", GPU, NVML_LABEL), ("CPU package-0", CPU, RAPL_LABEL)
+    own = uuid or f"GPU-{os.getpid()}"
+    counters = (
+        Counter(*gpu, lambda: GPU_WATTS * time.monotonic(), uuid=own),
+        Counter(*cpu, lambda: CPU_WATTS * time.monotonic()),
     )
+    return Meters(counters, simulated=True)

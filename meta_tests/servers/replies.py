@@ -21,8 +21,6 @@ _FIRST_ID = 100
 _WORDS = ("each ", "answer ", "measures ", "nothing ", "besides ", "clients ")
 _DONE = b"data: [DONE]\n\n"
 _END_OF_CHUNKS = b"0\r\n\r\n"
-_TORN_BYTES = 7
-_LONG_LINE = 4_000_000
 
 
 class Refusal(Exception):  # noqa: N818 - not an error of this process
@@ -63,14 +61,14 @@ class CompletionRequest:
 class Reply:
     """An answer: `head` at once, then each of `parts` at its time in `at_s`, from the request.
 
-    `then`: what happens to the connection afterwards: it is kept for the next request, closed,
-    or left silent; or the whole process ends before the first byte.
+    `then`: what happens to the connection afterwards: it is kept for the next request or left
+    silent; or the whole process ends before the first byte.
     """
 
     head: bytes = b""
     parts: tuple[bytes, ...] = ()
     at_s: tuple[float, ...] = ()
-    then: Literal["keep", "close", "hang", "die"] = "keep"
+    then: Literal["keep", "hang", "die"] = "keep"
 
 
 class _StreamOptions(msgspec.Struct):
@@ -88,7 +86,6 @@ class _Completion(msgspec.Struct):
     stream_options: _StreamOptions | None = None
     return_token_ids: bool | None = None
     detokenize: bool = True
-    generation_config: str = "{}"
 
 
 _OPENAI = """model prompt max_tokens stream stream_options best_of echo frequency_penalty logprobs n
@@ -103,11 +100,6 @@ _FIELDS = {
     "transformers": {*_OPENAI.split(), "suffix", "generation_config"},
 }
 """The fields of a completion for servers that refuse all others, by dialect."""
-
-
-class _GenerationConfig(msgspec.Struct):
-    max_new_tokens: int = 1024
-    min_new_tokens: int = 0
 
 
 class _VllmGenerate(msgspec.Struct):
@@ -210,10 +202,7 @@ def _of_completion(options: StandIn, body: _Completion) -> CompletionRequest:
         raise Refusal(500 if options.dialect == "text" else 422, "prompt: a text is expected")
     _check_model(options, body.model)
     limit, least, ids = 16, body.min_tokens, bool(body.return_token_ids)
-    if options.dialect == "transformers":
-        config = msgspec.json.decode(body.generation_config, type=_GenerationConfig)
-        limit, least = config.max_new_tokens, config.min_new_tokens
-    elif options.dialect == "tensorrt-llm":
+    if options.dialect == "tensorrt-llm":
         ids = not body.detokenize
     ids = ids and options.dialect not in ("text", "transformers")
     limit = limit if body.max_tokens is None else body.max_tokens
@@ -290,14 +279,7 @@ def _told_by_sglang(options: StandIn, path: str) -> Reply | None:
 def _speculative_arguments(steps: int | None) -> dict[str, object]:
     if not steps:
         return {} if steps is None else {"speculative_algorithm": None}
-    return {
-        "speculative_algorithm": "EAGLE3",
-        "speculative_num_steps": steps,
-        "speculative_eagle_topk": 1,
-        "speculative_draft_model_path": "nvidia/gpt-oss-120b-Eagle3-long-context",
-        "speculative_draft_model_quantization": None,
-        "speculative_accept_threshold_single": 1.0,
-    }
+    return {"speculative_algorithm": "EAGLE3", "speculative_num_steps": steps}
 
 
 def _metrics(steps: int) -> bytes:
@@ -324,17 +306,13 @@ def _card(options: StandIn) -> dict[str, object]:
 def without_answer(options: StandIn, fault: Fault | None) -> Reply | None:
     """What a fault sends instead of an answer; None if it spoils an answer or does nothing."""
     match fault:
-        case "status-429" | "status-500" | "status-503" | "turned-away":
+        case "status-500" | "status-503" | "turned-away":
             when = "Retry-After: 1\r\n" if fault == "turned-away" else ""
             status = int(fault.removeprefix("status-")) if not when else 429
             refusal = Refusal(status, "the stand-in server refuses, as it was told to")
             return refusal_reply(refusal, when)
         case "redirect":
             return plain(302, headers=f"Location: {options.redirect_to}\r\n")
-        case "garbage":
-            return Reply(
-                parts=(b"\x16\x03\x01\x00 this is no HTTP\r\n\r\n",), at_s=(0.0,), then="hang"
-            )
         case "error-whole":
             return plain(200, _json({"error": _DEAD}))
         case "dies" | "no-answer":
@@ -356,17 +334,12 @@ def reply(options: StandIn, request: CompletionRequest, fault: Fault | None) -> 
     return Reply(parts=(content,), at_s=(options.first_token_s + options.rest_s,))
 
 
-def logprob(token: int) -> float:
-    """What this server says of every token, wherever it stands."""
-    return -token / 1000
-
-
 def _scores(request: CompletionRequest) -> dict[str, Any]:
-    """SGLang's answer of one token with log-probabilities; the likeliest token is always the
-    same."""
+    """SGLang's answer of one token with log-probabilities, which are the same wherever a token
+    stands, and the likeliest token is always the same."""
 
     def report(token: int) -> list[Any]:
-        return [logprob(token), token, None]
+        return [-token / 1000, token, None]
 
     likeliest = report(_FIRST_ID)
     meta: dict[str, Any] = {"prompt_tokens": request.prompt_tokens, "completion_tokens": 1}
@@ -385,37 +358,26 @@ def _streamed(options: StandIn, answer: _Answer) -> Reply:
     fault = answer.fault
     head = _head(200, _EVENTS, "Transfer-Encoding: chunked\r\n")
     messages = answer.messages()
-    if fault == "two-answers":
-        messages = [_twice(message) for message in messages]
-    if fault is not None and fault.startswith("in-"):
-        messages = [_misplaced(message, fault.removeprefix("in-")) for message in messages]
     parts = [_event(message) for message in messages]
     end = b"" if options.dialect == "transformers" else _DONE
     ending = b"".join(map(_event, answer.last_words())) + end
-    then: Literal["keep", "close", "hang"] = "keep"
+    then: Literal["keep", "hang"] = "keep"
     match fault:
         case "no-first-token":
             return Reply(head, then="hang")
-        case "stops" | "closes":
-            parts, ending, then = parts[:1], b"", "hang" if fault == "stops" else "close"
+        case "stops":
+            parts, ending, then = parts[:1], b"", "hang"
         case "ends-early":
             parts, ending = parts[:1], b""
         case "error-in-stream" | "error-event" | "error-detail":
             parts, ending = [parts[0], _ERRORS[fault]], _DONE
-        case "no-json" | "too-deep":
-            parts[-1] = _INVALID[fault]
-        case "no-utf8":
-            parts[-1] = parts[-1].replace(b'"text":"', b'"text":"\xff\xfe')
-        case "endless-line":
-            parts, ending, then = [*parts[:1], b"data: " + b"a" * _LONG_LINE], b"", "hang"
-        case "comments":
-            parts = [b": ping\n\n" + part for part in parts]
     parts[-1] += ending
-    head, parts = _odd(fault, head, parts)
-    pieces = [_chunks(part, _TORN_BYTES if fault == "torn" else len(part)) for part in parts]
+    if fault == "compressed":
+        head = head.replace(b"\r\n\r\n", b"\r\nContent-Encoding: gzip\r\n\r\n")
+        parts = [gzip.compress(part) for part in parts]
+    pieces = [b"%x\r\n%s\r\n" % (len(part), part) for part in parts]
     if then == "keep":
         pieces[-1] += _END_OF_CHUNKS
-        then = "close" if fault == "closes-idle" else "keep"
     last = max(len(messages) - 1, 1)
     at_s = tuple(options.first_token_s + options.rest_s * i / last for i in range(len(pieces)))
     return Reply(head, tuple(pieces), at_s, then)
@@ -431,52 +393,6 @@ _ERRORS = {
     "error-event": b"event: error\n" + _event(_DEAD),
     "error-detail": _event({"detail": _DEAD["message"]}),
 }
-_INVALID = {
-    "no-json": b'data: {"choices":[{"index":0,"te\n\n',
-    "too-deep": b'data: {"metrics":' + b"[" * 5_000 + b"]" * 5_000 + b"}\n\n",
-}
-
-
-def _odd(fault: Fault | None, head: bytes, parts: list[bytes]) -> tuple[bytes, list[bytes]]:
-    """The same stream as some servers would send it."""
-    match fault:
-        case "comments":
-            parts = [part.replace(b"\n", b"\r\n") for part in parts]
-        case "cr":
-            parts = [part.replace(b"\n", b"\r") for part in parts]
-        case "byte-order-mark":
-            parts = [b"\xef\xbb\xbf" + parts[0], *parts[1:]]
-        case "two-lines":
-            parts = [part.replace(b",", b",\ndata:", 1) for part in parts]
-        case "one-line-end":
-            parts = [part.replace(b"\n\n", b"\n") for part in parts]
-        case "null-choices":
-            nothing = _event({"choices": None}) if b'"choices"' in parts[0] else b""
-            parts = [nothing + part.replace(b'"choices":[]', b'"choices":null') for part in parts]
-        case "early-hints":
-            head = b"HTTP/1.1 103 Early Hints\r\nLink: </style>\r\n\r\n" + head
-        case "compressed":
-            head = head.replace(b"\r\n\r\n", b"\r\nContent-Encoding: gzip\r\n\r\n")
-            parts = [gzip.compress(part) for part in parts]
-    return head, parts
-
-
-def _misplaced(message: dict[str, Any], name: str) -> dict[str, Any]:
-    """The message with each choice's answer in its member `name`."""
-    choices = [
-        {**choice, "text": "", "token_ids": None, name: {"content": choice["text"]}}
-        for choice in message["choices"]
-    ]
-    return {**message, "choices": choices}
-
-
-def _twice(message: dict[str, Any]) -> dict[str, Any]:
-    return {**message, "choices": [{**c, "index": i} for c in message["choices"] for i in (0, 1)]}
-
-
-def _chunks(data: bytes, size: int) -> bytes:
-    pieces = [data[i : i + size] for i in range(0, len(data), size)]
-    return b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces)
 
 
 class _Answer:
@@ -497,13 +413,11 @@ class _Answer:
             for i in range(self._tokens)
         ]
 
-    def _token_ids(self) -> list[int | float]:
+    def _token_ids(self) -> list[int]:
         span = self._options.vocabulary - _FIRST_ID
-        ids: list[int | float] = [_FIRST_ID + i % span for i in range(self._tokens)]
-        beyond = self._options.vocabulary
-        wrong = {"id-beyond": beyond, "id-negative": -1, "id-huge": 2**70, "id-float": 1.5}
-        if self.fault in wrong:
-            ids[self._tokens // 2] = wrong[self.fault]
+        ids = [_FIRST_ID + i % span for i in range(self._tokens)]
+        if self.fault == "id-beyond":
+            ids[self._tokens // 2] = self._options.vocabulary
         return ids
 
     def _ends(self) -> list[int]:
@@ -515,7 +429,7 @@ class _Answer:
         """The messages of a stream that carry tokens."""
         ends = self._ends()
         if self._request.native:
-            return [self._native(end, i == len(ends) - 2) for i, end in enumerate(ends)]
+            return [self._native(end) for end in ends]
         starts = [0, *ends[:-1]]
         return [
             self._completion(self._choice(start, end), {})
@@ -567,26 +481,15 @@ class _Answer:
         prompt = self._request.prompt if start == 0 and ids else None
         return {**choice, "stop_reason": None, "prompt_token_ids": prompt, "token_ids": ids}
 
-    def _native(self, end: int, last_but_one: bool) -> dict[str, Any]:
-        ids = self._ids[:end]
-        match self._options.sglang_ids:
-            case "delta":
-                before = max((e for e in self._ends() if e < end), default=0)
-                ids = self._ids[before:end]
-            case "shrinking" if last_but_one:
-                before = max((e for e in self._ends() if e < end), default=1)
-                ids = self._ids[: before - 1]
+    def _native(self, end: int) -> dict[str, Any]:
         length = {"length": self._request.limit} if self._finish == "length" else {}
         finish = {"type": self._finish, **length} if end == self._tokens else None
         meta = {"id": "0", "finish_reason": finish, "cached_tokens": self._cached() or 0}
         meta |= {name: self._usage(end)[name] for name in ("prompt_tokens", "completion_tokens")}
-        return {"text": "".join(self._text[:end]), "output_ids": ids, "meta_info": meta}
+        return {"text": "".join(self._text[:end]), "output_ids": self._ids[:end], "meta_info": meta}
 
     def _usage(self, tokens: int | None = None) -> dict[str, Any]:
         count = self._tokens if tokens is None else tokens
-        count = self._options.usage_tokens or count
-        if self.fault == "miscounted":
-            count += 7
         prompt = self._request.prompt_tokens
         usage: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": count}
         usage["total_tokens"] = prompt + count

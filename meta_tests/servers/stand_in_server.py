@@ -284,10 +284,8 @@ class _Connection(asyncio.Protocol):
         self._wait()
 
     def _end(self) -> None:
-        if self._transport is None:
-            return
-        then = self._reply.then
-        if then == "close" or (then == "keep" and not self._parser.should_keep_alive()):
+        ends = self._reply.then == "keep" and not self._parser.should_keep_alive()
+        if ends and self._transport is not None:
             self._transport.close()
 
 

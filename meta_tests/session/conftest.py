@@ -17,6 +17,7 @@ from meta_tests.session.scripted_session import (
 )
 from mlperf_suite.loadgen.load_plan import Shortened
 from mlperf_suite.session.plan import StepKey
+from mlperf_suite.session.watcher import Watcher
 
 
 @pytest.fixture
@@ -31,6 +32,14 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sessions share a tokenizer, and their plots are drawn and not rendered."""
     monkeypatch.setattr("mlperf_suite.session.inputs.load_tokenizer", shared_tokenizer)
     monkeypatch.setattr("mlperf_suite.reports.sections._drawn", blank_picture)
+
+
+@pytest.fixture
+def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What sessions said."""
+    said: list[str] = []
+    monkeypatch.setattr(Watcher, "say", lambda self, line: said.append(line))
+    return said
 
 
 @pytest.fixture

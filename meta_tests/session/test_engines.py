@@ -45,9 +45,7 @@ def inputs_of(settings: Settings) -> Inputs:
     return Inputs(settings, [LLAMA3_1_8B])
 
 
-def test_an_endpoint_is_connected_to_and_vllm_is_loaded_without_one(
-    tmp_path: Path, monkeypatch: MonkeyPatch
-) -> None:
+def test_vllm_is_loaded_without_an_endpoint(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
     loaded: list[EndpointConfig] = []
     connecting = SimpleNamespace(EndpointEngine=SimpleNamespace(load=loaded.append))
     monkeypatch.setitem(sys.modules, f"{PACKAGE}.engine", connecting)
@@ -59,18 +57,13 @@ def test_an_endpoint_is_connected_to_and_vllm_is_loaded_without_one(
     assert [config.log_file for config in loaded] == [request.log_file]
 
 
-@pytest.mark.parametrize(
-    ("options", "limit_s"),
-    [({}, 600), ({"model": "a/70b"}, 3600), ({"profile": "official", "model": "a/8b"}, 3600)],
-)
-def test_a_users_own_model_may_take_an_hour_to_load(
-    options: dict[str, Any], limit_s: float, tmp_path: Path, monkeypatch: MonkeyPatch
-) -> None:
+def test_an_own_model_may_take_an_hour_to_load(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
     monkeypatch.setattr(Inputs, "model_path", "folder")
     monkeypatch.setattr(Inputs, "context_needed", 2048)
     request = EngineRequest("runs", tmp_path / "engine.log")
-    config = vllm_config(inputs_of(settings_of(**options)), request)
-    assert config.load_timeout_s == limit_s
+    own, official = settings_of(model="a/70b"), settings_of(profile="official", model="a/8b")
+    for settings, limit_s in ((settings_of(), 600), (own, 3600), (official, 3600)):
+        assert vllm_config(inputs_of(settings), request).load_timeout_s == limit_s
 
 
 def test_an_endpoint_is_reached_as_the_settings_say() -> None:
@@ -79,17 +72,16 @@ def test_an_endpoint_is_reached_as_the_settings_say() -> None:
     defaults = (config.served_model, config.kind, config.key, config.ca_file, config.clients)
     assert (*defaults, config.requests) == (None,) * 6
     assert (config.routing, config.headers, config.silence_s) == ("fewest-tokens", {}, 22.0)
+    words: dict[str, Any] = {
+        **{"server": "sglang", "routing": "round-robin", "ca": __file__, "clients": "3"},
+        **{"requests": "30", "header": ["X-Team=blue"]},
+    }
     settings = settings_of(
         {"API_KEY": "sk-secret"},
         endpoint=[URL, "https://other/v1"],
-        endpoint_server="sglang",
-        endpoint_routing="round-robin",
-        endpoint_ca=__file__,
-        endpoint_clients="3",
-        endpoint_requests="30",
         served_model_name="small",
-        endpoint_header=["X-Team=blue"],
         engine_silence="7",
+        **{f"endpoint_{name}": value for name, value in words.items()},
     )
     assert endpoint_config(inputs_of(settings)) == EndpointConfig(
         targets=(parse_endpoint(URL), parse_endpoint("https://other")),
@@ -131,9 +123,7 @@ def checked(settings: Settings, monkeypatch: MonkeyPatch, says: str = "") -> lis
     return urls
 
 
-def test_each_endpoint_is_asked_before_anything_is_loaded(
-    tmp_path: Path, monkeypatch: MonkeyPatch
-) -> None:
+def test_each_endpoint_is_asked_before_a_load(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
     results = str(tmp_path / "results")
     two = settings_of(results_dir=results, endpoint=[URL, "http://other"])
     assert checked(two, monkeypatch) == [URL, "http://other"]
@@ -149,30 +139,29 @@ def test_each_endpoint_is_asked_before_anything_is_loaded(
 H100 = "NVIDIA H100 80GB HBM3"
 
 
+def described(**settings: object) -> EngineDescription:
+    return EngineDescription("vLLM", "1", "model", False, 2048, settings)
+
+
 @pytest.mark.parametrize(
-    ("settings", "here", "found"),
+    ("gpus_used", "machines", "here", "found"),
     [
-        ({"gpus_used": 16}, [H100] * 8, {H100: 16}),
-        ({"gpus_used": 0}, [H100] * 8, {}),
-        ({"gpus_used": 1}, [H100, "NVIDIA L4"], None),
-        ({}, [H100] * 8, None),
-        (
-            {"gpus_used": 9, "machines": [{"gpu": H100, "gpus": 8}, {"gpu": "", "gpus": 1}]},
-            [],
-            {H100: 8, "GPU": 1},
-        ),
-        ({"gpus_used": 0, "machines": [{"gpu": None, "gpus": 0}]}, [H100], {}),
+        (16, [], [H100] * 8, {H100: 16}),
+        (0, [], [H100] * 8, {}),
+        (1, [], [H100, "NVIDIA L4"], None),
+        (None, [], [H100] * 8, None),
+        (9, [(H100, 8), ("", 1)], [], {H100: 8, "GPU": 1}),
+        (0, [(None, 0)], [H100], {}),
     ],
 )
 def test_the_gpus_of_an_engine_are_those_that_it_computes_on(
-    settings: dict[str, object],
-    here: list[str],
-    found: dict[str, int] | None,
-    monkeypatch: MonkeyPatch,
+    gpus_used: int | None, machines: Any, here: Any, found: Any, monkeypatch: MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engines, "describe_system", lambda: {"gpus": here})
-    description = EngineDescription("vLLM", "1", "model", False, 2048, settings)
-    assert gpus_of(description) == found
+    rows = [{"gpu": gpu, "gpus": count} for gpu, count in machines]
+    settings = {"gpus_used": gpus_used, "machines": rows or None}
+    known = {name: value for name, value in settings.items() if value is not None}
+    assert gpus_of(described(**known)) == found
 
 
 @pytest.mark.parametrize(
@@ -185,21 +174,16 @@ def test_the_gpus_of_an_engine_are_those_that_it_computes_on(
         ([("b", False, 8)], ()),
     ],
 )
-def test_the_cpus_of_other_machines_are_those_that_replicas_are_on(
-    machines: list[tuple[str, bool, int]], found: tuple[str, ...]
-) -> None:
+def test_the_cpus_of_machines_that_replicas_are_on(machines: Any, found: tuple[str, ...]) -> None:
     rows = [{"host": host, "here": here, "gpus": gpus} for host, here, gpus in machines]
-    description = EngineDescription("vLLM", "1", "model", False, 2048, {"machines": rows})
-    assert cpus_of(description) == found
+    assert cpus_of(described(machines=rows)) == found
 
 
 def test_what_replicas_compute_on_is_kept_of_mmlu_too() -> None:
     """Where they share the questions, the driver's machine is not what was measured."""
     inputs = inputs_of(settings_of(replicas="2"))
-    machines = [{"host": "b", "here": False, "gpu": H100, "gpus": 2}]
     loaded = Engines(inputs, load_engine, Watcher())
-    loaded.descriptions["scoring"] = EngineDescription(
-        "vLLM", "1", "model", False, 2048, {"machines": machines}
-    )
+    machines = [{"host": "b", "here": False, "gpu": H100, "gpus": 2}]
+    loaded.descriptions["scoring"] = described(machines=machines)
     recorder = Recorder(inputs, SimpleNamespace(), {}, loaded)  # type: ignore[arg-type]
     assert recorder._about("scoring").meta.gpus == {H100: 2}

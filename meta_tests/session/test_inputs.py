@@ -26,64 +26,48 @@ from mlperf_suite.settings import resolve_settings
 
 LLAMA = "llama3.1-8b-instruct"
 EDGE = LLAMA3_1_8B_EDGE
+GPT_OSS, MIXTRAL = BENCHMARKS["gpt-oss-120b"], BENCHMARKS["mixtral-8x7b"]
 
 
-def test_the_official_reference_is_of_the_whole_official_data_alone(tmp_path: Path) -> None:
-    def reference_status(dataset: str, **options: str) -> tuple[bool, str]:
-        run_inputs = inputs(profile="official", model=LLAMA, dataset=dataset, **options)
-        samples = int(options.get("total_sample_count", EDGE.samples))
-        reference, why = run_inputs.reference(EDGE, samples)
-        return reference is EDGE.reference, why
+def why_no_reference(benchmark: Benchmark, samples: int, **options: Any) -> str:
+    """Empty: the benchmark's own holds, official or, in a smoke run, that of the small model."""
+    run_inputs = inputs(**options)
+    reference, why = run_inputs.reference(benchmark, samples)
+    own = benchmark if "profile" in options else benchmark.smoke
+    assert own is not None and (reference is own.reference) is not bool(why)
+    return why
 
-    assert reference_status("embedded") == (
-        False,
-        "no reference accuracy is known for the data embedded",
-    )
-    assert not reference_status(own_data(tmp_path, 84))[0]
-    whole = own_data(tmp_path, EDGE.samples)
-    assert reference_status(whole) == (True, "")
+
+def test_the_official_reference_is_of_the_official_model_and_its_whole_data(tmp_path: Path) -> None:
+    data, samples = own_data(tmp_path, EDGE.samples), EDGE.samples
+
+    def why(**options: str) -> str:
+        values = {"profile": "official", "model": LLAMA, "dataset": data, **options}
+        taken = int(values.get("total_sample_count", samples))
+        return why_no_reference(EDGE, taken, **values)
+
+    assert why() == why(model=own_model(tmp_path / "copy", torch_dtype="bfloat16")) == ""
+    assert why(dataset="embedded") == "no reference accuracy is known for the data embedded"
+    assert why(dataset=own_data(tmp_path, 84))
     # Luck would decide: 20 samples scatter by several percent.
-    assert reference_status(whole, total_sample_count="20") == (
-        False,
-        f"20 of {EDGE.samples:,} samples: the gate holds for the whole data set",
-    )
-
-
-def test_another_model_has_no_reference_accuracy(tmp_path: Path) -> None:
-    data = own_data(tmp_path, LLAMA3_1_8B.samples)
-
-    def reference_status(folder: str) -> tuple[bool, str]:
-        run_inputs = inputs(profile="official", model=folder, dataset=data)
-        reference, why = run_inputs.reference(LLAMA3_1_8B, LLAMA3_1_8B.samples)
-        return reference is not None, why
-
-    assert reference_status(own_model(tmp_path / "copy", torch_dtype="bfloat16")) == (True, "")
-    other_model = own_model(tmp_path / "other", hidden_size=2048)
-    assert reference_status(other_model) == (
-        False,
-        f"no reference accuracy is known for the model {other_model}",
-    )
+    partly = f"20 of {samples:,} samples: the gate holds for the whole data set"
+    assert why(total_sample_count="20") == partly
+    other = own_model(tmp_path / "other", hidden_size=2048)
+    assert why(model=other) == f"no reference accuracy is known for the model {other}"
     (tmp_path / "none").mkdir()
-    assert not reference_status(str(tmp_path / "none"))[0]
+    assert why(model=str(tmp_path / "none"))
 
 
 def test_the_embedded_reference_is_of_the_embedded_model_and_data_alone(tmp_path: Path) -> None:
-    whole = LLAMA3_1_8B.smoke
-    assert whole is not None
-    assert inputs().reference(EDGE, 84) == (whole.reference, "")
-    reference, why = inputs(dataset=own_data(tmp_path, 84)).reference(EDGE, 84)
-    assert reference is None
-    assert "the data" in why
-    reference, why = inputs(model=own_model(tmp_path / "model")).reference(EDGE, 84)
-    assert reference is None
-    assert "the model" in why
+    assert why_no_reference(EDGE, 84) == ""
+    assert "the data" in why_no_reference(EDGE, 84, dataset=own_data(tmp_path, 84))
+    assert "the model" in why_no_reference(EDGE, 84, model=own_model(tmp_path / "model"))
 
 
 def test_a_subset_of_the_embedded_data_has_a_gate_as_much_wider() -> None:
     few, _ = inputs().reference(LLAMA3_1_8B, 21)
     full_set, _ = inputs().reference(LLAMA3_1_8B, 84)
-    assert few is not None
-    assert full_set is not None
+    assert few is not None and full_set is not None
     for score in few.scores[:4]:
         whole = full_set.of(score.name)
         assert whole is not None
@@ -91,21 +75,60 @@ def test_a_subset_of_the_embedded_data_has_a_gate_as_much_wider() -> None:
         assert 1 - score.share == pytest.approx(2 * (1 - whole.share))
 
 
-def test_other_generation_than_the_benchmarks_departs() -> None:
-    def departures(engine: dict[str, object] | None = None, **options: Any) -> tuple[str, ...]:
-        scenario = LLAMA3_1_8B.scenario("Offline")
-        return inputs(**options).departures(LLAMA3_1_8B, scenario, engine or {})
+def departures(
+    row: Benchmark = LLAMA3_1_8B,
+    scenario: str = "Offline",
+    engine: Any = None,
+    mode: Any = "performance",
+    context: int | None = None,
+    **options: Any,
+) -> tuple[str, ...]:
+    run_inputs = inputs(benchmark=[row.id], **options)
+    return run_inputs.departures(
+        row, row.scenario(scenario), engine or {}, mode=mode, max_model_len=context
+    )
 
+
+def test_other_generation_than_the_benchmarks_departs() -> None:
     assert departures() == departures(max_new_tokens="128") == ()
     assert departures(max_new_tokens="130") == ("at most 130 new tokens, not 128",)
-    assert departures({"enable_prefix_caching": True}) == ("a prefix cache",)
-    assert departures({"enable_prefix_caching": False}) == ()
+    assert departures(engine={"enable_prefix_caching": True}) == ("a prefix cache",)
+    assert departures(engine={"enable_prefix_caching": False}) == ()
+    # The engine would cut the longest answer at the context's end and say nothing.
+    longest = max(map(len, inputs().prompts(LLAMA3_1_8B)))
+    assert departures(context=longest + 128) == ()
+    cut = ("at most 127 new tokens fit the context, not 128",)
+    assert departures(context=longest + 127) == cut
+
+
+def test_each_mode_departs_from_its_own_length() -> None:
+    """10,240 tokens are right in performance, and cut an accuracy run's answers short."""
+    for mode, tokens, found in (
+        ("accuracy", None, ()),
+        ("performance", None, ()),
+        ("performance", "10240", ()),
+        ("performance", "32768", ("at most 32768 new tokens, not 10240",)),
+        ("accuracy", "10240", ("at most 10240 new tokens, not 32768",)),
+    ):
+        options: dict[str, Any] = {"max_new_tokens": tokens} if tokens else {}
+        assert departures(GPT_OSS, mode=mode, profile="official", **options) == found
+
+
+def test_speculation_departs_but_where_the_round_allows_it() -> None:
+    engine = {"speculative": {"method": "eagle3"}}
+    for row, scenario, round_, departs in (
+        (LLAMA3_1_8B, "Interactive", "v6.1", True),
+        (GPT_OSS, "Server", "v6.1", True),
+        (GPT_OSS, "Interactive", "v6.0", True),
+        (GPT_OSS, "Interactive", "v6.1", False),
+    ):
+        found = departures(row, scenario, engine, round=round_)
+        assert found == (("speculative decoding (eagle3)",) if departs else ())
 
 
 def test_the_context_is_the_benchmarks_own_need_wherever_it_runs() -> None:
     """Without it a Llama takes its own 131,072 tokens, which no GPU of 24 GB can hold."""
-    for options in ({}, {"model": LLAMA}, {"profile": "official"}):
-        assert inputs(**options).context_needed == 8192
+    assert inputs().context_needed == inputs(profile="official").context_needed == 8192
 
 
 # The tokenizer and the vocabulary of a model that is served elsewhere
@@ -133,9 +156,7 @@ def test_the_tokenizer_is_in_the_models_folder(tmp_path: Path) -> None:
     assert inputs(model=str(slow)).tokenizer_folder is None
 
 
-def test_the_tokenizer_of_a_hub_id_is_in_the_hubs_cache(
-    tmp_path: Path, monkeypatch: MonkeyPatch
-) -> None:
+def test_the_tokenizer_of_a_hub_id_is_cached(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
     cached = tmp_path / "models--owner--small"
     snapshot = copied_model(cached / "snapshots" / "0123abcd", *TOKENIZER)
     (cached / "refs").mkdir()
@@ -149,53 +170,46 @@ def test_the_tokenizer_of_a_hub_id_is_in_the_hubs_cache(
         _ = inputs(model="owner/none").tokenizer_folder
 
 
+def test_the_vocabulary_is_the_models_or_else_the_tokenizers(tmp_path: Path) -> None:
+    for size, config in (
+        (50000, {"vocab_size": 50000}),
+        (51000, {"vocab_size": None, "text_config": {"vocab_size": 51000}}),
+        (49152, {"vocab_size": None}),
+    ):
+        model = copied_model(tmp_path / f"{size}", *TOKENIZER, **config)
+        assert inputs(model=str(model)).vocabulary == size
+
+
 @pytest.mark.parametrize(
-    ("config", "size"),
+    ("options", "advice", "least"),
     [
-        ({"vocab_size": 50000}, 50000),
-        ({"vocab_size": None, "text_config": {"vocab_size": 51000}}, 51000),
-        ({"vocab_size": None}, 49152),
+        ({}, "raise --max-model-len", 2),
+        # An engine makes a token at least.
+        ({"endpoint": ["http://h"]}, "start the server with more", 0),
     ],
 )
-def test_the_vocabulary_is_the_models_or_else_the_tokenizers(
-    tmp_path: Path, config: dict[str, object], size: int
-) -> None:
-    model = copied_model(tmp_path / "model", *TOKENIZER, **config)
-    assert inputs(model=str(model)).vocabulary == size
-
-
-@pytest.mark.parametrize(
-    ("options", "advice"),
-    [({}, "raise --max-model-len"), ({"endpoint": ["http://h"]}, "start the server with more")],
-)
-@pytest.mark.parametrize("least", [0, 2])
 def test_a_prompt_too_long_for_the_least_answer_says_what_to_do(
     monkeypatch: MonkeyPatch, options: dict[str, object], advice: str, least: int
 ) -> None:
     own = inputs(**options)
-    longest = max(map(len, own.prompts(LLAMA3_1_8B)))
+    needed = max(map(len, own.prompts(LLAMA3_1_8B))) + max(1, least)
     generation = replace(own.generation(LLAMA3_1_8B), min_new_tokens=least)
     monkeypatch.setattr(own, "generation", lambda *_: generation)
-    own.check_prompts(LLAMA3_1_8B, longest + max(1, least))
-    # An engine makes a token at least.
-    context = longest + max(1, least) - 1
-    with pytest.raises(UsageError, match=f"context of {context:,}: {advice} or leave it out"):
-        own.check_prompts(LLAMA3_1_8B, context)
+    own.check_prompts(LLAMA3_1_8B, needed)
+    reason = f"context of {needed - 1:,}: {advice} or leave it out"
+    with pytest.raises(UsageError, match=reason):
+        own.check_prompts(LLAMA3_1_8B, needed - 1)
 
 
 # Benchmarks whose modes have data of their own, and official runs of other models
-
-GPT_OSS, MIXTRAL = BENCHMARKS["gpt-oss-120b"], BENCHMARKS["mixtral-8x7b"]
 
 
 def official_gpt_oss(folder: Path, kind: str = "gpqa", answers: bool = True, **counts: int) -> str:
     """A folder with the three files, two samples each, or as many as said."""
     for name in ("perf_eval_ref", "acc_eval_inputs", "acc_eval_compliance_gpqa"):
         count = counts.get(name, 2)
-        rows: dict[str, list[Any]] = {
-            "input_tokens": [[count, number] for number in range(count)],
-            "dataset": [kind] * count,
-        }
+        tokens = [[count, number] for number in range(count)]
+        rows: dict[str, list[Any]] = {"input_tokens": tokens, "dataset": [kind] * count}
         if answers or name == "perf_eval_ref":
             rows["ground_truth"] = ["A"] * count
         # Some in folders of their own, as they are published.
@@ -219,13 +233,11 @@ def test_each_mode_has_its_own_official_data(tmp_path: Path) -> None:
         assert (generation.temperature, generation.top_p, generation.top_k) == (1.0, 1.0, 0)
 
 
-@pytest.mark.parametrize(
-    "optional_benchmark", [b for b in BENCHMARKS.values() if not b.by_default], ids=lambda b: b.id
-)
-def test_official_data_that_was_not_named_is_asked_for(optional_benchmark: Benchmark) -> None:
-    run_inputs = inputs(profile="official", benchmark=[optional_benchmark.id])
-    with pytest.raises(DatasetError, match="name the benchmark's official data"):
-        run_inputs.samples(optional_benchmark)
+def test_official_data_that_was_not_named_is_asked_for() -> None:
+    for optional_benchmark in (b for b in BENCHMARKS.values() if not b.by_default):
+        run_inputs = inputs(profile="official", benchmark=[optional_benchmark.id])
+        with pytest.raises(DatasetError, match="name the benchmark's official data"):
+            run_inputs.samples(optional_benchmark)
 
 
 def test_only_answers_of_code_end_at_the_closing_fence() -> None:
@@ -237,15 +249,15 @@ def test_only_answers_of_code_end_at_the_closing_fence() -> None:
 
 
 def test_an_official_run_of_another_model_is_refused(tmp_path: Path) -> None:
-    data = own_data(tmp_path, 10)
     other_model = own_model(tmp_path / "other", hidden_size=2048, num_hidden_layers=16)
+    (tmp_path / "none").mkdir()
+    data = own_data(tmp_path, 10)
 
-    def checked(model: str, *switches: str) -> None:
-        flags = dict.fromkeys(switches, True)
+    def checked(model: str, **flags: bool) -> None:
         inputs(profile="official", model=model, dataset=data, **flags)._check_model(LLAMA3_1_8B)
 
     checked(own_model(tmp_path / "copy"))
-    checked(other_model, "allow_other_model")
+    checked(other_model, allow_other_model=True)
     with pytest.raises(UsageError) as error:
         checked(other_model)
     assert str(error.value) == (
@@ -253,33 +265,12 @@ def test_an_official_run_of_another_model_is_refused(tmp_path: Path) -> None:
         "(hidden_size 2048, not 4096, num_hidden_layers 16, not 32); --allow-other-model runs it "
         "without a reference accuracy"
     )
-    (tmp_path / "none").mkdir()
     with pytest.raises(UsageError, match=r"its config\.json cannot be read"):
         checked(str(tmp_path / "none"))
 
 
-@pytest.mark.parametrize(
-    ("row", "scenario", "round_", "departs"),
-    [
-        (LLAMA3_1_8B, "Interactive", "v6.1", True),
-        (GPT_OSS, "Server", "v6.1", True),
-        (GPT_OSS, "Interactive", "v6.0", True),
-        (GPT_OSS, "Interactive", "v6.1", False),
-    ],
-)
-def test_speculation_departs_but_where_the_round_allows_it(
-    row: Benchmark, scenario: str, round_: str, departs: bool
-) -> None:
-    run_inputs = inputs(benchmark=[row.id], round=round_)
-    engine = {"speculative": {"method": "eagle3"}}
-    departures = run_inputs.departures(row, row.scenario(scenario), engine)
-    assert departures == (("speculative decoding (eagle3)",) if departs else ())
-
-
 @pytest.mark.parametrize(("kind", "answers"), [("perf", True), ("gpqa", False)])
-def test_accuracy_data_that_no_grader_knows_is_refused_before_it_is_run(
-    tmp_path: Path, kind: str, answers: bool
-) -> None:
+def test_data_that_no_grader_knows_are_refused(tmp_path: Path, kind: str, answers: bool) -> None:
     """The performance file in the accuracy file's place, or one without the right answers."""
     data = official_gpt_oss(tmp_path, kind, answers)
     run_inputs = inputs(profile="official", benchmark=["gpt-oss-120b"], dataset=data)
@@ -287,32 +278,6 @@ def test_accuracy_data_that_no_grader_knows_is_refused_before_it_is_run(
     for mode in ("accuracy", "test07"):
         with pytest.raises(DatasetError):
             run_inputs.samples(GPT_OSS, mode)
-
-
-def test_each_mode_departs_from_its_own_length() -> None:
-    """10,240 tokens are right in performance, and cut an accuracy run's answers short."""
-
-    def departures(mode: str, **options: Any) -> tuple[str, ...]:
-        run_inputs = inputs(profile="official", benchmark=["gpt-oss-120b"], **options)
-        return run_inputs.departures(GPT_OSS, GPT_OSS.scenario("Offline"), {}, mode=mode)
-
-    assert departures("accuracy") == departures("performance") == ()
-    cut = {"max_new_tokens": "10240"}
-    assert departures("performance", **cut) == ()
-    assert departures("accuracy", **cut) == ("at most 10240 new tokens, not 32768",)
-    assert departures("performance", max_new_tokens="32768") != ()
-
-
-def test_a_context_too_short_for_the_longest_answer_departs() -> None:
-    """The engine would cut it there and say nothing."""
-    run_inputs, scenario = inputs(), LLAMA3_1_8B.scenario("Offline")
-    longest = max(map(len, run_inputs.prompts(LLAMA3_1_8B)))
-
-    def departures(context: int) -> tuple[str, ...]:
-        return run_inputs.departures(LLAMA3_1_8B, scenario, {}, max_model_len=context)
-
-    assert departures(longest + 128) == ()
-    assert departures(longest + 127) == ("at most 127 new tokens fit the context, not 128",)
 
 
 def test_an_official_accuracy_run_asks_for_the_problems_of_its_programs() -> None:
@@ -338,17 +303,18 @@ def test_what_a_grader_lacks_is_said_before_a_run(monkeypatch: MonkeyPatch) -> N
     assert inputs().not_judged([RunKey(LLAMA3_1_8B.id, "Offline", "accuracy")]) == []
 
 
-def test_a_search_is_of_a_round_that_offers_its_scenario(tmp_path: Path) -> None:
+def test_a_search_is_of_a_round_that_offers_its_scenario() -> None:
     """As runs are: an official peak search of what the round does not offer is refused at once."""
-    options = {"round": "v5.1", "dataset": official_gpt_oss(tmp_path)}
-    gpt_oss_inputs = inputs(profile="official", benchmark=[GPT_OSS.id], **options)
+
+    def checked(id_: str, scenario: str) -> None:
+        run_inputs = inputs(profile="official", benchmark=[id_], round="v5.1")
+        run_inputs._check_round(BENCHMARKS[id_], [SearchKey(id_, scenario)])
+
+    checked("deepseek-r1", "Server")
     with pytest.raises(UsageError, match=r"--round v5\.1: gpt-oss-120b is part of v6\.0, v6\.1"):
-        gpt_oss_inputs._check_round(GPT_OSS, [SearchKey(GPT_OSS.id, "Server")])
-    r1 = BENCHMARKS["deepseek-r1"]
-    run_inputs = inputs(profile="official", benchmark=[r1.id], round="v5.1")
-    run_inputs._check_round(r1, [SearchKey(r1.id, "Server")])
+        checked("gpt-oss-120b", "Server")
     with pytest.raises(UsageError, match=r"deepseek-r1 Interactive is part of v6\.0, v6\.1"):
-        run_inputs._check_round(r1, [SearchKey(r1.id, "Interactive")])
+        checked("deepseek-r1", "Interactive")
 
 
 def test_text_in_the_place_of_published_tokens_is_refused_at_once(tmp_path: Path) -> None:
@@ -368,10 +334,9 @@ def test_what_was_read_of_data_that_a_mode_has_for_itself_is_recorded() -> None:
     parts = {"accuracy": {"name": "embedded", "samples": 7, "sha256": sha256}}
     assert run_inputs.data_json(GPT_OSS) == {**whole, "parts": parts}
     # Data that every mode shares have no parts.
-    r1 = BENCHMARKS["deepseek-r1"]
-    run_inputs = inputs(benchmark=[r1.id])
-    run_inputs.samples(r1, "accuracy")
-    assert "parts" not in run_inputs.data_json(r1)
+    run_inputs = inputs()
+    run_inputs.samples(LLAMA3_1_8B, "accuracy")
+    assert "parts" not in run_inputs.data_json(LLAMA3_1_8B)
 
 
 def test_an_audits_data_are_known_by_their_own_size(tmp_path: Path) -> None:

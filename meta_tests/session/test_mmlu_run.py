@@ -6,8 +6,6 @@ import csv
 import json
 import shutil
 import statistics
-import subprocess
-import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -15,22 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from pytest import CaptureFixture, MonkeyPatch
 
-from meta_tests.session.scripted_session import (
-    Make,
-    ScriptedEngine,
-    ScriptedSession,
-    few_questions,
-)
+from meta_tests.session.scripted_session import Make, ScriptedEngine, ScriptedSession
 from meta_tests.stand_in import Delays, StandInEngine
-from meta_tests.suite_runs import ROOT, SuiteRun, run_suite
+from meta_tests.suite_runs import SuiteRun, run_suite
 from mlperf_suite.__main__ import main
 from mlperf_suite.datasets.mmlu_questions import DOMAIN_OF, DOMAINS, LETTERS, SUBJECTS, load_mmlu
 from mlperf_suite.engines.protocol import EngineDescription, Likelihood, Score, ScoreRequest
 from mlperf_suite.errors import EngineDiedError, UsageError
-from mlperf_suite.mmlu.journal import split
 from mlperf_suite.results.run_folder import read_summary, run_folders
 from mlperf_suite.session.plan import MMLU
 
@@ -56,14 +47,6 @@ class Scorer(ScriptedEngine):
             best = zlib.crc32(str(request.prompt_token_ids).encode()) % 4
             likelihoods = tuple(Likelihood(-1.0 if i == best else -2.0, False) for i in range(4))
             yield request.tag, Score(likelihoods, 1.0, len(request.prompt_token_ids), 0)
-
-
-class DiesAfterTen(Scorer):
-    ends = (10, EngineDiedError("died as told"))
-
-
-class InterruptedAfterSeven(Scorer):
-    ends = (7, KeyboardInterrupt())
 
 
 class NoScorer(StandInEngine):
@@ -102,7 +85,12 @@ def test_the_folder_holds_what_is_promised(whole: SuiteRun) -> None:
     files = {str(p.relative_to(whole.folder)) for p in whole.folder.rglob("*") if p.is_file()}
     promised = {"overall.json", "by_domain.json", "by_subject.json", "samples.csv", "summary.json"}
     assert files >= promised | {"config.json", "report.md", "plots/score_by_subject.png"}
-    assert (whole.folder / "plots/score_by_subject.png").read_bytes().startswith(b"\x89PNG")
+    lines = (whole.folder / "details.jsonl").read_text().splitlines()
+    assert len(lines) == QUESTIONS
+    first = json.loads(lines[0])
+    question = EMBEDDED.test[first["subject"]][first["question_id"]]
+    assert (first["question"], tuple(first["choices"])) == (question.question, question.choices)
+    assert len(first["logprobs"]) == 4
 
 
 def test_every_question_has_its_row(whole: SuiteRun) -> None:
@@ -136,15 +124,6 @@ def test_the_scores_are_the_shares_of_right_answers_in_percent(whole: SuiteRun) 
             assert accuracy["questions"] == len(of_it)
 
 
-def test_details_hold_the_questions(whole: SuiteRun) -> None:
-    lines = (whole.folder / "details.jsonl").read_text().splitlines()
-    assert len(lines) == QUESTIONS
-    first = json.loads(lines[0])
-    question = EMBEDDED.test[first["subject"]][first["question_id"]]
-    assert (first["question"], tuple(first["choices"])) == (question.question, question.choices)
-    assert len(first["logprobs"]) == 4
-
-
 def test_it_is_among_the_other_runs(whole: SuiteRun) -> None:
     meta = whole.summary.meta
     label = "made with a stand-in engine: not a measurement of any system"
@@ -157,21 +136,16 @@ def test_it_is_among_the_other_runs(whole: SuiteRun) -> None:
         assert label in text
 
 
-def test_its_reports_can_be_made_again(
-    whole: SuiteRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_new_reports(whole: SuiteRun, tmp_path: Path, capsys: CaptureFixture[str]) -> None:
     original, copy = whole.folder, tmp_path / "copy"
     shutil.copytree(original, copy)
-    for name in ("report.md", "report.html"):
-        (copy / name).unlink()
+    (copy / "report.md").write_text("lost")
     assert main(["report", str(copy)]) == 0
     for file in (p for p in original.rglob("*") if p.is_file()):
         assert (copy / file.relative_to(original)).read_bytes() == file.read_bytes(), file
-    assert f"of {QUESTIONS} questions" in (copy / "report.md").read_text()
     (copy / "summary.json").write_text(json.dumps({"meta": {"benchmark": "mmlu"}}))
     assert main(["report", str(copy)]) == 2
     assert "not the summary of an MMLU run" in capsys.readouterr().err
-    assert (copy / "report.md").read_bytes() == (original / "report.md").read_bytes()
 
 
 def test_a_limit_and_a_minimum(make: Make) -> None:
@@ -192,8 +166,9 @@ def test_a_limit_and_a_minimum(make: Make) -> None:
 # When things go wrong
 
 
-def test_a_run_that_died_is_resumed_with_what_is_missing(make: Make, tmp_path: Path) -> None:
-    died = make(MMLU, kind=DiesAfterTen)
+def test_a_run_that_died_is_resumed(make: Make, tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setattr(Scorer, "ends", (10, EngineDiedError("died as told")))
+    died = make(MMLU, kind=Scorer)
     outcome, again = died.suite.make(MMLU), died.suite.make(MMLU)
     assert (outcome.failure, outcome.now) == ("MMLU: died as told", True)
     assert (again.failure, again.now) == ("MMLU: died as told", False)
@@ -203,6 +178,8 @@ def test_a_run_that_died_is_resumed_with_what_is_missing(make: Make, tmp_path: P
     assert len(samples(folder_of(died))) == 10
     overall = read(folder_of(died), "overall.json")
     assert (overall["questions"], overall["planned"]) == (10, 24)
+
+    monkeypatch.setattr(Scorer, "ends", None)
 
     def resume(**more: Any) -> tuple[ScriptedSession, int, int]:
         """The session, how many questions it asked and how many it took over."""
@@ -225,15 +202,15 @@ def test_a_run_that_died_is_resumed_with_what_is_missing(make: Make, tmp_path: P
     assert counts == [24, 0]
 
 
-def test_ctrl_c_leaves_what_was_scored(make: Make) -> None:
-    session = make(MMLU, kind=InterruptedAfterSeven)
+def test_ctrl_c_leaves_what_was_scored(make: Make, monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setattr(Scorer, "ends", (7, KeyboardInterrupt()))
+    session = make(MMLU, kind=Scorer)
     with pytest.raises(KeyboardInterrupt):
         session.suite.make(MMLU)
     assert len(samples(folder_of(session))) == 7
     summary = read_summary(folder_of(session))
     assert summary is not None
-    reason = "interrupted (KeyboardInterrupt)"
-    assert (summary.meta.status, summary.meta.reason) == ("failed", reason)
+    assert summary.meta.reason == "interrupted (KeyboardInterrupt)"
 
 
 def test_a_baseline_of_other_questions_is_a_usage_error(whole: SuiteRun, tmp_path: Path) -> None:
@@ -242,7 +219,7 @@ def test_a_baseline_of_other_questions_is_a_usage_error(whole: SuiteRun, tmp_pat
     assert f"not comparable: questions: baseline {QUESTIONS}, this run 57" in run.output
 
 
-def test_a_context_too_small_says_what_fits(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_context_too_small_says_what_fits(make: Make, monkeypatch: MonkeyPatch) -> None:
     description = EngineDescription("stand-in engine", "1", "told", True, 120)
     monkeypatch.setattr(Scorer, "description", description)
     embedded = {"mmlu_data": "embedded", "mmlu_shots": "1", "mmlu_limit": "4"}
@@ -272,48 +249,3 @@ def test_an_engine_that_gives_no_log_probabilities_is_not_judged(make: Make) -> 
     why = "stand-in engine gives no log-probabilities to score with"
     assert {(v.status, v.why) for v in summary.verdicts} == {("not judged", why)}
     assert "not judged" in (folders[1] / "report.md").read_text()
-
-
-def test_collecting_imports_neither_torch_nor_lm_eval() -> None:
-    code = (
-        "import sys, pytest; pytest.main(['--co', '-q', '-m', 'mmlu']); "
-        "print('heavy:', sorted({'torch', 'lm_eval', 'vllm', 'datasets'} & set(sys.modules)))"
-    )
-    command = [sys.executable, "-c", code]
-    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert "test_mmlu_score" in process.stdout
-    assert "heavy: []" in process.stdout
-
-
-# Several engines
-
-
-def test_two_engines_make_one_result(make: Make, tmp_path: Path) -> None:
-    words = ("-n", "2", "--dist", "loadgroup", "--mmlu-shots=0")
-    data = f"--mmlu-data={few_questions(tmp_path)}"
-    scoring = json.dumps({"engines": 2})
-    shared = run_suite(tmp_path / "shared", *ARGUMENTS, *words, data, SCORING=scoring)
-    assert shared.exit_code == 0, shared.output
-    assert [p.name for p in run_folders(shared.results_dir)] == [shared.folder.name]
-    assert not list(shared.results_dir.glob(".mmlu-*"))
-    assert "of 24 questions" in shared.output
-    alone = make(MMLU, kind=Scorer)
-    assert alone.suite.make(MMLU).ok
-    for name in ("overall.json", "by_domain.json", "by_subject.json"):
-        assert read(shared.folder, name) == read(folder_of(alone), name)
-
-
-@given(
-    st.dictionaries(st.sampled_from(SUBJECTS), st.integers(1, 20), min_size=1), st.integers(1, 9)
-)
-def test_shares_are_disjoint_whole_and_even(sizes: dict[str, int], count: int) -> None:
-    ranges = {subject: range(size) for subject, size in sizes.items()}
-    parts = split(ranges, count)
-    assert len(parts) == count
-    merged: dict[str, range] = {}
-    for part in parts:
-        assert not merged.keys() & part.keys()
-        merged |= part
-    assert merged == ranges
-    loads = [sum(map(len, part.values())) for part in parts]
-    assert max(loads) - min(loads) <= max(sizes.values())

@@ -18,7 +18,6 @@ from mlperf_suite.results.record import PeakSearch, RateTrial
 from mlperf_suite.results.schema import BY_CLIENT, UNBOUNDED
 from mlperf_suite.session.peak_search import (
     MAX_FULL_RUNS,
-    MAX_RUNS,
     MAX_SHORT_RUNS,
     RESOLUTION,
     _trial_line,
@@ -49,23 +48,6 @@ def test_it_finds_a_known_peak_to_within_its_resolution(peak: float, off: float)
     assert search.bounded
 
 
-@given(rates, st.floats(2e-6, 0.15))
-def test_however_low_it_starts_it_goes_on_until_a_rate_fails(peak: float, off: float) -> None:
-    search = find_peak(system(peak), start_qps=peak * off)
-    assert search.bounded and search.peak_qps is not None and search.peak_qps <= peak * 1.001
-    # The lower the start, the wider the last step, and the fewer runs are left to halve it.
-    assert search.peak_qps >= peak / (1.2 if off > 0.002 else 12)
-
-
-@given(rates, st.floats(0.00000001, 6))
-def test_a_peak_is_bounded_where_a_rate_above_it_failed(peak: float, off: float) -> None:
-    search = find_peak(system(peak), start_qps=peak * off)
-    failing_rates = [t.target_qps for t in search.trials if not t.valid]
-    assert search.peak_qps is not None
-    assert search.bounded == (max(failing_rates, default=0) > search.peak_qps)
-    assert len(search.trials) <= MAX_RUNS
-
-
 @given(rates)
 def test_a_peak_was_valid_at_full_length(peak: float) -> None:
     search = find_peak(system(peak, full_peak=peak * 0.93), start_qps=peak * 0.8)
@@ -74,27 +56,22 @@ def test_a_peak_was_valid_at_full_length(peak: float) -> None:
     assert [t.valid for t in confirmed] == [True]
 
 
-@given(rates, st.floats(0.75, 1.3), st.integers(0, 12))
-def test_one_disturbed_run_moves_the_peak_by_less_than_a_tenth(
-    peak: float, off: float, disturbed: int
-) -> None:
-    undisturbed, runs = system(peak), itertools.count()
-
-    def attempt(rate: float, full: bool) -> RateTrial:
-        fails = next(runs) == disturbed
-        return trial(rate, full, False) if fails else undisturbed(rate, full)
-
-    search = find_peak(attempt, start_qps=peak * off)
-    assert search.peak_qps is not None
-    assert 0.9 * peak <= search.peak_qps <= 1.001 * peak
-
-
 def test_a_system_that_holds_no_rate_has_no_peak() -> None:
     search = find_peak(lambda rate, full: trial(rate, full, False), start_qps=10)
     assert search.peak_qps is None and not search.bounded
     assert not any(t.full_length for t in search.trials)
     # At a hundredth of the rate, the samples of one run would take a hundred times as long.
     assert min(t.target_qps for t in search.trials) > 10 / 10
+    search = find_peak(lambda rate, full: trial(rate, full, not full), start_qps=10)
+    assert search.peak_qps is None, "none at full length"
+    assert sum(t.full_length for t in search.trials) == MAX_FULL_RUNS
+
+
+def test_a_low_start_and_a_first_run_that_is_disturbed_are_overcome() -> None:
+    search, runs = find_peak(system(1000.0), start_qps=1.0), itertools.count()
+    assert search.bounded and search.peak_qps and 1000 / 12 <= search.peak_qps <= 1001
+    search = find_peak(lambda r, full: trial(r, full, next(runs) > 0 and r <= 10), start_qps=9)
+    assert search.peak_qps and 9 <= search.peak_qps <= 10.01
 
 
 def test_a_system_that_holds_every_rate_is_not_searched_without_end() -> None:
@@ -114,9 +91,7 @@ def test_a_peak_that_only_a_full_length_run_bounds_is_bounded() -> None:
 
 
 @pytest.mark.parametrize(("by_server", "bounded"), [(False, False), (True, True)])
-def test_a_peak_above_which_only_the_client_failed_is_at_least(
-    by_server: bool, bounded: bool
-) -> None:
+def test_a_peak_that_only_the_client_ended_is_at_least(by_server: bool, bounded: bool) -> None:
     client_trial = replace(trial(3.2, True, False), client_bound=True)
     failures = [client_trial, *([trial(3.3, True, False)] if by_server else [])]
     search = PeakSearch((trial(3.0, True, True), *failures), 3.0)
@@ -125,33 +100,19 @@ def test_a_peak_above_which_only_the_client_failed_is_at_least(
     assert search.words == words
 
 
-def test_a_rate_that_never_holds_at_full_length_is_no_peak() -> None:
-    search = find_peak(lambda rate, full: trial(rate, full, not full), start_qps=10)
-    assert search.peak_qps is None
-    assert sum(t.full_length for t in search.trials) == MAX_FULL_RUNS
-
-
-def test_a_search_by_the_latency_alone_says_and_draws_it(tmp_path: Path) -> None:
-    by_latency = RateTrial(3.0, True, True, 3.0, None, None, latency_p99_ms=900.0)
-    assert "VALID, latency p99 900.0 ms" in _trial_line(by_latency, 1)
-    path = tmp_path / "plots" / "peak_qps.png"
-    plot_peak(PeakSearch((by_latency,), 3.0), {"latency": 12_000}, "a <title>", path)
-    assert path.read_bytes().startswith(b"\x89PNG")
-
-
 @pytest.mark.parametrize("bounded", [True, False])
-def test_the_plot_says_where_its_rate_is_only_the_least(
-    tmp_path: Path, monkeypatch: MonkeyPatch, bounded: bool
-) -> None:
+def test_a_plot_of_the_least_rate(tmp_path: Path, monkeypatch: MonkeyPatch, bounded: bool) -> None:
     figures: list[Figure] = []
     monkeypatch.setattr(Figure, "savefig", lambda figure, *a, **k: figures.append(figure))
-    trials = (trial(3.0, True, True), *([trial(3.2, True, False)] if bounded else []))
-    plot_peak(PeakSearch(trials, 3.0), {"ttft": 2000, "tpot": 100}, "a title", tmp_path / "a.png")
+    by_latency = RateTrial(3.0, True, True, 3.0, None, None, latency_p99_ms=900.0)
+    assert "VALID, latency p99 900.0 ms" in _trial_line(by_latency, 1)
+    trials = (by_latency, *([trial(3.2, True, False)] if bounded else []))
+    limits = {"latency": 12_000, "ttft": 2000, "tpot": 100}
+    plot_peak(PeakSearch(trials, 3.0), limits, "a title", tmp_path / "a.png")
     (figure,) = figures
     labels = figure.axes[0].get_legend_handles_labels()[1]
     assert ("peak 3 queries/s" if bounded else "at least 3 queries/s") in labels
-    title = "a title" if bounded else f"a title\nat least 3 queries/s: {UNBOUNDED}"
-    assert figure.get_suptitle() == title
+    assert (UNBOUNDED in figure.get_suptitle()) is not bounded
 
 
 def test_the_rate_by_goodput_is_the_highest_whose_requests_kept_both_limits() -> None:

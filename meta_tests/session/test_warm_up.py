@@ -45,19 +45,10 @@ class Recording(StandInEngine):
         super().submit(requests, generation, listener, stream=stream)
 
 
-@given(
-    st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=20), min_size=1, max_size=8),
-    st.integers(1, 30),
-)
-def test_prompts_have_the_samples_lengths_and_begin_otherwise(
-    prompts: list[list[int]], count: int
-) -> None:
-    mirrored_prompts = warm_up_prompts(prompts, count)
-    assert [len(p) for p in mirrored_prompts] == [
-        len(prompts[i % len(prompts)]) for i in range(count)
-    ]
-    for i, prompt in enumerate(mirrored_prompts):
-        assert prompt == prompts[i % len(prompts)][::-1]
+@given(st.lists(st.lists(st.integers(0, 50), min_size=1), min_size=1), st.integers(1, 30))
+def test_prompts_are_as_long_and_begin_otherwise(prompts: list[list[int]], count: int) -> None:
+    mirrored = [prompts[number % len(prompts)][::-1] for number in range(count)]
+    assert warm_up_prompts(prompts, count) == mirrored
 
 
 def test_offline_is_warmed_up_at_once_and_server_one_query_at_a_time() -> None:
@@ -97,6 +88,5 @@ def test_the_user_says_how_many_and_each_of_several_engines_is_as_warm_as_one_al
     assert fewer < more
     assert warm_up_requests(STREAM, None, smoke=False) == 2
     for scenario in (OFFLINE, SERVER, STREAM):
-        assert warm_up_requests(scenario, None, smoke=True, engines=8) == 8 * warm_up_requests(
-            scenario, None, smoke=True
-        )
+        one, eight = (warm_up_requests(scenario, None, smoke=True, engines=n) for n in (1, 8))
+        assert eight == 8 * one

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from meta_tests.submission.client_folders import SCENARIOS, client_folders, submit
+from meta_tests.submission.client_folders import client_folders, submit
 from meta_tests.submission.result_folders import write_result
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS
@@ -38,34 +38,24 @@ def test_the_clients_results_make_a_tree(tmp_path: Path, folders: dict[str, Path
     tree = tmp_path / "tree"
     names = {str(p.relative_to(tree)) for p in tree.rglob("*") if p.is_file()}
     home, scenario = "closed/Someone", "closed/Someone/results/box/llama3.1-8b/Server"
+    of_run = ("performance/result_summary.json", "accuracy/accuracy_results.json", "config.yaml")
     assert {n for n in names if n.startswith(scenario)} == {
-        f"{scenario}/{name}"
-        for name in (
-            *("config.yaml", "performance/result_summary.json", "measurements.json"),
-            *("accuracy/accuracy_results.json", "README.md"),
-        )
+        f"{scenario}/{name}" for name in (*of_run, "measurements.json", "README.md")
     }
     assert {f"{home}/systems/box.json", f"{home}/src/llama3.1-8b/README.md"} <= names
     assert failed(tree) == []
 
 
-def test_they_stand_beside_loadgens(tmp_path: Path, folders: dict[str, Path]) -> None:
-    offline = LLAMA3_1_8B.scenario("Offline")
-    of_loadgen = str(write_result(tmp_path / "results", LLAMA3_1_8B, offline))
-    of_client = [f"llama3.1-8b/{n}={folders[n]}" for n in SCENARIOS if n != "Offline"]
-    assert submit(tmp_path, of_loadgen, *of_client) == 0
-    assert failed(tmp_path / "tree") == []
-
-
-def test_a_path_may_name_benchmark_and_scenario(
-    tmp_path: Path, folders: dict[str, Path], capsys: pytest.CaptureFixture[str]
+def test_they_stand_beside_loadgens_and_a_path_may_name_benchmark_and_scenario(
+    tmp_path: Path, folders: dict[str, Path]
 ) -> None:
-    paths = [tmp_path / "llama3.1-8b" / scenario for scenario in SCENARIOS]
-    for scenario, path in zip(SCENARIOS, paths, strict=True):
-        shutil.copytree(folders[scenario], path)
-    # What only a person can fill in is listed, as for LoadGen's results.
-    assert submit(tmp_path, *map(str, paths), measurements=False) == 1
-    assert "  weight_data_types" in capsys.readouterr().out
+    offline = LLAMA3_1_8B.scenario("Offline")
+    results = [write_result(tmp_path / "results", LLAMA3_1_8B, offline)]
+    for name in ("Server", "Interactive"):
+        results.append(tmp_path / "llama3.1-8b" / name)
+        shutil.copytree(folders[name], results[-1])
+    assert submit(tmp_path, *map(str, results)) == 0
+    assert failed(tmp_path / "tree") == []
 
 
 def test_a_run_of_the_suite_is_named_by_its_folder(
@@ -78,6 +68,7 @@ def test_a_run_of_the_suite_is_named_by_its_folder(
         benchmark="llama3.1-8b", scenario="Server", load_generator="inference-endpoint 0.1.0"
     )
     (run / "summary.json").write_text(json.dumps(Summary(meta=meta).as_json()))
+    # What only a person can fill in is listed, as for LoadGen's results.
     assert submit(tmp_path, str(run), offline, measurements=False) == 1
     assert "  weight_data_types" in capsys.readouterr().out
     config = run / "report" / "config.yaml"

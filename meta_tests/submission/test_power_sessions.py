@@ -40,14 +40,10 @@ def test_each_session_lies_where_the_round_wants_it(
     status, output = submit(runs, "--power", str(power), round_=name)
     assert status == 0, output
     performance = next((tmp_path / "tree").glob("closed/*/results/*/*/Offline/performance"))
-    assert files(performance) == {
-        *(f"power/{file}" for file in ("client.json", "client.log", "ptd_logs.txt")),
-        *("power/server.json", "power/server.log"),
-        *(
-            f"{mode}/{file}"
-            for mode in ("ranging", "run_1")
-            for file in ("mlperf_log_detail.txt", "mlperf_log_summary.txt", "spl.txt")
-        ),
+    of_power = ("client.json", "client.log", "ptd_logs.txt", "server.json", "server.log")
+    of_runs = ("mlperf_log_detail.txt", "mlperf_log_summary.txt", "spl.txt")
+    assert files(performance) == {f"power/{file}" for file in of_power} | {
+        f"{mode}/{file}" for mode in ("ranging", "run_1") for file in of_runs
     }
     judged = [v for j in judge_folder(tmp_path / "tree", ROUNDS[name]) for v in j.verdicts]
     power_rules = {rule.name for rule in rules_of("power")}
@@ -68,39 +64,35 @@ def test_a_folder_may_be_one_session_and_a_result_without_one_is_no_power_result
     assert names == {"Offline"}
 
 
-def test_a_session_of_another_run_is_refused(tmp_path: Path, submit: Submit) -> None:
-    runs, power = make(tmp_path)
+def of_another_run(power: Path) -> None:
     log = power / "Server" / "run_1" / DETAIL
     log.write_text(log.read_text() + "\n")
-    status, output = submit(runs, "--power", str(power))
-    assert status == 2
-    assert "Server: its run_1/ is the performance run of none of the results" in output
-    assert not (tmp_path / "tree").exists()
 
 
-def test_two_sessions_of_one_run_are_refused(tmp_path: Path, submit: Submit) -> None:
-    runs, power = make(tmp_path)
-    shutil.copytree(power / "Offline", power / "again")
-    status, output = submit(runs, "--power", str(power))
-    assert status == 2 and "llama3.1-8b Offline has" in output
+def without_sessions(power: Path) -> None:
+    for name in SCENARIOS:
+        shutil.rmtree(power / name)
 
 
-@pytest.mark.parametrize("exists", [True, False])
-def test_a_folder_that_is_no_session_is_said(tmp_path: Path, submit: Submit, exists: bool) -> None:
-    runs, power = make(tmp_path)
-    shutil.rmtree(power)
-    if exists:
-        power.mkdir()
-    status, output = submit(runs, "--power", str(power))
-    assert status == 2 and f"--power {power}: " in output
-
-
-def test_a_measurement_that_breaks_a_rule_is_refused_by_its_name(
-    tmp_path: Path, submit: Submit
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (of_another_run, "Server: its run_1/ is the performance run of none of the results"),
+        (lambda power: shutil.copytree(power / "Offline", power / "again"), "8b Offline has"),
+        (shutil.rmtree, "--power "),
+        (without_sessions, "--power "),
+        (
+            lambda power: (power / "Offline" / "run_1" / "spl.txt").write_text(""),
+            "power_samples: found no sample from",
+        ),
+    ],
+    ids=["other run", "two of a run", "absent", "no session", "breaks a rule"],
+)
+def test_what_is_no_session_of_the_results_is_refused(
+    tmp_path: Path, submit: Submit, change: Callable[[Path], object], words: str
 ) -> None:
     runs, power = make(tmp_path)
-    (power / "Offline" / "run_1" / "spl.txt").write_text("")
+    change(power)
     status, output = submit(runs, "--power", str(power))
-    assert status == 2
-    assert "power_samples: found no sample from" in output and "power_checksums" in output
+    assert status == 2 and words in output
     assert not (tmp_path / "tree").exists()

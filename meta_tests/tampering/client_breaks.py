@@ -1,6 +1,6 @@
 """Breaks of single rules in results of the official HTTP client, and values at a rule's bounds.
 
-Bulk damages of the same files, beside the official checker's verdicts, are evidence.
+Many more are in evidence/official_client.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ class Break:
     file: str
     change: FileChange
     rules: str
+    name: str = "text"
 
     def __str__(self) -> str:
-        words = list(self.change) if isinstance(self.change, dict) else "text"
+        words = list(self.change) if isinstance(self.change, dict) else self.name
         return f"{self.where} {self.file.rpartition('/')[2]} {words}: {self.rules or 'none'}"
 
 
@@ -58,21 +59,12 @@ _NO_CONFIG = (
     "every_request_answered window"
 )
 _DIFFERS = "load_pattern config_of_its_run"
+_FEWER = "every_request_answered rates distributions"
 
 
 def _more_tokens(factor: float) -> dict[str, Any]:
     """Every figure of the answers' lengths, and the rate that follows."""
     return {_LENGTHS: scaled(factor), "tps": times(factor)}
-
-
-def _other_total(change: Callable[[float], float]) -> dict[str, Any]:
-    """Another total of the answers' lengths, with the mean and the rate that follow."""
-    n, total = 14_368, 14_368 * 128
-    return {
-        f"{_LENGTHS}.total": change,
-        f"{_LENGTHS}.avg": lambda mean: change(mean * n) / n,
-        "tps": times(change(total) / total),
-    }
 
 
 def _of_answers(**counts: int) -> dict[str, Any]:
@@ -91,15 +83,12 @@ OF_FILES = [
         ({f"{_LOAD}target_qps": GONE}, _DIFFERS),
         ({f"{_LOAD}target_qps": times(1.001)}, "config_of_its_run"),
         ({f"{_LOAD}target_qps": times(0.93)}, "config_of_its_run window"),
-        ({f"{_LOAD}target_qps": times(0.96)}, "config_of_its_run"),
         ({f"{_LOAD}target_concurrency": 8}, "config_of_its_run"),
         ({f"{_RUN}dataloader_random_seed": 42}, "seeds config_of_its_run"),
-        ({f"{_RUN}scheduler_random_seed": 42}, "seeds config_of_its_run"),
         ({f"{_RUN}min_duration_ms": 599_999}, "min_duration"),
         ({f"{_RUN}min_duration_ms": GONE}, "min_duration"),
         ({f"{_RUN}n_samples_to_issue": 14_369}, "every_request_answered"),
         ({f"{_RUN}n_samples_to_issue": 0}, ""),
-        ({f"{_RUN}n_samples_to_issue": GONE}, ""),
     ),
     *_of_file(
         SERVER,
@@ -112,22 +101,8 @@ OF_FILES = [
         ({"complete": False}, "run_complete"),
         ({"n_samples_failed": 1}, "every_request_answered"),
         ({"n_samples_issued": 14_369}, "every_request_answered"),
-        (dict.fromkeys(_COUNTS, 13_368), "every_request_answered rates distributions"),
-        (
-            dict.fromkeys(_COUNTS, 13_367),
-            "every_request_answered whole_dataset rates distributions",
-        ),
-        (
-            dict.fromkeys(_COUNTS, 0),
-            "every_request_answered whole_dataset rates distributions",
-        ),
-        # No request, but figures
-        (
-            {f"{name}.histogram": {} for name in ("ttft", "tpot", _LENGTHS)}
-            | {"tpot.percentiles": {}, "n_samples_completed": 0},
-            "every_request_answered rates distributions",
-        ),
-        ({"duration_ns": 600 * 10**9}, "window"),
+        (dict.fromkeys(_COUNTS, 13_368), _FEWER),
+        (dict.fromkeys(_COUNTS, 13_367), f"whole_dataset {_FEWER}"),
         ({"duration_ns": 600 * 10**9 - 10**6}, "lasted window"),
         ({"duration_ns": None}, "lasted window"),
         ({"duration_ns": None, _WINDOW: None}, "lasted rates window"),
@@ -138,39 +113,22 @@ OF_FILES = [
         # Rates and the window
         ({"tps": times(1 + 1e-8)}, "rates"),
         ({"tps": times(1 + 1e-10)}, ""),
-        ({"tps": None}, "rates"),
         ({"qps": lambda q: q * 14_368 / 14_367}, "rates"),
         ({_LENGTHS: {}}, "rates distributions"),
         ({_WINDOW: times(2)}, "rates window"),
         # Series
-        ({_ES_TTFT: 1e9}, "distributions"),
         ({f"ttft/{_ES}/99.0": lambda ns: ns + 1e9}, "ttft_limit distributions"),
         ({"ttft.avg": times(1 + 1e-8)}, "distributions"),
-        ({"ttft.total": None}, "distributions"),
         ({"ttft.min": lambda ns: -ns}, _NO_SUMMARY),
         ({"latency.median": times(0.9)}, "distributions"),
         ({"latency.min": lambda ns: 10 * ns}, "distributions"),
-        ({f"ttft/{_P}": {}}, "distributions"),
         ({f"ttft/{_P}/90.0": times(0.95)}, "distributions"),
         ({f"ttft/{_P}/99.0": lambda ns: ns - 0.5}, "distributions"),
         ({"tpot": scaled(0.5)}, "distributions"),
         ({"ttft.std_dev": times(2.0)}, "distributions"),
         ({"latency.histogram.counts": lambda c: [c[0] + 500, *c[1:]]}, "distributions"),
-        ({"latency.histogram.counts": lambda c: c[1:]}, "distributions"),
-        (
-            {"latency.histogram.buckets": lambda b: [[0.5 * b[0][0], b[0][1]], *b[:-1]]},
-            "distributions",
-        ),
-        (
-            {"latency.histogram.buckets": lambda b: [[b[0][1] + 1, b[0][1]], *b[1:]]},
-            "distributions",
-        ),
-        ({"ttft": scaled(30)}, "ttft_limit distributions"),
-        ({"input_sequence_lengths.avg": times(1.1)}, "distributions"),
         ({"input_sequence_lengths": {}}, ""),
         (_more_tokens(2), "accuracy_lengths"),
-        (_other_total(lambda total: total * 21 / 20), "distributions"),
-        (_other_total(lambda total: total + 1), "distributions"),
     ),
     *_of_file(
         SERVER,
@@ -199,14 +157,6 @@ OF_FILES = [
         SUMMARY,
         ({"tps": times(2)}, "rates"),
         ({"latency.max": 10**12}, "window"),
-        (
-            {
-                _WINDOW: 610 * 10**9,
-                "tps": times(640 / 610),
-                "qps": lambda qps: qps * 640 / 610 * 14_367 / 14_368,
-            },
-            "rates window",
-        ),
         (_more_tokens(2), "accuracy_lengths"),
     ),
     *_of_file(EDGE, CONFIG, ({f"{_LOAD}target_concurrency": 8}, _DIFFERS)),
@@ -214,8 +164,6 @@ OF_FILES = [
         OSS,
         SUMMARY,
         ({f"{_LENGTHS}.avg": 1150.37}, "mean_tokens distributions"),
-        ({f"{_LENGTHS}.avg": 1150.38}, "distributions"),
-        ({f"{_LENGTHS}.avg": 1406.02}, "distributions"),
         ({f"{_LENGTHS}.avg": 1406.03}, "mean_tokens distributions"),
         ({f"{_LENGTHS}.avg": None}, "mean_tokens distributions"),
     ),
@@ -237,30 +185,20 @@ OF_FILES = [
         ({f"{_FIRST}score.rouge2": "15.0"}, "accuracy_gate"),
         ({f"{_FIRST}score.rougeL": GONE}, "accuracy_gate"),
         ({f"{_FIRST}score.gen_len": "9999999"}, "accuracy_gate"),
-        (
-            {f"{_FIRST}total_samples": 13_367},
-            "accuracy_samples accuracy_complete",
-        ),
+        ({f"{_FIRST}total_samples": 13_367}, "accuracy_samples accuracy_complete"),
         ({f"{_FIRST}complete": False}, "accuracy_complete"),
         ({f"{_FIRST}num_repeats": 2}, "accuracy_complete"),
         ({f"{_FIRST}response_counts": GONE}, "accuracy_complete"),
         (_of_answers(missing=1), "accuracy_complete"),
         (_of_answers(scored=13_367), "accuracy_complete"),
-        (_of_answers(issued=13_369), "accuracy_complete"),
         (_of_answers(empty=13_368), "accuracy_complete"),
         (_of_answers(empty=13_367), ""),
         # A tenth, and 6 standard deviations of a mean of which nothing is said.
         ({f"{_FIRST}{_LENGTHS}.total": 13_368 * 117}, ""),
         ({f"{_FIRST}{_LENGTHS}.total": 13_368 * 115}, "accuracy_lengths"),
         ({f"{_FIRST}{_LENGTHS}.total": 13_368 * 143}, "accuracy_lengths"),
-        (
-            {f"{_FIRST}{_LENGTHS}": {"total": 13_368 * 115, "std_dev": 100.0}},
-            "",
-        ),
-        (
-            {f"{_FIRST}{_LENGTHS}": {"total": 13_368 * 110, "std_dev": 100.0}},
-            "accuracy_lengths",
-        ),
+        ({f"{_FIRST}{_LENGTHS}": {"total": 13_368 * 115, "std_dev": 100.0}}, ""),
+        ({f"{_FIRST}{_LENGTHS}": {"total": 13_368 * 110, "std_dev": 1e2}}, "accuracy_lengths"),
         ({f"{_FIRST}{_LENGTHS}": {}}, ""),
     ),
     *_of_file(
@@ -270,15 +208,10 @@ OF_FILES = [
         ({f"{_FIRST}score": 80.5447}, ""),
         ({f"{_FIRST}score": 80.5446}, "accuracy_gate"),
         ({f"{_FIRST}score": 100.1}, "accuracy_gate"),
-        ({f"{_FIRST}score": -0.1}, "accuracy_gate"),
         ({f"{_FIRST}score": None}, "accuracy_gate"),
-        ({f"{_FIRST}score": "good"}, "accuracy_gate"),
         ({f"{_FIRST}score": True}, _NO_SCORES),
         ({f"{_FIRST}total_samples": 0}, "accuracy_samples accuracy_complete accuracy_gate"),
-        (
-            {f"{_FIRST}{_LENGTHS}.total": 4388 * 3000},
-            "accuracy_gate accuracy_lengths",
-        ),
+        ({f"{_FIRST}{_LENGTHS}.total": 4388 * 3000}, "accuracy_gate accuracy_lengths"),
     ),
     *_of_file(
         QWEN,
@@ -298,7 +231,6 @@ OF_FILES = [
         AUDIT,
         ('{"test": "output_caching_test", "passed": false}', "audits"),
         ('{"test": "x", "passed": true}', "audits"),
-        ('{"test": "output_caching_test", "passed": "yes"}', "audits"),
         ('{"test": "output_caching_test", "passed": true}', ""),
     ),
     *_of_file(WAN, AUDIT, (GONE, "audits")),
@@ -337,70 +269,64 @@ def _instead(kind: str, *kinds: str, at: int = 500) -> Callable[[str], str]:
     )
 
 
+def _ended(how: str) -> Callable[[str], str]:
+    return _each("sample.complete", lambda event, _: [event | {"finish_reason": how}])
+
+
 def _prompts(make: Callable[[int], list[Any]]) -> Callable[[str], str]:
     """Prompts of their own, but for the request before the measurement."""
     return _each("sample.issued", lambda e, n: [e | {"data": ["PromptData", *make(n)]} if n else e])
 
 
 _START = "session.start_performance_tracking"
-OF_EVENTS = {
-    "what is no event": Break(WITH_EVENTS, EVENTS, "events", "events_agree"),
-    "half of the file": Break(WITH_EVENTS, EVENTS, lambda t: t[: len(t) // 2], "events_agree"),
-    **{
-        name: Break(WITH_EVENTS, EVENTS, change, "events_agree")
-        for name, change in {
-            "no start": _instead(_START, at=0),
-            "one never issued": _instead("sample.issued"),
-            "one issued twice": _instead("sample.issued", "sample.issued", "sample.issued"),
-            "one without an end": _instead("sample.complete"),
-            "one failed": _instead("sample.complete", "error.client", "sample.complete"),
-            "one without a first token": _instead("sample.recv_first"),
-            "first tokens 1 ns later": _later("sample.recv_first", 1),
-            "answers 1 ns later": _later("sample.complete", 1),
-            "answers that were cut": _each(
-                "sample.complete", lambda event, _: [event | {"finish_reason": "length"}]
-            ),
-            "answers that ended otherwise": _each(
-                "sample.complete", lambda event, _: [event | {"finish_reason": "made up"}]
-            ),
-            "prompts that were cut": _prompts(lambda n: [None, []]),
-        }.items()
+_OF_REQUESTS: dict[str, dict[str, FileChange]] = {
+    "events_agree": {
+        "what is no event": "events",
+        "half of the file": lambda text: text[: len(text) // 2],
+        "no start": _instead(_START, at=0),
+        "one never issued": _instead("sample.issued"),
+        "one issued twice": _instead("sample.issued", "sample.issued", "sample.issued"),
+        "one without an end": _instead("sample.complete"),
+        "one failed": _instead("sample.complete", "error.client", "sample.complete"),
+        "one without a first token": _instead("sample.recv_first"),
+        "first tokens 1 ns later": _later("sample.recv_first", 1),
+        "answers 1 ns later": _later("sample.complete", 1),
+        "answers that were cut": _ended("length"),
+        "answers that ended otherwise": _ended("made up"),
+        "prompts that were cut": _prompts(lambda n: [None, []]),
     },
-    **{
-        f"another {name}": Break(WITH_EVENTS, SUMMARY, {name: new}, rules)
-        for name, new, rules in (
-            (_ES_TTFT, lambda ns: ns - 1, "events_agree"),
-            (f"latency/{_P}/75.0", lambda ns: ns - 1, "events_agree"),
-            ("duration_ns", lambda ns: ns + 1, "events_agree"),
-            ("latency.std_dev", times(1.0001), "events_agree"),
-            ("latency.histogram.counts", lambda c: [c[0] - 1, c[1] + 1, *c[2:]], "events_agree"),
-            ("input_sequence_lengths.max", lambda most: most + 1, "events_agree"),
-            ("input_sequence_lengths.avg", times(1.0001), "events_agree distributions"),
-        )
+    "salt": {
+        "a salt in each prompt": _prompts(lambda n: [f"[{n:016x}] made up"]),
+        "a salt in one prompt": _prompts(
+            lambda n: ["[0a1b2c3d4e5f6071] made up" if n == 9 else "made up"]
+        ),
+        "a text for each prompt": _prompts(lambda n: [f"salt {n}: made up"]),
     },
-    "another window": Break(
-        WITH_EVENTS,
-        SUMMARY,
-        {_WINDOW: times(0.99), "tps": times(1 / 0.99), "qps": times(1 / 0.99)},
-        "events_agree",
-    ),
-    "a salt in each prompt": Break(
-        WITH_EVENTS, EVENTS, _prompts(lambda n: [f"[{n:016x}] made up"]), "salt"
-    ),
-    "a salt in one prompt": Break(
-        WITH_EVENTS,
-        EVENTS,
-        _prompts(lambda n: ["[0a1b2c3d4e5f6071] made up" if n == 9 else "made up"]),
-        "salt",
-    ),
-    "a text for each prompt": Break(
-        WITH_EVENTS, EVENTS, _prompts(lambda n: [f"salt {n}: made up"]), "salt"
-    ),
-    "salts of few samples of token ids": Break(
-        WITH_EVENTS,
-        EVENTS,
-        _prompts(lambda n: [None, [1, n % 500, *range(50)]]),
-        "salt events_agree",
-    ),
+    "salt events_agree": {
+        "salts of few token ids": _prompts(lambda n: [None, [1, n % 500, *range(50)]])
+    },
 }
+_OF_SUMMARY: dict[str, dict[str, FileChange]] = {
+    "events_agree": {
+        _ES_TTFT: lambda ns: ns - 1,
+        f"latency/{_P}/75.0": lambda ns: ns - 1,
+        "duration_ns": lambda ns: ns + 1,
+        "latency.std_dev": times(1.0001),
+        "latency.histogram.counts": lambda c: [c[0] - 1, c[1] + 1, *c[2:]],
+        "input_sequence_lengths.max": lambda most: most + 1,
+    },
+    "events_agree distributions": {"input_sequence_lengths.avg": times(1.0001)},
+}
+_WINDOW_OF_ITS_OWN = {_WINDOW: times(0.99), "tps": times(1 / 0.99), "qps": times(1 / 0.99)}
+OF_EVENTS = [
+    Break(WITH_EVENTS, EVENTS, change, rules, name)
+    for rules, changes in _OF_REQUESTS.items()
+    for name, change in changes.items()
+]
+OF_EVENTS += [
+    Break(WITH_EVENTS, SUMMARY, {name: new}, rules)
+    for rules, changes in _OF_SUMMARY.items()
+    for name, new in changes.items()
+]
+OF_EVENTS.append(Break(WITH_EVENTS, SUMMARY, _WINDOW_OF_ITS_OWN, "events_agree"))
 """Breaks in what happened to each request, or in what the summary says of it."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from meta_tests.tampering.edits import (
+    at,
     bytes_edited,
     json_edited,
     removed,
@@ -22,17 +23,16 @@ from mlperf_suite.judging.tree import read_power
 from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.rules.power_measurement import PowerFacts
 
+Change = Callable[[Path], object]
+Edit = Callable[[Any], object]
+Damages = Mapping[str, "PowerDamage"]
+
 
 def facts_of(performance: Path, scenario: Scenario) -> PowerFacts:
     """What the suite reads from a performance folder with power measurements."""
     facts = read_power(performance, scenario, read_logs(performance / "run_1").detail)
     assert facts is not None
     return facts
-
-
-# Damages to a `performance` folder
-
-Change = Callable[[Path], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,83 +43,80 @@ class PowerDamage:
     change: Change
 
 
-def broken(rules: str, change: Change) -> PowerDamage:
-    return PowerDamage(tuple(rules.split()), change)
+def _broken(rules: str, changes: dict[str, Change]) -> Damages:
+    """Changes that break the same rules, by what is done."""
+    return {name: PowerDamage(tuple(rules.split()), change) for name, change in changes.items()}
 
 
-def at(path: str) -> Callable[[Path], Path]:
-    """Where a file is in a performance folder."""
-    return lambda folder: folder / path
+def _server(edit: Edit) -> Change:
+    return json_edited(at("power/server.json"), edit)
 
 
-def in_json(name: str, change: Callable[[Any], object]) -> Change:
-    """Change the content of client.json or server.json."""
-    return json_edited(at(f"power/{name}.json"), change)
+def _client(edit: Edit) -> Change:
+    return json_edited(at("power/client.json"), edit)
 
 
-def in_text(path: str, pattern: str, new: str, count: int = 1) -> Change:
-    """Replace text in a file; `count` 0 is every time."""
+def _both(edit: Edit) -> Change:
+    return together(_client(edit), _server(edit))
+
+
+def _text(path: str, pattern: str, new: str, count: int = 0) -> Change:
+    """Replace text in a file, each time."""
     return replaced(pattern, new, at(path), count)
 
 
-def in_bytes(path: str, change: Callable[[bytes], bytes]) -> Change:
-    return bytes_edited(at(path), change)
-
-
-def without(path: str) -> Change:
+def _without(path: str) -> Change:
     return removed(at(path))
 
 
-def appended(path: str, line: Callable[[Path], str]) -> Change:
-    """Append a line to a text file."""
-    return lambda folder: text_edited(at(path), lambda text: f"{text}{line(folder)}\n")(folder)
+def _put(path: str) -> Change:
+    return lambda folder: (folder / path).write_text("put there\n")
 
 
-def in_both_json(change: Callable[[Any], object]) -> Change:
-    """Change client.json and server.json in the same way."""
-    return together(*(in_json(name, change) for name in ("client", "server")))
+def _appended(path: str, line: str) -> Change:
+    return text_edited(at(path), lambda text: f"{text}{line}\n")
 
 
-def put(path: str) -> Change:
-    def damage(folder: Path) -> None:
-        (folder / path).write_text("put there\n")
+def _logged(words: str, after_s: float = 100, mode: str = "run_1") -> Change:
+    """A line of PTDaemon's log, so many seconds after a load began."""
 
-    return damage
-
-
-def _load(folder: Path, after_s: float, mode: str = "run_1") -> str:
-    """A time `after_s` seconds after a load began, in PTDaemon's format."""
-    text = (folder / mode / "mlperf_log_detail.txt").read_text()
-    begin = re.search(r'power_begin", "value": "([^"]+)"', text)
-    if begin is None:
-        raise LookupError("no power_begin")
-    time = datetime.strptime(begin[1], "%m-%d-%Y %H:%M:%S.%f") + timedelta(seconds=after_s)
-    return f"{time:%m-%d-%Y %H:%M:%S}.{time.microsecond // 1000:03}"
-
-
-def _message(place: int, field: str, value: object) -> Callable[[Any], object]:
-    return lambda content: content["ptd_messages"][place].__setitem__(field, value)
-
-
-def _identity(old: str, new: str) -> Callable[[Any], object]:
-    def change(content: Any) -> None:
-        for message in content["ptd_messages"]:
-            message["reply"] = message["reply"].replace(old, new)
+    def change(folder: Path) -> None:
+        text = (folder / mode / "mlperf_log_detail.txt").read_text()
+        begin = re.search(r'power_begin", "value": "([^"]+)"', text)
+        if begin is None:
+            raise LookupError("no power_begin")
+        at = datetime.strptime(begin[1], "%m-%d-%Y %H:%M:%S.%f") + timedelta(seconds=after_s)
+        time = f"{at:%m-%d-%Y %H:%M:%S}.{at.microsecond // 1000:03}"
+        _appended(_LOG, f"{time}: {words}")(folder)
 
     return change
 
 
-def _last_amps(content: Any) -> None:
-    for message in content["ptd_messages"]:
-        if message["cmd"] == "SR,A,Auto":
-            message["cmd"] = "SR,A,20"
+def _said(old: str, new: str, field: str = "reply") -> Change:
+    """Other words of PTDaemon, or to it."""
+
+    def edit(content: Any) -> None:
+        for message in content["ptd_messages"]:
+            message[field] = message[field].replace(old, new)
+
+    return _server(edit)
 
 
 def _slower(content: Any) -> None:
     content["phases"]["testing"][0][0] += 0.9
 
 
-def _watts(factor: float, mode: str) -> Change:
+def _after_its_phase(content: Any) -> None:
+    testing = content["phases"]["testing"]
+    testing[2][0] = testing[1][0] + 5
+
+
+def _two_channels(content: Any) -> None:
+    command = {"command": ["ptd", "-c", "1,2"], "channel": [1, 2]}
+    content["ptd_config"][0].update(device_type=77, **command)
+
+
+def _watts(factor: float, mode: str = "run_1") -> Change:
     def edit(text: str) -> str:
         samples = [line.split(",") for line in text.splitlines()]
         for cells in samples:
@@ -130,220 +127,159 @@ def _watts(factor: float, mode: str) -> Change:
     return text_edited(at(f"{mode}/spl.txt"), edit)
 
 
-_UNCERTAIN = "Uncertainty 1.52%, which is above 1.00% limit for the last sample!"
-_LOG, _DETAIL = "power/ptd_logs.txt", "run_1/mlperf_log_detail.txt"
-DAMAGES: Mapping[str, PowerDamage] = {
-    "nothing: the folder as it is": broken("", lambda folder: None),
-    "no spl.txt": broken("files phases checksums samples", without("run_1/spl.txt")),
-    "no spl.txt of ranging": broken("files phases checksums", without("ranging/spl.txt")),
-    "no client.log": broken("files checksums", without("power/client.log")),
-    "no ptd_logs.txt": broken("files checksums ptd_log", without(_LOG)),
-    "no server.json": broken(
-        "files descriptors sources commands uuids session_name phases messages checksums ptd_log "
-        "ptd_config debug",
-        without("power/server.json"),
-    ),
-    "no detail log of ranging": broken(
-        "files phases checksums", without("ranging/mlperf_log_detail.txt")
-    ),
-    "a file too much in power/": broken("files", put("power/notes.txt")),
-    "a file too much in run_1/": broken("files", put("run_1/notes.txt")),
-    "a trace, which may be there": broken("", put("run_1/mlperf_log_trace.json")),
-    "client.json is no JSON": broken(
-        "descriptors sources uuids session_name phases messages checksums",
-        in_text("power/client.json", r"\A\{", "{,"),
-    ),
-    "client.json is a list": broken(
-        "descriptors sources uuids session_name phases messages checksums",
-        in_bytes("power/client.json", lambda content: b"[]"),
-    ),
-    "client.json without phases": broken(
-        "descriptors phases", in_json("client", lambda c: c.pop("phases"))
-    ),
-    "server.json without uuid": broken(
-        "descriptors uuids", in_json("server", lambda c: c.pop("uuid"))
-    ),
-    "server.json without ptd_messages": broken(
-        "commands", in_json("server", lambda c: c.pop("ptd_messages"))
-    ),
-    "another client.py": broken(
-        "sources", in_json("client", lambda c: c["sources"].update({"client.py": "0" * 40}))
-    ),
-    "a source file more": broken(
-        "sources", in_json("server", lambda c: c["sources"].update({"x.py": "0" * 40}))
-    ),
-    "PTDaemon 1.10.0": broken(
-        "commands", in_json("server", _identity("version=1.11.1-", "version=1.10.0-"))
-    ),
-    "another analyzer": broken("commands", in_json("server", _identity("Yokogawa", "Somebody"))),
-    "no answer to Identify": broken("commands", in_json("server", _message(1, "cmd", "Who"))),
-    "a range that was refused": broken(
-        "commands", in_json("server", _identity("Range A changed", "Error"))
-    ),
-    "a Go that was refused": broken(
-        "commands", in_json("server", _identity("Starting untimed", "Error"))
-    ),
-    "amperes not set back": broken("commands", in_json("server", _last_amps)),
-    "ranges that were fixed before": broken(
-        "commands", in_json("server", _identity("Ranges,1,", "Ranges,0,"))
-    ),
-    "ranges that cannot be read": broken(
-        "commands", in_json("server", _identity("Ranges,1,", "Ranges"))
-    ),
-    "another client UUID": broken(
-        "uuids", in_json("server", lambda c: c["uuid"].update(client="0" * 32))
-    ),
-    "a UUID that is none": broken(
-        "uuids", in_json("client", lambda c: c["uuid"].update(server="x"))
-    ),
-    "a UUID in capitals": broken(
-        "", in_json("client", lambda c: c["uuid"].update(server=c["uuid"]["server"].upper()))
-    ),
-    "another session": broken(
-        "session_name", in_json("client", lambda c: c.update(session_name="another"))
-    ),
-    "both of another session": broken(
-        "ptd_log", in_both_json(lambda c: c.update(session_name="it's another"))
-    ),
-    "clocks 900 ms apart": broken("phases", in_json("client", _slower)),
-    "a phase less": broken("phases", in_json("server", lambda c: c["phases"]["ranging"].pop())),
-    "a phase that is text": broken(
-        "phases", in_json("server", lambda c: c["phases"]["ranging"].append("x"))
-    ),
-    "LoadGen after its phase": broken(
-        "phases",
-        in_json(
-            "client",
-            lambda c: c["phases"]["testing"][2].__setitem__(0, c["phases"]["testing"][1][0] + 5),
-        ),
-    ),
-    "testing at 94% of ranging": broken("phases checksums", _watts(0.94, "run_1")),
-    "testing at 96% of ranging": broken("checksums", _watts(0.96, "run_1")),
-    "testing at 110% of ranging": broken("checksums", _watts(1.1, "run_1")),
-    "no watts at all": broken("phases checksums samples", _watts(0, "run_1")),
-    "no watts in ranging": broken("phases checksums", _watts(0, "ranging")),
-    "no power factor": broken("phases checksums", in_text("run_1/spl.txt", r",PF,.*$", "", 0)),
-    "a sample that is no number": broken(
-        "phases checksums samples", in_text("run_1/spl.txt", r"Watts,\d", "Watts,x", 0)
-    ),
-    "a sample without a time": broken(
-        "phases checksums samples", appended("run_1/spl.txt", lambda folder: "Time")
-    ),
-    "no power_begin": broken(
-        "phases checksums ptd_log samples", in_text(_DETAIL, r"power_begin", "power_start", 0)
-    ),
-    "power_end on another day": broken(
-        "phases checksums", in_text(_DETAIL, r'(power_end", "value": ")\d\d-\d\d', r"\g<1>12-31")
-    ),
-    "power_begin that is no time": broken(
-        "phases checksums ptd_log samples",
-        in_text(_DETAIL, r'(power_begin", "value": ")[^"]*', r"\g<1>soon"),
-    ),
-    "a message less": broken("messages", in_json("client", lambda c: c["messages"].pop())),
-    "another command": broken(
-        "messages", in_json("client", lambda c: c["messages"][-1].update(cmd="rm"))
-    ),
-    "another answer": broken(
-        "messages", in_json("client", lambda c: c["messages"][-1].update(reply="no"))
-    ),
-    "another version of the server": broken(
-        "messages",
-        in_json("server", lambda c: c["messages"][0].update(reply="mlcommons/power server v2")),
-    ),
-    "client and server of another version": broken(
-        "messages",
-        in_both_json(lambda c: c["messages"][0].update(reply="mlcommons/power server v2")),
-    ),
-    "the detail log was changed": broken("checksums", appended(_DETAIL, lambda folder: "")),
-    "the summary of ranging was changed": broken(
-        "checksums", put("ranging/mlperf_log_summary.txt")
-    ),
-    "server.log was changed": broken("checksums", put("power/server.log")),
-    "a hash that was not written down": broken(
-        "checksums", in_json("server", lambda c: c["results"].pop("run_1/spl.txt"))
-    ),
-    "a hash that differs between the two": broken(
-        "checksums",
-        in_json("server", lambda c: c["results"].update({"power/client.log": "0" * 40})),
-    ),
-    "results that are a list": broken(
-        "checksums", in_json("server", lambda c: c.update(results=[]))
-    ),
-    "no uncertainty check": broken(
-        "checksums ptd_log", in_text(_LOG, r"is activated", "is not activated", 0)
-    ),
-    "the uncertainty check without a time": broken(
-        "checksums ptd_log", in_text(_LOG, r"^.*(Uncertainty checking)", r"\1")
-    ),
-    "no ranging in PTDaemon's log": broken(
-        "checksums ptd_log", in_text(_LOG, r"Go with mark '(.*)_ranging'", r"Go with \1")
-    ),
-    "ranging that did not end": broken(
-        "checksums ptd_log", in_text(_LOG, r"Completed test", "Stopped", 0)
-    ),
-    "an error in testing": broken(
-        "checksums ptd_log",
-        appended(_LOG, lambda f: f"{_load(f, 100)}: ERROR: Bad watts reading nan from x"),
-    ),
-    "an error of the USB line in testing": broken(
-        "checksums", appended(_LOG, lambda f: f"{_load(f, 100)}: ERROR: USB.")
-    ),
-    "a usual error in ranging": broken(
-        "checksums",
-        appended(_LOG, lambda f: f"{_load(f, 5, 'ranging')}: ERROR: Bad watts reading nan from x"),
-    ),
-    "an odd error in ranging": broken(
-        "checksums", appended(_LOG, lambda f: f"{_load(f, 5, 'ranging')}: ERROR: Something odd")
-    ),
-    "an odd error in ranging, then one in testing": broken(
-        "checksums",
-        together(
-            appended(_LOG, lambda f: f"{_load(f, 5, 'ranging')}: ERROR: Something odd"),
-            appended(_LOG, lambda f: f"{_load(f, 100)}: ERROR: Something odd"),
-        ),
-    ),
-    "an error without a time": broken(
-        "checksums ptd_log", appended(_LOG, lambda f: "ERROR: Something odd")
-    ),
-    "a warning in testing": broken(
-        "checksums", appended(_LOG, lambda f: f"{_load(f, 100)}: WARNING: low")
-    ),
-    "a warning in the middle of testing": broken(
-        "checksums", appended(_LOG, lambda f: f"{_load(f, 850)}: WARNING: low")
-    ),
-    "a sample too uncertain in the middle of testing": broken(
-        "checksums ptd_log", appended(_LOG, lambda f: f"{_load(f, 850)}: WARNING: {_UNCERTAIN}")
-    ),
-    "a sample too uncertain": broken(
-        "checksums", appended(_LOG, lambda f: f"{_load(f, 100)}: WARNING: {_UNCERTAIN}")
-    ),
-    "a time that is none": broken("checksums ptd_log", in_text(_LOG, r"^\d\d-", "99-")),
-    "PTDaemon's log is not UTF-8": broken(
-        "checksums ptd_log", in_bytes(_LOG, lambda content: b"\xff" + content)
-    ),
-    "PTDaemon's log ends its lines as Windows does": broken(
-        "checksums", in_bytes(_LOG, lambda content: content.replace(b"\n", b"\r\n"))
-    ),
-    "a timezone that is none": broken(
-        "ptd_log", in_json("server", lambda c: c.update(timezone="here"))
-    ),
-    "an analyzer that is not supported": broken(
-        "ptd_config", in_json("server", lambda c: c["ptd_config"][0].update(device_type=0))
-    ),
-    "a two-channel analyzer with one": broken(
-        "ptd_config", in_json("server", lambda c: c["ptd_config"][0].update(device_type=77))
-    ),
-    "a two-channel analyzer with two": broken(
+_ODD, _BAD_WATTS = "ERROR: Something odd", "ERROR: Bad watts reading nan from x"
+_UNCERTAIN = "WARNING: Uncertainty 1.52%, which is above 1.00% limit for the last sample!"
+_OLD_SERVER = "mlcommons/power server v2"
+_LOG, _DETAIL, _SPL = "power/ptd_logs.txt", "run_1/mlperf_log_detail.txt", "run_1/spl.txt"
+_NO_CLIENT = "descriptors sources uuids session_name phases messages checksums"
+_NO_SERVER = (
+    "files descriptors sources commands uuids session_name phases messages checksums ptd_log "
+    "ptd_config debug"
+)
+DAMAGES: Damages = {
+    **_broken(
         "",
-        in_json(
-            "server",
-            lambda c: c["ptd_config"][0].update(
-                device_type=77, command=["ptd", "-c", "1,2"], channel=[1, 2]
+        {
+            "nothing: the folder as it is": lambda folder: None,
+            "a trace, which may be there": _put("run_1/mlperf_log_trace.json"),
+            "a UUID in capitals": _client(
+                lambda c: c["uuid"].update(server=c["uuid"]["server"].upper())
             ),
-        ),
+            "a two-channel analyzer with two": _server(_two_channels),
+            "debug mode, said off": _server(lambda c: c.update(debug=False)),
+        },
     ),
-    "debug mode": broken("debug", in_json("server", lambda c: c.update(debug=True))),
-    "debug mode, said off": broken("", in_json("server", lambda c: c.update(debug=False))),
-    "debug mode, said 0": broken("debug", in_json("server", lambda c: c.update(debug=0))),
+    **_broken("files phases checksums samples", {"no spl.txt": _without(_SPL)}),
+    **_broken("files checksums", {"no client.log": _without("power/client.log")}),
+    **_broken("files checksums ptd_log", {"no ptd_logs.txt": _without(_LOG)}),
+    **_broken(_NO_SERVER, {"no server.json": _without("power/server.json")}),
+    **_broken(
+        "files phases checksums",
+        {
+            "no spl.txt of ranging": _without("ranging/spl.txt"),
+            "no detail log of ranging": _without("ranging/mlperf_log_detail.txt"),
+        },
+    ),
+    **_broken(
+        "files",
+        {
+            "a file too much in power/": _put("power/notes.txt"),
+        },
+    ),
+    **_broken(
+        _NO_CLIENT,
+        {
+            "client.json is no JSON": _text("power/client.json", r"\A\{", "{,"),
+            "client.json is a list": bytes_edited(at("power/client.json"), lambda _: b"[]"),
+        },
+    ),
+    **_broken("descriptors phases", {"no phases": _client(lambda c: c.pop("phases"))}),
+    **_broken("descriptors uuids", {"no uuid": _server(lambda c: c.pop("uuid"))}),
+    **_broken("sources", {"another client.py": _client(lambda c: c["sources"].popitem())}),
+    **_broken(
+        "commands",
+        {
+            "server.json without ptd_messages": _server(lambda c: c.pop("ptd_messages")),
+            "PTDaemon 1.10.0": _said("version=1.11.1-", "version=1.10.0-"),
+            "another analyzer": _said("Yokogawa", "Somebody"),
+            "no answer to Identify": _said("Identify", "Who", "cmd"),
+            "a range that was refused": _said("Range A changed", "Error"),
+            "a Go that was refused": _said("Starting untimed", "Error"),
+            "amperes not set back": _said("SR,A,Auto", "SR,A,20", "cmd"),
+            "ranges that cannot be read": _said("Ranges,1,", "Ranges"),
+        },
+    ),
+    **_broken("uuids", {"another UUID": _server(lambda c: c["uuid"].update(client="0" * 32))}),
+    **_broken("session_name", {"another": _client(lambda c: c.update(session_name="another"))}),
+    **_broken(
+        "ptd_log",
+        {
+            "both of another session": _both(lambda c: c.update(session_name="it's another")),
+            "a timezone that is none": _server(lambda c: c.update(timezone="here")),
+        },
+    ),
+    **_broken(
+        "phases",
+        {
+            "clocks 900 ms apart": _client(_slower),
+            "a phase less": _server(lambda c: c["phases"]["ranging"].pop()),
+            "LoadGen after its phase": _client(_after_its_phase),
+        },
+    ),
+    **_broken(
+        "phases checksums",
+        {
+            "testing at 94% of ranging": _watts(0.94),
+            "no watts in ranging": _watts(0, "ranging"),
+            "no power factor": _text(_SPL, r",PF,.*$", ""),
+            "power_end on another day": _text(
+                _DETAIL, r'(power_end", "value": ")\d\d-\d\d', r"\g<1>12-31"
+            ),
+        },
+    ),
+    **_broken(
+        "phases checksums samples",
+        {
+            "no watts at all": _watts(0),
+            "a sample that is no number": _text(_SPL, r"Watts,\d", "Watts,x"),
+            "a sample without a time": _appended(_SPL, "Time"),
+        },
+    ),
+    **_broken(
+        "phases checksums ptd_log samples",
+        {
+            "no power_begin": _text(_DETAIL, r"power_begin", "power_start"),
+            "power_begin that is no time": _text(
+                _DETAIL, r'(power_begin", "value": ")[^"]*', r"\g<1>soon"
+            ),
+        },
+    ),
+    **_broken(
+        "messages",
+        {
+            "a message less": _client(lambda c: c["messages"].pop()),
+            "another command": _client(lambda c: c["messages"][-1].update(cmd="rm")),
+            "another answer": _client(lambda c: c["messages"][-1].update(reply="no")),
+            "an older pair": _both(lambda c: c["messages"][0].update(reply=_OLD_SERVER)),
+        },
+    ),
+    **_broken(
+        "checksums",
+        {
+            "testing at 96% of ranging": _watts(0.96),
+            "the detail log was changed": _appended(_DETAIL, ""),
+            "a hash that was not written down": _server(lambda c: c["results"].pop(_SPL)),
+            "a hash that differs between the two": _server(
+                lambda c: c["results"].update({"power/client.log": "0" * 40})
+            ),
+            "an error of the USB line in testing": _logged("ERROR: USB."),
+            "an odd error in ranging": _logged(_ODD, 5, "ranging"),
+            "a warning in testing": _logged("WARNING: low"),
+            "a warning in the middle of testing": _logged("WARNING: low", 850),
+            "a sample too uncertain": _logged(_UNCERTAIN),
+        },
+    ),
+    **_broken(
+        "checksums ptd_log",
+        {
+            "no uncertainty check": _text(_LOG, r"is activated", "is not activated"),
+            "the uncertainty check without a time": _text(_LOG, r"^.*(Uncertainty chec)", r"\1"),
+            "no ranging in the log": _text(_LOG, r"Go with mark '(.*)_ranging'", r"Go with \1"),
+            "ranging that did not end": _text(_LOG, r"Completed test", "Stopped"),
+            "an error in testing": _logged(_BAD_WATTS),
+            "an error without a time": _appended(_LOG, _ODD),
+            "too uncertain in the middle of testing": _logged(_UNCERTAIN, 850),
+            "a time that is none": _text(_LOG, r"^\d\d-", "99-", 1),
+            "PTDaemon's log is not UTF-8": bytes_edited(at(_LOG), lambda c: b"\xff" + c),
+        },
+    ),
+    **_broken(
+        "ptd_config",
+        {
+            "an unsupported analyzer": _server(lambda c: c["ptd_config"][0].update(device_type=0)),
+            "two channels, one used": _server(lambda c: c["ptd_config"][0].update(device_type=77)),
+        },
+    ),
+    **_broken("debug", {"debug mode": _server(lambda c: c.update(debug=True))}),
 }
 """By what was done; most also break the hashes, which detect every change."""

@@ -32,13 +32,13 @@ from mlperf_suite.rules.accuracy_rules import gate_name
 from mlperf_suite.rules.caching_figures import ANSWER_TOKENS
 from mlperf_suite.rules.clock import DATE_FORMAT
 from mlperf_suite.rules.facts import Facts
-from mlperf_suite.rules.figures import LATENCY, TPOT, TTFT, most_tokens
+from mlperf_suite.rules.figures import LATENCY, TPOT, TTFT, LatencyKeys, most_tokens
 from mlperf_suite.rules.limits import FULL_SHARE, MOST_DELAY_MS
 from mlperf_suite.rules.registry import RULES
 from mlperf_suite.rules.verdict import Verdict
 
 MODES: tuple[Mode, ...] = ("accuracy", "performance", "test06")
-Break = Callable[[MadeRun, st.DataObject], None]
+Break = Callable[[MadeRun, st.DataObject], object]
 
 NO_NUMBER: st.SearchStrategy[Any] = st.sampled_from(
     [None, "600000", [], {}, True, float("nan"), float("inf"), 10**400]
@@ -46,10 +46,7 @@ NO_NUMBER: st.SearchStrategy[Any] = st.sampled_from(
 """What may stand where a number belongs; None is a line that is not there."""
 AGREEMENT = frozenset(r.name for r in RULES if r.whole_log) | {
     "test06_issue_order",
-    "test06_log_agrees",
-    "test07_log_agrees",
-    "test09_log_agrees",
-    "test01_log_agrees",
+    *(f"{audit}_log_agrees" for audit in ("test06", "test07", "test09", "test01")),
 }
 """The rules that compare figures of a log with one another.
 
@@ -64,7 +61,7 @@ FOLLOWING = {
     **{f"accuracy_rouge{kind}": {"accuracy_score_figures"} for kind in ("1", "2", "l", "lsum")},
 }
 """Rules that a break of another one breaks as well: they judge by the same entry of the log."""
-NOT_TRUE: st.SearchStrategy[Any] = st.sampled_from([False, None, 1, "true", []])
+NOT_TRUE: tuple[Any, ...] = (False, None, 1, "true", [])
 
 
 def rule_names(run: MadeRun) -> list[str]:
@@ -104,23 +101,30 @@ def put(run: MadeRun, key: str, value: object) -> None:
 # One break for each rule
 
 
-def drawn(key: str, values: st.SearchStrategy[Any]) -> Break:
+def pick(data: st.DataObject, *values: Any) -> Any:
+    return data.draw(st.sampled_from(values))
+
+
+def drawn(key: str, *values: object) -> Break:
     """Another value of a key of the detail log."""
-    return lambda run, data: put(run, key, data.draw(values))
+    return lambda run, data: put(run, key, pick(data, *values))
 
 
 def drawn_fact(name: str, *values: object) -> Break:
     """Another value of an attribute of the run."""
-    return lambda run, data: setattr(run, name, data.draw(st.sampled_from(values)))
+    return lambda run, data: setattr(run, name, pick(data, *values))
 
 
 def bad_number(key: str, low: int, high: int) -> Break:
-    return drawn(key, st.integers(low, high) | NO_NUMBER)
+    return lambda run, data: put(run, key, data.draw(st.integers(low, high) | NO_NUMBER))
+
+
+def too_few_samples(key: str) -> Break:
+    return lambda run, data: bad_number(key, 0, run.benchmark.samples - 1)(run, data)
 
 
 def whole(run: MadeRun, data: st.DataObject) -> None:
-    junk = data.draw(st.sampled_from(["not a log line", ":::MLLOG {", ':::MLLOG {"key": 1}']))
-    run.broken_lines.append(junk)
+    run.broken_lines.append(pick(data, "not a log line", ":::MLLOG {", ':::MLLOG {"key": 1}'))
 
 
 def error(run: MadeRun, data: st.DataObject) -> None:
@@ -128,45 +132,31 @@ def error(run: MadeRun, data: st.DataObject) -> None:
 
 
 def mode(run: MadeRun, data: st.DataObject) -> None:
-    if data.draw(st.booleans()):
-        wrong_mode = "AccuracyOnly" if run.mode != "accuracy" else "PerformanceOnly"
-        put(
-            run,
-            "effective_test_mode",
-            data.draw(st.sampled_from([wrong_mode, "SubmissionRun", None])),
-        )
-    else:
-        put(run, "effective_scenario", data.draw(st.sampled_from(["MultiStream", None, 3])))
-
-
-def metric(run: MadeRun, data: st.DataObject) -> None:
-    put(run, run.scenario.metric, data.draw(st.integers(-(10**9), 0) | NO_NUMBER))
-
-
-def samples(key: str) -> Break:
-    def apply(run: MadeRun, data: st.DataObject) -> None:
-        put(run, key, data.draw(st.integers(0, run.benchmark.samples - 1) | NO_NUMBER))
-
-    return apply
+    wrong_mode = "AccuracyOnly" if run.mode != "accuracy" else "PerformanceOnly"
+    key, values = pick(
+        data,
+        ("effective_test_mode", [wrong_mode, "SubmissionRun", None]),
+        ("effective_scenario", ["MultiStream", None, 3]),
+    )
+    put(run, key, pick(data, *values))
 
 
 def over(limit: str) -> Break:
     def apply(run: MadeRun, data: st.DataObject) -> None:
-        at = int(run.scenario.limits[limit] * 1e6)
-        put(run, P99[limit], data.draw(st.integers(at, 10**15) | NO_NUMBER))
+        bad_number(P99[limit], int(run.scenario.limits[limit] * 1e6), 10**15)(run, data)
 
     return apply
 
 
 def targets(run: MadeRun, data: st.DataObject) -> None:
-    key = LIMIT_KEYS[data.draw(st.sampled_from(list(run.scenario.limits)))]
+    key = LIMIT_KEYS[pick(data, *run.scenario.limits)]
     put(run, key, data.draw(st.integers(12_000_000_001, 10**15) | NO_NUMBER | st.just(0)))
 
 
 def wrong_seed(run: MadeRun, data: st.DataObject) -> None:
-    key = f"effective_{data.draw(st.sampled_from(sorted(run.round.seeds)))}"
+    key = f"effective_{pick(data, *sorted(run.round.seeds))}"
     old = run.entries[key]
-    put(run, key, data.draw(st.sampled_from([old + 1, 0, float(old), str(old), None, True])))
+    put(run, key, pick(data, old + 1, 0, float(old), str(old), None, True))
 
 
 def every_sample(run: MadeRun, data: st.DataObject) -> None:
@@ -178,9 +168,8 @@ def every_sample(run: MadeRun, data: st.DataObject) -> None:
 
 
 def whole_dataset(run: MadeRun, data: st.DataObject) -> None:
-    wrong = st.integers(0, run.benchmark.samples_of("accuracy") - 1) | st.sampled_from(
-        ["13368", [], 10**400]
-    )
+    wrong = st.integers(0, run.benchmark.samples_of("accuracy") - 1)
+    wrong |= st.sampled_from(["13368", [], 10**400])
     put(run, "effective_accuracy_sample_count", data.draw(wrong))
 
 
@@ -188,8 +177,7 @@ def below_gate(name: str) -> Break:
     def apply(run: MadeRun, data: st.DataObject) -> None:
         reference = run.benchmark.reference.of(name)
         assert reference is not None
-        least = reference.low()
-        wrong = st.floats(0, least * 0.99999) | st.just(100.5) | st.just(float("9" * 400))
+        wrong = st.floats(0, reference.low() * 0.99999) | st.sampled_from([100.5, float("9" * 400)])
         run.scores[name] = round(data.draw(wrong), 4)
         if data.draw(st.booleans()):
             del run.scores[name]
@@ -199,8 +187,8 @@ def below_gate(name: str) -> Break:
 
 def length(name: str) -> Break:
     def apply(run: MadeRun, data: st.DataObject) -> None:
-        good = run.scores[name]
-        run.scores[name] = round(good * data.draw(st.floats(0, 0.85) | st.floats(1.15, 9)), 2)
+        factor = data.draw(st.floats(0, 0.85) | st.floats(1.15, 9))
+        run.scores[name] = round(run.scores[name] * factor, 2)
 
     return apply
 
@@ -209,21 +197,13 @@ def other_ends(run: MadeRun, data: st.DataObject) -> None:
     text = run.cut_log
     place, next_place = (f'"seq_id" : {answer.place},' for answer in run.answers[:2])
     sample, next_sample = (f'"qsl_idx" : {answer.index},' for answer in run.answers[:2])
-    run.cut_log = data.draw(
-        st.sampled_from(
-            [
-                "",
-                "[\n]\n",
-                "x" * len(text),
-                text[2:],
-                text[:-4],
-                text[: len(text) // 2],
-                text.replace("...", ""),
-                text.replace(next_place, place),
-                text.replace(next_sample, sample),
-                text.replace(sample, f'"qsl_idx" : {10**9},'),
-            ]
-        )
+    run.cut_log = pick(
+        data,
+        *("", "[\n]\n", "x" * len(text), text[2:], text[:-4], text[: len(text) // 2]),
+        text.replace("...", ""),
+        text.replace(next_place, place),
+        text.replace(next_sample, sample),
+        text.replace(sample, f'"qsl_idx" : {10**9},'),
     )
 
 
@@ -232,44 +212,35 @@ def other_tokens(run: MadeRun, data: st.DataObject) -> None:
     # Of an answer that is text, the number of tokens is not known.
     counts = () if run.benchmark.answers_as_text else (0, 2, 4)
     wrong = [text.replace('"token_count" : 3', f'"token_count" : {n}', 1) for n in counts]
+    empty, other = ', "token_data" : ""', ', "token_data" : "0C000000"'
     if run.scenario.streams:
-        wrong += [
-            text.replace(', "token_data" : "0B000000"', new, 1) for new in ("", _EMPTY, _OTHER)
-        ]
+        first = ', "token_data" : "0B000000"'
+        wrong += [text.replace(first, new, 1) for new in ("", empty, other)]
     else:
-        wrong += [text.replace(', "token_count"', f'{_OTHER}, "token_count"', 1)]
-    run.cut_log = data.draw(st.sampled_from(wrong))
-
-
-_EMPTY, _OTHER = ', "token_data" : ""', ', "token_data" : "0C000000"'
+        wrong.append(text.replace(', "token_count"', f'{other}, "token_count"', 1))
+    run.cut_log = pick(data, *wrong)
 
 
 def audit(run: MadeRun, data: st.DataObject) -> None:
-    put(run, *data.draw(st.sampled_from([*audit_values(), ("effective_min_duration_ms", None)])))
+    put(run, *pick(data, *audit_values(), ("effective_min_duration_ms", None)))
 
 
 def audit_that_compares(run: MadeRun, data: st.DataObject) -> None:
-    key = data.draw(st.sampled_from(["rng_seed", "sampling_target"]))
-    put(run, f"effective_accuracy_log_{key}", data.draw(st.sampled_from([None, 0, 100, 4096.5])))
+    key = pick(data, "rng_seed", "sampling_target")
+    put(run, f"effective_accuracy_log_{key}", pick(data, None, 0, 100, 4096.5))
 
 
 def unlike_answer(run: MadeRun, data: st.DataObject) -> None:
     """One answer differs, and the accuracies are too far apart or not known."""
-    at = data.draw(st.integers(0, len(run.answers) - 1))
-    run.answers[at] = replace(run.answers[at], token_ids=run.answers[at].token_ids[::-1])
+    change_answer(lambda _, of, __: replace(of, token_ids=of.token_ids[::-1]))(run, data)
     scores = {name: score * 1.0102 for name, score in run.scores.items()}
-    scores = data.draw(st.sampled_from([None, {}, scores]))
-    run.compared = replace(run.compared, scores=scores)
+    run.compared = replace(run.compared, scores=pick(data, None, {}, scores))
 
 
 def other_speed(run: MadeRun, data: st.DataObject) -> None:
     factor = data.draw(st.floats(0.01, 0.9) | st.floats(1.12, 50))
     rate = (run.compared.samples_per_s or 0) * factor
     run.compared = replace(run.compared, samples_per_s=rate)
-
-
-def few_answers(run: MadeRun, data: st.DataObject) -> None:
-    del run.answers[data.draw(st.integers(1, 99)) :]
 
 
 def change_answer(change: Callable[[MadeRun, LoggedSample, st.DataObject], LoggedSample]) -> Break:
@@ -289,7 +260,7 @@ def other_figures(run: MadeRun, data: st.DataObject) -> None:
 def other_text(run: MadeRun, data: st.DataObject) -> None:
     """A token that the model has not, or one answer for all samples."""
     size = run.benchmark.vocabulary
-    token = data.draw(st.sampled_from([12, -1, *([] if size is None else [size, 2**31 - 1])]))
+    token = pick(data, 12, -1, *([] if size is None else [size, 2**31 - 1]))
     for row in range(len(run.answers)) if token == 12 else [0]:
         first, _, *rest = run.answers[row].token_ids
         run.answers[row] = replace(run.answers[row], token_ids=(first, token, *rest))
@@ -297,7 +268,7 @@ def other_text(run: MadeRun, data: st.DataObject) -> None:
 
 
 def other_first(run: MadeRun, answer: LoggedSample, data: st.DataObject) -> LoggedSample:
-    return replace(answer, first_token_ids=data.draw(st.sampled_from([None, (), (99,), (11, 13)])))
+    return replace(answer, first_token_ids=pick(data, None, (), (99,), (11, 13)))
 
 
 def two_eos(run: MadeRun, answer: LoggedSample, data: st.DataObject) -> LoggedSample:
@@ -309,16 +280,14 @@ def two_eos(run: MadeRun, answer: LoggedSample, data: st.DataObject) -> LoggedSa
 
 
 def other_count(run: MadeRun, answer: LoggedSample, data: st.DataObject) -> LoggedSample:
-    return replace(answer, token_count=data.draw(st.sampled_from([None, 0, 2, 4, 10**9])))
+    return replace(answer, token_count=pick(data, None, 0, 2, 4, 10**9))
 
 
 def unverified(run: MadeRun, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, 2))
     name = run.verify[at].partition(":")[0]
-    lines = ["", f"{name}: False"]
-    if at == 0:
-        lines.append(f"{name}: {'True' if run.scenario.name == 'Offline' else 'Skipped'}")
-    run.verify[at] = data.draw(st.sampled_from(lines))
+    first = f"{name}: {'True' if run.scenario.name == 'Offline' else 'Skipped'}"
+    run.verify[at] = pick(data, "", f"{name}: False", *[first] * (at == 0))
 
 
 def unissued(run: MadeRun, data: st.DataObject) -> None:
@@ -348,37 +317,32 @@ def other_generation(run: MadeRun, data: st.DataObject) -> None:
         run.departures = departures
 
 
-TOO_LATE = st.floats(MOST_DELAY_MS, exclude_min=True) | st.sampled_from([None, float("nan")])
-"""A delay of the client's that its rule does not let pass; None is one that was not measured."""
-
-
 def busy_client(run: MadeRun, data: st.DataObject) -> None:
     full = st.floats(FULL_SHARE) | st.just(float("nan"))
-    late = st.sampled_from(["out_ms", "back_ms"])
     if data.draw(st.booleans()):
         run.remote = remote_run(waited=data.draw(st.integers(1)), full=False)
     elif run.scenario.name == "Offline" or data.draw(st.booleans()):
         run.remote = remote_run(busy_share=data.draw(full))
     else:
-        delays: dict[str, Any] = {data.draw(late): data.draw(TOO_LATE)}
+        late = st.floats(MOST_DELAY_MS, exclude_min=True) | st.sampled_from([None, float("nan")])
+        delays: dict[str, Any] = {pick(data, "out_ms", "back_ms"): data.draw(late)}
         run.remote = remote_run(**delays)
 
 
 def set_clock(run: MadeRun, data: st.DataObject) -> None:
     """A clock that was set, or LoadGen's log too long or too short for the run."""
-    gain = data.draw(st.floats(2 * FLOOR_S, 1e4)) * data.draw(st.sampled_from([-1, 1]))
-    faults = [{"gain_s": gain}, {"elapsed_s": -1.0}, {"answering_s": 1e7}]
-    run.clock = replace(run.clock, **data.draw(st.sampled_from(faults)))
+    gain = data.draw(st.floats(2 * FLOOR_S, 1e4)) * pick(data, -1, 1)
+    faults = {"gain_s": gain}, {"elapsed_s": -1.0}, {"answering_s": 1e7}
+    run.clock = replace(run.clock, **pick(data, *faults))
 
 
 def faster(run: MadeRun, data: st.DataObject) -> None:
     """One sample over and over is faster in every pair, by more than the audit lets pass."""
     share = data.draw(st.floats(1.101, 1000))
     for block in run.caching:
-        noise = data.draw(st.floats(0.5, 2)) if data.draw(st.booleans()) else 1
-        block.entries["result_max_latency_ns"] = int(4e8)
-        if block.kind == "same":
-            block.entries["result_max_latency_ns"] = int(4e8 / (share * max(1, noise)))
+        noise = data.draw(st.floats(1, 2))
+        same = block.kind == "same"
+        block.entries["result_max_latency_ns"] = int(4e8 / (share * noise if same else 1))
 
 
 def block_of(run: MadeRun, data: st.DataObject) -> MadeBlock:
@@ -386,18 +350,14 @@ def block_of(run: MadeRun, data: st.DataObject) -> MadeBlock:
 
 
 def other_samples(run: MadeRun, data: st.DataObject) -> None:
-    kind = data.draw(
-        st.sampled_from(["an answer less", "other samples", "half a pair", "no turns"])
-    )
     block = block_of(run, data)
+    kind = pick(data, "an answer less", "other samples", "half a pair", "no turns")
     if kind == "an answer less":
         del block.answers[data.draw(st.integers(0, AT_ONCE - 1))]
     elif kind == "other samples":
         block.answers = [(index + 1, tokens) for index, tokens in block.answers]
-    elif kind == "half a pair":
-        run.caching.append(block)
     else:
-        run.caching += [block, block]
+        run.caching += [block] * (1 if kind == "half a pair" else 2)
 
 
 def other_answer(run: MadeRun, data: st.DataObject) -> None:
@@ -408,17 +368,14 @@ def other_answer(run: MadeRun, data: st.DataObject) -> None:
 
 
 def other_block_settings(run: MadeRun, data: st.DataObject) -> None:
-    key, value = data.draw(
-        st.sampled_from(
-            [
-                ("effective_min_duration_ms", 600_000),
-                ("effective_sample_concatenate_permutation", True),
-                ("effective_accuracy_log_sampling_target", AT_ONCE - 1),
-                ("effective_test_mode", "AccuracyOnly"),
-                ("effective_scenario", "MultiStream"),
-                ("requested_min_query_count", 1),
-            ]
-        )
+    key, value = pick(
+        data,
+        ("effective_min_duration_ms", 600_000),
+        ("effective_sample_concatenate_permutation", True),
+        ("effective_accuracy_log_sampling_target", AT_ONCE - 1),
+        ("effective_test_mode", "AccuracyOnly"),
+        ("effective_scenario", "MultiStream"),
+        ("requested_min_query_count", 1),
     )
     block_of(run, data).entries[key] = value
 
@@ -427,21 +384,16 @@ def other_block_settings(run: MadeRun, data: st.DataObject) -> None:
 
 
 def stamp_back(run: MadeRun, data: st.DataObject) -> None:
-    keys = list(run.entries)
-    key = data.draw(st.sampled_from(keys[1:]))
-    if data.draw(st.booleans()):
-        run.stamps[key] = data.draw(st.floats(-1e9, run.stamp_ms(keys[0]) - 1e-6))
-    else:
-        run.stamps[key] = data.draw(st.sampled_from([math.nan, math.inf, "0.1", None, 10**400]))
+    # The watch of the clock goes by power_end.
+    first, *keys = (key for key in run.entries if not key.startswith("power_"))
+    wrong = st.sampled_from([math.nan, math.inf, "0.1", None, 10**400])
+    wrong |= st.floats(-1e9, run.stamp_ms(first) - 1e-6)
+    run.stamps[pick(data, *keys)] = data.draw(wrong)
 
 
-def shift_end(by: st.SearchStrategy[float]) -> Break:
+def shift_end(run: MadeRun, data: st.DataObject) -> None:
     """Move the entries of the run's end."""
-
-    def apply(run: MadeRun, data: st.DataObject) -> None:
-        run.ended_ms += data.draw(by)
-
-    return apply
+    run.ended_ms += data.draw(st.floats(-1e5, -10) | st.floats(1e4, 1e9))
 
 
 def other_date(run: MadeRun, data: st.DataObject) -> None:
@@ -454,7 +406,7 @@ def swapped_samples(run: MadeRun, data: st.DataObject) -> None:
     order = list(run.entries["loaded_qsl_set"])
     at = data.draw(st.integers(1, len(order) - 1))
     order[0], order[at] = order[at], order[0]
-    put(run, "loaded_qsl_set", data.draw(st.sampled_from([order, order[1:], [], {}, "x"])))
+    put(run, "loaded_qsl_set", pick(data, order, order[1:], [], {}, "x"))
 
 
 def other_number(key: str, least: float = 0.001) -> Break:
@@ -462,8 +414,7 @@ def other_number(key: str, least: float = 0.001) -> Break:
 
     def apply(run: MadeRun, data: st.DataObject) -> None:
         was = run.entries[key]
-        factor = data.draw(st.sampled_from([1 - least, 1 + least, 0.5, 2.0]))
-        wrong = was * factor
+        wrong = was * pick(data, 1 - least, 1 + least, 0.5, 2.0)
         put(run, key, math.ceil(wrong) if isinstance(was, int) else as_printed(wrong))
 
     return apply
@@ -471,35 +422,31 @@ def other_number(key: str, least: float = 0.001) -> Break:
 
 def other_files(run: MadeRun, data: st.DataObject) -> None:
     files = dict(LOADGEN_FILES)
-    path = data.draw(st.sampled_from(sorted(files)))
+    path = pick(data, *sorted(files))
     if data.draw(st.booleans()):
-        files[path] = data.draw(st.sampled_from(["0" * 40, "", "x" * 40]))
+        files[path] = pick(data, "0" * 40, "", "x" * 40)
     else:
         del files[path]
-    put(run, "loadgen_file_sha1", data.draw(st.sampled_from([files, files, [], {}])))
+    put(run, "loadgen_file_sha1", pick(data, files, files, [], {}))
 
 
 def other_summary(run: MadeRun, data: st.DataObject) -> None:
     lines = run.summary.splitlines()
-    at = data.draw(st.sampled_from([n for n, line in enumerate(lines) if ":" in line]))
-    figure = data.draw(st.sampled_from(["1e6", "x", "", "13.7"]))
-    lines[at] = f"{lines[at].partition(':')[0]}: {figure}"
-    run.summary = data.draw(st.sampled_from(["\n".join(lines), "", "made up"]))
+    at = pick(data, *[n for n, line in enumerate(lines) if ":" in line])
+    lines[at] = f"{lines[at].partition(':')[0]}: {pick(data, '1e6', 'x', '', '13.7')}"
+    run.summary = pick(data, "\n".join(lines), "", "made up")
 
 
 def other_answers(run: MadeRun, data: st.DataObject) -> None:
     assert run.accuracy_tokens is not None
     apart = data.draw(st.floats(0.1, 0.9) | st.floats(1.1, 5))
     wrong_tokens = replace(run.accuracy_tokens, mean=run.accuracy_tokens.mean * apart)
-    run.accuracy_tokens = data.draw(st.sampled_from([wrong_tokens, None]))
+    run.accuracy_tokens = pick(data, wrong_tokens, None)
 
 
 def more_queries(run: MadeRun, data: st.DataObject) -> None:
-    put(
-        run,
-        "result_query_count",
-        run.entries["generated_query_count"] + data.draw(st.integers(1, 10**6)),
-    )
+    more = data.draw(st.integers(1, 10**6))
+    put(run, "result_query_count", run.entries["generated_query_count"] + more)
 
 
 def other_rate(run: MadeRun, data: st.DataObject) -> None:
@@ -512,13 +459,11 @@ def other_rate(run: MadeRun, data: st.DataObject) -> None:
 
 def other_token_rate(run: MadeRun, data: st.DataObject) -> None:
     """Rates of more tokens than the answers may have; of one of two that then do not agree."""
-    rates = [
-        key for key in run.entries if "token" in key and ("throughput" in key or "per_sec" in key)
-    ]
     if run.scenario.name == "Offline" or data.draw(st.booleans()):
         most = 2 * (most_tokens(run.facts()) or 1)
-        for key in rates:
-            put(run, key, as_printed(run.entries[key] * most))
+        for key in list(run.entries):
+            if "token" in key and ("throughput" in key or "per_sec" in key):
+                put(run, key, as_printed(run.entries[key] * most))
     else:
         other_number("result_token_throughput")(run, data)
 
@@ -530,45 +475,42 @@ def issued_when_it_cannot_be(run: MadeRun, data: st.DataObject) -> None:
     put(run, key, as_printed(run.entries[key] * factor))
 
 
-def latency_keys(run: MadeRun) -> list[list[str]]:
-    """Of each kind of latency: minimum, percentiles, maximum."""
-    families = (LATENCY, TTFT, TPOT) if run.scenario.streams else (LATENCY,)
-    return [family.places for family in families]
+def latencies(run: MadeRun) -> tuple[LatencyKeys, ...]:
+    return (LATENCY, TTFT, TPOT) if run.scenario.streams else (LATENCY,)
 
 
 def out_of_order(run: MadeRun, data: st.DataObject) -> None:
-    keys = data.draw(st.sampled_from(latency_keys(run)))
+    keys = pick(data, *latencies(run)).places
     at = data.draw(st.integers(1, len(keys) - 1))
     put(run, keys[at], run.entries[keys[at - 1]] - data.draw(st.integers(1, 10**6)))
 
 
 def other_mean(run: MadeRun, data: st.DataObject) -> None:
-    families = (LATENCY, TTFT, TPOT) if run.scenario.streams else (LATENCY,)
-    family = data.draw(st.sampled_from(families))
+    family = pick(data, *latencies(run))
     beyond = run.entries[family.places[-1]] * data.draw(st.floats(1.01, 100))
     below = run.entries[family.places[0]] * data.draw(st.floats(0, 0.99))
-    put(run, family.mean, int(data.draw(st.sampled_from([below, beyond]))))
+    put(run, family.mean, int(pick(data, below, beyond)))
 
 
 def faster_tokens(run: MadeRun, data: st.DataObject) -> None:
     """TPOTs that do not make up the latencies."""
     # Not so slow that a limit is passed as well.
     factor = data.draw(st.floats(0.1, 0.9) | st.floats(1.05, 1.1))
-    for key in (*latency_keys(run)[2], TPOT.mean):
+    for key in (*TPOT.places, TPOT.mean):
         put(run, key, int(run.entries[key] * factor))
 
 
 def other_verdict(run: MadeRun, data: st.DataObject) -> None:
-    key = data.draw(st.sampled_from(["result_min_duration_met", "result_min_queries_met"]))
-    put(run, key, data.draw(st.sampled_from([False, "INVALID", None, 1])))
+    key = pick(data, "result_min_duration_met", "result_min_queries_met")
+    put(run, key, pick(data, False, "INVALID", None, 1))
 
 
 def other_lines(run: MadeRun, data: st.DataObject) -> None:
     """A line that decides nothing is lost, stands elsewhere, or is another scenario's."""
-    key_of_line = data.draw(st.sampled_from(["logger_tls_total_log_cas_fail_count", "qsl_name"]))
+    key_of_line = pick(data, "logger_tls_total_log_cas_fail_count", "qsl_name")
     place = list(run.entries).index(key_of_line)
     value = run.entries.pop(key_of_line)
-    how = data.draw(st.sampled_from(["lost", "moved", "foreign"]))
+    how = pick(data, "lost", "moved", "foreign")
     if how != "lost":
         entries = list(run.entries.items())
         at = data.draw(st.integers(1, 40).filter(lambda at: at != place))
@@ -577,29 +519,20 @@ def other_lines(run: MadeRun, data: st.DataObject) -> None:
 
 
 def other_setting(run: MadeRun, data: st.DataObject) -> None:
-    key = data.draw(
-        st.sampled_from(
-            [
-                "effective_max_duration_ms",
-                "requested_max_query_count",
-                "requested_schedule_rng_seed",
-                "requested_test_mode",
-                "requested_print_timestamps",
-                "effective_target_duration_ms",
-                "effective_min_sample_count",
-                "effective_max_async_queries",
-                "requested_accuracy_sample_count_override",
-                "requested_performance_sample_count_override",
-            ]
-        )
+    names = (
+        "effective_max_duration_ms requested_max_query_count requested_schedule_rng_seed "
+        "requested_test_mode requested_print_timestamps effective_target_duration_ms "
+        "effective_min_sample_count effective_max_async_queries "
+        "requested_accuracy_sample_count_override requested_performance_sample_count_override"
     )
-    put(run, key, data.draw(st.sampled_from([7, "x", [], math.nan])))
+    put(run, pick(data, *names.split()), pick(data, 7, "x", [], math.nan))
 
 
 def chosen_samples(run: MadeRun, data: st.DataObject) -> None:
-    name = data.draw(st.sampled_from(["performance_issue_same", "accuracy_log_sampling_target"]))
+    settings = ("performance_issue_same", True), ("accuracy_log_sampling_target", 100)
+    name, value = pick(data, *settings)
     for prefix in ("requested", "effective"):
-        put(run, f"{prefix}_{name}", True if "issue" in name else 100)
+        put(run, f"{prefix}_{name}", value)
 
 
 def other_places(run: MadeRun, data: st.DataObject) -> None:
@@ -608,23 +541,19 @@ def other_places(run: MadeRun, data: st.DataObject) -> None:
         first = run.cut_log.partition('"qsl_idx" : ')[2].partition(",")[0]
         run.cut_log = run.cut_log.replace(f'"qsl_idx" : {first},', f'"qsl_idx" : {int(first) + 1},')
         return
-    answer = run.answers[0]
-    at = data.draw(st.integers(1, len(run.answers) - 1))
-    at = next(
-        n for n in range(at, at - len(run.answers), -1) if run.answers[n].index != answer.index
-    )
+    first_answer = run.answers[0]
+    others = [n for n, other in enumerate(run.answers) if other.index != first_answer.index]
+    at = others[data.draw(st.integers(0, len(others) - 1))]
     second = run.answers[at]
-    run.answers[0], run.answers[at] = (
-        replace(answer, place=second.place),
-        replace(second, place=answer.place),
-    )
+    run.answers[0] = replace(first_answer, place=second.place)
+    run.answers[at] = replace(second, place=first_answer.place)
 
 
 def other_audit_log(run: MadeRun, data: st.DataObject) -> None:
     # TEST01 logs a part of its answers.
     in_lines = run.scenario.name == "SingleStream" or run.mode == "test01"
     if in_lines or data.draw(st.booleans()):
-        data.draw(st.sampled_from([other_lines, other_setting]))(run, data)
+        pick(data, other_lines, other_setting)(run, data)
     else:
         for key in ("result_completed_tokens_per_second", "result_tokens_per_second"):
             if key in run.entries:
@@ -639,16 +568,14 @@ _OF_BOTH_RUNS: dict[str, Break] = {
     "no_loadgen_errors": error,
     "test_mode": mode,
     "time_stamps": stamp_back,
-    "time_span": shift_end(st.floats(-1e5, -10) | st.floats(1e4, 1e9)),
+    "time_span": shift_end,
     "clock_dates": other_date,
     "loaded_samples": swapped_samples,
     "generated_queries": other_number("generated_query_duration"),
     "loadgen_files": other_files,
     "generation": other_generation,
     "loadgen_clock": set_clock,
-    "loadgen_unmodified": drawn(
-        "loadgen_git_status_message", st.sampled_from([" M loadgen.cc", None, 0])
-    ),
+    "loadgen_unmodified": drawn("loadgen_git_status_message", " M loadgen.cc", "NA", None),
 }
 """Of rules of a performance run that an accuracy run has as well."""
 _OF_EVERY_AUDIT: dict[str, Break] = {
@@ -664,11 +591,8 @@ _OF_COMPLETE_AUDITS: dict[str, Break] = {
     "every_sample": unissued,
     "verified": drawn_fact(
         "verify",
-        [],
-        ["TEST FAIL"],
-        ["passed"],
-        ["TEST PASS", "Accuracy check pass: False"],
-        ["TEST PASS", "TEST06 verification complete"],
+        *([], ["TEST FAIL"], ["passed"]),
+        *(["TEST PASS", more] for more in ("Accuracy check pass: False", "TEST06 verification")),
     ),
 }
 """Of TEST07 and TEST09."""
@@ -679,6 +603,7 @@ def in_modes(breaks: dict[str, Break], *prefixes: str) -> dict[str, Break]:
     return {f"{prefix}{name}": change for prefix in prefixes for name, change in breaks.items()}
 
 
+GATED = "rouge1 rouge2 rougeL rougeLsum exact_match gsm8k mbxp word_accuracy f1"
 BREAKS: dict[str, Break] = {
     **in_modes(_OF_BOTH_RUNS, "", "accuracy_"),
     **in_modes(_OF_EVERY_AUDIT, "test06_", "test07_", "test09_", "test01_"),
@@ -705,40 +630,33 @@ BREAKS: dict[str, Break] = {
     "validity_agrees": other_verdict,
     "accuracy_every_sample": every_sample,
     "accuracy_whole_dataset": whole_dataset,
-    **{
-        gate_name(name): below_gate(name)
-        for name in (
-            *("rouge1", "rouge2", "rougeL", "rougeLsum", "exact_match", "gsm8k", "mbxp"),
-            *("word_accuracy", "f1"),
-        )
-    },
+    **{gate_name(name): below_gate(name) for name in GATED.split()},
     "accuracy_gen_len": length("gen_len"),
     "accuracy_tokens_per_sample": length("tokens_per_sample"),
     "accuracy_hash": drawn_fact("hash", None, "", "abc", "z" * 64, "0" * 63, "0" * 65),
     "accuracy_log_is_cut": drawn_fact("accuracy_bytes", 0, MAX_ACCURACY_LOG_BYTES + 1, 10**9),
     "accuracy_log_ends": other_ends,
     "accuracy_log_tokens": other_tokens,
-    "result_valid": drawn("result_validity", st.sampled_from(["INVALID", "valid", "", True, None])),
-    "result_reported": metric,
+    "result_valid": drawn("result_validity", "INVALID", "valid", "", True, None),
+    "result_reported": lambda run, data: bad_number(run.scenario.metric, -(10**9), 0)(run, data),
     "min_duration": bad_number("effective_min_duration_ms", -1, 599_999),
-    "performance_sample_count": samples("effective_performance_sample_count"),
-    "offline_samples_per_query": samples("effective_samples_per_query"),
+    "performance_sample_count": too_few_samples("effective_performance_sample_count"),
+    "offline_samples_per_query": too_few_samples("effective_samples_per_query"),
     "ttft_limit": over("ttft"),
     "tpot_limit": over("tpot"),
     "latency_limit": over("latency"),
     "latency_targets": targets,
     "target_percentile": drawn(
-        "effective_target_latency_percentile",
-        st.sampled_from([0.5, 0.97, 0.999, 99, 90, 0]) | NO_NUMBER,
+        "effective_target_latency_percentile", 0.5, 0.97, 0.999, 99, 90, 0, None, "0.99", [], True
     ),
-    "early_stopping": drawn("early_stopping_met", NOT_TRUE),
+    "early_stopping": drawn("early_stopping_met", *NOT_TRUE),
     "min_queries": bad_number("result_query_count", 0, 63),
     "seeds": wrong_seed,
-    "equal_issue_mode": drawn("effective_sample_concatenate_permutation", NOT_TRUE),
-    "token_latencies": drawn("requested_use_token_latencies", NOT_TRUE),
+    "equal_issue_mode": drawn("effective_sample_concatenate_permutation", *NOT_TRUE),
+    "token_latencies": drawn("requested_use_token_latencies", *NOT_TRUE),
     "accuracy_passed": drawn_fact("accuracy_passed", False),
     "client_bound": busy_client,
-    "test06_sample_count": few_answers,
+    "test06_sample_count": lambda run, _: run.answers.pop(),
     "test06_first_token": change_answer(other_first),
     "test06_eos": change_answer(two_eos),
     "test06_token_count": change_answer(other_count),

@@ -39,9 +39,7 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Honest:
 
 @pytest.mark.parametrize("model", SERIES_MODELS)
 @pytest.mark.parametrize("dedicated", [False, True])
-def test_an_honest_package_is_recognized_and_passes(
-    tmp_path: Path, model: str, dedicated: bool
-) -> None:
+def test_an_honest_package_passes(tmp_path: Path, model: str, dedicated: bool) -> None:
     write_package(tmp_path, model, dedicated=dedicated)
     (group,) = judge_folder(tmp_path)
     assert group.name == f"box-2026-box-{model}"
@@ -53,9 +51,7 @@ def test_an_honest_package_is_recognized_and_passes(
 
 
 @pytest.mark.parametrize("case", BREAKS, ids=str)
-def test_a_break_is_seen_by_its_rules_alone(
-    honest: Honest, tmp_path: Path, case: PackageBreak
-) -> None:
+def test_a_break_is_seen_by_its_rules(honest: Honest, tmp_path: Path, case: PackageBreak) -> None:
     package, curve = honest(case.dedicated, case.turns)
     copy = Path(shutil.copytree(package, tmp_path / package.name))
     case.apply(copy / curve)
@@ -71,9 +67,7 @@ def test_every_rule_has_a_break() -> None:
 
 
 @pytest.mark.parametrize("model", AGENTIC_MODELS)
-def test_an_honest_package_of_several_turns_passes(
-    honest: Honest, tmp_path: Path, model: str
-) -> None:
+def test_an_honest_package_of_turns_passes(honest: Honest, tmp_path: Path, model: str) -> None:
     package, curve = honest(False, model)
     (group,) = judge_package(package)
     assert [v.line for v in group.verdicts if not v.passed and v.rule != f"{PREFIX}salt"] == []

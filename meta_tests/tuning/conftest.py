@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from pytest import MonkeyPatch
 
 from mlperf_suite.features.tuning import space
 
 
 @pytest.fixture(autouse=True)
-def small_space(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_space(monkeypatch: MonkeyPatch) -> None:
     choices = {"max_num_seqs": (None, 16, 32), "max_num_batched_tokens": (None, 2048, 4096)}
     monkeypatch.setattr(space, "machine_space", lambda gpus=None: choices)
     names = frozenset({*choices, "block_size", "enable_chunked_prefill"})

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mlperf_suite.features.tuning.early_cuts import Estimate
+from mlperf_suite.features.tuning.early_cuts import AccuracyCheck, Estimate, cannot_win
 from mlperf_suite.features.tuning.early_end import cut_by_probe, leader_of, rejection, watch_of
 from mlperf_suite.features.tuning.probing import Work
 from mlperf_suite.features.tuning.space import Settings, Trial
@@ -35,25 +35,17 @@ def kept(folder: Path, **files: object) -> Path:
     return folder
 
 
-def speed_for(tokens_per_s: float) -> dict[str, object]:
-    """The speed of an engine that does the work at this rate, all of it while decoding."""
-    step_s = WORK.samples * WORK.answer / tokens_per_s / WORK.answer
-    return {"speed": dataclasses.asdict(Speed(0.0, step_s, 0.0))}
-
-
-def scored(mean: float, verdict: str = "passed") -> dict[str, object]:
+def scored(
+    folder: Path, mean: float, values: list[float | None] | None = None, verdict: str = "passed"
+) -> Path:
+    """A results folder with one run of this mean, and of the values around it or these."""
     rule = {"rule": "accuracy_rouge1", "status": verdict, "found": "", "required": "", "why": ""}
     score = {"name": "rouge1", "value": mean, "unit": "%", "low": 30.0}
-    return {
-        "schema_version": 6,
-        "run": {"accuracy": {"total_samples": 60, "scores": [score]}},
-        "verdicts": [rule],
-    }
-
-
-def scores(mean: float) -> dict[str, object]:
-    values = [mean + n % 5 - 2 for n in range(60)]
-    return {"dataset_sha256": "d", "scores": {"rouge1": values}}
+    accuracy = {"total_samples": 60, "scores": [score]}
+    summary = {"schema_version": 6, "run": {"accuracy": accuracy}, "verdicts": [rule]}
+    values = values or [mean + n % 5 - 2 for n in range(60)]
+    scores = {"dataset_sha256": "d", "scores": {"rouge1": values}}
+    return kept(folder, summary=summary, scores=scores)
 
 
 def test_a_probe_far_below_the_leaders_cuts_the_trial() -> None:
@@ -64,6 +56,14 @@ def test_a_probe_far_below_the_leaders_cuts_the_trial() -> None:
     assert trial.settings == SLOW
     assert trial.cut == "its probe stands for 60 tokens/s ± 5%, the best have 100"
     assert cut_by_probe(SLOW, leader, 76) is None, "5% below is within the probe's error"
+
+
+def test_only_what_cannot_win_is_cut_and_more_looks_need_more_distance() -> None:
+    leader = Estimate(math.log(1000), 0.02)
+    assert [cannot_win(rate, 0.05, leader) for rate in (1000, 890, 870)] == [False, False, True]
+    assert not cannot_win(870, 0.05, leader, looks=10)
+    check = AccuracyCheck(40.0)
+    assert not check.rejects([0.0] * 39) and check.rejects([0.0] * 40), "39 are too few to say"
 
 
 def test_probes_that_say_little_cut_little() -> None:
@@ -82,41 +82,33 @@ def test_a_running_trial_is_cut_when_its_speed_is_known(tmp_path: Path) -> None:
     first = run_of(100, 80)
     leader = leader_of(BEST, [first, run_of(60, 48), run_of(90, 71)], "tokens/s")
     watch = watch_of(SLOW, leader, first, tmp_path / "none")
-    folder = kept(tmp_path / "002", config={})
-    assert watch(folder) is None
-    (folder / "20261125-000000-llama3.1-8b-offline/config.json").write_text(
-        json.dumps(speed_for(40))
-    )
-    trial = watch(folder)
+    assert watch(kept(tmp_path / "002", config={})) is None
+    # The speed of an engine that does the work at 40 tokens/s, all of it while decoding.
+    speed = dataclasses.asdict(Speed(0.0, WORK.samples / 40, 0.0))
+    trial = watch(kept(tmp_path / "003", config={"speed": speed}))
     assert trial and trial.rate == pytest.approx(50)
 
 
 def test_scores_that_lose_against_the_defaults_reject(tmp_path: Path) -> None:
-    reference = kept(tmp_path / "001", summary=scored(40), scores=scores(40))
-    worse = kept(tmp_path / "002", summary=scored(38), scores=scores(38))
+    reference = scored(tmp_path / "001", 40)
     why = "accuracy: rouge1 38 where the default has 40 on the same samples"
-    assert rejection(worse, reference) == why
+    assert rejection(scored(tmp_path / "002", 38), reference) == why
     assert rejection(reference, reference) == ""
-    like = kept(tmp_path / "003", summary=scored(39.9), scores=scores(39.9))
-    assert rejection(like, reference) == ""
+    assert rejection(scored(tmp_path / "003", 39.9), reference) == ""
 
 
 def test_scores_are_compared_sample_by_sample(tmp_path: Path) -> None:
-    def without(missing: int, lost: float) -> dict[str, object]:
-        values: list[float | None] = [90.0 * (n % 2) + 5 - lost for n in range(400)]
-        values[missing] = None
-        return {"dataset_sha256": "d", "scores": {"rouge1": values}}
+    def without(missing: int, lost: float) -> list[float | None]:
+        return [None if n == missing else 90.0 * (n % 2) + 5 - lost for n in range(400)]
 
-    reference = kept(tmp_path / "001", summary=scored(50), scores=without(0, 0))
-    worse = kept(tmp_path / "002", summary=scored(46), scores=without(399, 4))
+    reference = scored(tmp_path / "001", 50, without(0, 0))
+    worse = scored(tmp_path / "002", 46, without(399, 4))
     assert rejection(worse, reference), "each sample but the unscored ones lost the same"
-    nothing = {"dataset_sha256": "d", "scores": {"rouge1": [None] * 400}}
-    unscored = kept(tmp_path / "003", summary=scored(50), scores=nothing)
-    assert rejection(unscored, reference) == ""
+    assert rejection(scored(tmp_path / "003", 50, [None] * 400), reference) == ""
 
 
 def test_a_gate_that_failed_ends_the_trial(tmp_path: Path) -> None:
-    folder = kept(tmp_path / "002", summary=scored(10, "failed"), scores=scores(10))
+    folder = scored(tmp_path / "002", 10, verdict="failed")
     assert rejection(folder, tmp_path / "none") == "failed accuracy_rouge1"
     trial = watch_of(SLOW, None, None, tmp_path / "none")(folder)
     assert trial == Trial(SLOW, reason="failed accuracy_rouge1")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from pytest import MonkeyPatch
 
 from mlperf_suite.errors import UsageError
 from mlperf_suite.features.tuning import serving
@@ -51,7 +52,7 @@ def command(tmp_path: Path) -> Command:
 
 
 @pytest.fixture
-def options_of_runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def asked(monkeypatch: MonkeyPatch) -> list[str]:
     """What the suite would have been called with."""
     options: list[str] = []
 
@@ -79,54 +80,41 @@ def is_gone(pid: int) -> bool:
     return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
-def test_a_server_is_started_with_the_settings_measured_and_ended(
-    command: Command, options_of_runs: list[str]
-) -> None:
+def test_a_server_is_started_and_ended(command: Command, asked: list[str]) -> None:
     assert measured(command, "well").trial.rate == 100
     assert (command.folder / "flags").read_text() == "--max-num-seqs 16 --fast"
-    assert options_of_runs[0] == "--model=x"
-    assert options_of_runs[1].startswith("--endpoint=http://127.0.0.1:")
+    assert asked[0] == "--model=x"
+    assert asked[1].startswith("--endpoint=http://127.0.0.1:")
     assert not [p for p in psutil.Process().children() if "server.py" in " ".join(p.cmdline())]
 
 
-def test_a_server_that_crashes_is_a_failed_trial(
-    command: Command, options_of_runs: list[str]
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ("crash", "the server ended with status 1: CUDA out of memory"),
+        ("hang", "the server was not ready after 1 s"),
+        # Its port answers in another protocol.
+        ("mumbles", "the server was not ready after 1 s"),
+    ],
+)
+def test_a_server_that_does_not_start_is_a_failed_trial(
+    command: Command, asked: list[str], monkeypatch: MonkeyPatch, how: str, reason: str
 ) -> None:
-    trial = measured(command, "crash").trial
-    assert trial.rate is None
-    assert trial.reason == "the server ended with status 1: CUDA out of memory"
-    assert not options_of_runs
+    monkeypatch.setattr(serving, "_START_S", 30.0 if how == "crash" else 1.0)
+    assert measured(command, how).trial.reason.startswith(reason)
+    assert not asked
 
 
-@pytest.mark.parametrize("how", ["hang", "mumbles"])
-def test_a_server_that_hangs_at_its_start_or_is_none_is_a_failed_trial(
-    command: Command, options_of_runs: list[str], monkeypatch: pytest.MonkeyPatch, how: str
-) -> None:
-    """`mumbles`: its port answers in another protocol."""
-    monkeypatch.setattr(serving, "_START_S", 1.0)
-    assert measured(command, how).trial.reason.startswith("the server was not ready after 1 s")
-    assert not options_of_runs
-
-
-def test_a_server_that_leaves_processes_is_a_failed_trial(
-    command: Command, options_of_runs: list[str]
-) -> None:
+def test_a_server_that_leaves_processes_fails(command: Command, asked: list[str]) -> None:
     trial = measured(command, "leaves").trial
     assert trial.rate is None
     assert trial.reason == "the server left processes behind: sleep"
     assert is_gone(int((command.folder / "child").read_text()))
-
-
-def test_a_server_without_a_program_is_a_failed_trial(
-    command: Command, options_of_runs: list[str]
-) -> None:
     trial = run_served(ServerTemplate("/no/such {flags} {port}"), command, TARGETS["offline"]).trial
     assert trial.reason.startswith("the server's command cannot be started")
 
 
-def test_an_interrupted_tuning_ends_the_server_that_starts(
-    command: Command, options_of_runs: list[str]
-) -> None:
+def test_an_interrupted_tuning_ends_its_server(command: Command, asked: list[str]) -> None:
     def stop() -> None:
         while not (command.folder / "flags").exists():
             time.sleep(0.05)

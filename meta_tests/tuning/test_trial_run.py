@@ -12,9 +12,11 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+from pytest import MonkeyPatch
 
 from mlperf_suite.errors import UsageError
 from mlperf_suite.features.tuning import tune
@@ -29,7 +31,7 @@ OFFLINE = TARGETS["offline"]
 STAND_IN = ("-p", "meta_tests.stand_in_plugin", "--total-sample-count=24")
 FILES = ("output.txt", "server.txt", "engine.log")
 """To which a run, its server and its engine write."""
-InPlaceOfPython = Callable[[str], None]
+Script = Callable[[str], None]
 
 
 def measured(folder: Path, settings: Settings, limit_s: float = 600) -> Measured:
@@ -38,7 +40,7 @@ def measured(folder: Path, settings: Settings, limit_s: float = 600) -> Measured
 
 
 @pytest.fixture
-def in_place_of_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InPlaceOfPython:
+def python(tmp_path: Path, monkeypatch: MonkeyPatch) -> Script:
     """Makes each run this script for a shell, in the place of the suite."""
 
     def install(script: str) -> None:
@@ -73,20 +75,15 @@ def test_a_trial_is_a_kept_run_with_its_rate(tmp_path: Path) -> None:
     [
         (Summary(meta=Meta(status="failed", reason="no such weights")), "no such weights"),
         (Summary(meta=Meta(status="failed")), "failed"),
-        (
-            Summary(verdicts=(Verdict("accuracy_rouge1", "failed", "10", "30"),)),
-            "failed accuracy_rouge1",
-        ),
+        (Summary(verdicts=(Verdict("accuracy", "failed", "10", "30"),)), "failed accuracy"),
         (Summary(meta=Meta(status="complete")), "the run shows no tokens/s"),
     ],
 )
-def test_a_run_without_a_usable_figure_is_a_failed_trial(
-    tmp_path: Path, in_place_of_python: InPlaceOfPython, summary: Summary, reason: str
-) -> None:
+def test_a_run_without_a_figure(tmp_path: Path, python: Script, summary: Any, reason: str) -> None:
     run = tmp_path / "001" / "20260101-000000-llama3.1-8b-offline"
     run.mkdir(parents=True)
     (run / "summary.json").write_text(json.dumps(summary.as_json()))
-    in_place_of_python("exit 0")
+    python("exit 0")
     trial = measured(tmp_path / "001", {}).trial
     assert (trial.rate, trial.reason) == (None, reason)
 
@@ -98,26 +95,22 @@ def test_a_run_without_a_usable_figure_is_a_failed_trial(
         ("kill -9 $$", "killed by SIGKILL, as the system does where"),
         ("echo 'No space left on device'; exit 1", "no result: No space left on device"),
         (
-            "echo 'INTERNALERROR> OSError: no plugin'; echo '=== 375 deselected in 1 s ==='",
-            "no result: OSError: no plugin",
+            "echo 'INTERNALERROR> OSError: no'; echo '=== 3 deselected ==='",
+            "no result: OSError: no",
         ),
     ],
 )
-def test_a_run_that_hangs_is_killed_or_writes_nothing(
-    tmp_path: Path, in_place_of_python: InPlaceOfPython, script: str, reason: str
-) -> None:
-    in_place_of_python(script)
+def test_a_run_writing_nothing(tmp_path: Path, python: Script, script: str, reason: str) -> None:
+    python(script)
     run = measured(tmp_path / "001", {}, 1 if "sleep" in script else 600)
     assert run.trial.reason.startswith(reason)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_tuning_that_is_ended_leaves_no_run(
-    tmp_path: Path, in_place_of_python: InPlaceOfPython, number: signal.Signals
-) -> None:
+def test_an_ended_tuning_leaves_no_run(tmp_path: Path, python: Script, number: int) -> None:
     """By whoever cancels it, and by its terminal that is closed."""
     mark = tmp_path / "ran"
-    in_place_of_python(f"echo $$ >{mark}\nexec sleep 600")
+    python(f"echo $$ >{mark}\nexec sleep 600")
 
     def end() -> None:
         id_in(mark)
@@ -138,50 +131,16 @@ def request_in(folder: Path) -> Request:
     return Request(folder, 0.2, {"max_num_seqs": (None, 16, 32)})
 
 
-@pytest.mark.parametrize(
-    "run",
-    [
-        lambda folder: measured(folder, {}),
-        # A thread whose join is interrupted counts as ended to Python, and would not be awaited.
-        lambda folder: tune.tune(request_in(folder), print),
-    ],
-    ids=["trial", "tuning"],
-)
-def test_a_second_ctrl_c_leaves_no_run_either(
-    tmp_path: Path, in_place_of_python: InPlaceOfPython, run: Callable[[Path], object]
-) -> None:
-    mark, asked = tmp_path / "ran", tmp_path / "asked"
-    in_place_of_python(f"trap 'touch {asked}' INT\necho $$ >{mark}\nwhile :; do sleep 0.1; done")
-
-    def cancel() -> None:
-        id_in(mark)
-        os.kill(os.getpid(), signal.SIGINT)
-        while not asked.exists():
-            time.sleep(0.05)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    threading.Thread(target=cancel, daemon=True).start()
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "out")
-    left = [psutil.Process(id_in(mark))] if psutil.pid_exists(id_in(mark)) else []
-    psutil.wait_procs(left, 60)
-    assert is_gone(id_in(mark))
-
-
-def test_a_process_in_a_session_of_its_own_is_ended_with_its_run(
-    tmp_path: Path, in_place_of_python: InPlaceOfPython
-) -> None:
+def test_a_process_in_its_own_session_is_ended(tmp_path: Path, python: Script) -> None:
     mark = tmp_path / "left"
     own = f"setsid sh -c 'echo $$ >{mark}; exec sleep 600' &"
-    in_place_of_python(f"{own}\nwhile [ ! -s {mark} ]; do sleep 0.05; done")
+    python(f"{own}\nwhile [ ! -s {mark} ]; do sleep 0.05; done")
     assert measured(tmp_path / "001", {}).trial.rate is None
     assert is_gone(id_in(mark))
 
 
-def test_what_a_killed_tuning_left_is_ended_first(
-    tmp_path: Path, in_place_of_python: InPlaceOfPython
-) -> None:
-    in_place_of_python("exit 1")
+def test_what_a_killed_tuning_left_is_ended_first(tmp_path: Path, python: Script) -> None:
+    python("exit 1")
     folder = tmp_path / "runs" / "001"
     folder.mkdir(parents=True)
     children = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import itertools
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,12 +16,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pytest import CaptureFixture, MonkeyPatch
 
 from meta_tests.suite_runs import ROOT
 from mlperf_suite.__main__ import main
 from mlperf_suite.errors import UsageError
 from mlperf_suite.features.tuning import tune
 from mlperf_suite.features.tuning.answer import commands_of
+from mlperf_suite.features.tuning.claim import Claim
 from mlperf_suite.features.tuning.probing import Work
 from mlperf_suite.features.tuning.space import Settings, Space, Trial, space_of
 from mlperf_suite.features.tuning.target import TARGETS, TuneTarget
@@ -69,7 +72,7 @@ Script = Callable[[dict[object, float]], ScriptedTrials]
 
 
 @pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> Script:
+def script(monkeypatch: MonkeyPatch) -> Script:
     def install(rates: dict[object, float]) -> ScriptedTrials:
         trials = ScriptedTrials(rates)
         clock = SimpleNamespace(monotonic=lambda: float(len(trials.commands)))
@@ -100,13 +103,13 @@ def keep_default_and_winner(folder: Path) -> None:
     keep_trials(folder, ({"max_num_seqs": None}, 100), ({"max_num_seqs": 16}, 160))
 
 
-# The answer
+def tuned(folder: Path, minutes: float = 0.2) -> Claim:
+    return tune.tune(request_in(folder, minutes), print)
 
 
-def test_tune_claims_a_gain_and_prints_its_command(tmp_path: Path, script: Script) -> None:
+def test_a_gain_has_a_command(tmp_path: Path, script: Script, capsys: CaptureFixture[str]) -> None:
     script({None: 9900, 16: 16000}).fail = (32,)
-    lines: list[str] = []
-    claim = tune.tune(request_in(tmp_path), lines.append)
+    claim = tuned(tmp_path)
     assert claim.gain and claim.is_better and claim.gain.low < 0.616 < claim.gain.high
     answer = (tmp_path / "tuning.md").read_text().split("\n\n")
     assert answer[0].startswith("+")
@@ -118,97 +121,81 @@ def test_tune_claims_a_gain_and_prints_its_command(tmp_path: Path, script: Scrip
     assert answer[4] == "server: vllm serve MODEL --max-num-seqs 16\n"
     assert space_of(tmp_path / "winner.toml")["max_num_seqs"] == (None, 16)
     page = (tmp_path / "report.html").read_text()
-    assert "vllm serve MODEL --max-num-seqs 16" in page
-    assert "max_num_seqs = [16]" in page
-    assert page.count("<svg") == 3
+    assert "vllm serve MODEL --max-num-seqs 16" in page and "max_num_seqs = [16]" in page
     # A line of progress starts with the figure.
+    lines = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"trial 1: 9,9\d\d tokens/s \(\d s\): the default", lines[0])
-    assert any(re.match(r"pair 1: 16,0\d\d tokens/s \(1 s\): max_num_seqs=16$", x) for x in lines)
-    assert any(x.endswith("failed: out of memory (0 s): max_num_seqs=32") for x in lines)
+    assert any(line.endswith("failed: out of memory (0 s): max_num_seqs=32") for line in lines)
 
 
 def test_a_default_that_is_the_best_gets_no_command(tmp_path: Path, script: Script) -> None:
     """Nor does the winner of an earlier answer stay beside this one."""
-    script({None: 160, 16: 100, 32: 100})
+    trials = script({None: 160, 16: 100, 32: 100})
     (tmp_path / "winner.toml").write_text("max_num_seqs = [16]\n")
-    assert not tune.tune(request_in(tmp_path), print).is_better
+    assert not tuned(tmp_path).is_better
     words = "no setting was shown to be better than the default\n"
     assert (tmp_path / "tuning.md").read_text() == words
     assert not (tmp_path / "winner.toml").exists()
-
-
-def test_an_answer_says_if_nothing_but_the_default_ran(tmp_path: Path, script: Script) -> None:
-    script({None: 100}).fail = (16, 32)
-    tune.tune(request_in(tmp_path), print)
+    trials.fail = (16, 32)
+    (tmp_path / "trials.jsonl").unlink()
+    tuned(tmp_path)
     answer = (tmp_path / "tuning.md").read_text()
     assert "trials of other settings failed; the last: out of memory\n" in answer
 
 
 @pytest.mark.filterwarnings("error")
-def test_the_page_shows_what_is_no_formula(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_shows_what_is_no_formula(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
     choices = (None, "$HOME/$a_{", "<script>alert(1)</script>", "x" * 300)
+    default, winner, failed = ({"PLACE": choice} for choice in choices[:3])
 
     def trial_of(command: Command, target: TuneTarget, watch: Watch) -> Measured:
-        rate = 150 if command.settings["PLACE"] == choices[1] else 100
+        rate = 150 if command.settings == winner else 100
         return Measured(Trial(command.settings, rate, 0.01), command.folder.name, 2.0)
 
     monkeypatch.setattr(tune, "run_trial", trial_of)
-    keep_trials(tmp_path, ({"PLACE": None}, 100), ({"PLACE": choices[1]}, 150))
-    failed = {"settings": {"PLACE": choices[2]}, "reason": "</td><script>alert(2)</script>\x1b[31m"}
+    keep_trials(tmp_path, (default, 100), (winner, 150))
+    row = {"settings": failed, "reason": "</td><script>alert(2)</script>\x1b[31m"}
     with (tmp_path / "trials.jsonl").open("a") as file:
-        file.write(json.dumps(failed) + "\n")
+        file.write(json.dumps(row) + "\n")
     assert tune.tune(Request(tmp_path, 0.1, {"PLACE": choices}), print).is_better
     page = (tmp_path / "report.html").read_text()
-    assert "<script>alert" not in page
-    assert "\x1b" not in page
+    assert "<script>alert" not in page and "\x1b" not in page
     assert "PLACE=&#39;$HOME/$a_{&#39; vllm serve MODEL" in page
 
 
-def test_a_server_is_told_the_gpus_that_the_suite_split_the_model_over(
-    tmp_path: Path, trials: ScriptedTrials
-) -> None:
+def test_a_server_is_told_the_gpus_of_the_suite(tmp_path: Path, trials: ScriptedTrials) -> None:
     """The suite takes all GPUs by itself, `vllm serve` one."""
-    claim = tune.tune(request_in(tmp_path), print)
+    claim = tuned(tmp_path)
     assert dict(commands_of(request_in(tmp_path), claim))["server"].endswith(" 16")
     run = tmp_path / "runs" / claim.pairs[0].best.folder / "20260101-000000-llama3.1-8b-offline"
     run.mkdir(parents=True)
     for name in ("summary.json", "config.json"):
         text = (ROOT / "meta_tests" / "data" / "kept_run" / name).read_text()
-        (run / name).write_text(
-            text.replace('"tensor_parallel_size": 1', '"tensor_parallel_size": 8')
-        )
+        split = text.replace('"tensor_parallel_size": 1', '"tensor_parallel_size": 8')
+        (run / name).write_text(split)
     line = dict(commands_of(request_in(tmp_path), claim))["server"]
     assert line == "vllm serve MODEL --max-num-seqs 16 --tensor-parallel-size 8"
 
 
-def test_each_setting_of_the_winner_is_undone_in_turn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    space: Space = {"a": (None, 1), "b": (None, 1), "c": (None, 1)}
+def test_each_setting_is_undone_in_turn(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
+    gains = {"a": 1.3, "b": 1.1, "c": 0.9}
     runs: list[Settings] = []
 
     def trial_of(command: Command, target: TuneTarget, watch: Watch) -> Measured:
         runs.append(command.settings)
-        gains = (1.3 if command.settings["a"] else 1.0) * (1.1 if command.settings["b"] else 1.0)
-        loss = 0.9 if command.settings["c"] else 1.0
-        rate = 100 * gains * loss * (1 + len(runs) % 3 / 1000)
+        gain = math.prod(gains[name] for name, choice in command.settings.items() if choice)
+        rate = 100 * gain * (1 + len(runs) % 3 / 1000)
         return Measured(Trial(command.settings, rate, 0.001), command.folder.name, 2.0)
 
     monkeypatch.setattr(tune, "run_trial", trial_of)
     monkeypatch.setattr(tune, "_LONGEST_S", 60.0)
-    rates: list[tuple[Settings, float]] = [
-        ({"a": None, "b": None, "c": None}, 100),
-        ({"a": 1, "b": 1, "c": None}, 143),
-        ({"a": 1, "b": 1, "c": 1}, 128),
-    ]
-    keep_trials(tmp_path, *rates, seconds=30)
-    request = Request(tmp_path, 1, space, around_minutes=0.2)
+    default, best, worse = ({"a": a, "b": a, "c": c} for a, c in ((None, None), (1, None), (1, 1)))
+    keep_trials(tmp_path, (default, 100), (best, 143), (worse, 128), seconds=30)
+    request = Request(tmp_path, 1, dict.fromkeys(gains, (None, 1)), around_minutes=0.2)
     claim = tune.tune(request, print)
-    assert claim.best == {"a": 1, "b": 1, "c": None}
-    by_name = {row.name: row.measured for row in claim.contributions}
-    assert by_name["a"] and by_name["a"].gain == pytest.approx(0.3, abs=0.01)
-    assert by_name["b"] and by_name["b"].gain == pytest.approx(0.1, abs=0.01)
-    assert by_name["c"] is None
+    assert claim.best == best
+    undone = {row.name: row.measured and row.measured.gain for row in claim.contributions}
+    assert undone == pytest.approx({"a": 0.3, "b": 0.1, "c": None}, abs=0.01)
     assert len(runs) == 10 + 6, "12 s hold two rounds of three runs"
     tune.tune(request, print)
     assert len(runs) == 10 + 6, "with the time spent, the same command makes no run again"
@@ -217,11 +204,9 @@ def test_each_setting_of_the_winner_is_undone_in_turn(
 # How runs are sized, limited and placed
 
 
-def test_both_sides_of_a_pair_have_a_query_of_one_size_and_are_limited_by_a_default(
-    tmp_path: Path, trials: ScriptedTrials
-) -> None:
+def test_both_sides_of_a_pair_are_sized_alike(tmp_path: Path, trials: ScriptedTrials) -> None:
     trials.work = Work(12, 300.0, 50.0)
-    assert tune.tune(request_in(tmp_path), print).is_better
+    assert tuned(tmp_path).is_better
     options = [option for command in trials.whole for option in command.options]
     (query,) = {option for option in options if option.startswith("--offline-target-qps=")}
     assert float(query.partition("=")[2]) == pytest.approx(1.25 * 160 / 50, rel=0.01)
@@ -230,38 +215,22 @@ def test_both_sides_of_a_pair_have_a_query_of_one_size_and_are_limited_by_a_defa
     assert set(limits[1:]) == {5.0}, "each lasts a second"
 
 
-def test_runs_that_were_removed_to_make_room_leave_their_numbers(
-    tmp_path: Path, trials: ScriptedTrials
-) -> None:
+def test_runs_that_were_removed_leave_their_numbers(tmp_path: Path, trials: ScriptedTrials) -> None:
     for name in ("002", "007", "notes"):
         (tmp_path / "runs" / name).mkdir(parents=True)
-    tune.tune(request_in(tmp_path), print)
+    tuned(tmp_path)
     assert (tmp_path / "runs" / "008").is_dir()
 
 
-@pytest.mark.parametrize("target", [OFFLINE, TARGETS["server"]])
+@pytest.mark.parametrize("name", TARGET_NAMES)
 def test_the_probe_judges_only_a_rate_that_is_proportional_to_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trials: ScriptedTrials, target: TuneTarget
+    tmp_path: Path, monkeypatch: MonkeyPatch, trials: ScriptedTrials, name: str
 ) -> None:
     leaders: list[object] = []
-
-    def watched(_settings: Settings, leader: object, *_others: object) -> Watch:
-        leaders.append(leader)
-        return lambda _: None
-
-    def leader(best: object, *_others: object) -> object:
-        return best
-
-    monkeypatch.setattr(tune, "leader_of", leader)
-    monkeypatch.setattr(tune, "watch_of", watched)
-    tune.tune(replace(request_in(tmp_path), target=target), print)
-    assert trials.commands
-    assert any(leaders) == (target.name == "offline")
-
-
-def test_only_offlines_rate_is_probed() -> None:
-    assert [target.name for target in TARGETS.values() if target.is_probed] == ["offline"]
-    assert tuple(TARGETS) == TARGET_NAMES, "each target has an option"
+    monkeypatch.setattr(tune, "leader_of", lambda best, *_: best)
+    monkeypatch.setattr(tune, "watch_of", lambda _, leader, *__: leaders.append(leader))
+    tune.tune(replace(request_in(tmp_path), target=TARGETS[name]), print)
+    assert trials.commands and any(leaders) == (name == "offline")
 
 
 def test_trials_run_side_by_side_with_a_device_each(tmp_path: Path, trials: ScriptedTrials) -> None:
@@ -281,15 +250,13 @@ def test_trials_run_side_by_side_with_a_device_each(tmp_path: Path, trials: Scri
 # Candidates that fail in the pairs
 
 
-def test_the_next_best_is_compared_and_a_failure_is_for_good(
-    tmp_path: Path, script: Script
-) -> None:
+def test_the_next_best_is_compared_and_failures_stay(tmp_path: Path, script: Script) -> None:
     trials = script({None: 100, 16: 160, 32: 140})
     trials.fail_in_pairs = (16,)
-    assert tune.tune(request_in(tmp_path), print).best == {"max_num_seqs": 32}
+    assert tuned(tmp_path).best == {"max_num_seqs": 32}
     made = len(trials.commands)
     trials.fail_in_pairs = ()  # Now it would pass.
-    claim = tune.tune(request_in(tmp_path), print)
+    claim = tuned(tmp_path)
     assert claim.is_better and claim.best == {"max_num_seqs": 32}
     assert len(trials.commands) == made
     line = "failed in the pairs: max_num_seqs=16: failed score"
@@ -298,9 +265,7 @@ def test_the_next_best_is_compared_and_a_failure_is_for_good(
     assert line in re.sub(r"<[^>]*>", "", page)
 
 
-def test_after_three_candidates_that_failed_the_tuning_gives_up(
-    tmp_path: Path, script: Script
-) -> None:
+def test_after_three_candidates_the_tuning_gives_up(tmp_path: Path, script: Script) -> None:
     trials = script({None: 100, **dict.fromkeys(range(1, 7), 150)})
     trials.fail_in_pairs = range(1, 7)
     request = replace(request_in(tmp_path, 0.5), space={"max_num_seqs": (None, *range(1, 7))})
@@ -314,11 +279,11 @@ def test_after_three_candidates_that_failed_the_tuning_gives_up(
 def test_a_default_that_fails_in_the_pairs_ends_them(tmp_path: Path, script: Script) -> None:
     trials = script({None: 100, 16: 160, 32: 140})
     trials.fail_in_pairs = (None,)
-    claim = tune.tune(request_in(tmp_path), print)
+    claim = tuned(tmp_path)
     assert claim.words.endswith("the default failed in the pairs: failed score")
     assert not claim.failed and not (tmp_path / "winner.toml").exists()
     trials.fail_in_pairs = ()
-    assert tune.tune(request_in(tmp_path), print).is_better
+    assert tuned(tmp_path).is_better
 
 
 # What goes on after an interruption
@@ -328,7 +293,7 @@ def test_an_interrupted_search_goes_on(tmp_path: Path, trials: ScriptedTrials) -
     keep_default_and_winner(tmp_path)
     with (tmp_path / "trials.jsonl").open("a") as file:
         file.write('{"settings": {"max_nu')
-    assert tune.tune(request_in(tmp_path, 1e-9), print).is_better
+    assert tuned(tmp_path, 1e-9).is_better
     assert len(trials.commands) == 10, "the pairs alone"
 
 
@@ -341,9 +306,7 @@ def test_the_time_of_an_interrupted_search_counts(tmp_path: Path, trials: Script
     assert not (tmp_path / "tuning.md").exists(), "nothing was compared"
 
 
-def test_interrupted_pairs_go_on_with_those_that_are_whole(
-    tmp_path: Path, trials: ScriptedTrials
-) -> None:
+def test_interrupted_pairs_go_on_with_whole_ones(tmp_path: Path, trials: ScriptedTrials) -> None:
     keep_default_and_winner(tmp_path)
 
     def interrupted(command: Command) -> None:
@@ -352,27 +315,25 @@ def test_interrupted_pairs_go_on_with_those_that_are_whole(
 
     trials.before = interrupted
     with pytest.raises(KeyboardInterrupt):
-        tune.tune(request_in(tmp_path, 1e-9), print)
+        tuned(tmp_path, 1e-9)
     trials.before = lambda command: None
-    assert tune.tune(request_in(tmp_path, 1e-9), print).is_better
+    assert tuned(tmp_path, 1e-9).is_better
     assert len(trials.commands) == 5 + 6, "two pairs were whole; the half of the third is remade"
 
 
-def test_the_number_of_pairs_cannot_change_after_a_look_at_them(
-    tmp_path: Path, trials: ScriptedTrials
-) -> None:
-    tune.tune(request_in(tmp_path), print)
+def test_the_pairs_cannot_change_after_a_look(tmp_path: Path, trials: ScriptedTrials) -> None:
+    tuned(tmp_path)
     words = f"--pairs 9: {tmp_path} has runs of 5 pairs; repeat with --pairs 5 or name a new folder"
     with pytest.raises(UsageError, match=words):
         tune.tune(replace(request_in(tmp_path), pairs=9), print)
-    assert tune.tune(request_in(tmp_path), print).is_better
+    assert tuned(tmp_path).is_better
 
 
 def test_a_folder_of_another_tuning_is_refused(tmp_path: Path) -> None:
     with (tmp_path / ".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_SH)  # So a tuning that only shares its lock would go on.
         with pytest.raises(UsageError, match="another tuning uses this folder"):
-            tune.tune(request_in(tmp_path), print)
+            tuned(tmp_path)
     same = {"settings": {"max_num_seqs": None}, "rate": 1.0, "target": "offline"}
     others: list[dict[str, Any]] = [
         *({"target": "server"}, {"options": ["--model=x"]}, {"serve": "x {flags} {port}"}),
@@ -384,16 +345,14 @@ def test_a_folder_of_another_tuning_is_refused(tmp_path: Path) -> None:
     ):
         (tmp_path / "trials.jsonl").write_text(json.dumps(same | other) + "\n")
         with pytest.raises(UsageError, match=f"has trials of {reason}"):
-            tune.tune(request_in(tmp_path), print)
+            tuned(tmp_path)
 
 
 # The command
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk_ends_the_tuning_in_a_line(
-    tmp_path: Path, trials: ScriptedTrials, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_full_disk(tmp_path: Path, trials: ScriptedTrials, capsys: CaptureFixture[str]) -> None:
     (tmp_path / "trials.jsonl").symlink_to("/dev/full")
     space = tmp_path / "space.toml"
     names = ("max_num_batched_tokens", "enable_chunked_prefill", "VLLM_CPU_OMP_THREADS_BIND")
@@ -404,9 +363,7 @@ def test_a_full_disk_ends_the_tuning_in_a_line(
     assert not (tmp_path / "tuning.md").exists()
 
 
-def test_ctrl_c_ends_the_command_with_130(
-    tmp_path: Path, trials: ScriptedTrials, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ctrl_c(tmp_path: Path, trials: ScriptedTrials, capsys: CaptureFixture[str]) -> None:
     def interrupted(command: Command) -> None:
         raise KeyboardInterrupt
 

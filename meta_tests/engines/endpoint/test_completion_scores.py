@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from meta_tests.servers.options import StandIn
-from meta_tests.servers.replies import logprob
 from meta_tests.servers.stand_in_server import engine_on, stand_in_server
 from mlperf_suite.engines.endpoint.completion_scores import (
     SCORE_FORMS,
@@ -19,7 +18,7 @@ from mlperf_suite.engines.endpoint.completion_scores import (
     score_bodies,
     score_of,
 )
-from mlperf_suite.engines.protocol import Likelihood, ScoreRequest, ScoringEngine
+from mlperf_suite.engines.protocol import Likelihood, Score, ScoreRequest, ScoringEngine
 from mlperf_suite.errors import EngineDiedError, EngineError
 
 VLLM, SGLANG = SCORE_FORMS["vllm"], SCORE_FORMS["sglang"]
@@ -49,37 +48,25 @@ REPLIES = [
     of_prompt((2, -9.0, 5), (12, -2.0, 4)),
 ]
 """To `LONGER`."""
+OF_CHOICES = Likelihood(-2.0, False), Likelihood(-0.5, True), Likelihood(-3.0, False)
+OF_LONGER = Likelihood(-1.5, True), Likelihood(-2.0, False)
 
 
-def test_one_request_asks_for_all_continuations_of_one_token() -> None:
+def test_choices_of_one_token_are_asked_for_at_once_and_longer_ones_one_by_one() -> None:
     (body,) = map(json.loads, score_bodies(CHOICES, "served", VLLM))
     assert (body["model"], body["prompt"], body["max_tokens"]) == ("served", [1, 2, 3], 1)
     assert body["logprob_token_ids"] == [10, 11, 12] and body["logprobs"] == 20
     assert "stream" not in body
-
-
-def test_longer_continuations_are_asked_for_one_by_one() -> None:
     bodies = [json.loads(body) for body in score_bodies(LONGER, "served", VLLM)]
     assert [body["prompt"] for body in bodies] == [[1, 2, 10, 11], [1, 2, 12]]
     assert all(body["prompt_logprobs"] == 1 for body in bodies)
 
 
-def test_the_next_tokens_likelihoods_are_those_of_the_choices() -> None:
+def test_likelihoods_are_those_of_the_choices_or_the_sums_of_their_tokens() -> None:
     score = score_of(CHOICES, [next_token(11, t10=-2.0, t11=-0.5, t12=-3.0, t99=-0.4)], 1.5, VLLM)
-    logprobs = [(likelihood.logprob, likelihood.greedy) for likelihood in score.likelihoods]
-    assert logprobs == [(-2.0, False), (-0.5, True), (-3.0, False)]
-    assert (score.latency_ms, score.tokens, score.cached_tokens) == (1.5, 3, 2)
-
-
-def test_a_longer_continuation_is_the_sum_of_its_tokens() -> None:
+    assert score == Score(OF_CHOICES, 1.5, 3, 2)
     score = score_of(LONGER, REPLIES, 1.0, VLLM)
-    assert score.likelihoods == (Likelihood(-1.5, True), Likelihood(-2.0, False))
-    assert score.tokens == 4 + 3
-
-
-def test_a_choice_that_the_server_left_out_is_no_score() -> None:
-    with pytest.raises(ValueError, match="token 12 is not among the 2 most likely ones"):
-        score_of(CHOICES, [next_token(11, t10=-2.0, t11=-0.5)], 1.0, VLLM)
+    assert (score.likelihoods, score.tokens) == (OF_LONGER, 4 + 3)
 
 
 def test_each_request_is_scored_once_whatever_the_order_of_its_replies() -> None:
@@ -93,24 +80,7 @@ def test_each_request_is_scored_once_whatever_the_order_of_its_replies() -> None
 
     ((tag, score),) = score_all([LONGER], post, "served", VLLM)
     assert tag == 8
-    assert [reply_body.logprob for reply_body in score.likelihoods] == [-1.5, -2.0]
-
-
-@pytest.mark.parametrize(
-    ("reply", "words"),
-    [
-        (EngineDiedError("http://a refused the connection"), "refused the connection"),
-        (b"{}", "no log-probabilities that can be read"),
-        (b"[]", "no log-probabilities that can be read"),
-        (b'{"error": {"message": "no such model"}}', "answered with an error: no such model"),
-        (b'{"detail": "not found"}', "answered with an error: not found"),
-        (next_token(11, t10=-1.0), "no log-probabilities that can be read"),
-    ],
-)
-def test_what_is_no_score_ends_the_scoring(reply: bytes | EngineError, words: str) -> None:
-    post: Callable[[bytes, OnBody], None] = lambda body, on_body: on_body(reply)  # noqa: E731
-    with pytest.raises(EngineError, match=words):
-        list(score_all([CHOICES], post, "served", VLLM))
+    assert score.likelihoods == OF_LONGER
 
 
 # SGLang's
@@ -154,32 +124,36 @@ def test_sglang_is_asked_for_the_choices_by_their_ids_and_for_longer_ones_as_pro
 
 def test_sglangs_likelihoods_are_those_of_the_choices() -> None:
     reply = next_tokens((-2.0, 10), (-0.5, 11), (-3.0, 12))
-    score = score_of(CHOICES, [reply], 1.5, SGLANG)
-    logprobs = [(likelihood.logprob, likelihood.greedy) for likelihood in score.likelihoods]
-    assert logprobs == [(-2.0, False), (-0.5, True), (-3.0, False)]
-    assert (score.tokens, score.cached_tokens) == (3, 2)
+    assert score_of(CHOICES, [reply], 1.5, SGLANG) == Score(OF_CHOICES, 1.5, 3, 2)
     replies = [of_input((10, -1.0, 10), (11, -0.5, 11)), of_input((12, -2.0, 9))]
     score = score_of(LONGER, replies, 1.0, SGLANG)
-    assert score.likelihoods == (Likelihood(-1.5, True), Likelihood(-2.0, False))
-    assert score.tokens == 3 + 3
+    assert (score.likelihoods, score.tokens) == (OF_LONGER, 3 + 3)
 
 
-@pytest.mark.parametrize(
-    ("request_", "reply"),
-    [
-        (CHOICES, next_tokens((-2.0, 10), (-0.5, 11))),
-        (CHOICES, generated(output_token_logprobs=[[-0.5, 11, None]])),
-        (LONGER, of_input((10, -1.0, 10), (12, -0.5, 11))),
-        (LONGER, of_input((11, -0.5, 11))),
-        (CHOICES, b'{"choices": []}'),
-        (CHOICES, b'{"error": {"message": "no such model"}}'),
-    ],
-    ids=["left out", "not reported", "another token", "too few", "another form", "an error"],
-)
-def test_what_is_no_score_of_sglang_ends_the_scoring(request_: ScoreRequest, reply: bytes) -> None:
+UNREADABLE = "no log-probabilities that can be read"
+NONE: list[tuple[str, ScoreRequest, bytes | EngineError, str]] = [
+    ("vllm", CHOICES, EngineDiedError("http://a refused the connection"), "refused the connection"),
+    ("vllm", CHOICES, b"{}", UNREADABLE),
+    ("vllm", CHOICES, b"[]", UNREADABLE),
+    ("vllm", CHOICES, b'{"error": {"message": "no such model"}}', "with an error: no such model"),
+    ("vllm", CHOICES, b'{"detail": "not found"}', "answered with an error: not found"),
+    ("vllm", CHOICES, next_token(11, t10=-1.0), UNREADABLE),
+    # Left out, not reported, another token, too few.
+    ("sglang", CHOICES, next_tokens((-2.0, 10), (-0.5, 11)), UNREADABLE),
+    ("sglang", CHOICES, generated(output_token_logprobs=[[-0.5, 11, None]]), UNREADABLE),
+    ("sglang", LONGER, of_input((10, -1.0, 10), (12, -0.5, 11)), UNREADABLE),
+    ("sglang", LONGER, of_input((11, -0.5, 11)), UNREADABLE),
+    ("sglang", CHOICES, b'{"choices": []}', UNREADABLE),
+]
+
+
+@pytest.mark.parametrize(("form", "request_", "reply", "words"), NONE)
+def test_what_is_no_score_ends_the_scoring(
+    form: Any, request_: ScoreRequest, reply: bytes | EngineError, words: str
+) -> None:
     post: Callable[[bytes, OnBody], None] = lambda body, on_body: on_body(reply)  # noqa: E731
-    with pytest.raises(EngineError, match="no log-probabilities that can be read"):
-        list(score_all([request_], post, "served", SGLANG))
+    with pytest.raises(EngineError, match=words):
+        list(score_all([request_], post, "served", SCORE_FORMS[form]))
 
 
 def test_a_server_of_sglangs_kind_scores_and_its_completions_do_not() -> None:
@@ -188,25 +162,18 @@ def test_a_server_of_sglangs_kind_scores_and_its_completions_do_not() -> None:
         assert isinstance(engine, ScoringEngine)
         scores = dict(engine.score(requests))
         assert server.account()["requests"]["/generate"] == 1 + 3
-    assert scores[0].likelihoods == (
-        Likelihood(logprob(10), False),
-        Likelihood(logprob(100), True),
-    )
-    assert scores[1].likelihoods == (
-        Likelihood(logprob(10) + logprob(100), False),
-        Likelihood(logprob(7), False),
-    )
+    assert scores[0].likelihoods == (Likelihood(-0.01, False), Likelihood(-0.1, True))
+    assert [likelihood.logprob for likelihood in scores[1].likelihoods] == [-0.11, -0.007]
     assert (scores[0].tokens, scores[0].cached_tokens) == (3, 2)
     without = StandIn(dialect="sglang", native=False)
     with stand_in_server(without) as server, engine_on(server) as engine:
         assert not isinstance(engine, ScoringEngine)
 
 
-@pytest.mark.parametrize("fault", ["turned-away", "status-503"])
-def test_a_question_that_is_refused_for_now_is_asked_again(fault: Any) -> None:
-    options = StandIn(dialect="sglang", fault=fault, fault_from=1, fault_for=1)
+def test_a_question_that_is_refused_for_now_is_asked_again() -> None:
+    options = StandIn(dialect="sglang", fault="status-503", fault_from=1, fault_for=1)
     with stand_in_server(options) as server, engine_on(server) as engine:
         assert isinstance(engine, ScoringEngine)
         ((_, score),) = engine.score([ScoreRequest(0, [1, 2], [[10]])])
         assert server.account()["requests"]["/generate"] == 1 + 2
-    assert score.likelihoods == (Likelihood(logprob(10), False),)
+    assert score.likelihoods == (Likelihood(-0.01, False),)

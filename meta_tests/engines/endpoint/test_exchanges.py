@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from array import array
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -16,8 +15,6 @@ from unittest.mock import Mock
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from meta_tests.engines.endpoint.wire import Wire, sent_by
@@ -48,7 +45,6 @@ from mlperf_suite.settings import resolve_settings
 
 
 def ids_of(answer: ServerAnswer) -> list[int]:
-    """An answer's token ids."""
     return array("i", answer.tokens).tolist()
 
 
@@ -83,12 +79,10 @@ def under_way(shared: Shared, number: int, sampling: Sampling = STREAMED) -> Gen
     return request
 
 
-def messages_of(
-    form: str, *events: object, sampling: Sampling = STREAMED, model: str = "m"
-) -> list[Any]:
+def messages_of(form: str, *events: object, model: str = "m") -> list[Any]:
     """What the engine is told of a request that is answered with these events."""
     shared, messages = shared_of(form, model)
-    request = under_way(shared, 7, sampling)
+    request = under_way(shared, 7)
     for number, event in enumerate(events):
         request.on_event(json.dumps(event).encode(), 10.0 + number)
     request.on_end(20.0)
@@ -108,11 +102,6 @@ def test_a_first_token_is_told_before_the_answer_and_when_it_came() -> None:
     assert (ids_of(answer), answer.first, answer.arrived) == ([5, 6, 7], 10.0, 20.0)
 
 
-def test_nobody_is_told_a_first_token_that_nobody_waits_for() -> None:
-    (answer,) = messages_of("vllm", piece(token_ids=[5], finish_reason="stop"), sampling=WHOLE)
-    assert isinstance(answer, ServerAnswer)
-
-
 def test_a_text_answer_that_ends_at_once_has_a_first_token_all_the_same() -> None:
     first, answer = messages_of("text", piece(text="", finish_reason="stop"))
     assert (first.token_ids, first.arrived) == (ids_of(answer), 20.0)
@@ -125,7 +114,29 @@ def test_a_text_answer_that_ends_at_once_has_a_first_token_all_the_same() -> Non
         ([], "answered without a token", True),
         ([piece(text="a word")], "answered without a token", True),
         ([piece(token_ids=[5])], "finish_reason", False),
-        ([piece(token_ids=[32_000], finish_reason="stop")], "beyond the vocabulary", False),
+        (
+            [{"model": "m", "choices": [{"index": 0, "text": "a"}, {"index": 1, "text": "a"}]}],
+            "sent several answers to a request for one",
+            False,
+        ),
+        *(
+            ([piece(token_ids=[token], finish_reason="stop")], why, False)
+            for token, why in (
+                (32_000, "sent the token id 32000, beyond the vocabulary of 32,000"),
+                (-1, "sent the token id -1, beyond the vocabulary of 32,000"),
+                # Some versions of msgspec refuse to read it.
+                (2**70, "sent "),
+                (1.5, "sent JSON that is not a completion"),
+            )
+        ),
+        *(
+            (
+                [piece(text="", **{name: {"content": "a"}})],
+                f"`{name}`, as chat completions do",
+                False,
+            )
+            for name in ("message", "delta", "reasoning_content", "tool_calls")
+        ),
     ],
 )
 def test_what_is_no_whole_answer_is_told_once(events: list[Any], why: str, unfit: bool) -> None:
@@ -134,16 +145,16 @@ def test_what_is_no_whole_answer_is_told_once(events: list[Any], why: str, unfit
     assert all(isinstance(message, ServerFirstTokens) for message in firsts)
 
 
-@pytest.mark.parametrize(
-    ("own_name", "reported_name", "model_name"),
-    [("m", "m", None), ("m", "m@main", None), ("a@main", "a@main", None), ("m", "n", "n")],
-)
-def test_another_model_is_told_and_a_revision_of_the_same_is_none(
-    own_name: str, reported_name: str, model_name: str | None
-) -> None:
-    event = {"model": reported_name, "choices": [{"token_ids": [5], "finish_reason": "stop"}]}
-    *_, answer = messages_of("vllm", event, model=own_name)
-    assert answer.other_model == model_name
+def test_another_model_is_told_and_a_revision_of_the_same_is_none() -> None:
+    for own_name, reported, told in (
+        ("m", "m", None),
+        ("m", "m@main", None),
+        ("a@main", "a@main", None),
+        ("m", "n", "n"),
+    ):
+        event = {"model": reported, "choices": [{"token_ids": [5], "finish_reason": "stop"}]}
+        *_, answer = messages_of("vllm", event, model=own_name)
+        assert answer.other_model == told
 
 
 def test_an_answer_without_an_end_is_given_up() -> None:
@@ -192,7 +203,8 @@ def test_an_answer_in_one_piece_has_no_first_token_to_time(
         assert isinstance(failure, Failure) and failure.unfit and "in one piece" in failure.why
         connection.close.assert_called_once_with()
     else:
-        assert isinstance(messages[-1], ServerAnswer)
+        kinds = [ServerFirstTokens, ServerAnswer] if sampling.wants_first else [ServerAnswer]
+        assert [type(message) for message in messages] == kinds
 
 
 @pytest.mark.parametrize("form", ADAPTERS)
@@ -222,48 +234,6 @@ def test_a_request_that_others_overtook_is_forgotten_once_it_waited_long() -> No
         queue.came(1.0 + number, 1.5 + number)
     assert not forgotten(queue, 0.5, 25.0)
     assert forgotten(queue, 0.5, 26.0)
-
-
-@given(
-    st.integers(1, 400),
-    st.integers(1, 64),
-    st.floats(0.01, 60.0),
-    st.floats(0.0, 60.0),
-    st.floats(0.0, 500.0),
-)
-def test_a_queue_is_never_taken_for_a_server_that_forgets(
-    requests: int, at_once: int, takes_s: float, every_s: float, later_s: float
-) -> None:
-    """All at once, or one after the other faster than they are answered: in turn, however slow."""
-    queue = Queue()
-    sent_s = [number * every_s * takes_s / 60 / at_once for number in range(requests)]
-    free_at = [0.0] * at_once
-    came = []
-    for message in sent_s:
-        free_at.sort()
-        free_at[0] = max(free_at[0], message) + takes_s
-        came.append(free_at[0])
-    for number, (message, then) in enumerate(zip(sent_s, came, strict=True)):
-        # Just before its first token, and at some time before.
-        for now in (then, max(message, then - later_s)):
-            assert not forgotten(queue, message, now), number
-        queue.came(message, then)
-
-
-@given(st.lists(st.floats(1.0, 2.5), min_size=2, max_size=8), st.integers(1, 60))
-def test_engines_that_share_what_came_at_once_may_be_unequally_fast(
-    speeds: list[float], batch: int
-) -> None:
-    """Several engines behind one address, each with a queue of its own."""
-    events = sorted(
-        (speed * 5.0 * (turn + 1), turn * len(speeds) + engine)
-        for engine, speed in enumerate(speeds)
-        for turn in range(batch)
-    )
-    queue = Queue()
-    for now, number in events:
-        assert not forgotten(queue, number / 1000, now)
-        queue.came(number / 1000, now)
 
 
 def test_short_prompts_may_be_taken_before_a_long_one_that_came_first() -> None:
@@ -379,9 +349,6 @@ def test_a_client_is_greeted_first_and_once(messages: list[object]) -> None:
 )
 def test_retry_after_is_a_number_or_a_date(value: bytes, wait_s: float | None) -> None:
     assert _wait_s({b"retry-after": value}) == wait_s
-
-
-def test_retry_after_a_date_to_come_waits_until_then() -> None:
     date = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True).encode()
     assert _wait_s({b"retry-after": date}) == pytest.approx(3600.0, abs=60)
 
@@ -390,36 +357,14 @@ def test_retry_after_a_date_to_come_waits_until_then() -> None:
 
 
 ERRORS = {
-    "error-in-stream": "answered with an error: EngineCore died",
-    "error-event": "answered with an error: EngineCore died",
-    "error-detail": "answered with an error: EngineCore died",
-    "error-whole": "answered with an error: EngineCore died",
+    **dict.fromkeys(
+        ("error-in-stream", "error-event", "error-detail", "error-whole"),
+        "answered with an error: EngineCore died",
+    ),
     "compressed": "compressed an answer with gzip, although it was asked not to: turn that off",
     "status-500": "answered with status 500: the stand-in server refuses, as it was told to",
-    "two-answers": "sent several answers to a request for one",
     "ends-early": "ended an answer without a finish_reason",
 }
-FAULTS = {
-    "status-429": "answered with status 429: the stand-in server refuses, as it was told to",
-    "status-503": "answered with status 503: the stand-in server refuses, as it was told to",
-    "redirect": "redirects to http://elsewhere: give that URL",
-    "garbage": "sent a response that is not HTTP",
-    "too-deep": "sent invalid JSON",
-    "in-message": "answered in `message`, as chat completions do",
-    "in-delta": "answered in `delta`, as chat completions do",
-    "in-reasoning_content": "answered in `reasoning_content`, as chat completions do",
-    "in-tool_calls": "answered in `tool_calls`, as chat completions do",
-    "no-json": "sent invalid JSON",
-    "no-utf8": "sent (JSON that is not a completion|invalid JSON)",
-    "endless-line": "sent a line of more than [0-9,]+ bytes",
-}
-ID_FAULTS = {
-    "id-beyond": "sent the token id 32000, beyond the vocabulary of 32,000",
-    "id-negative": "sent the token id -1, beyond the vocabulary of 32,000",
-    "id-huge": "sent (the token id [0-9]+, beyond the vocabulary|JSON that is not a completion)",
-    "id-float": "sent JSON that is not a completion",
-}
-"""By fault, what is said of the request; `ID_FAULTS` only where a server gives token ids."""
 
 
 def sent_in(pieces: list[bytes], kind: str) -> tuple[Shared, list[Any]]:
@@ -437,34 +382,13 @@ def sent_in(pieces: list[bytes], kind: str) -> tuple[Shared, list[Any]]:
 KINDS = ("vllm", "sglang", "text")
 
 
-# SGLang's /generate has no choices.
-@pytest.mark.parametrize(
-    ("fault", "kind"), sorted({*product(ERRORS, KINDS)} - {("two-answers", "sglang")})
-)
+@pytest.mark.parametrize(("fault", "kind"), sorted(product(ERRORS, KINDS)))
 def test_a_fault_is_told_in_the_same_words_split_at_every_byte(fault: str, kind: str) -> None:
     data = sent_by(kind, fault)
     for i in range(len(data)):
         _, messages = sent_in([data[:i], data[i:]], kind)
         (failure,) = (m for m in messages if isinstance(m, Failure))
         assert failure.why == ERRORS[fault]
-
-
-@pytest.mark.parametrize(
-    ("fault", "kind"),
-    [
-        # SGLang's /generate has no choices, and its text is not read.
-        *(
-            (f, k)
-            for f, k in product(FAULTS, KINDS)
-            if k != "sglang" or f[:3] not in ("in-", "no-")
-        ),
-        *product(ID_FAULTS, ("vllm", "sglang")),
-    ],
-)
-def test_each_fault_is_told_in_a_line(fault: str, kind: str) -> None:
-    _, messages = sent_in([sent_by(kind, fault)], kind)
-    (failure,) = (message for message in messages if isinstance(message, Failure))
-    assert re.fullmatch((FAULTS | ID_FAULTS)[fault] + "[^\n]*", failure.why)
 
 
 @pytest.mark.parametrize(
@@ -477,19 +401,16 @@ def test_only_what_was_refused_for_now_is_sent_again_and_only_if_it_may(
     refusal = b"HTTP/1.1 %d No\r\nContent-Length: 0\r\n\r\n" % status
 
     async def refused(retries: int) -> tuple[int, list[Any]]:
-        resent = 0
         shared, messages = shared_of("vllm")
         shared.pools[0].head.return_value = b""  # type: ignore[attr-defined]
         sampling = msgspec.structs.replace(STREAMED, retries=retries)
         request = under_way(shared, 7, sampling)
-        for _ in range(retries + 1):
+        while not messages:
+            resent = request.resent
             connection = Connection(lambda freed: None, lambda lost: None)
             connection.connection_made(Wire())
             request.begin(connection)
             connection.data_received(refusal)
-            resent = request.resent
-            if messages:
-                break
         return resent, messages
 
     for retries in (0, 2):
@@ -512,27 +433,21 @@ def test_a_request_that_is_turned_away_is_sent_again_split_at_every_byte() -> No
 # Text in place of tokens
 
 
-@pytest.fixture
-def codec() -> TextCodec:
-    return text_codec()
-
-
-def test_a_prompts_text_is_the_same_tokens_again(codec: TextCodec) -> None:
+def test_a_prompts_text_is_the_same_tokens_again() -> None:
     settings = resolve_settings({}, {})
     prompts = Inputs(settings, [LLAMA3_1_8B]).prompts(LLAMA3_1_8B)
     tokenizer = Tokenizer.from_file(str(embedded_model_dir() / "tokenizer.json"))
     assert len(prompts) > 10
     for prompt in prompts:
-        assert tokenizer.encode(codec.prompt(list(prompt))).ids == prompt
+        assert tokenizer.encode(text_codec().prompt(list(prompt))).ids == prompt
 
 
-def test_tokens_are_counted_over_the_whole_text(codec: TextCodec) -> None:
+def test_tokens_are_counted_over_the_whole_text() -> None:
+    codec = text_codec()
     # One character of several tokens, none of which is a text of its own.
     assert len(codec.tokens("\N{GRINNING FACE}")) > 1
     assert codec.tokens("a summary") == codec.tokens("a") + codec.tokens(" summary")
-
-
-def test_an_answer_that_ended_at_once_is_its_end_alone(codec: TextCodec) -> None:
+    # An answer that ended at once is its end alone.
     settings = json.loads((embedded_model_dir() / "tokenizer_config.json").read_text())
     tokenizer = Tokenizer.from_file(str(embedded_model_dir() / "tokenizer.json"))
     assert codec.tokens("") == [tokenizer.token_to_id(settings["eos_token"])]

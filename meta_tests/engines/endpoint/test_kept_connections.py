@@ -93,8 +93,8 @@ class Requests:
     def _tell(self, message: Any) -> None:
         self.told[message.number] = message
 
-    def start(self, number: int, retries: int = 0) -> None:
-        sampling = Sampling(1, 1, 0.0, 1.0, 1, 42, wants_first=False, retries=retries)
+    def start(self, number: int) -> None:
+        sampling = Sampling(1, 1, 0.0, 1.0, 1, 42, wants_first=False)
         Generating(self._shared, number, 0, array("i", [1]).tobytes(), sampling).start()
 
     async def outcome(self, number: int) -> Any:
@@ -108,14 +108,14 @@ async def happens(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-def one_after_another(script: Sequence[str], count: int, retries: int = 0) -> tuple[Any, Server]:
+def one_after_another(script: Sequence[str], count: int) -> tuple[Any, Server]:
     """What came of the last of so many requests, all on one connection as long as it is kept."""
 
     async def ask() -> tuple[Any, Server]:
         async with scripted(script) as (server, port):
             requests = Requests(port, connections=1)
             for number in range(count):
-                requests.start(number, retries)
+                requests.start(number)
                 told = await requests.outcome(number)
             return told, server
 
@@ -123,14 +123,8 @@ def one_after_another(script: Sequence[str], count: int, retries: int = 0) -> tu
 
 
 def test_a_request_on_a_kept_connection_that_was_closed_is_sent_once_more_on_a_new_one() -> None:
-    answer, server = one_after_another(["answer", "close", "answer"], 2)
-    assert isinstance(answer, ServerAnswer) and answer.resent == 1
-    assert [connection for connection, _ in server.seen] == [1, 1, 2]
-    # The time counts from the first sending, and opening the new connection belongs to it.
-    assert answer.sent <= server.seen[1][1] and answer.connecting == 0
+    """Before those that wait."""
 
-
-def test_one_that_is_sent_again_is_before_those_that_wait() -> None:
     async def ask() -> tuple[list[Any], Server]:
         async with scripted(["answer", "close", "answer", "answer"]) as (server, port):
             requests = Requests(port, connections=1)
@@ -141,8 +135,10 @@ def test_one_that_is_sent_again_is_before_those_that_wait() -> None:
     answers, server = asyncio.run(ask())
     assert [answer.resent for answer in answers] == [0, 1, 0]
     assert [connection for connection, _ in server.seen] == [1, 1, 2, 2]
-    # Only the first had to wait for a connection to be opened before it was sent.
+    # Only the first had to wait for a connection to be opened before it was sent: the time of the
+    # second counts from its first sending, and opening the new connection belongs to it.
     assert [answer.connecting > 0 for answer in answers] == [True, False, False]
+    assert answers[1].sent <= server.seen[1][1]
     assert answers[1].arrived <= answers[2].sent
 
 
@@ -162,13 +158,6 @@ def test_any_other_loss_is_one(script: list[str], why: str) -> None:
     assert len(server.seen) == len(script)
 
 
-def test_what_a_server_refused_for_now_may_meet_another_closed_connection() -> None:
-    script = ["answer", "close", "refuse", "close", "answer"]
-    answer, server = one_after_another(script, 2, retries=1)
-    assert isinstance(answer, ServerAnswer) and answer.resent == 3
-    assert [connection for connection, _ in server.seen] == [1, 1, 2, 2, 3]
-
-
 def test_a_connection_that_was_opened_ahead_is_a_kept_one() -> None:
     async def ask() -> tuple[Any, Server]:
         async with scripted(["hold", "close", "answer"]) as (server, port):
@@ -186,10 +175,10 @@ def test_a_connection_that_was_opened_ahead_is_a_kept_one() -> None:
     assert len({connection for connection, _ in server.seen}) == 3
 
 
-def test_a_request_that_is_sent_again_takes_a_new_connection_and_no_kept_one() -> None:
+def test_who_is_given_which_connection() -> None:
     async def give() -> None:
         pool = Requests(1, connections=3).pool
-        again, waits = Mock(is_over=False), Mock(is_over=False)
+        again, waits, seeker = (Mock(is_over=False) for _ in range(3))
         first, kept, new = (Connection(Mock(), Mock()) for _ in range(3))
         kept.kept = True
         pool.acquire(waits)
@@ -205,14 +194,9 @@ def test_a_request_that_is_sent_again_takes_a_new_connection_and_no_kept_one() -
         # The server may have closed every idle one.
         pool.acquire_new(again)
         assert not pool._idle and new._closed
-
-    asyncio.run(give())
-
-
-def test_a_connection_that_was_idle_for_long_is_not_used() -> None:
-    async def give() -> None:
-        pool, seeker = Requests(1, connections=2).pool, Mock(is_over=False)
+        # Nor is one used that was idle for long.
         young, old = Connection(Mock(), Mock()), Connection(Mock(), Mock())
+        pool = Requests(1, connections=2).pool
         for connection in (young, old):
             connection.connection_made(Wire())
             pool.release(connection)
@@ -248,7 +232,7 @@ def test_a_chat_turn_is_sent_once_more_as_well() -> None:
     recorded = RecordedTurn(1, (), {"role": "assistant", "content": "a"}, 0.0)
     figures = [answered_turn("a", n, recorded, turn) for n in (1, 2)]
     assert replay_summary(figures)["resent"] == 2
-    for script in (["close"], ["answer", "close", "close"], ["answer", "begin"]):
-        turn, server = chat(script, 1 + ("answer" in script))
+    for script in (["answer", "close", "close"], ["answer", "begin"]):
+        turn, server = chat(script, 2)
         assert turn.failure.startswith("closed the connection")
         assert len(server.seen) == len(script)

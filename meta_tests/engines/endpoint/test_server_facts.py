@@ -22,8 +22,6 @@ from mlperf_suite.engines.endpoint.server_facts import (
 )
 from mlperf_suite.errors import UsageError
 
-CODINGS = {"Content-Encoding": "gzip", "Transfer-Encoding": "gzip, chunked"}
-
 
 def answer(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
     lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers, "", ""]
@@ -92,24 +90,14 @@ def test_every_question_asks_for_an_answer_that_is_not_compressed(owner: str) ->
 
 
 @pytest.mark.parametrize(
-    ("owner", "path", "name"),
-    [
-        *(
-            (owner, path, "Content-Encoding")
-            for owner in ("vllm", "sglang", "me")
-            for path in pages_of(owner)
-        ),
-        ("vllm", "/v1/models", "Transfer-Encoding"),
-    ],
+    ("owner", "path"),
+    [(owner, path) for owner in ("vllm", "sglang", "me") for path in pages_of(owner)],
 )
 def test_an_answer_that_is_compressed_all_the_same_is_refused_in_a_line(
-    owner: str, path: str, name: str
+    owner: str, path: str
 ) -> None:
     pages = {page: answer(body) for page, body in pages_of(owner).items()}
-    packed = gzip.compress(pages_of(owner)[path])
-    pages[path] = answer(packed, f"{name}: {CODINGS[name]}")
-    if name == "Transfer-Encoding":
-        pages[path] = pages[path].replace(b"Content-Length", b"X-Length")
+    pages[path] = answer(gzip.compress(pages_of(owner)[path]), "Content-Encoding: gzip")
     with (
         server_of(pages) as (config, _),
         pytest.raises(UsageError, match="compressed an answer with gzip") as caught,
@@ -119,35 +107,22 @@ def test_an_answer_that_is_compressed_all_the_same_is_refused_in_a_line(
 
 
 BODY = models("vllm")
-CHUNKS = b"".join(b"1\r\n%c\r\n" % byte for byte in BODY) + b"0\r\n\r\n"
-ODD: dict[str, bytes] = {
-    "byte-order mark": answer(b"\xef\xbb\xbf" + BODY),
-    "status 103 first": b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + answer(BODY),
-    "chunks": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + CHUNKS,
-    "without a length": b"HTTP/1.1 200 OK\r\n\r\n" + BODY,
-    "a coding that is none": answer(BODY, "Content-Encoding: identity"),
-}
 
 
-@pytest.mark.parametrize("name", ODD)
-def test_an_odd_but_legal_answer_is_read(name: str) -> None:
+@pytest.mark.parametrize("head", ["103 Early Hints\r\n\r\nHTTP/1.1 200 OK", "200 OK"])
+def test_an_odd_but_legal_answer_is_read(head: str) -> None:
+    """One without a length ends with the connection. What else servers do: `test_connection.py`."""
     pages = {path: answer(body) for path, body in pages_of("vllm").items()}
-    with server_of(pages | {"/v1/models": ODD[name]}) as (config, _):
-        facts = find_out(config, config.targets[0])
-    assert (facts.model, facts.kind, facts.speculative) == ("m", "vllm", None)
-
-
-@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
-def test_metrics_may_have_any_line_ends(end: bytes) -> None:
-    pages = {path: answer(body.replace(b"\n", end)) for path, body in pages_of("vllm").items()}
+    pages["/v1/models"] = f"HTTP/1.1 {head}\r\n\r\n".encode() + BODY
     with server_of(pages) as (config, _):
+        facts = find_out(config, config.targets[0])
         assert metrics(config, config.targets[0], "vllm") == {"hits": 7.0, "running": 0.0}
+    assert (facts.model, facts.kind, facts.speculative) == ("m", "vllm", None)
 
 
 UNREADABLE: dict[str, tuple[bytes, str]] = {
     "garbage": (b"\x16\x03\x01 this is no HTTP\r\n\r\n", "sent a response that is not HTTP"),
     "cut": (answer(BODY)[:-3], "closed the connection in the middle of an answer"),
-    "endless head": (b"HTTP/1.1 200 OK\r\nX: " + b"a" * 70_000, "sent a head of more than"),
 }
 
 

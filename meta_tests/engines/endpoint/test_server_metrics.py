@@ -36,18 +36,11 @@ vllm:spec_decode_num_accepted_tokens_total{engine="0",model_name="m"} 45.0
 vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",model_name="m",position="0"} 45.0
 """
 OTHERS = {
-    "sglang": (
-        'sglang:num_running_reqs{model_name="m"} 7.0\nsglang:num_queue_reqs{model_name="m"} 1\n'
-        'sglang:token_usage{model_name="m"} 0.28\n'
-    ),
-    "tensorrt-llm": (
-        'trtllm_num_requests_running{model_name="m"} 7\ntrtllm_num_requests_waiting 1\n'
-        "trtllm_kv_cache_utilization 0.28\n"
-    ),
-    "llama.cpp": (
-        "llamacpp:requests_processing 7\nllamacpp:requests_deferred 1\n"
-        "llamacpp:kv_cache_usage_ratio 0.28\n"
-    ),
+    "sglang": "sglang:num_running_reqs 7.0\nsglang:num_queue_reqs 1\nsglang:token_usage 0.28\n",
+    "tensorrt-llm": "trtllm_num_requests_running 7\ntrtllm_num_requests_waiting 1\n"
+    "trtllm_kv_cache_utilization 0.28\n",
+    "llama.cpp": "llamacpp:requests_processing 7\nllamacpp:requests_deferred 1\n"
+    "llamacpp:kv_cache_usage_ratio 0.28\n",
 }
 
 
@@ -77,20 +70,6 @@ def test_a_number_that_no_server_can_mean_is_no_figure(value: str) -> None:
     assert figures_in(["vllm:kv_cache_usage_perc 1.5"]) == {}
 
 
-def test_a_server_without_metrics_is_asked_for_them_once() -> None:
-    with (
-        stand_in_server(StandIn(dialect="sglang")) as server,
-        engine_on(server) as engine,
-    ):
-        for _ in range(3):
-            engine.take_remote_run()
-        assert server.account()["requests"].get("/metrics") == 1
-
-
-def test_a_run_without_a_reading_has_no_view() -> None:
-    assert server_view([], {"preemptions": 1.0}) is None
-
-
 def test_a_view_is_the_means_the_most_and_the_growth() -> None:
     readings = [{"running": 2.0, "waiting": 0.0}, {"running": 4.0, "waiting": 3.0}]
     assert server_view(readings, {"preemptions": 2.0}) == ServerView(
@@ -102,6 +81,7 @@ def test_a_view_is_the_means_the_most_and_the_growth() -> None:
         waiting=0.5,
         preemptions=2,
     )
+    assert server_view([], {"preemptions": 1.0}) is None
     full = server_view([{"kv_share": 0.5}, {"kv_share": 0.96}, {"kv_share": 0.97}], {})
     assert full is not None and (full.kv_full, full.kv_most) == (0.6667, 0.97)
 
@@ -146,10 +126,9 @@ def test_a_run_has_what_its_servers_said_of_it(monkeypatch: pytest.MonkeyPatch) 
         )
 
 
-def test_a_server_without_metrics_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_metrics, "_EVERY_S", 0.02)
-    with engine_of(StandIn(first_token_s=0.2, speculates=None)) as engine:
-        engine.run_begins("a run", "performance")
-        engine.take_remote_run()
-        generate_all(engine, [[1, 2, 3]] * 3, Generation(max_new_tokens=100))
-        assert [endpoint.server for endpoint in engine.take_remote_run().endpoints] == [None]
+def test_a_server_without_metrics_is_asked_for_them_once() -> None:
+    with stand_in_server(StandIn(dialect="sglang")) as server, engine_on(server) as engine:
+        for _ in range(3):
+            engine.run_begins("a run", "performance")
+            assert [place.server for place in engine.take_remote_run().endpoints] == [None]
+        assert server.account()["requests"].get("/metrics") == 1

@@ -50,26 +50,12 @@ class Exchange:
 
 def open_exchange() -> tuple[Connection, Wire, Exchange, list[Connection]]:
     free: list[Connection] = []
-    connection, wire, exchange = (
-        Connection(free.append, lambda connection_lost_: None),
-        Wire(),
-        Exchange(),
-    )
+    connection, wire, exchange = Connection(free.append, lambda lost: None), Wire(), Exchange()
     connection.connection_made(wire)
     connection.send(b"POST / HTTP/1.1\r\n\r\n", exchange)
     return connection, wire, exchange, free
 
 
-ODD = (
-    "comments",
-    "cr",
-    "byte-order-mark",
-    "two-lines",
-    "one-line-end",
-    "null-choices",
-    "early-hints",
-)
-"""What a server may do, as the stand-in server does it (its `Fault`)."""
 REQUESTS = {
     "vllm": CompletionRequest((1, 2), 3, 1, stream=True, ids=True, usage=True),
     "sglang": CompletionRequest((1, 2), 3, 1, stream=True, ids=True, usage=True, native=True),

@@ -53,11 +53,9 @@ class NoCluster:
     """In place of Ray's: it places nothing, and loses nothing of its own."""
 
     def watch(self, on_loss: Callable[[Placed, str], None]) -> None:
-        """Keep whom to tell."""
         self.on_loss = on_loss
 
     def cause_of_death(self, placed: Placed, patience_s: float) -> str:
-        """As where nothing is known."""
         return "its connection ended"
 
     def close(self) -> None:
@@ -133,12 +131,7 @@ def test_what_came_in_a_frame_is_told_in_one_call_first_tokens_before_answers(
         numbers += [number for submit in driver.messages(0, Submit) for number in submit.numbers]
     a, b, c, d = numbers
     unknown = max(numbers) + 100
-    firsts = (
-        FirstTokens(b, [9]),
-        FirstTokens(d, [6]),
-        FirstTokens(unknown, [1]),
-        FirstTokens(c, [4]),
-    )
+    firsts = [FirstTokens(n, [ids]) for n, ids in ((b, 9), (d, 6), (unknown, 1), (c, 4))]
     answers = answer_of(b, 9), answer_of(d, 6, 5), answer_of(a, 1), answer_of(unknown, 2)
     driver.ends[0].send([answer_of(a, 7, 8), *firsts, *answers])
     second_listener.wait(1)
@@ -182,15 +175,21 @@ def test_what_one_replica_drops_is_its_own(driver: Driver) -> None:
     first_replica.submit([Request(1, [5]), Request(2, [5])], GENERATION, listener, stream=False)
     second_replica.submit([Request(3, [5])], GENERATION, listener, stream=False)
     first_replica.abort()
-    assert [type(m) for m in driver.messages(0, Drop)] == [Submit, Drop]
+    dropped, drop = driver.messages(0, Drop)
+    assert (type(dropped), type(drop)) == (Submit, Drop)
+    # What was dropped is not heard of again.
+    driver.ends[0].send([Failure(dropped.numbers[0], "refused", False)])
     (submit,) = driver.messages(1, Submit)
     driver.ends[1].send([Failure(submit.numbers[0], "refused", False)])
     listener.wait(1)
     assert words(listener) == {3: "replica 1 on node node-1 (127.0.0.1): refused"}
     # Nothing of it is counted as outstanding: as many go to the one as to the other.
-    driver.engine.submit([Request(4, [5])] * 16, GENERATION, listener, stream=False)
-    for replica in (0, 1):
-        assert len(driver.messages(replica, Submit)[-1].numbers) == 8
+    # Nor of what both dropped.
+    for _ in range(2):
+        driver.engine.submit([Request(4, [5])] * 16, GENERATION, listener, stream=False)
+        for replica in (0, 1):
+            assert len(driver.messages(replica, Submit)[-1].numbers) == 8
+        driver.engine.abort()
 
 
 def test_whoever_hands_a_request_to_a_replica_that_takes_nothing_is_let_go(
@@ -217,21 +216,19 @@ def test_whoever_hands_a_request_to_a_replica_that_takes_nothing_is_let_go(
 class Losing(list[Request]):
     """Requests that are looked at while a replica is lost."""
 
-    def __init__(self, requests: Iterable[Request], lose: Callable[[], None]) -> None:
-        super().__init__(requests)
-        self._lose = lose
+    lose: Callable[[], None]
 
     def __iter__(self) -> Iterator[Request]:
-        self._lose()
+        self.lose()
         return super().__iter__()
 
 
 @pytest.mark.parametrize("alone", [False, True])
 def test_what_is_submitted_while_a_replica_is_lost_fails_too(driver: Driver, alone: bool) -> None:
-    listener = RecordingListener()
-    lose = lambda: driver.cluster.on_loss(driver.placed[1], "its node died")  # noqa: E731
+    listener, requests = RecordingListener(), Losing([Request(1, [5])])
+    requests.lose = lambda: driver.cluster.on_loss(driver.placed[1], "its node died")
     engine = driver.engine.replicas[0] if alone else driver.engine
-    engine.submit(Losing([Request(1, [5])], lose), GENERATION, listener, stream=False)
+    engine.submit(requests, GENERATION, listener, stream=False)
     listener.wait(1)
     assert words(listener) == {1: "replica 1 on node node-1 (127.0.0.1): its node died"}
     assert isinstance(listener.errors[1], EngineDiedError)
@@ -281,7 +278,7 @@ class Scorer:
     def score(self, requests: Iterable[ScoreRequest]) -> Iterator[tuple[int, Score]]:
         for request in requests:
             yield request.tag, Score((Likelihood(-1.0, True),), 1.0, 1, 0)
-        time.sleep(1.0)
+        time.sleep(0.3)
 
 
 def test_a_score_that_is_asked_for_right_after_the_last_ones_is_answered(
@@ -329,16 +326,12 @@ replica.close()
 def test_a_replica_keeps_to_the_cores_near_its_gpus(gpus: str, binding: str, near: bool) -> None:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("needs two cores")
-    answer_of = subprocess.run(
-        [sys.executable, "-c", _KEPT, gpus, binding],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert answer_of.stdout.split() == [str(near)] * 3, answer_of.stderr
+    command = [sys.executable, "-c", _KEPT, gpus, binding]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert told.stdout.split() == [str(near)] * 3, told.stderr
 
 
 def test_the_gpus_and_cores_of_all_replicas_are_told(driver: Driver) -> None:
     assert driver.engine.description.settings["replica_gpus"] == ["4", "6"]
+    assert [replica.steps_made for replica in driver.engine.replicas] == [0, 0]
     assert driver.engine.description.settings["replica_cores"] == ["0-3,8,12-13", "any"]

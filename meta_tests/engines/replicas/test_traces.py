@@ -6,7 +6,7 @@ import math
 from array import array
 from collections.abc import Sequence
 from dataclasses import fields
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import pytest
 from hypothesis import given
@@ -100,35 +100,24 @@ def test_steps_are_in_order_of_time_and_carry_their_replica_s_number() -> None:
     assert not steps.running
 
 
-durations = st.floats(0, 10)
-
-
 @given(
-    st.lists(
-        st.tuples(durations, durations, durations, durations, durations, st.booleans()),
-        max_size=20,
-    ),
-    st.floats(-1e6, 1e6),
+    st.lists(st.tuples(*[st.floats(0, 10)] * 5, st.booleans()), max_size=20), st.floats(-1e6, 1e6)
 )
 def test_parts_follow_each_other_and_none_is_negative(
     requests: list[tuple[float, float, float, float, float, bool]], clock: float
 ) -> None:
     """Whatever clocks and networks do: each request's marks go up, from when it was handed over to
     when it was done."""
-    answers, numbers, arrivals = AnswerTimes(), [], []
-    columns: list[list[float]] = [[], [], [], []]
-    for number, (front, queued, prefill, decode, delay, streams) in enumerate(requests):
-        first = 50.0 + delay + front + queued + prefill
-        answers.add(number, number, 50.0, first if streams else None, first + decode)
-        numbers.append(number)
-        arrivals.append(clock)
-        for column, end in zip(
-            columns,
-            (front, front + queued, front + queued + prefill, front + queued + prefill + decode),
-            strict=True,
-        ):
-            column.append(clock + end)
-    marks = merged({0: (trace(numbers, arrivals, columns), 0.0)}, answers).marks
+    answers, columns = AnswerTimes(), list[tuple[float, ...]]()
+    for number, (*durations, delay, streams) in enumerate(requests):
+        ends = tuple(accumulate(durations))
+        first = 50.0 + delay + ends[2]
+        answers.add(number, number, 50.0, first if streams else None, first + durations[3])
+        columns.append(tuple(clock + end for end in ends))
+    reply = trace(
+        range(len(requests)), [clock] * len(requests), list(zip(*columns, strict=True)) or [()] * 4
+    )
+    marks = merged({0: (reply, 0.0)}, answers).marks
     assert marks is not None
     for row, ends in enumerate(zip(*marks.times_s, strict=True)):
         assert ends[0] == 50.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,18 +10,14 @@ from typing import Any
 import pytest
 
 from meta_tests.session.timing.kept_offline_run import config_of, keep_offline_run, settings_of
-from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.qwen3_vl import QWEN3_VL
 from mlperf_suite.hardware import cpu_computes_bf16
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.results.run_folder import CONFIG_JSON, SUMMARY_JSON, read_summary, write_json
-from mlperf_suite.results.schema import (
-    Config,
-    PlanRow,
-)
+from mlperf_suite.results.schema import Config
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.plan import Plan, Selection, Step, plan_session
+from mlperf_suite.session.plan import Selection, Step, plan_session
 from mlperf_suite.session.timing.earlier_runs import kept_rate
 from mlperf_suite.session.timing.estimate import offline_qps
 from mlperf_suite.session.timing.forecast import forecast, planned
@@ -30,6 +25,7 @@ from mlperf_suite.session.timing.pace import Pace
 from mlperf_suite.settings import Settings, resolve_settings
 
 ONE, TWO = "http://one:8000", "http://two:8000"
+OFFLINE = RunKey(LLAMA3_1_8B.id, "Offline", "performance")
 SERVER = RunKey(LLAMA3_1_8B.id, "Server", "performance")
 OTHERS: list[dict[str, Any]] = [
     {},
@@ -39,6 +35,8 @@ OTHERS: list[dict[str, Any]] = [
     {"endpoint": [ONE], "endpoint_routing": "round-robin"},
     {"endpoint": [ONE], "served_model_name": "small"},
     {"replicas": "2"},
+    {"replicas": "4"},
+    {"replicas": "2", "replica_cpus": "1"},
     {"ray": "10.0.0.1:6379", "replicas": "8"},
     {"ray": "10.0.0.1:6379", "replica_nodes": "a:4,b:4"},
 ]
@@ -74,111 +72,39 @@ def test_an_endpoint_takes_the_rate_of_its_own_kept_run(tmp_path: Path) -> None:
     assert kept_rate(tmp_path, LLAMA3_1_8B.id, Config.read(config_of(same))) == 5.0
 
 
-def test_several_replicas_take_no_rate_of_others_or_of_one(tmp_path: Path) -> None:
-    keep_offline_run(tmp_path, replicas="2")
-    assert takes_a_kept_rate(settings_of(tmp_path, replicas="2"))
-    others: tuple[dict[str, Any], ...] = (
-        {},
-        {"endpoint": [ONE]},
-        {"replicas": "4"},
-        {"replicas": "2", "replica_cpus": "1"},
-    )
-    for options in others:
-        assert not takes_a_kept_rate(settings_of(tmp_path, **options))
-
-
-@pytest.mark.parametrize("options", OTHERS)
-def test_no_system_takes_the_rate_of_another(tmp_path: Path, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize("own", [{"endpoint": [ONE]}, {"replicas": "2"}], ids=["one", "two"])
+def test_no_system_takes_the_rate_of_another(tmp_path: Path, own: dict[str, Any]) -> None:
     """Neither before its engine is loaded nor with what is known afterwards."""
-    keep_offline_run(tmp_path, endpoint=[ONE])
-    settings = settings_of(tmp_path, **options)
-    assert not takes_a_kept_rate(settings)
-    assert kept_rate(tmp_path, LLAMA3_1_8B.id, Config.read(config_of(settings))) is None
+    keep_offline_run(tmp_path, **own)
+    assert takes_a_kept_rate(settings_of(tmp_path, **own))
+    for options in OTHERS:
+        if options != own:
+            settings = settings_of(tmp_path, **options)
+            assert not takes_a_kept_rate(settings)
+            assert kept_rate(tmp_path, LLAMA3_1_8B.id, Config.read(config_of(settings))) is None
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("options", "takes"),
     [
-        {"engine_arg": ["kv_cache_dtype=fp8"]},
-        {"gpu_memory_utilization": "0.5"},
-        {"warmup": "0"},
-        {"precision": "bf16"},
-        {"max_new_tokens": "16"},
-        {"mode": "performance", "keep_all": "0", "repeat": "3"},
-        {"benchmark": ["llama3.1-8b", "llama2-70b-99"]},
+        ({"engine_arg": ["kv_cache_dtype=fp8"]}, False),
+        ({"gpu_memory_utilization": "0.5"}, False),
+        ({"precision": "bf16"}, False),
+        ({"max_new_tokens": "16"}, False),
+        ({"mode": "performance", "keep_all": "0", "repeat": "3"}, True),
+        ({"benchmark": ["llama3.1-8b", "llama2-70b-99"]}, True),
     ],
 )
-def test_the_plan_and_the_session_take_the_same_kept_rates(
-    tmp_path: Path, options: dict[str, Any]
-) -> None:
+def test_plan_and_session_agree(tmp_path: Path, options: dict[str, Any], takes: bool) -> None:
     """The plan knows only the settings; the session also has the engine's own description."""
     keep_offline_run(tmp_path)
     settings = settings_of(tmp_path, **options)
     loaded = Config.read(config_of(settings))
-    takes_rate = kept_rate(tmp_path, LLAMA3_1_8B.id, loaded) is not None
-    assert takes_rate == takes_a_kept_rate(settings)
-    assert takes_rate == ("mode" in options or "benchmark" in options)
+    assert (kept_rate(tmp_path, LLAMA3_1_8B.id, loaded) is not None) is takes
+    assert takes_a_kept_rate(settings) is takes
 
 
 # What is told of the time before anything answered
-
-
-def test_the_speed_of_the_embedded_model_is_not_that_of_an_endpoint(tmp_path: Path) -> None:
-    settings = settings_of(tmp_path, endpoint=[ONE])
-    unknown = forecast(settings, planned(settings, [SERVER], [], mmlu=True))
-    assert not unknown.seconds
-    assert unknown.source == "the time is estimated once the endpoint answered and was probed"
-    settings = settings_of(tmp_path)
-    typical = forecast(settings, planned(settings, [SERVER], [], mmlu=True))
-    assert typical.seconds and not typical.kept
-
-
-def test_an_endpoint_that_was_measured_is_expected_to_take_as_long(tmp_path: Path) -> None:
-    keep_offline_run(tmp_path, endpoint=[ONE])
-    settings = settings_of(tmp_path, endpoint=[ONE])
-    plan = planned(settings, [SERVER], [], mmlu=True)
-    kept = forecast(settings, plan)
-    assert kept.kept
-    assert kept.source == "estimated from the run 20261121-101500-llama3.1-8b-offline"
-    loads = {step.what: kept.seconds[step] for step in plan.steps if step.kind == "load"}
-    assert loads == {"connect to the endpoint": 2.0, "connect to the endpoint for MMLU": 2.0}
-
-
-def forecasts(
-    tmp_path: Path, rows: Sequence[PlanRow], status: str
-) -> tuple[Plan, dict[Step, float], dict[Step, float]]:
-    """A plan with its forecasts before and after a kept run had these rows and this status."""
-    settings = settings_of(tmp_path)
-    plan = planned(settings, [RunKey(LLAMA3_1_8B.id, "Offline", "performance")], [], mmlu=False)
-    keep_offline_run(tmp_path)
-    before = forecast(settings, plan).seconds
-    file = next(tmp_path.glob(f"*/{SUMMARY_JSON}"))
-    summary = read_summary(file.parent)
-    assert summary is not None
-    meta = replace(summary.meta, status=status)
-    write_json(file, replace(summary, meta=meta, plan=tuple(rows)).as_json())
-    return plan, before, forecast(settings, plan).seconds
-
-
-def test_a_kept_run_teaches_how_long_loading_and_the_runs_take(tmp_path: Path) -> None:
-    rows = (
-        PlanRow("load the engine", None, 41.5),
-        PlanRow("llama3.1-8b Offline accuracy", 20.0, 31.0),
-        PlanRow("llama3.1-8b Offline performance", 10.0, 14.0),
-        PlanRow("llama3.1-8b Offline test06", 10.0, None),
-    )
-    plan, before, after = forecasts(tmp_path, rows, "complete")
-    by_kind = {step.kind: (before[step], after[step]) for step in plan.steps if step in after}
-    assert by_kind["load"] == (30.0, 41.5)
-    assert by_kind["probe"][0] == by_kind["probe"][1]
-    assert by_kind["run"][1] == pytest.approx(1.5 * by_kind["run"][0])
-
-
-def test_a_run_that_died_does_not_teach_how_long_its_steps_take(tmp_path: Path) -> None:
-    """The engine died after 3 s of 660: no sign that the steps take a 220th of their estimates."""
-    rows = [PlanRow("llama3.1-8b Offline performance", 660.0, 3.0)]
-    _, before, after = forecasts(tmp_path, rows, "failed")
-    assert after == before
 
 
 @pytest.mark.parametrize("same", [True, False])
@@ -191,23 +117,16 @@ def test_a_run_in_another_precision_of_this_cpu_teaches_nothing(tmp_path: Path, 
     reason = cpu_computes_bf16()[1] if same else "ONEDNN_MAX_CPU_ISA=AVX2 keeps oneDNN from bf16"
     config["engine"]["settings"]["dtype_why"] = f"auto: {reason}"
     write_json(file, config)
-    plan = planned(settings, [RunKey(LLAMA3_1_8B.id, "Offline", "performance")], [], mmlu=False)
-    assert forecast(settings, plan).kept is same
+    assert forecast(settings, planned(settings, [OFFLINE], [], mmlu=False)).kept is same
 
 
-def test_answers_with_a_long_tail_are_planned_for_with_more_headroom() -> None:
-    """Too long a run only costs time, one below ten minutes is INVALID."""
-    assert offline_qps(10.0) == 10.5
-    assert offline_qps(10.0, tail=True) == 15.0
-
-
-@pytest.mark.parametrize(("row", "qps"), [(QWEN3_VL, 15.0), (LLAMA3_1_8B, 10.5)])
-def test_a_short_run_with_pictures_has_that_headroom_whatever_its_answers(
-    row: Benchmark, qps: float
-) -> None:
-    """Its first pictures make the rate that was measured too low."""
-    key = RunKey(row.id, "Offline", "performance")
-    plan = plan_session(Selection([key]))
-    pace = Pace(Inputs(resolve_settings({}, {}), [row]), plan, {})
-    pace.learn(Step("rate", key, "a rate"), 10.0)
-    assert pace.target_qps(key) == qps
+def test_answers_with_a_long_tail_and_pictures_are_planned_for_with_more_headroom() -> None:
+    """Too long a run only costs time, one below ten minutes is INVALID; the first pictures make
+    the rate that was measured too low."""
+    assert (offline_qps(10.0), offline_qps(10.0, tail=True)) == (10.5, 15.0)
+    for row, qps in ((QWEN3_VL, 15.0), (LLAMA3_1_8B, 10.5)):
+        key = RunKey(row.id, "Offline", "performance")
+        plan = plan_session(Selection([key]))
+        pace = Pace(Inputs(resolve_settings({}, {}), [row]), plan, {})
+        pace.learn(Step("rate", key, "a rate"), 10.0)
+        assert pace.target_qps(key) == qps

@@ -1,8 +1,7 @@
-"""--scaling: which replica is measured alone, and what the figures say."""
+"""--scaling: what the figures say of all replicas beside one alone."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,88 +9,29 @@ import pytest
 from pytest import MonkeyPatch
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.results.schema import ScalingFigures
 from mlperf_suite.session.timing import probe
 from mlperf_suite.session.timing.probe import PAIRS, measure_scaling
 
 
-class Alone:
-    """One replica."""
+@pytest.mark.parametrize("rates", [[100.0, 100.0], [300.0, 200.0, 100.0]], ids=["alike", "not"])
+def test_the_figure_is_of_its_operands(monkeypatch: MonkeyPatch, rates: list[float]) -> None:
+    """Replicas that are not alike are each measured alone, and another one of those alike."""
+    replicas = [SimpleNamespace(rate=rate) for rate in rates]
+    alike = len(set(rates)) == 1
+    engine: Any = SimpleNamespace(replicas=replicas, alike=alike, rate=0.9 * sum(rates))
+    engine.weigh, engine.take_replicas_run = (lambda *_: False), (lambda: None)
+    asked: list[Any] = []
 
-    def __init__(self, rate: float) -> None:
-        self.rate = rate
-
-
-class Several:
-    """Replicas of these tokens/s, which together make as much as they do alone."""
-
-    def __init__(self, rates: Sequence[float]) -> None:
-        self.replicas = [Alone(rate) for rate in rates]
-        self.alike = len(set(rates)) == 1
-        self.rate = sum(rates)
-
-    def weigh(self, speeds: Sequence[float], prompt_cost: float) -> bool:
-        """Routed as they are."""
-        return False
-
-    def take_replicas_run(self) -> None:
-        """Nothing is kept."""
-
-
-def scaling_of(
-    engine: Several, monkeypatch: MonkeyPatch
-) -> tuple[ScalingFigures, list[Any], list[str]]:
-    """The figures, who was asked in which order, and what was said."""
-    engines: list[Any] = []
-    lines: list[str] = []
-
-    def generate(target: Any, prompts: Sequence[Sequence[int]], *_: object) -> SimpleNamespace:
-        engines.append(target)
-        assert len(prompts) == 3 * (len(engine.replicas) if target is engine else 1)
-        return SimpleNamespace(tokens_per_s=target.rate)
+    def generate(target: Any, prompts: list[list[int]], *_: object) -> SimpleNamespace:
+        asked.append(target)
+        assert len(prompts) == 2 * (len(replicas) if target is engine else 1)
+        return SimpleNamespace(tokens_per_s=target.rate * (1 + len(asked) % 3 / 100))
 
     monkeypatch.setattr(probe, "generate_all", generate)
-    prompts = [[1], [2, 3], [4]]
-    figures = measure_scaling(engine, prompts, Generation(), 1.0, lines.append)  # type: ignore[arg-type]
-    return figures, engines, lines
-
-
-@pytest.mark.parametrize("rates", [[200.0, 100.0], [300.0, 200.0, 100.0]])
-def test_replicas_that_are_not_alike_are_each_measured_alone(
-    monkeypatch: MonkeyPatch, rates: list[float]
-) -> None:
-    engine = Several(rates)
-    figures, engines, lines = scaling_of(engine, monkeypatch)
-    assert figures.efficiency == pytest.approx(1.0)
-    assert all(engines.count(target) == PAIRS for target in [engine, *engine.replicas])
-    assert all("(100.0%)" in line for line in lines)
-
-
-@pytest.mark.parametrize("count", [2, 3, 8])
-def test_of_replicas_that_are_alike_another_one_is_alone_and_each_order_comes(
-    monkeypatch: MonkeyPatch, count: int
-) -> None:
-    engine = Several([100.0] * count)
-    figures, engines, _ = scaling_of(engine, monkeypatch)
-    assert (figures.efficiency, figures.low, figures.high) == (1.0, 1.0, 1.0)
-    pairs = list(zip(engines[::2], engines[1::2], strict=True))
-    assert [engine in pair for pair in pairs] == [True] * PAIRS
-    alone = [
-        (pair[0] is engine, next(replica for replica in pair if replica is not engine))
-        for pair in pairs
-    ]
-    indices = {engine.replicas.index(replica) for _, replica in alone}
-    assert len(indices) == min(count, PAIRS)
-    if count == 2:
-        # Neither replica has one of the two orders to itself.
-        assert len({(first, engine.replicas.index(replica)) for first, replica in alone}) == 4
-
-
-def test_the_figure_is_that_of_the_operands_beside_it(monkeypatch: MonkeyPatch) -> None:
-    engine = Several([100.0, 100.0])
-    rates = iter([190.0, 90.0, 110.0, 200.0, 180.0, 95.0, 105.0, 210.0, 170.0, 100.0])
-    monkeypatch.setattr(probe, "generate_all", lambda *_: SimpleNamespace(tokens_per_s=next(rates)))
-    figures = measure_scaling(engine, [[1]], Generation(), 1.0, lambda line: None)  # type: ignore[arg-type]
+    figures = measure_scaling(engine, [[1], [2]], Generation(), 1.0, lambda line: None)
     efficiency = figures.all_tokens_per_sec / (figures.replicas * figures.one_tokens_per_sec)
     assert figures.efficiency == pytest.approx(efficiency, abs=1e-4)
+    assert efficiency == pytest.approx(0.9, abs=0.02)
     assert figures.low < figures.efficiency < figures.high
+    alone = [sum(target is replica for target in asked) for replica in replicas]
+    assert sum(alone) == PAIRS * (1 if alike else len(rates)) and all(alone)

@@ -1,0 +1,1 @@
+"""How long steps take, as the probe and the estimator say, on engines of known cost."""

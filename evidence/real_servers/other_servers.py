@@ -1,0 +1,49 @@
+"""llama.cpp's server and `transformers serve` with the embedded model, each in its own process."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AbstractContextManager
+
+from meta_tests.servers.local_servers import LocalServer, model_server
+from mlperf_suite import SUITE_FOLDER
+from mlperf_suite.assets import GGUF_FILE, assets_dir, embedded_model_dir
+from mlperf_suite.engines.vllm_arguments import VLLM_DTYPES
+from mlperf_suite.errors import UsageError
+from mlperf_suite.hardware import choose_precision
+
+LLAMA_CPP_PYTHON = SUITE_FOLDER / ".venv-llama-cpp" / "bin" / "python"
+"""The environment in which `make stacks` installs llama.cpp's server."""
+
+
+def llama_cpp_server() -> AbstractContextManager[LocalServer]:
+    """llama.cpp's server (llama-cpp-python) with the GGUF file that the embedded model comes from.
+
+    The model is served under the folder of the embedded model, so that the suite recognizes it.
+    Raises UsageError if `make stacks` did not run, EngineError if the server does not start.
+    """
+    if not LLAMA_CPP_PYTHON.is_file():
+        raise UsageError(f"llama.cpp is not installed at {LLAMA_CPP_PYTHON}: run 'make stacks'")
+    model = assets_dir() / GGUF_FILE
+    if not model.is_file():
+        raise UsageError(f"the embedded model's GGUF file is missing at {model}: run 'make stacks'")
+    name = str(embedded_model_dir())
+    command = [str(LLAMA_CPP_PYTHON), "-m", "llama_cpp.server", "--model", str(model)]
+    command += ["--model_alias", name, "--n_ctx", "8192"]
+    # By default a new request interrupts the current one, and logits are computed for every token
+    # of a prompt.
+    command += ["--interrupt_requests", "false", "--logits_all", "false"]
+    return model_server("llama.cpp's server", command, name, "/v1/models")
+
+
+def transformers_server() -> AbstractContextManager[LocalServer]:
+    """`transformers serve` of the installed transformers with the embedded model, on the CPU.
+
+    The server lists the models in the hub's cache but no folder, so the suite must be given the
+    model's name. Raises like `vllm_server`.
+    """
+    name = str(embedded_model_dir())
+    dtype = VLLM_DTYPES[choose_precision("auto", on_cpu=True).value]
+    command = [sys.executable, "-m", "transformers.cli.transformers", "serve", name]
+    command += ["--device", "cpu", "--dtype", dtype]
+    return model_server("transformers serve", command, name, "/health", {"HF_HUB_OFFLINE": "1"})
