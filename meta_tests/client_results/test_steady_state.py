@@ -77,13 +77,8 @@ def test_a_part_of_the_data_set_and_long_latencies_are_no_steady_state() -> None
     assert steady_state(passes, SIZE, SIZE, 1200.0).status == "insufficient_duration"
 
 
-@pytest.mark.parametrize(
-    ("samples", "concurrency", "size"), [(10, 10, 10), (10, 11, 20), (500, 1, 500), (1, 7, 7)]
-)
-def test_a_super_pass_is_whole_passes_that_hold_the_requests_under_way(
-    samples: int, concurrency: int, size: int
-) -> None:
-    assert super_pass_size(samples, concurrency) == size
+def test_a_super_pass_is_whole_passes_that_hold_the_requests_under_way() -> None:
+    assert [super_pass_size(10, concurrency) for concurrency in (1, 10, 11)] == [10, 10, 20]
 
 
 def count_words(texts: Sequence[str]) -> list[int]:

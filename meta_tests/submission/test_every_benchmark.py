@@ -72,9 +72,6 @@ def test_a_closed_tree_with_its_audits_obeys_every_rule(
     assert not any(score.failed_rules for score in judge_folder(tmp_path / "tree"))
 
 
-# Audits of gpt-oss-120b
-
-
 def test_the_files_of_each_audit_are_where_the_checker_looks_for_them(
     tmp_path: Path, submit: Submit
 ) -> None:
@@ -134,9 +131,6 @@ def test_an_audit_of_which_any_rule_did_not_pass_fails(mode: Mode, rule: str, st
     assert "TEST FAIL" in output and "TEST PASS" not in output
     assert f"{rule}: {status}: " in output
     assert "TEST PASS" not in verified_text(audit, [], {}, "")
-
-
-# What is refused
 
 
 @pytest.mark.parametrize(

@@ -69,18 +69,13 @@ def of_another_run(power: Path) -> None:
     log.write_text(log.read_text() + "\n")
 
 
-def without_sessions(power: Path) -> None:
-    for name in SCENARIOS:
-        shutil.rmtree(power / name)
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         (of_another_run, "Server: its run_1/ is the performance run of none of the results"),
         (lambda power: shutil.copytree(power / "Offline", power / "again"), "8b Offline has"),
         (shutil.rmtree, "--power "),
-        (without_sessions, "--power "),
+        (lambda power: [*map(shutil.rmtree, power.iterdir())], "--power "),
         (
             lambda power: (power / "Offline" / "run_1" / "spl.txt").write_text(""),
             "power_samples: found no sample from",
