@@ -147,10 +147,9 @@ def test_noise_leaves_it_open(audit: MakeAudit) -> None:
     figures = outcome.figures
     assert figures.finding == "cannot tell"
     assert len(figures.mix_ms) == len(figures.same_ms) == LOOKS[-1]
-    assert figures.low is not None and figures.high is not None
-    assert figures.low < 0.1 < figures.high
-    assert f"{figures.low:.1%} to {figures.high:.1%}" in verdict.line
-    assert "cannot tell" in verdict.line
+    assert figures.low is not None and figures.high is not None and figures.low < 0.1 < figures.high
+    interval = f"{figures.low:.1%} to {figures.high:.1%}"
+    assert interval in verdict.line and "cannot tell" in verdict.line
 
 
 # How it is made
@@ -164,6 +163,7 @@ def test_its_blocks_differ_in_caching_alone(without: Audited) -> None:
     is_same = [prompts[0] == same for prompts in without.engine.batches]
     # Each pair is a block of each kind, in an order by chance.
     assert all(first != second for first, second in zip(is_same[::2], is_same[1::2], strict=True))
+    assert {*is_same[2::2]} == {True, False}
     mixes = [prompts for prompts in without.engine.batches if prompts[0] != same]
     sames = [prompts for prompts in without.engine.batches if prompts[0] == same]
     pairs = len(without.figures.mix_ms)
