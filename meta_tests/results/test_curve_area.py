@@ -138,6 +138,7 @@ def test_the_knee_is_the_point_farthest_above_the_chord() -> None:
         ({"cohort": "2026-10-C1"}, "cohort: baseline none, this run 2026-10-C1"),
         ({"points": made_curve(loss=0.97).points}, "curve: the curves have too little in common"),
         ({"points": ()}, "curve: this run did not measure the baseline's concurrencies 1, 4, 16"),
+        ({"client": "mlperf-suite 2.0"}, None),
         ({"points": made_curve(loss=0.5).points}, None),
     ],
 )
