@@ -109,7 +109,6 @@ def test_whatever_a_folder_says_is_text(
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.usefixtures("undrawn")
 def test_a_folder_may_have_any_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name = os.fsdecode(b"run-\xff\xfe\x1b[2J\x07" + FORMULA.encode())
     above = tmp_path / name

@@ -62,6 +62,9 @@ def test_each_output_has_the_figures_under_their_label() -> None:
 def test_without_energy_and_prices_nothing_is_said_of_either() -> None:
     for text in outputs(summary(None)).values():
         assert not re.search("energy|joule|J/token|not measured", text, re.IGNORECASE)
+    cost = CostFigures("EUR", None, (), None, 0.3, 98.0)
+    for text in outputs(summary(EnergyFigures(kinds=(CPUS,)), cost)).values():
+        assert "energy, at 0.3 EUR per kWh" in text and "not measured" in text
 
 
 def test_a_simulation_says_so_wherever_a_figure_stands() -> None:

@@ -183,9 +183,6 @@ def test_beside_a_verdict_that_did_not_pass_stands_what_the_rule_demands(status:
     assert "result_valid" not in folds[0]
 
 
-# Times
-
-
 @pytest.mark.parametrize(
     ("value_ms", "words", "exact"),
     [
