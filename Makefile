@@ -69,7 +69,7 @@ cluster: ray      ## start two Ray nodes on this machine and measure replicas on
 	@.venv/bin/python -m meta_tests.servers.demos cluster $(ARGS)
 
 test: ray         ## run the suite's own tests
-	$(PYTEST) meta_tests -rfE -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(PYTEST) meta_tests -rfE -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 evidence: ray     ## all evidence: real engines and servers, bulk damages, official checkers; hours
 	@scripts/set_up_evidence.sh

@@ -68,7 +68,8 @@ def remote_run(
     so many tokens came from a cache. `waited`: requests that waited in the client."""
     ttft, whole = {"p50": 40.0, "p90": 80.5, "p99": 120.25}, {"p50": 900.0, "p99": 1800.0}
     one = EndpointFigures("http://one:8000", 60, 6000, ttft, whole, 0)
-    two = EndpointFigures("http://two:8000", 24, 2400, ttft, whole, cached)
+    slower = {"p50": 950.0, "p99": 1900.0}
+    two = EndpointFigures("http://two:8000", 24, 2400, ttft, slower, cached)
     client = ClientFigures(2, busy_share, out_ms, back_ms, 64, 3, waited, full)
     return RemoteRun(client, (one, two), departures)
 

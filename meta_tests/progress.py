@@ -38,7 +38,7 @@ class Progress:
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         """No letter for any test: whatever failed has a line of its own."""
         if report.failed:
-            return "failed" if report.when == "call" else "error", "", ""
+            return "failed" if report.when == "call" else "error", "", "FAILED"
         if report.passed and report.when == "call":
             return "passed", "", ""
         if report.skipped and not hasattr(report, "wasxfail"):
