@@ -60,9 +60,9 @@ class Progress:
         """How many tests are done, and how much time is left, as far as that can be told."""
         total = self._session.testscollected if self._session else 0
         share = self._share_done(total)
-        # The first tests take longest: where the last run's times are not known, a first share of
-        # the tests says little.
-        is_known = share > (0.02 if self._kept else 0.1)
+        # The longest tests come first: without the last run's times, the share of the tests that
+        # are done says too little before its middle.
+        is_known = share > (0.02 if self._kept else 0.4)
         left = f", about {_clock(elapsed_s * (1 - share) / share)} left" if is_known else ""
         return f"{self._done:,} of {total:,} tests after {_clock(elapsed_s)}{left}"
 
