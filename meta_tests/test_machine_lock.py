@@ -49,5 +49,12 @@ def test_whoever_is_alone_waits_for_those_before_and_goes_before_those_after(
 
 
 def test_two_that_are_not_alone_hold_it_together(locks: tuple[Path, Path]) -> None:
-    with machine_lock(False, locks), machine_lock(False, locks):
-        pass
+    entered = threading.Event()
+
+    def enter() -> None:
+        with machine_lock(False, locks):
+            entered.set()
+
+    with machine_lock(False, locks):
+        threading.Thread(target=enter, daemon=True).start()
+        assert entered.wait(60)

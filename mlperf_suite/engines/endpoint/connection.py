@@ -1,9 +1,8 @@
 """HTTP/1.1 connections on httptools and the event loop, one exchange at a time on each.
 
-A client process keeps a pool of them for each server. A connection follows no redirects, uses no
-proxy and resends nothing. A request on a kept connection that the server had closed is sent again,
-once, on a new one. The sizes of a response's head, a line of a stream and a whole answer are
-limited.
+A client process keeps a pool of them for each server. A connection follows no redirects and uses no
+proxy. A request on a kept connection that the server had closed is sent again, once, on a new one.
+The sizes of a response's head, a line of a stream and a whole answer are limited.
 """
 
 from __future__ import annotations
