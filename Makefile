@@ -43,7 +43,7 @@ compliance: setup ## TEST06 and the caching audit; ARGS="--logs FOLDER" judges e
 	$(PYTEST) -m compliance $(ARGS)
 
 peak: setup       ## find the highest valid Server rate
-	$(PYTEST) tests/performance/test_peak_qps.py -m server --find-peak-qps $(ARGS)
+	$(PYTEST) mlperf_suite/features/peak_search/tests -m server --find-peak-qps $(ARGS)
 
 submission-check: setup ## judge a finished submission tree (TREE=DIR)
 	$(PYTEST) -m compliance --logs=$(TREE) $(ARGS)

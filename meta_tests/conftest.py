@@ -43,7 +43,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=_turn)
+    # Without workers, those named first are run first.
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=_turn)
 
 
 def _turn(item: pytest.Item) -> int:

@@ -11,19 +11,11 @@ from meta_tests.suite_runs import ROOT
 
 PACKAGE = ROOT / "mlperf_suite"
 ORDER = (
-    *(
-        "feature",
-        "strangers",
-        "secrets",
-        "errors",
-        "strict_json",
-        "random_models",
-        "assets",
-        "hardware",
-    ),
-    *("energy", "profiling", "datasets", "scorers", "benchmarks", "engines", "loadgen"),
-    *("client_results", "official_client", "rules", "settings", "results", "judging", "reports"),
-    *("mmlu", "session", "commands", "plugin", "features", "__main__"),
+    *("feature", "strangers", "secrets", "errors", "strict_json", "random_models", "assets"),
+    *("hardware", "energy", "profiling", "datasets", "scorers", "benchmarks", "engines"),
+    *("loadgen", "client_results", "official_client", "rules", "option_specs", "settings"),
+    *("results", "judging", "reports", "mmlu", "session", "commands", "plugin", "features"),
+    "__main__",
 )
 """Low to high: each imports only what stands before it, and itself."""
 ONE_PLACE = {

@@ -26,7 +26,7 @@ NAMES_TWICE = {
     # Rules about a client and about figures are called as what they judge.
     *("client.py", "figures.py"),
     # Each feature may have one.
-    "command.py",
+    *("command.py", "options.py", "kind.py", "figures.py", "report.py", "plugin.py"),
     # Of two things, each in a room that does not see the other.
     *("Answer", "Pace", "Place", "Request", "Sample", "Score", "Scores"),
 }

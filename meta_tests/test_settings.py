@@ -133,7 +133,9 @@ def given_as(name: str, text: str) -> dict[str, Any]:
 
 
 def attribute(settings: Settings, name: str) -> object:
-    return getattr(settings, ATTRIBUTES.get(name, SPECS[name].dest))
+    dest = SPECS[name].dest
+    own = settings.of_features
+    return own[dest] if dest in own else getattr(settings, ATTRIBUTES.get(name, dest))
 
 
 def refusal(**arguments: Any) -> str:

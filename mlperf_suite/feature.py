@@ -25,8 +25,10 @@ class Feature:
     """What a feature adds. Modules are named, not imported, so that each is loaded when needed.
 
     `needs`: the features that it imports. `commands`: by the name of a command of `mlperf-suite`,
-    the module with its `COMMAND`. `markers`: of pytest, by name, each with a sentence. `plugin`: a
-    pytest plugin with its options, fixtures and cases.
+    the module with its `COMMAND`. `markers`: of pytest, by name, each with a sentence. `options`: a
+    module with `OPTIONS`, settings of a session by name. `kinds`: modules with a `KIND` of run.
+    `figures`: by their name in summary.json, the module and class of figures. `report`: a module
+    with a `REPORT`, what reports say of them. `plugin`: a pytest plugin with fixtures and cases.
     """
 
     name: str
@@ -34,6 +36,10 @@ class Feature:
     needs: tuple[str, ...] = ()
     commands: Mapping[str, str] = field(default_factory=dict)
     markers: Mapping[str, str] = field(default_factory=dict)
+    options: str = ""
+    kinds: tuple[str, ...] = ()
+    figures: Mapping[str, str] = field(default_factory=dict)
+    report: str = ""
     plugin: str = ""
 
 

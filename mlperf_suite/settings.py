@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import math
 import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, ParamSpec
 
@@ -45,15 +45,30 @@ from mlperf_suite.engines.routing import (
     ReplicaRouting,
 )
 from mlperf_suite.errors import UsageError
+from mlperf_suite.feature import features
 from mlperf_suite.loadgen.load_plan import MODES as LOADGEN_MODES
 from mlperf_suite.official_client.installation import CLIENT
+from mlperf_suite.option_specs import (
+    COUNT,
+    COUNT_OR_AUTO,
+    COUNT_OR_NONE,
+    RATE,
+    RATE_OR_AUTO,
+    TRUE_OR_FALSE,
+    EngineKind,
+    OptionSpec,
+    Values,
+    checked,
+    choice,
+    choice_or_auto,
+    named,
+    or_auto,
+)
 from mlperf_suite.random_models import RANDOM_MODELS
 from mlperf_suite.secrets import remember, remember_named
 
 Profile = Literal["smoke", "official"]
 PROFILES: tuple[Profile, ...] = ("smoke", "official")
-EngineKind = Literal["vllm", "endpoint"]
-"""The kind of SUT: vLLM in this process, or servers at URLs."""
 CLIENTS = ("loadgen", CLIENT)
 PRECISIONS = ("bf16", "fp16", "fp32", "auto")
 TOKEN_VARIABLES = ("HF_TOKEN", "HUGGINGFACE_HUB_TOKEN")
@@ -95,55 +110,6 @@ _DATASETS = {"embedded": "embedded", "cnn_dailymail": "cnn_dailymail", "cnndm": 
 """Data set names, in any case; run.py called CNN/DailyMail cnndm."""
 
 
-Identifies = Literal["system", "place", "measurement", "mmlu"]
-"""What an option's value distinguishes: the system that is measured, the place where it is found,
-what LoadGen's runs measure of it, or what MMLU measures of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Values:
-    """The values of an option. `parse` takes the text and returns the value, or raises ValueError,
-    KeyError or OSError; the error message then shows what is `allowed`."""
-
-    parse: Callable[[str], Any]
-    allowed: str
-
-
-@dataclass(frozen=True, slots=True)
-class OptionSpec:
-    """One option. `name`: without dashes; by default that of the field of `Settings`.
-
-    `identifies`: what two runs with different values are different in; None if they can be compared
-    (`results.comparability`). `reported_as`: the name under which a run reports what it made of the
-    value, which may be auto; by default the setting's own. `variable`: the environment variable
-    with the same meaning. A `switch` takes no value on the command line. `engine`: the only kind of
-    engine that has this option; None if all have it. Messages quote only the name of a `secret`,
-    never its value. `former`: the flags that mmlu.py and the node script had for it.
-    """
-
-    help: str
-    values: Values
-    default: Any = None
-    _: KW_ONLY
-    identifies: Identifies | None
-    name: str = ""
-    reported_as: str | None = None
-    variable: str | None = None
-    repeatable: bool = False
-    switch: bool = False
-    engine: EngineKind | None = None
-    secret: bool = False
-    former: tuple[str, ...] = ()
-
-    @property
-    def flag(self) -> str:
-        return f"--{self.name}"
-
-    @property
-    def dest(self) -> str:
-        return self.name.replace("-", "_")
-
-
 def _declares(spec_of: Callable[_Details, OptionSpec]) -> Callable[_Details, Any]:
     """A function that makes a field of `Settings` with the option that `spec_of` makes."""
 
@@ -154,46 +120,9 @@ def _declares(spec_of: Callable[_Details, OptionSpec]) -> Callable[_Details, Any
     return declare
 
 
-def _checked(parse: Callable[[str], Any], fits: Callable[[Any], object], allowed: str) -> Values:
-    """What `parse` returns, if it `fits`."""
-
-    def parse_checked(text: str) -> Any:
-        value = parse(text)
-        if not fits(value):
-            raise ValueError(text)
-        return value
-
-    return Values(parse_checked, allowed)
-
-
-def _or_auto(values: Values, auto: str | None = None) -> Values:
-    """These values or auto, which becomes `auto`."""
-    return Values(
-        lambda text: auto if text.casefold() == "auto" else values.parse(text),
-        f"{values.allowed}, or auto",
-    )
-
-
-def _named(values: Mapping[str, Any]) -> Values:
-    by_name = {name.casefold(): value for name, value in values.items()}
-    return Values(lambda text: by_name[text.casefold()], "must be one of " + ", ".join(values))
-
-
-def _choice(*names: str) -> Values:
-    return _named({name: name for name in names})
-
-
-def _choice_or_auto(*names: str) -> Values:
-    return _named({"auto": None} | {name: name for name in names})
-
-
 def _price(text: str) -> str:
     """A price in its normalized spelling."""
     return str(Price.parse(text))
-
-
-def _flag(text: str) -> bool:
-    return {"0": False, "1": True, "false": False, "true": True}[text.lower()]
 
 
 def _ray_address(text: str) -> str:
@@ -262,37 +191,31 @@ def engine_arg_text(key: str, value: object) -> str:
     return plain if _engine_arg(plain)[1] == value else f"{key}={json.dumps(value)}"
 
 
-_COUNT = _checked(int, lambda count: count >= 1, "must be a whole number from 1")
-_COUNT_OR_NONE = _checked(int, lambda count: count >= 0, "must be a whole number from 0")
-_COUNT_OR_AUTO = _or_auto(_COUNT)
-_SHOTS = _checked(
+_SHOTS = checked(
     int,
     lambda shots: 0 <= shots <= STANDARD_SHOTS,
     f"must be a whole number from 0 to {STANDARD_SHOTS}",
 )
-_RATE = _checked(float, lambda rate: 0 < rate < math.inf, "must be a number above 0")
-_RATE_OR_AUTO = _or_auto(_RATE)
-_SCORE = _checked(float, lambda score: 0 <= score <= 100, "must be a number from 0 to 100")
-_FRACTION = _checked(float, lambda share: 0 < share <= 1, "must be a number above 0 and up to 1")
-_PERCENT = _checked(
+_SCORE = checked(float, lambda score: 0 <= score <= 100, "must be a number from 0 to 100")
+_FRACTION = checked(float, lambda share: 0 < share <= 1, "must be a number above 0 and up to 1")
+_PERCENT = checked(
     lambda text: float(text.removesuffix("%")) / 100,
     lambda share: 0 <= share < 1,
     "must be a number from 0 to below 100",
 )
 _FOLDER = Values(_folder, "must be a folder")
 # results.node_files removes what a file name may not contain.
-_NODE_NAME = _checked(
+_NODE_NAME = checked(
     str.strip,
     lambda name: 0 < len(name) <= _LONGEST_NODE_NAME and name.isprintable(),
     f"must be a name of at most {_LONGEST_NODE_NAME} printable characters",
 )
-_TRUE_OR_FALSE = Values(_flag, "must be true or false")
 
 option = _declares(OptionSpec)
 """A field of `Settings` that the user sets, with the details of its option."""
 _of_vllm = partial(option, engine="vllm")
 _of_endpoint = partial(option, engine="endpoint")
-_switch = partial(option, values=_TRUE_OR_FALSE, default="false", switch=True)
+_switch = partial(option, values=TRUE_OR_FALSE, default="false", switch=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,13 +229,13 @@ class Settings:
     profile: Profile = option(
         "smoke runs a small real model under shortened rules on any machine; official applies "
         "MLPerf's own rules",
-        _choice(*PROFILES),
+        choice(*PROFILES),
         "smoke",
         identifies="measurement",
     )
     round: Round = option(
         "the MLPerf Inference round whose rules and seeds apply",
-        _named(ROUNDS),
+        named(ROUNDS),
         DEFAULT_ROUND,
         identifies="measurement",
     )
@@ -324,25 +247,25 @@ class Settings:
     )
     named_benchmarks: list[str] = option(
         "run only this benchmark; may be repeated for benchmarks of the same model",
-        _choice(*(benchmark.id for benchmark in runnable())),
+        choice(*(benchmark.id for benchmark in runnable())),
         name="benchmark",
         identifies=None,
         repeatable=True,
     )
     category: Category | None = option(
-        "run only this category", _choice(*CATEGORIES), identifies=None
+        "run only this category", choice(*CATEGORIES), identifies=None
     )
-    scenario: str | None = option("run only this scenario", _choice(*SCENARIOS), identifies=None)
+    scenario: str | None = option("run only this scenario", choice(*SCENARIOS), identifies=None)
     mode: str = option(
         "run only the accuracy runs or only the performance runs; both also runs the audits",
-        _choice("accuracy", "performance", "both"),
+        choice("accuracy", "performance", "both"),
         "both",
         identifies=None,
     )
     precision: str = _of_vllm(
         "the engine's data type; auto uses the model's own, and on a CPU bf16 if the CPU supports "
         "it in hardware, otherwise fp32",
-        _choice(*PRECISIONS),
+        choice(*PRECISIONS),
         "auto",
         identifies="system",
         reported_as="dtype",
@@ -350,20 +273,20 @@ class Settings:
     tensor_parallel_size: int | None = _of_vllm(
         "number of GPUs that the model is split over; auto uses as many as its attention heads "
         "allow",
-        _COUNT_OR_AUTO,
+        COUNT_OR_AUTO,
         "auto",
         identifies="system",
     )
     max_new_tokens: int = option(
         "maximum number of tokens per answer; by default the benchmark's own",
-        _COUNT,
+        COUNT,
         identifies="measurement",
         variable="MAX_TOKENS",
     )
     total_sample_count: int | None = option(
         "use only the first N samples of the data set; auto uses all, or in smoke as many as fit "
         "the time of a run",
-        _COUNT_OR_AUTO,
+        COUNT_OR_AUTO,
         "auto",
         identifies="measurement",
         reported_as="samples",
@@ -371,7 +294,7 @@ class Settings:
     server_target_qps: float | None = option(
         "target rate of Server and Interactive in queries/s; auto is 0.8 times the samples/s of "
         "the last Offline run",
-        _RATE_OR_AUTO,
+        RATE_OR_AUTO,
         "auto",
         identifies=None,
         variable="SERVER_TARGET_QPS",
@@ -379,7 +302,7 @@ class Settings:
     offline_target_qps: float | None = option(
         "expected rate of Offline in samples/s, which sizes its query; auto takes it from the "
         "accuracy run",
-        _RATE_OR_AUTO,
+        RATE_OR_AUTO,
         "auto",
         identifies=None,
         variable="OFFLINE_TARGET_QPS",
@@ -387,7 +310,7 @@ class Settings:
     warmup: int | None = option(
         "number of untimed warm-up requests before each LoadGen run; 0 disables the warm-up; auto "
         "warms up before each run, in smoke before the first of each scenario",
-        _or_auto(_COUNT_OR_NONE),
+        or_auto(COUNT_OR_NONE),
         "auto",
         identifies="measurement",
     )
@@ -401,7 +324,7 @@ class Settings:
     code_problems: Path | None = option(
         "LiveCodeBench's problems, for testing the programs in answers: a file or folder "
         "of livecodebench/code_generation_lite",
-        _checked(_folder, Path.exists, "must be an existing file or folder"),
+        checked(_folder, Path.exists, "must be an existing file or folder"),
         identifies=None,
     )
     allow_other_model: bool = _switch(
@@ -418,7 +341,7 @@ class Settings:
     results_dir: Path = option("directory for results", _FOLDER, "results", identifies=None)
     keep_all: bool = option(
         "1 keeps every run, 0 deletes older runs of the same kind",
-        Values(_flag, "must be 0 or 1"),
+        Values(TRUE_OR_FALSE.parse, "must be 0 or 1"),
         "1",
         identifies=None,
     )
@@ -456,13 +379,13 @@ class Settings:
     repeat: int = option(
         "repeat each performance run this many times to measure the noise; the rules judge the "
         "first",
-        _COUNT,
+        COUNT,
         "1",
         identifies=None,
     )
     max_model_len: int | None = _of_vllm(
         "maximum context length of the engine in tokens; by default what the benchmark needs",
-        _COUNT,
+        COUNT,
         identifies="system",
     )
     gpu_memory_utilization: float | None = _of_vllm(
@@ -480,13 +403,13 @@ class Settings:
     engine_silence: float = option(
         "seconds without an answer or an engine step after which a busy engine is considered hung; "
         f"by default {SILENCE_S:g}, or {ENDPOINT_SILENCE_S:g} with --endpoint",
-        _RATE,
+        RATE,
         identifies=None,
     )
     replicas: int | str | None = _of_vllm(
         "measure several engines as one system, each with its own GPUs or cores; auto is as "
         "many as the GPUs hold, or one per node without GPUs",
-        _or_auto(_COUNT, "auto"),
+        or_auto(COUNT, "auto"),
         identifies="system",
     )
     ray: str | None = _of_vllm(
@@ -509,7 +432,7 @@ class Settings:
     replica_routing: ReplicaRouting = _of_vllm(
         "how requests are distributed over the replicas: to the one with the fewest outstanding "
         "tokens for its speed, or to each in turn",
-        _choice(*REPLICA_ROUTINGS),
+        choice(*REPLICA_ROUTINGS),
         "tokens",
         identifies="system",
         reported_as="routing",
@@ -517,7 +440,7 @@ class Settings:
     replica_cpus: int | None = _of_vllm(
         "number of cores per replica on nodes without GPUs; auto is an equal share of the node's "
         "cores",
-        _COUNT_OR_AUTO,
+        COUNT_OR_AUTO,
         "auto",
         identifies="system",
         reported_as="replica_devices",
@@ -525,7 +448,7 @@ class Settings:
     scaling: bool = _of_vllm(
         "measure one replica and all replicas in turn before the runs, and report the scaling "
         "efficiency",
-        _TRUE_OR_FALSE,
+        TRUE_OR_FALSE,
         "false",
         identifies=None,
         switch=True,
@@ -542,19 +465,19 @@ class Settings:
     client: str = _of_endpoint(
         "the client that sends the requests: loadgen, the suite's client under LoadGen, or "
         "inference-endpoint, MLCommons' official HTTP client (make endpoints-client)",
-        _choice(*CLIENTS),
+        choice(*CLIENTS),
         "loadgen",
         identifies=None,
     )
     series: str | None = _of_endpoint(
         "measure only the curve of MLPerf Endpoints, with --client inference-endpoint",
-        _choice("endpoints"),
+        choice("endpoints"),
         identifies=None,
     )
     endpoint_server: ServerKind | None = _of_endpoint(
         "the kind of server; auto detects it, text is any server that accepts and returns only "
         "text",
-        _choice_or_auto(*SERVER_KINDS),
+        choice_or_auto(*SERVER_KINDS),
         "auto",
         identifies="system",
         reported_as="server",
@@ -562,7 +485,7 @@ class Settings:
     endpoint_routing: EndpointRouting = _of_endpoint(
         "how requests are distributed over several servers: to the one with the fewest "
         "outstanding tokens, or to each in turn",
-        _choice(*ENDPOINT_ROUTINGS),
+        choice(*ENDPOINT_ROUTINGS),
         "fewest-tokens",
         identifies="system",
         reported_as="routing",
@@ -570,12 +493,12 @@ class Settings:
     endpoint_ca: Path | None = _of_endpoint(
         "PEM file of the certificate authorities that verify the servers' certificates; by "
         "default the system's",
-        _checked(_folder, Path.is_file, "must be an existing file"),
+        checked(_folder, Path.is_file, "must be an existing file"),
         identifies=None,
     )
     endpoint_clients: int | None = _of_endpoint(
         "number of client processes; auto chooses by the number of cores",
-        _COUNT_OR_AUTO,
+        COUNT_OR_AUTO,
         "auto",
         identifies=None,
     )
@@ -583,14 +506,14 @@ class Settings:
         "maximum number of concurrent requests per server; the rest wait in the client, which "
         "client_bound judges; auto is 2,048 (256 for text), or twice the batch limit that the "
         "server reports if that is more",
-        _COUNT_OR_AUTO,
+        COUNT_OR_AUTO,
         "auto",
         identifies="system",
         reported_as="requests_at_once",
     )
     served_model_name: str | None = _of_endpoint(
         "the model's name on the servers; by default read from the servers",
-        _checked(str, str.strip, "must be a name"),
+        checked(str, str.strip, "must be a name"),
         identifies="system",
         reported_as="served_model",
     )
@@ -610,7 +533,7 @@ class Settings:
     energy: str | None = option(
         "read the energy counters of GPUs (NVML) and CPUs (RAPL), if available, during each "
         "performance run; off disables this",
-        _choice_or_auto("off"),
+        choice_or_auto("off"),
         "auto",
         identifies=None,
     )
@@ -626,17 +549,14 @@ class Settings:
         Values(_price, "must be an amount and a currency, such as 98.32 USD"),
         identifies=None,
     )
-    find_peak_qps: bool = _switch(
-        "search for the highest rate at which a Server or Interactive run is VALID", identifies=None
-    )
     profile_run: Profiler | None = _of_vllm(
         "make the performance runs under vLLM's profiler and keep the trace: torch for torch's "
         "profiler, cuda for Nsight Systems; a profiled run is not a result",
-        _choice(*PROFILERS),
+        choice(*PROFILERS),
         identifies=None,
     )
     profile_seconds: float = _of_vllm(
-        "length of a run with --profile-run, in seconds", _RATE, "5", identifies=None
+        "length of a run with --profile-run, in seconds", RATE, "5", identifies=None
     )
     high_accuracy: bool = _switch(
         "require 99.9% of the reference accuracy instead of 99%", identifies="measurement"
@@ -650,7 +570,7 @@ class Settings:
     )
     mmlu_limit: int | None = option(
         "total number of MMLU questions, spread evenly over the subjects; auto uses all",
-        _COUNT_OR_AUTO,
+        COUNT_OR_AUTO,
         "auto",
         identifies="mmlu",
         reported_as="questions",
@@ -672,6 +592,8 @@ class Settings:
         former=("--details",),
     )
     mmlu_resume: bool = _switch("continue the most recent interrupted MMLU run", identifies=None)
+    of_features: Mapping[str, Any] = field(default_factory=dict)
+    """The values of the options that features add, by their names with underscores."""
     max_new_tokens_given: bool = False
     """Whether the user set the answer length limit; otherwise each benchmark has its own."""
     round_given: bool = False
@@ -750,7 +672,7 @@ class Settings:
         Options of the other kind of engine and all secrets are left out.
         """
         content = {
-            name: getattr(self, name)
+            name: self.of_features[name] if name in self.of_features else getattr(self, name)
             for name, spec in OPTION_OF_FIELD.items()
             if name not in _NOT_IN_JSON and spec.engine in (None, self.engine_kind)
         }
@@ -783,10 +705,20 @@ _IN_EVERY_RESULT = {
     *LOADGEN_MODES,
 }
 _NOT_IN_JSON = ("logs", "plan", "endpoints")
+OPTIONS_OF_FEATURES: Mapping[str, OptionSpec] = {
+    name: dataclasses.replace(spec, name=name.replace("_", "-"))
+    for feature in features()
+    if feature.options
+    for name, spec in import_module(feature.options).OPTIONS.items()
+}
+"""The options that features add, by their names with underscores."""
 OPTION_OF_FIELD: Mapping[str, OptionSpec] = {
-    setting.name: dataclasses.replace(spec, name=spec.name or setting.name.replace("_", "-"))
-    for setting in dataclasses.fields(Settings)
-    if (spec := setting.metadata.get(_OPTION))
+    **{
+        setting.name: dataclasses.replace(spec, name=spec.name or setting.name.replace("_", "-"))
+        for setting in dataclasses.fields(Settings)
+        if (spec := setting.metadata.get(_OPTION))
+    },
+    **OPTIONS_OF_FEATURES,
 }
 """The options by the names of their fields, which are the names of the settings in config.json."""
 OPTIONS: tuple[OptionSpec, ...] = tuple(OPTION_OF_FIELD.values())
@@ -812,6 +744,7 @@ def resolve_settings(
         _remember_headers(headers, {str(name) for name in names if name})
     sources = {spec: _source(spec, options, environment, in_file) for spec in OPTIONS}
     value = {name: _value(spec, sources[spec]) for name, spec in OPTION_OF_FIELD.items()}
+    of_features = {name: value.pop(name) for name in OPTIONS_OF_FEATURES}
     targets = list(value["endpoints"] or [])
     _check_prices(value["price_kwh"], value["price_hour"])
     places = {spec: source[0] for spec, source in sources.items() if source}
@@ -855,6 +788,7 @@ def resolve_settings(
     }
     return Settings(
         **value,
+        of_features=of_features,
         max_new_tokens_given=bool(given_longest),
         round_given=options.get("round") is not None or "round" in in_file,
         profile_given=options.get("profile") is not None or "profile" in in_file,
@@ -899,13 +833,22 @@ def _check_replicas(places: Mapping[OptionSpec, str], value: Mapping[str, Any]) 
             raise UsageError(f"{where}: can only be used with --replicas or --ray")
 
 
+def _of_features_set(settings: Settings, other: str) -> dict[str, bool]:
+    """Which options of features that cannot be combined with another one are set."""
+    return {
+        spec.flag: bool(settings.of_features[name])
+        for name, spec in OPTIONS_OF_FEATURES.items()
+        if other in spec.not_with
+    }
+
+
 def check_profile(settings: Settings) -> None:
     """Raise UsageError for options that cannot be combined with --profile-run."""
     if settings.profile_run is None:
         return
     conflicts = {
         "--mode accuracy": settings.mode == "accuracy",
-        "--find-peak-qps": settings.find_peak_qps,
+        **_of_features_set(settings, "profile-run"),
         "--baseline": bool(settings.baselines),
         "--repeat": settings.repeat != 1,
         "--logs": settings.logs is not None,
@@ -933,7 +876,7 @@ def check_client(settings: Settings) -> None:
         return
     conflicts = {
         "--logs": settings.logs is not None,
-        "--find-peak-qps": settings.find_peak_qps,
+        **_of_features_set(settings, "client"),
         "--repeat": settings.repeat != 1,
         "--profile-run": settings.profile_run is not None,
         "--replicas": settings.replicated,

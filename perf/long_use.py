@@ -27,7 +27,8 @@ from mlperf_suite.loadgen.load_plan import SMOKE, RunKey, Shortened
 from mlperf_suite.session import load_run
 from mlperf_suite.session.engines import EngineRequest, load_vllm
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.plan import Selection, plan_session
+from mlperf_suite.session.plan import plan_session
+from mlperf_suite.session.run_kind import Selection
 from mlperf_suite.session.suite import Suite
 from mlperf_suite.session.watcher import Watcher
 from mlperf_suite.settings import resolve_settings

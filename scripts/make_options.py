@@ -10,13 +10,14 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from mlperf_suite.settings import OPTIONS, OptionSpec
+from mlperf_suite.option_specs import OptionSpec
+from mlperf_suite.settings import OPTIONS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "options.md"
 SECTIONS: dict[str, tuple[str, ...]] = {
     "What runs": (
         *("profile", "round", "benchmark", "category", "scenario", "mode", "plan", "logs"),
-        *("find-peak-qps", "repeat"),
+        "repeat",
     ),
     "Model, data and scores": (
         *("model", "dataset", "total-sample-count", "max-new-tokens", "code-problems"),
@@ -138,6 +139,8 @@ def page() -> str:
     """The page's text."""
     remaining = {spec.name: spec for spec in OPTIONS}
     sections = {title: [remaining.pop(name) for name in names] for title, names in SECTIONS.items()}
+    for spec in [spec for spec in remaining.values() if spec.section]:
+        sections.setdefault(spec.section, []).append(remaining.pop(spec.name))
     sections[REST] = list(remaining.values())
     parts = [
         f"## {title}\n\n{_table(specs)}{NOTES.get(title, '')}"

@@ -12,7 +12,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from mlperf_suite.results.schema import AccuracyFigures, Answer, Summary
+from mlperf_suite.results.schema import AccuracyFigures, Answer, Summary, figures_of_features
 from mlperf_suite.rules.verdict import Status, Verdict
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -48,6 +48,9 @@ def members(kind: type) -> dict[str, Any]:
     hints = get_type_hints(kind)
     own = {entry.name: hints[entry.name] for entry in fields(kind)}
     first = {name: own.pop(name) for name in ("schema_version",) if name in own}
+    if kind is Summary:
+        del own["parts"]
+        own |= figures_of_features()
     return {**first, **_BESIDES.get(kind, {}), **own}
 
 

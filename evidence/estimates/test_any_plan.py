@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import default_benchmarks
 from mlperf_suite.loadgen.load_plan import RunKey
-from mlperf_suite.session.plan import Selection, plan_session
+from mlperf_suite.session.plan import plan_session
+from mlperf_suite.session.run_kind import Selection
 
 LLAMA = "llama3.1-8b"
 MODES: tuple[Mode, ...] = ("accuracy", "performance", "test06")
@@ -43,6 +44,7 @@ def test_a_rate_is_measured_once_where_no_accuracy_run_shows_it(
     places = {(key.benchmark, key.scenario) for key in runs} if without_rates else set()
     plan = plan_session(Selection(runs, repeat=2, offline_rate_given=given_rate, no_rate=places))
     for key in plan.runs:
+        assert isinstance(key, RunKey)
         at_place = [s for s in plan.steps if s.key and str(s.key).startswith(_place(key))]
         rates = [s for s in at_place if s.kind == "rate"]
         accuracy = RunKey(key.benchmark, key.scenario, "accuracy")

@@ -19,7 +19,7 @@ OFFLINE, SERVER = LLAMA3_1_8B.scenario("Offline"), LLAMA3_1_8B.scenario("Server"
 STREAM = LLAMA3_1_8B_EDGE.scenario("SingleStream")
 LENGTHS = Lengths([400] * 84, 101)
 SPEED = Speed(prefill_s=0.0001, step_s=0.01, request_s=0.002)
-AFTER = estimate._AFTER_RUN_S
+AFTER = estimate.AFTER_RUN_S
 
 
 def seconds(

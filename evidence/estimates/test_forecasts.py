@@ -12,6 +12,7 @@ from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.results.run_folder import SUMMARY_JSON, read_summary, write_json
 from mlperf_suite.results.schema import PlanRow
+from mlperf_suite.session.mmlu_kind import MMLU
 from mlperf_suite.session.timing.forecast import forecast, planned
 
 ONE, TWO = "http://one:8000", "http://two:8000"
@@ -21,18 +22,18 @@ SERVER = RunKey(LLAMA3_1_8B.id, "Server", "performance")
 
 def test_the_speed_of_the_embedded_model_is_not_that_of_an_endpoint(tmp_path: Path) -> None:
     settings = settings_of(tmp_path, endpoint=[ONE])
-    unknown = forecast(settings, planned(settings, [SERVER], [], mmlu=True))
+    unknown = forecast(settings, planned(settings, [SERVER, MMLU]))
     assert not unknown.seconds
     assert unknown.source == "the time is estimated once the endpoint answered and was probed"
     settings = settings_of(tmp_path)
-    typical = forecast(settings, planned(settings, [SERVER], [], mmlu=True))
+    typical = forecast(settings, planned(settings, [SERVER, MMLU]))
     assert typical.seconds and not typical.kept
 
 
 def test_an_endpoint_that_was_measured_is_expected_to_take_as_long(tmp_path: Path) -> None:
     keep_offline_run(tmp_path, endpoint=[ONE])
     settings = settings_of(tmp_path, endpoint=[ONE])
-    plan = planned(settings, [SERVER], [], mmlu=True)
+    plan = planned(settings, [SERVER, MMLU])
     kept = forecast(settings, plan)
     assert kept.kept
     assert kept.source == "estimated from the run 20261121-101500-llama3.1-8b-offline"
@@ -55,7 +56,7 @@ def test_a_kept_run_teaches_how_long_loading_and_the_runs_take_unless_it_died(
         PlanRow("llama3.1-8b Offline test06", 10.0, None),
     )
     settings = settings_of(tmp_path)
-    plan = planned(settings, [OFFLINE], [], mmlu=False)
+    plan = planned(settings, [OFFLINE])
     keep_offline_run(tmp_path)
     before = forecast(settings, plan).seconds
     file = next(tmp_path.glob(f"*/{SUMMARY_JSON}"))

@@ -9,7 +9,8 @@ from pytest import MonkeyPatch
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.plan import Selection, plan_session
+from mlperf_suite.session.plan import plan_session
+from mlperf_suite.session.run_kind import Selection
 from mlperf_suite.session.timing import pace
 from mlperf_suite.session.timing.pace import Pace
 from mlperf_suite.settings import resolve_settings

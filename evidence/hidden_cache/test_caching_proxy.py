@@ -12,14 +12,16 @@ from evidence.hidden_cache.caching_proxy import caching_proxy
 from meta_tests.servers.options import StandIn
 from meta_tests.servers.stand_in_server import RunningStandIn, stand_in_server
 from mlperf_suite.assets import embedded_model_dir
-from mlperf_suite.loadgen.load_plan import CACHING, RunKey
+from mlperf_suite.loadgen.load_plan import CACHING
+from mlperf_suite.session.caching_kind import CachingKey
 from mlperf_suite.session.engines import load_engine
-from mlperf_suite.session.plan import Selection, plan_session
+from mlperf_suite.session.plan import plan_session
+from mlperf_suite.session.run_kind import Selection
 from mlperf_suite.session.suite import Suite
 from mlperf_suite.session.watcher import Watcher
 from mlperf_suite.settings import resolve_settings
 
-KEY = RunKey("llama3.1-8b", "Offline", CACHING)
+KEY = CachingKey("llama3.1-8b", "Offline", CACHING)
 SLOW_S = 0.1
 """Of each answer of the server: far from what the proxy takes, however busy the machine."""
 

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlperf_suite.results.record import RateTrial
-from mlperf_suite.session.peak_search import (
+from mlperf_suite.features.peak_search.figures import RateTrial
+from mlperf_suite.features.peak_search.rate_search import (
     MAX_RUNS,
     find_peak,
 )

@@ -12,6 +12,7 @@ import pytest
 from fixtures.changes import MetricChange
 from fixtures.runs import SessionRun
 from mlperf_suite.errors import RunError
+from mlperf_suite.features.peak_search.kind import SearchKey
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.plugin import outcomes
 from mlperf_suite.plugin.lifecycle import SUITE
@@ -19,7 +20,8 @@ from mlperf_suite.plugin.outcomes import STATUS_PROPERTY, make, scored_share
 from mlperf_suite.rules import validity
 from mlperf_suite.rules.registry import rule_named
 from mlperf_suite.rules.verdict import Status, Verdict
-from mlperf_suite.session.plan import MMLU, SearchKey, StepKey
+from mlperf_suite.session.mmlu_kind import MMLU
+from mlperf_suite.session.run_kind import StepKey
 from mlperf_suite.session.suite import Outcome
 
 KEY = RunKey("llama3.1-8b", "Server", "performance")

@@ -16,7 +16,7 @@ from mlperf_suite import rules
 from mlperf_suite.benchmarks.catalog import default_benchmarks, runnable
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.loadgen.load_plan import CACHING, MODES
-from mlperf_suite.plugin.cases import RUN_KINDS
+from mlperf_suite.plugin.cases import RUNS_OF_FIXTURES
 from mlperf_suite.rules import rules_for
 from mlperf_suite.rules.registry import RULES, rules_of
 
@@ -90,7 +90,7 @@ def test_a_test_is_named_after_the_rule_that_it_asks(file: str) -> None:
     tests = TEST.findall(source)
     assert len(tests) == source.count("def test_") - source.count("def test_score(")
     for name, fixture, _, module, rule in tests:
-        check, kind = getattr(getattr(rules, module), rule), RUN_KINDS[fixture]
+        check, kind = getattr(getattr(rules, module), rule), RUNS_OF_FIXTURES[fixture]
         assert name in {rule, *(f"{mode}_{rule}" for mode in kind.modes)}
         own = [r for r in RULES if r.check is check and r.subject in kind.modes]
         assert {scenario for r in own for scenario in r.scenarios} & set(kind.scenarios)

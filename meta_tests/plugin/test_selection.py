@@ -86,7 +86,7 @@ def test_mmlu_is_of_no_benchmark_category_and_scenario() -> None:
             "no --logs: leaves nothing to run of 'the tests named'",
         ),
         (
-            ("tests/performance/test_peak_qps.py", "-m", "server"),
+            ("mlperf_suite/features/peak_search/tests", "-m", "server"),
             "no --find-peak-qps: leaves nothing to run of 'server'",
         ),
         (("-m", "mmlu", "--scenario", "Offline"), "--scenario Offline: leaves nothing to run"),

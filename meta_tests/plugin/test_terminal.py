@@ -90,7 +90,7 @@ def test_progress_tells_what_is_left_of_the_session() -> None:
     assert file.getvalue().splitlines() == ["", line]
 
 
-SEARCH = ("tests/performance/test_peak_qps.py", "-m", "server", "--find-peak-qps")
+SEARCH = ("mlperf_suite/features/peak_search/tests", "-m", "server", "--find-peak-qps")
 
 
 def test_a_search_that_died_says_failed_and_why(tmp_path: Path) -> None:

@@ -22,12 +22,13 @@ from meta_tests.reports.outputs import (
     terminal_text,
 )
 from mlperf_suite.__main__ import main
+from mlperf_suite.features.peak_search.figures import BY_CLIENT, UNBOUNDED, PeakFigures
+from mlperf_suite.features.peak_search.report import REPORT
 from mlperf_suite.loadgen.logs import DetailLog
 from mlperf_suite.loadgen.timeline import EngineLoad
 from mlperf_suite.plugin.ci_reports import metrics
 from mlperf_suite.reports.html import html_page
 from mlperf_suite.reports.markdown import markdown_text
-from mlperf_suite.reports.performance_sections import peak_line
 from mlperf_suite.reports.run_report import mmlu_sections, run_sections
 from mlperf_suite.reports.writing import write_index, write_reports
 from mlperf_suite.results import typed_json
@@ -35,11 +36,8 @@ from mlperf_suite.results.bottlenecks import percent
 from mlperf_suite.results.kept_runs import read_entries, trends_of
 from mlperf_suite.results.performance_figures import life_figures
 from mlperf_suite.results.schema import (
-    BY_CLIENT,
-    UNBOUNDED,
     AccuracyFigures,
     Meta,
-    PeakFigures,
     PerformanceFigures,
     Run,
     ScoreFigures,
@@ -278,9 +276,11 @@ def test_a_wrong_command_is_one_line(
 def test_a_search_is_in_every_report_with_what_bounds_it(note: str) -> None:
     """A rate above which none failed, or only because of the client, is a lower bound."""
     peak = PeakFigures(372.5, bounded=not note, runs=13, client_bound=note == BY_CLIENT)
-    text, page = reports_of(Summary(meta=Meta(status="complete"), peak=peak))
+    summary = Summary(meta=Meta(status="complete"), parts={"peak": peak})
+    text, page = reports_of(summary)
     rate = f"at least 372.50: {note}" if note else "372.50"
     for rows in (markdown_rows(text), page_rows(page)):
         assert ["highest valid rate, queries/s", rate] in rows
-    assert peak_line(peak).startswith(f"Highest valid rate: {'at least ' if note else ''}372.5 ")
-    assert note in peak_line(peak)
+    ((_, line),) = REPORT.closing(summary)
+    assert line.startswith(f"Highest valid rate: {'at least ' if note else ''}372.5 ")
+    assert note in line

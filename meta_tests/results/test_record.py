@@ -10,10 +10,10 @@ import pytest
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import ReferenceAccuracy, at_least, within
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.features.peak_search.figures import PeakSearch, SearchPart
 from mlperf_suite.results.record import (
     Result,
     RunRecord,
-    Search,
     accuracy_figures,
     scorer_json,
     summary_of,
@@ -21,7 +21,6 @@ from mlperf_suite.results.record import (
 from mlperf_suite.results.run_folder import RunFolder
 from mlperf_suite.results.schema import (
     Meta,
-    PeakFigures,
     PerformanceFigures,
     PlanRow,
     Summary,
@@ -97,15 +96,15 @@ def test_a_results_status(result: Result) -> None:
     result.runs["accuracy"] = RunRecord([PASSED])
     assert _status(result, "accuracy") == ("complete", None)
     assert _status(result, "accuracy", "performance") == ("running", None)
-    result.search = Search()
+    search = result.parts["peak search"] = SearchPart()
     assert _status(result) == ("running", None)
-    result.search.peak = PeakFigures(None, False, 3)
+    search.outcome = PeakSearch((), None)
     assert _status(result) == ("invalid", None)
-    result.search.peak = PeakFigures(3.5, True, 3)
+    search.outcome = PeakSearch((), 3.5)
     assert _status(result) == ("complete", None)
     result.cut_short = "the session ended"
     assert _status(result) == ("failed", "the session ended")
-    result.search.failure = "a rate died"
+    search.failure = "a rate died"
     assert _status(result) == ("failed", "a rate died")
     result.runs["performance"] = RunRecord(failure="the engine died")
     assert _status(result) == ("failed", "the engine died")

@@ -15,7 +15,8 @@ from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.loadgen.logs import AccuracyLog
 from mlperf_suite.rules.facts import ComparedRuns, SubmittedTexts
 from mlperf_suite.scorers.whisper import WORD_ACCURACY
-from mlperf_suite.session.plan import Selection, plan_session
+from mlperf_suite.session.plan import plan_session
+from mlperf_suite.session.run_kind import Selection
 
 OFFLINE = WHISPER.scenario("Offline")
 
@@ -32,7 +33,7 @@ def with_an_answer(run: MadeRun, change: Callable[[tuple[int, ...]], tuple[int, 
 
 def test_the_runs_that_it_is_compared_with_are_made_before_it() -> None:
     key = RunKey("whisper", "Offline", "test01")
-    plan = plan_session(Selection(runs=[key], offline_rate_given=True))
+    plan = plan_session(Selection([key], offline_rate_given=True))
     assert [of.mode for of in plan.runs] == ["accuracy", "performance", "test01"]
 
 

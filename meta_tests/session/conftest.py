@@ -16,7 +16,7 @@ from meta_tests.session.scripted_session import (
     shared_tokenizer,
 )
 from mlperf_suite.loadgen.load_plan import Shortened
-from mlperf_suite.session.plan import StepKey
+from mlperf_suite.session.run_kind import StepKey
 from mlperf_suite.session.watcher import Watcher
 
 

@@ -28,7 +28,8 @@ from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.session.engines import EngineRequest
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.plan import MMLU, CurveKey, Role, SearchKey, StepKey
+from mlperf_suite.session.mmlu_kind import MMLU
+from mlperf_suite.session.run_kind import Role, StepKey
 from mlperf_suite.session.suite import Suite
 from mlperf_suite.session.timing.forecast import planned
 from mlperf_suite.session.watcher import Watcher
@@ -126,7 +127,7 @@ class ScriptedSession:
         return self.recorder.results[0].folder.path
 
     def summary(self, key: RunKey) -> Any:
-        return self.recorder.summary(self.recorder.result(*key.place))
+        return self.recorder.summary(self.recorder.result_of(key))
 
     def generation_verdict(self) -> Verdict:
         """The verdict on how the answers of the accuracy run were generated."""
@@ -178,11 +179,7 @@ def scripted_session(
 
     own = {"mmlu_data": few_questions(results.parent), "mmlu_shots": "0"} if MMLU in keys else {}
     settings = resolve_settings({"results_dir": str(results), "warmup": "0", **own, **options}, {})
-    runs = [key for key in keys if isinstance(key, RunKey)]
-    searches = [key for key in keys if isinstance(key, SearchKey)]
-    curves = [key for key in keys if isinstance(key, CurveKey)]
-    plan = planned(settings, runs, searches, curves, mmlu=MMLU in keys)
-    suite = Suite(settings, plan, load, Watcher())
+    suite = Suite(settings, planned(settings, keys), load, Watcher())
     session = ScriptedSession(suite, loaded, engines)
     try:
         suite.check()

@@ -33,7 +33,7 @@ from mlperf_suite.session.agent_points import (
     saltable,
     sampling_of,
 )
-from mlperf_suite.session.plan import CurveKey
+from mlperf_suite.session.curve_kind import CurveKey
 
 SALT = re.compile(r"\[salt: ([0-9a-f]{16})\]\n\n(.*)\n\n\[salt: ([0-9a-f]{16})\]", re.DOTALL)
 

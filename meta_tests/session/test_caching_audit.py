@@ -13,20 +13,22 @@ from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.protocol import Listener, RequestList
 from mlperf_suite.judging.judge import judge_folder
-from mlperf_suite.loadgen.load_plan import CACHING, RunKey
+from mlperf_suite.loadgen.load_plan import CACHING
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
 from mlperf_suite.results.run_folder import changed_since_run
 from mlperf_suite.results.schema import CachingFigures
 from mlperf_suite.rules.caching_figures import ANSWER_TOKENS, LOOKS
 from mlperf_suite.session.caching_audit import median_sample
-from mlperf_suite.session.plan import Selection, plan_session
+from mlperf_suite.session.caching_kind import CachingKey
+from mlperf_suite.session.plan import plan_session
+from mlperf_suite.session.run_kind import Selection
 from mlperf_suite.session.suite import Suite
 from mlperf_suite.session.timing.estimate import Speed, caching_s
 from mlperf_suite.session.watcher import Watcher
 from mlperf_suite.settings import resolve_settings
 
 LLAMA = "llama3.1-8b"
-KEY = RunKey(LLAMA, "Offline", CACHING)
+KEY = CachingKey(LLAMA, "Offline", CACHING)
 PROMPT_S, CACHED_S = 0.04, 0.0005
 """Drawn, and written into LoadGen's log in the place of the time that passed."""
 
@@ -75,7 +77,7 @@ class Audited:
 
     def __init__(self, suite: Suite, engine: ComputingEngine) -> None:
         self.suite, self.engine = suite, engine
-        result = suite.recorder.result(LLAMA, "Offline")
+        result = suite.recorder.result_of(KEY)
         self.folder, self.summary = result.folder.path, suite.recorder.summary(result)
         self.not_passed = {v.rule: v for v in suite.recorder.verdicts(KEY) if not v.passed}
 

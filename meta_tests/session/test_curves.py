@@ -18,6 +18,7 @@ from pytest import MonkeyPatch
 
 from meta_tests.session.scripted_session import LLAMA, Make, ScriptedSession
 from meta_tests.slots import SlotsEngine
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.client_results.sent_prompts import SentPrompts
 from mlperf_suite.engines.endpoint.exchanges import TextCodec
 from mlperf_suite.engines.endpoint.server_metrics import RUNNING
@@ -39,10 +40,10 @@ from mlperf_suite.results.run_folder import read_summary
 from mlperf_suite.results.schema import Summary
 from mlperf_suite.session import official_points
 from mlperf_suite.session.curve_accuracy import CurveAccuracy
+from mlperf_suite.session.curve_kind import CurveKey
 from mlperf_suite.session.curve_points import point_of
 from mlperf_suite.session.curves import Curves, _taken_from
 from mlperf_suite.session.official_points import _times_of
-from mlperf_suite.session.plan import CurveKey
 
 KEY = CurveKey(LLAMA)
 
@@ -245,7 +246,7 @@ def test_points_of_an_endpoint_have_salts_and_its_servers_view(make: Make) -> No
     session = made(make, Endpoint)
     (engine,) = session.engines
     assert len(set(engine.prompts)) == len(engine.prompts)
-    own = session.suite.inputs.prompts(session.recorder.results[0].benchmark)
+    own = session.suite.inputs.prompts(BENCHMARKS[LLAMA])
     first_tokens = {prompt[0] for prompt in own}
     assert {prompt[0] for prompt in engine.prompts} == first_tokens
     lengths = {len(prompt) for prompt in own}
@@ -368,7 +369,7 @@ def test_points_of_the_real_client_are_no_rehearsal(make: Make, monkeypatch: Mon
     seeds = {job.seeds for job in jobs}
     assert seeds == {(10487924139932647040, 586478644936801402)}
     # Every request of every point has a salt of its own, however often a sample is sent.
-    samples = len(session.suite.inputs.prompts(session.recorder.results[0].benchmark))
+    samples = len(session.suite.inputs.prompts(BENCHMARKS[LLAMA]))
     assert max(job.load.requests for job in jobs) > samples
     assert [len([*job.performance.prompts]) for job in jobs] == [j.load.requests for j in jobs]
     prompts = [prompt for job in jobs for prompt in job.performance.prompts]
@@ -414,7 +415,7 @@ def test_the_official_client_answers_accuracy_data(make: Make, monkeypatch: Monk
     # Without its own Python the client has no scorer; the prompts have no salt.
     assert job.scorer == "string_match" and job.accuracy is not None
     inputs = session.suite.inputs
-    assert job.accuracy.prompts == inputs.prompts(session.recorder.results[0].benchmark)
+    assert job.accuracy.prompts == inputs.prompts(BENCHMARKS[LLAMA])
     assert "the client's rouge" in str(summary_of(session).meta.not_submittable)
     place = session.folder / Path(point.folder).parent / "scored" / "report"
     assert (place / "performance" / "result_summary.json").is_file()

@@ -24,7 +24,8 @@ from mlperf_suite.loadgen.runner import LoadRun
 from mlperf_suite.loadgen.timeline import read_timeline
 from mlperf_suite.session import energy
 from mlperf_suite.session.energy import ELSEWHERE, find_meters
-from mlperf_suite.session.plan import Selection, plan_session
+from mlperf_suite.session.plan import plan_session
+from mlperf_suite.session.run_kind import Selection
 from mlperf_suite.session.suite import Suite
 from mlperf_suite.session.watcher import Watcher
 from mlperf_suite.settings import resolve_settings
@@ -101,7 +102,7 @@ def test_the_energy_is_of_the_run(tmp_path: Path, monkeypatch: MonkeyPatch, quic
     with contextlib.closing(session_of(slow, tmp_path, meters)) as suite:
         outcome = suite.make(PERFORMANCE)
         assert outcome.ok, outcome.failure
-        result = suite.recorder.result(LLAMA, "Offline")
+        result = suite.recorder.result_of(PERFORMANCE)
         folder, run = result.folder.performance, suite.recorder.summary(result).run
     figures, timeline = run.energy, read_timeline(folder)
     assert figures is not None and figures.span_s is not None and timeline is not None

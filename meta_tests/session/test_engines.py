@@ -27,8 +27,9 @@ from mlperf_suite.session.engines import (
     vllm_config,
 )
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.plan import Selection, plan_session
+from mlperf_suite.session.plan import plan_session
 from mlperf_suite.session.recorder import Recorder
+from mlperf_suite.session.run_kind import Selection
 from mlperf_suite.session.suite import Suite
 from mlperf_suite.session.watcher import Watcher
 from mlperf_suite.settings import Settings, resolve_settings
@@ -186,4 +187,4 @@ def test_what_replicas_compute_on_is_kept_of_mmlu_too() -> None:
     machines = [{"host": "b", "here": False, "gpu": H100, "gpus": 2}]
     loaded.descriptions["scoring"] = described(machines=machines)
     recorder = Recorder(inputs, SimpleNamespace(), {}, loaded)  # type: ignore[arg-type]
-    assert recorder._about("scoring").meta.gpus == {H100: 2}
+    assert recorder.about("scoring").meta.gpus == {H100: 2}

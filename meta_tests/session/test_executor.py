@@ -30,18 +30,18 @@ from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.prompts import load_tokenizer
 from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.errors import EngineDiedError, EngineError, RunError
+from mlperf_suite.features.peak_search.figures import BY_CLIENT, PeakSearch, peak_of
+from mlperf_suite.features.peak_search.kind import SearchKey
 from mlperf_suite.loadgen.load_plan import RunKey, Shortened
 from mlperf_suite.loadgen.logs import parse_detail
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
 from mlperf_suite.reports.writing import refresh_figures
-from mlperf_suite.results.record import PeakSearch
 from mlperf_suite.results.run_folder import read_summary
-from mlperf_suite.results.schema import BY_CLIENT
 from mlperf_suite.results.schema import STAND_IN_LABEL as LABEL
 from mlperf_suite.rules.facts import TEXT_ALONE
 from mlperf_suite.scorers.rouge import RougeScorer
 from mlperf_suite.scorers.scorer import Answer, Scores
-from mlperf_suite.session.plan import MMLU, SearchKey
+from mlperf_suite.session.mmlu_kind import MMLU
 
 # Failures
 
@@ -324,8 +324,8 @@ def search_rates(monkeypatch: MonkeyPatch, count: int) -> None:
         return PeakSearch(tuple(trials), start_qps)
 
     trial = {True: Shortened(100, 64, latency_percent=90)}
-    monkeypatch.setattr("mlperf_suite.session.peak_search.SEARCH", trial)
-    monkeypatch.setattr("mlperf_suite.session.peak_search.find_peak", find_peak)
+    monkeypatch.setattr("mlperf_suite.features.peak_search.rate_search.SHORT", trial)
+    monkeypatch.setattr("mlperf_suite.features.peak_search.rate_search.find_peak", find_peak)
 
 
 def test_a_rate_that_its_client_limited_is_invalid(make: Make, monkeypatch: MonkeyPatch) -> None:
@@ -334,11 +334,11 @@ def test_a_rate_that_its_client_limited_is_invalid(make: Make, monkeypatch: Monk
     key = SearchKey(LLAMA, "Server")
     session = make(key, kind=RemoteScriptedEngine, server_target_qps="200")
     assert session.suite.make(key).ok
-    search = session.recorder.search(key)
+    search = session.recorder.outcome(key)
     assert [(t.valid, t.client_bound) for t in search.trials] == [(True, False), (False, True)]
     assert search.trials[1].why == "client-bound; a client process used 95% of a core"
     assert search.words == f"at least 200 queries/s: {BY_CLIENT}"
-    assert session.recorder.summary(session.recorder.results[0]).peak == search.figures
+    assert peak_of(session.recorder.summary(session.recorder.results[0])) == search.figures
 
 
 @pytest.mark.parametrize("why", ["", "speculative decoding (ngram)"])
@@ -350,7 +350,7 @@ def test_rates_of_other_generation(make: Make, monkeypatch: MonkeyPatch, why: st
     options = {"server_target_qps": "200", "max_new_tokens": "16"}
     session = make(key, engine_settings=settings, **options)
     assert session.suite.make(key).ok
-    (trial,) = session.recorder.search(key).trials
+    (trial,) = session.recorder.outcome(key).trials
     assert (trial.valid, trial.why) == (not why, why)
 
 

@@ -21,7 +21,6 @@ from mlperf_suite.errors import DatasetError, UsageError
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.scorers.sandbox.box import NoSandbox, Sandbox
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.plan import SearchKey
 from mlperf_suite.settings import resolve_settings
 
 LLAMA = "llama3.1-8b-instruct"
@@ -308,7 +307,7 @@ def test_a_search_is_of_a_round_that_offers_its_scenario() -> None:
 
     def checked(id_: str, scenario: str) -> None:
         run_inputs = inputs(profile="official", benchmark=[id_], round="v5.1")
-        run_inputs._check_round(BENCHMARKS[id_], [SearchKey(id_, scenario)])
+        run_inputs._check_round(BENCHMARKS[id_], [scenario])
 
     checked("deepseek-r1", "Server")
     with pytest.raises(UsageError, match=r"--round v5\.1: gpt-oss-120b is part of v6\.0, v6\.1"):

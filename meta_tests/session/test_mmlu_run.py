@@ -23,7 +23,7 @@ from mlperf_suite.datasets.mmlu_questions import DOMAIN_OF, DOMAINS, LETTERS, SU
 from mlperf_suite.engines.protocol import EngineDescription, Likelihood, Score, ScoreRequest
 from mlperf_suite.errors import EngineDiedError, UsageError
 from mlperf_suite.results.run_folder import read_summary, run_folders
-from mlperf_suite.session.plan import MMLU
+from mlperf_suite.session.mmlu_kind import MMLU
 
 ARGUMENTS = ("-m", "mmlu", "-p", "meta_tests.scoring_plugin")
 EMBEDDED = load_mmlu("embedded")
@@ -62,9 +62,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> SuiteRun:
 
 
 def folder_of(session: ScriptedSession) -> Path:
-    mmlu = session.recorder.mmlu
-    assert mmlu is not None and mmlu.folder is not None
-    return mmlu.folder.path
+    path: Path = session.recorder.result_of(MMLU).folder.path
+    return path
 
 
 def read(folder: Path, name: str) -> Any:

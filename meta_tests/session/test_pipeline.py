@@ -15,10 +15,14 @@ from meta_tests.session.timing.kept_offline_run import keep_offline_run
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import default_benchmarks
 from mlperf_suite.errors import RunError
+from mlperf_suite.features.peak_search.figures import PeakSearch
+from mlperf_suite.features.peak_search.kind import SearchKey
 from mlperf_suite.loadgen.load_plan import CACHING, RunKey, Shortened
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
-from mlperf_suite.results.record import PeakSearch, scaling_figures
-from mlperf_suite.session.plan import MMLU, SearchKey, StepKey
+from mlperf_suite.results.record import scaling_figures
+from mlperf_suite.session.caching_kind import CachingKey
+from mlperf_suite.session.mmlu_kind import MMLU
+from mlperf_suite.session.run_kind import StepKey
 
 SERVER = RunKey(LLAMA, "Server", "performance")
 SEARCH = SearchKey(LLAMA, "Interactive")
@@ -30,7 +34,7 @@ EVERY: list[StepKey] = [
         for scenario in benchmark.scenarios
         for mode in (*BASE_MODES, *(audit.mode for audit in benchmark.audits))
     ),
-    RunKey(LLAMA, "Offline", CACHING),
+    CachingKey(LLAMA, "Offline", CACHING),
     SEARCH,
     MMLU,
 ]
@@ -56,8 +60,10 @@ def short(monkeypatch: MonkeyPatch) -> None:
     runs = {name: Shortened(100, 1, samples=4) for name in ("Offline", "Server", "SingleStream")}
     monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", runs)
     monkeypatch.setattr("mlperf_suite.session.timing.estimate.SMOKE", runs)
-    monkeypatch.setattr("mlperf_suite.session.peak_search.SEARCH", {True: Shortened(100, 1)})
-    monkeypatch.setattr("mlperf_suite.session.peak_search.find_peak", two_rates)
+    monkeypatch.setattr(
+        "mlperf_suite.features.peak_search.rate_search.SHORT", {True: Shortened(100, 1)}
+    )
+    monkeypatch.setattr("mlperf_suite.features.peak_search.rate_search.find_peak", two_rates)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +72,7 @@ def short(monkeypatch: MonkeyPatch) -> None:
         (EVERY, {"repeat": "2"}),
         ([SERVER, SEARCH], {"repeat": "2", "energy": "off", "warmup": "0"}),
         ([SERVER], {"server_target_qps": "50", "replicas": "2", "scaling": True}),
-        ([RunKey(LLAMA, "Offline", CACHING)], {}),
+        ([CachingKey(LLAMA, "Offline", CACHING)], {}),
         ([MMLU], {}),
     ],
     ids=["every marker", "Server's rate", "scaling", "caching", "MMLU"],

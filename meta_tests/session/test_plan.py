@@ -9,8 +9,11 @@ from hypothesis import strategies as st
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import default_benchmarks
+from mlperf_suite.features.peak_search.kind import SearchKey
 from mlperf_suite.loadgen.load_plan import RunKey
-from mlperf_suite.session.plan import MMLU, Plan, SearchKey, Selection, clock, plan_session
+from mlperf_suite.session.mmlu_kind import MMLU
+from mlperf_suite.session.plan import Plan, clock, plan_session
+from mlperf_suite.session.run_kind import Selection
 
 LLAMA = "llama3.1-8b"
 MODES: tuple[Mode, ...] = ("accuracy", "performance", "test06")
@@ -97,14 +100,14 @@ def test_a_scenario_is_warmed_up_before_each_run_once_or_never() -> None:
 
 
 def test_mmlu_has_an_engine_of_its_own_after_everything_else() -> None:
-    plan = plan_session(Selection([run("Offline")], [SearchKey(LLAMA, "Server")], mmlu=True))
+    plan = plan_session(Selection([run("Offline"), SearchKey(LLAMA, "Server"), MMLU]))
     assert kinds(plan)[-3:] == ["search", "load", "mmlu"]
     assert plan.keys[-1] == MMLU
-    assert kinds(plan_session(Selection(mmlu=True))) == ["load", "mmlu"]
+    assert kinds(plan_session(Selection([MMLU]))) == ["load", "mmlu"]
 
 
 def test_the_printed_plan_fits_80_columns_and_adds_up() -> None:
-    plan = plan_session(Selection(EVERY, [SearchKey(LLAMA, "Interactive")], mmlu=True, repeat=5))
+    plan = plan_session(Selection([*EVERY, SearchKey(LLAMA, "Interactive"), MMLU], repeat=5))
     assert [clock(s) for s in (0, 59.6, 61, 7325)] == ["0:00", "1:00", "1:01", "2:02:05"]
     lines = plan.lines(dict.fromkeys(plan.steps, 61.0), "as the last run went", 3661.0)
     assert max(map(len, [*lines, *plan.lines({}, "word " * 40)])) <= 80

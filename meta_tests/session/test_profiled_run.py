@@ -36,7 +36,7 @@ from mlperf_suite.results.run_folder import LAST_WORD, read_summary
 from mlperf_suite.results.schema import PROFILED
 from mlperf_suite.results.schema import STAND_IN_LABEL as LABEL
 from mlperf_suite.session.load_run import samples_for
-from mlperf_suite.session.plan import MMLU
+from mlperf_suite.session.mmlu_kind import MMLU
 
 SERVER = RunKey(LLAMA, "Server", "performance")
 TORCH = {"profile_run": "torch", "profile_seconds": "0.2"}
@@ -261,7 +261,6 @@ def test_mmlu_that_cannot_be_written_says_so_as_well(make: Make, monkeypatch: Mo
     # What cannot be written first of all keeps the run from being made.
     monkeypatch.setattr("mlperf_suite.reports.writing.markdown_text", full_disk)
     assert session.suite.make(MMLU).failure == f"MMLU: {FULL}"
-    assert session.recorder.mmlu is not None and session.recorder.mmlu.folder is not None
-    status, reason = told(session.recorder.mmlu.folder.path)
+    status, reason = told(session.recorder.result_of(MMLU).folder.path)
     assert status == "failed" and FULL in (reason or "")
     assert not session.suite.can_go_on

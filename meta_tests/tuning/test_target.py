@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from mlperf_suite.energy.energy_figures import EnergyFigures, KindFigures
+from mlperf_suite.features.peak_search.figures import PeakFigures
 from mlperf_suite.features.tuning.target import TARGETS, TrialFiles, costs_of
 from mlperf_suite.results.curve_figures import CurveFigures, CurvePoint
-from mlperf_suite.results.schema import Meta, PeakFigures, PerformanceFigures, Run, Summary
+from mlperf_suite.results.schema import Meta, PerformanceFigures, Run, Summary
 
 
 def files(**summary: object) -> TrialFiles:
@@ -32,10 +33,10 @@ def test_offline_reads_a_performance_runs_tokens_per_second() -> None:
 
 
 def test_rates_are_those_of_the_peak_search() -> None:
-    run = files(peak=PeakFigures(peak_qps=7.5, goodput_qps=9.0))
+    run = files(parts={"peak": PeakFigures(peak_qps=7.5, goodput_qps=9.0)})
     rates = {name: TARGETS[name].figure(run) for name in ("server", "interactive", "goodput")}
     assert [figure and figure.rate for figure in rates.values()] == [7.5, 7.5, 9.0]
-    assert TARGETS["server"].figure(files(peak=PeakFigures())) is None
+    assert TARGETS["server"].figure(files(parts={"peak": PeakFigures()})) is None
     assert TARGETS["offline"].figure(run) is None
 
 

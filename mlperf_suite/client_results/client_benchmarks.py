@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
+from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import find_benchmark
 from mlperf_suite.benchmarks.definition import Category, ExpectedScore, at_least
 
@@ -38,6 +40,8 @@ class ClientRunKey:
 
     benchmark: str
     scenario: str
+    kind: ClassVar[str] = "official client"
+    mode: ClassVar[Mode] = "performance"
 
     @property
     def place(self) -> tuple[str, str]:

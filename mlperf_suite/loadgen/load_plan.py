@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from mlperf_suite.benchmarks.audits import Audit, Mode
 from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark, Scenario
@@ -36,6 +37,7 @@ class RunKey:
     benchmark: str
     scenario: str
     mode: Mode
+    kind: ClassVar[str] = "loadgen"
 
     @property
     def place(self) -> tuple[str, str]:
@@ -70,13 +72,6 @@ SMOKE: dict[str, Shortened] = {
     "SingleStream": Shortened(10_000, 64, samples=22),
 }
 """By LoadGen's scenario. Early stopping needs at least 64 queries, shortened or not."""
-SEARCH: dict[bool, Shortened] = {
-    True: Shortened(10_000, 64, latency_percent=90),
-    False: Shortened(60_000, 1),
-}
-"""A trial run of the peak search, by whether the profile is smoke."""
-SEARCH_SAMPLES = 1024
-"""Equal issue mode sends whole multiples of the samples, so a trial run needs fewer of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlperf_suite.client_results.client_benchmarks import ClientRunKey
 from mlperf_suite.errors import UsageError
-from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.rules.verdict import Status, Verdict, figure_words
-from mlperf_suite.session.plan import MMLU, CurveKey, Plan
+from mlperf_suite.session.plan import Plan
+from mlperf_suite.session.run_kinds import kind_of
 
 if TYPE_CHECKING:
     from mlperf_suite.results.baseline import BaselineRun
@@ -52,10 +51,10 @@ def check_baselines(suite: Suite, plan: Plan, baselines: Baselines) -> None:
     from mlperf_suite.results.baseline import MMLU_KIND
     from mlperf_suite.results.schema import Meta, Summary
 
-    kinds = {key.place for key in plan.keys if isinstance(key, RunKey | ClientRunKey | CurveKey)}
+    compared = {key.place for key in plan.keys if kind_of(key).is_compared}
     settings = suite.settings
     for kind, baseline in baselines.items():
-        if kind not in kinds and not (kind == MMLU_KIND and MMLU in plan.keys):
+        if kind not in compared:
             name = " ".join(kind).strip()
             raise UsageError(f"--baseline {baseline.label}: a run of {name}, which is not selected")
         meta = Meta(

@@ -22,7 +22,7 @@ from mlperf_suite.client_results.client_benchmarks import (
     ClientRunKey,
     client_benchmark,
 )
-from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING, RunKey
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING
 from mlperf_suite.plugin.baseline_gate import baselines_of
 from mlperf_suite.plugin.existing_logs import judged_of, log_cases
 from mlperf_suite.plugin.options import settings_of
@@ -30,7 +30,10 @@ from mlperf_suite.plugin.workers import shares_of
 from mlperf_suite.rules import rules_for
 from mlperf_suite.rules.client_rules import is_of_accuracy, rules_of_a_run
 from mlperf_suite.rules.registry import Rule, rule_named
-from mlperf_suite.session.plan import MMLU, CurveKey, MmluKey, SearchKey, StepKey
+from mlperf_suite.session.curve_kind import CurveKey
+from mlperf_suite.session.mmlu_kind import MMLU
+from mlperf_suite.session.run_kind import NoCase, StepKey
+from mlperf_suite.session.run_kinds import kind_of, run_kinds
 
 if TYPE_CHECKING:
     from mlperf_suite.benchmarks.audits import Mode
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class RunKind:
+class RunsOfFixture:
     """The runs that a fixture stands for: those of these modes in these scenarios."""
 
     modes: tuple[Mode, ...]
@@ -46,20 +49,11 @@ class RunKind:
 
 
 _RULES = pytest.StashKey[dict[tuple[str, str, str], dict[str, Rule]]]()
-RUN_KINDS: dict[str, RunKind] = {}
+RUNS_OF_FIXTURES: dict[str, RunsOfFixture] = {}
 """By fixture; `fixtures/runs.py` fills it."""
 
 
-@dataclass(frozen=True, slots=True)
-class NoCase:
-    """A placeholder for a case: the `kind` of test (singular, plural) and `why` it has no case."""
-
-    kind: tuple[str, str]
-    why: str
-
-
 REGRESSION = NoCase(("regression test", "regression tests"), "no --baseline for it")
-SEARCH = NoCase(("rate search", "rate searches"), "no --find-peak-qps")
 CURVES = NoCase(("curve", "curves"), "no -m curve")
 SHARE = NoCase(("test of MMLU's shares", "tests of MMLU's shares"), "one engine")
 RECORD = NoCase(("benchmark record", "benchmark records"), "no pytest-benchmark")
@@ -69,22 +63,27 @@ LOGS = NoCase(("test of logs", "tests of logs"), "no --logs")
 
 
 @dataclass(frozen=True, slots=True)
-class MetricCase:
+class Case:
+    """What a test is asked about: a key of the session."""
+
+    key: StepKey
+
+
+@dataclass(frozen=True, slots=True)
+class MetricCase(Case):
     """A metric of a run, a curve's area, or MMLU's score, that is compared with the baseline's."""
 
-    key: RunKey | ClientRunKey | CurveKey | MmluKey
     metric: str
 
 
 @dataclass(frozen=True, slots=True)
-class ClientCase:
+class ClientCase(Case):
     """A rule of a scenario that the official client runs."""
 
-    key: ClientRunKey
     rule: str
 
     @property
-    def mode(self) -> str:
+    def mode(self) -> Mode:
         return "accuracy" if is_of_accuracy(self.rule) else "performance"
 
 
@@ -95,9 +94,9 @@ def step_of(item: pytest.Item) -> StepKey | None:
 
 def steps_of(item: pytest.Item) -> list[StepKey]:
     """The steps that must be made before a test can judge them, in the order of its fixtures."""
-    values = [v.key if isinstance(v, MetricCase | ClientCase) else v for v in _parameters(item)]
-    steps: list[StepKey] = [v for v in values if isinstance(v, StepKey)]
-    return [MMLU] if is_share(item) else steps
+    if is_share(item):
+        return [MMLU]
+    return [value.key for value in _parameters(item) if isinstance(value, Case)]
 
 
 def asks_for_engine(item: pytest.Item) -> bool:
@@ -131,7 +130,8 @@ def _parameters(item: pytest.Item) -> Iterable[Any]:
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Let -k select a test by its rule's full name: accuracy_time_stamps."""
-    if isinstance(key := step_of(item), RunKey):
+    key = step_of(item)
+    if key is not None and kind_of(key).is_run:
         names = _rule_names(getattr(item, "originalname", item.name), key.mode)
         item.extra_keyword_matches.update(f"test_{name}" for name in names)
 
@@ -144,8 +144,8 @@ def _rule_names(test: str, mode: Mode) -> set[str]:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for name in metafunc.fixturenames:
-        if name in RUN_KINDS:
-            _parametrize_runs(metafunc, name, RUN_KINDS[name])
+        if name in RUNS_OF_FIXTURES:
+            _parametrize_runs(metafunc, name, RUNS_OF_FIXTURES[name])
         elif name in _CASES:
             cases, no_case = _CASES[name](metafunc.config)
             parametrize(metafunc, name, cases, no_case)
@@ -159,9 +159,10 @@ def parametrize(
     metafunc.parametrize(name, cases, indirect=True)
 
 
-def _case(value: object, key: RunKey | SearchKey, *words: str, marks: Iterable[Any] = ()) -> Any:
+def case_of(value: Case, *words: str, mode: Mode | None = None, marks: Iterable[Any] = ()) -> Any:
     """A case for what a run is asked, selected by the run's category, scenario and mode."""
-    mode = key.mode if isinstance(key, RunKey) else "performance"
+    key = value.key
+    mode = mode or key.mode
     names = [BENCHMARKS[key.benchmark].category, key.scenario.lower(), _mode_marker(mode)]
     # The caching audit is of a model: a selection of categories or scenarios does not include it.
     names = names[2:] if mode == CACHING else names
@@ -203,16 +204,25 @@ def _first_of_each_model(settings: Settings, benchmarks: Iterable[Benchmark]) ->
 # Runs
 
 
-def _parametrize_runs(metafunc: pytest.Metafunc, fixture: str, kind: RunKind) -> None:
+def run_key(benchmark: Benchmark, scenario: Scenario, mode: Mode) -> StepKey:
+    """The key of a benchmark's run in a mode, of the kind that makes it."""
+    for kind in run_kinds().values():
+        key: StepKey | None = kind.key_of(benchmark, scenario.name, mode)
+        if key is not None:
+            return key
+    raise LookupError(f"{benchmark.id}: no kind of run has mode {mode}")
+
+
+def _parametrize_runs(metafunc: pytest.Metafunc, fixture: str, kind: RunsOfFixture) -> None:
     runs = [
-        (RunKey(benchmark.id, scenario.name, mode), _rules_of(metafunc, benchmark, scenario, mode))
+        (run_key(benchmark, scenario, mode), _rules_of(metafunc, benchmark, scenario, mode))
         for mode in kind.modes
         for benchmark, scenario in scenarios_of(metafunc.config, mode)
         if scenario.name in kind.scenarios
     ]
     if "metric" in metafunc.fixturenames:
         gates = [(key, rule) for key, rules in runs for rule in rules.values() if rule.metric]
-        cases = [_metric_case(key, rule) for key, rule in gates]
+        cases = [_metriccase_of(key, rule) for key, rule in gates]
         metafunc.parametrize((fixture, "metric"), cases, indirect=[fixture])
         return
     test, mode = metafunc.function.__name__, kind.modes[0]
@@ -221,7 +231,7 @@ def _parametrize_runs(metafunc: pytest.Metafunc, fixture: str, kind: RunKind) ->
     names = (f"test of {mode.upper()}", f"tests of {mode.upper()}")
     mark = getattr(pytest.mark, _mode_marker(mode))
     keys = [key for key, rules in runs if not is_of_rule or _rule_names(test, key.mode) & {*rules}]
-    cases = [_run_case(key, kind) for key in keys]
+    cases = [_runcase_of(key, kind) for key in keys]
     parametrize(metafunc, fixture, cases, NoCase(names, "of another benchmark"), mark)
 
 
@@ -240,28 +250,18 @@ def _rules_of(
     return rules[run]
 
 
-def _run_case(key: RunKey, kind: RunKind) -> Any:
+def _runcase_of(key: StepKey, kind: RunsOfFixture) -> Any:
     """A case for a run, whose id says of scenario and mode what the fixture leaves open."""
     scenario = [key.scenario.lower()] if len(kind.scenarios) > 1 and key.mode != CACHING else []
-    return _case(key, key, *scenario, *([key.mode] if len(kind.modes) > 1 else []))
+    return case_of(Case(key), *scenario, *([key.mode] if len(kind.modes) > 1 else []))
 
 
-def _metric_case(key: RunKey, rule: Rule) -> Any:
-    case = _case(key, key, key.scenario.lower(), rule.name)
-    return pytest.param(key, rule.metric, marks=case.marks, id=case.id)
+def _metriccase_of(key: StepKey, rule: Rule) -> Any:
+    case = case_of(Case(key), key.scenario.lower(), rule.name)
+    return pytest.param(Case(key), rule.metric, marks=case.marks, id=case.id)
 
 
 # What is no run
-
-
-def _searches(config: pytest.Config) -> tuple[list[Any], NoCase]:
-    """The scenarios with latency limits, which thus have a highest rate within them."""
-    keys = [
-        SearchKey(benchmark.id, scenario.name)
-        for benchmark, scenario in scenarios_of(config, "performance")
-        if scenario.limits
-    ]
-    return [_case(key, key, key.scenario.lower()) for key in keys], SEARCH
 
 
 def _curves(config: pytest.Config) -> tuple[list[Any], NoCase]:
@@ -275,7 +275,7 @@ def _curves(config: pytest.Config) -> tuple[list[Any], NoCase]:
     benchmarks = [b for b in runnable() if b.by_default or b.id in named]
     keys = [CurveKey(b.id) for b in benchmarks if b.category == "datacenter"]
     marks = [pytest.mark.datacenter]
-    return [pytest.param(key, marks=marks, id=key.benchmark) for key in keys], CURVES
+    return [pytest.param(Case(key), marks=marks, id=key.benchmark) for key in keys], CURVES
 
 
 def is_by_name(config: pytest.Config, word: str) -> bool:
@@ -309,8 +309,8 @@ def _records(config: pytest.Config) -> tuple[list[Any], NoCase]:
     for benchmark, scenario in scenarios_of(config, "performance"):
         group = f"{benchmark.id} {scenario.name}"
         mark = pytest.mark.benchmark(timer=LoadGenClock(), group=group)
-        key = RunKey(benchmark.id, scenario.name, "performance")
-        cases.append(_case(key, key, scenario.marker, marks=[mark]))
+        key = run_key(benchmark, scenario, "performance")
+        cases.append(case_of(Case(key), scenario.marker, marks=[mark]))
     return cases, RECORD
 
 
@@ -319,11 +319,12 @@ def _changes(config: pytest.Config, mode: Mode) -> tuple[list[Any], NoCase]:
     cases = []
     for benchmark, scenario in scenarios_of(config, mode):
         baseline = baselines_of(config).get((benchmark.id, scenario.name))
-        key = RunKey(benchmark.id, scenario.name, mode)
-        made = ClientRunKey(*key.place) if settings_of(config).by_official_client else key
+        key = run_key(benchmark, scenario, mode)
+        if settings_of(config).by_official_client:
+            key = ClientRunKey(*key.place)
         for metric in baseline.metrics(mode) if baseline else ():
-            case = MetricCase(made, metric.name)
-            cases.append(_case(case, key, scenario.marker, metric.name))
+            case = MetricCase(key, metric.name)
+            cases.append(case_of(case, scenario.marker, metric.name, mode=mode))
     return cases, REGRESSION
 
 
@@ -331,15 +332,15 @@ def _curve_changes(config: pytest.Config) -> tuple[list[Any], NoCase]:
     """The area of each curve for which there is a baseline."""
     cases = []
     for curve in _curves(config)[0]:
-        (key,) = curve.values
-        baseline = baselines_of(config).get(key.place)
+        (case,) = curve.values
+        baseline = baselines_of(config).get(case.key.place)
         for metric in baseline.metrics("curve") if baseline else ():
-            change = MetricCase(key, metric.name)
+            change = MetricCase(case.key, metric.name)
             cases.append(pytest.param(change, marks=curve.marks, id=curve.id))
     return cases, REGRESSION
 
 
-_MMLU_RUN = pytest.param(MMLU, id=pytest.HIDDEN_PARAM)
+_MMLU_RUN = pytest.param(Case(MMLU), id=pytest.HIDDEN_PARAM)
 
 
 def _mmlu_changes(config: pytest.Config) -> tuple[list[Any], NoCase]:
@@ -366,10 +367,10 @@ def client_cases(config: pytest.Config) -> list[Any]:
         for name in CLIENT_SCENARIOS
         if client_benchmark(benchmark.id, name) is not None
     ]
-    return [_client_case(ClientCase(key, rule.name)) for key in keys for rule in rules_of_a_run()]
+    return [_clientcase_of(ClientCase(key, rule.name)) for key in keys for rule in rules_of_a_run()]
 
 
-def _client_case(case: ClientCase) -> Any:
+def _clientcase_of(case: ClientCase) -> Any:
     benchmark, scenario = BENCHMARKS[case.key.benchmark], case.key.scenario.lower()
     marks = [getattr(pytest.mark, name) for name in (benchmark.category, scenario, case.mode)]
     return pytest.param(case, marks=marks, id=f"{benchmark.id}-{scenario}-{case.rule}")
@@ -384,7 +385,6 @@ _CASES: dict[str, Callable[[pytest.Config], tuple[list[Any], NoCase]]] = {
     "performance_change": lambda config: _changes(config, "performance"),
     "score_change": lambda config: _changes(config, "accuracy"),
     "mmlu_change": _mmlu_changes,
-    "peak_search": _searches,
     "curve_run": _curves,
     "curve_change": _curve_changes,
     "benchmarked_run": _records,

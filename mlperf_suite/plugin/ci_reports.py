@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.plugin.cases import LoadGenClock, step_of
 from mlperf_suite.plugin.lifecycle import SUITE
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.outcomes import VERDICT, summary_of
 from mlperf_suite.rules.verdict import Verdict, in_words
+from mlperf_suite.session.run_kinds import kind_of
 
 if TYPE_CHECKING:
     from mlperf_suite.results.schema import Meta, Summary
+    from mlperf_suite.session.run_kind import StepKey
     from mlperf_suite.session.suite import Suite
 
 _BENCHMARK_COLUMNS = ("mean", "stddev", "ops", "rounds")
@@ -73,15 +74,17 @@ def metrics(summary: Summary, mode: str) -> dict[str, float]:
 # Of every test
 
 
-def _run_key(item: pytest.Item) -> RunKey | None:
+def _run_key(item: pytest.Item) -> StepKey | None:
     step = step_of(item)
-    return step if isinstance(step, RunKey) else None
+    return step if step is not None and kind_of(step).is_run else None
 
 
-def _summary(suite: Suite, key: RunKey) -> tuple[Summary, Path] | None:
+def _summary(suite: Suite, key: StepKey) -> tuple[Summary, Path] | None:
     """The summary and the folder of a run, None before they are made."""
-    result = next((result for result in suite.recorder.results if result.place == key.place), None)
-    return (suite.recorder.summary(result), result.folder.path) if result else None
+    if not suite.recorder.has_begun(key):
+        return None
+    result = suite.recorder.result_of(key)
+    return suite.recorder.summary(result), result.folder.path
 
 
 @pytest.hookimpl(trylast=True)
@@ -145,7 +148,7 @@ def _record_suite_properties(pytestconfig: pytest.Config, request: pytest.Fixtur
 
 def _tell_allure(
     item: pytest.Item,
-    key: RunKey | None,
+    key: StepKey | None,
     verdict: Verdict | None,
     made_of: tuple[Summary, Path] | None,
 ) -> None:
@@ -217,7 +220,7 @@ def benchmarked_run(request: pytest.FixtureRequest, benchmark: Any, suite: Suite
     OPS in pytest-benchmark is then samples/s, and lower times are better, as its users expect.
     Returns the first run's samples/s.
     """
-    key: RunKey = request.param
+    key: StepKey = request.param.key
     summary = summary_of(request.config, key, "benchmark")
     performance = summary.run.performance
     if performance is None or not performance.samples_per_sec:

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlperf_suite.client_results.client_benchmarks import ClientRunKey
 from mlperf_suite.errors import SuiteError, UsageError
-from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.plugin import hooks
 from mlperf_suite.plugin.baseline_gate import baselines_of, check_baselines
 from mlperf_suite.plugin.cases import asks_for_engine, benchmarks_of, is_share, no_case_of, steps_of
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.workers import shares_of
-from mlperf_suite.session.plan import MMLU, CurveKey, Plan, SearchKey
+from mlperf_suite.session.plan import Plan
 from mlperf_suite.session.timing.forecast import forecast, planned
 
 if TYPE_CHECKING:
@@ -58,27 +56,14 @@ def pytest_mlperf_energy_meters(settings: Settings, engine: Engine) -> Meters:
 def plan_of(config: pytest.Config, items: Iterable[pytest.Item]) -> Plan:
     """The plan of what the session does for these tests."""
     items = list(items)
-    steps = list(dict.fromkeys(step for item in items for step in steps_of(item)))
+    steps = {item: steps_of(item) for item in items}
+    scored = (steps[item] for item in items if item.get_closest_marker("accuracy") is not None)
     return planned(
         settings_of(config),
-        [step for step in steps if isinstance(step, RunKey)],
-        [step for step in steps if isinstance(step, SearchKey)],
-        [step for step in steps if isinstance(step, CurveKey)],
-        _client_runs(items),
-        mmlu=MMLU in steps,
+        list(dict.fromkeys(step for of_item in steps.values() for step in of_item)),
+        frozenset(step for of_item in scored for step in of_item),
         engine=any(map(asks_for_engine, items)),
     )
-
-
-def _client_runs(items: Iterable[pytest.Item]) -> dict[ClientRunKey, bool]:
-    """The runs of the official client, each with whether a test judges its accuracy."""
-    runs: dict[ClientRunKey, bool] = {}
-    for item in items:
-        for step in steps_of(item):
-            if isinstance(step, ClientRunKey):
-                of_accuracy = item.get_closest_marker("accuracy") is not None
-                runs[step] = runs.get(step, False) or of_accuracy
-    return runs
 
 
 def suite_of(config: pytest.Config) -> Suite:
@@ -133,7 +118,7 @@ def _obstacle(session: pytest.Session, plan: Plan) -> str:
     try:
         if settings.replicated:
             config.stash[_PLACEMENT] = placement_lines(inputs)
-        inputs.check(plan.runs, [key for key in plan.keys if isinstance(key, SearchKey)])
+        inputs.check(plan.at_engine)
     except SuiteError as error:
         return str(error)
     return ""
@@ -161,7 +146,7 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
         total_s = sum(seconds.values()) if seconds else None
         return [*config.stash.get(_PLACEMENT, []), *plan.lines(seconds, source, total_s)]
     suite = config.stash.get(SUITE, None)
-    notes = suite.inputs.not_judged(plan.runs) if suite else []
+    notes = suite.inputs.not_judged(plan.at_engine) if suite else []
     wrapped = [part for line in notes for part in textwrap.wrap(f"note: {line}", 78)]
     if suite is None or (seconds and not estimate.kept):
         # Of another machine: this one's time is measured once the engine is loaded.

@@ -16,10 +16,10 @@ import pytest
 
 from mlperf_suite.errors import UsageError
 from mlperf_suite.feature import features
+from mlperf_suite.option_specs import OptionSpec
 from mlperf_suite.plugin.own_folder import OWN_FOLDER
 from mlperf_suite.settings import (
     OPTIONS,
-    OptionSpec,
     Settings,
     check_client,
     check_profile,

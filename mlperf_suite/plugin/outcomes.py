@@ -13,12 +13,10 @@ from mlperf_suite.rules.registry import rule_named
 from mlperf_suite.rules.verdict import Verdict
 
 if TYPE_CHECKING:
-    from mlperf_suite.client_results.client_benchmarks import ClientRunKey
     from mlperf_suite.engines.protocol import Engine
-    from mlperf_suite.loadgen.load_plan import RunKey
     from mlperf_suite.results.schema import Summary
     from mlperf_suite.session.mmlu_run import Share
-    from mlperf_suite.session.plan import CurveKey, MmluKey, StepKey
+    from mlperf_suite.session.run_kind import StepKey
 
 Product = TypeVar("Product")
 STATUS_PROPERTY = "mlperf_status"
@@ -78,9 +76,7 @@ def _fail(config: pytest.Config, failure: str | None) -> NoReturn:
     pytest.fail(failure or "", pytrace=False)
 
 
-def summary_of(
-    config: pytest.Config, step: RunKey | ClientRunKey | CurveKey | MmluKey, purpose: str
-) -> Summary:
+def summary_of(config: pytest.Config, step: StepKey, purpose: str) -> Summary:
     """The summary of a step's result so far; the step is made now unless it was made already."""
     make(config, step, purpose)
     suite = suite_of(config)

@@ -3,37 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.client_results.client_benchmarks import ClientRunKey
-from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.plugin.cases import (
-    SEARCH,
     SHARE,
-    ClientCase,
-    NoCase,
     asks_for_engine,
     client_case_of,
     is_share,
     no_case_of,
-    step_of,
     steps_of,
 )
 from mlperf_suite.plugin.existing_logs import is_of_logs, judged_of
 from mlperf_suite.plugin.lifecycle import plan_of
 from mlperf_suite.plugin.options import settings_of
-from mlperf_suite.session.plan import MMLU, CurveKey, MmluKey, Plan, SearchKey, StepKey
+from mlperf_suite.session.plan import Plan
+from mlperf_suite.session.run_kind import TEST, NoCase, StepKey, why_not_ours
+from mlperf_suite.session.run_kinds import kind_of, run_kinds
 
 if TYPE_CHECKING:
     from mlperf_suite.settings import Settings
 
 _LEFT_OUT = pytest.StashKey[Counter[NoCase]]()
-_TEST = ("test", "tests")
 _COLUMNS = 80
 
 
@@ -47,63 +41,38 @@ def _selection_of(settings: Settings) -> dict[str, list[str]]:
     }
 
 
-def _of_step(step: StepKey) -> dict[str, str | None]:
-    """A step's values for the same options; MMLU has no benchmark, category or scenario."""
-    if step == MMLU:
-        return {"mode": "accuracy"}
-    assert isinstance(step, RunKey | ClientRunKey | SearchKey | CurveKey)
-    return {
-        "benchmark": step.benchmark,
-        "category": BENCHMARKS[step.benchmark].category,
-        "scenario": step.scenario,
-        "mode": step.mode if isinstance(step, RunKey) else "performance",
-    }
-
-
 def why_not(item: pytest.Item, settings: Settings) -> NoCase | None:
     """Why a test does not run in this session; None if it does."""
     if judged_of(item.config) is not None:
-        return None if is_of_logs(item) else NoCase(_TEST, "--logs runs nothing")
-    if settings.series is not None and not isinstance(step_of(item), CurveKey):
-        return no_case_of(item) or NoCase(_TEST, f"--series {settings.series}")
+        return None if is_of_logs(item) else NoCase(TEST, "--logs runs nothing")
     case = client_case_of(item)
-    if case is not None:
-        return _why_not_case(case, settings)
-    if settings.by_official_client and not isinstance(step_of(item), ClientRunKey | CurveKey):
-        return no_case_of(item) or NoCase(_TEST, f"--client {settings.client} makes its own runs")
-    reasons = (_why_not_step(step, settings) for step in steps_of(item))
+    mode = None if case is None else case.mode
+    reasons = [_why_not_step(step, mode or step.mode, settings) for step in steps_of(item)]
+    reasons = reasons or [why_not_ours(settings)]
     return no_case_of(item) or next(filter(None, reasons), None)
 
 
-def _why_not_case(case: ClientCase, settings: Settings) -> NoCase | None:
-    place: dict[str, str | None] = {
-        "benchmark": case.key.benchmark,
-        "category": BENCHMARKS[case.key.benchmark].category,
-        "scenario": case.key.scenario,
-        "mode": case.mode,
-    }
-    return _unlike_selection(place, settings)
+def _unlike_selection(step: StepKey, mode: str, settings: Settings) -> NoCase | None:
+    """Which option leaves out a step in a mode; None if none does.
 
-
-def _unlike_selection(place: Mapping[str, str | None], settings: Settings) -> NoCase | None:
-    """Which option leaves out something of that place; None if none does."""
+    MMLU has no benchmark, category or scenario.
+    """
+    benchmark = BENCHMARKS.get(step.benchmark)
+    own = {"benchmark": step.benchmark, "scenario": step.scenario} if benchmark else {}
+    place = {**own, "category": benchmark.category if benchmark else None, "mode": mode}
     for name, value in _selection_of(settings).items():
         if value and place.get(name) not in value:
-            return NoCase(_TEST, f"--{name} {', '.join(value)}")
+            return NoCase(TEST, f"--{name} {', '.join(value)}")
     return None
 
 
-def _why_not_step(step: StepKey, settings: Settings) -> NoCase | None:
-    place = _of_step(step)
-    if reason := _unlike_selection(place, settings):
+def _why_not_step(step: StepKey, mode: str, settings: Settings) -> NoCase | None:
+    reason = _unlike_selection(step, mode, settings) or kind_of(step).why_not(step, settings)
+    if reason is not None:
         return reason
-    if settings.profile_run is not None and place.get("mode") != "performance":
-        return NoCase(_TEST, "--profile-run makes performance runs")
-    if isinstance(step, SearchKey) and not settings.find_peak_qps:
-        return SEARCH
     ids = [benchmark.id for benchmark in settings.benchmarks]
-    if not isinstance(step, MmluKey) and step.benchmark not in ids:
-        return NoCase(_TEST, f"no --benchmark {step.benchmark}")
+    if step.benchmark in BENCHMARKS and step.benchmark not in ids:
+        return NoCase(TEST, f"no --benchmark {step.benchmark}")
     return None
 
 
@@ -113,7 +82,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     settings = settings_of(config)
     why = {item: why_not(item, settings) for item in items}
     if any(
-        isinstance(step, RunKey | SearchKey)
+        kind_of(step).role == "runs"
         for item, reason in why.items()
         if reason is None
         for step in steps_of(item)
@@ -155,30 +124,19 @@ def _nothing_left(config: pytest.Config, settings: Settings, reasons: Counter[No
 
 def _refuse_what_does_nothing(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Reject a command-line option that no selected test uses."""
-    steps = [step for item in items for step in steps_of(item)]
-    if config.getoption("find_peak_qps") and not any(isinstance(s, SearchKey) for s in steps):
-        raise pytest.UsageError(
-            "--find-peak-qps: no search is among the selected tests: select Server or Interactive"
-        )
-    if any(isinstance(s, CurveKey) for s in steps) and not all(
-        isinstance(s, CurveKey) for s in steps
-    ):
-        raise pytest.UsageError(
-            "curve: its points need the engine to themselves: select it alone, with -m curve"
-        )
-    of_runs = {s.benchmark for s in steps if not isinstance(s, MmluKey)}
-    chats = sorted(id_ for id_ in of_runs if BENCHMARKS[id_].chats)
-    if chats and len(of_runs) > 1:
+    steps = list(dict.fromkeys(step for item in items for step in steps_of(item)))
+    at_engine = {s.benchmark for s in steps if kind_of(s).role == "runs"}
+    chats = sorted(id_ for id_ in at_engine if BENCHMARKS[id_].chats)
+    if chats and len(at_engine) > 1:
         raise pytest.UsageError(
             f"--benchmark {chats[0]}: its engine is asked for messages: select it alone"
         )
+    for kind in run_kinds().values():
+        own = [step for step in steps if step.kind == kind.name]
+        if fault := kind.fault(own, steps, config.getoption):
+            raise pytest.UsageError(fault)
     if config.getoption("profile_seconds") and settings_of(config).profile_run is None:
         raise pytest.UsageError("--profile-seconds: can only be used with --profile-run")
-    performs = any(isinstance(s, RunKey) and s.mode == "performance" for s in steps)
-    if config.getoption("repeat") not in (None, "1") and not performs:
-        raise pytest.UsageError(
-            f"--repeat {config.getoption('repeat')}: no performance run is among the selected tests"
-        )
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:

@@ -18,13 +18,11 @@ from mlperf_suite.plugin.lifecycle import SUITE
 from mlperf_suite.plugin.options import NOTES, settings_of
 from mlperf_suite.plugin.workers import collects_suite, shares_folder
 from mlperf_suite.secrets import scrub, sweep
+from mlperf_suite.session.mmlu_kind import MMLU
 from mlperf_suite.strangers import printable
 
 if TYPE_CHECKING:
-    from mlperf_suite.mmlu.score_files import MmluRecord
-    from mlperf_suite.results.record import Result
     from mlperf_suite.results.schema import Summary
-    from mlperf_suite.session.suite import Suite
     from mlperf_suite.settings import Settings
 
 _EMBEDDED = (
@@ -67,10 +65,11 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """On a worker of pytest-xdist: send the controller what was made."""
     config = session.config
     suite = config.stash.get(SUITE, None)
-    own = suite.recorder.mmlu if suite is not None else None
-    if hasattr(config, "workeroutput") and suite is not None and own is not None:
-        summary = json.dumps(suite.recorder.summary(own).as_json())
-        config.workeroutput["mmlu"] = [summary, str(own.folder.path)]
+    if suite is None or not hasattr(config, "workeroutput") or not suite.recorder.has_begun(MMLU):
+        return
+    own = suite.recorder.result_of(MMLU)
+    summary = json.dumps(suite.recorder.summary(own).as_json())
+    config.workeroutput["mmlu"] = [summary, str(own.folder.path)]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -83,12 +82,6 @@ def pytest_testnodedown(node: Any) -> None:
         of_workers.append((schema.Summary.read(json.loads(output[0])), Path(output[1])))
 
 
-def _records(suite: Suite) -> list[Result | MmluRecord]:
-    """The results of this process, MMLU's last."""
-    recorder = suite.recorder
-    return [*recorder.results, *([recorder.mmlu] if recorder.mmlu is not None else [])]
-
-
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Generator[None]:
     """The results come last, after the tracebacks, lists and tables of pytest and its plugins."""
@@ -98,7 +91,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Genera
     results = []
     if suite is not None:
         summary_of = suite.recorder.summary
-        results = [(summary_of(record), record.folder.path) for record in _records(suite)]
+        results = [(summary_of(record), record.folder.path) for record in suite.recorder.results]
     results = [*results, *config.stash.get(_OF_WORKERS, [])]
     if suite is None and not results:
         return
@@ -140,7 +133,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if suite is not None:
         from mlperf_suite.results.run_folder import ENGINE_LOG
 
-        paths += [record.folder.path for record in _records(suite)]
+        paths += [record.folder.path for record in suite.recorder.results]
         # That of an engine which no run took over.
         paths.append(suite.settings.results_dir / ENGINE_LOG)
     paths += [path for _, path in config.stash.get(_OF_WORKERS, [])]

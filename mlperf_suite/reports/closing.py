@@ -11,6 +11,7 @@ from pathlib import Path
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING
 from mlperf_suite.reports.accuracy_sections import mmlu_lines
 from mlperf_suite.reports.curve_sections import curve_words
+from mlperf_suite.reports.feature_report import feature_reports
 from mlperf_suite.reports.machine_sections import (
     endpoint_sections,
     energy_sections,
@@ -21,7 +22,6 @@ from mlperf_suite.reports.performance_sections import (
     early_estimates,
     early_lines,
     goodput_words,
-    peak_line,
     reported_times,
     times_words,
 )
@@ -121,8 +121,8 @@ def _figures(summary: Summary) -> Iterator[Line]:
         yield from _speed(run.performance, {v.rule: v for v in summary.verdicts})
     if run.replay:
         yield Line("turns", replay_words(run.replay))
-    if summary.peak:
-        yield Line("peak", peak_line(summary.peak))
+    for report in feature_reports():
+        yield from (Line(label, text) for label, text in report.closing(summary))
     if summary.curve:
         yield Line("curve", curve_words(summary.curve))
     if run.accuracy:

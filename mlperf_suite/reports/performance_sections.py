@@ -8,6 +8,7 @@ from dataclasses import replace
 from math import floor
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
+from mlperf_suite.reports.feature_report import feature_reports
 from mlperf_suite.reports.sections import (
     NOT_REPORTED,
     Block,
@@ -40,7 +41,6 @@ from mlperf_suite.results.schema import (
     LifeFigures,
     Meta,
     PartFigures,
-    PeakFigures,
     Percentiles,
     PerformanceFigures,
     RegressionFigures,
@@ -56,19 +56,16 @@ _CURVES_NOTE = "The curves include every request; a percentile in a legend is Lo
 
 def speed_sections(summary: Summary, plots: Sequence[Plot] = ()) -> list[Section]:
     """The figures that readers look for first, and all that LoadGen reports."""
-    performance, peak = summary.run.performance, list[Row]()
-    if summary.peak is not None:
-        limit, value = summary.peak.why_at_least, decimal(summary.peak.peak_qps)
-        value = f"at least {value}: {limit}" if limit else value
-        peak.append(("highest valid rate, queries/s", value))
+    performance = summary.run.performance
+    first = [tile for report in feature_reports() for tile in report.tiles(summary)]
     drawings = [Plots(plots, note=_CURVES_NOTE)] if plots else []
     if performance is None and summary.curve is not None:
         return []
     if performance is None:
-        tiles = [Tiles(peak)] if peak else []
+        tiles = [Tiles(first)] if first else []
         return [Section("How fast?", [*tiles, *notes(["No performance result."]), *drawings])]
     blocks: list[Block] = [
-        Tiles([*peak, *_headline(summary.meta, performance), *_gate(summary.run)]),
+        Tiles([*first, *_headline(summary.meta, performance), *_gate(summary.run)]),
         Paragraph(_loadgen_line(performance)),
         *times_table(reported_times(performance), *early_estimates(performance)),
         *notes(filter(None, [" ".join(_speed_notes(performance))])),
@@ -199,20 +196,6 @@ def early_lines(performance: PerformanceFigures) -> list[str]:
         for name, key in _TIMES
         if early.says.get(key) and early.estimates_ms.get(key) is None
     ]
-
-
-def peak_line(peak: PeakFigures) -> str:
-    """The outcome of a search for the highest valid rate, in a sentence."""
-    rate, runs = peak.peak_qps, count(peak.runs, "run")
-    if rate is None:
-        return f"No rate was VALID in {runs}: see peak_qps.json."
-    limit = peak.why_at_least
-    bound, why = ("at least ", f": {limit}") if limit else ("", "")
-    good = "" if peak.goodput_qps is None else f"; by goodput {peak.goodput_qps:g}"
-    return (
-        f"Highest valid rate: {bound}{rate:g} queries/s, confirmed at full length{good}; "
-        f"{runs}{why}."
-    )
 
 
 # Where the time goes

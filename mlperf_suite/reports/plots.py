@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from mlperf_suite.benchmarks.definition import Scenario, limit_name
+from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.datasets.mmlu_questions import CHANCE, DOMAINS
 from mlperf_suite.energy.energy_figures import Curve
 from mlperf_suite.energy.meters import SIMULATED_LABEL
 from mlperf_suite.loadgen.timeline import Timeline
 from mlperf_suite.reports.sections import GRID, Plot, decimal, save_figure, significant
-from mlperf_suite.results.record import PeakSearch
 from mlperf_suite.results.schema import PerformanceFigures
 from mlperf_suite.rules.verdict import in_words, times_in_unit
 
@@ -235,46 +234,6 @@ def draw_bars(
 
 
 # Plots that are not part of a page
-
-
-def plot_peak(search: PeakSearch, limits: Mapping[str, float], title: str, path: Path) -> None:
-    """Plot the limited latencies at p99 (ms) over the target QPS, with their limits.
-
-    `limits`: as in `Scenario`; at least one.
-    """
-    from matplotlib.figure import Figure
-
-    trials, peak_qps = search.trials, search.peak_qps
-    if peak_qps is not None and not search.bounded:
-        title += f"\n{search.words}"
-    figure = Figure(figsize=(8, 6), layout="constrained")
-    axes = figure.subplots(len(limits), 1, sharex=True, squeeze=False)[:, 0]
-    for axis, (name, limit) in zip(axes, limits.items(), strict=True):
-        _draw_trials(search, [getattr(t, f"{name}_p99_ms") for t in trials], axis)
-        axis.axhline(limit, color="black", linestyle="--", linewidth=1, label=f"limit {limit:g} ms")
-        if peak_qps is not None:
-            label = f"{'peak' if search.bounded else 'at least'} {peak_qps:g} queries/s"
-            axis.axvline(peak_qps, color=GREEN, linewidth=1, label=label)
-        axis.set(ylabel=f"{limit_name(name)} p99, ms", ylim=(0, None))
-        axis.legend(fontsize="small")
-    axes[-1].set_xlabel("target rate, queries/s")
-    figure.suptitle(title)
-    save_figure(figure, path, dpi=120)
-
-
-def _draw_trials(search: PeakSearch, values: Sequence[float | None], axis: Any) -> None:
-    points = [
-        (trial.target_qps, value, trial.valid)
-        for trial, value in zip(search.trials, values, strict=True)
-        if value is not None
-    ]
-    for valid, label, marker, colour in (
-        (True, "VALID", "o", BLUE),
-        (False, "INVALID", "x", ORANGE),
-    ):
-        rates = [rate for rate, _, is_valid in points if is_valid is valid]
-        times = [time for _, time, is_valid in points if is_valid is valid]
-        axis.plot(rates, times, marker, color=colour, label=label)
 
 
 def plot_subjects(by_subject: Mapping[str, float], overall: float, title: str, path: Path) -> None:

@@ -17,6 +17,7 @@ from mlperf_suite.reports.accuracy_sections import (
     mmlu_blocks,
 )
 from mlperf_suite.reports.curve_sections import curve_sections
+from mlperf_suite.reports.feature_report import feature_reports
 from mlperf_suite.reports.machine_sections import (
     endpoint_sections,
     energy_gaps,
@@ -109,6 +110,7 @@ def run_sections(
         *speed_sections(summary, plots),
         *curve_sections(summary.curve, summary.meta.benchmark),
         *replay_sections(summary.run.replay),
+        *(s for report in feature_reports() for s in report.sections(summary, config)),
         *time_sections(summary, config),
         *energy_sections(summary.run),
         *regression_sections(summary.regression),

@@ -19,10 +19,11 @@ from mlperf_suite.engines.protocol import (
     INCIDENTAL_SETTINGS,
     SERVER_MODEL,
 )
+from mlperf_suite.option_specs import Identifies
 from mlperf_suite.results.schema import MMLU, Config, EngineFacts, Meta, Summary
 from mlperf_suite.rules.verdict import in_words
 from mlperf_suite.secrets import scrub
-from mlperf_suite.settings import OPTION_OF_FIELD, Identifies
+from mlperf_suite.settings import OPTION_OF_FIELD
 
 Aspect = Literal["measurement", "engine", "capacity", "release", "surroundings"]
 """What a fact about a run belongs to:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
+from typing import Protocol
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario
@@ -18,10 +18,8 @@ from mlperf_suite.results.curve_figures import CurveFigures
 from mlperf_suite.results.run_folder import CACHING_FOLDER, RunFolder
 from mlperf_suite.results.schema import (
     CONFIDENCE,
-    GOODPUT,
     AccuracyFigures,
     CachingFigures,
-    PeakFigures,
     PerformanceFigures,
     ProfileFigures,
     ReplayFigures,
@@ -64,70 +62,21 @@ class RunRecord:
     replay: ReplayFigures | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RateTrial:
-    """One run at one rate. Rates in queries/s, times in ms, None if LoadGen reported none.
+class ResultPart(Protocol):
+    """A part of a result beside its runs. `failure`: why it failed, or None.
 
-    `full_length`: under the profile's own rules rather than the search's shorter ones.
-    `client_bound`: the client limited the run, which is then invalid and shows nothing about the
-    server. `goodput`: the share of the requests within the limits; None if unknown, or if the run
-    departs from the rules by more than its rate.
+    `complete`: whether it ended. `spoiled`: whether what it found makes the result invalid.
     """
 
-    target_qps: float
-    full_length: bool
-    valid: bool
-    completed_qps: float | None
-    ttft_p99_ms: float | None
-    tpot_p99_ms: float | None
-    why: str = ""
-    client_bound: bool = False
-    goodput: float | None = None
-    latency_p99_ms: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PeakSearch:
-    """Every trial in order. `peak_qps`: the highest rate confirmed at full length, or None."""
-
-    trials: tuple[RateTrial, ...]
-    peak_qps: float | None
+    failure: str | None
 
     @property
-    def bounded(self) -> bool:
-        """Whether a rate above the peak failed for another reason than the client; otherwise the
-        peak is only a lower bound."""
-        return any(not trial.client_bound for trial in self._failed_above)
-
+    def complete(self) -> bool: ...
     @property
-    def _failed_above(self) -> list[RateTrial]:
-        above = math.inf if self.peak_qps is None else self.peak_qps
-        return [trial for trial in self.trials if not trial.valid and trial.target_qps > above]
-
-    @property
-    def words(self) -> str:
-        """The result, in one line."""
-        if self.peak_qps is None:
-            return "no rate was VALID: see peak_qps.json"
-        rate, why = f"{self.peak_qps:g} queries/s", self.figures.why_at_least
-        return f"at least {rate}: {why}" if why else f"peak {rate}"
-
-    @property
-    def figures(self) -> PeakFigures:
-        """The figures for summary.json."""
-        by_client = any(trial.client_bound for trial in self._failed_above)
-        good = [t.target_qps for t in self.trials if t.goodput and t.goodput >= GOODPUT]
-        return PeakFigures(
-            self.peak_qps, self.bounded, len(self.trials), by_client, max(good, default=None)
-        )
-
-
-@dataclass(slots=True)
-class Search:
-    """A peak search: its result `peak`, or why it failed; neither while it runs."""
-
-    peak: PeakFigures | None = None
-    failure: str | None = None
+    def spoiled(self) -> bool: ...
+    def summed_up(self, summary: Summary) -> Summary:
+        """The summary with this part's figures."""
+        ...
 
 
 @dataclass(slots=True)
@@ -138,11 +87,22 @@ class CurveRecord:
     failure: str | None = None
     complete: bool = False
 
+    @property
+    def spoiled(self) -> bool:
+        return any(
+            point.outcome == "failed"
+            or (point.accuracy and (point.accuracy.reason or point.accuracy.passed is False))
+            for point in self.figures.points
+        )
+
+    def summed_up(self, summary: Summary) -> Summary:
+        return replace(summary, curve=self.figures)
+
 
 @dataclass(slots=True)
 class Result:
-    """One benchmark's scenario: its folder, and its runs so far. `search`: None without a peak
-    search; `curve`: None without a curve. `ended`: when its latest run ended. `cut_short`: why its
+    """One benchmark's scenario: its folder, and its runs so far. `parts`: what other kinds of runs
+    make of it, by their names. `ended`: when its latest run ended. `cut_short`: why its
     session ended before everything planned was done. `unwritten`: why its files could not
     all be written. `not_submittable`: why it cannot be submitted whatever its rules say."""
 
@@ -151,8 +111,7 @@ class Result:
     folder: RunFolder
     started: datetime
     runs: dict[Mode, RunRecord] = field(default_factory=dict)
-    search: Search | None = None
-    curve: CurveRecord | None = None
+    parts: dict[str, ResultPart] = field(default_factory=dict)
     ended: str | None = None
     cut_short: str | None = None
     unwritten: str | None = None
@@ -164,10 +123,9 @@ class Result:
 
     @property
     def failure(self) -> str | None:
-        """Why a run of this result, its search or its curve failed or was not made or written, or
-        None."""
-        attempts = (*self.runs.values(), self.search, self.curve)
-        died = next((made.failure for made in attempts if made and made.failure), None)
+        """Why a run or part of this result failed or was not made or written, or None."""
+        attempts: tuple[RunRecord | ResultPart, ...] = (*self.runs.values(), *self.parts.values())
+        died = next((made.failure for made in attempts if made.failure), None)
         return died or self.cut_short or self.unwritten
 
     @property
@@ -212,34 +170,26 @@ def summary_of(result: Result, session: Summary, selection: set[Mode]) -> Summar
             cost=runs["performance"].cost if "performance" in runs else None,
             profile=next((run.profile for run in runs.values() if run.profile), None),
         ),
-        peak=result.search.peak if result.search else None,
-        curve=result.curve.figures if result.curve else None,
         verdicts=tuple(result.verdicts),
         logs=tuple(path for name in _LOGS for path in _files(result, name)),
         plots=_files(result, "plots/*"),
     )
+    for part in result.parts.values():
+        summary = part.summed_up(summary)
     label = "; ".join(filter(None, (summary.no_result, summary.meta.label)))
     return replace(summary, meta=replace(summary.meta, label=label))
 
 
 def _status(result: Result, unfinished: set[Mode]) -> str:
-    """The status: failed (a run died), running, invalid (a rule or a point of a curve failed, or no
-    rate was valid), or complete."""
+    """The status: failed (a run died), running, invalid (a rule failed, or a part found nothing
+    that holds), or complete."""
     if result.failure is not None:
         return "failed"
-    search = result.search
-    searching = search is not None and search.peak is None
-    searching = searching or (result.curve is not None and not result.curve.complete)
-    if unfinished or searching or not (result.verdicts or search or result.curve):
+    parts = result.parts.values()
+    if unfinished or not all(part.complete for part in parts) or not (result.verdicts or parts):
         return "running"
-    no_rate = search is not None and search.peak is not None and search.peak.peak_qps is None
-    points = result.curve.figures.points if result.curve else ()
-    lost = no_rate or any(
-        point.outcome == "failed"
-        or (point.accuracy and (point.accuracy.reason or point.accuracy.passed is False))
-        for point in points
-    )
-    rule_failed = lost or any(v.status == "failed" for v in result.verdicts)
+    is_lost = any(part.spoiled for part in parts)
+    rule_failed = is_lost or any(v.status == "failed" for v in result.verdicts)
     return "invalid" if rule_failed else "complete"
 
 

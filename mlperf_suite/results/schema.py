@@ -13,17 +13,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from mlperf_suite.assets import EMBEDDED_MODEL
 from mlperf_suite.energy.energy_figures import CostFigures, EnergyFigures
 from mlperf_suite.engines.protocol import RemoteRun, ReplicasRun
+from mlperf_suite.feature import features
 from mlperf_suite.loadgen.timeline import EngineLoad
 from mlperf_suite.profiling.trace import TopOperations
 from mlperf_suite.results.curve_figures import REHEARSAL, CurveFigures
-from mlperf_suite.results.typed_json import read, written_fields
+from mlperf_suite.results.typed_json import read, to_json, written_fields
 from mlperf_suite.rules import rule_named
 from mlperf_suite.rules.caching_figures import Finding
 from mlperf_suite.rules.verdict import Status, Verdict, in_words
@@ -37,10 +40,6 @@ PROFILED = "profiled: not a result"
 """The mark of every run of a session whose engine was loaded with a profiler."""
 STAND_IN_LABEL = "made with a stand-in engine: not a measurement of any system"
 """The mark on every output of a run with a stand-in engine."""
-UNBOUNDED = "no rate above it failed; start higher with --server-target-qps"
-"""The note on a peak that is only a lower bound."""
-BY_CLIENT = "above it the client was the bottleneck, not the server"
-"""The note on a peak above which rates failed only because of the client."""
 CONFIDENCE = 0.95
 """The confidence of a scaling efficiency's interval."""
 UNKNOWN = "unknown"
@@ -480,30 +479,6 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class PeakFigures:
-    """A peak search: the highest valid rate in queries/s, None if no rate was valid.
-
-    `bounded`: whether a higher rate failed, None in results of older suites. `runs`: the number of
-    runs. `client_bound`: whether a run at a higher rate failed only because of its client.
-    `goodput_qps`: the highest rate tried at which 99% of the requests were within the limits.
-    """
-
-    peak_qps: float | None = None
-    bounded: bool | None = None
-    runs: int = 0
-    client_bound: bool = False
-    goodput_qps: float | None = None
-
-    @property
-    def why_at_least(self) -> str:
-        """Why the peak is only a lower bound; empty if it is not one, or an older file does not
-        say."""
-        if self.bounded is not False:
-            return ""
-        return BY_CLIENT if self.client_bound else UNBOUNDED
-
-
-@dataclass(frozen=True, slots=True)
 class PlanRow:
     """A step of the session: its estimate and the time it took; None if unknown."""
 
@@ -554,19 +529,28 @@ class RegressionFigures:
         return next((change for change in self.metrics if change.metric == metric), None)
 
 
+@cache
+def figures_of_features() -> dict[str, type]:
+    """The figures that features add to summary.json, by their name there."""
+    places = {name: place for feature in features() for name, place in feature.figures.items()}
+    parts = {name: place.rpartition(".") for name, place in places.items()}
+    return {name: getattr(import_module(module), kind) for name, (module, _, kind) in parts.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """The content of summary.json. `system`: the machine. `logs` and `plots`: paths in the run's
     folder.
 
-    `plan`: the steps of the session, with their estimates and times.
+    `plan`: the steps of the session, with their estimates and times. `parts`: the figures that
+    features add; in the file each is a member of its own.
     """
 
     schema_version: int = SCHEMA_VERSION
     meta: Meta = field(default_factory=Meta)
     system: dict[str, Any] = field(default_factory=dict)
     run: Run = field(default_factory=Run)
-    peak: PeakFigures | None = None
+    parts: dict[str, Any] = field(default_factory=dict)
     curve: CurveFigures | None = None
     plan: tuple[PlanRow, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
@@ -630,7 +614,13 @@ class Summary:
     @classmethod
     def read(cls, content: object) -> Summary:
         """Parse the content of a summary.json; never raises. `version_fault` judges its version."""
-        return read(cls, _with_whole_verdicts(content)) or cls()
+        members = _with_whole_verdicts(content)
+        summary = read(cls, {**members, "parts": {}}) or cls()
+        parts = {
+            name: read(kind, members.get(name)) for name, kind in figures_of_features().items()
+        }
+        known = {name: figures for name, figures in parts.items() if figures is not None}
+        return replace(summary, parts=known)
 
     @property
     def counts(self) -> dict[Status, int]:
@@ -655,7 +645,8 @@ class Summary:
             "schema_version": self.schema_version,
             "verdict": self.verdict,
             "counts": self.counts,
-            **written_fields(self),
+            **written_fields(replace(self, parts={})),
+            **to_json(self.parts),
             "verdicts": [_with_origin(verdict) for verdict in self.verdicts],
         }
 

@@ -28,6 +28,7 @@ from mlperf_suite.rules.caching_figures import (
 )
 from mlperf_suite.rules.facts import RunFacts, gives_text_alone
 from mlperf_suite.session.load_run import Observation, Prompts, StepMaker
+from mlperf_suite.session.run_kind import Step
 
 _POOL = 256
 """The number of prompts that pieces are drawn from."""
@@ -39,7 +40,7 @@ cache keeps."""
 class CachingAudits(StepMaker):
     """Makes the audit, writes each block's logs to Caching/ and completes its record."""
 
-    def make(self, result: Result) -> RunRecord:
+    def make(self, step: Step, result: Result) -> RunRecord:
         """Make the blocks until the interval decides, and judge them. Raises what a run raises."""
         record = result.runs[CACHING]
         own = self.inputs.prompts(result.benchmark, CACHING)

@@ -44,7 +44,7 @@ from mlperf_suite.session.agent_replay import (
     turn_timeout_s,
 )
 from mlperf_suite.session.load_run import StepMaker
-from mlperf_suite.session.plan import Step
+from mlperf_suite.session.run_kind import Step
 
 REPLAY_JSON, CALLS_JSON = "replay.json", "calls.json"
 _LOST_IN_A_ROW = 3
@@ -124,8 +124,7 @@ class ChatRuns(StepMaker):
 
         Raises SuiteError or OSError.
         """
-        key = step.key
-        assert isinstance(key, RunKey)
+        key: RunKey = step.key
         record = result.runs[key.mode]
         if key.mode == "performance":
             self._replay(result, record)

@@ -67,8 +67,8 @@ from mlperf_suite.scorers.scorer import Scores, reads_special_tokens
 from mlperf_suite.session.curve_accuracy import scores_of_texts, token_ids_of
 from mlperf_suite.session.engines import endpoint_config
 from mlperf_suite.session.load_run import Observation, StepMaker
-from mlperf_suite.session.plan import Step
 from mlperf_suite.session.preparation import Preparation
+from mlperf_suite.session.run_kind import Step
 
 _WARMUP_REQUESTS = 2
 _SAME_SCORE = 0.01
@@ -90,8 +90,7 @@ class ClientRuns(StepMaker):
         Returns the performance run's. Raises SuiteError or OSError; what the client wrote by then
         stays in the result's folder.
         """
-        key = step.key
-        assert isinstance(key, ClientRunKey)
+        key: ClientRunKey = step.key
         run = _ClientRun(self, key, result, key in self.pace.plan.selection.scored)
         job = run.job(self._requests(step, result))
         self.watcher.begin(str(key))
@@ -117,7 +116,6 @@ class ClientRuns(StepMaker):
 
     def _requests(self, step: Step, result: Result) -> ClientLoad:
         """The load: Server's rate is the user's, or a share of what Offline reached."""
-        assert isinstance(step.key, ClientRunKey)
         settings, benchmark = self.settings, result.benchmark
         samples = self.pace.estimator.size(benchmark, result.scenario).samples
         least_s = 0.0 if settings.smoke else MIN_DURATION_MS / 1000

@@ -70,6 +70,7 @@ from mlperf_suite.session.engines import endpoint_config
 from mlperf_suite.session.load_run import Observation, StepMaker
 from mlperf_suite.session.official_points import POINTS_FOLDER, PROBES_FOLDER, OfficialPoints
 from mlperf_suite.session.plan import clock
+from mlperf_suite.session.run_kind import Step
 from mlperf_suite.session.timing.estimate import (
     CLIENT_START_S,
     PROBE_POINT_S,
@@ -95,13 +96,13 @@ class Curves(StepMaker):
 
     config_json: Callable[[Benchmark], dict[str, Any]]
 
-    def make(self, result: Result) -> CurveFigures:
+    def make(self, step: Step, result: Result) -> CurveFigures:
         """Measure the curve of a result into its record, point by point.
 
         Raises RunError if no point could be measured, EngineError if the engine dies or hangs.
         """
-        record = result.curve
-        assert record is not None
+        record = result.parts["curve"]
+        assert isinstance(record, CurveRecord)
         curve = _Curve(self, result, record)
         curve.take_up_earlier()
         curve.warm_up()

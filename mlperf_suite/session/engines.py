@@ -16,7 +16,7 @@ from mlperf_suite.hardware import describe_system
 from mlperf_suite.results.run_folder import ENGINE_LOG, PROFILE_FOLDER
 from mlperf_suite.results.schema import STAND_IN_LABEL
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.plan import Role
+from mlperf_suite.session.run_kind import Role
 from mlperf_suite.session.watcher import Watcher
 
 if TYPE_CHECKING:

@@ -25,7 +25,6 @@ from mlperf_suite.datasets.media import MediaPrompt
 from mlperf_suite.datasets.mmlu_questions import load_mmlu
 from mlperf_suite.datasets.samples import Samples
 from mlperf_suite.errors import UsageError
-from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.loadgen.runner import check_round
 from mlperf_suite.mmlu.score_files import MmluTask
 from mlperf_suite.results.run_folder import check_writable
@@ -36,7 +35,7 @@ from mlperf_suite.rules.facts import (
     find_speculation,
 )
 from mlperf_suite.scorers.scorer import Scorer, obstacle_of
-from mlperf_suite.session.plan import SearchKey
+from mlperf_suite.session.run_kind import StepKey
 from mlperf_suite.session.timing.estimate import Lengths
 from mlperf_suite.settings import Settings, check_model_is_reachable
 
@@ -52,20 +51,21 @@ class Inputs:
         self._prompts: dict[tuple[str, Load], Sequence[Sequence[int]]] = {}
         self._prints_of_prompts: dict[tuple[str, Load], str] = {}
 
-    def check(self, runs: Sequence[RunKey], searches: Sequence[SearchKey] = ()) -> None:
+    def check(self, keys: Sequence[StepKey]) -> None:
         """Find what would stop the session, before anything slow is loaded. Raises UsageError.
 
-        `runs`, `searches`: the planned ones.
+        `keys`: those planned for the engine of the runs.
         """
         check_round(self.settings.round)
         check_writable(self.settings.results_dir, leave_nothing=self.settings.plan)
         check_model_is_reachable(self.settings)
         for benchmark in self.benchmarks:
             self._check_model(benchmark)
-            self._check_round(benchmark, [*runs, *searches])
+            own = [key for key in keys if key.benchmark == benchmark.id]
+            self._check_round(benchmark, [key.scenario for key in own])
             self._check_media(benchmark)
             self._check_chats(benchmark)
-            modes = [key.mode for key in runs if key.benchmark == benchmark.id]
+            modes = [key.mode for key in own]
             # The performance data is always needed: the warm-up and the probe send it.
             for mode in dict.fromkeys(["performance", *modes]):
                 self.workload(benchmark).prompt.check(self.samples(benchmark, mode).items)
@@ -84,12 +84,12 @@ class Inputs:
                 "folder of LiveCodeBench's problems, or select no accuracy run (-m performance)"
             )
 
-    def not_judged(self, runs: Sequence[RunKey]) -> list[str]:
-        """What this machine cannot judge in the accuracy runs among `runs`, a line each.
+    def not_judged(self, keys: Sequence[StepKey]) -> list[str]:
+        """What this machine cannot judge in the accuracy runs among `keys`, a line each.
 
         Known before an engine is loaded, so that the user can still act on it.
         """
-        scored = {key.benchmark for key in runs if key.mode == "accuracy"}
+        scored = {key.benchmark for key in keys if key.mode == "accuracy"}
         lines = []
         for benchmark in (entry for entry in self.benchmarks if entry.id in scored):
             samples = self.samples(benchmark, "accuracy").items
@@ -113,10 +113,10 @@ class Inputs:
             "runs it without a reference accuracy"
         )
 
-    def _check_round(self, benchmark: Benchmark, runs: Sequence[RunKey | SearchKey]) -> None:
-        """Raise UsageError for an official run that its round does not offer."""
+    def _check_round(self, benchmark: Benchmark, names: Sequence[str]) -> None:
+        """Raise UsageError for an official run that its round does not offer. `names`: of its
+        scenario."""
         round_, scenarios = self.settings.round.name, benchmark.scenarios
-        names = [key.scenario for key in runs if key.benchmark == benchmark.id]
         offers = [(benchmark.id, benchmark.rounds)]
         offers += [(f"{benchmark.id} {s.name}", s.rounds) for s in scenarios if s.name in names]
         for name, rounds in offers:

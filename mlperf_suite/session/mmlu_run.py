@@ -20,6 +20,7 @@ from mlperf_suite.rules import judge
 from mlperf_suite.rules.mmlu_rules import MmluFacts
 from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.inputs import Inputs
+from mlperf_suite.session.run_kind import Step
 
 OnProgress = Callable[[int, int, str], None]
 """Called with the questions scored, the questions in all, and the subject of the last one."""
@@ -49,11 +50,13 @@ class MmluRun:
     on_progress: OnProgress
     shares: Shares | None = None
 
-    def load(self, record: MmluRecord) -> EngineDescription:
-        """Load the engine that scores. Raises SuiteError."""
-        return self._load_engine(0, record.folder.path / ENGINE_LOG).description
+    def make(self, step: Step, result: MmluRecord) -> object:
+        """Load the engine that scores, or score every question. Raises SuiteError or OSError."""
+        if step.kind == "load":
+            return self._load_engine(0, result.folder.path / ENGINE_LOG).description
+        return self._score_all(result)
 
-    def make(self, record: MmluRecord) -> MmluRecord:
+    def _score_all(self, record: MmluRecord) -> MmluRecord:
         """Score every question and complete the record.
 
         If it fails, the record keeps the scores by then. Raises SuiteError or OSError.

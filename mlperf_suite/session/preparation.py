@@ -13,15 +13,13 @@ from pathlib import Path
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Generation, Scenario
-from mlperf_suite.client_results.client_benchmarks import ClientRunKey
 from mlperf_suite.datasets.media import MediaPrompt
 from mlperf_suite.engines.batch import Answers, generate_all, requests_of
 from mlperf_suite.engines.protocol import SILENCE_S, Engine, EngineDescription, ReplicatedEngine
-from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.results.run_folder import ENGINE_LOG
 from mlperf_suite.results.schema import ScalingFigures, WarmUpFigures
 from mlperf_suite.session.load_run import StepMaker
-from mlperf_suite.session.plan import MmluKey, Place, Step
+from mlperf_suite.session.run_kind import Place, Step
 from mlperf_suite.session.timing.estimate import Speed, rate_probe_samples, warm_up_requests
 from mlperf_suite.session.timing.probe import (
     SMOKE_PROMPTS,
@@ -94,12 +92,9 @@ class Preparation(StepMaker):
         """
         engine = self.engines.get("runs", folder / ENGINE_LOG)
         description = engine.description
-        for key in self.pace.plan.keys:
-            if not isinstance(key, MmluKey):
-                # A search makes performance runs.
-                mode = key.mode if isinstance(key, RunKey) else "performance"
-                benchmark = BENCHMARKS[key.benchmark]
-                self.inputs.check_prompts(benchmark, description.max_model_len, mode)
+        for key in self.pace.plan.at_engine:
+            benchmark = BENCHMARKS[key.benchmark]
+            self.inputs.check_prompts(benchmark, description.max_model_len, key.mode)
         self.energy.open(engine)
         return description
 
@@ -152,7 +147,6 @@ class Preparation(StepMaker):
 
         Measured once, so that all repeats have the same length.
         """
-        assert isinstance(step.key, RunKey | ClientRunKey)
         benchmark = BENCHMARKS[step.key.benchmark]
         scenario = benchmark.scenario(step.key.scenario)
         self.watcher.begin("measuring the rate to plan for")

@@ -34,7 +34,9 @@ from mlperf_suite.session.load_run import (
     samples_for,
     shortened_to,
 )
-from mlperf_suite.session.plan import Place, Step, sized_by_rate
+from mlperf_suite.session.preparation import Preparation
+from mlperf_suite.session.run_kind import Place, Step
+from mlperf_suite.session.timing.estimate import sized_by_rate
 
 _DECODED_AT_ONCE = 64
 _TOO_SHORT = "too_short_"
@@ -54,18 +56,27 @@ rules about how a run was made."""
 class ScenarioRuns(StepMaker):
     """Makes a run of a result, judges it and fills in its record."""
 
+    preparation: Preparation
     _facts: dict[RunKey, RunFacts] = dataclasses.field(default_factory=dict)
     """Those of each key's first run, for its repeats."""
     _compared: dict[Place, ComparedRuns] = dataclasses.field(default_factory=dict)
     """By place, what an audit of it is compared with."""
 
-    def make(self, step: Step, result: Result) -> RunRecord:
+    def make(self, step: Step, result: Result) -> object:
+        """Measure the rate to plan for, warm the engine up, or make a run. Raises SuiteError or
+        OSError."""
+        if step.kind == "rate":
+            return self.preparation.rate(step)
+        if step.kind == "warm-up":
+            return self.preparation.warm_up(result.place)
+        return self._run(step, result)
+
+    def _run(self, step: Step, result: Result) -> RunRecord:
         """Make a run, or a repeat of it, and complete its record.
 
-        If the run fails, the record keeps what is known by then. Raises SuiteError or OSError.
+        If the run fails, the record keeps what is known by then.
         """
-        key = step.key
-        assert isinstance(key, RunKey)
+        key: RunKey = step.key
         record = result.runs[key.mode]
         if step.number > 1:
             self._repeat(key, step.number, result, record)

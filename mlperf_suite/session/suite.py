@@ -13,33 +13,28 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.errors import RunError, SuiteError, of_the_system
-from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.loadgen.runner import abandoned
 from mlperf_suite.mmlu.journal import Shares
-from mlperf_suite.mmlu.score_files import MmluRecord
 from mlperf_suite.official_client.installation import find_client
 from mlperf_suite.profiling import nsight, ranges
 from mlperf_suite.results.baseline import BaselineRun
-from mlperf_suite.results.record import Result
 from mlperf_suite.results.schema import Config
-from mlperf_suite.session.caching_audit import CachingAudits
-from mlperf_suite.session.chat_runs import ChatRuns
-from mlperf_suite.session.client_runs import ClientRuns
-from mlperf_suite.session.curves import Curves
 from mlperf_suite.session.energy import Energy, FindMeters, find_meters
 from mlperf_suite.session.engines import Engines, LoadEngine, endpoint_config
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.mmlu_run import MmluRun, OnProgress, Share
-from mlperf_suite.session.peak_search import PeakSearches
-from mlperf_suite.session.plan import MMLU, Kind, MmluKey, Plan, SearchKey, Step, StepKey
+from mlperf_suite.session.plan import Plan
 from mlperf_suite.session.preparation import Preparation
 from mlperf_suite.session.recorder import Recorder
-from mlperf_suite.session.scenario_runs import ScenarioRuns
+from mlperf_suite.session.run_kind import Maker, Step, StepKey
+from mlperf_suite.session.run_kinds import kind_of, run_kinds
+from mlperf_suite.session.session_parts import SessionParts
 from mlperf_suite.session.timing.earlier_runs import kept_rate
 from mlperf_suite.session.timing.estimate import Speed
 from mlperf_suite.session.timing.pace import Pace
@@ -47,10 +42,6 @@ from mlperf_suite.session.watcher import Watcher
 from mlperf_suite.settings import Settings
 
 INTERRUPTED = "interrupted"
-
-
-_LONG: tuple[Kind, ...] = ("run", "client run", "search", "points", "blocks", "mmlu")
-"""The steps of which a log tells when they begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,22 +84,17 @@ class Suite:
     ) -> None:
         self.settings = settings
         self.baselines = baselines or {}
-        ids = [key.benchmark for key in plan.keys if not isinstance(key, MmluKey)]
+        ids = [key.benchmark for key in plan.at_engine]
         ids += [benchmark.id for benchmark in benchmarks]
         self.inputs = Inputs(settings, [BENCHMARKS[id_] for id_ in dict.fromkeys(ids)])
         self._pace = Pace(self.inputs, plan, self.baselines)
         self._engines = Engines(self.inputs, load_engine, watcher)
         self._energy = Energy(settings, meters)
         self.recorder = Recorder(self.inputs, self._pace, self.baselines, self._engines)
-        self._mmlu = MmluRun(self.inputs, self._engines, on_mmlu, shares)
         needs = (self.inputs, self._engines, self._pace, self._energy, watcher)
         self._preparation = Preparation(*needs)
-        self._runs = ScenarioRuns(*needs)
-        self._client_runs = ClientRuns(*needs, self._preparation)
-        self._chats = ChatRuns(*needs)
-        self._searches = PeakSearches(*needs, self._preparation)
-        self._curves = Curves(*needs, self.recorder.config_json)
-        self._audits = CachingAudits(*needs)
+        self._parts = SessionParts(*needs, self.recorder, self._preparation, on_mmlu, shares)
+        self._makers: dict[str, Maker] = {}
         self._watcher = watcher
         watcher.follow(self._pace.left_s)
         self._outcomes: dict[StepKey, Outcome] = {}
@@ -129,11 +115,7 @@ class Suite:
             from mlperf_suite.engines.replicas.cluster import check_ray
 
             check_ray()
-        self.inputs.check(
-            self.plan.runs, [key for key in self.plan.keys if isinstance(key, SearchKey)]
-        )
-        for benchmark in {key.benchmark for key in self.plan.selection.scored}:
-            self.inputs.scorer(BENCHMARKS[benchmark]).check()
+        self.inputs.check(self.plan.at_engine)
         if self.settings.profile_run == "cuda":
             nsight.check()
         if self.settings.by_official_client:
@@ -141,8 +123,9 @@ class Suite:
             self.recorder.load_generator = client.words
             if client.note:
                 self._watcher.say(client.note)
-        if MMLU in self.plan.keys:
-            _ = self.inputs.mmlu
+        for kind in run_kinds().values():
+            if keys := [key for key in self.plan.keys if key.kind == kind.name]:
+                kind.check(keys, self._parts)
         if self.settings.engine_kind == "endpoint":
             from mlperf_suite.engines.endpoint.server_facts import check_reachable
 
@@ -158,7 +141,9 @@ class Suite:
 
     def score_share(self, index: int) -> Share:
         """Score a share of MMLU for the worker that makes the run. Raises SuiteError."""
-        return self._mmlu.score_share(index)
+        mmlu = self._maker("mmlu")
+        assert isinstance(mmlu, MmluRun)
+        return mmlu.score_share(index)
 
     @property
     def engine(self) -> Engine:
@@ -216,9 +201,8 @@ class Suite:
         try:
             failure = self._attempt(key)
         finally:
-            if failure is not None and isinstance(key, RunKey):
-                # An accuracy run that failed shows no rate to the runs that remain.
-                self._pace.accuracy_failed(key)
+            if failure is not None:
+                kind_of(key).missed(key, self._pace)
         line = None if failure is None else f"{key}: {failure}"
         self._outcomes[key] = Outcome(line, now=True)
         return self._outcomes[key]
@@ -254,16 +238,16 @@ class Suite:
             failure = failure or of_the_system(error, folder)
         return failure
 
-    def _walk(self, key: StepKey, result: Result | MmluRecord) -> None:
+    def _walk(self, key: StepKey, result: Any) -> None:
         """Make the steps of a key that were not made yet, which a step may still change."""
         self.recorder.write(result)
         past = set(self.steps_made)
-        if not self._engines.is_loaded("scoring" if key == MMLU else "runs"):
+        if not self._engines.is_loaded(kind_of(key).role):
             # An engine that another one replaced is loaded and measured again.
             past -= {step for step in self._pace.plan.steps_of[key] if step.key is None}
         while step := next((s for s in self._pace.plan.steps_of[key] if s not in past), None):
             self._make(step, partial(self._outcome, step, key, result))
-            if step.kind == "probe" and isinstance(result, Result):
+            if step.kind == "probe":
                 # Who watches a run, as tune does, sees its speed before the long steps.
                 self.recorder.keep_config(result)
             past.add(step)
@@ -275,33 +259,28 @@ class Suite:
             # A run that the plan did not have before also prepared the engine.
             past.update(self.steps_made[count:])
 
-    def _outcome(self, step: Step, key: StepKey, result: Result | MmluRecord) -> object:
+    def _outcome(self, step: Step, key: StepKey, result: Any) -> object:
         """Make a step for a key, whose result is at hand. Returns what the step measured."""
-        if isinstance(result, MmluRecord):
-            return self._mmlu.load(result) if step.kind == "load" else self._mmlu.make(result)
-        assert not isinstance(key, MmluKey)
-        makers: dict[Kind, Callable[[], object]] = {
+        if step.key is not None:
+            return self._maker(key.kind).make(step, result)
+        of_engine: dict[str, Callable[[], object]] = {
             "load": lambda: self._preparation.load(result.folder.path),
             "idle power": self._preparation.idle_power,
             "probe": self._preparation.probe,
             "scaling": self._preparation.scaling,
-            "rate": lambda: self._preparation.rate(step),
-            "warm-up": lambda: self._preparation.warm_up(key.place),
-            "run": lambda: (self._chats if result.benchmark.chats else self._runs).make(
-                step, result
-            ),
-            "client run": lambda: self._client_runs.make(step, result),
-            "search": lambda: self._searches.make(result),
-            "points": lambda: self._curves.make(result),
-            "blocks": lambda: self._audits.make(result),
         }
-        return makers[step.kind]()
+        return of_engine[step.kind]()
+
+    def _maker(self, kind: str) -> Maker:
+        if kind not in self._makers:
+            self._makers[kind] = run_kinds()[kind].maker(self._parts)
+        return self._makers[kind]
 
     def _make(self, step: Step, make: Callable[[], object]) -> None:
         """Make a step and hand on what it returned."""
         start_s = time.monotonic()
         self._pace.begin(step)
-        if step.kind in _LONG:
+        if step.key is not None and step.kind in kind_of(step.key).long_steps:
             self._watcher.step(step.what)
         try:
             with ranges.named(f"{step.kind} {step.key or ''}".rstrip()):

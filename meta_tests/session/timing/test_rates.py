@@ -17,7 +17,8 @@ from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.results.run_folder import CONFIG_JSON, SUMMARY_JSON, read_summary, write_json
 from mlperf_suite.results.schema import Config
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.plan import Selection, Step, plan_session
+from mlperf_suite.session.plan import plan_session
+from mlperf_suite.session.run_kind import Selection, Step
 from mlperf_suite.session.timing.earlier_runs import kept_rate
 from mlperf_suite.session.timing.estimate import offline_qps
 from mlperf_suite.session.timing.forecast import forecast, planned
@@ -44,7 +45,7 @@ OTHERS: list[dict[str, Any]] = [
 
 
 def takes_a_kept_rate(settings: Settings) -> bool:
-    return not planned(settings, [SERVER], [], mmlu=False).unasked
+    return not planned(settings, [SERVER]).unasked
 
 
 def test_a_profiled_run_gives_no_rate(tmp_path: Path) -> None:
@@ -117,7 +118,7 @@ def test_a_run_in_another_precision_of_this_cpu_teaches_nothing(tmp_path: Path, 
     reason = cpu_computes_bf16()[1] if same else "ONEDNN_MAX_CPU_ISA=AVX2 keeps oneDNN from bf16"
     config["engine"]["settings"]["dtype_why"] = f"auto: {reason}"
     write_json(file, config)
-    assert forecast(settings, planned(settings, [OFFLINE], [], mmlu=False)).kept is same
+    assert forecast(settings, planned(settings, [OFFLINE])).kept is same
 
 
 def test_answers_with_a_long_tail_and_pictures_are_planned_for_with_more_headroom() -> None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlperf_suite.errors import UsageError
-from mlperf_suite.plugin.cases import NoCase, is_by_name, parametrize
+from mlperf_suite.plugin.cases import is_by_name, parametrize
 from mlperf_suite.plugin.options import settings_of
+from mlperf_suite.session.run_kind import NoCase
 from mlperf_suite.settings import OPTIONS
 
 if TYPE_CHECKING:

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from mlperf_suite.features.peak_search.figures import peak_of
+from mlperf_suite.features.peak_search.rate_search import PEAK_JSON
 from mlperf_suite.loadgen.timeline import Timeline, read_timeline
 from mlperf_suite.results.curve_area import StepCurve
 from mlperf_suite.results.regression import METRICS, samples_of
 from mlperf_suite.results.run_folder import read_object, read_summary, run_folders
 from mlperf_suite.results.schema import PerformanceFigures, Summary
-from mlperf_suite.session.peak_search import PEAK_JSON
 
 _BOTH = "datacenter and (accuracy or performance)"
 _ACCURACY = ("-m", "offline and datacenter and accuracy", "--warmup=0")
@@ -98,12 +99,12 @@ def _error(blocks: Sequence[float]) -> float:
 
 
 def _peak(run: TrialFiles) -> Figure | None:
-    peak = run.summary.peak
+    peak = peak_of(run.summary)
     return Figure(peak.peak_qps, _RESOLUTION) if peak and peak.peak_qps else None
 
 
 def _goodput(run: TrialFiles) -> Figure | None:
-    peak = run.summary.peak
+    peak = peak_of(run.summary)
     return Figure(peak.goodput_qps, _RESOLUTION) if peak and peak.goodput_qps else None
 
 

@@ -10,7 +10,7 @@ from mlperf_suite.hardware import cpu_computes_bf16, describe_system
 from mlperf_suite.results.comparability import Aspect, differences, identity_of
 from mlperf_suite.results.run_folder import ENDED, read_config, read_summary, run_folders
 from mlperf_suite.results.schema import Config, Summary
-from mlperf_suite.session.plan import Step
+from mlperf_suite.session.run_kind import Step
 from mlperf_suite.session.timing.estimate import Speed
 from mlperf_suite.settings import Settings
 

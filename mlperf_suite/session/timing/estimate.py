@@ -14,32 +14,29 @@ from typing import TYPE_CHECKING
 from mlperf_suite.benchmarks.audits import TEST06, Audit, Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark, Generation, Scenario
-from mlperf_suite.client_results.client_benchmarks import ClientRunKey
 from mlperf_suite.client_results.series import FEWEST_POINTS, ULTRA_LOW, min_duration_s
 from mlperf_suite.loadgen.load_plan import (
     AUDIT_MODES,
     CACHING,
-    SEARCH,
-    SEARCH_SAMPLES,
     SMOKE,
     RunKey,
 )
 from mlperf_suite.rules.caching_figures import ANSWER_TOKENS, LOOKS
-from mlperf_suite.session.plan import CurveKey, SearchKey, Step
+from mlperf_suite.session.run_kind import Selection, Step
+from mlperf_suite.session.run_kinds import kind_of
 
 if TYPE_CHECKING:
-    from mlperf_suite.settings import EngineKind, Settings
+    from mlperf_suite.option_specs import EngineKind
+    from mlperf_suite.settings import Settings
 
 PROBE_S = 5.0
 """How long a probe may take, in s, unless even the least work takes longer."""
 _LOAD_S: Mapping[EngineKind, float] = {"vllm": 30.0, "endpoint": 2.0}
 """Time to load an engine, or to connect to one, in s."""
-_AFTER_RUN_S = 2.0
+AFTER_RUN_S = 2.0
 """Time to judge a run and write its reports, in s."""
 _OFFLINE_SLACK = 1.1
 """LoadGen issues a tenth more samples than the rate and the minimum duration ask for."""
-_SEARCH_RUNS = 11
-"""Short runs that a search usually makes; one at full length follows."""
 
 SMOKE_POINT_S = 15.0
 """How long a smoke curve issues requests at each concurrency, in s."""
@@ -199,7 +196,7 @@ class RunTimes:
             at_rate = self.rate(samples) * least_ms / 1000 * slack
             # Equal issue mode sends whole multiples of the samples.
             queries = math.ceil(max(least_queries, at_rate, 1) / samples) * samples
-        return _AFTER_RUN_S + self._answered_s(samples, queries)
+        return AFTER_RUN_S + self._answered_s(samples, queries)
 
     def rate(self, samples: int) -> float:
         """The queries/s that a performance run is sent or answers."""
@@ -212,9 +209,9 @@ class RunTimes:
                 return self._offline_rate(samples)
 
     def _offline_rate(self, samples: int) -> float:
-        return samples / self._at_once_s(samples)
+        return samples / self.at_once_s(samples)
 
-    def _at_once_s(self, queries: int) -> float:
+    def at_once_s(self, queries: int) -> float:
         return self.speed.batch_s(self.lengths.first(queries), self.lengths.answer)
 
     @property
@@ -228,23 +225,16 @@ class RunTimes:
             case "SingleStream":
                 return queries * self._query_s
             case _:
-                return self._at_once_s(queries)
+                return self.at_once_s(queries)
 
     def warm_up_s(self, requests: int, rate_qps: float | None = None) -> float:
         """Seconds of an untimed warm-up. `rate_qps`: queries/s of Server's warm-up."""
         if self.scenario.loadgen_scenario == "SingleStream":
             return requests * self._query_s
-        at_once_s = self._at_once_s(requests)
+        at_once_s = self.at_once_s(requests)
         if self.scenario.loadgen_scenario == "Server" and rate_qps:
             return max((requests - 1) / rate_qps + self._query_s, at_once_s)
         return at_once_s
-
-    def search_s(self) -> float:
-        """Seconds that a search for the highest valid rate usually takes."""
-        samples = min(len(self.lengths.prompts), SEARCH_SAMPLES)
-        least_s = SEARCH[self.smoke].min_duration_ms / 1000
-        trial_s = max(least_s, self._at_once_s(samples)) + _AFTER_RUN_S
-        return _SEARCH_RUNS * trial_s + self.run_s("performance", samples)
 
 
 def caching_s(speed: Speed, prompt_tokens: int, at_once: int) -> float:
@@ -253,7 +243,7 @@ def caching_s(speed: Speed, prompt_tokens: int, at_once: int) -> float:
     `prompt_tokens`: of each prompt. `at_once`: the samples of a block.
     """
     block_s = _BLOCK_OVERHEAD_S + speed.batch_s([prompt_tokens] * at_once, ANSWER_TOKENS)
-    return _AFTER_RUN_S + 2 * (1 + LOOKS[0]) * block_s
+    return AFTER_RUN_S + 2 * (1 + LOOKS[0]) * block_s
 
 
 _BLOCK_OVERHEAD_S = 0.05
@@ -262,9 +252,6 @@ _CACHING_BLOCK_S = {True: 0.4, False: 2.0}
 """How long a block of the caching audit should last, in s, by whether the profile is smoke."""
 _CACHING_AT_ONCE = (2, 256)
 """The fewest and the most samples of a block."""
-_QUESTION_TOKENS = 110
-"""The mean length of a question with its choices, in tokens."""
-_UNCACHED_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +261,7 @@ class Estimator:
     `speed` None: nothing is known, and a smoke run takes all that it may. `lengths`: of a
     benchmark's prompts and answers in a mode. `available`: how many samples its data has here.
     `of_baselines`: by benchmark id and scenario, the samples of the run that is compared with.
-    `questions` and `shots` are MMLU's.
+    `mmlu`: MMLU's questions and shots.
     """
 
     settings: Settings
@@ -282,10 +269,9 @@ class Estimator:
     lengths: Callable[[Benchmark, Mode], Lengths]
     available: Callable[[Benchmark, Mode], int]
     of_baselines: Mapping[tuple[str, str], int]
-    questions: int
-    shots: int
+    mmlu: Callable[[], tuple[int, int]]
 
-    def _times(
+    def times(
         self, benchmark: Benchmark, scenario: Scenario, mode: Mode = "performance"
     ) -> RunTimes:
         assert self.speed is not None
@@ -316,7 +302,7 @@ class Estimator:
 
         def seconds(samples: int) -> float:
             """Mean of both runs: a performance run's duration may not depend on its samples."""
-            return sum(self._times(benchmark, scenario, m).run_s(m, samples) for m in modes) / 2
+            return sum(self.times(benchmark, scenario, m).run_s(m, samples) for m in modes) / 2
 
         return size_that_fits(most, seconds)
 
@@ -331,7 +317,7 @@ class Estimator:
             return Size(samples, f"{samples} of {audit.queries:,} queries: all of this data")
         if audit.unique or not self.settings.smoke or self.speed is None:
             return Size(audit.queries)
-        times = self._times(benchmark, scenario, audit.mode)
+        times = self.times(benchmark, scenario, audit.mode)
         return size_that_fits(
             TEST06.queries,
             lambda queries: times.run_s(audit.mode, samples, queries),
@@ -372,7 +358,7 @@ class Estimator:
     # Times
 
     def _warm_up_s(self, benchmark: Benchmark, scenario: Scenario, generation: Generation) -> float:
-        settings, times = self.settings, self._times(benchmark, scenario)
+        settings, times = self.settings, self.times(benchmark, scenario)
         engines = settings.replicas if isinstance(settings.replicas, int) else 1
         requests = warm_up_requests(
             scenario, settings.warmup, smoke=settings.smoke, engines=engines
@@ -385,30 +371,20 @@ class Estimator:
         return cut.warm_up_s(requests, rate)
 
     def seconds(self, step: Step) -> float | None:
-        """How long a step of the plan takes; None if the speed is not known."""
-        key = step.key
-        loads_s = _LOAD_S[self.settings.engine_kind]
-        agentic = isinstance(key, CurveKey) and BENCHMARKS[key.benchmark].chats
-        fixed = {"load": loads_s, "probe": PROBE_S, "points": self._of_curve(agentic)}
-        if step.kind in fixed:
-            return fixed[step.kind]
+        """How long a step of the plan takes; None if that is not known."""
+        if step.kind == "load":
+            return _LOAD_S[self.settings.engine_kind]
+        if step.kind == "probe":
+            return PROBE_S
         # Whether there is a meter, and how many replicas, is known once the engine is loaded.
-        if self.speed is None or step.kind in ("idle power", "scaling"):
+        if step.key is None:
             return None
-        if isinstance(key, RunKey):
-            return self._of_run(step, key)
-        if isinstance(key, ClientRunKey):
-            keys = (RunKey(*key.place, "performance"), RunKey(*key.place, "accuracy"))
-            return _CLIENT_S + sum(self._of_run(Step("run", k, ""), k) for k in keys)
-        if isinstance(key, SearchKey):
-            benchmark = BENCHMARKS[key.benchmark]
-            times = self._times(benchmark, benchmark.scenario(key.scenario))
-            return replace(times, server_qps=None).search_s()
-        # Of MMLU, the questions' own tokens, with examples mostly from the cache.
-        tokens = _QUESTION_TOKENS * (1 + self.shots * _UNCACHED_SHARE)
-        return self.questions * self.speed.batch_s([round(tokens)], 1.0)
+        kind = kind_of(step.key)
+        if self.speed is None and not kind.knows_seconds(step):
+            return None
+        return kind.seconds(step, step.key, self)
 
-    def _of_curve(self, agentic: bool) -> float:
+    def curve_s(self, *, agentic: bool) -> float:
         """Seconds of a curve of seven points, with what a search for C_max usually takes."""
         if self.settings.smoke:
             # The official client answers a request for each user before its accuracy run.
@@ -422,31 +398,50 @@ class Estimator:
         points_s = min_duration_s(1) + (FEWEST_POINTS - 1) * longer_s
         return points_s + _CURVE_PROBES * PROBE_POINT_S
 
-    def _of_run(self, step: Step, key: RunKey) -> float:
-        """Seconds of a LoadGen run, or of the rate probe or warm-up before it."""
+    def client_run_s(self, place: tuple[str, str]) -> float:
+        """Seconds of the official client's runs of a scenario."""
+        runs = (RunKey(*place, "performance"), RunKey(*place, "accuracy"))
+        return _CLIENT_S + sum(self.run_s("run", run) for run in runs)
+
+    def caching_audit_s(self, benchmark: Benchmark) -> float:
+        """Seconds of the caching audit."""
+        assert self.speed is not None
+        at_once = self.caching_at_once(benchmark)
+        return caching_s(self.speed, self._caching_prompt(benchmark), at_once)
+
+    def chats_s(self, key: RunKey) -> float:
+        """Seconds of a run of messages, one after another."""
         assert self.speed is not None
         benchmark = BENCHMARKS[key.benchmark]
+        workload, count = self.settings.workload(benchmark), self.available(benchmark, key.mode)
+        tokens = workload.part(key.mode).mean_tokens
+        return count * self.speed.one_s(round(workload.prompt_tokens), tokens)
+
+    def run_s(self, step: str, key: RunKey) -> float:
+        """Seconds of a LoadGen run, or of the `rate` probe or the `warm-up` before it."""
+        benchmark = BENCHMARKS[key.benchmark]
         scenario = benchmark.scenario(key.scenario)
-        if benchmark.chats:
-            workload, count = self.settings.workload(benchmark), self.available(benchmark, key.mode)
-            tokens = workload.part(key.mode).mean_tokens
-            return count * self.speed.one_s(round(workload.prompt_tokens), tokens)
-        if step.kind == "rate":
+        if step == "rate":
             count = rate_probe_samples(scenario, smoke=self.settings.smoke)
             count = min(count, self.available(benchmark, "performance"))
-            return self._times(benchmark, scenario).warm_up_s(count)
-        if step.kind == "warm-up":
+            return self.times(benchmark, scenario).warm_up_s(count)
+        if step == "warm-up":
             own = self.settings.workload(benchmark).generation
             cut = self.warm_up_generation(benchmark, scenario, own)
             return self._warm_up_s(benchmark, scenario, cut)
-        if key.mode == CACHING:
-            at_once = self.caching_at_once(benchmark)
-            return caching_s(self.speed, self._caching_prompt(benchmark), at_once)
         samples = self.size(benchmark, scenario, key.mode).samples
         audit = benchmark.audit(key.mode)
         queries = self.audit_size(benchmark, scenario, audit).samples if audit else None
         mode = "performance" if audit and audit.compares else key.mode
-        return self._times(benchmark, scenario, key.mode).run_s(mode, samples, queries)
+        return self.times(benchmark, scenario, key.mode).run_s(mode, samples, queries)
+
+
+def sized_by_rate(key: RunKey, selection: Selection) -> bool:
+    """Whether LoadGen derives the length of a run from the expected rate of the engine."""
+    scenario = BENCHMARKS[key.benchmark].scenario(key.scenario).loadgen_scenario
+    if key.mode == "accuracy" or (scenario == "Offline" and selection.offline_rate_given):
+        return False
+    return scenario in ("Offline", "SingleStream")
 
 
 # How many samples a smoke run takes

@@ -7,26 +7,16 @@ imported where there can be some.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark
+from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.embedded import EMBEDDED
-from mlperf_suite.client_results.client_benchmarks import ClientRunKey
 from mlperf_suite.hardware import cpu_computes_bf16
-from mlperf_suite.loadgen.load_plan import RunKey
-from mlperf_suite.session.plan import (
-    CurveKey,
-    Plan,
-    SearchKey,
-    Selection,
-    Step,
-    clock,
-    is_at_a_rate,
-    plan_session,
-)
+from mlperf_suite.session.plan import Plan, clock, plan_session
+from mlperf_suite.session.run_kind import Selection, Step, StepKey
+from mlperf_suite.session.run_kinds import kind_of
 from mlperf_suite.session.timing.estimate import Estimator, Lengths, Speed
 
 if TYPE_CHECKING:
@@ -45,29 +35,17 @@ _MMLU_QUESTIONS, _MMLU_SHOTS = {True: 171, False: 14_042}, {True: 1, False: 5}
 
 def planned(
     settings: Settings,
-    runs: Collection[RunKey],
-    searches: Collection[SearchKey],
-    curves: Collection[CurveKey] = (),
-    client_runs: Mapping[ClientRunKey, bool] | None = None,
+    keys: Sequence[StepKey],
+    scored: Collection[StepKey] = (),
     *,
-    mmlu: bool,
     engine: bool = False,
 ) -> Plan:
-    """The plan of a session under these settings; see `Selection`.
-
-    `client_runs`: those of the official client, each with whether its accuracy is judged.
-    """
-    by_client = client_runs or {}
-    keys: list[RunKey | ClientRunKey | SearchKey] = [*runs, *by_client, *searches]
-    at_a_rate = {key.benchmark for key in keys if is_at_a_rate(key)}
+    """The plan of a session under these settings; see `Selection`."""
+    at_a_rate = {key.benchmark for key in keys if kind_of(key).is_at_a_rate(key)}
     return plan_session(
         Selection(
-            runs,
-            searches,
-            curves,
-            tuple(by_client),
-            tuple(key for key, is_scored in by_client.items() if is_scored),
-            mmlu=mmlu,
+            keys,
+            scored,
             repeat=settings.repeat,
             warm_up=settings.warmup != 0,
             warm_up_once=settings.smoke and settings.warmup is None,
@@ -127,14 +105,8 @@ def forecast(settings: Settings, plan: Plan) -> Forecast:
 
 def _least_s(plan: Plan) -> float:
     """How long the performance runs of an official session last at least."""
-    keys = [step.key for step in plan.steps if step.kind in ("run", "client run")]
-    performance = [k for k in keys if not isinstance(k, RunKey) or _is_loadgens(k)]
-    return len(performance) * MIN_DURATION_MS / 1e3
-
-
-def _is_loadgens(key: RunKey) -> bool:
-    """Whether it is a performance run of LoadGen's, which has a least duration."""
-    return key.mode == "performance" and not BENCHMARKS[key.benchmark].chats
+    made = [(kind_of(step.key), step) for step in plan.steps if step.key is not None]
+    return sum(kind.least_s(step.key) for kind, step in made if step.kind in kind.long_steps)
 
 
 def _estimator(settings: Settings, speed: Speed) -> Estimator:
@@ -157,8 +129,10 @@ def _estimator(settings: Settings, speed: Speed) -> Estimator:
         lengths,
         available,
         {},
-        settings.mmlu_limit or _MMLU_QUESTIONS[embedded],
-        _MMLU_SHOTS[embedded] if shots is None else shots,
+        lambda: (
+            settings.mmlu_limit or _MMLU_QUESTIONS[embedded],
+            _MMLU_SHOTS[embedded] if shots is None else shots,
+        ),
     )
 
 

@@ -12,16 +12,17 @@ from typing import Any
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
-from mlperf_suite.client_results.client_benchmarks import ClientRunKey
 from mlperf_suite.errors import RunError
-from mlperf_suite.loadgen.load_plan import CACHING, RunKey
+from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.record import RunRecord
 from mlperf_suite.results.schema import CLIENT_BOUND, PerformanceFigures, PlanRow
 from mlperf_suite.rules.limits import client_bound
 from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.plan import MMLU, Place, Plan, Step, clock, plan_session
+from mlperf_suite.session.plan import Plan, clock, plan_session
+from mlperf_suite.session.run_kind import Place, Step
+from mlperf_suite.session.run_kinds import kind_of
 from mlperf_suite.session.timing.estimate import Estimator, Speed, offline_qps, server_qps
 
 _END_S = 3.0
@@ -65,50 +66,45 @@ class Pace:
 
     def _estimator_of(self, speed: Speed | None) -> Estimator:
         samples = {kind: run.summary.meta.samples for kind, run in self._baselines.items()}
-        mmlu = self._inputs.mmlu if MMLU in self.plan.keys and speed is not None else None
         return Estimator(
             self._settings,
             speed,
             self._inputs.lengths,
             lambda benchmark, mode: len(self._inputs.samples(benchmark, mode).items),
             {kind: count for kind, count in samples.items() if count},
-            mmlu.planned if mmlu else 0,
-            mmlu.shots if mmlu else 0,
+            lambda: (self._inputs.mmlu.planned, self._inputs.mmlu.shots),
         )
 
     # What the steps measured
 
     def learn(self, step: Step, outcome: object) -> None:
         """Take up what a step returned."""
-        if step.kind == "probe" and isinstance(outcome, Speed):
+        if isinstance(outcome, Speed):
             self.estimator = self._estimator_of(outcome)
             self._estimate()
-        elif step.kind == "client run" and isinstance(outcome, RunRecord):
-            assert isinstance(step.key, ClientRunKey)
-            self._learn_client_run(step.key, outcome)
-        elif step.kind == "rate" and isinstance(outcome, float):
-            assert isinstance(step.key, RunKey)
-            self._rates[step.key.place] = outcome
-        elif step.kind == "run" and isinstance(outcome, RunRecord):
-            assert isinstance(step.key, RunKey)
-            self._learn_run(step.key, outcome)
+        elif step.key is not None:
+            kind_of(step.key).learn(step, outcome, self)
 
-    def _learn_run(self, key: RunKey, record: RunRecord) -> None:
+    def learn_rate(self, place: Place, samples_per_s: float) -> None:
+        """Take up the rate that a step measured."""
+        self._rates[place] = samples_per_s
+
+    def learn_run(self, key: RunKey, record: RunRecord) -> None:
+        """Take up the rates that a LoadGen run shows."""
         if key.mode == "accuracy" and record.rate:
             self._accuracy_rates[key.place] = record.rate
-        if not isinstance(record.figures, PerformanceFigures) or key.scenario != "Offline":
-            return
-        if _is_client_bound(record.verdicts):
+        if _is_client_bound(record.verdicts) and key.scenario == "Offline":
             self._limited.add(key.benchmark)
-        elif record.figures.samples_per_sec and not self.is_profiled(key):
-            self._offline_rates[key.benchmark] = record.figures.samples_per_sec
+        elif not self.is_profiled(key):
+            self.learn_offline(key.place, record)
 
-    def _learn_client_run(self, key: ClientRunKey, record: RunRecord) -> None:
+    def learn_offline(self, place: Place, record: RunRecord) -> None:
+        """Take up the samples/s of a performance run, if it is Offline's."""
         figures = record.figures
-        if not isinstance(figures, PerformanceFigures) or key.scenario != "Offline":
+        if not isinstance(figures, PerformanceFigures) or place[1] != "Offline":
             return
         if figures.samples_per_sec:
-            self._offline_rates[key.benchmark] = figures.samples_per_sec
+            self._offline_rates[place[0]] = figures.samples_per_sec
 
     def correct(self, key: RunKey, samples_per_s: float) -> None:
         """Size the runs of a place by what one of them reached, not by what was measured before."""
@@ -135,13 +131,10 @@ class Pace:
             ]
         )
 
-    def accuracy_failed(self, key: RunKey) -> None:
-        """An accuracy run shows no rate: plan the step that measures it for the runs that remain.
-
-        Has no effect for other runs.
-        """
-        if key.mode == "accuracy":
-            self._revise(no_rate=(*self.plan.selection.no_rate, key.place))
+    def accuracy_failed(self, place: Place) -> None:
+        """An accuracy run shows no rate: plan the step that measures it for the runs that
+        remain."""
+        self._revise(no_rate=(*self.plan.selection.no_rate, place))
 
     def _revise(self, **changes: Any) -> None:
         plan = plan_session(dataclasses.replace(self.plan.selection, **changes))
@@ -194,7 +187,7 @@ class Pace:
 
     def _size_lines(self) -> list[str]:
         lines = []
-        for id_, name in dict.fromkeys(k.place for k in self.plan.runs if k.mode != CACHING):
+        for id_, name in dict.fromkeys(k.place for k in self.plan.runs if k.kind == RunKey.kind):
             benchmark = BENCHMARKS[id_]
             scenario = benchmark.scenario(name)
             sizes = {f"{id_} {name}": self.estimator.size(benchmark, scenario)}

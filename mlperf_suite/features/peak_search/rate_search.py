@@ -13,10 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mlperf_suite.errors import UsageError
-from mlperf_suite.loadgen.load_plan import SEARCH, SEARCH_SAMPLES, SMOKE, Shortened, plan_run
+from mlperf_suite.features.peak_search.figures import PeakSearch, RateTrial
+from mlperf_suite.features.peak_search.report import plot_peak
+from mlperf_suite.features.peak_search.trials import MOST_SAMPLES, SHORT
+from mlperf_suite.loadgen.load_plan import SMOKE, Shortened, plan_run
 from mlperf_suite.loadgen.logs import DetailLog
 from mlperf_suite.results.performance_figures import goodput
-from mlperf_suite.results.record import PeakSearch, RateTrial, Result
+from mlperf_suite.results.record import Result
 from mlperf_suite.results.run_folder import PEAK_FOLDER
 from mlperf_suite.results.schema import WarmUpFigures
 from mlperf_suite.rules.facts import besides_length
@@ -24,6 +27,7 @@ from mlperf_suite.rules.limits import client_limits
 from mlperf_suite.rules.verdict import time_words
 from mlperf_suite.session.load_run import Observation, StepMaker
 from mlperf_suite.session.preparation import Preparation
+from mlperf_suite.session.run_kind import Step
 
 PEAK_JSON = "peak_qps.json"
 MAX_SHORT_RUNS = 12
@@ -109,7 +113,7 @@ class PeakSearches(StepMaker):
 
     preparation: Preparation
 
-    def make(self, result: Result) -> PeakSearch:
+    def make(self, step: Step, result: Result) -> PeakSearch:
         """Search the scenario of a result.
 
         Raises UsageError for a scenario without limits, and what a run raises.
@@ -133,16 +137,14 @@ class PeakSearches(StepMaker):
 
         search = find_peak(attempt, self.pace.server_qps(result.benchmark.id))
         _write(result, search, warm_ups, label)
-        from mlperf_suite.reports.plots import plot_peak
-
         title = f"{result.benchmark.id} {scenario.name}: {label}"
         plot_peak(search, limits, title, result.folder.path / "plots" / "peak_qps.png")
         return search
 
     def _try_rate(self, result: Result, rate: float, full_length: bool, folder: Path) -> RateTrial:
         settings, scenario = self.settings, result.scenario
-        samples = min(len(self.inputs.prompts(result.benchmark)), SEARCH_SAMPLES)
-        shortened: Shortened | None = SEARCH[settings.smoke]
+        samples = min(len(self.inputs.prompts(result.benchmark)), MOST_SAMPLES)
+        shortened: Shortened | None = SHORT[settings.smoke]
         if full_length:
             own = dataclasses.replace(SMOKE[scenario.loadgen_scenario], latency_factor=1)
             shortened = own if settings.smoke else None

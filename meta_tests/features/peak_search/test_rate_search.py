@@ -13,16 +13,15 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from pytest import MonkeyPatch
 
-from mlperf_suite.reports.plots import plot_peak
-from mlperf_suite.results.record import PeakSearch, RateTrial
-from mlperf_suite.results.schema import BY_CLIENT, UNBOUNDED
-from mlperf_suite.session.peak_search import (
+from mlperf_suite.features.peak_search.figures import BY_CLIENT, UNBOUNDED, PeakSearch, RateTrial
+from mlperf_suite.features.peak_search.rate_search import (
     MAX_FULL_RUNS,
     MAX_SHORT_RUNS,
     RESOLUTION,
     _trial_line,
     find_peak,
 )
+from mlperf_suite.features.peak_search.report import plot_peak
 
 
 def trial(rate: float, full_length: bool, valid: bool) -> RateTrial:

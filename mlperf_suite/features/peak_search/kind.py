@@ -1,0 +1,108 @@
+"""The search for the highest valid rate of a scenario with limits, for --find-peak-qps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from mlperf_suite.benchmarks.audits import Mode
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
+from mlperf_suite.features.peak_search.trials import MOST_SAMPLES, SHORT
+from mlperf_suite.session.loadgen_kind import needs_offline, offline_run
+from mlperf_suite.session.run_kind import (
+    Maker,
+    NoCase,
+    Place,
+    RunKind,
+    Selection,
+    Step,
+    StepKey,
+)
+from mlperf_suite.session.timing.estimate import AFTER_RUN_S, Estimator
+
+if TYPE_CHECKING:
+    from mlperf_suite.results.record import Result
+    from mlperf_suite.session.session_parts import SessionParts
+    from mlperf_suite.settings import Settings
+
+_RUNS = 11
+"""Short runs that a search usually makes; one at full length follows."""
+SEARCH = NoCase(("rate search", "rate searches"), "no --find-peak-qps")
+
+
+@dataclass(frozen=True, slots=True)
+class SearchKey:
+    """The search for the highest valid rate of one scenario."""
+
+    benchmark: str
+    scenario: str
+    kind: ClassVar[str] = "peak search"
+    mode: ClassVar[Mode] = "performance"
+
+    @property
+    def place(self) -> Place:
+        return self.benchmark, self.scenario
+
+    def __str__(self) -> str:
+        return f"{self.benchmark} {self.scenario} peak search"
+
+
+class PeakSearchKind(RunKind[SearchKey]):
+    name, rank, long_steps, is_compared = SearchKey.kind, 2, ("search",), False
+
+    def why_not(self, key: SearchKey, settings: Settings) -> NoCase | None:
+        is_asked = settings.of_features["find_peak_qps"]
+        return super().why_not(key, settings) or (None if is_asked else SEARCH)
+
+    def fault(
+        self, own: Sequence[SearchKey], every: Sequence[StepKey], given: Callable[[str], Any]
+    ) -> str | None:
+        if given("find_peak_qps") and not own:
+            return (
+                "--find-peak-qps: no search is among the selected tests: "
+                "select Server or Interactive"
+            )
+        return None
+
+    def needs(self, key: SearchKey, selection: Selection) -> tuple[StepKey, ...]:
+        at_a_rate = needs_offline(key.benchmark, self.is_at_a_rate(key), selection)
+        return (offline_run(key.benchmark),) if at_a_rate else ()
+
+    def steps(
+        self, keys: Sequence[SearchKey], selection: Selection
+    ) -> Mapping[SearchKey, Sequence[Step]]:
+        return {key: [Step("search", key, f"{key}: at most 16 runs")] for key in keys}
+
+    def seconds(self, step: Step, key: SearchKey, estimator: Estimator) -> float | None:
+        return _search_s(key, estimator)
+
+    def maker(self, session: SessionParts) -> Maker:
+        from mlperf_suite.features.peak_search.rate_search import PeakSearches
+
+        return PeakSearches(*session.of_runs, session.preparation)
+
+    def begin(self, key: SearchKey, result: Result) -> None:
+        from mlperf_suite.features.peak_search.figures import SearchPart
+
+        result.parts[self.name] = SearchPart()
+
+    def record(self, step: Step, outcome: Any, result: Result) -> None:
+        search: Any = result.parts[self.name]
+        search.outcome = outcome
+
+    def end(self, key: SearchKey, result: Result, failure: str | None) -> None:
+        result.parts[self.name].failure = failure
+
+
+KIND = PeakSearchKind()
+
+
+def _search_s(key: SearchKey, estimator: Estimator) -> float:
+    """Seconds that a search usually takes: short runs, and one at full length."""
+    benchmark, smoke = BENCHMARKS[key.benchmark], estimator.settings.smoke
+    # Its rate follows from Offline's, whatever rate Server is given.
+    times = replace(estimator.times(benchmark, benchmark.scenario(key.scenario)), server_qps=None)
+    samples = min(len(times.lengths.prompts), MOST_SAMPLES)
+    trial_s = max(SHORT[smoke].min_duration_ms / 1000, times.at_once_s(samples)) + AFTER_RUN_S
+    return _RUNS * trial_s + times.run_s("performance", samples)

@@ -1,0 +1,37 @@
+"""`pytest --find-peak-qps`: the fixture `peak_search`, one search for each scenario with limits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mlperf_suite.features.peak_search.kind import SEARCH, SearchKey
+from mlperf_suite.plugin.cases import Case, case_of, parametrize, scenarios_of
+from mlperf_suite.plugin.lifecycle import suite_of
+from mlperf_suite.plugin.outcomes import make
+
+if TYPE_CHECKING:
+    from mlperf_suite.features.peak_search.figures import PeakSearch
+    from mlperf_suite.session.suite import Suite
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """The scenarios with latency limits, which thus have a highest rate within them."""
+    if "peak_search" not in metafunc.fixturenames:
+        return
+    keys = [
+        SearchKey(benchmark.id, scenario.name)
+        for benchmark, scenario in scenarios_of(metafunc.config, "performance")
+        if scenario.limits
+    ]
+    cases = [case_of(Case(key), key.scenario.lower()) for key in keys]
+    parametrize(metafunc, "peak_search", cases, SEARCH)
+
+
+@pytest.fixture
+def peak_search(request: pytest.FixtureRequest, suite: Suite) -> PeakSearch:
+    """The peak search of a scenario with latency limits, made now."""
+    make(request.config, request.param.key, "peak_search")
+    search: PeakSearch = suite_of(request.config).recorder.outcome(request.param.key)
+    return search

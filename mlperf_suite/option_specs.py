@@ -1,0 +1,112 @@
+"""What an option is: its help, its values, and what runs with different values differ in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from typing import Any, Literal
+
+EngineKind = Literal["vllm", "endpoint"]
+"""The kind of SUT: vLLM in this process, or servers at URLs."""
+Identifies = Literal["system", "place", "measurement", "mmlu"]
+"""What an option's value distinguishes: the system that is measured, the place where it is found,
+what LoadGen's runs measure of it, or what MMLU measures of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """The values of an option. `parse` takes the text and returns the value, or raises ValueError,
+    KeyError or OSError; the error message then shows what is `allowed`."""
+
+    parse: Callable[[str], Any]
+    allowed: str
+
+
+@dataclass(frozen=True, slots=True)
+class OptionSpec:
+    """One option. `name`: without dashes; by default that of the field of `Settings`, or of the key
+    in a feature's `OPTIONS`.
+
+    `identifies`: what two runs with different values are different in; None if they can be compared
+    (`results.comparability`). `reported_as`: the name under which a run reports what it made of the
+    value, which may be auto; by default the setting's own. `variable`: the environment variable
+    with the same meaning. A `switch` takes no value on the command line. `engine`: the only kind of
+    engine that has this option; None if all have it. Messages quote only the name of a `secret`,
+    never its value. `former`: the flags that mmlu.py and the node script had for it.
+    `section`: of the page of all options, if a feature has it. `not_with`: the names of options
+    that it cannot be combined with, profile-run or client.
+    """
+
+    help: str
+    values: Values
+    default: Any = None
+    _: KW_ONLY
+    identifies: Identifies | None
+    name: str = ""
+    reported_as: str | None = None
+    variable: str | None = None
+    repeatable: bool = False
+    switch: bool = False
+    engine: EngineKind | None = None
+    secret: bool = False
+    former: tuple[str, ...] = ()
+    section: str = ""
+    not_with: tuple[str, ...] = ()
+
+    @property
+    def flag(self) -> str:
+        return f"--{self.name}"
+
+    @property
+    def dest(self) -> str:
+        return self.name.replace("-", "_")
+
+
+def checked(parse: Callable[[str], Any], fits: Callable[[Any], object], allowed: str) -> Values:
+    """What `parse` returns, if it `fits`."""
+
+    def parse_checked(text: str) -> Any:
+        value = parse(text)
+        if not fits(value):
+            raise ValueError(text)
+        return value
+
+    return Values(parse_checked, allowed)
+
+
+def or_auto(values: Values, auto: str | None = None) -> Values:
+    """These values or auto, which becomes `auto`."""
+    return Values(
+        lambda text: auto if text.casefold() == "auto" else values.parse(text),
+        f"{values.allowed}, or auto",
+    )
+
+
+def named(values: Mapping[str, Any]) -> Values:
+    by_name = {name.casefold(): value for name, value in values.items()}
+    return Values(lambda text: by_name[text.casefold()], "must be one of " + ", ".join(values))
+
+
+def choice(*names: str) -> Values:
+    return named({name: name for name in names})
+
+
+def choice_or_auto(*names: str) -> Values:
+    return named({"auto": None} | {name: name for name in names})
+
+
+def _flag(text: str) -> bool:
+    return {"0": False, "1": True, "false": False, "true": True}[text.lower()]
+
+
+COUNT = checked(int, lambda count: count >= 1, "must be a whole number from 1")
+COUNT_OR_NONE = checked(int, lambda count: count >= 0, "must be a whole number from 0")
+COUNT_OR_AUTO = or_auto(COUNT)
+RATE = checked(float, lambda rate: 0 < rate < math.inf, "must be a number above 0")
+RATE_OR_AUTO = or_auto(RATE)
+TRUE_OR_FALSE = Values(_flag, "must be true or false")
+
+switch = partial(OptionSpec, values=TRUE_OR_FALSE, default="false", switch=True)
+"""An option that is on or off."""

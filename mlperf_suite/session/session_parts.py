@@ -1,0 +1,36 @@
+"""What a session consists of, for those who make its steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlperf_suite.mmlu.journal import Shares
+from mlperf_suite.session.energy import Energy
+from mlperf_suite.session.engines import Engines
+from mlperf_suite.session.inputs import Inputs
+from mlperf_suite.session.mmlu_run import OnProgress
+from mlperf_suite.session.preparation import Preparation
+from mlperf_suite.session.recorder import Recorder
+from mlperf_suite.session.timing.pace import Pace
+from mlperf_suite.session.watcher import Watcher
+
+
+@dataclass(frozen=True, slots=True)
+class SessionParts:
+    """`shares`: set if several engines score MMLU, each on its own worker. `on_mmlu`: called for
+    each scored question."""
+
+    inputs: Inputs
+    engines: Engines
+    pace: Pace
+    energy: Energy
+    watcher: Watcher
+    recorder: Recorder
+    preparation: Preparation
+    on_mmlu: OnProgress
+    shares: Shares | None
+
+    @property
+    def of_runs(self) -> tuple[Inputs, Engines, Pace, Energy, Watcher]:
+        """What a `StepMaker` takes."""
+        return self.inputs, self.engines, self.pace, self.energy, self.watcher
