@@ -81,9 +81,9 @@ evidence-brief: ray ## the part of the evidence without real engines and officia
 
 mutants: ray      ## make 320 small mistakes in the package and see which the suite's own tests find
 	@scripts/set_up_evidence.sh
-	$(MUTANTS_DATA) .venv/bin/python -m coverage run --rcfile evidence/mutants/coverage.ini -m pytest meta_tests -q -n 2 --dist loadfile
+	$(MUTANTS_DATA) .venv/bin/python -m coverage run --rcfile evidence/mutants/coverage.ini -m pytest meta_tests -p evidence.mutants.contexts --ignore meta_tests/real_engine -q -n 2 --dist loadfile
 	$(MUTANTS_DATA) .venv/bin/python -m coverage combine -q --rcfile evidence/mutants/coverage.ini
-	.venv/bin/python -m evidence.mutants .evidence/coverage $(ARGS)
+	$(MUTANTS_DATA) .venv/bin/python -m evidence.mutants $(ARGS)
 
 perf: setup       ## measure the suite's overhead over the bare engine
 	.venv/bin/python -m perf.offline_overhead

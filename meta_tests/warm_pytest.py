@@ -52,7 +52,7 @@ _MODULES = (
         )
     ),
     *(f"fixtures.{name}" for name in ("changes", "clients", "dataset", "engine", "logs", "runs")),
-    "mlperf_suite.features.tuning.plugin",
+    *(f"mlperf_suite.features.{name}.plugin" for name in ("peak_search", "tuning")),
 )
 
 _QUIET = ("-W", "ignore:Module already imported so cannot be rewritten")

@@ -1,13 +1,16 @@
 """Make one small mistake after another in the package, and see which the suite's own tests find.
 
-    python -m coverage run --rcfile evidence/mutants/coverage.ini -m pytest meta_tests -n 2
+    export MUTANTS_COVERAGE=FILE
+    python -m coverage run --rcfile evidence/mutants/coverage.ini -m pytest meta_tests -n 2 \\
+        -p evidence.mutants.contexts --ignore meta_tests/real_engine
     python -m coverage combine --rcfile evidence/mutants/coverage.ini
-    python -m evidence.mutants DATA [--count 320] [--seed 1] [--only FILE] [--out mutants.json]
+    python -m evidence.mutants [--count 320] [--seed 1] [--only FILE] [--out mutants.json]
 
-DATA is coverage's file, which says which tests run the line of a mistake; those alone are run, in a
-copy of the repository, until one fails. What only import or an inner session runs is tested by the
-tests of its folder. A mistake that none of them finds has survived. `--only` takes the survivors of
-an earlier report again, for example with other tests.
+Coverage's file says which tests run the line of a mistake; those alone are run, in a copy of the
+repository, until one fails: those of its own folder first, quick ones before slow ones. What only
+import or an inner session runs is tested by the tests of its folder. A mistake that none of them
+finds has survived. `--only` takes the survivors of an earlier report again, for example with other
+tests.
 """
 
 from __future__ import annotations
@@ -83,25 +86,27 @@ def draw(count: int, seed: int) -> Iterator[Mutant]:
         yield from chance.sample(drawn, min(count // len(AREAS), len(drawn)))
 
 
-def tests_of(data: CoverageData, file: str, line: int) -> list[str]:
-    """The test functions that run a line, as pytest's ids without parameters, likeliest first."""
-    # Some tests run a copy of the package.
-    copies = [name for name in data.measured_files() if name.endswith(f"/{file}")]
-    contexts = (c for copy in copies for c in data.contexts_by_lineno(copy).get(line, []))
-    own = tuple(fallback_tests(file))
-    # Those of its own folder first, which mostly find it and are quick.
-    ids = set(filter(None, map(_node_id, contexts)))
-    return sorted(ids, key=lambda id_: (not id_.startswith(own), id_))
+class Tests:
+    """Which tests run a line of the package, from coverage's file and the seconds beside it."""
 
+    def __init__(self, data: Path) -> None:
+        self._data = CoverageData(str(data))
+        self._data.read()
+        rows = data.with_name(f"{data.name}.seconds").read_text(encoding="utf-8").splitlines()
+        self._seconds = {id_: float(text) for id_, _, text in (r.rpartition("\t") for r in rows)}
 
-def _node_id(context: str) -> str:
-    """Of `meta_tests.rules.test_limits.test_x`; empty for what is no test of a file here."""
-    parts = context.split(".")
-    for end in range(len(parts) - 1, 0, -1):
-        path = Path(*parts[:end]).with_suffix(".py")
-        if (ROOT / path).is_file() and path.name.startswith("test_"):
-            return f"{path}::{parts[end]}"
-    return ""
+    def of(self, file: str, line: int) -> list[str]:
+        """pytest's ids of the tests that run a line, those that find a mistake soonest first."""
+        # Some tests run a copy of the package.
+        copies = [name for name in self._data.measured_files() if name.endswith(f"/{file}")]
+        contexts = {
+            context
+            for copy in copies
+            for context in self._data.contexts_by_lineno(copy).get(line, [])
+            if context in self._seconds
+        }
+        own, seconds = tuple(fallback_tests(file)), self._seconds
+        return sorted(contexts, key=lambda i: (seconds[i] > 1, not i.startswith(own), seconds[i]))
 
 
 def fallback_tests(file: str) -> list[str]:
@@ -111,43 +116,46 @@ def fallback_tests(file: str) -> list[str]:
 
 
 class Copies:
-    """Copies of the repository, one for each mutant that is tested at a time."""
+    """Copies of the repository, one for each mutant that is tested at a time, each with a process
+    that forks pytest."""
 
     def __init__(self, folder: Path, count: int) -> None:
-        self.free = [folder / str(number) for number in range(count)]
-        for copy in self.free:
+        self.free: list[tuple[Path, subprocess.Popen[str]]] = []
+        for copy in (folder / str(number) for number in range(count)):
             subprocess.run(["git", "clone", "-q", str(ROOT), str(copy)], check=True)
             for name in (".venv", ".assets"):
                 (copy / name).symlink_to((ROOT / name).resolve())
+            server = subprocess.Popen(
+                [sys.executable, str(Path(__file__).with_name("fork_server.py"))],
+                cwd=folder,
+                env={name: v for name, v in os.environ.items() if name != "PYTHONPATH"},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            self.free.append((copy, server))
 
     def test(self, mutant: Mutant, tests: list[str]) -> Report:
-        copy = self.free.pop()
-        path = copy / mutant.file
+        copy, server = self.free.pop()
+        assert server.stdin is not None and server.stdout is not None
+        path, ids, output = copy / mutant.file, copy / ".mutant-tests", copy / ".mutant-output"
         source = path.read_text()
+        ids.write_text("\n".join(tests))
         try:
             path.write_text(mutated(source, mutant.site))
-            command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:xdist", *tests]
-            # Python's caches by time and size alone would keep the file before the mistake.
-            variables = {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
-            process = subprocess.run(
-                [*command, "-rfE", "--tb=no"],
-                cwd=copy,
-                env=os.environ | variables,
-                capture_output=True,
-                text=True,
-                timeout=LONGEST_S,
-                check=False,
-            )
-            output = process.stdout
-        except subprocess.TimeoutExpired:
-            return Report(mutant, len(tests), "found", "it hangs")
+            words = ["-x", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-rfE", "--tb=no"]
+            task = [str(copy), [*words, f"@{ids}"], str(output), LONGEST_S]
+            server.stdin.write(f"{json.dumps(task)}\n")
+            server.stdin.flush()
+            status = int(server.stdout.readline())
         finally:
             path.write_text(source)
-            self.free.append(copy)
-        if process.returncode == 0:
+            self.free.append((copy, server))
+        if status == 0:
             return Report(mutant, len(tests), "survived")
-        failed = [line for line in output.splitlines() if line.startswith(("FAILED", "ERROR"))]
-        found_by = failed[-1] if failed else f"exit status {process.returncode}"
+        lines = output.read_text(errors="replace").splitlines()
+        failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
+        found_by = failed[-1] if failed else "it hangs" if status < 0 else f"exit status {status}"
         return Report(mutant, len(tests), "found", found_by)
 
 
@@ -170,15 +178,13 @@ def table(reports: list[Report]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
-    parser.add_argument("data", type=Path)
     parser.add_argument("--count", type=int, default=320)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=Path, help="a report, whose survivors are tested again")
     parser.add_argument("--at-once", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("mutants.json"))
     options = parser.parse_args()
-    data = CoverageData(str(options.data))
-    data.read()
+    tests_of = Tests(Path(os.environ["MUTANTS_COVERAGE"]))
     if options.only:
         mutants = list(survivors(json.loads(options.only.read_text())))
     else:
@@ -188,7 +194,7 @@ def main() -> None:
         copies = Copies(Path(folder), options.at_once)
 
         def judge(mutant: Mutant) -> Report:
-            tests = tests_of(data, mutant.file, mutant.site.line) or fallback_tests(mutant.file)
+            tests = tests_of.of(mutant.file, mutant.site.line) or fallback_tests(mutant.file)
             report = copies.test(mutant, tests)
             site = mutant.site
             print(f"{report.verdict}: {mutant.file}:{site.line} {site.change}", flush=True)
