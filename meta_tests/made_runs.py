@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mlperf_suite.benchmarks.audits import MIX, SAME, TEST06, Audit, Mode
+from mlperf_suite.benchmarks.audits import TEST06, Audit, Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import (
     COUNTED_IN_A_SENTENCE,
@@ -24,8 +24,19 @@ from mlperf_suite.benchmarks.definition import (
 )
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, RemoteRun
+from mlperf_suite.features.caching_audit.block_times import (
+    ANSWER_TOKENS,
+    LOOKS,
+    MIX,
+    SAME,
+    Block,
+    Caching,
+    Kind,
+)
+from mlperf_suite.features.caching_audit.block_times import MODE as CACHING
+from mlperf_suite.features.caching_audit.caching import CachingFacts
 from mlperf_suite.loadgen.clock_watch import FLOOR_S, ClockFigures
-from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING, TEST_MODES
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES, loadgen_mode
 from mlperf_suite.loadgen.logs import (
     ACCURACY,
     DETAIL,
@@ -37,7 +48,6 @@ from mlperf_suite.loadgen.logs import (
 from mlperf_suite.loadgen.releases import lines_of
 from mlperf_suite.loadgen.schedule import Asked, Issue, Schedule, first_samples, schedule, shuffled
 from mlperf_suite.rules.accuracy_files import parse_accuracy_txt
-from mlperf_suite.rules.caching_figures import ANSWER_TOKENS, LOOKS, Block, Caching, Kind
 from mlperf_suite.rules.clock import POWER_FORMAT
 from mlperf_suite.rules.facts import AnswerTokens, ComparedRuns, Division, RunFacts, SubmittedTexts
 from mlperf_suite.rules.figures import LATENCY, PERCENTILES, TPOT, TTFT
@@ -186,7 +196,7 @@ def _detail_entries(
         "qsl_reported_total_count": benchmark.samples_of(mode),
         "qsl_reported_performance_count": benchmark.samples_of(mode),
         "requested_scenario": scenario.loadgen_scenario,
-        "requested_test_mode": TEST_MODES[mode],
+        "requested_test_mode": loadgen_mode(mode),
         rate_key: answer_ns if single else qps,
         "requested_min_duration_ms": min_ms,
         "requested_min_query_count": least,
@@ -197,7 +207,7 @@ def _detail_entries(
         "requested_server_tpot_latency": int(tpot_ms * 1e6),
         "requested_server_target_latency_ns": int(limits_ms["latency"] * 1e6),
         "effective_scenario": scenario.loadgen_scenario,
-        "effective_test_mode": TEST_MODES[mode],
+        "effective_test_mode": loadgen_mode(mode),
         "effective_samples_per_query": samples,
         "effective_target_qps": as_printed(qps),
         "effective_target_latency_ns": int(limits_ms["latency"] * 1e6),
@@ -660,7 +670,12 @@ class MadeRun:
         rates = tuple(self.verify_rates)
         texts = SubmittedTexts(self.accuracy_txt, self.verify_txt, self.cut_log, rates)
         scores = parse_accuracy_txt(self.accuracy_txt).scores
-        return RunFacts(
+        kind, more = RunFacts, dict[str, Any]()
+        if self.mode == CACHING:
+            caching = self._caching_facts()
+            blocks = tuple(block.logs for block in caching.blocks)
+            kind, more = CachingFacts, {"caching": caching, "blocks": blocks}
+        return kind(
             self.benchmark,
             self.scenario,
             self.mode,
@@ -675,10 +690,10 @@ class MadeRun:
             vocabulary=self.benchmark.vocabulary,
             departures=self.departures,
             cached_tokens=self.cached_tokens,
-            caching=self._caching_facts() if self.mode == CACHING else None,
             remote=self.remote,
             accuracy_tokens=self.accuracy_tokens,
             compared=self.compared,
+            **more,
         )
 
 

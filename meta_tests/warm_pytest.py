@@ -52,7 +52,10 @@ _MODULES = (
         )
     ),
     *(f"fixtures.{name}" for name in ("changes", "clients", "dataset", "engine", "logs", "runs")),
-    *(f"mlperf_suite.features.{name}.plugin" for name in ("peak_search", "tuning")),
+    *(
+        f"mlperf_suite.features.{name}.plugin"
+        for name in ("caching_audit", "peak_search", "tuning")
+    ),
 )
 
 _QUIET = ("-W", "ignore:Module already imported so cannot be rewritten")

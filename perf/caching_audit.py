@@ -13,7 +13,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from mlperf_suite.rules.caching_figures import LOOKS, Finding, interval_of
+from mlperf_suite.features.caching_audit.block_times import LOOKS, Finding, interval_of
 
 FASTER = (0.0, 0.05, 0.10, 0.15, 0.25, 0.50, 1.0, 9.0)
 """The true speed-up of one repeated sample, as shares."""

@@ -12,7 +12,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from mlperf_suite.results.schema import AccuracyFigures, Answer, Summary, figures_of_features
+from mlperf_suite.results.schema import AccuracyFigures, Answer, Run, Summary, figures_of_features
 from mlperf_suite.rules.verdict import Status, Verdict
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -50,7 +50,10 @@ def members(kind: type) -> dict[str, Any]:
     first = {name: own.pop(name) for name in ("schema_version",) if name in own}
     if kind is Summary:
         del own["parts"]
-        own |= figures_of_features()
+    within = {Summary: "", Run: "run."}.get(kind)
+    for name, figures in figures_of_features().items():
+        if within is not None and name.rpartition(".")[0] == within.rstrip("."):
+            own[name.removeprefix(within)] = figures
     return {**first, **_BESIDES.get(kind, {}), **own}
 
 

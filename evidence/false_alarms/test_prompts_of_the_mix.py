@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlperf_suite.session.caching_audit import median_sample, new_prompts
+from mlperf_suite.features.caching_audit.audit import median_sample, new_prompts
 
 TOKENS = st.lists(st.integers(0, 50), min_size=1, max_size=60)
 

@@ -12,8 +12,7 @@ from evidence.hidden_cache.caching_proxy import caching_proxy
 from meta_tests.servers.options import StandIn
 from meta_tests.servers.stand_in_server import RunningStandIn, stand_in_server
 from mlperf_suite.assets import embedded_model_dir
-from mlperf_suite.loadgen.load_plan import CACHING
-from mlperf_suite.session.caching_kind import CachingKey
+from mlperf_suite.features.caching_audit.kind import CachingKey
 from mlperf_suite.session.engines import load_engine
 from mlperf_suite.session.plan import plan_session
 from mlperf_suite.session.run_kind import Selection
@@ -21,7 +20,7 @@ from mlperf_suite.session.suite import Suite
 from mlperf_suite.session.watcher import Watcher
 from mlperf_suite.settings import resolve_settings
 
-KEY = CachingKey("llama3.1-8b", "Offline", CACHING)
+KEY = CachingKey("llama3.1-8b", "Offline")
 SLOW_S = 0.1
 """Of each answer of the server: far from what the proxy takes, however busy the machine."""
 

@@ -7,16 +7,15 @@ from pathlib import Path
 import pytest
 
 from meta_tests.suite_runs import SuiteRun, run_suite
-from mlperf_suite.results.schema import CachingFigures
+from mlperf_suite.features.caching_audit.figures import PART, CachingFigures
 
 
 def audited(folder: Path, *arguments: str) -> SuiteRun:
-    return run_suite(folder, "tests/compliance/test_caching.py", *arguments)
+    return run_suite(folder, "mlperf_suite/features/caching_audit/tests", *arguments)
 
 
 def figures(run: SuiteRun) -> CachingFigures:
-    caching = run.summary.run.caching
-    assert caching is not None, run.output
+    caching: CachingFigures = run.summary.parts[PART]
     return caching
 
 

@@ -49,7 +49,7 @@ def plan_of(
     return plan_run(
         benchmark,
         benchmark.scenario(scenario),
-        mode,  # type: ignore[arg-type]
+        mode,
         shipped_round(),
         samples,
         target_qps=target_qps,

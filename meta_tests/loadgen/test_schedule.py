@@ -65,7 +65,7 @@ def test_a_real_run_agrees_with_itself(tmp_path: Path, scenario: str, mode: str)
     facts = RunFacts(
         benchmark,
         benchmark.scenario(scenario),
-        mode,  # type: ignore[arg-type]
+        mode,
         shipped_round(),
         load_run.logs,
         smoke=True,

@@ -25,4 +25,4 @@ def pytest_output(*arguments: str, code: int = 0, python_path: str = "") -> str:
 def collected_tests(*options: str) -> list[str]:
     """The ids of the suite's tests that a session with these options would run."""
     output = pytest_output("--collect-only", "-q", *options)
-    return [line for line in output.splitlines() if line.startswith("tests/")]
+    return [line for line in output.splitlines() if "::" in line]

@@ -15,7 +15,8 @@ from meta_tests.suite_runs import ROOT
 from mlperf_suite import rules
 from mlperf_suite.benchmarks.catalog import default_benchmarks, runnable
 from mlperf_suite.benchmarks.definition import Scenario
-from mlperf_suite.loadgen.load_plan import CACHING, MODES
+from mlperf_suite.features.caching_audit.block_times import MODE as CACHING
+from mlperf_suite.loadgen.load_plan import MODES
 from mlperf_suite.plugin.cases import RUNS_OF_FIXTURES
 from mlperf_suite.rules import rules_for
 from mlperf_suite.rules.registry import RULES, rules_of
@@ -30,9 +31,10 @@ FILES = (
         f"tests/compliance/test_{name}.py"
         for name in ("audits", "test06", "test07", "test09", "test01")
     ),
-    "tests/compliance/test_caching.py",
 )
 """The files whose tests are of rules of runs."""
+OF_FEATURES = ("mlperf_suite/features/caching_audit/tests/test_caching.py",)
+"""Those of features."""
 
 
 # Each rule of each run has one test
@@ -40,7 +42,7 @@ FILES = (
 
 def demands() -> Iterator[str]:
     """A line for each rule of each run that is collected by default."""
-    for mode in MODES:
+    for mode in (*MODES, CACHING):
         for benchmark in default_benchmarks()[: 1 if mode == CACHING else None]:
             for scenario in benchmark.scenarios[: 1 if mode == CACHING else None]:
                 if mode in MODES[:2] or mode == CACHING or benchmark.audit(mode) is not None:
@@ -52,7 +54,7 @@ SAYS_RULES = """
 def pytest_collection_finish(session):
     for item in session.items:
         params = item.callspec.params
-        (key,) = [value for fixture, value in params.items() if fixture.endswith("_run")]
+        (key,) = [value.key for fixture, value in params.items() if fixture.endswith("_run")]
         name = params["metric"].lower() if "metric" in params else item.originalname[5:]
         prefix = "" if key.mode == "performance" else f"{key.mode}_"
         print(f"demand: {key.benchmark} {key.scenario} {prefix}{name.removeprefix(prefix)}")
@@ -62,7 +64,7 @@ def pytest_collection_finish(session):
 def test_every_rule_of_every_run_has_one_test(tmp_path: Path) -> None:
     (tmp_path / "says_rules.py").write_text(SAYS_RULES)
     options = ("--collect-only", "-q", "-p", "says_rules")
-    output = pytest_output(*options, *FILES, python_path=str(tmp_path))
+    output = pytest_output(*options, *FILES, *OF_FEATURES, python_path=str(tmp_path))
     lines = [line for line in output.splitlines() if line.startswith("demand: ")]
     assert sorted(line.removeprefix("demand: ") for line in lines) == sorted(demands())
 

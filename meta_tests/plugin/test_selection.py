@@ -201,6 +201,8 @@ def test_the_caching_audit_makes_no_other_selection_longer() -> None:
 )
 def test_the_caching_audit_is_made_once_for_a_model(options: tuple[str, ...], audited: str) -> None:
     """The benchmarks of the smoke profile answer with the same model."""
-    tests = collected_tests("-m", "compliance", "tests/compliance/test_caching.py", *options)
+    tests = collected_tests(
+        "-m", "compliance", "mlperf_suite/features/caching_audit/tests", *options
+    )
     assert len(tests) == len(rules_of("caching"))
     assert {test.partition("[")[2] for test in tests} == {f"{audited}]"}

@@ -281,6 +281,6 @@ def test_a_search_is_in_every_report_with_what_bounds_it(note: str) -> None:
     rate = f"at least 372.50: {note}" if note else "372.50"
     for rows in (markdown_rows(text), page_rows(page)):
         assert ["highest valid rate, queries/s", rate] in rows
-    ((_, line),) = REPORT.closing(summary)
+    (line,) = (line.text for line in REPORT.closing(summary))
     assert line.startswith(f"Highest valid rate: {'at least ' if note else ''}372.5 ")
     assert note in line

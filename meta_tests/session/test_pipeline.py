@@ -15,12 +15,12 @@ from meta_tests.session.timing.kept_offline_run import keep_offline_run
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import default_benchmarks
 from mlperf_suite.errors import RunError
+from mlperf_suite.features.caching_audit.kind import CachingKey
 from mlperf_suite.features.peak_search.figures import PeakSearch
 from mlperf_suite.features.peak_search.kind import SearchKey
-from mlperf_suite.loadgen.load_plan import CACHING, RunKey, Shortened
+from mlperf_suite.loadgen.load_plan import RunKey, Shortened
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
 from mlperf_suite.results.record import scaling_figures
-from mlperf_suite.session.caching_kind import CachingKey
 from mlperf_suite.session.mmlu_kind import MMLU
 from mlperf_suite.session.run_kind import StepKey
 
@@ -34,7 +34,7 @@ EVERY: list[StepKey] = [
         for scenario in benchmark.scenarios
         for mode in (*BASE_MODES, *(audit.mode for audit in benchmark.audits))
     ),
-    CachingKey(LLAMA, "Offline", CACHING),
+    CachingKey(LLAMA, "Offline"),
     SEARCH,
     MMLU,
 ]
@@ -72,7 +72,7 @@ def short(monkeypatch: MonkeyPatch) -> None:
         (EVERY, {"repeat": "2"}),
         ([SERVER, SEARCH], {"repeat": "2", "energy": "off", "warmup": "0"}),
         ([SERVER], {"server_target_qps": "50", "replicas": "2", "scaling": True}),
-        ([CachingKey(LLAMA, "Offline", CACHING)], {}),
+        ([CachingKey(LLAMA, "Offline")], {}),
         ([MMLU], {}),
     ],
     ids=["every marker", "Server's rate", "scaling", "caching", "MMLU"],

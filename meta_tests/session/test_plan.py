@@ -26,7 +26,7 @@ selected_runs = st.sets(st.sampled_from(EVERY)).map(list)
 
 
 def run(scenario: str, mode: str = "performance") -> RunKey:
-    return RunKey(LLAMA, scenario, mode)  # type: ignore[arg-type]
+    return RunKey(LLAMA, scenario, mode)
 
 
 def kinds(plan: Plan) -> list[str]:

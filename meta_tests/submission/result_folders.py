@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from meta_tests.made_runs import MadeRun, system_fields, with_a_long_one, write_run
 from mlperf_suite.benchmarks.audits import Mode
@@ -40,7 +40,7 @@ def write_result(
     workload = benchmark.workload
     assert workload is not None
     verdicts: list[dict[str, object]] = []
-    for mode in cast(Sequence[Mode], modes):
+    for mode in modes:
         audit = benchmark.audit(mode)
         if mode in AUDIT_MODES and audit is None:
             continue

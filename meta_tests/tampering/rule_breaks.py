@@ -23,13 +23,13 @@ from meta_tests.made_runs import (
     remote_run,
 )
 from mlperf_suite.benchmarks.audits import Mode
+from mlperf_suite.features.caching_audit.block_times import ANSWER_TOKENS
 from mlperf_suite.loadgen.clock_watch import FLOOR_S
 from mlperf_suite.loadgen.load_plan import LIMIT_KEYS
 from mlperf_suite.loadgen.logs import LoggedSample
 from mlperf_suite.rules import judge, rules_for
 from mlperf_suite.rules.accuracy_files import MAX_ACCURACY_LOG_BYTES
 from mlperf_suite.rules.accuracy_rules import gate_name
-from mlperf_suite.rules.caching_figures import ANSWER_TOKENS
 from mlperf_suite.rules.clock import DATE_FORMAT
 from mlperf_suite.rules.facts import Facts
 from mlperf_suite.rules.figures import LATENCY, TPOT, TTFT, LatencyKeys, most_tokens

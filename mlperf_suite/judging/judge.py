@@ -37,7 +37,7 @@ from mlperf_suite.judging.verdict_group import (
     scenario_of,
     verdict_group,
 )
-from mlperf_suite.loadgen.load_plan import AUDIT_MODES, LIMIT_KEYS, MODES, TEST_MODES
+from mlperf_suite.loadgen.load_plan import ACCURACY_ONLY, AUDIT_MODES, LIMIT_KEYS, MODES
 from mlperf_suite.loadgen.logs import AccuracyLog, DetailLog, RunLogs, read_logs
 from mlperf_suite.results.run_folder import changed_since_run, read_checksums, read_summary
 from mlperf_suite.results.schema import PROFILED, Meta, Summary
@@ -232,7 +232,7 @@ def _loose_mode(names: tuple[str, ...], detail: DetailLog) -> Mode:
         return "test06"
     if detail["effective_test_mode"] is None:
         return "accuracy" if names[0].lower().startswith("acc") else "performance"
-    return "accuracy" if detail["effective_test_mode"] == TEST_MODES["accuracy"] else "performance"
+    return "accuracy" if detail["effective_test_mode"] == ACCURACY_ONLY else "performance"
 
 
 def _has_settings_of(mode: Mode, detail: DetailLog) -> bool:

@@ -29,7 +29,7 @@ from mlperf_suite.engines.protocol import SILENCE_S, Engine, EngineTrace, Tracin
 from mlperf_suite.engines.watch import Watch
 from mlperf_suite.errors import RunError, UsageError
 from mlperf_suite.loadgen.clock_watch import ClockWatch
-from mlperf_suite.loadgen.load_plan import TEST_MODES, LoadPlan
+from mlperf_suite.loadgen.load_plan import LoadPlan, loadgen_mode
 from mlperf_suite.loadgen.logs import RunLogs, read_logs
 from mlperf_suite.loadgen.request_parts import issued_s, parts_of_requests
 from mlperf_suite.loadgen.timeline import Timeline, timeline_of, write_timeline
@@ -136,7 +136,7 @@ def loadgen_settings(plan: LoadPlan, user_conf: Path) -> Any:
     settings = _official_settings(scenario.loadgen_model, scenario.loadgen_scenario)
     settings.FromConfig(str(user_conf), scenario.loadgen_model, scenario.loadgen_scenario, 2)
     settings.scenario = getattr(lg.TestScenario, scenario.loadgen_scenario)
-    settings.mode = getattr(lg.TestMode, TEST_MODES[plan.mode])
+    settings.mode = getattr(lg.TestMode, loadgen_mode(plan.mode))
     return settings
 
 

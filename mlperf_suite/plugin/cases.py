@@ -22,7 +22,7 @@ from mlperf_suite.client_results.client_benchmarks import (
     ClientRunKey,
     client_benchmark,
 )
-from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.plugin.baseline_gate import baselines_of
 from mlperf_suite.plugin.existing_logs import judged_of, log_cases
 from mlperf_suite.plugin.options import settings_of
@@ -37,7 +37,6 @@ from mlperf_suite.session.run_kinds import kind_of, run_kinds
 
 if TYPE_CHECKING:
     from mlperf_suite.benchmarks.audits import Mode
-    from mlperf_suite.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,14 +162,12 @@ def case_of(value: Case, *words: str, mode: Mode | None = None, marks: Iterable[
     """A case for what a run is asked, selected by the run's category, scenario and mode."""
     key = value.key
     mode = mode or key.mode
-    names = [BENCHMARKS[key.benchmark].category, key.scenario.lower(), _mode_marker(mode)]
-    # The caching audit is of a model: a selection of categories or scenarios does not include it.
-    names = names[2:] if mode == CACHING else names
+    names = [BENCHMARKS[key.benchmark].category, key.scenario.lower(), mode_marker(mode)]
     own = [getattr(pytest.mark, name) for name in names]
     return pytest.param(value, marks=[*own, *marks], id="-".join([key.benchmark, *words]))
 
 
-def _mode_marker(mode: Mode) -> str:
+def mode_marker(mode: Mode) -> str:
     return mode if mode in ("accuracy", "performance") else "compliance"
 
 
@@ -181,24 +178,10 @@ def scenarios_of(config: pytest.Config, mode: Mode) -> Iterator[tuple[Benchmark,
     """
     settings = settings_of(config)
     benchmarks = [b for b in runnable() if b.by_default or b.id in settings.named_benchmarks]
-    if mode == CACHING:
-        # The audit is about the engine and its model, so that one scenario is enough.
-        for benchmark in _first_of_each_model(settings, benchmarks):
-            yield benchmark, benchmark.scenario("Offline")
-        return
     for benchmark in benchmarks:
         if mode not in AUDIT_MODES or benchmark.audit(mode) is not None:
             for scenario in benchmark.scenarios:
                 yield benchmark, scenario
-
-
-def _first_of_each_model(settings: Settings, benchmarks: Iterable[Benchmark]) -> list[Benchmark]:
-    """The first selected benchmark of each model; the others would audit the same model again."""
-    by_model: dict[str, Benchmark] = {}
-    for benchmark in (b for b in benchmarks if not b.chats):
-        if settings.category in (None, benchmark.category) and benchmark in settings.benchmarks:
-            by_model.setdefault(settings.workload(benchmark).model, benchmark)
-    return list(by_model.values())
 
 
 # Runs
@@ -229,7 +212,7 @@ def _parametrize_runs(metafunc: pytest.Metafunc, fixture: str, kind: RunsOfFixtu
     named = ((name, mode) for mode in kind.modes for name in _rule_names(test, mode))
     is_of_rule = any(_is_rule(name, mode) for name, mode in named)
     names = (f"test of {mode.upper()}", f"tests of {mode.upper()}")
-    mark = getattr(pytest.mark, _mode_marker(mode))
+    mark = getattr(pytest.mark, mode_marker(mode))
     keys = [key for key, rules in runs if not is_of_rule or _rule_names(test, key.mode) & {*rules}]
     cases = [_runcase_of(key, kind) for key in keys]
     parametrize(metafunc, fixture, cases, NoCase(names, "of another benchmark"), mark)
@@ -252,7 +235,7 @@ def _rules_of(
 
 def _runcase_of(key: StepKey, kind: RunsOfFixture) -> Any:
     """A case for a run, whose id says of scenario and mode what the fixture leaves open."""
-    scenario = [key.scenario.lower()] if len(kind.scenarios) > 1 and key.mode != CACHING else []
+    scenario = [key.scenario.lower()] if len(kind.scenarios) > 1 else []
     return case_of(Case(key), *scenario, *([key.mode] if len(kind.modes) > 1 else []))
 
 

@@ -59,11 +59,11 @@ def _judge(settings: Settings, folder: Path) -> list[VerdictGroup]:
         tokenizer=_tokenizer(settings),
     )
     if not judged:
-        from mlperf_suite.results.run_folder import CACHING_FOLDER, PEAK_FOLDER
+        from mlperf_suite.results.run_folder import BLOCKS_FOLDER, PEAK_FOLDER
 
         raise UsageError(
             f"--logs {folder}: holds only trial runs of a peak search ({PEAK_FOLDER}) or blocks of "
-            f"a caching audit ({CACHING_FOLDER}), which are not results"
+            f"a caching audit ({BLOCKS_FOLDER}), which are not results"
         )
     runs = [run for run in judged if _is_selected(run, settings)]
     if not runs:

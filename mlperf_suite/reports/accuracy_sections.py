@@ -1,20 +1,17 @@
-"""How accurate a run was: its scores, answers of the model, MMLU, and the caching audit."""
+"""How accurate a run was: its scores, answers of the model, and MMLU."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from statistics import median
 
 from mlperf_suite.reports.sections import (
-    NOT_REPORTED,
     Block,
     Cell,
     Quote,
     Quotes,
     Section,
     decimal,
-    figure_table,
     in_unit,
     notes,
     paragraphs,
@@ -23,12 +20,11 @@ from mlperf_suite.reports.sections import (
 )
 from mlperf_suite.results.schema import (
     AccuracyFigures,
-    CachingFigures,
     MmluFigures,
     ScoreFigures,
     Summary,
 )
-from mlperf_suite.rules.verdict import Verdict, times_in_unit
+from mlperf_suite.rules.verdict import Verdict
 
 _NAMES = {"gen_len": "length of all answers"}
 
@@ -130,37 +126,3 @@ def mmlu_lines(mmlu: MmluFigures) -> list[str]:
     if mmlu.resumed:
         lines.append(f"an earlier run scored {mmlu.resumed:,} of them")
     return lines
-
-
-# The caching audit
-
-
-def caching_sections(caching: CachingFigures | None) -> list[Section]:
-    """The caching audit: one sample repeated against samples never sent before."""
-    if caching is None:
-        return []
-    tokens = caching.cached_tokens
-    rows = [
-        ("finding", caching.finding),
-        ("a repeated sample is faster by", _share(caching.faster)),
-        ("99% interval", f"{_share(caching.low)} to {_share(caching.high)}"),
-        ("time of a block of new samples", _block_times(caching.mix_ms)),
-        ("time of a block of one repeated sample", _block_times(caching.same_ms)),
-        ("pairs of blocks", decimal(len(caching.mix_ms), 0)),
-        ("samples per block, sent at once", decimal(caching.at_once, 0)),
-        ("tokens per prompt, per answer", f"{caching.prompt_tokens}, {caching.answer_tokens}"),
-        ("index of the repeated sample", str(caching.sample)),
-        ("prompt tokens from a cache", "not counted" if tokens is None else decimal(tokens, 0)),
-    ]
-    return [Section("Caching audit (the suite's own, not MLPerf's)", [figure_table(rows)])]
-
-
-def _share(value: float | None) -> str:
-    return "not known" if value is None else f"{value:.1%}"
-
-
-def _block_times(times: Sequence[float]) -> str:
-    if not times:
-        return NOT_REPORTED
-    (middle, least, most), unit = times_in_unit((median(times), min(times), max(times)))
-    return f"{middle} {unit} ({least} to {most})"

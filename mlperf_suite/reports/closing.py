@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.reports.accuracy_sections import mmlu_lines
 from mlperf_suite.reports.curve_sections import curve_words
 from mlperf_suite.reports.feature_report import feature_reports
@@ -26,7 +26,7 @@ from mlperf_suite.reports.performance_sections import (
     times_words,
 )
 from mlperf_suite.reports.replay_sections import replay_words
-from mlperf_suite.reports.sections import Paragraph, Section, count
+from mlperf_suite.reports.sections import Line, Paragraph, Section, count
 from mlperf_suite.results.schema import (
     AccuracyFigures,
     Percentiles,
@@ -51,19 +51,6 @@ _HEADS: dict[Status, tuple[str, str, str]] = {
     "shortened": ("shortened in smoke", "MLPerf requires", "open"),
 }
 """By status, worst first: the heads of two columns, and the style of a row."""
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line: `label` in bold, `text`, and `status` in its colour at the end. `style`: of the text.
-
-    `label`: "" leaves its column empty, None takes the whole width.
-    """
-
-    label: str | None
-    text: str
-    status: str = ""
-    style: str = ""
 
 
 def closing_lines(summary: Summary, folder: Path) -> list[Line]:
@@ -104,6 +91,12 @@ def _answer(summary: Summary) -> Iterator[Line]:
         yield from _folded([Line(None, words, style="bad")])
 
 
+def rules_line(mode: str, verdicts: Iterable[Verdict]) -> list[Line]:
+    """How many rules of a mode passed; no line if it has none."""
+    own = [v for v in verdicts if v.rule.startswith(f"{mode}_")]
+    return [Line(mode.upper(), rule_counts(own), _worst(own))] if own else []
+
+
 def _worst(verdicts: Iterable[Verdict]) -> str:
     statuses = {verdict.status for verdict in verdicts}
     return next((s for s in (*_HEADS, "passed") if s in statuses), "not judged")
@@ -121,15 +114,14 @@ def _figures(summary: Summary) -> Iterator[Line]:
         yield from _speed(run.performance, {v.rule: v for v in summary.verdicts})
     if run.replay:
         yield Line("turns", replay_words(run.replay))
-    for report in feature_reports():
-        yield from (Line(label, text) for label, text in report.closing(summary))
     if summary.curve:
         yield Line("curve", curve_words(summary.curve))
     if run.accuracy:
         yield from _accuracy(run.accuracy)
-    for mode in (*AUDIT_MODES, CACHING):
-        if verdicts := [v for v in summary.verdicts if v.rule.startswith(f"{mode}_")]:
-            yield Line(mode.upper(), rule_counts(verdicts), _worst(verdicts))
+    for mode in AUDIT_MODES:
+        yield from rules_line(mode, summary.verdicts)
+    for report in feature_reports():
+        yield from report.closing(summary)
     if run.mmlu:
         yield from _labelled("MMLU", mmlu_lines(run.mmlu))
     yield from _machine(run)

@@ -6,7 +6,7 @@ from functools import cache
 from importlib import import_module
 
 from mlperf_suite.feature import features
-from mlperf_suite.reports.sections import Row, Section
+from mlperf_suite.reports.sections import Line, Row, Section
 from mlperf_suite.results.schema import Config, Summary
 
 
@@ -21,8 +21,8 @@ class FeatureReport:
         """Sections after the run's figures."""
         return []
 
-    def closing(self, summary: Summary) -> list[tuple[str, str]]:
-        """Lines of the terminal's summary: a label and a text each."""
+    def closing(self, summary: Summary) -> list[Line]:
+        """Lines of the terminal's summary."""
         return []
 
 

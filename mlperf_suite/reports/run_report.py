@@ -13,7 +13,6 @@ from pathlib import Path
 
 from mlperf_suite.reports.accuracy_sections import (
     accuracy_section,
-    caching_sections,
     mmlu_blocks,
 )
 from mlperf_suite.reports.curve_sections import curve_sections
@@ -110,13 +109,12 @@ def run_sections(
         *speed_sections(summary, plots),
         *curve_sections(summary.curve, summary.meta.benchmark),
         *replay_sections(summary.run.replay),
-        *(s for report in feature_reports() for s in report.sections(summary, config)),
         *time_sections(summary, config),
         *energy_sections(summary.run),
         *regression_sections(summary.regression),
         *profile_sections(summary.run.profile),
         accuracy_section(summary, samples),
-        *caching_sections(summary.run.caching),
+        *(s for report in feature_reports() for s in report.sections(summary, config)),
         *endpoint_sections(summary.run, config),
         *replica_sections(summary.run.replicas, summary.run.scaling),
         _run_section(summary, config),

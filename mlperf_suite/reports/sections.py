@@ -29,6 +29,20 @@ ColumnKind = Literal["text", "number", "words", "soft", "label", "badge", "rule"
 
 
 @dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the terminal: `label` in bold, `text`, and `status` in its colour at the end.
+    `style`: of the text.
+
+    `label`: "" leaves its column empty, None takes the whole width.
+    """
+
+    label: str | None
+    text: str
+    status: str = ""
+    style: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Words:
     """Text of a cell or a list's line. `asides`: less important, after it. `link`: where it leads,
     `hint`: what a page says of the link's target."""

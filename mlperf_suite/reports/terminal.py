@@ -10,9 +10,9 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from mlperf_suite.judging.judge import VerdictGroup
-from mlperf_suite.reports.closing import COLUMNS, LABEL, Line, closing_lines
+from mlperf_suite.reports.closing import COLUMNS, LABEL, closing_lines
 from mlperf_suite.reports.run_report import verdict_table
-from mlperf_suite.reports.sections import Block, Cell, Column, Paragraph, Section, Table
+from mlperf_suite.reports.sections import Block, Cell, Column, Line, Paragraph, Section, Table
 from mlperf_suite.results.schema import Summary
 from mlperf_suite.rules import rule_named
 from mlperf_suite.strangers import printable

@@ -13,13 +13,12 @@ from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario
 from mlperf_suite.energy.energy_figures import CostFigures, EnergyFigures
 from mlperf_suite.engines.protocol import RemoteRun, ReplicasRun
-from mlperf_suite.loadgen.load_plan import CACHING, MODES
+from mlperf_suite.loadgen.load_plan import MODES
 from mlperf_suite.results.curve_figures import CurveFigures
-from mlperf_suite.results.run_folder import CACHING_FOLDER, RunFolder
+from mlperf_suite.results.run_folder import BLOCKS_FOLDER, RunFolder
 from mlperf_suite.results.schema import (
     CONFIDENCE,
     AccuracyFigures,
-    CachingFigures,
     PerformanceFigures,
     ProfileFigures,
     ReplayFigures,
@@ -49,7 +48,7 @@ class RunRecord:
     """
 
     verdicts: list[Verdict] = field(default_factory=list)
-    figures: AccuracyFigures | PerformanceFigures | CachingFigures | None = None
+    figures: AccuracyFigures | PerformanceFigures | None = None
     rate: float | None = None
     failure: str | None = None
     warm_up: WarmUpFigures | None = None
@@ -130,7 +129,9 @@ class Result:
 
     @property
     def verdicts(self) -> list[Verdict]:
-        return [v for mode in MODES if mode in self.runs for v in self.runs[mode].verdicts]
+        modes = [mode for mode in MODES if mode in self.runs]
+        modes += [mode for mode in self.runs if mode not in MODES]
+        return [v for mode in modes for v in self.runs[mode].verdicts]
 
 
 def summary_of(result: Result, session: Summary, selection: set[Mode]) -> Summary:
@@ -143,7 +144,6 @@ def summary_of(result: Result, session: Summary, selection: set[Mode]) -> Summar
     finished = {mode for mode, run in runs.items() if run.verdicts}
     figures = {mode: run.figures for mode, run in runs.items()}
     accuracy, performance = figures.get("accuracy"), figures.get("performance")
-    caching = figures.get(CACHING)
     summary = replace(
         session,
         meta=replace(
@@ -161,7 +161,6 @@ def summary_of(result: Result, session: Summary, selection: set[Mode]) -> Summar
             session.run,
             accuracy=accuracy if isinstance(accuracy, AccuracyFigures) else None,
             performance=performance if isinstance(performance, PerformanceFigures) else None,
-            caching=caching if isinstance(caching, CachingFigures) else None,
             replay=runs["performance"].replay if "performance" in runs else None,
             warm_up={str(mode): run.warm_up for mode, run in runs.items() if run.warm_up},
             remote={str(mode): run.remote for mode, run in runs.items() if run.remote},
@@ -196,8 +195,8 @@ def _status(result: Result, unfinished: set[Mode]) -> str:
 def _files(result: Result, pattern: str) -> tuple[str, ...]:
     root = result.folder.path
     paths = (p.relative_to(root) for p in root.rglob(pattern) if p.is_file())
-    # The caching audit has dozens of logs, with a folder for each block.
-    return tuple(sorted(str(path) for path in paths if path.parts[0] != CACHING_FOLDER))
+    # An audit of blocks has dozens of logs, with a folder for each.
+    return tuple(sorted(str(path) for path in paths if path.parts[0] != BLOCKS_FOLDER))
 
 
 def accuracy_figures(

@@ -20,7 +20,6 @@ from mlperf_suite import strict_json
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import CURVE, SCENARIOS
 from mlperf_suite.errors import UsageError
-from mlperf_suite.loadgen.load_plan import CACHING
 from mlperf_suite.results.schema import MMLU, Summary, version_fault
 from mlperf_suite.secrets import scrub
 from mlperf_suite.strangers import open_regular
@@ -31,10 +30,10 @@ PEAK_FOLDER = "PeakQps"
 """The folder for the trial runs of a peak search: short ones, which are not results."""
 PROFILE_FOLDER = "profile"
 """The folder for the trace of a profiled run."""
-CACHING_FOLDER = "Caching"
-"""The folder for the logs of the caching audit's blocks: not results, never submitted."""
+BLOCKS_FOLDER = "Caching"
+"""The folder for the logs of an audit's blocks: not results, never submitted."""
 ENGINE_LOG = "engine.log"
-TRIAL_FOLDERS = (PEAK_FOLDER, CACHING_FOLDER)
+TRIAL_FOLDERS = (PEAK_FOLDER, BLOCKS_FOLDER)
 _VERDICTS = "Compliance/verdicts.json"
 _EVIDENCE = (
     "*/mlperf_log_*",
@@ -173,7 +172,7 @@ def write_json_list(path: Path, name: str, entries: Iterable[object]) -> None:
 
 def mode_folder(mode: str) -> str:
     """The folder of a mode's LoadGen logs within a run's folder."""
-    names = {"accuracy": "Accuracy", "performance": "Performance", CACHING: CACHING_FOLDER}
+    names = {"accuracy": "Accuracy", "performance": "Performance"}
     return names.get(mode, f"Compliance/{mode.upper()}")
 
 

@@ -28,7 +28,6 @@ from mlperf_suite.profiling.trace import TopOperations
 from mlperf_suite.results.curve_figures import REHEARSAL, CurveFigures
 from mlperf_suite.results.typed_json import read, to_json, written_fields
 from mlperf_suite.rules import rule_named
-from mlperf_suite.rules.caching_figures import Finding
 from mlperf_suite.rules.verdict import Status, Verdict, in_words
 
 SCHEMA_VERSION = 6
@@ -396,32 +395,6 @@ class ProfileFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class CachingFigures:
-    """The caching audit: `faster` is how much faster a repeated sample is than different samples,
-    with the interval from `low` to `high`, as shares; None if there are too few pairs.
-
-    `sample`: the index of the repeated sample; `prompt_tokens`: the prompt length of every sample.
-    `at_once`: samples per block. `mix_ms`, `same_ms`: the block times of each pair, with different
-    samples and with the repeated one. `seed`: of the different samples' prompts and the order of
-    the blocks. `cached_tokens`: prompt tokens that the engine took from a cache, None if it does
-    not count them.
-    """
-
-    finding: Finding = "cannot tell"
-    faster: float | None = None
-    low: float | None = None
-    high: float | None = None
-    sample: int | None = None
-    prompt_tokens: int | None = None
-    answer_tokens: int | None = None
-    at_once: int | None = None
-    seed: int | None = None
-    cached_tokens: int | None = None
-    mix_ms: tuple[float, ...] = ()
-    same_ms: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class ScalingFigures:
     """Several engines compared with one of them: `pairs` times, outside LoadGen, prompts are sent
     all at once to one engine and then to all, or the reverse.
@@ -443,7 +416,7 @@ class ScalingFigures:
 class Run:
     """The figures of each run; None if the run was not made or has no figures.
 
-    `caching`: the suite's own audit, which is not one of MLPerf's. `warm_up`: by mode. `remote`: by
+    `warm_up`: by mode. `remote`: by
     mode, what servers and the suite's client reported; empty if the engine ran in the suite's own
     process. `replicas`: by mode, the figures of each of several engines; empty if there was one.
     `replay`: None unless the performance run replays recorded conversations. `scaling`: None
@@ -454,7 +427,6 @@ class Run:
     accuracy: AccuracyFigures | None = None
     performance: PerformanceFigures | None = None
     mmlu: MmluFigures | None = None
-    caching: CachingFigures | None = None
     replay: ReplayFigures | None = None
     warm_up: dict[str, WarmUpFigures] = field(default_factory=dict)
     remote: dict[str, RemoteRun] = field(default_factory=dict)
@@ -645,10 +617,28 @@ class Summary:
             "schema_version": self.schema_version,
             "verdict": self.verdict,
             "counts": self.counts,
-            **written_fields(replace(self, parts={})),
-            **to_json(self.parts),
+            **self._figures(),
             "verdicts": [_with_origin(verdict) for verdict in self.verdicts],
         }
+
+    def _figures(self) -> dict[str, Any]:
+        """The members with figures, those of features in their places."""
+        content = written_fields(replace(self, parts={}))
+        for name, part in self.parts.items():
+            *parents, last = name.split(".")
+            place = content
+            for parent in parents:
+                place = place.setdefault(parent, {})
+            place[last] = to_json(part)
+        return content
+
+
+def _member(content: Mapping[str, Any], name: str) -> object:
+    """What a file has under a name such as run.caching; None if nothing."""
+    value: object = content
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
 
 
 def _with_origin(verdict: Verdict) -> dict[str, Any]:

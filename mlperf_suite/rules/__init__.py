@@ -6,6 +6,8 @@ named where they differ. A rule never raises because of a log's content: unreada
 it.
 """
 
+from importlib import import_module
+
 # ruff: noqa: I001 - rules are reported in the order in which the modules stand here.
 from mlperf_suite.rules import (
     validity,
@@ -18,7 +20,6 @@ from mlperf_suite.rules import (
     origin,
     audit_rules,
     test06,
-    caching,
     mmlu_rules,
     power_rules,
     submission_rules,
@@ -28,14 +29,18 @@ from mlperf_suite.rules import (
     agentic_rules,
     chat_rules,
 )
+from mlperf_suite.feature import features
 from mlperf_suite.rules.registry import accuracy_verdict, judge, rule_named, rules_for
+
+for _feature in features():
+    for _module in _feature.rules:
+        import_module(_module)
 
 __all__ = [
     "accuracy_rules",
     "accuracy_verdict",
     "agentic_rules",
     "audit_rules",
-    "caching",
     "chat_rules",
     "client_rules",
     "clock",

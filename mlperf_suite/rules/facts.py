@@ -12,20 +12,16 @@ from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario, Workload
 from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.engines.protocol import MODEL_CHANGES, SERVER_MODEL, SPECULATIVE, RemoteRun
-from mlperf_suite.loadgen.load_plan import TEST_MODES
+from mlperf_suite.loadgen.load_plan import ACCURACY_ONLY
 from mlperf_suite.loadgen.logs import AccuracyLog, DetailLog, RunLogs
 from mlperf_suite.loadgen.releases import version_numbers
-from mlperf_suite.rules.caching_figures import Caching
 from mlperf_suite.rules.verdict import Verdict, VerdictError, failure, not_judged
 
 Division = Literal["closed", "open"]
-Subject = (
-    Mode
-    | Literal["kept_run", "result", "benchmark", "system", "power", "mmlu", "client", "package"]
-    | Literal["retrieval"]
-)
-"""What a rule judges: a run of a mode, a part of a kept run's folder, a part of a submission, or an
-MMLU run."""
+Subject = str
+"""What a rule judges: a run of a mode, a part of a kept run's folder (`kept_run`), a part of a
+submission (`result`, `benchmark`, `system`, `power`, `client`, `package`, `retrieval`), or an MMLU
+run (`mmlu`)."""
 _LAST_RATE = {
     "Offline": "result_tokens_per_second",
     "Server": "result_completed_tokens_per_second",
@@ -162,8 +158,8 @@ class RunFacts(Facts):
     the same system, None if unknown. `text_alone`: see `gives_text_alone`.
     `cached_tokens`: prompt tokens that the engine took from a cache in this run; None if it does
     not count them, or if only logs are available. `compared`: see `ComparedRuns`; None if there are
-    none. `caching`: the measurements of the caching audit;
-    `logs` are then those of its last block.
+    none. `blocks`: the logs of several LoadGen runs that are
+    judged as one; `logs` are then those of the last.
     """
 
     benchmark: Benchmark
@@ -191,7 +187,7 @@ class RunFacts(Facts):
     accuracy_tokens: AnswerTokens | None = None
     cached_tokens: int | None = None
     compared: ComparedRuns | None = None
-    caching: Caching | None = None
+    blocks: tuple[RunLogs, ...] = ()
 
     @property
     def subject(self) -> Subject:
@@ -211,7 +207,7 @@ class RunFacts(Facts):
     @property
     def is_accuracy(self) -> bool:
         """Whether the log says it is an accuracy run's; the rule on test modes judges that."""
-        return bool(self.detail["effective_test_mode"] == TEST_MODES["accuracy"])
+        return bool(self.detail["effective_test_mode"] == ACCURACY_ONLY)
 
     @property
     def has_its_end(self) -> bool:

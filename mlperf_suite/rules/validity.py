@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mlperf_suite.benchmarks.definition import COUNTED_IN_A_SENTENCE
 from mlperf_suite.benchmarks.rounds import round_of_seeds
-from mlperf_suite.loadgen.load_plan import TEST_MODES
+from mlperf_suite.loadgen.load_plan import loadgen_mode
 from mlperf_suite.loadgen.logs import ACCURACY
 from mlperf_suite.loadgen.releases import OUTSIDE
 from mlperf_suite.rules.accuracy_files import MAX_ACCURACY_LOG_BYTES, parse_accuracy_txt
@@ -95,7 +95,7 @@ def test_mode(run: RunFacts) -> Verdict:
 
 def mode_verdict(run: RunFacts) -> Verdict:
     values = [run.detail["effective_scenario"], run.detail["effective_test_mode"]]
-    expectation = [run.scenario.loadgen_scenario, TEST_MODES[run.mode]]
+    expectation = [run.scenario.loadgen_scenario, loadgen_mode(run.mode)]
     return verdict(values == expectation, " ".join(map(str, values)), " ".join(expectation))
 
 

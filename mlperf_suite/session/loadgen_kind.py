@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark
-from mlperf_suite.loadgen.load_plan import CACHING, COMPARED, MODES, RunKey
+from mlperf_suite.loadgen.load_plan import COMPARED, MODES, RunKey
 from mlperf_suite.session.run_kind import Maker, OfOneRun, Place, Selection, Step, StepKey
 from mlperf_suite.session.run_kinds import kind_of
 from mlperf_suite.session.timing.estimate import Estimator, sized_by_rate
@@ -36,9 +36,7 @@ class LoadGenRuns(ScenarioRun):
     name, rank = RunKey.kind, 0
 
     def key_of(self, benchmark: Benchmark, scenario: str, mode: Mode) -> RunKey | None:
-        if benchmark.chats or mode == CACHING:
-            return None
-        return RunKey(benchmark.id, scenario, mode)
+        return None if benchmark.chats else RunKey(benchmark.id, scenario, mode)
 
     def fault(
         self, own: Sequence[RunKey], every: Sequence[StepKey], given: Callable[[str], Any]

@@ -10,7 +10,7 @@ from mlperf_suite.benchmarks.definition import limit_name
 from mlperf_suite.features.peak_search.figures import PeakFigures, PeakSearch, peak_of
 from mlperf_suite.reports.feature_report import FeatureReport
 from mlperf_suite.reports.plots import BLUE, GREEN, ORANGE
-from mlperf_suite.reports.sections import Row, count, decimal, save_figure
+from mlperf_suite.reports.sections import Line, Row, count, decimal, save_figure
 from mlperf_suite.results.schema import Summary
 
 
@@ -23,9 +23,9 @@ class PeakReport(FeatureReport):
         value = f"at least {value}: {limit}" if limit else value
         return [("highest valid rate, queries/s", value)]
 
-    def closing(self, summary: Summary) -> list[tuple[str, str]]:
+    def closing(self, summary: Summary) -> list[Line]:
         peak = peak_of(summary)
-        return [] if peak is None else [("peak", _words(peak))]
+        return [] if peak is None else [Line("peak", _words(peak))]
 
 
 REPORT = PeakReport()

@@ -17,11 +17,9 @@ from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark, Gener
 from mlperf_suite.client_results.series import FEWEST_POINTS, ULTRA_LOW, min_duration_s
 from mlperf_suite.loadgen.load_plan import (
     AUDIT_MODES,
-    CACHING,
     SMOKE,
     RunKey,
 )
-from mlperf_suite.rules.caching_figures import ANSWER_TOKENS, LOOKS
 from mlperf_suite.session.run_kind import Selection, Step
 from mlperf_suite.session.run_kinds import kind_of
 
@@ -237,23 +235,6 @@ class RunTimes:
         return at_once_s
 
 
-def caching_s(speed: Speed, prompt_tokens: int, at_once: int) -> float:
-    """Seconds of the caching audit if its first look decides, with judging and reports.
-
-    `prompt_tokens`: of each prompt. `at_once`: the samples of a block.
-    """
-    block_s = _BLOCK_OVERHEAD_S + speed.batch_s([prompt_tokens] * at_once, ANSWER_TOKENS)
-    return AFTER_RUN_S + 2 * (1 + LOOKS[0]) * block_s
-
-
-_BLOCK_OVERHEAD_S = 0.05
-"""Time for LoadGen to begin and end a run and for the suite to read its logs, in s."""
-_CACHING_BLOCK_S = {True: 0.4, False: 2.0}
-"""How long a block of the caching audit should last, in s, by whether the profile is smoke."""
-_CACHING_AT_ONCE = (2, 256)
-"""The fewest and the most samples of a block."""
-
-
 @dataclass(frozen=True, slots=True)
 class Estimator:
     """Estimates the steps of a session under its settings, on an engine of this speed.
@@ -325,22 +306,6 @@ class Estimator:
             "queries",
         )
 
-    def caching_at_once(self, benchmark: Benchmark) -> int:
-        """The samples of a block of the caching audit: enough to take a measurable time.
-
-        At least two, so that sharing between concurrent requests shows as well.
-        """
-        fewest, most = _CACHING_AT_ONCE
-        if self.speed is None:
-            return fewest
-        one_s = self.speed.prefill_s * self._caching_prompt(benchmark)
-        fitting = round(_CACHING_BLOCK_S[self.settings.smoke] / one_s) if one_s > 0 else most
-        return min(most, max(fewest, fitting))
-
-    def _caching_prompt(self, benchmark: Benchmark) -> int:
-        prompts = sorted(self.lengths(benchmark, CACHING).prompts)
-        return prompts[(len(prompts) - 1) // 2]
-
     def warm_up_generation(
         self, benchmark: Benchmark, scenario: Scenario, generation: Generation
     ) -> Generation:
@@ -402,12 +367,6 @@ class Estimator:
         """Seconds of the official client's runs of a scenario."""
         runs = (RunKey(*place, "performance"), RunKey(*place, "accuracy"))
         return _CLIENT_S + sum(self.run_s("run", run) for run in runs)
-
-    def caching_audit_s(self, benchmark: Benchmark) -> float:
-        """Seconds of the caching audit."""
-        assert self.speed is not None
-        at_once = self.caching_at_once(benchmark)
-        return caching_s(self.speed, self._caching_prompt(benchmark), at_once)
 
     def chats_s(self, key: RunKey) -> float:
         """Seconds of a run of messages, one after another."""

@@ -10,23 +10,29 @@ import random
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
-from mlperf_suite.benchmarks.audits import MIX, SAME
-from mlperf_suite.loadgen.load_plan import CACHING, RunKey, plan_run
-from mlperf_suite.loadgen.logs import RunLogs
-from mlperf_suite.results.record import Result, RunRecord
-from mlperf_suite.results.schema import CachingFigures
-from mlperf_suite.rules import judge
-from mlperf_suite.rules.caching_figures import (
+from mlperf_suite.features.caching_audit.block_times import (
     ANSWER_TOKENS,
     LOOKS,
+    MIX,
+    MODE,
+    SAME,
     Block,
     Caching,
     Interval,
     Kind,
     interval_of,
 )
-from mlperf_suite.rules.facts import RunFacts, gives_text_alone
+from mlperf_suite.features.caching_audit.caching import CachingFacts
+from mlperf_suite.features.caching_audit.figures import CachingFigures
+from mlperf_suite.features.caching_audit.times import at_once as samples_of_block
+from mlperf_suite.loadgen.load_plan import RunKey, plan_run
+from mlperf_suite.loadgen.logs import RunLogs
+from mlperf_suite.results.record import Result, RunRecord
+from mlperf_suite.results.run_folder import BLOCKS_FOLDER
+from mlperf_suite.rules import judge
+from mlperf_suite.rules.facts import gives_text_alone
 from mlperf_suite.session.load_run import Observation, Prompts, StepMaker
 from mlperf_suite.session.run_kind import Step
 
@@ -42,13 +48,13 @@ class CachingAudits(StepMaker):
 
     def make(self, step: Step, result: Result) -> RunRecord:
         """Make the blocks until the interval decides, and judge them. Raises what a run raises."""
-        record = result.runs[CACHING]
-        own = self.inputs.prompts(result.benchmark, CACHING)
+        record = result.runs[MODE]
+        own = self.inputs.prompts(result.benchmark, MODE)
         sample = median_sample(own)
-        prompt, at_once = own[sample], self.pace.estimator.caching_at_once(result.benchmark)
+        prompt, at_once = own[sample], samples_of_block(self.pace.estimator, result.benchmark)
         seed = secrets.randbits(32)
         chance = random.Random(seed)  # noqa: S311 - no secret, and kept to make the audit again
-        key = RunKey(result.benchmark.id, result.scenario.name, CACHING)
+        key: RunKey = step.key
         self.watcher.begin(f"{key.benchmark}: caching audit")
         observation = Observation(self.engine, str(key), key.mode)
 
@@ -62,17 +68,19 @@ class CachingAudits(StepMaker):
         # Not kept in the record: a submission is refused only for the runs that it contains.
         cached_tokens = observation.cached_tokens(observation.remote())
         audit = Caching(tuple(blocks), at_once, cached_tokens)
-        record.figures = _figures(audit, interval, sample, len(prompt), seed)
+        part: Any = result.parts["caching audit"]
+        part.figures = _figures(audit, interval, sample, len(prompt), seed)
         record.verdicts = judge(
-            RunFacts(
+            CachingFacts(
                 result.benchmark,
                 result.scenario,
-                CACHING,
+                MODE,
                 self.settings.round,
                 blocks[-1].logs,
                 smoke=self.settings.smoke,
                 departures=(),
                 text_alone=gives_text_alone(self.engine.description.settings),
+                blocks=tuple(block.logs for block in blocks),
                 caching=audit,
             )
         )
@@ -104,16 +112,16 @@ class CachingAudits(StepMaker):
         plan = plan_run(
             result.benchmark,
             result.scenario,
-            CACHING,
+            MODE,
             self.settings.round,
             len(prompts),
             audit=(SAME if kind == "same" else MIX).of(at_once),
         )
-        own = self.inputs.generation(result.benchmark, CACHING)
+        own = self.inputs.generation(result.benchmark, MODE)
         generation = replace(
             own, max_new_tokens=ANSWER_TOKENS, min_new_tokens=ANSWER_TOKENS, stops=()
         )
-        folder = result.folder.of_mode(CACHING) / name
+        folder = result.folder.path / BLOCKS_FOLDER / name
         return self.load_run(result.benchmark, plan, folder, Prompts(prompts, generation)).logs
 
 

@@ -1,4 +1,4 @@
-"""The data and the statistic of the caching audit: how much faster is one repeated sample? Pure.
+"""The blocks of the audit and their statistic: how much faster is one repeated sample? Pure.
 
 Blocks come in pairs, one of each kind in random order. A `mix` block has samples that the system
 has never seen; a `same` block repeats one sample of the same length in tokens. Without a cache both
@@ -13,8 +13,15 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
+from mlperf_suite.benchmarks.audits import Audit
 from mlperf_suite.loadgen.logs import RunLogs
 
+MODE = "caching"
+"""The mode of the audit's runs and the subject of its rules."""
+MIX = Audit(MODE, queries=1, logged=1, unique=True)
+SAME = Audit(MODE, queries=1, logged=1, same=True)
+"""The two kinds of block: different samples each time, and one sample over and over. The number of
+queries in each depends on the speed of the system."""
 Finding = Literal["no caching", "caching", "cannot tell"]
 Kind = Literal["mix", "same"]
 MOST_FASTER = 0.10

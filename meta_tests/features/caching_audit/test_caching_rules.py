@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from meta_tests.made_runs import MadeRun, line
 from meta_tests.tampering.rule_breaks import not_passed
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
-from mlperf_suite.loadgen.load_plan import CACHING
+from mlperf_suite.features.caching_audit.block_times import MODE as CACHING
+from mlperf_suite.features.caching_audit.block_times import Caching
 from mlperf_suite.rules import judge
-from mlperf_suite.rules.caching_figures import Caching
 from mlperf_suite.rules.verdict import Verdict
 
 ONE_TOKEN = "Number of tokens need to be greater than 1"
@@ -36,7 +37,8 @@ def test_too_few_pairs_decide_nothing() -> None:
 
 
 def test_without_a_block_nothing_passes_for_speed() -> None:
-    verdicts = judge(replace(caching_run().facts(), caching=Caching((), 0)))
+    facts: Any = caching_run().facts()
+    verdicts = judge(replace(facts, caching=Caching((), 0)))
     assert statuses(verdicts)["caching_speed"] == "failed"
     assert statuses(verdicts)["caching_samples"] == "failed"
 

@@ -6,18 +6,22 @@ MLPerf does not require of language models: their samples differ in length, and 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import partial
 
-from mlperf_suite.benchmarks.audits import MIX, SAME
-from mlperf_suite.loadgen.load_plan import TEST_MODES
-from mlperf_suite.rules.audit_rules import AUDIT_CONF_IS_READ
-from mlperf_suite.rules.caching_figures import (
+from mlperf_suite.features.caching_audit.block_times import (
     ANSWER_TOKENS,
     LOOKS,
+    MIX,
+    MODE,
     MOST_FASTER,
+    SAME,
     Caching,
     interval_of,
 )
+from mlperf_suite.loadgen.load_plan import PERFORMANCE_ONLY
+from mlperf_suite.rules import clock
+from mlperf_suite.rules.audit_rules import AUDIT_CONF_IS_READ
 from mlperf_suite.rules.facts import RunFacts
 from mlperf_suite.rules.registry import rule
 from mlperf_suite.rules.validity import cached_tokens_verdict
@@ -25,7 +29,7 @@ from mlperf_suite.rules.verdict import Verdict, failure, not_judged, verdict
 
 _caching_rule = partial(
     rule,
-    "caching",
+    MODE,
     official=False,
     source="docs/caching-audit.md, after compliance/TEST04",
     session_only=True,
@@ -38,12 +42,12 @@ _TOO_SHORT = "Number of tokens need to be greater than 1"
     demand=f"at most {MOST_FASTER:.0%} faster, by the suite's own audit",
     fix="Turn off every cache of answers and prefixes, in the engine, the server and any proxy.",
 )
-def speed(run: RunFacts) -> Verdict:
+def speed(run: CachingFacts) -> Verdict:
     """One repeated sample is at most 10% faster than new samples (not an MLPerf rule).
 
     Not judged where the noise leaves both possible: the interval is in what was found.
     """
-    pairs = _of(run).pairs
+    pairs = run.caching.pairs
     interval = interval_of(pairs)
     if interval is None:
         raise failure("no pair of blocks", why="no block's time is in the logs")
@@ -55,15 +59,15 @@ def speed(run: RunFacts) -> Verdict:
 
 
 @_caching_rule(fix="Turn prefix caching off in the engine or the server.")
-def prompt_tokens(run: RunFacts) -> Verdict:
+def prompt_tokens(run: CachingFacts) -> Verdict:
     """The engine reports no cached prompt tokens during the audit."""
-    return cached_tokens_verdict(_of(run).cached_tokens)
+    return cached_tokens_verdict(run.caching.cached_tokens)
 
 
 @_caching_rule(fix="Repeat the audit; every request must be answered.")
-def samples(run: RunFacts) -> Verdict:
+def samples(run: CachingFacts) -> Verdict:
     """LoadGen alternately issued one sample repeatedly, and different samples once each."""
-    audit = _of(run)
+    audit = run.caching
     demand = f"{audit.at_once} times one sample, and {audit.at_once} samples once, by turns"
     for number, block in enumerate(audit.blocks, 1):
         indices = [sample.index for sample in block.logs.accuracy.samples]
@@ -78,12 +82,11 @@ def samples(run: RunFacts) -> Verdict:
 
 
 @_caching_rule(fix="Let the server honour max_tokens and min_tokens, and repeat the audit.")
-def answers(run: RunFacts) -> Verdict:
+def answers(run: CachingFacts) -> Verdict:
     """Every answer of the audit has the same length, so that all blocks do the same work."""
     demand = f"{ANSWER_TOKENS} tokens each"
-    lengths = {
-        len(sample.token_ids) for block in _of(run).blocks for sample in block.logs.accuracy.samples
-    }
+    logs = (block.logs.accuracy for block in run.caching.blocks)
+    lengths = {len(sample.token_ids) for log in logs for sample in log.samples}
     if lengths == {ANSWER_TOKENS}:
         return verdict(True, demand, demand)
     words = f"{min(lengths)} to {max(lengths)} tokens" if lengths else "no answer"
@@ -93,14 +96,14 @@ def answers(run: RunFacts) -> Verdict:
 
 
 @_caching_rule(fix="Repeat the audit; remove other audit.config files from LoadGen's folder.")
-def settings(run: RunFacts) -> Verdict:
+def settings(run: CachingFacts) -> Verdict:
     """Each block was a performance run of this scenario under the audit's settings."""
     demand = "the audit's settings"
-    for number, block in enumerate(_of(run).blocks, 1):
+    for number, block in enumerate(run.caching.blocks, 1):
         values = {
-            **(SAME if block.kind == "same" else MIX).of(_of(run).at_once).effective,
+            **(SAME if block.kind == "same" else MIX).of(run.caching.at_once).effective,
             "effective_scenario": run.scenario.loadgen_scenario,
-            "effective_test_mode": TEST_MODES[run.mode],
+            "effective_test_mode": PERFORMANCE_ONLY,
         }
         detail = block.logs.detail
         for key, value in values.items():
@@ -110,9 +113,9 @@ def settings(run: RunFacts) -> Verdict:
 
 
 @_caching_rule(fix="Repeat the audit without interrupting it.")
-def log_is_whole(run: RunFacts) -> Verdict:
+def log_is_whole(run: CachingFacts) -> Verdict:
     """The logs of every block can be read in full."""
-    for number, block in enumerate(_of(run).blocks, 1):
+    for number, block in enumerate(run.caching.blocks, 1):
         damage = [*block.logs.detail.damage, *block.logs.accuracy.damage]
         if block.logs.detail["num_errors"] is None:
             damage.append("the last entries are missing")
@@ -125,10 +128,10 @@ def log_is_whole(run: RunFacts) -> Verdict:
     fix="Read the error in the block's mlperf_log_detail.txt, remove its cause and repeat "
     "the audit."
 )
-def no_loadgen_errors(run: RunFacts) -> Verdict:
+def no_loadgen_errors(run: CachingFacts) -> Verdict:
     """LoadGen logged no error in any block, except about the audit.config that it requires."""
     allowed_texts = [AUDIT_CONF_IS_READ, *([_TOO_SHORT] if run.text_alone else [])]
-    for number, block in enumerate(_of(run).blocks, 1):
+    for number, block in enumerate(run.caching.blocks, 1):
         errors = [
             error
             for error in block.logs.detail.errors
@@ -140,6 +143,11 @@ def no_loadgen_errors(run: RunFacts) -> Verdict:
     return verdict(True, "0 errors", "0 errors")
 
 
-def _of(run: RunFacts) -> Caching:
-    """The measurements of the audit; empty if only logs are available."""
-    return run.caching or Caching((), 0)
+clock.clock_rule(MODE)(clock.loadgen_clock)
+
+
+@dataclass(frozen=True, slots=True)
+class CachingFacts(RunFacts):
+    """The facts of an audit. `caching`: its measurements."""
+
+    caching: Caching = field(default_factory=partial(Caching, (), 0))

@@ -12,23 +12,24 @@ from meta_tests.stand_in import Delays, StandInEngine
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.protocol import Listener, RequestList
+from mlperf_suite.features.caching_audit.audit import median_sample
+from mlperf_suite.features.caching_audit.block_times import ANSWER_TOKENS, LOOKS
+from mlperf_suite.features.caching_audit.figures import PART, CachingFigures
+from mlperf_suite.features.caching_audit.kind import CachingKey
+from mlperf_suite.features.caching_audit.times import blocks_s
 from mlperf_suite.judging.judge import judge_folder
-from mlperf_suite.loadgen.load_plan import CACHING
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
 from mlperf_suite.results.run_folder import changed_since_run
-from mlperf_suite.results.schema import CachingFigures
-from mlperf_suite.rules.caching_figures import ANSWER_TOKENS, LOOKS
-from mlperf_suite.session.caching_audit import median_sample
-from mlperf_suite.session.caching_kind import CachingKey
 from mlperf_suite.session.plan import plan_session
 from mlperf_suite.session.run_kind import Selection
 from mlperf_suite.session.suite import Suite
-from mlperf_suite.session.timing.estimate import Speed, caching_s
+from mlperf_suite.session.timing.estimate import Speed
 from mlperf_suite.session.watcher import Watcher
 from mlperf_suite.settings import resolve_settings
 
 LLAMA = "llama3.1-8b"
-KEY = CachingKey(LLAMA, "Offline", CACHING)
+AUDIT = "mlperf_suite.features.caching_audit.audit"
+KEY = CachingKey(LLAMA, "Offline")
 PROMPT_S, CACHED_S = 0.04, 0.0005
 """Drawn, and written into LoadGen's log in the place of the time that passed."""
 
@@ -83,8 +84,7 @@ class Audited:
 
     @property
     def figures(self) -> CachingFigures:
-        figures = self.summary.run.caching
-        assert figures is not None
+        figures: CachingFigures = self.summary.parts[PART]
         return figures
 
 
@@ -103,7 +103,7 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeAudit]:
         suites.append(suite)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("mlperf_suite.session.load_run.run_loadgen", engine.timed_run)
-            patch.setattr("mlperf_suite.session.caching_audit.secrets.randbits", lambda bits: 16)
+            patch.setattr(f"{AUDIT}.secrets.randbits", lambda bits: 16)
             outcome = suite.make(KEY)
         assert outcome.ok, outcome.failure
         return Audited(suite, engine)
@@ -194,5 +194,5 @@ def test_its_plan_is_one_step_whose_time_is_told() -> None:
     *preparation, blocks = plan_session(Selection([KEY])).steps
     assert [step.kind for step in preparation] == ["load", "probe"]
     assert "caching audit" in blocks.what
-    small_s, large_s = (caching_s(Speed(0.0005, 0.04, 0.001), 365, at_once) for at_once in (2, 4))
+    small_s, large_s = (blocks_s(Speed(0.0005, 0.04, 0.001), 365, at_once) for at_once in (2, 4))
     assert 2 < small_s < large_s < 30

@@ -8,7 +8,13 @@ import random
 
 import pytest
 
-from mlperf_suite.rules.caching_figures import LOOKS, MOST_FASTER, RISK, Interval, interval_of
+from mlperf_suite.features.caching_audit.block_times import (
+    LOOKS,
+    MOST_FASTER,
+    RISK,
+    Interval,
+    interval_of,
+)
 
 
 def interval(pairs: list[tuple[float, float]]) -> Interval:
