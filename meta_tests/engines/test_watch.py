@@ -193,6 +193,23 @@ def test_a_real_process_that_cannot_answer_is_seen_and_ended(
     assert not engine.alive
 
 
+def test_another_process_with_an_ended_ones_id_is_not_taken_for_it(
+    child: psutil.Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = psutil.Process(child.pid)
+    # psutil knows a process by its id and its start.
+    monkeypatch.setattr(ended, "_ident", (child.pid, 0.0))
+    engine = _InAProcess(ended)
+    verdict = watched(engine, 60)
+    assert verdict is not None and verdict[1].endswith("has ended while 14 samples waited")
+    Watch(engine).end()
+    assert child.is_running() and child.status() != ENDED
+    monkeypatch.setattr("mlperf_suite.engines.watch.descendants", lambda: [ended])
+    load = LoadWatch(None)
+    monkeypatch.setattr("mlperf_suite.engines.watch.descendants", lambda: [child])
+    assert load.processes == [child]
+
+
 def test_a_load_is_watched_by_the_processes_that_it_starts() -> None:
     """Neither those that were there before count, nor those that ended, nor a pause that is
     short."""
