@@ -142,7 +142,7 @@ def child() -> Iterator[psutil.Process]:
     yield psutil.Process(busy_process.pid)
     # A stopped process is killed all the same.
     busy_process.kill()
-    busy_process.wait(30)
+    busy_process.wait(120)
 
 
 def wait_for(process: psutil.Process, status: str) -> None:
@@ -180,7 +180,7 @@ def test_a_real_process_that_cannot_answer_is_seen_and_ended(
         stop(child)
     else:
         child.kill()
-        child.wait(30)
+        child.wait(120)
     engine = _InAProcess(child)
     assert isinstance(engine, ProcessEngine)
     verdict = watched(engine, 60)
@@ -286,7 +286,7 @@ def test_a_resource_tracker_is_no_process_of_the_engine() -> None:
     pids = {process.pid for process in descendants()}
     for child in children:
         child.kill()
-        child.wait(30)
+        child.wait(120)
     assert {child.pid for child in children} & pids == {children[1].pid}
 
 

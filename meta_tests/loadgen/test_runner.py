@@ -366,7 +366,7 @@ def test_an_engine_whose_process_is_stopped_fails_the_run_at_once(tmp_path: Path
         assert not psutil.pid_exists(child.pid)
     finally:
         child.kill()
-        child.wait(30)
+        child.wait(120)
     assert not abandoned()
 
 

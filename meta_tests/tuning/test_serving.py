@@ -100,7 +100,7 @@ def test_a_server_is_started_and_ended(command: Command, asked: list[str]) -> No
 def test_a_server_that_does_not_start_is_a_failed_trial(
     command: Command, asked: list[str], monkeypatch: MonkeyPatch, how: str, reason: str
 ) -> None:
-    monkeypatch.setattr(serving, "_START_S", 30.0 if how == "crash" else 1.0)
+    monkeypatch.setattr(serving, "_START_S", 300.0 if how == "crash" else 1.0)
     assert measured(command, how).trial.reason.startswith(reason)
     assert not asked
 

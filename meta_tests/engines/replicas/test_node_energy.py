@@ -70,12 +70,12 @@ class Nodes:
 
 
 def energy_of(folder: Path, find: Callable[[], Meters]) -> EnergyFigures:
-    """The energy of a block that takes three tenths of a second."""
+    """The energy of a block that takes a moment."""
     energy = Energy(resolve_settings({}, {}), lambda settings, engine: find())
     energy.open(None)  # type: ignore[arg-type]
     with energy.read():
         began = time.monotonic()
-        time.sleep(0.3)
+        time.sleep(0.01)
         ended = time.monotonic()
     run = LoadRun(read_logs(Path("nowhere")), 1.0, 4, 12, None, (began, ended))
     figures = energy.of_run(run, folder)
