@@ -12,6 +12,7 @@ import psutil
 import pytest
 from pytest import MonkeyPatch
 
+from meta_tests.tuning.scripted_runs import is_gone
 from mlperf_suite.errors import UsageError
 from mlperf_suite.features.tuning import serving
 from mlperf_suite.features.tuning.serving import ServerTemplate, run_served
@@ -74,10 +75,6 @@ def template(folder: Path, how: str) -> ServerTemplate:
 
 def measured(command: Command, how: str) -> Measured:
     return run_served(template(command.folder, how), command, TARGETS["offline"])
-
-
-def is_gone(pid: int) -> bool:
-    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
 def test_a_server_is_started_and_ended(command: Command, asked: list[str]) -> None:
