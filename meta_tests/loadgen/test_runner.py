@@ -38,20 +38,10 @@ from meta_tests.stand_in import Delays, StandInEngine
 from mlperf_suite.benchmarks.catalog import BENCHMARKS, runnable
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.engines.protocol import (
-    EngineTrace,
-    Listener,
-    Request,
-    Steps,
-)
+from mlperf_suite.engines.protocol import EngineTrace, Listener, Request, Steps
 from mlperf_suite.errors import EngineError, RunError, UsageError
 from mlperf_suite.loadgen import runner, sut
-from mlperf_suite.loadgen.load_plan import (
-    LIMIT_KEYS,
-    PERFORMANCE_SAMPLES_KEY,
-    LoadPlan,
-    Shortened,
-)
+from mlperf_suite.loadgen.load_plan import LIMIT_KEYS, PERFORMANCE_SAMPLES_KEY, LoadPlan, Shortened
 from mlperf_suite.loadgen.runner import LoadRun, Progress, abandoned, check_round, run_loadgen
 from mlperf_suite.loadgen.sut import Requests, Sut
 

@@ -17,12 +17,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from meta_tests.suite_runs import ROOT
-from mlperf_suite.results.schema import (
-    SCHEMA_VERSION,
-    Config,
-    Meta,
-    Summary,
-)
+from mlperf_suite.results.schema import SCHEMA_VERSION, Config, Meta, Summary
 from mlperf_suite.rules.verdict import Status, Verdict
 
 KEPT = json.loads((Path(__file__).parent.parent / "data/kept_run/summary.json").read_text())

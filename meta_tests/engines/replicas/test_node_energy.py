@@ -17,14 +17,7 @@ from meta_tests.engines.replicas.nodes import Load
 from meta_tests.fake_nvml import gpu, install
 from meta_tests.servers.replica_stand_in import CPU_WATTS, GPU_WATTS, simulated_meters
 from mlperf_suite.energy.energy_figures import EnergyFigures
-from mlperf_suite.energy.meters import (
-    GPU,
-    NVML_LABEL,
-    RAPL_LABEL,
-    Absent,
-    Meters,
-    Recording,
-)
+from mlperf_suite.energy.meters import GPU, NVML_LABEL, RAPL_LABEL, Absent, Meters, Recording
 from mlperf_suite.engines.replicas.node_energy import Metered, OwnMeters, meters_of, own_meters
 from mlperf_suite.engines.replicas.placement import Node, Seat
 from mlperf_suite.errors import EngineError

@@ -19,13 +19,7 @@ import pytest
 from meta_tests.scorers.sandbox.left_processes import remaining
 from meta_tests.suite_runs import ROOT
 from mlperf_suite.scorers.sandbox import box, inside
-from mlperf_suite.scorers.sandbox.box import (
-    Limits,
-    NoSandbox,
-    Sandbox,
-    SandboxError,
-    fault,
-)
+from mlperf_suite.scorers.sandbox.box import Limits, NoSandbox, Sandbox, SandboxError, fault
 from mlperf_suite.scorers.sandbox.system_calls import filter_program, known_machine
 
 
