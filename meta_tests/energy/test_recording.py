@@ -158,10 +158,7 @@ def test_a_steady_counter_is_its_power_times_the_time() -> None:
     assert joules(series(drawn, times)) == pytest.approx(3000, rel=0.02)
 
 
-@given(
-    start=st.floats(0, 9_999),
-    watts=st.lists(st.floats(1, 900), min_size=6, max_size=40),
-)
+@given(start=st.floats(0, 9_999), watts=st.lists(st.floats(1, 900), min_size=6, max_size=40))
 def test_a_counter_that_begins_again_is_the_counter_that_does_not(
     start: float, watts: list[float]
 ) -> None:

@@ -264,8 +264,7 @@ def later(kind: str, by_ns: int) -> Callable[[str], str]:
 def instead(kind: str, *kinds: str, at: int = 500) -> Callable[[str], str]:
     """One event of a kind becomes events of others."""
     return each(
-        kind,
-        lambda event, n: [event | {"event_type": k} for k in kinds] if n == at else [event],
+        kind, lambda event, n: [event | {"event_type": k} for k in kinds] if n == at else [event]
     )
 
 

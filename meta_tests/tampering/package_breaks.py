@@ -239,11 +239,7 @@ OF_ONE_TURN = [
         ({"shared_docs": "../box-2026/docs"}, "layout"),
         *(
             (change, "files_readable")
-            for change in (
-                {"seed_set": GONE},
-                {"concurrency": 0},
-                {"steady_state.status": "fine"},
-            )
+            for change in ({"seed_set": GONE}, {"concurrency": 0}, {"steady_state.status": "fine"})
         ),
         # Disclosure
         ({"division": "RDI"}, "files_agree"),
@@ -590,10 +586,7 @@ _OF_TURNS = [
         (_SUMS | {"e2e_avg_interactivity": 1.0}, ""),
         ({"n_samples_issued": 66_841, "n_samples_failed": 1}, "requests figures"),
     ),
-    *_of_files(
-        POINT,
-        ({_PATTERN: "concurrency"}, "points files_agree offline_point"),
-    ),
+    *_of_files(POINT, ({_PATTERN: "concurrency"}, "points files_agree offline_point")),
     *_of_files("r24/point.yaml", ({f"{WINDOW}duration_s": 600.0}, "")),
     *_of_files(f"r{C_MAX}/point.yaml", ({"offline": "elected"}, "offline_point")),
     *_of_files("r512/point.yaml", ({"offline": "dedicated"}, "offline_point accuracy_points")),

@@ -194,9 +194,7 @@ def test_what_one_replica_drops_is_its_own(driver: Driver) -> None:
         driver.engine.abort()
 
 
-def test_whoever_hands_a_request_to_a_replica_that_takes_nothing_is_let_go(
-    driver: Driver,
-) -> None:
+def test_whoever_hands_a_request_to_a_replica_that_takes_nothing_is_let_go(driver: Driver) -> None:
     listener = RecordingListener()
     long = [Request(tag, array("i", [7]) * 4_000_000) for tag in range(4)]
     engine = driver.engine
