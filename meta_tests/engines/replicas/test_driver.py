@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import select
 import socket
-import subprocess
-import sys
 import threading
 import time
 from array import array
@@ -17,6 +15,7 @@ from typing import Any
 import pytest
 
 from meta_tests.engines.recording import RecordingListener
+from meta_tests.suite_runs import run_python
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.link import Link
 from mlperf_suite.engines.messages import (
@@ -333,8 +332,7 @@ replica.close()
 def test_a_replica_keeps_to_the_cores_near_its_gpus(gpus: str, binding: str, near: bool) -> None:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("needs two cores")
-    command = [sys.executable, "-c", _KEPT, gpus, binding]
-    told = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    told = run_python("-c", _KEPT, gpus, binding)
     assert told.stdout.split() == [str(near)] * 3, told.stderr
 
 
