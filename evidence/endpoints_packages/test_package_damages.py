@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from evidence.endpoints_packages.package_damages import (
-    CURVE,
     PACKAGE_DAMAGES,
     PREFIX,
     failed_rules,
@@ -25,6 +24,7 @@ from evidence.endpoints_packages.package_damages import (
     rules_of_id,
 )
 from meta_tests.made_package import as_agentic, write_package
+from meta_tests.tampering.package_breaks import CURVE
 from mlperf_suite.client_results.series import AGENTIC_MODELS, SERIES_MODELS
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.judging.packages import judge_package
