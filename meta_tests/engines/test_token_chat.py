@@ -53,7 +53,7 @@ def ask(
 
 
 def test_an_answer_has_its_text_its_counts_and_its_times() -> None:
-    turn = ask("hello", delays=Delays(0.01, 0.02))
+    turn = ask("hello", delays=Delays(0.01, 0.5))
     answer = turn.answer
     assert (turn.failure, answer.content, answer.finish_reason) == ("", "hello", "stop")
     assert (answer.prompt_tokens, answer.completion_tokens, turn.tokens) == (4, 6, 6)
