@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -102,6 +102,21 @@ def run_suite(results_dir: Path, *arguments: str, **environment: str) -> SuiteRu
         os.killpg(process.pid, signal.SIGKILL)
         raise
     return SuiteRun(process.returncode, output, results_dir)
+
+
+def run_python(
+    *arguments: str, folder: Path = ROOT, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run Python to its end, in a process of its own, which it may bring down."""
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=_PATIENCE_S,
+        check=False,
+    )
 
 
 def wait_until(happened: Callable[[], bool], process: Started, patience_s: float = 600) -> None:

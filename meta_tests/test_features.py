@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from meta_tests.suite_runs import ROOT
+from meta_tests.suite_runs import ROOT, run_python
 from mlperf_suite.feature import features
 
 REPOSITORY = ("conftest.py", "pytest.ini", "mlperf_suite", "fixtures", "tests")
@@ -50,15 +48,9 @@ def without_features(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def python(folder: Path, *arguments: str, path: str = "") -> str:
     """What Python prints that runs there."""
-    process = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (str(folder), path)))},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    paths = os.pathsep.join(filter(None, (str(folder), path)))
+    environment = os.environ | {"PYTHONPATH": paths}
+    process = run_python(*arguments, folder=folder, environment=environment)
     assert process.returncode == 0, process.stdout + process.stderr
     return process.stdout
 

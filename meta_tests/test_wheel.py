@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from meta_tests.servers.stand_in_server import RunningStandIn, stand_in_server
-from meta_tests.suite_runs import ROOT
+from meta_tests.suite_runs import ROOT, run_python
 from mlperf_suite.assets import embedded_model_dir
 
 WITHOUT_ENGINE = """
@@ -84,15 +84,7 @@ def server() -> Iterator[RunningStandIn]:
 def command(folder: Path, environment: dict[str, str], *arguments: str) -> tuple[int, str]:
     """Run `mlperf-suite` there; its exit status and what it prints."""
     program = "import sys; from mlperf_suite.__main__ import main; sys.exit(main())"
-    process = subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=1800,
-        check=False,
-    )
+    process = run_python("-c", program, *arguments, folder=folder, environment=environment)
     return process.returncode, process.stdout + process.stderr
 
 

@@ -11,14 +11,13 @@ with a dedicated point.
 from __future__ import annotations
 
 import json
-import random
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,108 +26,60 @@ from evidence.page_tables import PAGES, write_table
 from meta_tests.made_package import (
     C_MAX,
     OFFLINE,
-    PASSES,
     SPEC,
     as_agentic,
     as_two_nodes,
     network,
     write_package,
 )
-from meta_tests.tampering.member_changes import GONE, change_file, times
+from meta_tests.tampering.member_changes import GONE, times
+from meta_tests.tampering.package_breaks import (
+    ALL_SCORES,
+    CONFIG,
+    CURVE,
+    FIRST,
+    LOAD,
+    PARTS,
+    POINT,
+    POINTS,
+    POWER,
+    RUN,
+    SALTS,
+    SCORES,
+    SEED,
+    SYSTEM,
+    SYSTEMS,
+    TPS,
+    TURNS_AVG,
+    UNCOMPUTED,
+    WINDOW,
+    PackageBreak,
+    events_of,
+    messages,
+    token_ids,
+    turn,
+    with_score,
+    without,
+)
 from mlperf_suite.client_results.series import AGENTIC_MODELS
 from mlperf_suite.judging.packages import judge_package
 from mlperf_suite.judging.verdict_group import VerdictGroup
 from mlperf_suite.rules.registry import rules_of
 
 PREFIX = "package_"
-CURVE = "results/box/llama3_1-8b"
-Change = Mapping[str, Any] | str | object | Callable[[Path], None]
 
 
 @dataclass(frozen=True)
-class PackageDamage:
-    """What is changed in the files of a pattern below the curve's folder, and the rules that see
-    it, without their prefix.
-
-    `change`: members by their paths, a file's text, GONE, or a function of the curve's folder.
-    `turns`: the benchmark of several turns that the curve is made one of; "" for none.
-    """
-
-    files: str
-    change: Change
-    rules: frozenset[str]
-    dedicated: bool = False
-    turns: str = ""
+class PackageDamage(PackageBreak):
+    """A break of a whole package."""
 
     def make(self, package: Path) -> None:
         curve = package / CURVE
         self.apply(as_agentic(curve, self.turns) if self.turns else curve)
 
-    def apply(self, curve: Path) -> None:
-        if callable(self.change):
-            self.change(curve)
-            return
-        for path in sorted(curve.glob(self.files)) or [curve / self.files]:
-            change_file(path, self.change)
 
-
-def _damage(files: str, change: Change, rules: str, *, dedicated: bool = False) -> PackageDamage:
-    return PackageDamage(files, change, frozenset(rules.split()), dedicated)
-
-
-def _without(*names: str) -> Callable[[Path], None]:
-    """Removes folders, by their paths from the curve's."""
-
-    def change(curve: Path) -> None:
-        for name in names:
-            shutil.rmtree((curve / name).resolve())
-
-    return change
-
-
-SALTS = [random.Random(n).randbytes(8).hex() for n in range(200)]
-
-
-def _messages(system: str, user: str) -> list[dict[str, str]]:
-    roles = {"system": system, "user": user}
-    return [{"role": role, "content": text} for role, text in roles.items()]
-
-
-def _events_of(prompts: Sequence[Any], later: Sequence[Any]) -> str:
-    """An events.jsonl of requests with these prompts and of an accuracy run: texts, token ids or
-    messages, or a conversation's name and them."""
-    events: list[dict[str, Any]] = [{"event_type": "session.start_performance_tracking"}]
-    for number, prompt in enumerate([*prompts, *later]):
-        if number == len(prompts):
-            events.append({"event_type": "session.stop_performance_tracking"})
-        conversation, sent = prompt if isinstance(prompt, tuple) else ("", prompt)
-        before = 0 if isinstance(sent, str) else 1 if isinstance(sent[0], int) else 2
-        of_request = {"sample_uuid": str(number), "conversation_id": conversation}
-        data = ["PromptData", *[None] * before, sent]
-        events.append({"event_type": "sample.issued", **of_request, "data": data})
-    lines = [event | {"timestamp_ns": at_ns} for at_ns, event in enumerate(events)]
-    return "".join(json.dumps(line) + "\n" for line in lines)
-
-
-_SAMPLES = [[*range(100 * n, 100 * n + 40)] for n in range(1, 41)]
-"""Token ids of samples."""
-
-
-def _token_ids(salt_size: int, before: int = 0) -> list[list[int]]:
-    """Each sample five times with a drawn salt, behind so many of its tokens."""
-    draw = random.Random(1)
-    return [
-        [1, 2, *sample[:before], *(draw.randrange(10**5) for _ in range(salt_size)), *sample]
-        for _ in range(5)
-        for sample in _SAMPLES
-    ]
-
-
-def _turn(conversation: int, pass_salt: str = "0a0b", salt: str = "") -> tuple[str, Any]:
-    """A turn of a conversation with its salts in the system prompt."""
-    salts = f"[salt: {pass_salt}]", f"[salt: {salt or SALTS[conversation][:4]}]"
-    system = "\n\n".join([salts[0], "Be brief.", salts[1]])
-    return f"{conversation}", _messages(system, "made up")
+def _damage(files: str, change: Any, rules: str, *, dedicated: bool = False) -> PackageDamage:
+    return PackageDamage(files, change, rules, dedicated=dedicated)
 
 
 _SALTED: dict[str, tuple[list[Any], list[Any]]] = {
@@ -138,17 +89,17 @@ _SALTED: dict[str, tuple[list[Any], list[Any]]] = {
     "salts that count": ([f"[{n:016x}] made up" for n in range(200)], []),
     "salts behind the user's text": ([f"made {s[0]} up [{s}]" for s in SALTS], []),
     "salts before the system prompt": (
-        [_messages(f"[salt: {salt}]\n\nBe brief.", "made up") for salt in SALTS],
+        [messages(f"[salt: {salt}]\n\nBe brief.", "made up") for salt in SALTS],
         [],
     ),
     "salts in the accuracy run": (
         [f"[{salt}] made up" for salt in SALTS],
         [f"[{SALTS[0]}] made up"],
     ),
-    "salts of 2 token ids": (_token_ids(2), []),
-    "salts of token ids behind the user's text": (_token_ids(4, before=30), []),
-    "salts of token ids sent twice": ([*_token_ids(4), *_token_ids(4)[:3]], []),
-    "salts of token ids in the accuracy run": (_token_ids(4), _token_ids(4)),
+    "salts of 2 token ids": (token_ids(2), []),
+    "salts of token ids behind the user's text": (token_ids(4, before=30), []),
+    "salts of token ids sent twice": ([*token_ids(4), *token_ids(4)[:3]], []),
+    "salts of token ids in the accuracy run": (token_ids(4), token_ids(4)),
 }
 """Prompts of a measurement and of its accuracy run."""
 
@@ -197,9 +148,9 @@ def _half_used(nodes: int = 1, **figures: float) -> list[PackageDamage]:
     shortfall = {"dp_actual": 8, "dp_formula": 16, "reason": "latency"}
     used = [{"system_node_ensemble_id": 1, "nodes": nodes}]
     return [
-        _damage(_SYSTEM, {"data_parallel": 8}, ""),
-        _damage(_POINT, {"nodes_used": used, "dp_shortfall": shortfall}, ""),
-        _damage(_RUN, figures, ""),
+        _damage(SYSTEM, {"data_parallel": 8}, ""),
+        _damage(POINT, {"nodes_used": used, "dp_shortfall": shortfall}, ""),
+        _damage(RUN, figures, ""),
     ]
 
 
@@ -207,7 +158,7 @@ def _scores_in_results(change: Callable[[Any], Any]) -> Callable[[Path], None]:
     """A point's scores stand in results.json, changed."""
 
     def changed(curve: Path) -> None:
-        path = curve / _SCORES
+        path = curve / SCORES
         scores = json.loads(path.read_text())["accuracy_scores"]
         path.with_name("results.json").write_text(json.dumps(change(scores)))
         path.unlink()
@@ -256,42 +207,17 @@ def _moved(one: int, another: int) -> Callable[[Path], None]:
     return change
 
 
-def _with_score(pattern: str, name: str, new: Any) -> Callable[[Path], None]:
-    """The score of that name in the files of points."""
-
-    def change(curve: Path) -> None:
-        for path in curve.glob(f"{pattern}/accuracy_results.json"):
-            content = json.loads(path.read_text())
-            for score in content["accuracy_scores"]:
-                score["score"] = new if score["dataset_name"] == name else score["score"]
-            path.write_text(json.dumps(content))
-
-    return change
-
-
 _KIMI, _QWEN, _DEEPSEEK = AGENTIC_MODELS
 _SALTED_TURNS: dict[str, list[Any]] = {
-    "no salts in conversations": [("a", _messages("Be brief.", "made up"))],
-    "one turn without its salts": [_turn(1), _turn(1), ("1", _messages("Be brief.", "made up"))],
-    "a salt of another conversation": [_turn(1), _turn(2), _turn(1, salt="ffff")],
-    "a pass with the salts of the last": [(f"{n}", _turn(n % 40)[1]) for n in range(80)],
+    "no salts in conversations": [("a", messages("Be brief.", "made up"))],
+    "one turn without its salts": [turn(1), turn(1), ("1", messages("Be brief.", "made up"))],
+    "a salt of another conversation": [turn(1), turn(2), turn(1, own="ffff")],
+    "a pass with the salts of the last": [(f"{n}", turn(n % 40)[1]) for n in range(80)],
     "salts of single requests": [f"[{salt}] made up" for salt in SALTS],
 }
 
 
-_POINT, _POINTS = "r64/point.yaml", "r*/point.yaml"
-_RUN, _CONFIG = "r64/result_summary.json", "r64/config.yaml"
-_SYSTEM, _SYSTEMS = "r64/system_desc.json", "r*/system_desc.json"
-_SCORES, _ALL_SCORES = "r64/accuracy_results.json", "r*/accuracy_results.json"
-_SEED = "runtime_settings.runtime."
-_LOAD = "settings.load_pattern."
-_WINDOW = "steady_state.window."
-_FIRST = "accuracy_scores.0."
-_POWER, _PARTS = "../system_power.json", "node_sets.0.components."
-_TPS = PASSES * 13368 * 130 / 1315.625
-"""Tokens/s of the point at concurrency 64, nearly."""
 _NO_POWER = {"provisioned_power_kw": GONE}
-_UNCOMPUTED = {"computed": GONE, "provisioned_power_kw": GONE}
 _NETWORK = network(1)
 _NICS = _NETWORK["nics"]
 _UNREADABLE: dict[str, str] = {
@@ -314,130 +240,128 @@ _OF_A_NODE = (*("host_memory_configuration", "host_network_card_count", "driver"
 _OLD_MEMBERS = ("score", "unit_samples", "num_repeats", "total_samples")
 PACKAGE_DAMAGES: dict[str, PackageDamage] = {
     # Layout
-    "no docs/": _damage("", _without("../../../docs"), "layout"),
-    "no src/": _damage("", _without("../../../src"), "layout"),
-    "no implementation in src/": _damage("", _without("../../../src/server"), "layout"),
+    "no docs/": _damage("", without("../../../docs"), "layout"),
+    "no src/": _damage("", without("../../../src"), "layout"),
+    "no implementation in src/": _damage("", without("../../../src/server"), "layout"),
     "an implementation without README.md": _damage("../../../src/server/README.md", GONE, "layout"),
     "a curve without a point": _damage(
         "",
-        _without(*(f"r{c}" for c in (16, 24, 64, 128, 256, 512, C_MAX))),
+        without(*(f"r{c}" for c in (16, 24, 64, 128, 256, 512, C_MAX))),
         "layout accuracy_gate points",
     ),
-    "a system without a model": _damage("", _without("."), "layout accuracy_gate points"),
-    "a point without point.yaml": _damage(_POINT, GONE, "layout files_readable"),
-    "a point without config.yaml": _damage(_CONFIG, GONE, "layout files_readable"),
-    "a point without result_summary.json": _damage(_RUN, GONE, "layout files_readable"),
-    "a point without system_desc.json": _damage(_SYSTEM, GONE, "layout files_readable"),
-    "no system_desc.json at all": _damage(_SYSTEMS, GONE, "layout files_readable"),
+    "a system without a model": _damage("", without("."), "layout accuracy_gate points"),
+    "a point without point.yaml": _damage(POINT, GONE, "layout files_readable"),
+    "a point without config.yaml": _damage(CONFIG, GONE, "layout files_readable"),
+    "a point without result_summary.json": _damage(RUN, GONE, "layout files_readable"),
+    "a point without system_desc.json": _damage(SYSTEM, GONE, "layout files_readable"),
+    "no system_desc.json at all": _damage(SYSTEMS, GONE, "layout files_readable"),
     "a folder of another concurrency": _damage("", _renamed("r64", "r65"), "layout"),
-    "shared_src is no folder": _damage(_POINT, {"shared_src": "src/absent"}, "layout"),
+    "shared_src is no folder": _damage(POINT, {"shared_src": "src/absent"}, "layout"),
     "shared_docs leads out of the package": _damage(
-        _POINT, {"shared_docs": "../box-2026/docs"}, "layout"
+        POINT, {"shared_docs": "../box-2026/docs"}, "layout"
     ),
-    "shared_src from the root": _damage(_POINT, {"shared_src": "/tmp"}, "layout"),
+    "shared_src from the root": _damage(POINT, {"shared_src": "/tmp"}, "layout"),
     **{
         f"{file} {what}": _damage(f"r64/{file}", text, f"files_readable{' layout' * (not text)}")
         for file in ("point.yaml", "config.yaml", "result_summary.json", "system_desc.json")
         for what, text in _UNREADABLE.items()
     },
     "point.yaml makes an object": _damage(
-        _POINT, "!!python/object/apply:os.getcwd []", "files_readable"
+        POINT, "!!python/object/apply:os.getcwd []", "files_readable"
     ),
     # Members
-    **{f"no {n} in point.yaml": _damage(_POINT, {n: GONE}, "files_readable") for n in _DISCLOSED},
+    **{f"no {n} in point.yaml": _damage(POINT, {n: GONE}, "files_readable") for n in _DISCLOSED},
     **{
-        f"no {n} in system_desc.json": _damage(_SYSTEMS, {n: GONE}, "files_readable")
+        f"no {n} in system_desc.json": _damage(SYSTEMS, {n: GONE}, "files_readable")
         for n in _DESCRIBED
     },
     **{
-        f"no {n} of a node": _damage(_SYSTEMS, {f"node_types.0.{n}": GONE}, "files_readable")
+        f"no {n} of a node": _damage(SYSTEMS, {f"node_types.0.{n}": GONE}, "files_readable")
         for n in _OF_A_NODE
     },
-    "a concurrency of 0": _damage(_POINT, {"concurrency": 0}, "files_readable"),
-    "a region of another name": _damage(_POINT, {"region": "somewhere"}, "files_readable"),
-    "an Offline point of another kind": _damage(_POINT, {"offline": "perhaps"}, "files_readable"),
+    "a concurrency of 0": _damage(POINT, {"concurrency": 0}, "files_readable"),
+    "a region of another name": _damage(POINT, {"region": "somewhere"}, "files_readable"),
+    "an Offline point of another kind": _damage(POINT, {"offline": "perhaps"}, "files_readable"),
     "a steady state of another status": _damage(
-        _POINT, {"steady_state.status": "fine"}, "files_readable"
+        POINT, {"steady_state.status": "fine"}, "files_readable"
     ),
     "a steady state of another verdict": _damage(
-        _POINT, {"steady_state.verdict": "steady"}, "files_readable"
+        POINT, {"steady_state.verdict": "steady"}, "files_readable"
     ),
     "a metric in another state": _damage(
-        _POINT, {"steady_state.state.tpot_p90": "flat"}, "files_readable"
+        POINT, {"steady_state.state.tpot_p90": "flat"}, "files_readable"
     ),
-    "a negative warm-up": _damage(_POINT, {"warmup.duration_s": -1.0}, "files_readable"),
-    "a warm-up of two days": _damage(_POINT, {"warmup.duration_s": 172_800.0}, "files_readable"),
-    "a warm-up without data": _damage(_POINT, {"warmup.data_source": GONE}, "files_readable"),
+    "a negative warm-up": _damage(POINT, {"warmup.duration_s": -1.0}, "files_readable"),
+    "a warm-up of two days": _damage(POINT, {"warmup.duration_s": 172_800.0}, "files_readable"),
+    "a warm-up without data": _damage(POINT, {"warmup.data_source": GONE}, "files_readable"),
     "a warm-up that completed more than it issued": _damage(
-        _POINT, {"warmup.requests_completed": 101}, "warmup"
+        POINT, {"warmup.requests_completed": 101}, "warmup"
     ),
-    "a warm-up at concurrency 0": _damage(_POINT, {"warmup.concurrency": 0}, "warmup"),
+    "a warm-up at concurrency 0": _damage(POINT, {"warmup.concurrency": 0}, "warmup"),
     # The system
     "a short name of 21 characters": _damage(
-        _SYSTEMS, {"shortened_system_name": "x" * 21}, "files_readable"
+        SYSTEMS, {"shortened_system_name": "x" * 21}, "files_readable"
     ),
     "another availability": _damage(
-        _SYSTEMS, {"system_availability_status": "Soon"}, "files_readable"
+        SYSTEMS, {"system_availability_status": "Soon"}, "files_readable"
     ),
-    "another division": _damage(_SYSTEMS, {"division": "Closed"}, "files_readable"),
+    "another division": _damage(SYSTEMS, {"division": "Closed"}, "files_readable"),
     "two names of the availability differ": _damage(
-        _SYSTEMS, {"publication_status": "Preview"}, "files_readable"
+        SYSTEMS, {"publication_status": "Preview"}, "files_readable"
     ),
-    "available without a link": _damage(_SYSTEMS, {"availability_url": " "}, "system_description"),
+    "available without a link": _damage(SYSTEMS, {"availability_url": " "}, "system_description"),
     "a preview without a date": _damage(
-        _SYSTEMS, {"system_availability_status": "Preview"}, "system_description"
+        SYSTEMS, {"system_availability_status": "Preview"}, "system_description"
     ),
     "a date that is none": _damage(
-        _SYSTEMS, {"target_availability_date": "2027-02-30"}, "system_description"
+        SYSTEMS, {"target_availability_date": "2027-02-30"}, "system_description"
     ),
     "a node without core count": _damage(
-        _SYSTEMS, {"node_types.0.host_processor_core_count": GONE}, "system_description"
+        SYSTEMS, {"node_types.0.host_processor_core_count": GONE}, "system_description"
     ),
     "one point of another system": _damage(
-        _SYSTEM, {"system_name": "Another"}, "system_description"
+        SYSTEM, {"system_name": "Another"}, "system_description"
     ),
-    "a tps_utilization of 0.5": _damage(_SYSTEM, {"tps_utilization": 0.5}, "system_description"),
+    "a tps_utilization of 0.5": _damage(SYSTEM, {"tps_utilization": 0.5}, "system_description"),
     # Disclosure
-    "another division in point.yaml": _damage(_POINT, {"division": "RDI"}, "files_agree"),
+    "another division in point.yaml": _damage(POINT, {"division": "RDI"}, "files_agree"),
     "another C_max in point.yaml": _damage(
-        _POINT, {"max_supported_concurrency": 2048}, "files_agree"
+        POINT, {"max_supported_concurrency": 2048}, "files_agree"
     ),
     "measured at another concurrency": _damage(
-        _CONFIG, {f"{_LOAD}target_concurrency": 128}, "files_agree"
+        CONFIG, {f"{LOAD}target_concurrency": 128}, "files_agree"
     ),
     "a summary of another concurrency": _damage(
-        _RUN, {"run_config.load_pattern.target_concurrency": 128}, "files_agree"
+        RUN, {"run_config.load_pattern.target_concurrency": 128}, "files_agree"
     ),
     "measured at Poisson times": _damage(
-        _CONFIG, {f"{_LOAD}type": "poisson", f"{_LOAD}target_qps": 3.0}, "files_agree"
+        CONFIG, {f"{LOAD}type": "poisson", f"{LOAD}target_qps": 3.0}, "files_agree"
     ),
-    "measured without streaming": _damage(
-        _CONFIG, {"model_params.streaming": "off"}, "files_agree"
-    ),
+    "measured without streaming": _damage(CONFIG, {"model_params.streaming": "off"}, "files_agree"),
     "measured with other seeds": _damage(
-        _CONFIG, {"settings.runtime.scheduler_random_seed": 42}, "files_agree"
+        CONFIG, {"settings.runtime.scheduler_random_seed": 42}, "files_agree"
     ),
     # Seeds
     "another scheduler seed": _damage(
-        _POINT, {f"{_SEED}scheduler_rng_seed": 42}, "seeds files_agree"
+        POINT, {f"{SEED}scheduler_rng_seed": 42}, "seeds files_agree"
     ),
     "another sample index seed": _damage(
-        _POINT, {f"{_SEED}sample_index_rng_seed": 42}, "seeds files_agree"
+        POINT, {f"{SEED}sample_index_rng_seed": 42}, "seeds files_agree"
     ),
-    "another model seed": _damage(_POINT, {f"{_SEED}model_seed": 42}, "seeds"),
-    "no model seed": _damage(_POINT, {f"{_SEED}model_seed": GONE}, "seeds"),
-    "a set that is not published": _damage(_POINTS, {"seed_set": "B"}, "seeds"),
-    "points of two sets": _damage(_POINT, {"seed_set": "B"}, "seeds"),
-    "a set in its fifth cohort": _damage(_POINTS, {"target_cohort": "2026-12-C1"}, "seeds"),
-    "a cohort before the set": _damage(_POINTS, {"target_cohort": "2026-10-C0"}, "seeds"),
-    "a cohort in a 13th month": _damage(_POINTS, {"target_cohort": "2026-13-C0"}, "seeds"),
-    "a third cohort of a month": _damage(_POINTS, {"target_cohort": "2026-11-C2"}, "seeds"),
+    "another model seed": _damage(POINT, {f"{SEED}model_seed": 42}, "seeds"),
+    "no model seed": _damage(POINT, {f"{SEED}model_seed": GONE}, "seeds"),
+    "a set that is not published": _damage(POINTS, {"seed_set": "B"}, "seeds"),
+    "points of two sets": _damage(POINT, {"seed_set": "B"}, "seeds"),
+    "a set in its fifth cohort": _damage(POINTS, {"target_cohort": "2026-12-C1"}, "seeds"),
+    "a cohort before the set": _damage(POINTS, {"target_cohort": "2026-10-C0"}, "seeds"),
+    "a cohort in a 13th month": _damage(POINTS, {"target_cohort": "2026-13-C0"}, "seeds"),
+    "a third cohort of a month": _damage(POINTS, {"target_cohort": "2026-11-C2"}, "seeds"),
     # Speculative decoding
     "a drafter for a benchmark without one": _damage(
-        _POINT, {"speculative_decoding": {"weight_checksum": "sha256:0"}}, "drafter"
+        POINT, {"speculative_decoding": {"weight_checksum": "sha256:0"}}, "drafter"
     ),
     "the drafter of another benchmark": _damage(
-        _POINT,
+        POINT,
         {
             "speculative_decoding": {
                 "weight_checksum": "git-sha1:633caf45f31288cbb70ee237f7c939db707ecc94"
@@ -446,25 +370,25 @@ PACKAGE_DAMAGES: dict[str, PackageDamage] = {
         "drafter",
     ),
     # The benchmark
-    "another model in point.yaml": _damage(_POINT, {"model_name": "deepseek-r1"}, "benchmark"),
-    "an unknown model": _damage(_POINTS, {"model_name": "gpt-2"}, "benchmark"),
-    "the model's name with a dot": _damage(_POINTS, {"model_name": "llama3.1-8b"}, "benchmark"),
+    "another model in point.yaml": _damage(POINT, {"model_name": "deepseek-r1"}, "benchmark"),
+    "an unknown model": _damage(POINTS, {"model_name": "gpt-2"}, "benchmark"),
+    "the model's name with a dot": _damage(POINTS, {"model_name": "llama3.1-8b"}, "benchmark"),
     "a folder of another model": _damage("", _renamed(".", "../llama2-70b"), "benchmark"),
-    "points of two data sets": _damage(_POINT, {"dataset": "another"}, "benchmark"),
+    "points of two data sets": _damage(POINT, {"dataset": "another"}, "benchmark"),
     # The curve
-    "six points": _damage("", _without("r512"), "points"),
+    "six points": _damage("", without("r512"), "points"),
     "33 points": _damage("", _more_points(*range(600, 626)), "points"),
     "a load pattern poisson": _damage(
-        _POINT, {"runtime_settings.load_pattern": "poisson"}, "points files_agree"
+        POINT, {"runtime_settings.load_pattern": "poisson"}, "points files_agree"
     ),
     "a point of several turns": _damage(
-        _POINT, {"runtime_settings.load_pattern": "agentic_inference"}, "points files_agree"
+        POINT, {"runtime_settings.load_pattern": "agentic_inference"}, "points files_agree"
     ),
     "a point twice": _damage(
         "", _with_copies(("r64", "r064")), "points distributions accuracy_points"
     ),
     "C_max 32": _damage(
-        _SYSTEMS,
+        SYSTEMS,
         {"max_supported_concurrency": 32},
         "files_agree regions offline_point accuracy_points",
     ),
@@ -477,23 +401,23 @@ PACKAGE_DAMAGES: dict[str, PackageDamage] = {
     "no medium point": _damage("", _moved(64, 700), "regions accuracy_points"),
     "a point beyond the margin": _damage("", _more_points(1128), "regions"),
     "a point in the margin": _damage("", _more_points(1127), ""),
-    "a region that is not the point's": _damage(_POINT, {"region": "high_concurrency"}, "regions"),
-    "C_min declared": _damage(_SYSTEMS, {"c_min_override": 16}, ""),
-    "C_min declared once": _damage(_SYSTEM, {"c_min_override": 16}, "regions system_description"),
+    "a region that is not the point's": _damage(POINT, {"region": "high_concurrency"}, "regions"),
+    "C_min declared": _damage(SYSTEMS, {"c_min_override": 16}, ""),
+    "C_min declared once": _damage(SYSTEM, {"c_min_override": 16}, "regions system_description"),
     "C_min declared without a point": _damage(
-        _SYSTEMS, {"c_min_override": 20}, "regions accuracy_points"
+        SYSTEMS, {"c_min_override": 20}, "regions accuracy_points"
     ),
-    "C_min declared above 32": _damage(_SYSTEMS, {"c_min_override": 64}, "files_readable"),
-    "C_min declared as null": _damage(_SYSTEMS, {"c_min_override": None}, "files_readable"),
+    "C_min declared above 32": _damage(SYSTEMS, {"c_min_override": 64}, "files_readable"),
+    "C_min declared as null": _damage(SYSTEMS, {"c_min_override": None}, "files_readable"),
     # The Offline point
-    "no Offline point": _damage(_POINTS, {"offline": "none"}, "offline_point"),
+    "no Offline point": _damage(POINTS, {"offline": "none"}, "offline_point"),
     "two Offline points": _damage(
         "r512/point.yaml", {"offline": "elected"}, "offline_point accuracy_points"
     ),
     "an elected point below C_max": _damage(
         "",
         _both(
-            _damage(_POINTS, {"offline": "none"}, ""),
+            _damage(POINTS, {"offline": "none"}, ""),
             _damage("r512/point.yaml", {"offline": "elected"}, ""),
         ),
         "offline_point accuracy_points",
@@ -514,7 +438,7 @@ PACKAGE_DAMAGES: dict[str, PackageDamage] = {
     ),
     "a dedicated point that alone is high": _damage(
         "",
-        _without("r128", "r256", "r512", "r1024"),
+        without("r128", "r256", "r512", "r1024"),
         "points regions accuracy_points",
         dedicated=True,
     ),
@@ -528,18 +452,18 @@ PACKAGE_DAMAGES: dict[str, PackageDamage] = {
         dedicated=True,
     ),
     # The measurement
-    "a window of 1,199 s": _damage(_POINT, {f"{_WINDOW}duration_s": 1199.0}, "duration"),
-    "a window of 599 s": _damage("r16/point.yaml", {f"{_WINDOW}duration_s": 599.0}, "duration"),
+    "a window of 1,199 s": _damage(POINT, {f"{WINDOW}duration_s": 1199.0}, "duration"),
+    "a window of 599 s": _damage("r16/point.yaml", {f"{WINDOW}duration_s": 599.0}, "duration"),
     "a window of 1,199 s at 32 and below": _damage(
-        "r24/point.yaml", {f"{_WINDOW}duration_s": 1199.0}, ""
+        "r24/point.yaml", {f"{WINDOW}duration_s": 1199.0}, ""
     ),
-    "a window longer than its run": _damage(_POINT, {f"{_WINDOW}duration_s": 9999.0}, "duration"),
+    "a window longer than its run": _damage(POINT, {f"{WINDOW}duration_s": 9999.0}, "duration"),
     "a short run without a window": _damage(
         "",
         _both(
-            _damage(_POINT, {"steady_state": GONE}, ""),
+            _damage(POINT, {"steady_state": GONE}, ""),
             _damage(
-                _RUN,
+                RUN,
                 {
                     "duration_ns": 1_100_000_000_000,
                     "qps": 66840 / 1100,
@@ -551,61 +475,57 @@ PACKAGE_DAMAGES: dict[str, PackageDamage] = {
         ),
         "duration figures distributions",
     ),
-    "no steady state": _damage(_POINT, {"steady_state": GONE}, ""),
-    "windowable over three passes": _damage(
-        _POINT, {f"{_WINDOW}super_pass_end": 3}, "steady_state"
-    ),
+    "no steady state": _damage(POINT, {"steady_state": GONE}, ""),
+    "windowable over three passes": _damage(POINT, {f"{WINDOW}super_pass_end": 3}, "steady_state"),
     "windowable over the samples of three passes": _damage(
-        _POINT, {f"{_WINDOW}super_pass_end": 3, f"{_WINDOW}n_samples": 40_104}, "steady_state"
+        POINT, {f"{WINDOW}super_pass_end": 3, f"{WINDOW}n_samples": 40_104}, "steady_state"
     ),
     "windowable and drifting": _damage(
-        _POINT, {"steady_state.state.tpot_p90": "Drifting Up"}, "steady_state"
+        POINT, {"steady_state.state.tpot_p90": "Drifting Up"}, "steady_state"
     ),
-    "windowable without a window": _damage(_POINT, {"steady_state.window": {}}, "steady_state"),
+    "windowable without a window": _damage(POINT, {"steady_state.window": {}}, "steady_state"),
     "four passes that do not suffice": _damage(
-        _POINT, {"steady_state.status": "insufficient_passes"}, "steady_state"
+        POINT, {"steady_state.status": "insufficient_passes"}, "steady_state"
     ),
     "super-passes of half the data set": _damage(
-        _POINT, {f"{_WINDOW}super_pass_size": 6684}, "steady_state"
+        POINT, {f"{WINDOW}super_pass_size": 6684}, "steady_state"
     ),
-    "more passes than were issued": _damage(
-        _POINT, {f"{_WINDOW}super_pass_end": 9}, "steady_state"
-    ),
+    "more passes than were issued": _damage(POINT, {f"{WINDOW}super_pass_end": 9}, "steady_state"),
     "a window of more samples than its passes": _damage(
-        _POINT, {f"{_WINDOW}n_samples": 60_000}, "steady_state"
+        POINT, {f"{WINDOW}n_samples": 60_000}, "steady_state"
     ),
-    "a duration of 0": _damage(_RUN, {"duration_ns": 0}, "duration figures distributions"),
-    "requests that are not accounted for": _damage(_RUN, {"n_samples_issued": 66_841}, "requests"),
+    "a duration of 0": _damage(RUN, {"duration_ns": 0}, "duration figures distributions"),
+    "requests that are not accounted for": _damage(RUN, {"n_samples_issued": 66_841}, "requests"),
     "failed requests": _damage(
-        _RUN, {"n_samples_issued": 66_841, "n_samples_failed": 1}, "requests"
+        RUN, {"n_samples_issued": 66_841, "n_samples_failed": 1}, "requests"
     ),
-    "an interrupted run": _damage(_RUN, {"state": "interrupted"}, "requests"),
-    "a run that is not complete": _damage(_RUN, {"complete": False}, "requests"),
+    "an interrupted run": _damage(RUN, {"state": "interrupted"}, "requests"),
+    "a run that is not complete": _damage(RUN, {"complete": False}, "requests"),
     "half a data set": _damage(
-        _RUN,
+        RUN,
         {"n_samples_issued": 6684, "n_samples_completed": 6684},
         "requests figures distributions steady_state",
     ),
     "half a data set that the checker knows": _damage(
         "",
         _both(
-            _damage(_POINTS, {"dataset": "cnn_dailymail"}, ""),
-            _damage(_RUN, {"n_samples_issued": 6684, "n_samples_completed": 6684}, ""),
+            _damage(POINTS, {"dataset": "cnn_dailymail"}, ""),
+            _damage(RUN, {"n_samples_issued": 6684, "n_samples_completed": 6684}, ""),
         ),
         "requests figures distributions steady_state",
     ),
-    "system_tps 2% higher": _damage(_RUN, {"system_tps": times(1.02)}, "figures"),
-    "the client's tps 2% higher": _damage(_RUN, {"tps": times(1.02)}, "figures"),
-    "tps_per_user 2% higher": _damage(_RUN, {"tps_per_user": times(1.02)}, "figures"),
-    "no TPOT at p90": _damage(_RUN, {"tpot/percentiles/90.0": GONE}, "figures"),
+    "system_tps 2% higher": _damage(RUN, {"system_tps": times(1.02)}, "figures"),
+    "the client's tps 2% higher": _damage(RUN, {"tps": times(1.02)}, "figures"),
+    "tps_per_user 2% higher": _damage(RUN, {"tps_per_user": times(1.02)}, "figures"),
+    "no TPOT at p90": _damage(RUN, {"tpot/percentiles/90.0": GONE}, "figures"),
     "two values of TPOT at p90": _damage(
-        _RUN, {"tpot/percentiles/90": 1.0}, "figures distributions"
+        RUN, {"tpot/percentiles/90": 1.0}, "figures distributions"
     ),
     "TPOT at p90 halved": _damage(
-        _RUN, {"tpot/percentiles/90.0": times(0.5), "tps_per_user": times(2.0)}, "distributions"
+        RUN, {"tpot/percentiles/90.0": times(0.5), "tps_per_user": times(2.0)}, "distributions"
     ),
     "more tokens, with every rate": _damage(
-        _RUN,
+        RUN,
         {
             "output_sequence_lengths.total": times(1.5),
             "tps": times(1.5),
@@ -614,13 +534,13 @@ PACKAGE_DAMAGES: dict[str, PackageDamage] = {
         "distributions",
     ),
     "half the duration, with every rate": _damage(
-        _RUN,
+        RUN,
         {"duration_ns": times(0.5), "tps": times(2), "qps": times(2), "system_tps": times(2)},
         "distributions duration",
     ),
-    "negative tokens": _damage(_RUN, {"output_sequence_lengths.total": -1}, "files_readable"),
-    "NaN tokens/s": _damage(_RUN, {"tps": float("nan")}, "files_readable"),
-    "a percentile without a number": _damage(_RUN, {"tpot/percentiles/high": 1.0}, "figures"),
+    "negative tokens": _damage(RUN, {"output_sequence_lengths.total": -1}, "files_readable"),
+    "NaN tokens/s": _damage(RUN, {"tps": float("nan")}, "files_readable"),
+    "a percentile without a number": _damage(RUN, {"tpot/percentiles/high": 1.0}, "figures"),
     "the run of another point": _damage(
         "",
         _with_copies(("r128/result_summary.json", "r256/result_summary.json")),
@@ -634,12 +554,12 @@ PACKAGE_DAMAGES: dict[str, PackageDamage] = {
     "events that are cut": _damage("r64/events.jsonl", '{"event_type', "distributions"),
     # What was sent. So few requests are another run's, too.
     **{
-        name: _damage("r64/events.jsonl", _events_of(prompts, later), "distributions salt")
+        name: _damage("r64/events.jsonl", events_of(prompts, later), "distributions salt")
         for name, (prompts, later) in _SALTED.items()
     },
     # Accuracy
-    "no accuracy run": _damage(_ALL_SCORES, GONE, "accuracy_points accuracy_gate"),
-    "no accuracy in medium": _damage(_SCORES, GONE, "accuracy_points"),
+    "no accuracy run": _damage(ALL_SCORES, GONE, "accuracy_points accuracy_gate"),
+    "no accuracy in medium": _damage(SCORES, GONE, "accuracy_points"),
     "no accuracy at the Offline point": _damage(
         f"r{C_MAX}/accuracy_results.json", GONE, "accuracy_points"
     ),
@@ -651,20 +571,20 @@ PACKAGE_DAMAGES: dict[str, PackageDamage] = {
         ),
         "accuracy_points",
     ),
-    "no ROUGE-2": _damage(_SCORES, {f"{_FIRST}score.rouge2": GONE}, "accuracy_gate"),
-    "ROUGE-1 below the gate": _damage(_SCORES, {f"{_FIRST}score.rouge1": "38.39"}, "accuracy_gate"),
-    "ROUGE-1 of 0": _damage(_SCORES, {f"{_FIRST}score.rouge1": "0.0"}, "accuracy_gate"),
-    "ROUGE-1 as a share": _damage(_SCORES, {f"{_FIRST}score.rouge1": "0.387792"}, "accuracy_gate"),
-    "answers too long": _damage(_SCORES, {f"{_FIRST}score.gen_len": "9000000"}, "accuracy_gate"),
+    "no ROUGE-2": _damage(SCORES, {f"{FIRST}score.rouge2": GONE}, "accuracy_gate"),
+    "ROUGE-1 below the gate": _damage(SCORES, {f"{FIRST}score.rouge1": "38.39"}, "accuracy_gate"),
+    "ROUGE-1 of 0": _damage(SCORES, {f"{FIRST}score.rouge1": "0.0"}, "accuracy_gate"),
+    "ROUGE-1 as a share": _damage(SCORES, {f"{FIRST}score.rouge1": "0.387792"}, "accuracy_gate"),
+    "answers too long": _damage(SCORES, {f"{FIRST}score.gen_len": "9000000"}, "accuracy_gate"),
     "one answer too few": _damage(
-        _SCORES,
-        {f"{_FIRST}{n}": 13_367 for n in ("unit_samples", "total_samples")},
+        SCORES,
+        {f"{FIRST}{n}": 13_367 for n in ("unit_samples", "total_samples")},
         "accuracy_gate",
     ),
     "a data set of one answer less": _damage(
-        _SCORES,
+        SCORES,
         {
-            f"{_FIRST}{name}": 13_367
+            f"{FIRST}{name}": 13_367
             for name in (
                 *("unit_samples", "total_samples", "response_counts.issued"),
                 "response_counts.scored",
@@ -673,20 +593,18 @@ PACKAGE_DAMAGES: dict[str, PackageDamage] = {
         "accuracy_gate",
     ),
     "an accuracy run that is not complete": _damage(
-        _SCORES, {f"{_FIRST}complete": False}, "accuracy_gate"
+        SCORES, {f"{FIRST}complete": False}, "accuracy_gate"
     ),
     "every answer missing": _damage(
-        _SCORES, {f"{_FIRST}response_counts.missing": 13_368}, "accuracy_gate"
+        SCORES, {f"{FIRST}response_counts.missing": 13_368}, "accuracy_gate"
     ),
     "scores of the performance data alone": _damage(
-        _SCORES, {f"{_FIRST}dataset_type": "performance"}, "accuracy_points"
+        SCORES, {f"{FIRST}dataset_type": "performance"}, "accuracy_points"
     ),
-    "accuracy_results.json is cut": _damage(
-        _SCORES, '{"accuracy', "files_readable accuracy_points"
-    ),
-    "no scores": _damage(_SCORES, {"accuracy_scores": []}, "accuracy_points"),
+    "accuracy_results.json is cut": _damage(SCORES, '{"accuracy', "files_readable accuracy_points"),
+    "no scores": _damage(SCORES, {"accuracy_scores": []}, "accuracy_points"),
     "scores without a name": _damage(
-        _SCORES, {f"{_FIRST}dataset_name": GONE}, "files_readable accuracy_points"
+        SCORES, {f"{FIRST}dataset_name": GONE}, "files_readable accuracy_points"
     ),
     "scores in results.json": _damage(
         "", _scores_in_results(lambda scores: {"accuracy_scores": scores}), ""
@@ -729,79 +647,75 @@ PACKAGE_DAMAGES: dict[str, PackageDamage] = {
     "good scores in results.json beside bad ones": _damage(
         "",
         _both(
-            _damage("", _with_copies((_SCORES, "r64/results.json")), ""),
-            _damage(_SCORES, {f"{_FIRST}score.rouge1": "38.39"}, ""),
+            _damage("", _with_copies((SCORES, "r64/results.json")), ""),
+            _damage(SCORES, {f"{FIRST}score.rouge1": "38.39"}, ""),
         ),
         "accuracy_gate",
     ),
     "one data set scored twice": _damage(
-        _SCORES, {"accuracy_scores": lambda s: [*s, *s]}, "accuracy_gate"
+        SCORES, {"accuracy_scores": lambda s: [*s, *s]}, "accuracy_gate"
     ),
     # Power
-    "no system_power.json": _damage(_POWER, GONE, "power"),
+    "no system_power.json": _damage(POWER, GONE, "power"),
     "no system_power.json, Serviced": _damage(
         "",
         _both(
-            _damage(_POWER, GONE, ""),
-            _damage(_SYSTEMS, {"division": "Serviced"}, ""),
-            _damage(_POINTS, {"division": "Serviced"}, ""),
+            _damage(POWER, GONE, ""),
+            _damage(SYSTEMS, {"division": "Serviced"}, ""),
+            _damage(POINTS, {"division": "Serviced"}, ""),
         ),
         "",
     ),
-    "system_power.json is cut": _damage(_POWER, '{"cooling', "power"),
-    "no cooling in system_power.json": _damage(_POWER, {"cooling": GONE}, "power"),
-    "no node sets": _damage(_POWER, {"node_sets": []}, "power"),
-    "no network between nodes said": _damage(_POWER, {"scale_out": GONE}, "power"),
+    "system_power.json is cut": _damage(POWER, '{"cooling', "power"),
+    "no cooling in system_power.json": _damage(POWER, {"cooling": GONE}, "power"),
+    "no node sets": _damage(POWER, {"node_sets": []}, "power"),
+    "no network between nodes said": _damage(POWER, {"scale_out": GONE}, "power"),
     "power of a liquid-cooled system": _damage(
-        _POWER, {"cooling": "liquid", "computed": GONE, "provisioned_power_kw": GONE}, "power"
+        POWER, {"cooling": "liquid", "computed": GONE, "provisioned_power_kw": GONE}, "power"
     ),
-    "a part without power": _damage(_POWER, {f"{_PARTS}cpu.tdp_per_unit": GONE}, "power"),
+    "a part without power": _damage(POWER, {f"{PARTS}cpu.tdp_per_unit": GONE}, "power"),
     "a part with appendix D's power": _damage(
-        _POWER,
-        {f"{_PARTS}cpu.tdp_per_unit": GONE, f"{_PARTS}cpu.model": "Xeon", **_UNCOMPUTED},
+        POWER,
+        {f"{PARTS}cpu.tdp_per_unit": GONE, f"{PARTS}cpu.model": "Xeon", **UNCOMPUTED},
         "",
     ),
-    "a part with two powers": _damage(_POWER, {f"{_PARTS}cpu.tdp_per_unit.value_kw": 0.4}, "power"),
+    "a part with two powers": _damage(POWER, {f"{PARTS}cpu.tdp_per_unit.value_kw": 0.4}, "power"),
     "a part's power in pJ": _damage(
-        _POWER,
-        {f"{_PARTS}cpu.tdp_per_unit": {"value_pj": 3, **SPEC}, **_UNCOMPUTED},
+        POWER,
+        {f"{PARTS}cpu.tdp_per_unit": {"value_pj": 3, **SPEC}, **UNCOMPUTED},
         "power",
     ),
     "a power without a link": _damage(
-        _POWER, {f"{_PARTS}cpu.tdp_per_unit.source": "the data sheet"}, "power"
+        POWER, {f"{PARTS}cpu.tdp_per_unit.source": "the data sheet"}, "power"
     ),
     "a power that nobody published": _damage(
-        _POWER, {f"{_PARTS}cpu.tdp_per_unit.source_type": "own"}, "power"
+        POWER, {f"{PARTS}cpu.tdp_per_unit.source_type": "own"}, "power"
     ),
-    "a negative power": _damage(_POWER, {f"{_PARTS}cpu.tdp_per_unit.value_w": -1}, "power"),
-    "no accelerator among the parts": _damage(_POWER, {f"{_PARTS}accelerator": GONE}, "power"),
-    "no network within the node said": _damage(
-        _POWER, {f"{_PARTS}scale_up_network": GONE}, "power"
-    ),
+    "a negative power": _damage(POWER, {f"{PARTS}cpu.tdp_per_unit.value_w": -1}, "power"),
+    "no accelerator among the parts": _damage(POWER, {f"{PARTS}accelerator": GONE}, "power"),
+    "no network within the node said": _damage(POWER, {f"{PARTS}scale_up_network": GONE}, "power"),
     "switches within the node without their number": _damage(
-        _POWER, {f"{_PARTS}scale_up_network.method": "declared_tdp"}, "power"
+        POWER, {f"{PARTS}scale_up_network.method": "declared_tdp"}, "power"
     ),
     "a total that is not the parts'": _damage(
-        _POWER, {"computed.total_system_power_w": 12_000.0}, "power"
+        POWER, {"computed.total_system_power_w": 12_000.0}, "power"
     ),
-    "a power in kW that is not the parts'": _damage(
-        _POWER, {"provisioned_power_kw": 12.0}, "power"
-    ),
+    "a power in kW that is not the parts'": _damage(POWER, {"provisioned_power_kw": 12.0}, "power"),
     "published without a figure": _damage(
-        _POWER, {"node_sets.0.power_method": "published_system"}, "power"
+        POWER, {"node_sets.0.power_method": "published_system"}, "power"
     ),
     "scaled from a rack of one node": _damage(
-        _POWER,
+        POWER,
         {
             "node_sets.0.power_method": "node_scaling",
             "node_sets.0.published_power": {"value_kw": 20, **SPEC},
             "node_sets.0.nodes_in_published_rack": 1,
-            **_UNCOMPUTED,
+            **UNCOMPUTED,
         },
         "power",
     ),
     "scaled from a rack of two nodes": _damage(
-        _POWER,
+        POWER,
         {
             "node_sets.0.power_method": "node_scaling",
             "node_sets.0.published_power": {"value_kw": 26.4, **SPEC},
@@ -811,62 +725,62 @@ PACKAGE_DAMAGES: dict[str, PackageDamage] = {
         "",
     ),
     "a network between nodes without its parts": _damage(
-        _POWER, {"scale_out.present": True, **_UNCOMPUTED}, "power"
+        POWER, {"scale_out.present": True, **UNCOMPUTED}, "power"
     ),
     "a network between nodes": _damage(
-        _POWER, {"scale_out": _NETWORK, "provisioned_power_kw": 14.32, "computed": GONE}, ""
+        POWER, {"scale_out": _NETWORK, "provisioned_power_kw": 14.32, "computed": GONE}, ""
     ),
     "network cards that do not count": _damage(
-        _POWER,
-        {"scale_out": {**_NETWORK, "nics": {**_NICS, "counted": False}}, **_UNCOMPUTED},
+        POWER,
+        {"scale_out": {**_NETWORK, "nics": {**_NICS, "counted": False}}, **UNCOMPUTED},
         "power",
     ),
     "less bandwidth than the network cards have": _damage(
-        _POWER, {"scale_out": {**_NETWORK, "required_bandwidth_tbps": 0.1}, **_UNCOMPUTED}, "power"
+        POWER, {"scale_out": {**_NETWORK, "required_bandwidth_tbps": 0.1}, **UNCOMPUTED}, "power"
     ),
     "switches of too little bandwidth": _damage(
-        _POWER, {"scale_out": {**_NETWORK, "switches": []}, **_UNCOMPUTED}, "power"
+        POWER, {"scale_out": {**_NETWORK, "switches": []}, **UNCOMPUTED}, "power"
     ),
     "a declared power": _damage(
-        _POWER,
+        POWER,
         {"declared_provisioned_power": {"value_kw": 20, **SPEC}, "provisioned_power_kw": 20.0},
         "",
     ),
     "more nodes than there are": _damage(
-        _POINT, {"nodes_used": [{"system_node_ensemble_id": 1, "nodes": 2}]}, "engagement"
+        POINT, {"nodes_used": [{"system_node_ensemble_id": 1, "nodes": 2}]}, "engagement"
     ),
     "nodes of an ensemble that is not there": _damage(
-        _POINT, {"nodes_used": [{"system_node_ensemble_id": 2, "nodes": 1}]}, "engagement"
+        POINT, {"nodes_used": [{"system_node_ensemble_id": 2, "nodes": 1}]}, "engagement"
     ),
     "nodes of an ensemble twice": _damage(
-        _POINT, {"nodes_used": [{"system_node_ensemble_id": 1, "nodes": 1}] * 2}, "engagement"
+        POINT, {"nodes_used": [{"system_node_ensemble_id": 1, "nodes": 1}] * 2}, "engagement"
     ),
-    "fewer replicas than fit": _damage(_SYSTEM, {"data_parallel": 4}, "engagement"),
+    "fewer replicas than fit": _damage(SYSTEM, {"data_parallel": 4}, "engagement"),
     "fewer replicas than fit, explained": _damage(
         "",
         _both(
-            _damage(_SYSTEM, {"data_parallel": 4}, ""),
+            _damage(SYSTEM, {"data_parallel": 4}, ""),
             _damage(
-                _POINT,
+                POINT,
                 {"dp_shortfall": {"dp_actual": 4, "dp_formula": 8, "reason": "memory"}},
                 "",
             ),
         ),
         "",
     ),
-    "more replicas than fit": _damage(_SYSTEM, {"tensor_parallel": 2}, "engagement"),
+    "more replicas than fit": _damage(SYSTEM, {"tensor_parallel": 2}, "engagement"),
     "system_tps_per_kw 2% higher": _damage(
-        _RUN, {"system_tps_per_kw": 1.02 * _TPS / 13.2}, "engagement"
+        RUN, {"system_tps_per_kw": 1.02 * TPS / 13.2}, "engagement"
     ),
     # Two nodes
     "two nodes": _damage("", _two_nodes(), ""),
     "two different nodes": _damage("", _two_nodes(different=True), ""),
-    "two nodes, one used": _damage("", _two_nodes(*_half_used(system_tps_per_kw=_TPS / 13.82)), ""),
+    "two nodes, one used": _damage("", _two_nodes(*_half_used(system_tps_per_kw=TPS / 13.82)), ""),
     "two nodes, one used, tokens/s over the power of both": _damage(
-        "", _two_nodes(*_half_used(system_tps_per_kw=_TPS / 27.64)), "engagement"
+        "", _two_nodes(*_half_used(system_tps_per_kw=TPS / 27.64)), "engagement"
     ),
     "two nodes, half used, tokens/s over the power of one": _damage(
-        "", _two_nodes(*_half_used(2, system_tps_per_kw=_TPS / 13.82)), "engagement"
+        "", _two_nodes(*_half_used(2, system_tps_per_kw=TPS / 13.82)), "engagement"
     ),
     "two nodes, one used without a reason": _damage(
         "", _two_nodes(*_half_used()[:1]), "engagement"
@@ -874,79 +788,79 @@ PACKAGE_DAMAGES: dict[str, PackageDamage] = {
     "two nodes, replicas of both on one": _damage(
         "",
         _two_nodes(
-            _damage(_POINT, {"nodes_used": [{"system_node_ensemble_id": 1, "nodes": 1}]}, "")
+            _damage(POINT, {"nodes_used": [{"system_node_ensemble_id": 1, "nodes": 1}]}, "")
         ),
         "engagement",
     ),
     "two nodes, each named": _damage(
         "",
         _two_nodes(
-            _damage(_POINT, {"nodes_used": [{"system_node_ensemble_id": 1, "nodes": 1}] * 2}, "")
+            _damage(POINT, {"nodes_used": [{"system_node_ensemble_id": 1, "nodes": 1}] * 2}, "")
         ),
         "engagement",
     ),
     "two nodes, a replica on both": _damage(
-        "", _two_nodes(_damage(_SYSTEM, {"tensor_parallel": 16, "data_parallel": 1}, "")), ""
+        "", _two_nodes(_damage(SYSTEM, {"tensor_parallel": 16, "data_parallel": 1}, "")), ""
     ),
     "two nodes, a replica of more": _damage(
         "",
-        _two_nodes(_damage(_SYSTEM, {"tensor_parallel": 32, "data_parallel": 1}, "")),
+        _two_nodes(_damage(SYSTEM, {"tensor_parallel": 32, "data_parallel": 1}, "")),
         "engagement",
     ),
     "two nodes, the power of one": _damage(
-        "", _two_nodes(_damage(_POWER, {"provisioned_power_kw": 13.32}, "")), "power"
+        "", _two_nodes(_damage(POWER, {"provisioned_power_kw": 13.32}, "")), "power"
     ),
     "two nodes without a network": _damage(
         "",
-        _two_nodes(_damage(_POWER, {"scale_out": {"present": False}, **_NO_POWER}, "")),
+        _two_nodes(_damage(POWER, {"scale_out": {"present": False}, **_NO_POWER}, "")),
         "power",
     ),
     "two nodes, a network for one": _damage(
-        "", _two_nodes(_damage(_POWER, {"scale_out": network(1)}, "")), "power"
+        "", _two_nodes(_damage(POWER, {"scale_out": network(1)}, "")), "power"
     ),
     "two nodes, described as one": _damage(
         "",
         _two_nodes(
             _damage(
-                _SYSTEMS, {"node_types.0.number_of_nodes": 1, "system_node_ensemble_total": 1}, ""
+                SYSTEMS, {"node_types.0.number_of_nodes": 1, "system_node_ensemble_total": 1}, ""
             )
         ),
         "power",
     ),
     "two nodes of three": _damage(
         "",
-        _two_nodes(_damage(_SYSTEMS, {"system_node_ensemble_total": 3}, "")),
+        _two_nodes(_damage(SYSTEMS, {"system_node_ensemble_total": 3}, "")),
         "system_description",
     ),
     "two different nodes, only one named": _damage(
         "",
         _two_nodes(
-            _damage(_POINT, {"nodes_used": [{"system_node_ensemble_id": 1, "nodes": 1}]}, ""),
+            _damage(POINT, {"nodes_used": [{"system_node_ensemble_id": 1, "nodes": 1}]}, ""),
             different=True,
         ),
         "",
     ),
     "two different nodes, replicas of one": _damage(
-        "", _two_nodes(_damage(_SYSTEM, {"data_parallel": 8}, ""), different=True), "engagement"
+        "", _two_nodes(_damage(SYSTEM, {"data_parallel": 8}, ""), different=True), "engagement"
     ),
     "two different nodes of one ensemble": _damage(
         "",
         _two_nodes(
-            _damage(_POWER, {"node_sets.1.system_node_ensemble_id": 1}, ""),
-            _damage(_POINTS, {"nodes_used": lambda used: used[:1]}, ""),
+            _damage(POWER, {"node_sets.1.system_node_ensemble_id": 1}, ""),
+            _damage(POINTS, {"nodes_used": lambda used: used[:1]}, ""),
             different=True,
         ),
         "engagement power",
     ),
     "two different nodes of one number": _damage(
         "",
-        _two_nodes(_damage(_POWER, {"node_sets.1.node_set_id": 1}, ""), different=True),
+        _two_nodes(_damage(POWER, {"node_sets.1.node_set_id": 1}, ""), different=True),
         "power",
     ),
     "two different nodes, one without power": _damage(
         "",
         _two_nodes(
-            _damage(_POWER, {"node_sets": lambda sets: sets[:1], **_NO_POWER}, ""), different=True
+            _damage(POWER, {"node_sets": lambda sets: sets[:1], **_NO_POWER}, ""), different=True
         ),
         "engagement",
     ),
@@ -975,19 +889,18 @@ _AS_OF_ONE_TURN = (
 )
 """What is judged of several turns as of one."""
 _REPLAY, _SCORED_RUN = "datasets.0.agentic_inference.", "datasets.1.accuracy_config."
-_TURNS_AVG = "output_sequence_lengths_full_run.output_sequence_lengths.avg"
 _OF_TURNS = {
     # The curve
     "no low point": _damage("", _moved(24, 700), "regions accuracy_points agentic_accuracy"),
     "no medium point": _damage("", _moved(64, 700), "regions accuracy_points agentic_accuracy"),
     "C_min declared without a point": _damage(
-        _SYSTEMS, {"c_min_override": 20}, "regions accuracy_points agentic_accuracy"
+        SYSTEMS, {"c_min_override": 20}, "regions accuracy_points agentic_accuracy"
     ),
     "failed requests": _damage(
-        _RUN, {"n_samples_issued": 66_841, "n_samples_failed": 1}, "requests figures"
+        RUN, {"n_samples_issued": 66_841, "n_samples_failed": 1}, "requests figures"
     ),
     "accuracy_results.json is cut": _damage(
-        _SCORES, '{"accuracy', "files_readable accuracy_points agentic_accuracy"
+        SCORES, '{"accuracy', "files_readable accuracy_points agentic_accuracy"
     ),
     "an elected Offline point": _damage(
         f"r{C_MAX}/point.yaml", {"offline": "elected"}, "offline_point"
@@ -999,25 +912,25 @@ _OF_TURNS = {
         "r512/point.yaml", {"offline": "dedicated"}, "offline_point accuracy_points"
     ),
     "a point of one turn": _damage(
-        _POINT,
+        POINT,
         {"runtime_settings.load_pattern": "concurrency"},
         "points files_agree offline_point",
     ),
     "C_max 32": _damage(
-        _SYSTEMS,
+        SYSTEMS,
         {"max_supported_concurrency": 32},
         "files_agree regions accuracy_points agentic_accuracy",
     ),
-    "a window of 2,399 s": _damage(_POINT, {f"{_WINDOW}duration_s": 2399.0}, "duration"),
+    "a window of 2,399 s": _damage(POINT, {f"{WINDOW}duration_s": 2399.0}, "duration"),
     "a window of 600 s at 32 and below": _damage(
-        "r24/point.yaml", {f"{_WINDOW}duration_s": 600.0}, ""
+        "r24/point.yaml", {f"{WINDOW}duration_s": 600.0}, ""
     ),
     "a run of 2,399 s without a window": _damage(
         "",
         _both(
-            _damage(_POINT, {"steady_state": GONE}, ""),
+            _damage(POINT, {"steady_state": GONE}, ""),
             _damage(
-                _RUN,
+                RUN,
                 {
                     "duration_ns": 2399 * 10**9,
                     "qps": 66840 / 2399,
@@ -1029,17 +942,17 @@ _OF_TURNS = {
         ),
         "duration figures",
     ),
-    "an interactivity 2% higher": _damage(_RUN, {"e2e_avg_interactivity": times(1.02)}, "figures"),
+    "an interactivity 2% higher": _damage(RUN, {"e2e_avg_interactivity": times(1.02)}, "figures"),
     "an interactivity of nothing": _damage(
-        _RUN, {"latency.total": 0, "e2e_avg_interactivity": 1.0}, "figures distributions"
+        RUN, {"latency.total": 0, "e2e_avg_interactivity": 1.0}, "figures distributions"
     ),
     "the interactivity of other sums": _damage(
-        _RUN,
+        RUN,
         {"output_tokens_per_turn_total": 1e6, "e2e_turn_time_seconds_total": 1e6},
         "figures",
     ),
     "sums that fit the interactivity": _damage(
-        _RUN,
+        RUN,
         {
             "output_tokens_per_turn_total": 1e6,
             "e2e_turn_time_seconds_total": 1e6,
@@ -1049,23 +962,23 @@ _OF_TURNS = {
     ),
     # Accuracy
     "inline below the gate at one point": _damage(
-        "", _with_score("r128", "performance", 0.52), "agentic_accuracy"
+        "", with_score("r128", "performance", 0.52), "agentic_accuracy"
     ),
-    "inline in percent": _damage("", _with_score("r128", "performance", 58.9), "agentic_accuracy"),
+    "inline in percent": _damage("", with_score("r128", "performance", 58.9), "agentic_accuracy"),
     "no inline score at one point": _damage(
-        "", _with_score("r128", "performance", None), "agentic_accuracy"
+        "", with_score("r128", "performance", None), "agentic_accuracy"
     ),
     "no scores at one point": _damage("r128/accuracy_results.json", GONE, "agentic_accuracy"),
     "SWE-bench below the gate": _damage(
-        "", _with_score("r*", "swe_bench", 0.68), "agentic_accuracy"
+        "", with_score("r*", "swe_bench", 0.68), "agentic_accuracy"
     ),
     "SWE-bench below in one region so that the mean is": replace(
-        _damage("", _with_score("r64", "swe_bench", 0.78), "agentic_accuracy"), turns=_KIMI
+        _damage("", with_score("r64", "swe_bench", 0.78), "agentic_accuracy"), turns=_KIMI
     ),
-    "SWE-bench in percent": _damage("", _with_score("r*", "swe_bench", 97.5), "agentic_accuracy"),
-    "SWE-bench below in one region alone": _damage("", _with_score("r64", "swe_bench", 0.95), ""),
+    "SWE-bench in percent": _damage("", with_score("r*", "swe_bench", 97.5), "agentic_accuracy"),
+    "SWE-bench below in one region alone": _damage("", with_score("r64", "swe_bench", 0.95), ""),
     "no SWE-bench in medium": _damage(
-        _SCORES, {"accuracy_scores": lambda s: s[:1]}, "agentic_accuracy accuracy_points"
+        SCORES, {"accuracy_scores": lambda s: s[:1]}, "agentic_accuracy accuracy_points"
     ),
     "SWE-bench at a fifth point": _damage(
         "r128/accuracy_results.json",
@@ -1083,42 +996,40 @@ _OF_TURNS = {
         "agentic_accuracy",
     ),
     "turns that are too long": _damage(
-        "r24/result_summary.json", {_TURNS_AVG: 970.5}, "agentic_accuracy"
+        "r24/result_summary.json", {TURNS_AVG: 970.5}, "agentic_accuracy"
     ),
     "turns that are too short": _damage(
-        "r24/result_summary.json", {_TURNS_AVG: 343.5}, "agentic_accuracy"
+        "r24/result_summary.json", {TURNS_AVG: 343.5}, "agentic_accuracy"
     ),
     # What was sent
     **{
-        name: _damage("r64/events.jsonl", _events_of(prompts, []), "distributions salt")
+        name: _damage("r64/events.jsonl", events_of(prompts, []), "distributions salt")
         for name, prompts in _SALTED_TURNS.items()
     },
     # Settings
-    "no salt": _damage(_CONFIG, {f"{_REPLAY}enable_salt": False}, "agentic_settings"),
-    "no delay of tools": _damage(
-        _CONFIG, {f"{_REPLAY}inject_tool_delay": GONE}, "agentic_settings"
-    ),
+    "no salt": _damage(CONFIG, {f"{_REPLAY}enable_salt": False}, "agentic_settings"),
+    "no delay of tools": _damage(CONFIG, {f"{_REPLAY}inject_tool_delay": GONE}, "agentic_settings"),
     "conversations that stop with the first": _damage(
-        _CONFIG, {f"{_REPLAY}stop_issuing_on_first_user_complete": True}, "agentic_settings"
+        CONFIG, {f"{_REPLAY}stop_issuing_on_first_user_complete": True}, "agentic_settings"
     ),
     "half of the conversations": _damage(
-        _CONFIG, {f"{_REPLAY}num_trajectories_to_issue": 306}, "agentic_settings"
+        CONFIG, {f"{_REPLAY}num_trajectories_to_issue": 306}, "agentic_settings"
     ),
     "no conversations": _damage(
-        _CONFIG, {f"{_REPLAY}num_trajectories_to_issue": GONE}, "agentic_settings"
+        CONFIG, {f"{_REPLAY}num_trajectories_to_issue": GONE}, "agentic_settings"
     ),
     "conversations that are text": _damage(
-        _CONFIG, {f"{_REPLAY}num_trajectories_to_issue": "613"}, "agentic_settings"
+        CONFIG, {f"{_REPLAY}num_trajectories_to_issue": "613"}, "agentic_settings"
     ),
-    "no data sets": _damage(_CONFIG, {"datasets": GONE}, "agentic_settings"),
+    "no data sets": _damage(CONFIG, {"datasets": GONE}, "agentic_settings"),
     "data that is not scored inline": _damage(
-        _CONFIG, {"datasets.0.accuracy_config": GONE}, "agentic_settings"
+        CONFIG, {"datasets.0.accuracy_config": GONE}, "agentic_settings"
     ),
     "SWE-bench of 20 problems": _damage(
-        _CONFIG, {f"{_SCORED_RUN}extras.num_instances": 20}, "agentic_settings"
+        CONFIG, {f"{_SCORED_RUN}extras.num_instances": 20}, "agentic_settings"
     ),
     "SWE-bench by another scorer": _damage(
-        _CONFIG, {f"{_SCORED_RUN}eval_method": "pass_at_1"}, "agentic_settings"
+        CONFIG, {f"{_SCORED_RUN}eval_method": "pass_at_1"}, "agentic_settings"
     ),
 }
 """What is judged of several turns alone."""
@@ -1141,7 +1052,7 @@ def _of_several_turns() -> dict[str, PackageDamage]:
         for number, (name, damage) in enumerate(damages.items())
     }
     return made | {
-        f"several turns, {name}": replace(_damage(_CONFIG, change, "agentic_settings"), turns=model)
+        f"several turns, {name}": replace(_damage(CONFIG, change, "agentic_settings"), turns=model)
         for name, (model, change) in _SAMPLED.items()
     }
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
@@ -77,3 +80,15 @@ def test_servers_warm_up_takes_as_long_as_its_requests_come() -> None:
     ):
         times = RunTimes(scenario, SPEED, LENGTHS, smoke=True)
         assert times.warm_up_s(5, rate_qps) == pytest.approx(warm_up_s)
+
+
+@given(st.integers(1, 84), st.sampled_from(["accuracy", "performance", "test06"]))
+def test_a_slower_engine_never_takes_less(samples: int, mode: Mode) -> None:
+    slow = Speed(SPEED.prefill_s * 3, SPEED.step_s * 3, SPEED.request_s * 3)
+    for scenario in (OFFLINE, SERVER, STREAM):
+        fast_s, slow_s = (
+            seconds(scenario, mode, samples, speed=speed) + AFTER for speed in (SPEED, slow)
+        )
+        assert math.isfinite(slow_s)
+        # Whole multiples of the samples: a slow engine may be sent one multiple less.
+        assert slow_s >= fast_s * 0.66

@@ -1,58 +1,22 @@
-"""Properties of the forecast times and of the sizes of smoke runs, on machines fast and slow."""
+"""Properties of the sizes of smoke runs, on machines fast and slow."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial
 from operator import mul
-from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlperf_suite.benchmarks.audits import Mode
-from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
-from mlperf_suite.session.timing import estimate
 from mlperf_suite.session.timing.estimate import (
     AUDIT_RUNGS,
     RUNGS,
     SIZES,
-    Lengths,
     Rungs,
-    RunTimes,
     Size,
-    Speed,
     size_that_fits,
 )
-
-OFFLINE, SERVER = LLAMA3_1_8B.scenario("Offline"), LLAMA3_1_8B.scenario("Server")
-STREAM = LLAMA3_1_8B_EDGE.scenario("SingleStream")
-LENGTHS = Lengths([400] * 84, 101)
-SPEED = Speed(prefill_s=0.0001, step_s=0.01, request_s=0.002)
-AFTER = estimate.AFTER_RUN_S
-
-
-def seconds(
-    scenario: Any, mode: Mode, samples: int = 84, queries: int | None = None, **options: Any
-) -> float:
-    """Of a run, without the time to judge it."""
-    options = {"speed": SPEED, "lengths": LENGTHS, "smoke": True, **options}
-    times = RunTimes(scenario, **options)
-    return times.run_s(mode, samples, queries) - AFTER
-
-
-@given(st.integers(1, 84), st.sampled_from(["accuracy", "performance", "test06"]))
-def test_a_slower_engine_never_takes_less(samples: int, mode: Mode) -> None:
-    slow = Speed(SPEED.prefill_s * 3, SPEED.step_s * 3, SPEED.request_s * 3)
-    for scenario in (OFFLINE, SERVER, STREAM):
-        fast_s, slow_s = (
-            seconds(scenario, mode, samples, speed=speed) + AFTER for speed in (SPEED, slow)
-        )
-        assert math.isfinite(slow_s)
-        # Whole multiples of the samples: a slow engine may be sent one multiple less.
-        assert slow_s >= fast_s * 0.66
-
 
 per_sample = st.floats(0.001, 60.0)
 

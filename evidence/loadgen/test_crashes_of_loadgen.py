@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from meta_tests.loadgen.made_plans import in_a_process
+from meta_tests.suite_runs import run_python
 
 _BEFORE_THE_FIRST_TOKEN = """
 import sys
@@ -28,7 +28,7 @@ for scenario in ("Server", "SingleStream"):
 
 def test_an_interrupt_before_the_first_token_does_not_kill_the_process(tmp_path: Path) -> None:
     """In a process of its own: LoadGen used to end it with a segmentation fault."""
-    process = in_a_process(_BEFORE_THE_FIRST_TOKEN, str(tmp_path))
+    process = run_python("-c", _BEFORE_THE_FIRST_TOKEN, str(tmp_path))
     assert (process.stdout, process.returncode) == ("interrupted\n" * 4, 0), process.stderr
 
 
@@ -70,5 +70,5 @@ for scenario, count in (("Offline", 600), ("Offline", 1500), ("Server", 400)):
 
 def test_a_thread_may_end_after_it_lost_an_engine_with_much_to_do(tmp_path: Path) -> None:
     """In a process of its own: LoadGen's log used to end it with a segmentation fault."""
-    process = in_a_process(_LOST, str(tmp_path))
+    process = run_python("-c", _LOST, str(tmp_path))
     assert (process.stdout, process.returncode) == ("it is gone\n" * 12, 0), process.stderr

@@ -57,7 +57,7 @@ def test_two_engines_make_the_result_of_one(tmp_path: Path) -> None:
 
 def test_two_real_engines_make_the_result_of_one(tmp_path: Path) -> None:
     results = []
-    for name, plugin in (("one", ()), ("two", (*TWO_WORKERS, "-p", "meta_tests.two_engines"))):
+    for name, plugin in (("one", ()), ("two", (*TWO_WORKERS, "-p", "evidence.mmlu.two_engines"))):
         arguments = ("-m", "mmlu", "--mmlu-limit=57", *plugin)
         run = run_suite(tmp_path / name, *arguments)
         assert run.exit_code == 0, run.output

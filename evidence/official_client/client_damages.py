@@ -10,126 +10,83 @@ text. Of a made result of llama3.1-8b, Server, unless it names another.
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 from evidence.page_tables import PAGES, write_table
 from evidence.verdicts import official_verdict, own_verdict
 from meta_tests.made_client import write_client_submission
-from meta_tests.tampering.member_changes import GONE, FileChange, change_file, scaled, times
+from meta_tests.tampering.client_breaks import (
+    ACCURACY,
+    CONFIG,
+    EDGE,
+    ES_TTFT,
+    EVENTS,
+    FIRST,
+    LOAD,
+    MEASUREMENTS,
+    NO_CONFIG,
+    NO_SCORES,
+    NO_SUMMARY,
+    OFFLINE,
+    OSS,
+    QWEN,
+    R1,
+    RUN,
+    SERVER,
+    START,
+    SUMMARY,
+    SYSTEM,
+    WAN,
+    WITH_EVENTS,
+    Break,
+    each,
+    instead,
+    later,
+)
+from meta_tests.tampering.member_changes import GONE, change_file, scaled, times
 from mlperf_suite.benchmarks.rounds import ROUNDS
 
-SUMMARY, ACCURACY = "performance/result_summary.json", "accuracy/accuracy_results.json"
-CONFIG, MEASUREMENTS = "config.yaml", "measurements.json"
-EVENTS, WITH_EVENTS = "events.jsonl", "gpt-oss-120b/Interactive"
-"""The file of a run's events, and the scenario of an honest submission that has it."""
-SYSTEM = "../../../../systems/box.json"
-_RUN = "settings.runtime."
-_LOAD = "settings.load_pattern."
-_FIRST = "accuracy_scores.0."
+
+def _damage(file: str, change: Any, rules: str, where: str = SERVER) -> Break:
+    return Break(where, file, change, rules)
 
 
-@dataclass(frozen=True)
-class ClientDamage:
-    """What is changed in which file, and the rules that see it, without their prefix.
-
-    `changes`: by paths of members, their new values or functions of the old; or a file's text, or
-    a function of the old text.
-    """
-
-    file: str
-    changes: FileChange
-    rules: frozenset[str]
-    where: str = "llama3.1-8b/Server"
-
-    def make(self, scenario: Path) -> None:
-        change_file(scenario / self.file, self.changes)
-
-
-def _each(kind: str, change: Callable[[dict[str, Any], int], list[dict[str, Any]]]) -> Any:
-    """What makes of each event of a kind, and its number among them, none or several."""
-
-    def changed(text: str) -> str:
-        numbers = count()
-        events = [
-            new
-            for line in text.splitlines()
-            for event in [json.loads(line)]
-            for new in (change(event, next(numbers)) if event["event_type"] == kind else [event])
-        ]
-        return "".join(json.dumps(event) + "\n" for event in events)
-
-    return changed
-
-
-def _later(by_ns: int) -> Callable[[dict[str, Any], int], list[dict[str, Any]]]:
-    return lambda event, _: [event | {"timestamp_ns": event["timestamp_ns"] + by_ns}]
-
-
-def _but_the(number: int, *instead: str) -> Callable[[dict[str, Any], int], list[dict[str, Any]]]:
-    """The event of that number becomes events of other types."""
-    return lambda event, n: (
-        [event | {"event_type": kind} for kind in instead] if n == number else [event]
-    )
-
-
-def _damage(file: str, changes: Any, rules: str, where: str = "llama3.1-8b/Server") -> ClientDamage:
-    return ClientDamage(file, changes, frozenset(rules.split()), where)
-
-
-_NO_SUMMARY = (
-    "files_readable config_of_its_run lasted run_complete every_request_answered whole_dataset "
-    "ttft_limit tpot_limit mean_tokens rates window distributions"
-)
-_NO_SCORES = "files_readable accuracy_samples accuracy_complete accuracy_gate"
-_NO_CONFIG = (
-    "files_readable scenario_type load_pattern config_of_its_run seeds min_duration "
-    "every_request_answered window"
-)
-_ES = "ttft/early_stopping_percentiles/99.0"
-_OFFLINE, _OSS, _R1 = "llama3.1-8b/Offline", "gpt-oss-120b/Server", "deepseek-r1/Server"
-_QWEN, _WAN = "qwen3-vl-235b-a22b/Server", "wan-2.2-t2v-a14b/Offline"
-_EDGE = "llama3.1-8b-edge/SingleStream"
 _EVENTS = "events_agree"
-CLIENT_DAMAGES: dict[str, ClientDamage] = {
+CLIENT_DAMAGES: dict[str, Break] = {
     # Files
-    "no config.yaml": _damage(CONFIG, GONE, f"{_NO_CONFIG} required_files"),
-    "config.yaml is a list": _damage(CONFIG, "[1, 2]", _NO_CONFIG),
-    "config.yaml is not YAML": _damage(CONFIG, "a: [1", _NO_CONFIG),
-    "config.yaml makes an object": _damage(
-        CONFIG, "!!python/object/apply:os.getcwd []", _NO_CONFIG
-    ),
-    "config.yaml is nested deeply": _damage(CONFIG, "[" * 100_000, _NO_CONFIG),
+    "no config.yaml": _damage(CONFIG, GONE, f"{NO_CONFIG} required_files"),
+    "config.yaml is a list": _damage(CONFIG, "[1, 2]", NO_CONFIG),
+    "config.yaml is not YAML": _damage(CONFIG, "a: [1", NO_CONFIG),
+    "config.yaml makes an object": _damage(CONFIG, "!!python/object/apply:os.getcwd []", NO_CONFIG),
+    "config.yaml is nested deeply": _damage(CONFIG, "[" * 100_000, NO_CONFIG),
     "config.yaml holds itself": _damage(
         CONFIG,
         "settings: &a\n  runtime: *a\n",
         "scenario_type load_pattern config_of_its_run seeds min_duration",
     ),
-    "no result_summary.json": _damage(SUMMARY, GONE, f"{_NO_SUMMARY} required_files"),
-    "an empty summary": _damage(SUMMARY, "", f"{_NO_SUMMARY} required_files"),
-    "a summary that is cut": _damage(SUMMARY, '{"n_samples_issued": 3', _NO_SUMMARY),
-    "a summary that is a list": _damage(SUMMARY, "[]", _NO_SUMMARY),
+    "no result_summary.json": _damage(SUMMARY, GONE, f"{NO_SUMMARY} required_files"),
+    "an empty summary": _damage(SUMMARY, "", f"{NO_SUMMARY} required_files"),
+    "a summary that is cut": _damage(SUMMARY, '{"n_samples_issued": 3', NO_SUMMARY),
+    "a summary that is a list": _damage(SUMMARY, "[]", NO_SUMMARY),
     "a summary with complete twice": _damage(
-        SUMMARY, '{"complete": false, "complete": true}', _NO_SUMMARY
+        SUMMARY, '{"complete": false, "complete": true}', NO_SUMMARY
     ),
-    "a summary nested deeply": _damage(SUMMARY, "[" * 100_000, _NO_SUMMARY),
-    "a text for the count": _damage(SUMMARY, {"n_samples_issued": "14368"}, _NO_SUMMARY),
-    "true for the count": _damage(SUMMARY, {"n_samples_failed": False}, _NO_SUMMARY),
-    "NaN tokens/s": _damage(SUMMARY, {"tps": float("nan")}, _NO_SUMMARY),
-    "infinite TTFT": _damage(SUMMARY, {_ES: float("inf")}, _NO_SUMMARY),
-    "a negative TTFT": _damage(SUMMARY, {_ES: -1.0}, _NO_SUMMARY),
-    "no state": _damage(SUMMARY, {"state": GONE}, _NO_SUMMARY),
-    "no accuracy_results.json": _damage(ACCURACY, GONE, f"{_NO_SCORES} required_files"),
-    "scores that are an object": _damage(ACCURACY, {"accuracy_scores": {}}, _NO_SCORES),
+    "a summary nested deeply": _damage(SUMMARY, "[" * 100_000, NO_SUMMARY),
+    "a text for the count": _damage(SUMMARY, {"n_samples_issued": "14368"}, NO_SUMMARY),
+    "true for the count": _damage(SUMMARY, {"n_samples_failed": False}, NO_SUMMARY),
+    "NaN tokens/s": _damage(SUMMARY, {"tps": float("nan")}, NO_SUMMARY),
+    "infinite TTFT": _damage(SUMMARY, {ES_TTFT: float("inf")}, NO_SUMMARY),
+    "a negative TTFT": _damage(SUMMARY, {ES_TTFT: -1.0}, NO_SUMMARY),
+    "no state": _damage(SUMMARY, {"state": GONE}, NO_SUMMARY),
+    "no accuracy_results.json": _damage(ACCURACY, GONE, f"{NO_SCORES} required_files"),
+    "scores that are an object": _damage(ACCURACY, {"accuracy_scores": {}}, NO_SCORES),
     "no scores": _damage(
-        ACCURACY, {"accuracy_scores": []}, _NO_SCORES.replace("files_readable ", "")
+        ACCURACY, {"accuracy_scores": []}, NO_SCORES.replace("files_readable ", "")
     ),
     "no measurements.json": _damage(MEASUREMENTS, GONE, "required_files measurements"),
     "a field of the measurements is empty": _damage(
@@ -147,41 +104,41 @@ CLIENT_DAMAGES: dict[str, ClientDamage] = {
     # Configuration
     "type offline in Server": _damage(CONFIG, {"type": "offline"}, "scenario_type"),
     "type submission": _damage(CONFIG, {"type": "submission"}, "scenario_type"),
-    "type online in Offline": _damage(CONFIG, {"type": "online"}, "scenario_type", _OFFLINE),
+    "type online in Offline": _damage(CONFIG, {"type": "online"}, "scenario_type", OFFLINE),
     "concurrency load called Server": _damage(
-        CONFIG, {f"{_LOAD}type": "concurrency"}, "load_pattern config_of_its_run"
+        CONFIG, {f"{LOAD}type": "concurrency"}, "load_pattern config_of_its_run"
     ),
     "max_throughput called Server": _damage(
-        CONFIG, {f"{_LOAD}type": "max_throughput"}, "load_pattern config_of_its_run"
+        CONFIG, {f"{LOAD}type": "max_throughput"}, "load_pattern config_of_its_run"
     ),
     "poisson called Offline": _damage(
-        CONFIG, {f"{_LOAD}type": "poisson"}, "load_pattern config_of_its_run", _OFFLINE
+        CONFIG, {f"{LOAD}type": "poisson"}, "load_pattern config_of_its_run", OFFLINE
     ),
     "concurrency 8 called SingleStream": _damage(
-        CONFIG, {f"{_LOAD}target_concurrency": 8}, "load_pattern config_of_its_run", _EDGE
+        CONFIG, {f"{LOAD}target_concurrency": 8}, "load_pattern config_of_its_run", EDGE
     ),
-    "no rate": _damage(CONFIG, {f"{_LOAD}target_qps": GONE}, "load_pattern config_of_its_run"),
+    "no rate": _damage(CONFIG, {f"{LOAD}target_qps": GONE}, "load_pattern config_of_its_run"),
     "another rate than the run's": _damage(
-        CONFIG, {f"{_LOAD}target_qps": times(2)}, "config_of_its_run"
+        CONFIG, {f"{LOAD}target_qps": times(2)}, "config_of_its_run"
     ),
     "a rate too low for the window": _damage(
-        CONFIG, {f"{_LOAD}target_qps": times(0.5)}, "config_of_its_run window"
+        CONFIG, {f"{LOAD}target_qps": times(0.5)}, "config_of_its_run window"
     ),
     "seeds of v6.0": _damage(
-        CONFIG, {f"{_RUN}dataloader_random_seed": 14276810075590677512}, "seeds config_of_its_run"
+        CONFIG, {f"{RUN}dataloader_random_seed": 14276810075590677512}, "seeds config_of_its_run"
     ),
     "a schedule of its own": _damage(
-        CONFIG, {f"{_RUN}scheduler_random_seed": 42}, "seeds config_of_its_run"
+        CONFIG, {f"{RUN}scheduler_random_seed": 42}, "seeds config_of_its_run"
     ),
-    "no seed": _damage(CONFIG, {f"{_RUN}scheduler_random_seed": GONE}, "seeds config_of_its_run"),
+    "no seed": _damage(CONFIG, {f"{RUN}scheduler_random_seed": GONE}, "seeds config_of_its_run"),
     "another seed in the run": _damage(
         SUMMARY, {"run_config.scheduler_random_seed": 42}, "config_of_its_run"
     ),
     "no run_config": _damage(SUMMARY, {"run_config": GONE}, "config_of_its_run"),
-    "a minimum of 10 s": _damage(CONFIG, {f"{_RUN}min_duration_ms": 10_000}, "min_duration"),
-    "no minimum duration": _damage(CONFIG, {f"{_RUN}min_duration_ms": GONE}, "min_duration"),
+    "a minimum of 10 s": _damage(CONFIG, {f"{RUN}min_duration_ms": 10_000}, "min_duration"),
+    "no minimum duration": _damage(CONFIG, {f"{RUN}min_duration_ms": GONE}, "min_duration"),
     "more planned than issued": _damage(
-        CONFIG, {f"{_RUN}n_samples_to_issue": 10**6}, "every_request_answered"
+        CONFIG, {f"{RUN}n_samples_to_issue": 10**6}, "every_request_answered"
     ),
     "power logs": _damage("performance/power/spl.txt", "Time,1,Watts,100\n", "power_logs"),
     # The run
@@ -209,12 +166,12 @@ CLIENT_DAMAGES: dict[str, ClientDamage] = {
         {"n_samples_issued": 6684, "n_samples_completed": 6684},
         "every_request_answered whole_dataset rates distributions",
     ),
-    "TTFT at its limit": _damage(SUMMARY, {_ES: 2e9}, "ttft_limit distributions"),
-    "TTFT that has no estimate": _damage(SUMMARY, {_ES: None}, "ttft_limit distributions"),
+    "TTFT at its limit": _damage(SUMMARY, {ES_TTFT: 2e9}, "ttft_limit distributions"),
+    "TTFT that has no estimate": _damage(SUMMARY, {ES_TTFT: None}, "ttft_limit distributions"),
     "no estimates": _damage(SUMMARY, {"ttft.early_stopping_percentiles": GONE}, "ttft_limit"),
-    "a smaller estimate of TTFT": _damage(SUMMARY, {_ES: 1e9}, "distributions"),
+    "a smaller estimate of TTFT": _damage(SUMMARY, {ES_TTFT: 1e9}, "distributions"),
     "a smaller p99 and estimate of TTFT": _damage(
-        SUMMARY, {_ES: 1e9, "ttft/percentiles/99.0": 1e9}, "distributions"
+        SUMMARY, {ES_TTFT: 1e9, "ttft/percentiles/99.0": 1e9}, "distributions"
     ),
     "TPOT over its limit": _damage(
         SUMMARY, {"tpot/early_stopping_percentiles/99.0": 1.2e8}, "tpot_limit distributions"
@@ -249,16 +206,16 @@ CLIENT_DAMAGES: dict[str, ClientDamage] = {
     "a window beyond the duration": _damage(
         SUMMARY, {"legacy_loadgen_window_duration_ns": lambda w: w * 2}, "rates window"
     ),
-    "tokens/s doubled in Offline": _damage(SUMMARY, {"tps": times(2)}, "rates", _OFFLINE),
-    "a request longer than the run": _damage(SUMMARY, {"latency.max": 10**12}, "window", _OFFLINE),
+    "tokens/s doubled in Offline": _damage(SUMMARY, {"tps": times(2)}, "rates", OFFLINE),
+    "a request longer than the run": _damage(SUMMARY, {"latency.max": 10**12}, "window", OFFLINE),
     "gpt-oss-120b with short answers": _damage(
-        SUMMARY, {"output_sequence_lengths.avg": 900.0}, "mean_tokens distributions", _OSS
+        SUMMARY, {"output_sequence_lengths.avg": 900.0}, "mean_tokens distributions", OSS
     ),
     "qwen3-vl over its limit": _damage(
         SUMMARY,
         {"latency/early_stopping_percentiles/99.0": 1.21e10},
         "latency_limit distributions",
-        _QWEN,
+        QWEN,
     ),
     "5% more tokens": _damage(
         SUMMARY,
@@ -297,7 +254,7 @@ CLIENT_DAMAGES: dict[str, ClientDamage] = {
         SUMMARY,
         {"output_sequence_lengths": scaled(2), "tps": times(2)},
         "accuracy_lengths",
-        _OFFLINE,
+        OFFLINE,
     ),
     "a standard deviation that is doubled": _damage(
         SUMMARY, {"ttft.std_dev": times(2.0)}, "distributions"
@@ -314,7 +271,7 @@ CLIENT_DAMAGES: dict[str, ClientDamage] = {
             "tps": times(1.1),
         },
         "distributions",
-        _R1,
+        R1,
     ),
     "a p90 in another bucket": _damage(
         SUMMARY, {"ttft/percentiles/90.0": times(0.95)}, "distributions"
@@ -335,7 +292,7 @@ CLIENT_DAMAGES: dict[str, ClientDamage] = {
             "qps": lambda qps: qps * 640 / 610 * 14_367 / 14_368,
         },
         "rates window",
-        _OFFLINE,
+        OFFLINE,
     ),
     # Events
     "events.jsonl is empty": _damage(EVENTS, "", _EVENTS, WITH_EVENTS),
@@ -353,55 +310,45 @@ CLIENT_DAMAGES: dict[str, ClientDamage] = {
     ),
     "events.jsonl is cut": _damage(EVENTS, lambda t: t[: len(t) // 2], _EVENTS, WITH_EVENTS),
     "events.jsonl ends at the first": _damage(
-        EVENTS, _each("session.started", _but_the(0, "session.ended")), _EVENTS, WITH_EVENTS
+        EVENTS, instead("session.started", "session.ended", at=0), _EVENTS, WITH_EVENTS
     ),
-    "tracking never started": _damage(
-        EVENTS, _each("session.start_performance_tracking", _but_the(0)), _EVENTS, WITH_EVENTS
-    ),
+    "tracking never started": _damage(EVENTS, instead(START, at=0), _EVENTS, WITH_EVENTS),
     "tracking started earlier": _damage(
         EVENTS,
-        _each("session.started", _but_the(0, "session.start_performance_tracking")),
+        instead("session.started", START, at=0),
         _EVENTS,
         WITH_EVENTS,
     ),
-    "one request was never issued": _damage(
-        EVENTS, _each("sample.issued", _but_the(500)), _EVENTS, WITH_EVENTS
-    ),
+    "one request was never issued": _damage(EVENTS, instead("sample.issued"), _EVENTS, WITH_EVENTS),
     "one request was issued twice": _damage(
         EVENTS,
-        _each("sample.issued", _but_the(500, "sample.issued", "sample.issued")),
+        instead("sample.issued", "sample.issued", "sample.issued"),
         _EVENTS,
         WITH_EVENTS,
     ),
-    "one request never ended": _damage(
-        EVENTS, _each("sample.complete", _but_the(500)), _EVENTS, WITH_EVENTS
-    ),
+    "one request never ended": _damage(EVENTS, instead("sample.complete"), _EVENTS, WITH_EVENTS),
     "one request failed in events.jsonl": _damage(
         EVENTS,
-        _each("sample.complete", _but_the(500, "error.client", "sample.complete")),
+        instead("sample.complete", "error.client", "sample.complete"),
         _EVENTS,
         WITH_EVENTS,
     ),
     "one request had no first token": _damage(
-        EVENTS, _each("sample.recv_first", _but_the(500)), _EVENTS, WITH_EVENTS
+        EVENTS, instead("sample.recv_first"), _EVENTS, WITH_EVENTS
     ),
-    "first tokens 1 ns later": _damage(
-        EVENTS, _each("sample.recv_first", _later(1)), _EVENTS, WITH_EVENTS
-    ),
-    "answers 1 ms later": _damage(
-        EVENTS, _each("sample.complete", _later(10**6)), _EVENTS, WITH_EVENTS
-    ),
+    "first tokens 1 ns later": _damage(EVENTS, later("sample.recv_first", 1), _EVENTS, WITH_EVENTS),
+    "answers 1 ms later": _damage(EVENTS, later("sample.complete", 10**6), _EVENTS, WITH_EVENTS),
     "requests issued 1 ns earlier": _damage(
-        EVENTS, _each("sample.issued", _later(-1)), _EVENTS, WITH_EVENTS
+        EVENTS, later("sample.issued", -1), _EVENTS, WITH_EVENTS
     ),
     "answers that were cut": _damage(
         EVENTS,
-        _each("sample.complete", lambda event, _: [event | {"finish_reason": "length"}]),
+        each("sample.complete", lambda event, _: [event | {"finish_reason": "length"}]),
         _EVENTS,
         WITH_EVENTS,
     ),
     "an estimate of TTFT 1 ns smaller than its events": _damage(
-        SUMMARY, {_ES: lambda ns: ns - 1}, _EVENTS, WITH_EVENTS
+        SUMMARY, {ES_TTFT: lambda ns: ns - 1}, _EVENTS, WITH_EVENTS
     ),
     "a percentile 1 ns smaller than its events": _damage(
         SUMMARY, {"latency/percentiles/75.0": lambda ns: ns - 1}, _EVENTS, WITH_EVENTS
@@ -439,25 +386,25 @@ CLIENT_DAMAGES: dict[str, ClientDamage] = {
     ),
     "a prompt that was cut": _damage(
         EVENTS,
-        _each("sample.issued", lambda e, n: [e | {"data": ["PromptData", None, []]} if n else e]),
+        each("sample.issued", lambda e, n: [e | {"data": ["PromptData", None, []]} if n else e]),
         _EVENTS,
         WITH_EVENTS,
     ),
     "a salt in each prompt": _damage(
         EVENTS,
-        _each("sample.issued", lambda e, n: [e | {"data": ["PromptData", f"[{n:016x}] made up"]}]),
+        each("sample.issued", lambda e, n: [e | {"data": ["PromptData", f"[{n:016x}] made up"]}]),
         "salt",
         WITH_EVENTS,
     ),
     "a salt in each prompt of token ids": _damage(
         EVENTS,
-        _each("sample.issued", lambda e, n: [e | {"data": ["PromptData", None, [1, n, 7]]}]),
+        each("sample.issued", lambda e, n: [e | {"data": ["PromptData", None, [1, n, 7]]}]),
         "salt events_agree",
         WITH_EVENTS,
     ),
     "salts of few samples of token ids": _damage(
         EVENTS,
-        _each(
+        each(
             "sample.issued",
             lambda e, n: [e | {"data": ["PromptData", None, [1, n % 500, *range(50)]]}],
         ),
@@ -466,40 +413,40 @@ CLIENT_DAMAGES: dict[str, ClientDamage] = {
     ),
     "a salt in words": _damage(
         EVENTS,
-        _each("sample.issued", lambda e, n: [e | {"data": ["PromptData", f"salt {n}: made up"]}]),
+        each("sample.issued", lambda e, n: [e | {"data": ["PromptData", f"salt {n}: made up"]}]),
         "salt",
         WITH_EVENTS,
     ),
     # Accuracy
-    "a score of 0": _damage(ACCURACY, {f"{_FIRST}score": 0.0}, "accuracy_gate", _R1),
-    "a score below the gate": _damage(ACCURACY, {f"{_FIRST}score": 80.54}, "accuracy_gate", _R1),
-    "a share for percents": _damage(ACCURACY, {f"{_FIRST}score": 0.81}, "accuracy_gate", _R1),
-    "a score of 810": _damage(ACCURACY, {f"{_FIRST}score": 810.0}, "accuracy_gate", _R1),
-    "a score of null": _damage(ACCURACY, {f"{_FIRST}score": None}, "accuracy_gate", _R1),
-    "a score of true": _damage(ACCURACY, {f"{_FIRST}score": True}, _NO_SCORES, _R1),
-    "a score in words": _damage(ACCURACY, {f"{_FIRST}score": "good"}, "accuracy_gate", _R1),
+    "a score of 0": _damage(ACCURACY, {f"{FIRST}score": 0.0}, "accuracy_gate", R1),
+    "a score below the gate": _damage(ACCURACY, {f"{FIRST}score": 80.54}, "accuracy_gate", R1),
+    "a share for percents": _damage(ACCURACY, {f"{FIRST}score": 0.81}, "accuracy_gate", R1),
+    "a score of 810": _damage(ACCURACY, {f"{FIRST}score": 810.0}, "accuracy_gate", R1),
+    "a score of null": _damage(ACCURACY, {f"{FIRST}score": None}, "accuracy_gate", R1),
+    "a score of true": _damage(ACCURACY, {f"{FIRST}score": True}, NO_SCORES, R1),
+    "a score in words": _damage(ACCURACY, {f"{FIRST}score": "good"}, "accuracy_gate", R1),
     "answers that are too short": _damage(
         ACCURACY,
-        {f"{_FIRST}output_sequence_lengths.total": 4388 * 3000},
+        {f"{FIRST}output_sequence_lengths.total": 4388 * 3000},
         "accuracy_gate accuracy_lengths",
-        _R1,
+        R1,
     ),
-    "rouge2 below its gate": _damage(ACCURACY, {f"{_FIRST}score.rouge2": "15.0"}, "accuracy_gate"),
-    "no rougeL": _damage(ACCURACY, {f"{_FIRST}score.rougeL": GONE}, "accuracy_gate"),
+    "rouge2 below its gate": _damage(ACCURACY, {f"{FIRST}score.rouge2": "15.0"}, "accuracy_gate"),
+    "no rougeL": _damage(ACCURACY, {f"{FIRST}score.rougeL": GONE}, "accuracy_gate"),
     "gen_len above its limit": _damage(
-        ACCURACY, {f"{_FIRST}score.gen_len": "9999999"}, "accuracy_gate"
+        ACCURACY, {f"{FIRST}score.gen_len": "9999999"}, "accuracy_gate"
     ),
-    "qwen3-vl below its gate": _damage(ACCURACY, {f"{_FIRST}score": 0.782}, "accuracy_gate", _QWEN),
+    "qwen3-vl below its gate": _damage(ACCURACY, {f"{FIRST}score": 0.782}, "accuracy_gate", QWEN),
     "gpt-oss-120b fails in its third data set": _damage(
-        ACCURACY, {"accuracy_scores.2.score": 0.1}, "accuracy_gate", _OSS
+        ACCURACY, {"accuracy_scores.2.score": 0.1}, "accuracy_gate", OSS
     ),
     "a third of gpt-oss-120b": _damage(
-        ACCURACY, {"accuracy_scores": lambda s: s[:1]}, "accuracy_samples", _OSS
+        ACCURACY, {"accuracy_scores": lambda s: s[:1]}, "accuracy_samples", OSS
     ),
     "every answer is missing": _damage(
         ACCURACY,
         {
-            f"{_FIRST}response_counts": {
+            f"{FIRST}response_counts": {
                 "issued": 13_368,
                 "scored": 0,
                 "empty": 0,
@@ -509,26 +456,26 @@ CLIENT_DAMAGES: dict[str, ClientDamage] = {
         "accuracy_complete",
     ),
     "one answer is missing": _damage(
-        ACCURACY, {f"{_FIRST}response_counts.missing": 1}, "accuracy_complete"
+        ACCURACY, {f"{FIRST}response_counts.missing": 1}, "accuracy_complete"
     ),
     "every answer is empty": _damage(
-        ACCURACY, {f"{_FIRST}response_counts.empty": 13_368}, "accuracy_complete"
+        ACCURACY, {f"{FIRST}response_counts.empty": 13_368}, "accuracy_complete"
     ),
     "no counts of answers": _damage(
-        ACCURACY, {f"{_FIRST}response_counts": GONE}, "accuracy_complete"
+        ACCURACY, {f"{FIRST}response_counts": GONE}, "accuracy_complete"
     ),
-    "accuracy not complete": _damage(ACCURACY, {f"{_FIRST}complete": False}, "accuracy_complete"),
+    "accuracy not complete": _damage(ACCURACY, {f"{FIRST}complete": False}, "accuracy_complete"),
     "1,000 samples of accuracy": _damage(
         ACCURACY,
-        {f"{_FIRST}total_samples": 1000},
+        {f"{FIRST}total_samples": 1000},
         "accuracy_samples accuracy_complete accuracy_lengths",
     ),
     "repeats that do not add up": _damage(
-        ACCURACY, {f"{_FIRST}num_repeats": 2}, "accuracy_complete"
+        ACCURACY, {f"{FIRST}num_repeats": 2}, "accuracy_complete"
     ),
     "scores of the performance data set": _damage(
         ACCURACY,
-        {f"{_FIRST}dataset_type": "performance"},
+        {f"{FIRST}dataset_type": "performance"},
         "accuracy_samples accuracy_complete accuracy_gate",
     ),
     # Audits
@@ -546,7 +493,7 @@ CLIENT_DAMAGES: dict[str, ClientDamage] = {
         "audits",
     ),
     "wan-2.2 without its audit": _damage(
-        "audit/audit_output_caching_test.json", GONE, "audits", _WAN
+        "audit/audit_output_caching_test.json", GONE, "audits", WAN
     ),
 }
 """Every damage by name."""
@@ -579,13 +526,13 @@ def _published(benchmark: Path) -> None:
 def _as_configured(benchmark: Path) -> None:
     """MLCommons' configuration of edge-agentic: seed 42, no minimum duration."""
     seeds = dict.fromkeys(("scheduler_random_seed", "dataloader_random_seed"), 42)
-    runtime = {f"{_RUN}{name}": seed for name, seed in seeds.items()}
+    runtime = {f"{RUN}{name}": seed for name, seed in seeds.items()}
     repeated = {f"run_config.{name}": seed for name, seed in seeds.items()}
     for file, changes in (
-        (CONFIG, runtime | {f"{_RUN}min_duration_ms": 0}),
+        (CONFIG, runtime | {f"{RUN}min_duration_ms": 0}),
         (SUMMARY, repeated),
     ):
-        ClientDamage(file, changes, frozenset()).make(benchmark / "SingleStream")
+        change_file(benchmark / "SingleStream" / file, changes)
 
 
 CLIENT_TREES: dict[str, tuple[str, Callable[[Path], None]]] = {
@@ -620,7 +567,8 @@ def damaged(name: str, honest: Path, folder: Path) -> Path:
     damage = CLIENT_DAMAGES[name]
     benchmark, scenario = damage.where.split("/")
     shutil.copytree(honest / benchmark, folder)
-    damage.make(folder / "closed/Someone/results/box" / benchmark / scenario)
+    path = folder / "closed/Someone/results/box" / benchmark / scenario / damage.file
+    change_file(path, damage.change)
     return folder
 
 

@@ -18,12 +18,12 @@ from evidence.official_client.client_damages import (
     CLIENT_DAMAGES,
     CLIENT_TREES,
     SCENARIOS,
-    SUMMARY,
     damaged,
     tree_of,
     write_honest_submissions,
 )
 from evidence.verdicts import CHECKER, official_verdict, own_verdict
+from meta_tests.tampering.client_breaks import SUMMARY
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.rules.registry import rule_named, rules_of
@@ -81,7 +81,8 @@ def test_a_damage_is_seen_by_its_rules_alone(honest: Path, tmp_path: Path, name:
     tree = damaged(name, honest, tmp_path / "tree")
     verdicts = of_client(tree)[f"Someone-box-{benchmark}-{scenario}"]
     failures = {rule for rule, verdict in verdicts.items() if verdict.status == "failed"}
-    assert failures == damage.rules, [v.line for v in verdicts.values() if v.status == "failed"]
+    lines = [v.line for v in verdicts.values() if v.status == "failed"]
+    assert failures == set(damage.rules.split()), lines
     assert all(verdict.line.isprintable() for verdict in verdicts.values())
 
 
@@ -166,7 +167,7 @@ def test_the_checkers_summary_calls_requests_tokens(honest: Path, tmp_path: Path
 
 def test_every_rule_is_broken_by_a_damage() -> None:
     names = {rule.name.removeprefix(PREFIX) for rule in rules_of("client")}
-    broken = {rule for damage in CLIENT_DAMAGES.values() for rule in damage.rules}
+    broken = {rule for damage in CLIENT_DAMAGES.values() for rule in damage.rules.split()}
     # A copy, an unknown benchmark and a round are no damage of one file.
     assert names - broken == {"logs_of_its_own", "benchmark_allowed"}
 

@@ -6,12 +6,7 @@ from typing import Any
 
 import pytest
 
-from mlperf_suite.benchmarks.catalog import (
-    BENCHMARKS,
-    default_benchmarks,
-    find_benchmark,
-    runnable,
-)
+from mlperf_suite.benchmarks.catalog import BENCHMARKS, default_benchmarks, find_benchmark, runnable
 from mlperf_suite.benchmarks.definition import CATEGORIES, SCENARIOS
 from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE

@@ -10,12 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meta_tests.datasets.data_files import write_parquet
-from mlperf_suite.datasets.mmlu_questions import (
-    SUBJECTS,
-    Mmlu,
-    Question,
-    load_mmlu,
-)
+from mlperf_suite.datasets.mmlu_questions import SUBJECTS, Mmlu, Question, load_mmlu
 from mlperf_suite.errors import DatasetError, UsageError
 
 EMBEDDED = load_mmlu("embedded")

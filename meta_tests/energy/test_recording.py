@@ -6,9 +6,9 @@ from __future__ import annotations
 import itertools
 import math
 import threading
-import time
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -46,15 +46,25 @@ def record(*counters: Counter, readings: int = 5) -> Recording:
     return recorder.stop()
 
 
-def test_there_is_a_reading_before_start_and_after_stop_come_back() -> None:
+def test_there_is_a_reading_before_start_and_after_stop_come_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     read: list[float] = []
+    is_awaited = threading.Event()
 
     def slow() -> float:
-        time.sleep(0.05)
+        assert is_awaited.wait(300)
+        is_awaited.clear()
         read.append(1.0)
         return 1.0
 
+    def awaited(wait: Callable[[float], object], limit_s: float) -> object:
+        is_awaited.set()
+        return wait(limit_s)
+
     recorder = MeterReader([counter(slow)], interval_s=3600)
+    for thing, name in ((recorder._begun, "wait"), (recorder._thread, "join")):
+        monkeypatch.setattr(thing, name, partial(awaited, getattr(thing, name)))
     recorder.start()
     assert read == [1.0]
     recording = recorder.stop()
@@ -148,10 +158,7 @@ def test_a_steady_counter_is_its_power_times_the_time() -> None:
     assert joules(series(drawn, times)) == pytest.approx(3000, rel=0.02)
 
 
-@given(
-    start=st.floats(0, 9_999),
-    watts=st.lists(st.floats(1, 900), min_size=6, max_size=40),
-)
+@given(start=st.floats(0, 9_999), watts=st.lists(st.floats(1, 900), min_size=6, max_size=40))
 def test_a_counter_that_begins_again_is_the_counter_that_does_not(
     start: float, watts: list[float]
 ) -> None:

@@ -84,7 +84,8 @@ def test_messages_are_sent_in_the_order_in_which_they_were_queued() -> None:
 
 
 @pytest.fixture
-def server() -> Iterator[socket.socket]:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    monkeypatch.setattr(links, "_PATIENCE_S", 120.0)
     with listen("127.0.0.1") as peers:
         yield peers
 
@@ -107,7 +108,7 @@ def test_both_ends_hear_each_other(server: socket.socket) -> None:
     key = new_key()
     peers = accept_driver(server, key)
     driver_link = Link(connect("127.0.0.1", server.getsockname()[1], key))
-    replica = Link(peers.get(timeout=10))
+    replica = Link(peers.get(timeout=120))
     driver_link.send(AskBeat(15))
     (content,) = replica.frames.feed(replica.socket.recv(1000))
     assert to_worker.decode(content) == AskBeat(15)
@@ -131,12 +132,12 @@ def test_whoever_has_another_key_is_turned_away_and_the_driver_still_gets_in(
     socket.create_connection(("127.0.0.1", port)).close()
     # Nor one that sends back what it is sent.
     with socket.create_connection(("127.0.0.1", port)) as mirror:
-        mirror.settimeout(10)
+        mirror.settimeout(120)
         mirror.sendall(mirror.recv(32))
         mirror.sendall(mirror.recv(32))
         assert mirror.recv(1) == b""
     assert peers.empty()
-    with connect("127.0.0.1", port, key), peers.get(timeout=10):
+    with connect("127.0.0.1", port, key), peers.get(timeout=120):
         assert peers.empty()
 
 
@@ -147,10 +148,10 @@ def test_a_replica_that_takes_no_byte_is_given_up(
     key = new_key()
     peers = accept_driver(server, key)
     driver_link = Link(connect("127.0.0.1", server.getsockname()[1], key))
-    peer = Link(peers.get(timeout=10))
+    peer = Link(peers.get(timeout=120))
     with pytest.raises(OSError):
         driver_link.send(b"x" * 50_000_000)
-    driver_link.socket.settimeout(10)
+    driver_link.socket.settimeout(120)
     # The part that went out is no message: whoever reads here hears that the link ended.
     assert driver_link.socket.recv(1) == b""
     driver_link.close()

@@ -36,6 +36,7 @@ def ask(
     *,
     ends: bool = True,
     delays: Delays | None = None,
+    timeout_s: float = 120.0,
     encoder: Any = encode,
     **engine_options: Any,
 ) -> ChatTurn:
@@ -45,14 +46,14 @@ def ask(
     messages = [{"role": "user", "content": "four"}]
     try:
         return asyncio.run(
-            chat.ask(ChatRequest(messages, ChatSampling(max_tokens=64), [TOOL], timeout_s=1.0))
+            chat.ask(ChatRequest(messages, ChatSampling(max_tokens=64), [TOOL], timeout_s))
         )
     finally:
         engine.close()
 
 
 def test_an_answer_has_its_text_its_counts_and_its_times() -> None:
-    turn = ask("hello", delays=Delays(0.01, 0.02))
+    turn = ask("hello", delays=Delays(0.01, 0.5))
     answer = turn.answer
     assert (turn.failure, answer.content, answer.finish_reason) == ("", "hello", "stop")
     assert (answer.prompt_tokens, answer.completion_tokens, turn.tokens) == (4, 6, 6)
@@ -91,7 +92,7 @@ def test_more_calls_than_a_turn_may_have_or_a_template_that_refuses_end_it() -> 
 
 
 def test_a_turn_that_does_not_end_in_time_is_aborted() -> None:
-    turn = ask("x", delays=Delays(0.0, 60.0))
+    turn = ask("x", delays=Delays(0.0, 600.0), timeout_s=1.0)
     assert turn.failure == "did not end its answer within 1 s"
 
 

@@ -144,11 +144,7 @@ def test_a_vllm_that_is_not_there_is_said_in_a_line(
     ids=["fails", "is not there", "tells", "GPU build"],
 )
 def test_the_worker_learns_of_the_cpus_where_lscpu_cannot_tell(
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    text: str | None,
-    cpu_build: bool,
-    helped: bool,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str | None, cpu_build: bool, helped: bool
 ) -> None:
     """As on a system without /sys."""
     from vllm.utils.cpu_resource_utils import get_allowed_cpu_list

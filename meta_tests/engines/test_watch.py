@@ -142,7 +142,7 @@ def child() -> Iterator[psutil.Process]:
     yield psutil.Process(busy_process.pid)
     # A stopped process is killed all the same.
     busy_process.kill()
-    busy_process.wait(30)
+    busy_process.wait(120)
 
 
 def wait_for(process: psutil.Process, status: str) -> None:
@@ -180,7 +180,7 @@ def test_a_real_process_that_cannot_answer_is_seen_and_ended(
         stop(child)
     else:
         child.kill()
-        child.wait(30)
+        child.wait(120)
     engine = _InAProcess(child)
     assert isinstance(engine, ProcessEngine)
     verdict = watched(engine, 60)
@@ -191,6 +191,23 @@ def test_a_real_process_that_cannot_answer_is_seen_and_ended(
     Watch(engine).end()
     assert not child.is_running() or child.status() == ENDED
     assert not engine.alive
+
+
+def test_another_process_with_an_ended_ones_id_is_not_taken_for_it(
+    child: psutil.Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = psutil.Process(child.pid)
+    # psutil knows a process by its id and its start.
+    monkeypatch.setattr(ended, "_ident", (child.pid, 0.0))
+    engine = _InAProcess(ended)
+    verdict = watched(engine, 60)
+    assert verdict is not None and verdict[1].endswith("has ended while 14 samples waited")
+    Watch(engine).end()
+    assert child.is_running() and child.status() != ENDED
+    monkeypatch.setattr("mlperf_suite.engines.watch.descendants", lambda: [ended])
+    load = LoadWatch(None)
+    monkeypatch.setattr("mlperf_suite.engines.watch.descendants", lambda: [child])
+    assert load.processes == [child]
 
 
 def test_a_load_is_watched_by_the_processes_that_it_starts() -> None:
@@ -269,7 +286,7 @@ def test_a_resource_tracker_is_no_process_of_the_engine() -> None:
     pids = {process.pid for process in descendants()}
     for child in children:
         child.kill()
-        child.wait(30)
+        child.wait(120)
     assert {child.pid for child in children} & pids == {children[1].pid}
 
 

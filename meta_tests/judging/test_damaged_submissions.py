@@ -113,11 +113,7 @@ def test_a_damage_is_seen_by_its_rules(
 
 @pytest.mark.parametrize(
     ("pattern", "new"),
-    [
-        (r"^(\{.*\}),$", r"\1,\n\1,"),
-        (r"^\{.*\},\n", ""),
-        (r'("qsl_idx" : )\d', r"\g<1>1"),
-    ],
+    [(r"^(\{.*\}),$", r"\1,\n\1,"), (r"^\{.*\},\n", ""), (r'("qsl_idx" : )\d', r"\g<1>1")],
     ids=["an answer twice", "an answer left out", "another sample"],
 )
 def test_answers_that_loadgen_would_not_log_are_seen(
@@ -173,10 +169,7 @@ def test_an_unknown_benchmark_is_named_and_fails(tmp_path: Path) -> None:
     [
         ("results/box/bert-99/Offline", {}),
         ("results/box/retinanet/Offline", {"Someone-box-retinanet": ["benchmark_of_round"]}),
-        (
-            "results/box/llama3.1-8b/MultiStream",
-            {"Someone-box-llama3.1-8b": ["scenarios_known"]},
-        ),
+        ("results/box/llama3.1-8b/MultiStream", {"Someone-box-llama3.1-8b": ["scenarios_known"]}),
         ("compliance/box/llama3.1-8b/Server", {SERVER: ["layout"]}),
     ],
     ids=["another benchmark of MLPerf", "another round's", "another scenario", "both layouts"],

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,15 +12,9 @@ from typing import Any
 import pytest
 
 from meta_tests.benchmarks.made_model_folder import model_folder
-from meta_tests.judging.trees import (
-    ACCURACY_TOO,
-    ROOT,
-    V6_1,
-    by_name,
-    failures_by_run,
-    verdict_lines,
-)
+from meta_tests.judging.trees import ACCURACY_TOO, V6_1, by_name, failures_by_run, verdict_lines
 from meta_tests.made_runs import P99, MadeRun, line, write_run
+from meta_tests.suite_runs import run_python
 from meta_tests.tampering.rule_breaks import AGREEMENT
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
@@ -384,4 +376,5 @@ def test_judging_loads_no_engine(submission: Path, tmp_path: Path) -> None:
         "heavy = {'vllm', 'torch', 'transformers', 'mlperf_loadgen', 'datasets'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
     )
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=600)
+    process = run_python("-c", code)
+    assert process.returncode == 0, process.stderr

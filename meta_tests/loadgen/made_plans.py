@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from meta_tests.stand_in import Delays, StandInEngine
-from mlperf_suite import SUITE_FOLDER
 from mlperf_suite.benchmarks.definition import Benchmark, Generation
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
@@ -103,15 +100,3 @@ def run(
     grace_s: float = 120.0,
 ) -> LoadRun:
     return run_loadgen(plan, engine, PROMPTS, GENERATION, folder, on_progress, grace_s)
-
-
-def in_a_process(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a program of Python in a process of its own, which it may bring down."""
-    return subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        cwd=SUITE_FOLDER,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )

@@ -28,30 +28,20 @@ from meta_tests.loadgen.made_plans import (
     ScriptedEngine,
     a_plan,
     answer,
-    in_a_process,
     plan_of,
     run,
     shipped_round,
     stand_in,
 )
 from meta_tests.stand_in import Delays, StandInEngine
+from meta_tests.suite_runs import run_python
 from mlperf_suite.benchmarks.catalog import BENCHMARKS, runnable
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.engines.protocol import (
-    EngineTrace,
-    Listener,
-    Request,
-    Steps,
-)
+from mlperf_suite.engines.protocol import EngineTrace, Listener, Request, Steps
 from mlperf_suite.errors import EngineError, RunError, UsageError
 from mlperf_suite.loadgen import runner, sut
-from mlperf_suite.loadgen.load_plan import (
-    LIMIT_KEYS,
-    PERFORMANCE_SAMPLES_KEY,
-    LoadPlan,
-    Shortened,
-)
+from mlperf_suite.loadgen.load_plan import LIMIT_KEYS, PERFORMANCE_SAMPLES_KEY, LoadPlan, Shortened
 from mlperf_suite.loadgen.runner import LoadRun, Progress, abandoned, check_round, run_loadgen
 from mlperf_suite.loadgen.sut import Requests, Sut
 
@@ -366,7 +356,7 @@ def test_an_engine_whose_process_is_stopped_fails_the_run_at_once(tmp_path: Path
         assert not psutil.pid_exists(child.pid)
     finally:
         child.kill()
-        child.wait(30)
+        child.wait(120)
     assert not abandoned()
 
 
@@ -471,7 +461,7 @@ def test_a_server_run_that_cannot_end_is_abandoned_and_nothing_runs_after_it(
     tmp_path: Path,
 ) -> None:
     """In a process of its own: LoadGen goes on issuing there for an hour."""
-    process = in_a_process(_ABANDONED, str(tmp_path))
+    process = run_python("-c", _ABANDONED, str(tmp_path))
     assert process.returncode == 0, process.stderr
     first, second = process.stdout.splitlines()
     assert first == "the stand-in engine died, as it was told to True True"

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from meta_tests.suite_runs import ROOT
+from meta_tests.suite_runs import ROOT, run_python
 
 NAME = "mlperf-suite-own-folder"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -38,15 +36,8 @@ def installed(tmp_path: Path) -> dict[str, str]:
 
 def pytest_in(folder: Path, environment: dict[str, str], *arguments: str) -> str:
     """What pytest prints when started there, with nothing installed but the suite."""
-    process = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", NAME, *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=1800,
-        check=False,
-    )
+    command = ("-m", "pytest", "-p", NAME, *arguments)
+    process = run_python(*command, folder=folder, environment=environment)
     return process.stdout + process.stderr
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +13,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from meta_tests.scorers.official_rouge import official
-from meta_tests.suite_runs import ROOT, SuiteRun, run_suite, start_suite, wait_until
+from meta_tests.suite_runs import SuiteRun, run_python, run_suite, start_suite, wait_until
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.datasets.news import load_news
@@ -471,13 +469,7 @@ def test_collecting_imports_nothing_heavy(tmp_path: Path) -> None:
         "print('imported:', heavy)\n"
         "sys.exit(code)\n"
     )
-    process = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=True,
-    )
+    process = run_python("-c", code)
+    assert process.returncode == 0, process.stderr
     assert process.stdout.splitlines()[-1] == "imported: []"
     assert "tests collected" in process.stdout

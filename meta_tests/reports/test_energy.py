@@ -10,11 +10,7 @@ from pathlib import Path
 import pytest
 
 from meta_tests.reports.outputs import reports_of, terminal_text
-from mlperf_suite.energy.energy_figures import (
-    CostFigures,
-    EnergyFigures,
-    KindFigures,
-)
+from mlperf_suite.energy.energy_figures import CostFigures, EnergyFigures, KindFigures
 from mlperf_suite.energy.meters import NVML_LABEL, RAPL_LABEL, SIMULATED_LABEL
 from mlperf_suite.reports.writing import write_index, write_reports
 from mlperf_suite.results.run_folder import read_summary, write_json

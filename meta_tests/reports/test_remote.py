@@ -8,12 +8,7 @@ from pathlib import Path
 import pytest
 
 from meta_tests.made_runs import remote_run
-from meta_tests.reports.outputs import (
-    markdown_rows,
-    page_rows,
-    reports_of,
-    terminal_text,
-)
+from meta_tests.reports.outputs import markdown_rows, page_rows, reports_of, terminal_text
 from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.loadgen.timeline import EngineLoad
 from mlperf_suite.reports.machine_sections import remote_note

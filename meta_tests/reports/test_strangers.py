@@ -16,13 +16,7 @@ import pytest
 from rich.console import Console
 
 from meta_tests.made_nodes import ROWS, MadeNode, make_nodes
-from meta_tests.reports.hostile_runs import (
-    TEXT,
-    UNPRINTABLE,
-    check_texts,
-    poison_file,
-    poisoned,
-)
+from meta_tests.reports.hostile_runs import TEXT, UNPRINTABLE, check_texts, poison_file, poisoned
 from meta_tests.reports.kept_run import KEPT_RUN, write_kept
 from meta_tests.reports.outputs import page_tags, terminal_text
 from mlperf_suite.__main__ import main

@@ -11,12 +11,7 @@ import numpy as np
 import pytest
 
 from meta_tests.curves import made_curve
-from mlperf_suite.results.curve_area import (
-    CurvePair,
-    StepCurve,
-    common_points,
-    curve_differences,
-)
+from mlperf_suite.results.curve_area import CurvePair, StepCurve, common_points, curve_differences
 from mlperf_suite.results.curve_figures import CurvePoint
 from mlperf_suite.results.regression import blind_figures, compare_summaries
 from mlperf_suite.results.schema import Summary

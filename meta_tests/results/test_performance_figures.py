@@ -31,13 +31,7 @@ from mlperf_suite.results.performance_figures import (
     life_figures,
     performance_figures,
 )
-from mlperf_suite.results.schema import (
-    EarlyStopping,
-    LifeFigures,
-    Meta,
-    Run,
-    Summary,
-)
+from mlperf_suite.results.schema import EarlyStopping, LifeFigures, Meta, Run, Summary
 
 SINGLE_STREAM = LLAMA3_1_8B_EDGE.scenario("SingleStream")
 SERVER = LLAMA3_1_8B.scenario("Server")

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import statistics
+import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -17,9 +19,12 @@ import numpy as np
 import pytest
 
 from meta_tests.made_lives import made_marks, made_steps, made_timeline
-from meta_tests.suite_runs import run_suite
+from meta_tests.reports.outputs import page_rows
+from meta_tests.suite_runs import SuiteRun, run_suite
 from mlperf_suite.errors import UsageError
 from mlperf_suite.hardware import describe_system
+from mlperf_suite.loadgen.load_plan import SMOKE
+from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.loadgen.timeline import TOKEN_BLOCKS, read_timeline, write_timeline
 from mlperf_suite.plugin.baseline_gate import check_baselines
 from mlperf_suite.results.baseline import (
@@ -429,28 +434,76 @@ def test_scores_of_any_scorer_are_compared(tmp_path: Path) -> None:
 # As a user starts it
 
 
-def test_the_gate_as_a_user_starts_it(tmp_path: Path) -> None:
-    """By its accuracy, which LoadGen's minimum duration does not hold up."""
-    command = ("-m", "offline and datacenter", "-p", "meta_tests.stand_in_plugin")
-    run = _scores(rouge1=90.0, rouge2=1.0)
-    run["scores"][0]["standard_error"] = run["scores"][1]["standard_error"] = 0.5
-    baseline = _summary(tmp_path / "baseline", label=LABEL, run={"accuracy": run})
+COMMAND = ("-p", "meta_tests.stand_in_plugin", "--warmup=0")
+EDGE = "llama3.1-8b-edge"
+ESTIMATE = "p90 by early stopping"
+
+
+@pytest.fixture(scope="module")
+def regressed(tmp_path_factory: pytest.TempPathFactory) -> SuiteRun:
+    """A session whose baseline is better in speed and in one of its scores."""
+    folder = tmp_path_factory.mktemp("regressed")
+    accuracy = _scores(rouge1=90.0, rouge2=1.0)
+    for score in accuracy["scores"]:
+        score["standard_error"] = 0.5
+    run = {"accuracy": accuracy, "performance": {"tokens_per_sec": 1e9}}
+    baseline = _summary(
+        folder / "baseline", run=run, benchmark=EDGE, scenario="SingleStream", label=LABEL
+    )
     content = json.loads((baseline / "summary.json").read_text())
     content["system"] = json.loads(json.dumps(describe_system()))
     (baseline / "summary.json").write_text(json.dumps(content))
-    regressed = run_suite(
-        tmp_path / "results", *command, "--mode=accuracy", f"--baseline={baseline}"
-    )
+    # LoadGen asks for twice the queries of its duration at the accuracy run's latency.
+    delays = json.dumps({"delays_s": [0.1] * (SMOKE["SingleStream"].samples or 0) + [0.05]})
+    asked = ("-m", "singlestream", f"--baseline={baseline}", f"--junitxml={folder}/junit.xml")
+    return run_suite(folder / "results", *COMMAND, *asked, STAND_IN=delays)
+
+
+def test_the_gate_as_a_user_starts_it(regressed: SuiteRun, tmp_path: Path) -> None:
     assert regressed.exit_code == 1, regressed.output
-    assert "regression_rouge1: failed: found regressed: -" in regressed.output
+    for metric in ("tokens_per_sec", "rouge1"):
+        assert f"regression_{metric}: failed: found regressed: -" in regressed.output
     assert set(regressed.statuses().values()) == {"passed", "shortened"}
     assert regressed.summary.regression is not None
-    outcomes = [metric.outcome for metric in regressed.summary.regression.metrics]
-    assert outcomes == ["regressed", "improved"]
+    outcomes = {change.metric: change.outcome for change in regressed.summary.regression.metrics}
+    better = {"rouge2": "improved"}
+    assert outcomes == better | dict.fromkeys(("tokens_per_sec", "rouge1"), "regressed")
     other = _summary(tmp_path / "other", profile="official")
-    refused = run_suite(tmp_path / "refused", *command, f"--baseline={other}")
+    words = ("-m", "offline and datacenter", f"--baseline={other}")
+    refused = run_suite(tmp_path / "refused", *COMMAND, *words)
     assert refused.exit_code == 4, refused.output
     assert "profile: baseline official, this run smoke" in refused.output
+
+
+def test_early_stoppings_estimates_reach_every_reader_of_a_session(regressed: SuiteRun) -> None:
+    """The terminal, report.html and JUnit, where what regressed is a failure too."""
+    performance = regressed.summary.run.performance
+    assert performance is not None and performance.early_stopping is not None
+    estimates = performance.early_stopping.estimates_ms
+    detail = read_logs(regressed.folder / "Performance").detail
+    assert estimates["ttft"] == detail["early_stopping_latency_ss"] / 1e6
+    rounded = [pytest.approx(ms, rel=0.01, abs=0.006) for ms in estimates.values()]
+
+    def in_ms(number: str, unit: str) -> float:
+        return float(number.replace(",", "")) * {"ms": 1, "s": 1000}[unit]
+
+    shown = re.findall(rf"{ESTIMATE} ([\d.,]+) (m?s)", " ".join(regressed.output.split()))
+    assert [in_ms(*words) for words in shown] == rounded
+    rows = page_rows((regressed.folder / "report.html").read_text())
+    (at,) = [number for number, row in enumerate(rows) if row[:1] == ["time"] and ESTIMATE in row]
+    place = rows[at].index(ESTIMATE)
+    cells = [(row[place], row[0].rpartition(", ")[2]) for row in rows[at + 1 : at + 4]]
+    assert [in_ms(*words) for words in cells] == rounded
+    cases = {
+        case.get("name"): case
+        for case in ET.parse(regressed.results_dir.with_name("junit.xml")).iter("testcase")
+    }
+    failed = {name for name, case in cases.items() if case.find("failure") is not None}
+    speed = f"test_metric[{EDGE}-singlestream-tokens_per_sec]"
+    assert failed == {speed, f"test_score[{EDGE}-singlestream-rouge1]"}
+    properties = {p.get("name"): p.get("value") for p in cases[speed].iter("property")}
+    for name, ms in estimates.items():
+        assert properties[f"{name}_ms_early_stopping"] == str(ms)
 
 
 def test_a_baseline_of_what_is_not_run_is_refused(tmp_path: Path) -> None:

@@ -4,8 +4,6 @@ stops a reader."""
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import types
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
@@ -16,13 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from meta_tests.suite_runs import ROOT
-from mlperf_suite.results.schema import (
-    SCHEMA_VERSION,
-    Config,
-    Meta,
-    Summary,
-)
+from meta_tests.suite_runs import ROOT, run_python
+from mlperf_suite.results.schema import SCHEMA_VERSION, Config, Meta, Summary
 from mlperf_suite.rules.verdict import Status, Verdict
 
 KEPT = json.loads((Path(__file__).parent.parent / "data/kept_run/summary.json").read_text())
@@ -107,10 +100,8 @@ def test_reading_a_summary_loads_nothing_heavy() -> None:
         "import sys, mlperf_suite.results.schema;"
         "print([m for m in ('numpy', 'torch', 'transformers', 'jinja2') if m in sys.modules])"
     )
-    process = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert process.stdout == "[]\n"
+    process = run_python("-c", code)
+    assert process.stdout == "[]\n", process.stderr
 
 
 @pytest.mark.parametrize(

@@ -6,84 +6,34 @@ evidence/forgeries/ has many more.
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from meta_tests.made_runs import MadeRun, as_printed, cut_log, line, summary_of
+from meta_tests.made_runs import MadeRun, cut_log, line
+from meta_tests.tampering.log_forgeries import (
+    COMPLETED,
+    NO_ERRORS,
+    Forgery,
+    asked_for,
+    both,
+    broken_by,
+    made,
+    more_lines,
+    place_of,
+    times,
+    words,
+)
 from meta_tests.tampering.rule_breaks import not_passed, verdict_on
-from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99
-from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.rules import judge
 from mlperf_suite.rules.facts import AnswerTokens
 from mlperf_suite.rules.figures import LATENCY, TPOT, TTFT
 
-Forgery = Callable[[MadeRun], object]
-
-
-def made(scenario: str = "Server", mode: Mode = "performance") -> MadeRun:
-    where = LLAMA3_1_8B.scenario(scenario)
-    return MadeRun(LLAMA3_1_8B, where, mode, ROUNDS["v6.1"], submitted=True)
-
-
-def both(**entries: Any) -> Forgery:
-    """Values of the detail log, and of the summary where it has them; functions of the old."""
-
-    def forge(run: MadeRun) -> None:
-        for key, new in entries.items():
-            run.entries[key] = new(run.entries[key]) if callable(new) else new
-        run.summary = summary_of(run.entries)
-
-    return forge
-
-
-def times(factor: float, *keys: str) -> Forgery:
-    """Figures of both files times a factor."""
-
-    def scaled(figure: Any) -> Any:
-        is_whole = isinstance(figure, int)
-        return round(figure * factor) if is_whole else as_printed(figure * factor)
-
-    return both(**dict.fromkeys(keys, scaled))
-
-
-def words(old: str, new: str) -> Forgery:
-    """Other words in the summary alone, which must have the old ones."""
-
-    def forge(run: MadeRun) -> None:
-        run.summary, count = re.subn(old, new, run.summary, flags=re.MULTILINE)
-        assert count
-
-    return forge
-
-
-def more_lines(*lines: str) -> Forgery:
-    return lambda run: run.broken_lines.extend(lines)
-
-
-def place_of(key: str, other: str) -> Forgery:
-    """A latency that is another one, in both files."""
-    return lambda run: both(**{key: run.entries[other]})(run)
-
-
-def asked_for(name: str, value: object) -> Forgery:
-    return both(**{f"requested_{name}": value, f"effective_{name}": value})
-
-
-def broken_by(forge: Forgery) -> set[str]:
-    run = made()
-    forge(run)
-    return set(not_passed(judge(run.facts())))
-
-
-NO_ERRORS, NO_WARNINGS = "^No errors encountered during test.", "^No warnings encountered.*"
 UNSUCCESSFUL = " * Run unsuccessful."
-COMPLETED = r"^(Completed samples per second :) .*"
 SUMMARIES: dict[str, Forgery] = {
     "advice": words("^TTFT Early", "Recommendations:\n * Reduce target QPS.\nTTFT Early"),
     "errors": words(NO_ERRORS, "2 ERRORS encountered. See detailed log."),
@@ -93,14 +43,12 @@ SUMMARIES: dict[str, Forgery] = {
     "a figure that is no number": words(COMPLETED, r"\1 nan"),
 }
 
-
-@pytest.mark.parametrize("forge", SUMMARIES.values(), ids=SUMMARIES)
-def test_another_summary_is_seen(forge: Forgery) -> None:
-    assert broken_by(forge) == {"summary_agrees"}
-
-
 P99, P999 = (TTFT.percentile.format(p) for p in ("99.00", "99.90"))
 TOO_FEW = " * Only processed 63 queries.  * Need to process at least 64 queries for early stopping."
+MORE_QUERIES = (
+    " * Run unsuccessful.  * Processed {} queries.  * Would need to run at least {} more queries,"
+    "  with the run being successful if every additional  query were under latency."
+)
 
 
 def more_queries(run: MadeRun) -> None:
@@ -117,6 +65,7 @@ def a_day_to_come(run: MadeRun) -> None:
 
 
 FORGED: dict[str, dict[str, Forgery]] = {
+    "summary_agrees": SUMMARIES,
     "validity_agrees": {
         "tokens of early stopping": both(early_stopping_tpot_result=UNSUCCESSFUL),
         "the minimum of queries not met": both(result_min_queries_met=False),
@@ -234,6 +183,23 @@ def test_early_stopping_succeeds_from_its_number_of_queries_on(queries: int, sta
     assert verdict_on(run.facts(), "validity_agrees").status == status
 
 
+@pytest.mark.parametrize(("slack_ns", "needed"), [(0, 30_000), (-1, 40_000)])
+def test_loadgens_word_on_the_limits_is_that_of_the_percentiles(slack_ns: int, needed: int) -> None:
+    """Of a run whose TTFT at p99 is the limit, or 1 ns over it; early stopping ends both."""
+    run = made()
+    queries, limit_ns = run.entries["result_query_count"], run.entries[P99] + slack_ns
+    run.entries |= {
+        "requested_server_ttft_latency": limit_ns,
+        "result_validity": "INVALID",
+        "early_stopping_met": False,
+        "early_stopping_ttft_result": MORE_QUERIES.format(queries, needed - queries),
+    }
+    for is_met in (True, False):
+        run.entries["result_perf_constraints_met"] = is_met
+        status = "passed" if is_met is (slack_ns == 0) else "failed"
+        assert verdict_on(run.facts(), "validity_agrees").status == status
+
+
 @pytest.mark.parametrize("scenario", ["Offline", "Server"])
 def test_a_cut_log_of_short_answers_is_seen(scenario: str) -> None:
     where = LLAMA2_70B_99.scenario(scenario)
@@ -271,6 +237,7 @@ TOKENS = 7_225_344.0
     [
         {"rougeL": 78.1},
         {"rouge2": 78.1},
+        {"rougeLsum": 79.9},
         {"gen_len": 2e8},
         {"gen_len": 9e6, "gen_tok_len": 2_457_600.0},
         {"gen_len": 24_576.0},
@@ -293,7 +260,9 @@ def test_scores_that_no_answers_have_are_seen(wrong: dict[str, float]) -> None:
     [
         ("Server", slice(9, 9), "First token check pass: False"),
         ("Offline", slice(9, 9), "First token check pass: True"),
+        ("Server", slice(0, 1), "First token check pass: Skipped"),
         ("Server", slice(3, 4), "TEST06 verification failed"),
+        ("Server", slice(9, 9), "TEST FAIL"),
         ("Server", slice(0, 0), "TEST09: Verify Output Token Length"),
     ],
 )

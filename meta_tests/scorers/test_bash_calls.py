@@ -21,10 +21,7 @@ def bash(command: str, name: str = "bash", field: str = "command") -> dict[str, 
     ("command", "programs"),
     [
         ("CUDA_VISIBLE_DEVICES=0 /usr/bin/python3.11 -m pytest", ["python"]),
-        (
-            "find . -name '*.py' | xargs rg \"a | sort\" | head -20",
-            ["find", "xargs", "head"],
-        ),
+        ("find . -name '*.py' | xargs rg \"a | sort\" | head -20", ["find", "xargs", "head"]),
         ("cd /a && sudo env A=1 LS -l; unknown || cat `ls`", ["ls", "cat"]),
         ("echo a\npip3 install b", ["pip"]),
         ("A=1", []),

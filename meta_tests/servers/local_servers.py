@@ -117,12 +117,7 @@ def _stop(launcher: subprocess.Popen[bytes]) -> None:
 
 
 def _wait_until_ready(
-    name: str,
-    launcher: subprocess.Popen[bytes],
-    port: int,
-    path: str,
-    log: Path,
-    start_s: float,
+    name: str, launcher: subprocess.Popen[bytes], port: int, path: str, log: Path, start_s: float
 ) -> None:
     deadline = time.monotonic() + start_s
     while not _answers(port, path):

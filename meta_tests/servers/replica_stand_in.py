@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -70,8 +69,9 @@ def simulated_meters(gpus: int, uuid: str = "") -> Meters:
     """A GPU of the replica's own, or the one with this UUID, and the machine's CPU."""
     gpu, cpu = ("GPU 0 H100", GPU, NVML_LABEL), ("CPU package-0", CPU, RAPL_LABEL)
     own = uuid or f"GPU-{os.getpid()}"
+    # The power draw, since joules would be of some moment before or after the one that is noted.
     counters = (
-        Counter(*gpu, lambda: GPU_WATTS * time.monotonic(), uuid=own),
-        Counter(*cpu, lambda: CPU_WATTS * time.monotonic()),
+        Counter(*gpu, lambda: GPU_WATTS, gives="power", uuid=own),
+        Counter(*cpu, lambda: CPU_WATTS, gives="power"),
     )
     return Meters(counters, simulated=True)

@@ -71,7 +71,7 @@ class RunningStandIn:
         what is tested.
         """
         content = msgspec.json.encode(options)
-        with urllib.request.urlopen(self.url + BECOME, data=content, timeout=60):
+        with urllib.request.urlopen(self.url + BECOME, data=content, timeout=120):
             return self
 
     def account(self) -> dict[str, Any]:
@@ -81,7 +81,7 @@ class RunningStandIn:
         `connections`, `open`: connections made since the start, and open now. `authorizations`:
         every value of this header, at most 16. `body`: of the last completion request.
         """
-        with urllib.request.urlopen(self.url + ACCOUNT, timeout=30) as answer:
+        with urllib.request.urlopen(self.url + ACCOUNT, timeout=120) as answer:
             figures: dict[str, Any] = json.load(answer)
         return figures
 

@@ -26,12 +26,7 @@ from mlperf_suite.engines.endpoint.chat_client import ChatClient
 from mlperf_suite.engines.endpoint.config import parse_endpoint
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.features.replay.recorded_sessions import replay_lines
-from mlperf_suite.session.agent_replay import (
-    TurnFigures,
-    cache_reuse,
-    replay,
-    replay_summary,
-)
+from mlperf_suite.session.agent_replay import TurnFigures, cache_reuse, replay, replay_summary
 
 
 def replayed(

@@ -453,10 +453,7 @@ def test_a_run_that_goes_on_is_refused_for_that_alone(
             lambda root, runs: [write_result(root, *EDGE_OFFLINE, modes=("performance",))],
             "llama3.1-8b-edge Offline: no accuracy run among the results",
         ),
-        (
-            lambda root, runs: [*runs, write_result(root, *EDGE_OFFLINE)],
-            "choose one of them",
-        ),
+        (lambda root, runs: [*runs, write_result(root, *EDGE_OFFLINE)], "choose one of them"),
         (
             lambda root, runs: [runs[1], write_result(root, *EDGE_OFFLINE, config=a_replay)],
             "replays and measurements cannot be in one tree",

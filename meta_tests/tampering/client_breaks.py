@@ -44,17 +44,17 @@ def _of_file(where: str, file: str, *rows: tuple[FileChange, str]) -> list[Break
     return [Break(where, file, change, rules) for change, rules in rows]
 
 
-_RUN, _LOAD, _FIRST = "settings.runtime.", "settings.load_pattern.", "accuracy_scores.0."
+RUN, LOAD, FIRST = "settings.runtime.", "settings.load_pattern.", "accuracy_scores.0."
 _COUNTS = ("n_samples_issued", "n_samples_completed")
 _ES, _P = "early_stopping_percentiles", "percentiles"
-_ES_TTFT, _ES_TPOT = f"ttft/{_ES}/99.0", f"tpot/{_ES}/99.0"
+ES_TTFT, _ES_TPOT = f"ttft/{_ES}/99.0", f"tpot/{_ES}/99.0"
 _WINDOW, _LENGTHS = "legacy_loadgen_window_duration_ns", "output_sequence_lengths"
-_NO_SUMMARY = (
+NO_SUMMARY = (
     "files_readable config_of_its_run lasted run_complete every_request_answered whole_dataset "
     "ttft_limit tpot_limit mean_tokens rates window distributions"
 )
-_NO_SCORES = "files_readable accuracy_samples accuracy_complete accuracy_gate"
-_NO_CONFIG = (
+NO_SCORES = "files_readable accuracy_samples accuracy_complete accuracy_gate"
+NO_CONFIG = (
     "files_readable scenario_type load_pattern config_of_its_run seeds min_duration "
     "every_request_answered window"
 )
@@ -68,33 +68,33 @@ def _more_tokens(factor: float) -> dict[str, Any]:
 
 
 def _of_answers(**counts: int) -> dict[str, Any]:
-    return {f"{_FIRST}response_counts.{name}": count for name, count in counts.items()}
+    return {f"{FIRST}response_counts.{name}": count for name, count in counts.items()}
 
 
 OF_FILES = [
     *_of_file(
         SERVER,
         CONFIG,
-        (GONE, f"{_NO_CONFIG} required_files"),
-        ("[1, 2]", _NO_CONFIG),
+        (GONE, f"{NO_CONFIG} required_files"),
+        ("[1, 2]", NO_CONFIG),
         # Configuration
         ({"type": "offline"}, "scenario_type"),
-        ({f"{_LOAD}type": "max_throughput"}, _DIFFERS),
-        ({f"{_LOAD}target_qps": GONE}, _DIFFERS),
-        ({f"{_LOAD}target_qps": times(1.001)}, "config_of_its_run"),
-        ({f"{_LOAD}target_qps": times(0.93)}, "config_of_its_run window"),
-        ({f"{_LOAD}target_concurrency": 8}, "config_of_its_run"),
-        ({f"{_RUN}dataloader_random_seed": 42}, "seeds config_of_its_run"),
-        ({f"{_RUN}min_duration_ms": 599_999}, "min_duration"),
-        ({f"{_RUN}min_duration_ms": GONE}, "min_duration"),
-        ({f"{_RUN}n_samples_to_issue": 14_369}, "every_request_answered"),
-        ({f"{_RUN}n_samples_to_issue": 0}, ""),
+        ({f"{LOAD}type": "max_throughput"}, _DIFFERS),
+        ({f"{LOAD}target_qps": GONE}, _DIFFERS),
+        ({f"{LOAD}target_qps": times(1.001)}, "config_of_its_run"),
+        ({f"{LOAD}target_qps": times(0.93)}, "config_of_its_run window"),
+        ({f"{LOAD}target_concurrency": 8}, "config_of_its_run"),
+        ({f"{RUN}dataloader_random_seed": 42}, "seeds config_of_its_run"),
+        ({f"{RUN}min_duration_ms": 599_999}, "min_duration"),
+        ({f"{RUN}min_duration_ms": GONE}, "min_duration"),
+        ({f"{RUN}n_samples_to_issue": 14_369}, "every_request_answered"),
+        ({f"{RUN}n_samples_to_issue": 0}, ""),
     ),
     *_of_file(
         SERVER,
         SUMMARY,
-        (GONE, f"{_NO_SUMMARY} required_files"),
-        ("[]", _NO_SUMMARY),
+        (GONE, f"{NO_SUMMARY} required_files"),
+        ("[]", NO_SUMMARY),
         ({"run_config": GONE}, "config_of_its_run"),
         # The run
         ({"state": "interrupted"}, "run_complete"),
@@ -107,8 +107,8 @@ OF_FILES = [
         ({"duration_ns": None}, "lasted window"),
         ({"duration_ns": None, _WINDOW: None}, "lasted rates window"),
         # Limits: 2 s to the first token, 100 ms for each later one
-        ({_ES_TTFT: 2e9}, "ttft_limit distributions"),
-        ({_ES_TTFT: None}, "ttft_limit distributions"),
+        ({ES_TTFT: 2e9}, "ttft_limit distributions"),
+        ({ES_TTFT: None}, "ttft_limit distributions"),
         ({_ES_TPOT: 1e8}, "tpot_limit distributions"),
         # Rates and the window
         ({"tps": times(1 + 1e-8)}, "rates"),
@@ -119,7 +119,7 @@ OF_FILES = [
         # Series
         ({f"ttft/{_ES}/99.0": lambda ns: ns + 1e9}, "ttft_limit distributions"),
         ({"ttft.avg": times(1 + 1e-8)}, "distributions"),
-        ({"ttft.min": lambda ns: -ns}, _NO_SUMMARY),
+        ({"ttft.min": lambda ns: -ns}, NO_SUMMARY),
         ({"latency.median": times(0.9)}, "distributions"),
         ({"latency.min": lambda ns: 10 * ns}, "distributions"),
         ({f"ttft/{_P}/90.0": times(0.95)}, "distributions"),
@@ -150,7 +150,7 @@ OF_FILES = [
         OFFLINE,
         CONFIG,
         ({"type": "online"}, "scenario_type"),
-        ({f"{_LOAD}type": "poisson"}, _DIFFERS),
+        ({f"{LOAD}type": "poisson"}, _DIFFERS),
     ),
     *_of_file(
         OFFLINE,
@@ -159,7 +159,7 @@ OF_FILES = [
         ({"latency.max": 10**12}, "window"),
         (_more_tokens(2), "accuracy_lengths"),
     ),
-    *_of_file(EDGE, CONFIG, ({f"{_LOAD}target_concurrency": 8}, _DIFFERS)),
+    *_of_file(EDGE, CONFIG, ({f"{LOAD}target_concurrency": 8}, _DIFFERS)),
     *_of_file(
         OSS,
         SUMMARY,
@@ -171,53 +171,53 @@ OF_FILES = [
     *_of_file(
         TOOLS,
         CONFIG,
-        ({f"{_RUN}dataloader_random_seed": 42, f"{_RUN}min_duration_ms": 0}, "config_of_its_run"),
+        ({f"{RUN}dataloader_random_seed": 42, f"{RUN}min_duration_ms": 0}, "config_of_its_run"),
     ),
     # Accuracy
     *_of_file(
         SERVER,
         ACCURACY,
-        (GONE, f"{_NO_SCORES} required_files"),
-        ({"accuracy_scores": {}}, _NO_SCORES),
-        ({"accuracy_scores": []}, _NO_SCORES.partition(" ")[2]),
-        ({f"{_FIRST}dataset_type": "performance"}, _NO_SCORES.partition(" ")[2]),
+        (GONE, f"{NO_SCORES} required_files"),
+        ({"accuracy_scores": {}}, NO_SCORES),
+        ({"accuracy_scores": []}, NO_SCORES.partition(" ")[2]),
+        ({f"{FIRST}dataset_type": "performance"}, NO_SCORES.partition(" ")[2]),
         ({"accuracy_scores": lambda s: s * 2}, "accuracy_samples accuracy_gate"),
-        ({f"{_FIRST}score.rouge2": "15.0"}, "accuracy_gate"),
-        ({f"{_FIRST}score.rougeL": GONE}, "accuracy_gate"),
-        ({f"{_FIRST}score.gen_len": "9999999"}, "accuracy_gate"),
-        ({f"{_FIRST}total_samples": 13_367}, "accuracy_samples accuracy_complete"),
-        ({f"{_FIRST}complete": False}, "accuracy_complete"),
-        ({f"{_FIRST}num_repeats": 2}, "accuracy_complete"),
-        ({f"{_FIRST}response_counts": GONE}, "accuracy_complete"),
+        ({f"{FIRST}score.rouge2": "15.0"}, "accuracy_gate"),
+        ({f"{FIRST}score.rougeL": GONE}, "accuracy_gate"),
+        ({f"{FIRST}score.gen_len": "9999999"}, "accuracy_gate"),
+        ({f"{FIRST}total_samples": 13_367}, "accuracy_samples accuracy_complete"),
+        ({f"{FIRST}complete": False}, "accuracy_complete"),
+        ({f"{FIRST}num_repeats": 2}, "accuracy_complete"),
+        ({f"{FIRST}response_counts": GONE}, "accuracy_complete"),
         (_of_answers(missing=1), "accuracy_complete"),
         (_of_answers(scored=13_367), "accuracy_complete"),
         (_of_answers(empty=13_368), "accuracy_complete"),
         (_of_answers(empty=13_367), ""),
         # A tenth, and 6 standard deviations of a mean of which nothing is said.
-        ({f"{_FIRST}{_LENGTHS}.total": 13_368 * 117}, ""),
-        ({f"{_FIRST}{_LENGTHS}.total": 13_368 * 115}, "accuracy_lengths"),
-        ({f"{_FIRST}{_LENGTHS}.total": 13_368 * 143}, "accuracy_lengths"),
-        ({f"{_FIRST}{_LENGTHS}": {"total": 13_368 * 115, "std_dev": 100.0}}, ""),
-        ({f"{_FIRST}{_LENGTHS}": {"total": 13_368 * 110, "std_dev": 1e2}}, "accuracy_lengths"),
-        ({f"{_FIRST}{_LENGTHS}": {}}, ""),
+        ({f"{FIRST}{_LENGTHS}.total": 13_368 * 117}, ""),
+        ({f"{FIRST}{_LENGTHS}.total": 13_368 * 115}, "accuracy_lengths"),
+        ({f"{FIRST}{_LENGTHS}.total": 13_368 * 143}, "accuracy_lengths"),
+        ({f"{FIRST}{_LENGTHS}": {"total": 13_368 * 115, "std_dev": 100.0}}, ""),
+        ({f"{FIRST}{_LENGTHS}": {"total": 13_368 * 110, "std_dev": 1e2}}, "accuracy_lengths"),
+        ({f"{FIRST}{_LENGTHS}": {}}, ""),
     ),
     *_of_file(
         R1,
         ACCURACY,
         # 99% of the reference's 81.3582
-        ({f"{_FIRST}score": 80.5447}, ""),
-        ({f"{_FIRST}score": 80.5446}, "accuracy_gate"),
-        ({f"{_FIRST}score": 100.1}, "accuracy_gate"),
-        ({f"{_FIRST}score": None}, "accuracy_gate"),
-        ({f"{_FIRST}score": True}, _NO_SCORES),
-        ({f"{_FIRST}total_samples": 0}, "accuracy_samples accuracy_complete accuracy_gate"),
-        ({f"{_FIRST}{_LENGTHS}.total": 4388 * 3000}, "accuracy_gate accuracy_lengths"),
+        ({f"{FIRST}score": 80.5447}, ""),
+        ({f"{FIRST}score": 80.5446}, "accuracy_gate"),
+        ({f"{FIRST}score": 100.1}, "accuracy_gate"),
+        ({f"{FIRST}score": None}, "accuracy_gate"),
+        ({f"{FIRST}score": True}, NO_SCORES),
+        ({f"{FIRST}total_samples": 0}, "accuracy_samples accuracy_complete accuracy_gate"),
+        ({f"{FIRST}{_LENGTHS}.total": 4388 * 3000}, "accuracy_gate accuracy_lengths"),
     ),
     *_of_file(
         QWEN,
         ACCURACY,
-        ({f"{_FIRST}score": 0.782}, "accuracy_gate"),
-        ({f"{_FIRST}score": 78.0}, "accuracy_gate"),
+        ({f"{FIRST}score": 0.782}, "accuracy_gate"),
+        ({f"{FIRST}score": 78.0}, "accuracy_gate"),
     ),
     *_of_file(
         OSS,
@@ -241,7 +241,7 @@ OF_FILES = [
 Event = dict[str, Any]
 
 
-def _each(kind: str, change: Callable[[Event, int], list[Event]]) -> Callable[[str], str]:
+def each(kind: str, change: Callable[[Event, int], list[Event]]) -> Callable[[str], str]:
     """What makes of each event of a kind, and its number among them, none or several."""
 
     def changed(text: str) -> str:
@@ -257,40 +257,39 @@ def _each(kind: str, change: Callable[[Event, int], list[Event]]) -> Callable[[s
     return changed
 
 
-def _later(kind: str, by_ns: int) -> Callable[[str], str]:
-    return _each(kind, lambda event, _: [event | {"timestamp_ns": event["timestamp_ns"] + by_ns}])
+def later(kind: str, by_ns: int) -> Callable[[str], str]:
+    return each(kind, lambda event, _: [event | {"timestamp_ns": event["timestamp_ns"] + by_ns}])
 
 
-def _instead(kind: str, *kinds: str, at: int = 500) -> Callable[[str], str]:
+def instead(kind: str, *kinds: str, at: int = 500) -> Callable[[str], str]:
     """One event of a kind becomes events of others."""
-    return _each(
-        kind,
-        lambda event, n: [event | {"event_type": k} for k in kinds] if n == at else [event],
+    return each(
+        kind, lambda event, n: [event | {"event_type": k} for k in kinds] if n == at else [event]
     )
 
 
 def _ended(how: str) -> Callable[[str], str]:
-    return _each("sample.complete", lambda event, _: [event | {"finish_reason": how}])
+    return each("sample.complete", lambda event, _: [event | {"finish_reason": how}])
 
 
 def _prompts(make: Callable[[int], list[Any]]) -> Callable[[str], str]:
     """Prompts of their own, but for the request before the measurement."""
-    return _each("sample.issued", lambda e, n: [e | {"data": ["PromptData", *make(n)]} if n else e])
+    return each("sample.issued", lambda e, n: [e | {"data": ["PromptData", *make(n)]} if n else e])
 
 
-_START = "session.start_performance_tracking"
+START = "session.start_performance_tracking"
 _OF_REQUESTS: dict[str, dict[str, FileChange]] = {
     "events_agree": {
         "what is no event": "events",
         "half of the file": lambda text: text[: len(text) // 2],
-        "no start": _instead(_START, at=0),
-        "one never issued": _instead("sample.issued"),
-        "one issued twice": _instead("sample.issued", "sample.issued", "sample.issued"),
-        "one without an end": _instead("sample.complete"),
-        "one failed": _instead("sample.complete", "error.client", "sample.complete"),
-        "one without a first token": _instead("sample.recv_first"),
-        "first tokens 1 ns later": _later("sample.recv_first", 1),
-        "answers 1 ns later": _later("sample.complete", 1),
+        "no start": instead(START, at=0),
+        "one never issued": instead("sample.issued"),
+        "one issued twice": instead("sample.issued", "sample.issued", "sample.issued"),
+        "one without an end": instead("sample.complete"),
+        "one failed": instead("sample.complete", "error.client", "sample.complete"),
+        "one without a first token": instead("sample.recv_first"),
+        "first tokens 1 ns later": later("sample.recv_first", 1),
+        "answers 1 ns later": later("sample.complete", 1),
         "answers that were cut": _ended("length"),
         "answers that ended otherwise": _ended("made up"),
         "prompts that were cut": _prompts(lambda n: [None, []]),
@@ -308,7 +307,7 @@ _OF_REQUESTS: dict[str, dict[str, FileChange]] = {
 }
 _OF_SUMMARY: dict[str, dict[str, FileChange]] = {
     "events_agree": {
-        _ES_TTFT: lambda ns: ns - 1,
+        ES_TTFT: lambda ns: ns - 1,
         f"latency/{_P}/75.0": lambda ns: ns - 1,
         "duration_ns": lambda ns: ns + 1,
         "latency.std_dev": times(1.0001),

@@ -65,20 +65,20 @@ def _of_folder(rules: str, changes: dict[str, CurveChange]) -> list[PackageBreak
     return [PackageBreak("", change, rules, name) for name, change in changes.items()]
 
 
-_POINT, _POINTS = "r64/point.yaml", "r*/point.yaml"
-_RUN, _CONFIG = "r64/result_summary.json", "r64/config.yaml"
-_SYSTEM, _SYSTEMS = "r64/system_desc.json", "r*/system_desc.json"
-_SCORES, _ALL_SCORES = "r64/accuracy_results.json", "r*/accuracy_results.json"
-_SEED, _LOAD = "runtime_settings.runtime.", "settings.load_pattern."
-_WINDOW = "steady_state.window."
-_FIRST, _POWER, _PARTS = "accuracy_scores.0.", "../system_power.json", "node_sets.0.components."
+POINT, POINTS = "r64/point.yaml", "r*/point.yaml"
+RUN, CONFIG = "r64/result_summary.json", "r64/config.yaml"
+SYSTEM, SYSTEMS = "r64/system_desc.json", "r*/system_desc.json"
+SCORES, ALL_SCORES = "r64/accuracy_results.json", "r*/accuracy_results.json"
+SEED, LOAD = "runtime_settings.runtime.", "settings.load_pattern."
+WINDOW = "steady_state.window."
+FIRST, POWER, PARTS = "accuracy_scores.0.", "../system_power.json", "node_sets.0.components."
 _C_MAX, _PATTERN = "max_supported_concurrency", "runtime_settings.load_pattern"
-_TPS = PASSES * 13368 * 130 / 1315.625
+TPS = PASSES * 13368 * 130 / 1315.625
 """Tokens/s of the point at concurrency 64, nearly."""
-_UNCOMPUTED = {"computed": GONE, "provisioned_power_kw": GONE}
+UNCOMPUTED = {"computed": GONE, "provisioned_power_kw": GONE}
 
 
-def _without(*names: str) -> CurveChange:
+def without(*names: str) -> CurveChange:
     """Removes folders, by their paths from the curve's."""
 
     def change(curve: Path) -> None:
@@ -110,7 +110,7 @@ def _measured_at(concurrency: int, instead_of: int = 0) -> CurveChange:
         folder = curve / f"r{concurrency}"
         shutil.copytree(curve / "r128", folder)
         change_file(folder / "point.yaml", {"concurrency": concurrency})
-        change_file(folder / "config.yaml", {f"{_LOAD}target_concurrency": concurrency})
+        change_file(folder / "config.yaml", {f"{LOAD}target_concurrency": concurrency})
         # Another run: latencies of one nanosecond more.
         later = [f"latency.{name}" for name in ("min", "max", "median", "avg")]
         change_file(
@@ -130,20 +130,20 @@ def _without_window(duration_s: int) -> CurveChange:
     """The point at 64 has no steady state, and its whole run lasted so long."""
     rates = {"qps": 66840 / duration_s, "tps": GONE, "system_tps": GONE}
     return _together(
-        (_POINT, {"steady_state": GONE}), (_RUN, {"duration_ns": duration_s * 10**9, **rates})
+        (POINT, {"steady_state": GONE}), (RUN, {"duration_ns": duration_s * 10**9, **rates})
     )
 
 
 # What was sent
 
-SALTS = [random.Random(n).randbytes(8).hex() for n in range(40)]
+SALTS = [random.Random(n).randbytes(8).hex() for n in range(200)]
 
 
-def _messages(system: str, user: str = "made up") -> list[dict[str, str]]:
+def messages(system: str, user: str = "made up") -> list[dict[str, str]]:
     return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
 
-def _events_of(prompts: Sequence[Any], later: Sequence[Any] = ()) -> str:
+def events_of(prompts: Sequence[Any], later: Sequence[Any] = ()) -> str:
     """An events.jsonl of requests with these prompts and of an accuracy run: texts, token ids, or
     a conversation's name and its messages."""
     events: list[dict[str, Any]] = [{"event_type": "session.start_performance_tracking"}]
@@ -159,38 +159,38 @@ def _events_of(prompts: Sequence[Any], later: Sequence[Any] = ()) -> str:
     return "".join(json.dumps(line) + "\n" for line in lines)
 
 
-def _token_ids(salt_size: int) -> list[list[int]]:
-    """Each of 40 samples five times with a drawn salt."""
+def token_ids(salt_size: int, before: int = 0) -> list[list[int]]:
+    """Each of 40 samples five times with a drawn salt, behind so many of its tokens."""
     draw = random.Random(1)
     samples = [[*range(100 * n, 100 * n + 40)] for n in range(1, 41)]
     return [
-        [1, 2, *(draw.randrange(10**5) for _ in range(salt_size)), *sample]
+        [1, 2, *sample[:before], *(draw.randrange(10**5) for _ in range(salt_size)), *sample]
         for _ in range(5)
         for sample in samples
     ]
 
 
-def _turn(conversation: int, of_pass: str = "0a0b", own: str = "") -> tuple[str, Any]:
+def turn(conversation: int, of_pass: str = "0a0b", own: str = "") -> tuple[str, Any]:
     """A turn of a conversation with its salts in the system prompt."""
     own = own or SALTS[conversation][:4]
-    return f"{conversation}", _messages(f"[salt: {of_pass}]\n\nBe brief.\n\n[salt: {own}]")
+    return f"{conversation}", messages(f"[salt: {of_pass}]\n\nBe brief.\n\n[salt: {own}]")
 
 
-_SALTED = [f"[{salt}] made up" for salt in SALTS]
+_SALTED = [f"[{salt}] made up" for salt in SALTS[:40]]
 # So few requests are another run's, too.
 _SENT = _of_files(
     "r64/events.jsonl",
     *(
-        (_events_of(*prompts), "distributions salt")
+        (events_of(*prompts), "distributions salt")
         for prompts in (
             ([_SALTED[0], "made up"],),
             (_SALTED, _SALTED[:1]),
-            (_token_ids(2),),
-            (_token_ids(4), _token_ids(4)),
+            (token_ids(2),),
+            (token_ids(4), token_ids(4)),
         )
     ),
-    (_events_of(_SALTED), "distributions"),
-    (_events_of(["made up"]), "distributions"),
+    (events_of(_SALTED), "distributions"),
+    (events_of(["made up"]), "distributions"),
     ('{"event_type', "distributions"),
 )
 
@@ -199,7 +199,7 @@ def _in_results(change: Callable[[Any], Any]) -> CurveChange:
     """A point's scores stand in results.json, changed."""
 
     def changed(curve: Path) -> None:
-        path = curve / _SCORES
+        path = curve / SCORES
         scores = json.loads(path.read_text())["accuracy_scores"]
         path.with_name("results.json").write_text(json.dumps({"accuracy_scores": change(scores)}))
         path.unlink()
@@ -218,14 +218,14 @@ OF_ONE_TURN = [
     *_of_folder(
         "layout",
         {
-            "no docs/": _without("../../../docs"),
-            "nothing in src/": _without("../../../src/server"),
+            "no docs/": without("../../../docs"),
+            "nothing in src/": without("../../../src/server"),
             "another folder": lambda c: (c / "r64").rename(c / "r65"),
         },
     ),
     *_of_folder("benchmark", {"another model": lambda c: c.rename(c.with_name("llama2-70b"))}),
     *_of_folder(
-        "layout accuracy_gate points", {"no point": _without(*(f"r{c}" for c in CONCURRENCIES))}
+        "layout accuracy_gate points", {"no point": without(*(f"r{c}" for c in CONCURRENCIES))}
     ),
     *_of_files("../../../src/server/README.md", (GONE, "layout")),
     *(
@@ -234,16 +234,12 @@ OF_ONE_TURN = [
         for change, rules in ((GONE, "layout files_readable"), ("[1, 2]", "files_readable"))
     ),
     *_of_files(
-        _POINT,
+        POINT,
         ({"shared_src": "src/absent"}, "layout"),
         ({"shared_docs": "../box-2026/docs"}, "layout"),
         *(
             (change, "files_readable")
-            for change in (
-                {"seed_set": GONE},
-                {"concurrency": 0},
-                {"steady_state.status": "fine"},
-            )
+            for change in ({"seed_set": GONE}, {"concurrency": 0}, {"steady_state.status": "fine"})
         ),
         # Disclosure
         ({"division": "RDI"}, "files_agree"),
@@ -251,8 +247,8 @@ OF_ONE_TURN = [
         ({"warmup.concurrency": 0}, "warmup"),
         (_warm_up(duration_s=60.0), "warmup"),
         (_warm_up(), ""),
-        ({f"{_SEED}scheduler_rng_seed": 42}, "seeds files_agree"),
-        ({f"{_SEED}model_seed": 42}, "seeds"),
+        ({f"{SEED}scheduler_rng_seed": 42}, "seeds files_agree"),
+        ({f"{SEED}model_seed": 42}, "seeds"),
         ({"seed_set": "B"}, "seeds"),
         ({"speculative_decoding": {"weight_checksum": "sha256:0"}}, "drafter"),
         ({"model_name": "deepseek-r1"}, "benchmark"),
@@ -260,25 +256,25 @@ OF_ONE_TURN = [
         ({_PATTERN: "poisson"}, "points files_agree"),
         ({"region": "high_concurrency"}, "regions"),
         # The measurement
-        ({f"{_WINDOW}duration_s": 1199.9}, "duration"),
-        ({f"{_WINDOW}duration_s": 1200.0}, ""),
-        ({f"{_WINDOW}duration_s": 9999.0}, "duration"),
+        ({f"{WINDOW}duration_s": 1199.9}, "duration"),
+        ({f"{WINDOW}duration_s": 1200.0}, ""),
+        ({f"{WINDOW}duration_s": 9999.0}, "duration"),
         ({"steady_state": GONE}, ""),
-        ({f"{_WINDOW}super_pass_end": 3}, "steady_state"),
-        ({f"{_WINDOW}super_pass_end": 3, f"{_WINDOW}n_samples": 40_104}, "steady_state"),
+        ({f"{WINDOW}super_pass_end": 3}, "steady_state"),
+        ({f"{WINDOW}super_pass_end": 3, f"{WINDOW}n_samples": 40_104}, "steady_state"),
         ({"steady_state.state.tpot_p90": "Drifting Up"}, "steady_state"),
         ({"steady_state.window": {}}, "steady_state"),
         ({"steady_state.status": "insufficient_passes"}, "steady_state"),
-        ({f"{_WINDOW}super_pass_size": 6684}, "steady_state"),
-        ({f"{_WINDOW}super_pass_end": 9}, "steady_state"),
-        ({f"{_WINDOW}n_samples": 60_000}, "steady_state"),
+        ({f"{WINDOW}super_pass_size": 6684}, "steady_state"),
+        ({f"{WINDOW}super_pass_end": 9}, "steady_state"),
+        ({f"{WINDOW}n_samples": 60_000}, "steady_state"),
         # Nodes
         ({"nodes_used": [{"system_node_ensemble_id": 1, "nodes": 2}]}, "engagement"),
         ({"nodes_used": [{"system_node_ensemble_id": 1, "nodes": 1}] * 2}, "engagement"),
     ),
-    *_of_files("r24/point.yaml", ({f"{_WINDOW}duration_s": 600.0}, "")),
+    *_of_files("r24/point.yaml", ({f"{WINDOW}duration_s": 600.0}, "")),
     *_of_files(
-        _POINTS,
+        POINTS,
         ({"seed_set": "B"}, "seeds"),
         ({"target_cohort": "2026-12-C1"}, "seeds"),
         ({"offline": "none"}, "offline_point"),
@@ -286,7 +282,7 @@ OF_ONE_TURN = [
     *_of_files("r512/point.yaml", ({"offline": "elected"}, "offline_point accuracy_points")),
     # The system
     *_of_files(
-        _SYSTEMS,
+        SYSTEMS,
         (GONE, "layout files_readable"),
         ({"node_types": GONE}, "files_readable"),
         ({"shortened_system_name": "x" * 21}, "files_readable"),
@@ -299,7 +295,7 @@ OF_ONE_TURN = [
         ({"c_min_override": 20}, "regions accuracy_points"),
     ),
     *_of_files(
-        _SYSTEM,
+        SYSTEM,
         ({"system_name": "Another"}, "system_description"),
         ({"tps_utilization": 0.5}, "system_description"),
         ({"tps_utilization": 0.99}, ""),
@@ -310,11 +306,11 @@ OF_ONE_TURN = [
         ({"disaggregated": True, "data_parallel": 4}, ""),
     ),
     *_of_files(
-        _CONFIG,
-        ({f"{_LOAD}target_concurrency": 128}, "files_agree"),
+        CONFIG,
+        ({f"{LOAD}target_concurrency": 128}, "files_agree"),
         ({"model_params.streaming": "off"}, "files_agree"),
     ),
-    *_of_folder("points", {"six points": _without("r512")}),
+    *_of_folder("points", {"six points": without("r512")}),
     *_of_folder(
         "points distributions", {"33 points": _together(*map(_measured_at, range(600, 626)))}
     ),
@@ -336,14 +332,14 @@ OF_ONE_TURN = [
         "offline_point accuracy_points",
         {
             "an elected point below C_max": _together(
-                (_POINTS, {"offline": "none"}), ("r512/point.yaml", {"offline": "elected"})
+                (POINTS, {"offline": "none"}), ("r512/point.yaml", {"offline": "elected"})
             )
         },
     ),
     *_of_folder("duration figures distributions", {"a run of 1,199 s": _without_window(1199)}),
     # A run
     *_of_files(
-        _RUN,
+        RUN,
         ({"run_config.load_pattern.target_concurrency": 128}, "files_agree"),
         ({"duration_ns": 0}, "duration figures distributions"),
         ({"n_samples_issued": 66_841}, "requests"),
@@ -361,28 +357,28 @@ OF_ONE_TURN = [
             {"duration_ns": times(0.5), "tps": times(2), "qps": times(2), "system_tps": times(2)},
             "distributions duration",
         ),
-        ({"system_tps_per_kw": 1.02 * _TPS / 13.2}, "engagement"),
-        ({"system_tps_per_kw": _TPS / 13.2}, ""),
+        ({"system_tps_per_kw": 1.02 * TPS / 13.2}, "engagement"),
+        ({"system_tps_per_kw": TPS / 13.2}, ""),
     ),
     *_SENT,
     # Accuracy
-    *_of_files(_ALL_SCORES, (GONE, "accuracy_points accuracy_gate")),
+    *_of_files(ALL_SCORES, (GONE, "accuracy_points accuracy_gate")),
     *_of_files(f"r{C_MAX}/accuracy_results.json", (GONE, "accuracy_points")),
     *_of_files(
-        _SCORES,
+        SCORES,
         (GONE, "accuracy_points"),
         ('{"accuracy', "files_readable accuracy_points"),
-        ({f"{_FIRST}dataset_type": "performance"}, "accuracy_points"),
-        ({f"{_FIRST}score.rouge1": "38.39"}, "accuracy_gate"),
-        ({f"{_FIRST}complete": False}, "accuracy_gate"),
+        ({f"{FIRST}dataset_type": "performance"}, "accuracy_points"),
+        ({f"{FIRST}score.rouge1": "38.39"}, "accuracy_gate"),
+        ({f"{FIRST}complete": False}, "accuracy_gate"),
         ({"accuracy_scores": lambda s: [*s, *s]}, "accuracy_gate"),
-        ({f"{_FIRST}total_samples": 13_367}, "accuracy_gate"),
+        ({f"{FIRST}total_samples": 13_367}, "accuracy_gate"),
     ),
     *_of_folder(
         "accuracy_points",
         {
             "accuracy at a fifth point": lambda c: [
-                shutil.copy(c / _SCORES, c / f"r{n}") for n in (128, 256)
+                shutil.copy(c / SCORES, c / f"r{n}") for n in (128, 256)
             ]
         },
     ),
@@ -414,17 +410,17 @@ OF_DEDICATED = [
             ({"concurrency": C_MAX}, "layout"),
         ),
         *_of_files(f"r{OFFLINE}/accuracy_results.json", (GONE, "accuracy_points")),
-        *_of_folder("points", {"six points and Offline": _without("r512")}),
+        *_of_folder("points", {"six points and Offline": without("r512")}),
         *_of_folder(
             "points regions accuracy_points",
-            {"none but Offline high": _without("r128", "r256", "r512", "r1024")},
+            {"none but Offline high": without("r128", "r256", "r512", "r1024")},
         ),
     ]
 ]
 
 # Power
 
-_NETWORK, _UNIT = network(1), f"{_PARTS}cpu.tdp_per_unit"
+_NETWORK, _UNIT = network(1), f"{PARTS}cpu.tdp_per_unit"
 
 
 def _scaled(nodes: int, kw: float, **more: Any) -> dict[str, Any]:
@@ -442,30 +438,30 @@ def _serviced(files: str) -> tuple[str, FileChange]:
 
 
 def _between(**changes: Any) -> dict[str, Any]:
-    return {"scale_out": _NETWORK | changes, **_UNCOMPUTED}
+    return {"scale_out": _NETWORK | changes, **UNCOMPUTED}
 
 
 OF_POWER = [
     *_of_files(
-        _POWER,
+        POWER,
         (GONE, "power"),
         ('{"cooling', "power"),
         ({"cooling": GONE}, "power"),
         ({"scale_out": GONE}, "power"),
-        ({"cooling": "liquid", **_UNCOMPUTED}, "power"),
+        ({"cooling": "liquid", **UNCOMPUTED}, "power"),
         ({_UNIT: GONE}, "power"),
-        ({_UNIT: GONE, f"{_PARTS}cpu.model": "Xeon", **_UNCOMPUTED}, ""),
+        ({_UNIT: GONE, f"{PARTS}cpu.model": "Xeon", **UNCOMPUTED}, ""),
         ({f"{_UNIT}.value_kw": 0.4}, "power"),
-        ({_UNIT: {"value_pj": 3, **SPEC}, **_UNCOMPUTED}, "power"),
-        ({f"{_PARTS}accelerator": GONE}, "power"),
-        ({f"{_PARTS}scale_up_network": GONE}, "power"),
-        ({f"{_PARTS}scale_up_network.method": "declared_tdp"}, "power"),
+        ({_UNIT: {"value_pj": 3, **SPEC}, **UNCOMPUTED}, "power"),
+        ({f"{PARTS}accelerator": GONE}, "power"),
+        ({f"{PARTS}scale_up_network": GONE}, "power"),
+        ({f"{PARTS}scale_up_network.method": "declared_tdp"}, "power"),
         ({"computed.total_system_power_w": 12_000.0}, "power"),
         ({"provisioned_power_kw": 12.0}, "power"),
         ({"node_sets.0.power_method": "published_system"}, "power"),
-        (_scaled(1, 20, **_UNCOMPUTED), "power"),
+        (_scaled(1, 20, **UNCOMPUTED), "power"),
         (_scaled(2, 26.4, computed={"published_node_power_w": 13_200.0}), ""),
-        ({"scale_out.present": True, **_UNCOMPUTED}, "power"),
+        ({"scale_out.present": True, **UNCOMPUTED}, "power"),
         (_between() | {"provisioned_power_kw": 14.32}, ""),
         (_between(nics={**_NETWORK["nics"], "counted": False}), "power"),
         (_between(required_bandwidth_tbps=0.1), "power"),
@@ -477,7 +473,7 @@ OF_POWER = [
     ),
     *_of_folder(
         "",
-        {"none, serviced": _together((_POWER, GONE), *map(_serviced, (_SYSTEMS, _POINTS)))},
+        {"none, serviced": _together((POWER, GONE), *map(_serviced, (SYSTEMS, POINTS)))},
     ),
 ]
 
@@ -491,54 +487,54 @@ def _half_used(tps_per_kw: float, nodes: int = 1) -> CurveChange:
     shortfall = {"dp_actual": 8, "dp_formula": 16, "reason": "latency"}
     used = [{"system_node_ensemble_id": 1, "nodes": nodes}]
     return _two_nodes(
-        (_SYSTEM, {"data_parallel": 8}),
-        (_POINT, {"nodes_used": used, "dp_shortfall": shortfall}),
-        (_RUN, {"system_tps_per_kw": tps_per_kw}),
+        (SYSTEM, {"data_parallel": 8}),
+        (POINT, {"nodes_used": used, "dp_shortfall": shortfall}),
+        (RUN, {"system_tps_per_kw": tps_per_kw}),
     )
 
 
-_ONE_USED = (_POINT, {"nodes_used": [{"system_node_ensemble_id": 1, "nodes": 1}]})
+_ONE_USED = (POINT, {"nodes_used": [{"system_node_ensemble_id": 1, "nodes": 1}]})
 OF_TWO_NODES = [
     *_of_folder(
         "",
         {
             "two nodes": _two_nodes(),
             "two different nodes": _two_nodes(different=True),
-            "one used": _half_used(_TPS / 13.82),
+            "one used": _half_used(TPS / 13.82),
             "different, one of them named": _two_nodes(_ONE_USED, different=True),
         },
     ),
     *_of_folder(
         "engagement",
         {
-            "one used, power of both": _half_used(_TPS / 27.64),
-            "half used, power of one": _half_used(_TPS / 13.82, nodes=2),
+            "one used, power of both": _half_used(TPS / 27.64),
+            "half used, power of one": _half_used(TPS / 13.82, nodes=2),
             "replicas of both on one": _two_nodes(_ONE_USED),
-            "a replica of more": _two_nodes((_SYSTEM, {"tensor_parallel": 32, "data_parallel": 1})),
+            "a replica of more": _two_nodes((SYSTEM, {"tensor_parallel": 32, "data_parallel": 1})),
         },
     ),
     *_of_folder(
         "power",
         {
-            "the power of one": _two_nodes((_POWER, {"provisioned_power_kw": 13.32})),
+            "the power of one": _two_nodes((POWER, {"provisioned_power_kw": 13.32})),
             "no network": _two_nodes(
-                (_POWER, {"scale_out": {"present": False}, "provisioned_power_kw": GONE})
+                (POWER, {"scale_out": {"present": False}, "provisioned_power_kw": GONE})
             ),
             "different, of one number": _two_nodes(
-                (_POWER, {"node_sets.1.node_set_id": 1}), different=True
+                (POWER, {"node_sets.1.node_set_id": 1}), different=True
             ),
         },
     ),
     *_of_folder(
         "system_description",
-        {"two of three": _two_nodes((_SYSTEMS, {"system_node_ensemble_total": 3}))},
+        {"two of three": _two_nodes((SYSTEMS, {"system_node_ensemble_total": 3}))},
     ),
     *_of_folder(
         "engagement power",
         {
             "different, of one ensemble": _two_nodes(
-                (_POWER, {"node_sets.1.system_node_ensemble_id": 1}),
-                (_POINTS, {"nodes_used": lambda used: used[:1]}),
+                (POWER, {"node_sets.1.system_node_ensemble_id": 1}),
+                (POINTS, {"nodes_used": lambda used: used[:1]}),
                 different=True,
             )
         },
@@ -549,11 +545,11 @@ OF_TWO_NODES = [
 
 _KIMI, _QWEN, _DEEPSEEK = AGENTIC_MODELS
 _REPLAY, _SCORED_RUN = "datasets.0.agentic_inference.", "datasets.1.accuracy_config."
-_TURNS_AVG = "output_sequence_lengths_full_run.output_sequence_lengths.avg"
+TURNS_AVG = "output_sequence_lengths_full_run.output_sequence_lengths.avg"
 _SUMS = dict.fromkeys(("output_tokens_per_turn_total", "e2e_turn_time_seconds_total"), 1e6)
 
 
-def _with_score(pattern: str, name: str, new: Any) -> CurveChange:
+def with_score(pattern: str, name: str, new: Any) -> CurveChange:
     """The score of that name in the files of points."""
 
     def change(curve: Path) -> None:
@@ -569,7 +565,7 @@ def _with_score(pattern: str, name: str, new: Any) -> CurveChange:
 _TWO_INLINE = {"accuracy_scores": lambda s: [*s, s[0] | {"dataset_name": "another"}]}
 _OF_TURNS = [
     *_of_files(
-        _CONFIG,
+        CONFIG,
         *(
             (change, "agentic_settings")
             for change in (
@@ -583,51 +579,48 @@ _OF_TURNS = [
         ),
     ),
     *_of_files(
-        _RUN,
+        RUN,
         ({"e2e_avg_interactivity": times(1.02)}, "figures"),
         ({"latency.total": 0, "e2e_avg_interactivity": 1.0}, "figures distributions"),
         (_SUMS, "figures"),
         (_SUMS | {"e2e_avg_interactivity": 1.0}, ""),
         ({"n_samples_issued": 66_841, "n_samples_failed": 1}, "requests figures"),
     ),
-    *_of_files(
-        _POINT,
-        ({_PATTERN: "concurrency"}, "points files_agree offline_point"),
-    ),
-    *_of_files("r24/point.yaml", ({f"{_WINDOW}duration_s": 600.0}, "")),
+    *_of_files(POINT, ({_PATTERN: "concurrency"}, "points files_agree offline_point")),
+    *_of_files("r24/point.yaml", ({f"{WINDOW}duration_s": 600.0}, "")),
     *_of_files(f"r{C_MAX}/point.yaml", ({"offline": "elected"}, "offline_point")),
     *_of_files("r512/point.yaml", ({"offline": "dedicated"}, "offline_point accuracy_points")),
     *_of_files("r128/accuracy_results.json", (GONE, "agentic_accuracy")),
     *_of_files("r128/accuracy_results.json", (_TWO_INLINE, "agentic_accuracy")),
     *_of_files(
-        _SCORES,
+        SCORES,
         ({"accuracy_scores": lambda s: s[:1]}, "agentic_accuracy accuracy_points"),
         ('{"accuracy', "files_readable accuracy_points agentic_accuracy"),
     ),
     *_of_folder(
         "agentic_accuracy",
         {
-            "inline below the gate": _with_score("r128", "performance", 0.52),
-            "no inline score": _with_score("r128", "performance", None),
-            "SWE-bench below the gate": _with_score("r*", "swe_bench", 0.68),
-            "SWE-bench in percent": _with_score("r*", "swe_bench", 97.5),
+            "inline below the gate": with_score("r128", "performance", 0.52),
+            "no inline score": with_score("r128", "performance", None),
+            "SWE-bench below the gate": with_score("r*", "swe_bench", 0.68),
+            "SWE-bench in percent": with_score("r*", "swe_bench", 97.5),
         },
     ),
     *_of_files(
         "r64/events.jsonl",
         *(
-            (_events_of(prompts), "distributions salt")
+            (events_of(prompts), "distributions salt")
             for prompts in (
-                [("a", _messages("Be brief."))],
-                [_turn(1), _turn(1), ("1", _messages("Be brief."))],
-                [(f"{n}", _turn(n % 40)[1]) for n in range(80)],
+                [("a", messages("Be brief."))],
+                [turn(1), turn(1), ("1", messages("Be brief."))],
+                [(f"{n}", turn(n % 40)[1]) for n in range(80)],
             )
         ),
     ),
     *_of_files(
         "r24/result_summary.json",
-        ({_TURNS_AVG: 970.5}, "agentic_accuracy"),
-        ({_TURNS_AVG: 343.5}, "agentic_accuracy"),
+        ({TURNS_AVG: 970.5}, "agentic_accuracy"),
+        ({TURNS_AVG: 343.5}, "agentic_accuracy"),
     ),
 ]
 OF_TURNS = [
@@ -636,7 +629,7 @@ OF_TURNS = [
         for number, case in enumerate(_OF_TURNS)
     ),
     *(
-        PackageBreak(_CONFIG, {f"model_params.{name}": value}, "agentic_settings", turns=model)
+        PackageBreak(CONFIG, {f"model_params.{name}": value}, "agentic_settings", turns=model)
         for model, name, value in (
             (_KIMI, "temperature", 0.0),
             (_QWEN, "presence_penalty", GONE),
@@ -645,7 +638,7 @@ OF_TURNS = [
     ),
 ]
 OF_TURNS += [
-    PackageBreak("r24/result_summary.json", {_TURNS_AVG: tokens}, "", turns=model)
+    PackageBreak("r24/result_summary.json", {TURNS_AVG: tokens}, "", turns=model)
     for model in AGENTIC_MODELS
     for tokens in AGENTIC_TARGETS[model].tokens
 ]

@@ -160,12 +160,7 @@ DAMAGES: Damages = {
             "no detail log of ranging": _without("ranging/mlperf_log_detail.txt"),
         },
     ),
-    **_broken(
-        "files",
-        {
-            "a file too much in power/": _put("power/notes.txt"),
-        },
-    ),
+    **_broken("files", {"a file too much in power/": _put("power/notes.txt")}),
     **_broken(
         _NO_CLIENT,
         {

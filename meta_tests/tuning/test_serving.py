@@ -12,6 +12,7 @@ import psutil
 import pytest
 from pytest import MonkeyPatch
 
+from meta_tests.tuning.scripted_runs import is_gone
 from mlperf_suite.errors import UsageError
 from mlperf_suite.features.tuning import serving
 from mlperf_suite.features.tuning.serving import ServerTemplate, run_served
@@ -76,10 +77,6 @@ def measured(command: Command, how: str) -> Measured:
     return run_served(template(command.folder, how), command, TARGETS["offline"])
 
 
-def is_gone(pid: int) -> bool:
-    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-
-
 def test_a_server_is_started_and_ended(command: Command, asked: list[str]) -> None:
     assert measured(command, "well").trial.rate == 100
     assert (command.folder / "flags").read_text() == "--max-num-seqs 16 --fast"
@@ -100,7 +97,7 @@ def test_a_server_is_started_and_ended(command: Command, asked: list[str]) -> No
 def test_a_server_that_does_not_start_is_a_failed_trial(
     command: Command, asked: list[str], monkeypatch: MonkeyPatch, how: str, reason: str
 ) -> None:
-    monkeypatch.setattr(serving, "_START_S", 30.0 if how == "crash" else 1.0)
+    monkeypatch.setattr(serving, "_START_S", 300.0 if how == "crash" else 1.0)
     assert measured(command, how).trial.reason.startswith(reason)
     assert not asked
 

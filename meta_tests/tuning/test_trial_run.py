@@ -7,59 +7,30 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from pytest import MonkeyPatch
 
+from meta_tests.tuning.scripted_runs import id_in, is_gone, measured, request_in, run_script
 from mlperf_suite.errors import UsageError
 from mlperf_suite.features.tuning import tune
-from mlperf_suite.features.tuning.space import Settings
-from mlperf_suite.features.tuning.target import TARGETS
-from mlperf_suite.features.tuning.trial_run import Command, Measured, run_trial
-from mlperf_suite.features.tuning.tuning_request import Request
 from mlperf_suite.results.schema import Meta, Summary
 from mlperf_suite.rules.verdict import Verdict
 
-OFFLINE = TARGETS["offline"]
-STAND_IN = ("-p", "meta_tests.stand_in_plugin", "--total-sample-count=24")
 FILES = ("output.txt", "server.txt", "engine.log")
 """To which a run, its server and its engine write."""
 Script = Callable[[str], None]
 
 
-def measured(folder: Path, settings: Settings, limit_s: float = 600) -> Measured:
-    folder.mkdir(exist_ok=True)
-    return run_trial(Command(folder, settings, OFFLINE.trial, STAND_IN, limit_s), OFFLINE)
-
-
 @pytest.fixture
 def python(tmp_path: Path, monkeypatch: MonkeyPatch) -> Script:
     """Makes each run this script for a shell, in the place of the suite."""
-
-    def install(script: str) -> None:
-        program = tmp_path / "python"
-        program.write_text(f"#!/bin/sh\n{script}\n")
-        program.chmod(0o755)
-        monkeypatch.setattr(sys, "executable", str(program))
-
-    return install
-
-
-def is_gone(pid: int) -> bool:
-    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-
-
-def id_in(file: Path) -> int:
-    while not (file.exists() and file.read_text().endswith("\n")):
-        time.sleep(0.05)
-    return int(file.read_text())
+    return partial(run_script, tmp_path, monkeypatch)
 
 
 def test_a_trial_is_a_kept_run_with_its_rate(tmp_path: Path) -> None:
@@ -125,10 +96,6 @@ def test_an_ended_tuning_leaves_no_run(tmp_path: Path, python: Script, number: i
         signal.signal(signal.SIGHUP, before)
     assert is_gone(id_in(mark))
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-
-
-def request_in(folder: Path) -> Request:
-    return Request(folder, 0.2, {"max_num_seqs": (None, 16, 32)})
 
 
 def test_a_process_in_its_own_session_is_ended(tmp_path: Path, python: Script) -> None:

@@ -27,6 +27,8 @@ SILENCE_S = 300.0
 long answer after another is the longest silence of a run that works."""
 INTERRUPT_S = 20.0
 """How long the client gets to write what it has after an interrupt, in s."""
+_END_S = 10.0
+"""How long ending the client's processes may take after that, in s."""
 _LOOK_S = 0.25
 _TAIL_BYTES = 16_384
 _FULL_BYTES = 2**16
@@ -127,7 +129,7 @@ def _end(process: subprocess.Popen[bytes], interrupt_s: float) -> None:
         process.stdin.close()
     try:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(interrupt_s + 10.0)
+            process.wait(interrupt_s + _END_S)
     finally:
         # A second Ctrl-C arrives here: then nobody waits.
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -201,9 +201,7 @@ def test_a_server_may_tell_how_long_a_request_waited() -> None:
         assert read(ADAPTERS["vllm"], usage | {"metrics": metrics}).server_s == ()
 
 
-def test_no_part_of_a_key_that_a_server_sends_back_is_said(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_no_part_of_a_key_that_a_server_sends_back_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     key = "sk-" + "0123456789abcdefghij" * 5
     monkeypatch.setattr(secrets, "_secrets", set())
     secrets.remember(key)

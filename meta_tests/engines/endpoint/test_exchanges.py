@@ -23,13 +23,7 @@ from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.engines.endpoint.adapters import ADAPTERS
 from mlperf_suite.engines.endpoint.client import Client
 from mlperf_suite.engines.endpoint.connection import Connection
-from mlperf_suite.engines.endpoint.exchanges import (
-    Generating,
-    Queue,
-    Shared,
-    TextCodec,
-    _wait_s,
-)
+from mlperf_suite.engines.endpoint.exchanges import Generating, Queue, Shared, TextCodec, _wait_s
 from mlperf_suite.engines.link import frame
 from mlperf_suite.engines.messages import (
     Drop,

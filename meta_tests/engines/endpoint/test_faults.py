@@ -294,9 +294,7 @@ def test_a_host_of_several_addresses_is_asked_at_the_first_that_answers(
     ],
 )
 def test_a_proxy_that_the_environment_asks_for_is_refused_by_name(
-    variables: dict[str, str],
-    name: str | None,
-    monkeypatch: pytest.MonkeyPatch,
+    variables: dict[str, str], name: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variable in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
         monkeypatch.delenv(variable, raising=False)

@@ -28,19 +28,20 @@ def figures_of(engine: EndpointEngine) -> tuple[EndpointFigures, ...]:
     return engine.take_remote_run().endpoints
 
 
-def one_after_another(engine: EndpointEngine, prompts: list[list[int]]) -> None:
-    """Each request some ms after the one before it, whether that was answered or not."""
-    answers = Answers(len(prompts))
-    for request in requests_of(prompts):
+def one_by_one(engine: EndpointEngine, requests: int, left: int) -> None:
+    """Submit each request once at most `left` of those before it are not answered."""
+    answers = Answers(requests)
+    for request in requests_of([[1, 2, 3]] * requests):
+        answers.wait(engine, until_waiting=requests - request.tag + left)
         engine.submit([request], GENERATION, answers, stream=True)
-        time.sleep(0.01)
     answers.wait(engine)
 
 
 @pytest.mark.parametrize("routing", ["round-robin", "fewest-tokens"])
 def test_each_takes_its_turn_or_the_one_with_fewer_tokens_the_next(routing: str) -> None:
     with engine_of(StandIn(first_token_s=0.4), StandIn(), routing=routing) as engine:
-        one_after_another(engine, [[1, 2, 3]] * 40)
+        # One waits for the slow server, where the requests before it say where the next goes.
+        one_by_one(engine, 40, left=40 if routing == "round-robin" else 1)
         of_slow, of_fast = (endpoint.requests for endpoint in figures_of(engine))
     assert of_slow + of_fast == 40
     assert (of_slow == of_fast) is (routing == "round-robin") and of_slow <= of_fast
@@ -146,7 +147,7 @@ def parts_of(server: StandIn) -> tuple[tuple[str, ...], list[list[float]]]:
     with engine_of(server, routing="fewest-tokens") as engine:
         engine.take_trace()
         began = time.monotonic()
-        one_after_another(engine, [[1, 2, 3]] * 4)
+        one_by_one(engine, 4, left=4)
         marks = engine.take_trace().marks
         assert marks is not None
         assert len(marks.tags) == 4

@@ -15,11 +15,7 @@ import pytest
 
 from mlperf_suite.engines.endpoint import server_facts
 from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
-from mlperf_suite.engines.endpoint.server_facts import (
-    check_reachable,
-    find_out,
-    metrics,
-)
+from mlperf_suite.engines.endpoint.server_facts import check_reachable, find_out, metrics
 from mlperf_suite.errors import UsageError
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
-import subprocess
-import sys
 import threading
 import time
 from array import array
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 
 from meta_tests.engines.recording import RecordingListener
+from meta_tests.suite_runs import run_python
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.link import Link
 from mlperf_suite.engines.messages import (
@@ -67,6 +67,7 @@ class Driver:
 
     def __init__(self) -> None:
         pairs = [socket.socketpair() for _ in range(2)]
+        self.sockets = [own for own, _ in pairs]
         self.ends = [Link(peer) for _, peer in pairs]
         nodes = [Node(f"id-{n}", f"node-{n}", "127.0.0.1", cpus=1) for n in range(2)]
         self.placed = [Placed(Seat(n, node, 0, 1), None, None) for n, node in enumerate(nodes)]
@@ -76,7 +77,7 @@ class Driver:
             self.cluster,  # type: ignore[arg-type]
             Layout([placed.seat for placed in self.placed], [(), ()], [True, True], [machine]),
             self.placed,
-            [Link(own) for own, _ in pairs],
+            list(map(Link, self.sockets)),
         )
         self.engine = ReplicaEngine(prepared, ReplicasConfig(lambda number, gpus: None))  # type: ignore[arg-type,return-value]
         described = EngineDescription("vLLM", "1", "model", True, 2048, {"max_num_seqs": 8})
@@ -87,7 +88,7 @@ class Driver:
         """What the replica is sent, up to the first message of this kind."""
         inbox: list[Any] = []
         end = self.ends[replica]
-        end.socket.settimeout(10)
+        end.socket.settimeout(120)
         while not inbox or not isinstance(inbox[-1], kind):
             for content in end.frames.feed(end.socket.recv(1 << 20)):
                 inbox.append(to_worker.decode(content))
@@ -192,9 +193,7 @@ def test_what_one_replica_drops_is_its_own(driver: Driver) -> None:
         driver.engine.abort()
 
 
-def test_whoever_hands_a_request_to_a_replica_that_takes_nothing_is_let_go(
-    driver: Driver,
-) -> None:
+def test_whoever_hands_a_request_to_a_replica_that_takes_nothing_is_let_go(driver: Driver) -> None:
     listener = RecordingListener()
     long = [Request(tag, array("i", [7]) * 4_000_000) for tag in range(4)]
     engine = driver.engine
@@ -202,8 +201,10 @@ def test_whoever_hands_a_request_to_a_replica_that_takes_nothing_is_let_go(
         target=lambda: engine.submit(long, GENERATION, listener, stream=False), daemon=True
     )
     thread.start()
-    time.sleep(0.3)
-    assert thread.is_alive()
+    # Until its buffer is full, which holds far less than is sent.
+    while select.select([], driver.sockets[:1], [], 0)[1]:
+        assert thread.is_alive()
+        time.sleep(0.001)
     driver.cluster.on_loss(driver.placed[0], "its node died")
     thread.join(60)
     assert not thread.is_alive()
@@ -270,26 +271,31 @@ def test_a_message_that_cannot_be_taken_is_no_silence() -> None:
 
 
 class Scorer:
-    """Scores at once, and takes its time to end."""
+    """Scores at once, and ends only after all that it is asked for is scored."""
 
     alive = True
     steps_made = 0
 
+    def __init__(self) -> None:
+        self.may_end = threading.Event()
+
     def score(self, requests: Iterable[ScoreRequest]) -> Iterator[tuple[int, Score]]:
         for request in requests:
             yield request.tag, Score((Likelihood(-1.0, True),), 1.0, 1, 0)
-        time.sleep(0.3)
+        self.may_end.wait(600)
 
 
 def test_a_score_that_is_asked_for_right_after_the_last_ones_is_answered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(actor, "ScoringEngine", Scorer)
-    replica = ReplicaEnd(Scorer())
+    scorer = Scorer()
+    replica = ReplicaEnd(scorer)
     for number in (1, 2, 3):
         replica.link.send(AskScore(ScoreRequest(number, [1], [[2]])))
         assert replica.messages(ScoreReply).number == number
         replica.link.send(EndScores())
+    scorer.may_end.set()
     replica.link.close()
 
 
@@ -326,8 +332,7 @@ replica.close()
 def test_a_replica_keeps_to_the_cores_near_its_gpus(gpus: str, binding: str, near: bool) -> None:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("needs two cores")
-    command = [sys.executable, "-c", _KEPT, gpus, binding]
-    told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    told = run_python("-c", _KEPT, gpus, binding)
     assert told.stdout.split() == [str(near)] * 3, told.stderr
 
 

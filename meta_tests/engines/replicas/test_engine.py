@@ -62,9 +62,7 @@ def test_each_request_is_answered_once_its_first_token_before(engine: ReplicaEng
     assert listener.first == {tag: answer[:1] for tag, answer in listener.answers.items()}
 
 
-def test_prompts_that_were_sent_before_are_asked_for_by_their_index(
-    engine: ReplicaEngine,
-) -> None:
+def test_prompts_that_were_sent_before_are_asked_for_by_their_index(engine: ReplicaEngine) -> None:
     prompts = [[i, i + 1] for i in range(40)]
     engine.take_prompts(prompts)
     listener = RecordingListener()

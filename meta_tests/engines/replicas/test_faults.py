@@ -10,13 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from meta_tests.engines.replicas.nodes import (
-    Load,
-    error_of,
-    have_ended,
-    replica_processes,
-    slow,
-)
+from meta_tests.engines.replicas.nodes import Load, error_of, have_ended, replica_processes, slow
 from meta_tests.servers.local_nodes import LocalNodes
 from meta_tests.servers.replica_stand_in import answering, echo, failing
 from mlperf_suite.benchmarks.definition import Generation

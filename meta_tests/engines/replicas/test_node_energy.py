@@ -17,14 +17,7 @@ from meta_tests.engines.replicas.nodes import Load
 from meta_tests.fake_nvml import gpu, install
 from meta_tests.servers.replica_stand_in import CPU_WATTS, GPU_WATTS, simulated_meters
 from mlperf_suite.energy.energy_figures import EnergyFigures
-from mlperf_suite.energy.meters import (
-    GPU,
-    NVML_LABEL,
-    RAPL_LABEL,
-    Absent,
-    Meters,
-    Recording,
-)
+from mlperf_suite.energy.meters import GPU, NVML_LABEL, RAPL_LABEL, Absent, Meters, Recording
 from mlperf_suite.engines.replicas.node_energy import Metered, OwnMeters, meters_of, own_meters
 from mlperf_suite.engines.replicas.placement import Node, Seat
 from mlperf_suite.errors import EngineError
@@ -70,12 +63,12 @@ class Nodes:
 
 
 def energy_of(folder: Path, find: Callable[[], Meters]) -> EnergyFigures:
-    """The energy of a block that takes three tenths of a second."""
+    """The energy of a block that takes a moment."""
     energy = Energy(resolve_settings({}, {}), lambda settings, engine: find())
     energy.open(None)  # type: ignore[arg-type]
     with energy.read():
         began = time.monotonic()
-        time.sleep(0.3)
+        time.sleep(0.01)
         ended = time.monotonic()
     run = LoadRun(read_logs(Path("nowhere")), 1.0, 4, 12, None, (began, ended))
     figures = energy.of_run(run, folder)

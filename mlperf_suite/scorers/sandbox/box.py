@@ -501,6 +501,8 @@ seen["children"] = len(children)
 print(json.dumps(seen))
 """
 _TRIED_PROCESSES = 12
+_TRIAL_S = 15.0
+"""How long the look around in a sandbox may take, in s."""
 
 
 @functools.cache
@@ -531,7 +533,7 @@ def fault(sandbox: Sandbox) -> str:
     does."""
     hidden = [str(Path.home() / ".ssh"), str(_PROJECT / "pyproject.toml"), "/etc/shadow", "/sys"]
     outside = ["/", "/usr", "/etc", "/dev", "/proc", "/bin"]
-    limits = Limits(wall_s=15, processes=_TRIED_PROCESSES, disk_bytes=MEBIBYTE)
+    limits = Limits(wall_s=_TRIAL_S, processes=_TRIED_PROCESSES, disk_bytes=MEBIBYTE)
     command = [sandbox.python, "-I", "-S", "-c", _LOOK_AROUND, json.dumps(hidden)]
     try:
         outcome = sandbox.run([*command, json.dumps(outside), inside.FIRST_TO_GO], limits=limits)

@@ -1,4 +1,4 @@
-"""`-p meta_tests.two_engines`: as if this machine could hold two engines at once."""
+"""`-p evidence.mmlu.two_engines`: as if this machine could hold two engines at once."""
 
 from __future__ import annotations
 
