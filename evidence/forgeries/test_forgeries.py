@@ -1,4 +1,4 @@
-"""Forged submissions: the official checker accepts each, and a rule of the suite sees it."""
+"""Forged submissions: a rule of the suite sees each, the official checker accepts all but one."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from meta_tests.judging.trees import broken_rules
 from meta_tests.tampering.trees import LLAMA2, round_of_tree, unpack
 
 ROUND = round_of_tree(LLAMA2)
+REFUSED = {"each figure of tokens and accuracy.txt's mean up by 15% (Server)": "fails: accuracy"}
+"""Those that the official checker sees."""
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +44,9 @@ def test_a_forgery_that_leaves_every_redundancy_intact_is_not_seen(name: str, tr
 
 @needs_inference
 @pytest.mark.parametrize("name", [*FORGERIES, *NOT_SEEN])
-def test_the_official_checker_accepts_a_forgery(name: str, tree: Path) -> None:
+def test_the_official_checker_accepts_a_forgery_or_says_why(name: str, tree: Path) -> None:
     forge(tree, (FORGERIES | NOT_SEEN)[name], ROUND)
-    assert official_verdict(tree, INFERENCE, ROUND) == "passes"
+    assert official_verdict(tree, INFERENCE, ROUND) == REFUSED.get(name, "passes")
 
 
 @pytest.mark.parametrize("header", HEADERS)
