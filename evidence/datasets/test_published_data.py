@@ -1,29 +1,19 @@
-"""Published data that the repository may not hold.
-
-MLPERF_SUITE_REAL_NEWS names a .jsonl file of CNN/DailyMail's rows, MLPERF_SUITE_REAL_MMLU a folder
-of MMLU's questions.
-"""
+"""Published data that the repository may not hold."""
 
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 
-import pytest
-
+from evidence.from_elsewhere import REAL_MMLU, REAL_NEWS, needs_real_mmlu, needs_real_news
 from mlperf_suite.datasets.mmlu_questions import Mmlu, load_mmlu
 from mlperf_suite.datasets.news import load_news
 
-REAL_NEWS = os.environ.get("MLPERF_SUITE_REAL_NEWS", "")
-REAL_MMLU = os.environ.get("MLPERF_SUITE_REAL_MMLU", "")
 
-
-@pytest.mark.skipif(not REAL_NEWS, reason="needs MLPERF_SUITE_REAL_NEWS")
+@needs_real_news
 def test_reads_real_articles() -> None:
-    lines = Path(REAL_NEWS).read_text(encoding="utf-8").splitlines()
+    lines = REAL_NEWS.read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
-    items = load_news(REAL_NEWS).items
+    items = load_news(str(REAL_NEWS)).items
     assert [(i.input, i.reference) for i in items] == [
         (row["article"], row["highlights"]) for row in rows
     ]
@@ -33,8 +23,8 @@ def questions_of(data: Mmlu) -> set[str]:
     return {q.question for split in (data.dev, data.test) for qs in split.values() for q in qs}
 
 
-@pytest.mark.skipif(not REAL_MMLU, reason="needs MLPERF_SUITE_REAL_MMLU")
+@needs_real_mmlu
 def test_no_embedded_question_is_one_of_the_published_ones() -> None:
-    published = questions_of(load_mmlu(REAL_MMLU))
+    published = questions_of(load_mmlu(str(REAL_MMLU)))
     assert published
     assert not questions_of(load_mmlu("embedded")) & published

@@ -1,17 +1,14 @@
-"""Packages that the submission command builds, before endpoints-submission-cli.
-
-MLPERF_ENDPOINTS_CLI names an installed endpoints-submission-cli, the official checker.
-"""
+"""Packages that the submission command builds, before endpoints-submission-cli."""
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
 import pytest
 
 from evidence.endpoints_packages.package_damages import official_ids
+from evidence.from_elsewhere import ENDPOINTS_CLI, needs_endpoints_cli
 from meta_tests.made_curve import (
     FACTS,
     build,
@@ -24,11 +21,8 @@ from meta_tests.made_curve import (
 from meta_tests.made_package import CONCURRENCIES
 from mlperf_suite.client_results.series import SERIES_MODELS
 
-CLI = Path(os.environ.get("MLPERF_ENDPOINTS_CLI") or "absent")
-NEEDS_CLI = pytest.mark.skipif(not CLI.is_file(), reason="MLPERF_ENDPOINTS_CLI names no checker")
 
-
-@NEEDS_CLI
+@needs_endpoints_cli
 @pytest.mark.parametrize("dedicated", [False, True])
 def test_a_package_of_every_curve_stands(tmp_path: Path, dedicated: bool) -> None:
     """Each curve joins the package of the one before."""
@@ -37,7 +31,7 @@ def test_a_package_of_every_curve_stands(tmp_path: Path, dedicated: bool) -> Non
         write_curve(tmp_path, model, dedicated=dedicated)
         write_facts(tmp_path, model)
         assert build(tmp_path) == 0
-        assert official_ids(tmp_path / "out" / "Someone" / "box-2026", CLI)[0] == set()
+        assert official_ids(tmp_path / "out" / "Someone" / "box-2026", ENDPOINTS_CLI)[0] == set()
 
 
 def test_a_full_size_package_of_replays_stands(tmp_path: Path) -> None:
@@ -51,5 +45,6 @@ def test_a_full_size_package_of_replays_stands(tmp_path: Path) -> None:
     assert build(tmp_path) == 0
     states = [point_of(tmp_path, c)["steady_state"]["status"] for c in CONCURRENCIES]
     assert states == ["windowable"] * len(CONCURRENCIES)
-    if CLI.is_file():
-        assert official_ids(tmp_path / "out" / "Someone" / "box-2026", CLI) == (set(), set())
+    if ENDPOINTS_CLI.is_file():
+        package = tmp_path / "out" / "Someone" / "box-2026"
+        assert official_ids(package, ENDPOINTS_CLI) == (set(), set())

@@ -1,12 +1,8 @@
-"""Packages of MLPerf Endpoints: honest ones pass, each damage is seen by its rules alone.
-
-MLPERF_ENDPOINTS_CLI names an installed endpoints-submission-cli, the official checker.
-"""
+"""Packages of MLPerf Endpoints: honest ones pass, each damage is seen by its rules alone."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 from collections.abc import Callable
@@ -23,6 +19,7 @@ from evidence.endpoints_packages.package_damages import (
     official_ids,
     rules_of_id,
 )
+from evidence.from_elsewhere import ENDPOINTS_CLI, needs_endpoints_cli
 from meta_tests.made_package import as_agentic, write_package
 from meta_tests.tampering.package_breaks import CURVE
 from mlperf_suite.client_results.series import AGENTIC_MODELS, SERIES_MODELS
@@ -30,7 +27,6 @@ from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.judging.packages import judge_package
 from mlperf_suite.rules.registry import rules_of
 
-CLI = Path(os.environ.get("MLPERF_ENDPOINTS_CLI") or "absent")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "evidence" / "endpoints-packages.md"
 _ROW = re.compile(r"^\| (.+?) \| (.+?) \| (.+?)(?: \(warns: .+\))? \|$", re.MULTILINE)
 ANSWERED_OTHERWISE = {
@@ -76,8 +72,8 @@ def test_an_honest_package_is_recognized_and_passes(
     assert group.round.name == "Endpoints v1.0"
     assert [v.rule for v in group.verdicts if not v.passed] == [f"{PREFIX}salt"]
     assert group.count("failed") == 0
-    if CLI.is_file():
-        assert official_ids(package, CLI)[0] == set()
+    if ENDPOINTS_CLI.is_file():
+        assert official_ids(package, ENDPOINTS_CLI)[0] == set()
 
 
 @pytest.mark.parametrize("name", PACKAGE_DAMAGES)
@@ -121,12 +117,12 @@ def test_what_the_checker_fails_fails_here() -> None:
     assert [name for name, ours, official in rows_of_page() if ours == "passes" != official] == []
 
 
-@pytest.mark.skipif(not CLI.is_file(), reason="MLPERF_ENDPOINTS_CLI names no checker")
+@needs_endpoints_cli
 @pytest.mark.parametrize(("name", "official"), [(n, o) for n, _, o in rows_of_page()])
 def test_the_checker_says_what_the_page_says(
     damaged: Any, tmp_path: Path, name: str, official: str
 ) -> None:
-    ids = official_ids(damaged(name, tmp_path), CLI)[0]
+    ids = official_ids(damaged(name, tmp_path), ENDPOINTS_CLI)[0]
     assert official == (", ".join(sorted(ids)) or "passes")
 
 
@@ -136,8 +132,8 @@ def test_an_honest_package_of_several_turns_passes(tmp_path: Path, model: str) -
     curve = as_agentic(package / CURVE, model)
     (group,) = judge_package(package)
     assert [v.line for v in group.verdicts if not v.passed and v.rule != f"{PREFIX}salt"] == []
-    if CLI.is_file():
-        assert official_ids(package, CLI) == (set(), set())
+    if ENDPOINTS_CLI.is_file():
+        assert official_ids(package, ENDPOINTS_CLI) == (set(), set())
     summary = curve / "r24/result_summary.json"
     content = json.loads(summary.read_text())
     del content["output_sequence_lengths_full_run"]

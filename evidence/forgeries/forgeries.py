@@ -1,4 +1,4 @@
-"""Forge submission trees: the official checker accepts each, and a rule of the suite detects it.
+"""Forge submission trees: a rule of the suite detects each, the official checker accepts most.
 
     python -m evidence.forgeries.forgeries --checker INFERENCE --write
 

@@ -1,20 +1,21 @@
-"""Forged submissions: the official checker accepts each, and a rule of the suite sees it."""
+"""Forged submissions: a rule of the suite sees each, the official checker accepts all but one."""
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
 import pytest
 
 from evidence.forgeries.forgeries import FORGERIES, HEADERS, NOT_SEEN, forge, names_on_the_page
-from evidence.verdicts import CHECKER, official_verdict
+from evidence.from_elsewhere import INFERENCE, needs_inference
+from evidence.verdicts import official_verdict
 from meta_tests.judging.trees import broken_rules
 from meta_tests.tampering.trees import LLAMA2, round_of_tree, unpack
 
-CHECKOUT = Path(os.environ.get("MLPERF_INFERENCE") or "absent")
 ROUND = round_of_tree(LLAMA2)
+REFUSED = {"each figure of tokens and accuracy.txt's mean up by 15% (Server)": "fails: accuracy"}
+"""Those that the official checker sees."""
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +42,11 @@ def test_a_forgery_that_leaves_every_redundancy_intact_is_not_seen(name: str, tr
     assert broken_rules(tree, ROUND) == []
 
 
-@pytest.mark.skipif(not (CHECKOUT / CHECKER).is_dir(), reason="no MLPERF_INFERENCE")
+@needs_inference
 @pytest.mark.parametrize("name", [*FORGERIES, *NOT_SEEN])
-def test_the_official_checker_accepts_a_forgery(name: str, tree: Path) -> None:
+def test_the_official_checker_accepts_a_forgery_or_says_why(name: str, tree: Path) -> None:
     forge(tree, (FORGERIES | NOT_SEEN)[name], ROUND)
-    assert official_verdict(tree, CHECKOUT, ROUND) == "passes"
+    assert official_verdict(tree, INFERENCE, ROUND) == REFUSED.get(name, "passes")
 
 
 @pytest.mark.parametrize("header", HEADERS)

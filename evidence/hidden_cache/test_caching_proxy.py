@@ -60,7 +60,7 @@ def answer_of(url: str, **body: object) -> bytes:
         json.dumps({"model": str(embedded_model_dir()), "max_tokens": 2, **body}).encode(),
         {"Content-Type": "application/json"},
     )
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=120) as answer:
         content: bytes = answer.read()
     return content
 
@@ -81,6 +81,6 @@ def test_it_asks_once_for_what_it_has_seen_whatever_the_salt() -> None:
 def test_it_passes_on_what_is_no_question() -> None:
     with stand_in_server() as server, caching_proxy(server.url) as url:
         for _ in range(2):
-            with urllib.request.urlopen(f"{url}/v1/models", timeout=30) as answer:
+            with urllib.request.urlopen(f"{url}/v1/models", timeout=120) as answer:
                 assert json.load(answer)["data"]
         assert server.account()["requests"]["/v1/models"] == 2

@@ -1,33 +1,25 @@
-"""The manifests in kubernetes/ against the schemas that Kubernetes, KubeRay and JobSet publish.
-
-MLPERF_KUBERNETES_SCHEMAS names a folder of them (docs/kubernetes.md).
-"""
+"""The manifests in kubernetes/ against the schemas that Kubernetes, KubeRay and JobSet publish."""
 
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from evidence.from_elsewhere import KUBERNETES_SCHEMAS, needs_kubernetes_schemas
 from evidence.kubernetes import kubernetes_schemas
 from evidence.kubernetes.manifests import objects, pods
 
-SCHEMAS = os.environ.get("MLPERF_KUBERNETES_SCHEMAS")
 OBJECTS = objects()
 BY_NAME = pytest.mark.parametrize("name", OBJECTS)
-needs_schemas = pytest.mark.skipif(
-    not SCHEMAS, reason="MLPERF_KUBERNETES_SCHEMAS names no folder of schemas (docs/kubernetes.md)"
-)
 
 
-@needs_schemas
+@needs_kubernetes_schemas
 @BY_NAME
 def test_the_published_schemas_take_it(name: str) -> None:
-    assert kubernetes_schemas.errors(Path(str(SCHEMAS)), OBJECTS[name]) == []
+    assert kubernetes_schemas.errors(KUBERNETES_SCHEMAS, OBJECTS[name]) == []
 
 
 def spoiled(manifest: dict[str, Any], name: str) -> Iterator[dict[str, Any]]:
@@ -47,11 +39,11 @@ def spoiled(manifest: dict[str, Any], name: str) -> Iterator[dict[str, Any]]:
         yield damaged
 
 
-@needs_schemas
+@needs_kubernetes_schemas
 @BY_NAME
 def test_the_published_schemas_would_refuse_it_otherwise(name: str) -> None:
     for damaged in spoiled(OBJECTS[name], name):
-        assert kubernetes_schemas.errors(Path(str(SCHEMAS)), damaged)
+        assert kubernetes_schemas.errors(KUBERNETES_SCHEMAS, damaged)
 
 
 def test_a_schema_is_made_strict() -> None:

@@ -66,7 +66,7 @@ def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A library that moves the system's clock in the process that loads it."""
     compiler = shutil.which("cc")
     if compiler is None:
-        pytest.skip("no C compiler: the clock of a process cannot be moved")
+        pytest.skip("no C compiler to move the clock of a process with: apt-get install gcc")
     folder = tmp_path_factory.mktemp("clock")
     (folder / "clock.c").write_text(SHIM)
     library = folder / "clock.so"

@@ -1,27 +1,23 @@
-"""Files of a system's power supplies, as the official checker takes them.
-
-MLPERF_INFERENCE names a checkout of github.com/mlcommons/inference.
-"""
+"""Files of a system's power supplies, as the official checker takes them."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
-from evidence.verdicts import CHECKER, official_verdict
+from evidence.from_elsewhere import INFERENCE, needs_inference
+from evidence.verdicts import official_verdict
 from meta_tests.judging.nameplates import WITH_POWER, WITHOUT_POWER, nameplate
 from meta_tests.made_power import write_session
 from meta_tests.made_runs import write_submission
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS
 
-CHECKOUT = Path(os.environ.get("MLPERF_INFERENCE") or "absent")
 V6_1 = ROUNDS["v6.1"]
 
 
-@pytest.mark.skipif(not (CHECKOUT / CHECKER).is_dir(), reason="no MLPERF_INFERENCE")
+@needs_inference
 @pytest.mark.parametrize("power", [False, True])
 def test_the_official_checker_says_the_same(power: bool, tmp_path: Path) -> None:
     submission = write_submission(tmp_path, LLAMA3_1_8B, V6_1)
@@ -30,4 +26,4 @@ def test_the_official_checker_says_the_same(power: bool, tmp_path: Path) -> None
         write_session(performance, performance / "run_1")
     for name, (text, right) in (WITH_POWER if power else WITHOUT_POWER).items():
         nameplate(tmp_path).write_text(text)
-        assert (official_verdict(tmp_path, CHECKOUT, V6_1) == "passes") == right, name
+        assert (official_verdict(tmp_path, INFERENCE, V6_1) == "passes") == right, name

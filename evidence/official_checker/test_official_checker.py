@@ -1,23 +1,19 @@
-"""The official submission checker on made-up trees, beside the suite's own verdicts.
-
-MLPERF_INFERENCE names a checkout of github.com/mlcommons/inference.
-"""
+"""The official submission checker on made-up trees, beside the suite's own verdicts."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
+from evidence.from_elsewhere import INFERENCE, needs_inference
 from evidence.official_checker.damages import compare, damages_of
-from evidence.verdicts import CHECKER, official_verdict, own_verdict
+from evidence.verdicts import official_verdict, own_verdict
 from meta_tests.made_runs import write_submission
 from mlperf_suite.benchmarks.catalog import BENCHMARKS, judged_in_trees
 from mlperf_suite.benchmarks.rounds import ROUNDS
 
-CHECKOUT = Path(os.environ.get("MLPERF_INFERENCE") or "absent")
-pytestmark = pytest.mark.skipif(not (CHECKOUT / CHECKER).is_dir(), reason="no MLPERF_INFERENCE")
+pytestmark = needs_inference
 PASSES_HERE_ALONE = {"'tokens_per_sample': 11000.0 in accuracy.txt (Offline)"}
 """A limit of gpt-oss-120b that its source calls a placeholder."""
 
@@ -29,7 +25,7 @@ def test_both_accept_what_the_round_offers_and_nothing_else(
 ) -> None:
     benchmark = BENCHMARKS[id_]
     write_submission(tmp_path, benchmark, ROUNDS[round_])
-    official = official_verdict(tmp_path, CHECKOUT, ROUNDS[round_])
+    official = official_verdict(tmp_path, INFERENCE, ROUNDS[round_])
     own = own_verdict(tmp_path, ROUNDS[round_])
     if round_ not in benchmark.rounds:
         assert official != "passes" and "`benchmark_of_round`" in own
@@ -52,7 +48,7 @@ def test_both_accept_what_the_round_offers_and_nothing_else(
 def test_what_the_checker_finds_the_suite_finds(tmp_path: Path, id_: str, round_: str) -> None:
     benchmark = BENCHMARKS[id_]
     write_submission(tmp_path, benchmark, ROUNDS[round_])
-    rows = list(compare(tmp_path, CHECKOUT, ROUNDS[round_], benchmark))
+    rows = list(compare(tmp_path, INFERENCE, ROUNDS[round_], benchmark))
     assert len(rows) == len(damages_of(benchmark, ROUNDS[round_]))
     unseen = {name for name, official, own in rows if official != "passes" and own == "passes"}
     assert unseen == (PASSES_HERE_ALONE & {name for name, _, _ in rows})

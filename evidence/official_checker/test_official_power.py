@@ -1,20 +1,16 @@
-"""The official power checks beside the suite's rules, on made-up sessions and on public ones.
-
-MLPERF_INFERENCE names a checkout of github.com/mlcommons/inference, MLPERF_RESULTS one of a round's
-results (github.com/mlcommons/inference_results_v5.1).
-"""
+"""The official power checks beside the suite's rules, on made-up sessions and on public ones."""
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from evidence.from_elsewhere import INFERENCE, RESULTS, needs_inference, needs_results
 from evidence.official_checker.power_checks import differences, official, own
-from evidence.verdicts import CHECKER, official_verdict, own_verdict
+from evidence.verdicts import official_verdict, own_verdict
 from meta_tests.made_power import write_measurement, write_session
 from meta_tests.made_runs import write_submission
 from meta_tests.tampering.power import DAMAGES
@@ -24,9 +20,7 @@ from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.judging.verdict_group import scenario_of
 
-CHECKOUT = Path(os.environ.get("MLPERF_INFERENCE") or "absent")
-RESULTS = Path(os.environ.get("MLPERF_RESULTS") or "absent")
-pytestmark = pytest.mark.skipif(not (CHECKOUT / CHECKER).is_dir(), reason="no MLPERF_INFERENCE")
+pytestmark = needs_inference
 SCENARIOS = ((LLAMA3_1_8B, "Offline"), (LLAMA3_1_8B_EDGE, "SingleStream"))
 
 
@@ -43,7 +37,7 @@ def public() -> Iterator[tuple[Path, Scenario]]:
 
 def compare(jobs: dict[str, tuple[Path, Scenario]]) -> dict[str, list[str]]:
     """What is not the same, by the job's name."""
-    checker = official(CHECKOUT, jobs.values())
+    checker = official(INFERENCE, jobs.values())
     assert len(checker) == len(jobs)
     words = {
         name: differences(verdicts, own(folder, scenario))
@@ -81,21 +75,21 @@ def test_both_judge_a_tree_with_power(tmp_path: Path, round_: Round) -> None:
     submission = write_submission(tmp_path, LLAMA3_1_8B, round_)
     for performance in submission.glob("results/*/*/*/performance"):
         write_session(performance, performance / "run_1")
-    assert official_verdict(tmp_path, CHECKOUT, round_) == "passes"
+    assert official_verdict(tmp_path, INFERENCE, round_) == "passes"
     assert own_verdict(tmp_path, round_) == "passes"
     DAMAGES["debug mode"].change(next(submission.glob("results/*/*/Offline/performance")))
     # Its power check has no name but that of every check.
-    assert official_verdict(tmp_path, CHECKOUT, round_) == "fails: base"
+    assert official_verdict(tmp_path, INFERENCE, round_) == "fails: base"
     assert own_verdict(tmp_path, round_) == "`power_debug`"
 
 
-@pytest.mark.skipif(not RESULTS.is_dir(), reason="no MLPERF_RESULTS")
+@needs_results
 def test_both_say_the_same_of_public_measurements(tmp_path: Path) -> None:
     jobs = {str(folder): (folder, scenario) for folder, scenario in public()}
     assert jobs and compare(jobs) == {}
 
 
-@pytest.mark.skipif(not RESULTS.is_dir(), reason="no MLPERF_RESULTS")
+@needs_results
 def test_both_say_the_same_of_a_public_measurement_with_each_damage(tmp_path: Path) -> None:
     folder, scenario = next(
         (folder, scenario)

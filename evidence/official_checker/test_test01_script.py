@@ -1,12 +1,8 @@
-"""TEST01's official script and the suite's rules on the same logs.
-
-MLPERF_INFERENCE names a checkout of github.com/mlcommons/inference.
-"""
+"""TEST01's official script and the suite's rules on the same logs."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from evidence.from_elsewhere import INFERENCE, needs_inference
 from meta_tests.made_runs import MadeRun
 from meta_tests.tampering.rule_breaks import verdict_on
 from mlperf_suite.benchmarks.rounds import ROUNDS
@@ -38,9 +35,7 @@ def write(folder: Path, run: MadeRun) -> None:
     (folder / "mlperf_log_accuracy.json").write_text(run.accuracy_json)
 
 
-@pytest.mark.skipif(
-    "MLPERF_INFERENCE" not in os.environ, reason="no checkout of mlcommons/inference"
-)
+@needs_inference
 @pytest.mark.parametrize(
     ("fault", "passes", "officially"),
     [
@@ -67,7 +62,7 @@ def test_the_official_script_on_the_same_logs(
     write(tmp_path / "results" / "accuracy", accuracy)
     write(tmp_path / "results" / "performance" / "run_1", performance)
     write(tmp_path / "audit", audit)
-    script = Path(os.environ["MLPERF_INFERENCE"]) / "compliance" / "TEST01" / "run_verification.py"
+    script = INFERENCE / "compliance" / "TEST01" / "run_verification.py"
     folders = ["-r", "results", "-c", "audit", "-o", "out", "--dtype", "int32"]
     command = [sys.executable, str(script), *folders]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)

@@ -1,19 +1,20 @@
-"""Results of the official HTTP client: honest ones pass, each damage is seen by its rules alone.
-
-MLPERF_RESULTS_V6_1 names a checkout of github.com/mlcommons/inference_results_v6.1, and
-MLPERF_INFERENCE one of github.com/mlcommons/inference.
-"""
+"""Results of the official HTTP client: honest ones pass, each damage is seen by its rules alone."""
 
 from __future__ import annotations
 
 import csv
 import json
-import os
 import re
 from pathlib import Path
 
 import pytest
 
+from evidence.from_elsewhere import (
+    INFERENCE,
+    RESULTS_V6_1,
+    needs_inference,
+    needs_results_v6_1,
+)
 from evidence.official_client.client_damages import (
     CLIENT_DAMAGES,
     CLIENT_TREES,
@@ -29,8 +30,6 @@ from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.rules.registry import rule_named, rules_of
 from mlperf_suite.rules.verdict import Verdict
 
-RESULTS = Path(os.environ.get("MLPERF_RESULTS_V6_1") or "absent")
-CHECKOUT = Path(os.environ.get("MLPERF_INFERENCE") or "absent")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "evidence" / "official-checker.md"
 PREFIX = "client_"
 UNGATED = {"wan-2.2-t2v-a14b", "qwen3.6-27b"}
@@ -116,10 +115,10 @@ NOT_OF_THE_CLIENT = {
 """Checks of the official checker that it leaves out, or makes of LoadGen's results alone."""
 
 
-@pytest.mark.skipif(not (CHECKOUT / CHECKER).is_dir(), reason="no MLPERF_INFERENCE")
+@needs_inference
 @pytest.mark.parametrize("part", PARTS)
 def test_the_page_names_each_check_of_the_official_checker(part: str) -> None:
-    (file,) = (CHECKOUT / CHECKER / "submission_checker" / "checks").glob(f"{part}_check*.py")
+    (file,) = (INFERENCE / CHECKER / "submission_checker" / "checks").glob(f"{part}_check*.py")
     source = file.read_text()
     checks = re.findall(r"self\.checks\.append\(self\.(\w+)\)", source)
     named = [check for of, check, _ in checks_of_page() if of == part]
@@ -145,18 +144,18 @@ def test_of_each_tree_the_page_says_what_the_suite_says(
     assert own_verdict(tree, ROUNDS["v6.1"]) == rows_of_page()[name][1]
 
 
-@pytest.mark.skipif(not (CHECKOUT / CHECKER).is_dir(), reason="no MLPERF_INFERENCE")
+@needs_inference
 @pytest.mark.parametrize("name", [*CLIENT_DAMAGES, *CLIENT_TREES])
 def test_the_checker_says_what_the_page_says(honest: Path, tmp_path: Path, name: str) -> None:
     write = tree_of if name in CLIENT_TREES else damaged
     tree = write(name, honest, tmp_path / "tree")
-    assert official_verdict(tree, CHECKOUT, ROUNDS["v6.1"]) == rows_of_page()[name][0]
+    assert official_verdict(tree, INFERENCE, ROUNDS["v6.1"]) == rows_of_page()[name][0]
 
 
-@pytest.mark.skipif(not (CHECKOUT / CHECKER).is_dir(), reason="no MLPERF_INFERENCE")
+@needs_inference
 def test_the_checkers_summary_calls_requests_tokens(honest: Path, tmp_path: Path) -> None:
     table = tmp_path / "summary.csv"
-    assert official_verdict(honest / "deepseek-r1", CHECKOUT, ROUNDS["v6.1"], table) == "passes"
+    assert official_verdict(honest / "deepseek-r1", INFERENCE, ROUNDS["v6.1"], table) == "passes"
     rows = {row["Scenario"]: row for row in csv.DictReader(table.read_text().splitlines())}
     assert {row["Units"] for row in rows.values()} == {"Tokens/s"}
     folder = honest / "deepseek-r1/closed/Someone/results/box/deepseek-r1"
@@ -172,9 +171,9 @@ def test_every_rule_is_broken_by_a_damage() -> None:
     assert names - broken == {"logs_of_its_own", "benchmark_allowed"}
 
 
-@pytest.mark.skipif(not RESULTS.is_dir(), reason="MLPERF_RESULTS_V6_1 names no checkout")
+@needs_results_v6_1
 def test_the_published_results_are_valid() -> None:
-    judged = of_client(RESULTS / "closed" / "NVIDIA")
+    judged = of_client(RESULTS_V6_1 / "closed" / "NVIDIA")
     # Those of VR-NVL72; without events.jsonl nothing is said of the prompts.
     assert len([name for name in judged if SYSTEM in name]) == 6
     verdicts = [v for of in judged.values() for v in of.values()]

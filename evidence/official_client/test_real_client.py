@@ -10,19 +10,17 @@ import subprocess
 import time
 from pathlib import Path
 
-import pytest
 import yaml
 
+from evidence.from_elsewhere import OFFICIAL_CLIENT, needs_official_client
 from meta_tests.servers.local_servers import free_port
 from meta_tests.servers.options import StandIn
 from meta_tests.servers.stand_in_server import stand_in_server
-from meta_tests.suite_runs import ROOT, run_suite
+from meta_tests.suite_runs import run_suite
 from mlperf_suite.assets import embedded_model_dir
 
-CLIENT = ROOT / ".endpoints-client"
-pytestmark = pytest.mark.skipif(
-    not (CLIENT / ".set-up").exists(), reason="needs make endpoints-client"
-)
+pytestmark = needs_official_client
+PROGRAM = OFFICIAL_CLIENT / "bin" / "inference-endpoint"
 _CONFIG = """\
 name: echo
 type: online
@@ -43,13 +41,13 @@ def test_results_of_the_real_client_name_the_commit_that_was_built(tmp_path: Pat
     (tmp_path / "data.jsonl").write_text('{"text_input": "An echo"}\n' * 8)
     config = tmp_path / "config.yaml"
     config.write_text(_CONFIG.format(folder=tmp_path, url=f"http://127.0.0.1:{port}"))
-    echo = [str(CLIENT / "bin" / "python"), "-m", "inference_endpoint.testing.echo_server"]
+    echo = [str(OFFICIAL_CLIENT / "bin" / "python"), "-m", "inference_endpoint.testing.echo_server"]
     with (tmp_path / "echo.log").open("w") as log:
         server = subprocess.Popen([*echo, "--port", str(port)], stdout=log, stderr=log)
     try:
         await_port(server, port)
         subprocess.run(
-            [CLIENT / "bin" / "inference-endpoint", "benchmark", "from-config", "--config", config],
+            [PROGRAM, "benchmark", "from-config", "--config", config],
             capture_output=True,
             check=True,
             timeout=300,
@@ -58,7 +56,7 @@ def test_results_of_the_real_client_name_the_commit_that_was_built(tmp_path: Pat
         server.kill()
         server.wait()
     summary = json.loads((tmp_path / "report" / "performance" / "result_summary.json").read_text())
-    command = ["git", "-C", str(CLIENT / "source"), "rev-parse", "HEAD"]
+    command = ["git", "-C", str(OFFICIAL_CLIENT / "source"), "rev-parse", "HEAD"]
     commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     assert commit.startswith(summary["git_sha"])
     assert (summary["n_samples_completed"], summary["n_samples_failed"]) == (16, 0)

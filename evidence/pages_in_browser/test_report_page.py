@@ -38,7 +38,9 @@ f.onload = () => { const page = f.contentDocument, broken = [];
 </script>"""
 
 
-@pytest.mark.skipif(not shutil.which("chromium"), reason="needs Chromium in PATH")
+@pytest.mark.skipif(
+    not shutil.which("chromium"), reason="no Chromium in PATH: apt-get install chromium"
+)
 def test_no_word_is_broken_on_a_phone(tmp_path: Path) -> None:
     run = write_kept(tmp_path / "20261120-065625-llama3.1-8b-server")
     (run / "config.json").write_text(json.dumps(CONFIG))

@@ -203,7 +203,7 @@ than the official ones. The files do not say how the differences arose.
 _KINDS = """\
 ## What failed
 
-There are four kinds:
+There are six kinds:
 
 - **TEST06's log of answers is the accuracy run's.** The file is cut, as the official script cuts
   accuracy logs (`...` in its middle), and is the same, byte by byte, as the cut accuracy log of the
@@ -213,6 +213,9 @@ There are four kinds:
 - **The accuracy run's detail log is a performance run's.** It says so, and `accuracy.txt` was made
   from 100 answers; the rule `accuracy_passed` of the performance run follows from it.
 - **The accuracy run takes a part of the data set**, in the open division.
+- **A file of the measurements has a field twice**, with two values. Most JSON readers take the
+  second; the suite takes neither.
+- **Two systems have the logs of one run**, byte by byte.
 
 Each row is one line of one file, with the rules that fail for it."""
 

@@ -123,5 +123,5 @@ def test_nothing_is_left_when_the_parent_is_killed() -> None:
     assert still_running([server])
     parent.send_signal(signal.SIGKILL)
     parent.communicate()
-    psutil.wait_procs([server], timeout=30)
+    psutil.wait_procs([server], timeout=120)
     assert still_running([server]) == []

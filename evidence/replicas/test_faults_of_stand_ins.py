@@ -73,7 +73,7 @@ def test_a_replica_that_is_lost_while_it_reads_is_the_reason(
     def kill() -> None:
         (process,) = replica_processes(nodes, "node-b")
         process.kill()
-        process.wait(20)
+        process.wait(120)
 
     figures = energy_of(tmp_path, partial(engine.meters, simulated_meters), kill)  # type: ignore[attr-defined]
     assert figures.measured == ()

@@ -24,6 +24,11 @@ from meta_tests.scorers.sandbox.left_processes import remaining
 from mlperf_suite.scorers.sandbox import memory_group
 from mlperf_suite.scorers.sandbox.box import MEBIBYTE, Limits, ProgramOutcome, Sandbox
 
+NO_CONTROL_GROUP = (
+    "this process may make no control group: run it as root outside a container, or in "
+    "systemd-run --user --scope"
+)
+
 
 @pytest.fixture(scope="module")
 def names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, object]]:
@@ -54,7 +59,7 @@ def test_the_kernel_limits_memory_where_a_control_group_can_be_made(
 ) -> None:
     parent = memory_group._parent()
     if not parent:
-        pytest.skip("this process may make no control group")
+        pytest.skip(NO_CONTROL_GROUP)
     outcome = run(sandbox, HOSTILE[name], {})
     assert out_of_memory(outcome), outcome
     assert not list(parent.glob(f"mlperf-sandbox-{os.getpid()}-*"))
@@ -62,7 +67,7 @@ def test_the_kernel_limits_memory_where_a_control_group_can_be_made(
 
 def test_a_program_is_in_its_group_and_its_supervisor_is_not(sandbox: Sandbox) -> None:
     if not memory_group._parent():
-        pytest.skip("this process may make no control group")
+        pytest.skip(NO_CONTROL_GROUP)
     read = "print(*(open(f'/proc/{i}/cgroup').read() for i in ('self', 1)), sep='|')"
     outcome = sandbox.run([sandbox.python, "-c", read], limits=Limits(memory_bytes=64 * MEBIBYTE))
     program, _, supervisor = outcome.stdout.decode().partition("|")

@@ -46,13 +46,17 @@ def test_where_namespaces_are_forbidden_there_is_none(sandbox: Sandbox, tmp_path
     assert message.startswith("NoSandbox(reason='namespaces: [Errno 28] making namespaces")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.skipif(
+    os.geteuid() != 0, reason="not root, who alone can become another user: run it with sudo"
+)
 def test_an_ordinary_user_has_one(
     sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     version = "import sys; sys.exit(sys.version_info < (3, 11))"
     if subprocess.run([SYSTEM_PYTHON, "-c", version], check=False).returncode:
-        pytest.skip("the system's Python is too old")
+        pytest.skip(
+            f"{SYSTEM_PYTHON} is older than 3.11: Debian 12 and Ubuntu 24.04 have a newer one"
+        )
     with_folder = Path("/var/tmp") / f"sandbox-{os.getpid()}"
     with_folder.mkdir()
     try:
@@ -65,6 +69,8 @@ def test_an_ordinary_user_has_one(
 
 def test_bubblewrap_makes_the_same_sandbox(sandbox: Sandbox) -> None:
     bubblewrap = shutil.which("bwrap")
-    if bubblewrap is None or os.geteuid() == 0:
-        pytest.skip("no bubblewrap, or root, for whom it is not used")
+    if os.geteuid() == 0:
+        pytest.skip("root, for whom bubblewrap is not used: run it as another user")
+    if bubblewrap is None:
+        pytest.skip("no bubblewrap: apt-get install bubblewrap")
     assert fault(Sandbox("bubblewrap", bubblewrap)) == ""

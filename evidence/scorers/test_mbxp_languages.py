@@ -50,10 +50,19 @@ COMPILED_OR_INTERPRETED: Mapping[str, Mapping[str, bool]] = {
     "typescript": {RIGHT["typescript"]: True, "const add = (a, b) => a;": False},
 }
 
+PACKAGES = {
+    "javascript": "nodejs",
+    "cpp": "g++",
+    "php": "php-cli",
+    "ruby": "ruby",
+    "typescript": "nodejs node-typescript",
+}
+"""Those of Debian and Ubuntu that run each language."""
+
 
 @pytest.mark.parametrize("language", COMPILED_OR_INTERPRETED)
 def test_a_program_passes_with_exit_code_zero(sandbox: Sandbox, language: str) -> None:
     answers = [answer(language, text) for text in COMPILED_OR_INTERPRETED[language]]
     if missing_languages([answer.sample for answer in answers], sandbox):
-        pytest.skip(f"no {language} here")
+        pytest.skip(f"no {language}: apt-get install {PACKAGES[language]}")
     assert Mbxp(run_s=60)(answers) == CodeGrades(tuple(COMPILED_OR_INTERPRETED[language].values()))

@@ -54,9 +54,12 @@ def has_own_disks(tmp_path_factory: pytest.TempPathFactory) -> None:
     try:
         attempt = own_disk(folder, 100, "mkdir", str(folder / "disk" / "results"))
     except OSError as error:
-        pytest.skip(f"no unshare: {error}")
+        pytest.skip(f"no unshare ({error}): apt-get install util-linux")
     if attempt.returncode:
-        pytest.skip(f"no file system of its own here: {attempt.stderr}")
+        pytest.skip(
+            f"no file system of its own ({attempt.stderr.strip()}): run it where user namespaces "
+            "may mount, in Docker with --privileged"
+        )
 
 
 @pytest.mark.parametrize("mode", ["accuracy", "performance"])

@@ -15,6 +15,7 @@ from mlperf_suite.benchmarks.definition import Benchmark, ExpectedScore, Referen
 from mlperf_suite.benchmarks.gpt_oss_120b import GPT_OSS_120B
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.qwen3_vl import QWEN3_VL
+from mlperf_suite.benchmarks.whisper import WHISPER
 from mlperf_suite.loadgen.logs import logged_answers
 from mlperf_suite.rules import accuracy_verdict, judge
 from mlperf_suite.rules.accuracy_files import MAX_ACCURACY_LOG_BYTES
@@ -23,6 +24,9 @@ from mlperf_suite.rules.registry import rule_of
 from mlperf_suite.rules.verdict import Verdict
 
 TEXT = '{"category": "Café", "brand": "é", "is_secondhand": false}'.encode()
+
+LETTERS = [13, 1, 11, 5, 0, 20, 8, 5]
+"""The numbers of the letters in "make the", as whisper's reference passes an answer."""
 
 
 @pytest.mark.parametrize(
@@ -35,6 +39,11 @@ TEXT = '{"category": "Café", "brand": "é", "is_secondhand": false}'.encode()
         # Its bytes are UTF-8, with a zero that no text has.
         (QWEN3_VL, array("i", [0x7F7F7F]).tobytes(), "token 8355711 of a vocabulary of 151,936"),
         (QWEN3_VL, b"\xff\xff\xff\xff", "token -1 of a vocabulary of 151,936"),
+        (WHISPER, bytes(LETTERS), ""),
+        (WHISPER, array("q", LETTERS).tobytes(), ""),
+        (WHISPER, array("i", [51_865]).tobytes(), ""),
+        (WHISPER, bytes([0, 42, 11, 5]), "of a vocabulary of 51,866"),
+        (QWEN3_VL, bytes(LETTERS), "of a vocabulary of 151,936"),
         (LLAMA3_1_8B, TEXT, "of a vocabulary of 128,256"),
         (LLAMA3_1_8B, b"", ": no token"),
     ],

@@ -38,6 +38,13 @@ def test_a_missing_detail_log_fails_every_rule_that_needs_it() -> None:
     assert set(rule_names(run)) - set(failures) == needless
 
 
+@pytest.mark.parametrize("count", [False, True, "0", 1, [0]])
+def test_a_count_of_errors_that_is_not_0_fails(count: Any) -> None:
+    run = MadeRun(*every_scenario()[0], "performance", submitted=True)
+    run.entries["num_errors"] = count
+    assert "no_loadgen_errors" in not_passed(judge(run.facts()))
+
+
 def many(count: int) -> dict[str, Any]:
     return {"result_query_count": count, "result_overlatency_query_count": count}
 

@@ -342,11 +342,12 @@ class Benchmark:
     those required of a closed submission. `speculation`: where and how a draft model, or the
     model's own heads, may propose tokens; None if nowhere. `answers_as_text`: whether the reference
     passes an answer to LoadGen as characters, beside the number of its tokens; this suite passes
-    tokens. `also`: the second category that offers the benchmark, if there is one. `by_round`: what
-    turns its workload, or its smoke form, into that of a round. `in_trees`: whether the suite
-    judges its results in submissions. `chats`: whether its samples are messages, which the suite
-    sends one after another without LoadGen, and which rules of their own judge. `of_client`: the
-    scenarios that only the official HTTP client measures.
+    tokens. `letters`: of how many letters it passes the numbers instead. `also`: the second
+    category that offers the benchmark, if there is one. `by_round`: what turns its workload, or its
+    smoke form, into that of a round. `in_trees`: whether the suite judges its results in
+    submissions. `chats`: whether its samples are messages, which the suite sends one after another
+    without LoadGen, and which rules of their own judge. `of_client`: the scenarios that only the
+    official HTTP client measures.
     """
 
     id: str
@@ -366,6 +367,7 @@ class Benchmark:
     required: tuple[tuple[str, ...], ...] = OFFLINE_AND_ONLINE
     speculation: Speculation | None = None
     answers_as_text: bool = False
+    letters: int = 0
     also: Category | None = None
     by_round: Mapping[str, Callable[[Workload], Workload]] = field(default_factory=dict)
     in_trees: bool = True

@@ -91,6 +91,8 @@ WHISPER = Benchmark(
     counted_as=COUNTED_IN_A_SENTENCE,
     required=(("Offline",),),
     answers_as_text=True,
+    # `labels` in accuracy_eval.py: space, a to z, the apostrophe, digits and $%+-.
+    letters=42,
     also="edge",
 )
 BENCHMARKS = (WHISPER,)

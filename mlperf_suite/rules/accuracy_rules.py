@@ -170,7 +170,12 @@ def answers(run: RunFacts) -> Verdict:
         samples = run.logs.accuracy.samples
     if not samples:
         return not_judged("no answer", why="the log has no answer that can be read")
-    tokens = (s for s in samples if not (run.benchmark.answers_as_text and _is_text(s.token_ids)))
+    benchmark = run.benchmark
+    tokens = (
+        s
+        for s in samples
+        if not (benchmark.answers_as_text and _is_text(s.token_ids, benchmark.letters))
+    )
     faults = (_foreign_token(sample, run.vocabulary) for sample in tokens)
     # An audit of one or two samples issues each many times.
     few = run.detail["qsl_reported_total_count"] in range(1, _FEWEST)
@@ -178,11 +183,17 @@ def answers(run: RunFacts) -> Verdict:
     return verdict(not fault, fault or f"{len(samples):,} answers")
 
 
-def _is_text(token_ids: Sequence[int]) -> bool:
-    """Whether an answer's bytes are UTF-8, whose last character may be cut. In tokens, the highest
-    byte of each is 0, which no text has."""
+def _is_text(token_ids: Sequence[int], letters: int) -> bool:
+    """Whether an answer's bytes are UTF-8, whose last character may be cut, or numbers of letters.
+
+    In tokens, the highest byte of each is 0, which no text has. Numbers of letters are int8 to
+    int64 (--output_dtype of whisper's accuracy_eval.py), whose bytes are all small.
+    """
     try:
-        text = getincrementaldecoder("utf-8")().decode(array("i", token_ids).tobytes())
+        raw = array("i", token_ids).tobytes()
+        if raw and max(raw) < letters:
+            return True
+        text = getincrementaldecoder("utf-8")().decode(raw)
     except (UnicodeDecodeError, OverflowError):
         return False
     return bool(text) and "\0" not in text
