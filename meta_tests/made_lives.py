@@ -11,7 +11,7 @@ from mlperf_suite.engines.protocol import (
     PREFILL,
     QUEUE,
     EngineTrace,
-    Marks,
+    RequestTimestamps,
     Steps,
 )
 from mlperf_suite.loadgen.request_parts import parts_of_requests
@@ -33,9 +33,9 @@ def made_requests(rows: Sequence[Row]) -> Requests:
     return requests
 
 
-def made_marks(rows: Sequence[Row], queue_s: float = 0.01, preempted: int = 0) -> Marks:
+def made_marks(rows: Sequence[Row], queue_s: float = 0.01, preempted: int = 0) -> RequestTimestamps:
     """As vLLM tells them: each queued as it came, for so long."""
-    marks = Marks(FRONT_END, QUEUE, PREFILL, DECODE)
+    marks = RequestTimestamps(FRONT_END, QUEUE, PREFILL, DECODE)
     for number, (issued_s, first, told_s, _) in enumerate(rows):
         marks.keep(1000 + number, preempted, issued_s, issued_s + queue_s, first, told_s)
     return marks
@@ -51,7 +51,7 @@ def made_steps(ended_s: Sequence[float], tokens: int) -> Steps:
 
 
 def made_timeline(
-    rows: Sequence[Row], steps: Steps | None = None, marks: Marks | None = None
+    rows: Sequence[Row], steps: Steps | None = None, marks: RequestTimestamps | None = None
 ) -> Timeline:
     """The timeline of these rows; the prompts have 10 tokens, 11, 12 …."""
     lives_of_requests = parts_of_requests(made_requests(rows), marks, None)

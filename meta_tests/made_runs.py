@@ -52,7 +52,7 @@ from mlperf_suite.rules.clock import POWER_FORMAT
 from mlperf_suite.rules.facts import AnswerTokens, ComparedRuns, Division, RunFacts, SubmittedTexts
 from mlperf_suite.rules.figures import LATENCY, PERCENTILES, TPOT, TTFT
 from mlperf_suite.rules.loadgen_verdict import discarded_queries
-from mlperf_suite.rules.origin import LABELS
+from mlperf_suite.rules.provenance import LABELS
 from mlperf_suite.rules.submission_rules import SYSTEM_FIELDS_FILLED, SYSTEM_FIELDS_PRESENT
 
 HASH = "0123456789abcdef" * 4

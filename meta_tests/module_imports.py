@@ -11,7 +11,7 @@ from meta_tests.suite_runs import ROOT
 
 PACKAGE = ROOT / "mlperf_suite"
 ORDER = (
-    *("feature", "strangers", "secrets", "errors", "strict_json", "random_models", "assets"),
+    *("feature", "untrusted_files", "secrets", "errors", "strict_json", "random_models", "assets"),
     *("hardware", "energy", "profiling", "datasets", "scorers", "benchmarks", "engines"),
     *("loadgen", "client_results", "official_client", "rules", "option_specs", "settings"),
     *("results", "judging", "reports", "mmlu", "session", "commands", "plugin", "features"),

@@ -29,7 +29,7 @@ from mlperf_suite.settings import (
     engine_arg_text,
     resolve_settings,
 )
-from mlperf_suite.strangers import printable
+from mlperf_suite.untrusted_files import printable
 
 SPECS = {spec.name: spec for spec in OPTIONS}
 URL = "http://host:8000"

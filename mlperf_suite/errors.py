@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mlperf_suite.secrets import scrub
-from mlperf_suite.strangers import printable
+from mlperf_suite.untrusted_files import printable
 
 
 def _as_line(message: str) -> str:

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.strangers import MOST_TEXT_BYTES, read_regular
+from mlperf_suite.untrusted_files import MOST_TEXT_BYTES, read_regular
 
 _MOST_LEVELS = 100
 """How deep a text may be nested. What can hardly be read can often not be written again."""

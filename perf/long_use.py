@@ -28,9 +28,9 @@ from mlperf_suite.session import load_run
 from mlperf_suite.session.engines import EngineRequest, load_vllm
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import plan_session
+from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.run_kind import Selection
-from mlperf_suite.session.suite import Suite
-from mlperf_suite.session.watcher import Watcher
+from mlperf_suite.session.suite import Session
 from mlperf_suite.settings import resolve_settings
 from perf.pairs import print_header, print_row
 from perf.server_load import ANSWER
@@ -77,7 +77,7 @@ def _session(
     plan = plan_session(
         Selection([key], repeat=settings.repeat, warm_up=False, rates_known=rate_known)
     )
-    suite = Suite(settings, plan, load, Watcher())
+    suite = Session(settings, plan, load, ProgressDisplay())
     real = runner.run_loadgen
 
     def run_loadgen(*arguments: object, **keywords: object) -> runner.LoadRun:

@@ -84,11 +84,11 @@ def ask_lm_eval(
     """
     import lm_eval
 
-    unscored = {
+    no_score_reason = {
         subject: [n for n in numbers if Key(subject, n) not in journal]
         for subject, numbers in selection.items()
     }
-    tasks = load_tasks(data, unscored, shots)
+    tasks = load_tasks(data, no_score_reason, shots)
     start_s = time.perf_counter()
     with quiet_lm_eval():
         results = lm_eval.evaluate(lm, tasks, bootstrap_iters=1)

@@ -1,6 +1,6 @@
 """What the log of every run must fulfil, whatever its mode: whole, and consistent with itself."""
 
-from mlperf_suite.rules import clock, figures, loadgen_verdict, origin, seeded, validity
+from mlperf_suite.rules import clock, figures, loadgen_verdict, provenance, seeded, validity
 
 # The log
 
@@ -17,12 +17,12 @@ def test_no_loadgen_errors(any_run):
 
 def test_log_lines(any_run):
     """The log has every line that LoadGen writes for such a run, in order."""
-    any_run.obeys(origin.log_lines)
+    any_run.obeys(provenance.log_lines)
 
 
 def test_loadgen_files(any_run):
     """LoadGen was built from the sources of its version."""
-    any_run.obeys(origin.loadgen_files)
+    any_run.obeys(provenance.loadgen_files)
 
 
 def test_loadgen_unmodified(any_run):
@@ -32,7 +32,7 @@ def test_loadgen_unmodified(any_run):
 
 def test_summary_agrees(any_run):
     """The summary file says what the detail log says."""
-    any_run.obeys(origin.summary_agrees)
+    any_run.obeys(provenance.summary_agrees)
 
 
 # Settings
@@ -45,7 +45,7 @@ def test_test_mode(any_run):
 
 def test_settings_took(any_run):
     """The effective settings follow from the requested ones."""
-    any_run.obeys(origin.settings_took)
+    any_run.obeys(provenance.settings_took)
 
 
 # Time
@@ -81,7 +81,7 @@ def test_loaded_samples(any_run):
 
 def test_samples_drawn(any_run):
     """Samples are drawn as LoadGen draws them in every run of this mode."""
-    any_run.obeys(origin.samples_drawn)
+    any_run.obeys(provenance.samples_drawn)
 
 
 def test_generated_queries(any_run):
@@ -144,4 +144,4 @@ def test_validity_agrees(any_run):
 
 def test_tokens_as_in_accuracy(any_run):
     """Answers have as many tokens as those of the accuracy run."""
-    any_run.obeys(origin.tokens_as_in_accuracy)
+    any_run.obeys(provenance.tokens_as_in_accuracy)

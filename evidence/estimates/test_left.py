@@ -11,8 +11,8 @@ from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import plan_session
 from mlperf_suite.session.run_kind import Selection
-from mlperf_suite.session.timing import pace
-from mlperf_suite.session.timing.pace import Pace
+from mlperf_suite.session.timing import run_sizing
+from mlperf_suite.session.timing.run_sizing import RunSizing
 from mlperf_suite.settings import resolve_settings
 
 PLAN = plan_session(Selection([RunKey(LLAMA3_1_8B.id, "Offline", "accuracy")]))
@@ -22,9 +22,9 @@ def test_a_step_that_takes_longer_takes_nothing_of_others(
     monkeypatch: MonkeyPatch,
 ) -> None:
     clock = SimpleNamespace(now_s=100.0)
-    monkeypatch.setattr(pace, "time", SimpleNamespace(monotonic=lambda: clock.now_s))
-    monkeypatch.setattr(pace, "_END_S", 2.0)
-    session = Pace(Inputs(resolve_settings({}, {}), [LLAMA3_1_8B]), PLAN, {})
+    monkeypatch.setattr(run_sizing, "time", SimpleNamespace(monotonic=lambda: clock.now_s))
+    monkeypatch.setattr(run_sizing, "_END_S", 2.0)
+    session = RunSizing(Inputs(resolve_settings({}, {}), [LLAMA3_1_8B]), PLAN, {})
     load, probe, warm_up, run = PLAN.steps
     assert session.left_s() is None
     assert session.announce({load: 30, probe: 5, warm_up: 2, run: 15}) == 54

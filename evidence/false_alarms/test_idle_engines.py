@@ -6,7 +6,7 @@ import psutil
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlperf_suite.engines.watch import IDLE_S, LOOK_S, Judgement, Look, ProcessLook
+from mlperf_suite.engines.hang_detector import IDLE_S, LOOK_S, Judgement, ProcessLook, Snapshot
 
 
 def process(cpu_s: float) -> ProcessLook:
@@ -21,9 +21,10 @@ def test_an_engine_that_stops_working_is_always_flagged(data: st.DataObject) -> 
         now += data.draw(st.floats(LOOK_S, 3))
         sign += data.draw(st.integers(0, 1))
         cpu += data.draw(st.floats(0, LOOK_S))
-        history.append(Look(now, sign, data.draw(st.integers(0, 3)), (process(cpu),)))
+        history.append(Snapshot(now, sign, data.draw(st.integers(0, 3)), (process(cpu),)))
     history += [
-        Look(now + i * LOOK_S, sign, 1, (process(cpu),)) for i in range(1, int(IDLE_S / LOOK_S) + 5)
+        Snapshot(now + i * LOOK_S, sign, 1, (process(cpu),))
+        for i in range(1, int(IDLE_S / LOOK_S) + 5)
     ]
     judgement = Judgement()
     assert any(judgement.hangs(look) for look in history)

@@ -15,9 +15,9 @@ from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.features.caching_audit.kind import CachingKey
 from mlperf_suite.session.engines import load_engine
 from mlperf_suite.session.plan import plan_session
+from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.run_kind import Selection
-from mlperf_suite.session.suite import Suite
-from mlperf_suite.session.watcher import Watcher
+from mlperf_suite.session.suite import Session
 from mlperf_suite.settings import resolve_settings
 
 KEY = CachingKey("llama3.1-8b", "Offline")
@@ -28,7 +28,9 @@ SLOW_S = 0.1
 def audited(url: str, folder: Path) -> dict[str, str]:
     """The status of each rule of an audit of that server."""
     settings = resolve_settings({"results_dir": str(folder), "endpoint": [url]}, {})
-    suite = Suite(settings, plan_session(Selection([KEY], remote=True)), load_engine, Watcher())
+    suite = Session(
+        settings, plan_session(Selection([KEY], remote=True)), load_engine, ProgressDisplay()
+    )
     try:
         suite.check()
         outcome = suite.make(KEY)

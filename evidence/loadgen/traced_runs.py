@@ -13,7 +13,7 @@ import pytest
 
 from meta_tests.loadgen.made_plans import GENERATION, PROMPTS, a_plan, answer
 from meta_tests.stand_in import Delays, StandInEngine
-from mlperf_suite.engines.protocol import EngineTrace, Marks, Steps
+from mlperf_suite.engines.protocol import EngineTrace, RequestTimestamps, Steps
 from mlperf_suite.loadgen import runner
 from mlperf_suite.loadgen.load_plan import LoadPlan, Shortened
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
@@ -42,7 +42,7 @@ class Spread(StandInEngine):
     def __init__(self) -> None:
         super().__init__(Delays(), answer)
         self._random = random.Random(7)
-        self._marks = Marks("front end", "queue", "prefill", "decode")
+        self._marks = RequestTimestamps("front end", "queue", "prefill", "decode")
         self.steps_made = 0
         self._tags: list[int] = []
 
@@ -57,7 +57,7 @@ class Spread(StandInEngine):
         return first, last
 
     def take_trace(self) -> EngineTrace:
-        marks, self._marks = self._marks, Marks(*self._marks.parts)
+        marks, self._marks = self._marks, RequestTimestamps(*self._marks.parts)
         return EngineTrace(Steps(), marks)
 
 

@@ -22,9 +22,9 @@ from mlperf_suite.benchmarks.prompts import TextPrompt, load_tokenizer
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.engines.batch import generate_all
+from mlperf_suite.engines.hang_detector import descendants
 from mlperf_suite.engines.vllm_arguments import VllmConfig
 from mlperf_suite.engines.vllm_engine import VllmEngine
-from mlperf_suite.engines.watch import descendants
 from mlperf_suite.errors import EngineError, RunError
 from mlperf_suite.loadgen.load_plan import LoadPlan, Shortened, plan_run
 from mlperf_suite.loadgen.runner import run_loadgen

@@ -15,7 +15,7 @@ from mlperf_suite.engines.protocol import (
 )
 from mlperf_suite.loadgen.timeline import EngineLoad
 from mlperf_suite.results.bottlenecks import bottlenecks, percent
-from mlperf_suite.results.schema import LifeFigures, PartFigures, PerformanceFigures
+from mlperf_suite.results.schema import PartFigures, PerformanceFigures, TimeBreakdown
 
 SHARE = st.floats(0, 1)
 NAMES = ("issue", "client", "front end", "network and front end", "queue", "prefill", "decode")
@@ -36,7 +36,7 @@ LOADS = st.builds(
     tail=SHARE,
 )
 LIVES = st.builds(
-    LifeFigures,
+    TimeBreakdown,
     requests=st.integers(1, 9),
     drain=st.none() | SHARE,
     parts=st.lists(st.sampled_from(NAMES), unique=True).flatmap(

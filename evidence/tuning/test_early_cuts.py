@@ -7,7 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from mlperf_suite.features.tuning.early_cuts import AccuracyCheck, Estimate, cannot_win, full_rate
+from mlperf_suite.features.tuning.early_stopping import (
+    AccuracyCheck,
+    Estimate,
+    cannot_win,
+    full_rate,
+)
 
 LEADER = Estimate(math.log(1000.0), 0.02)
 

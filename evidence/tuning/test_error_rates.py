@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from mlperf_suite.features.tuning.claim import PAIRS, gain_of
-from mlperf_suite.features.tuning.early_cuts import (
+from mlperf_suite.features.tuning.early_stopping import (
     WRONG_CUT,
     WRONG_REJECTION,
     AccuracyCheck,

@@ -39,7 +39,7 @@ def test_a_copy_is_the_benchmarks_model_and_only_its_lookalikes_are_named(
     assert workload.marks.differences(facts) == []
     assert workload.is_model("/models/copy", facts)
     names = [s.name for s in workload.marks.siblings if not s.told_by]
-    assert workload.marks.lookalikes(facts) == names
+    assert workload.marks.possible_models(facts) == names
     # A sibling is not one of its own.
     assert workload.model not in {s.name for s in workload.marks.siblings}
 
@@ -73,7 +73,7 @@ def test_where_a_chat_template_would_tell_and_there_is_none_the_siblings_are_nam
     facts = facts_in(model_folder(tmp_path, row, {TEMPLATE: None}))
     assert marks.differences(facts) == []
     by_template = [s.name for s in marks.siblings if s.told_by in ("", TEMPLATE)]
-    assert marks.lookalikes(facts) == by_template
+    assert marks.possible_models(facts) == by_template
 
 
 @pytest.mark.parametrize("form", ["rope_parameters", "type", "jinja", "named", "list of one"])
@@ -120,7 +120,7 @@ def test_what_the_files_do_not_show_is_said(tmp_path: Path) -> None:
 
     def words(row: Benchmark, model: str, **options: Any) -> str:
         run_inputs = inputs(profile="official", benchmark=[row.id], model=model, **options)
-        return run_inputs.lookalikes(row)
+        return run_inputs.possible_models(row)
 
     folder = str(model_folder(tmp_path / "copy", row))
     tail = "a model trained further from it"
@@ -133,4 +133,4 @@ def test_what_the_files_do_not_show_is_said(tmp_path: Path) -> None:
     assert words(row, str(model_folder(tmp_path / "other", row, {EOS: 128001}))) == ""
     at_a_server = words(row, folder, endpoint=["http://localhost:8000"])
     assert at_a_server.endswith("is the server's word: its files are not seen here")
-    assert inputs(profile="smoke").lookalikes(row) == ""
+    assert inputs(profile="smoke").possible_models(row) == ""

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlperf_suite.engines import link as links
-from mlperf_suite.engines.link import Frames, Link, accept, connect, frame, listen, new_key
+from mlperf_suite.engines import framed_socket as links
+from mlperf_suite.engines.framed_socket import Frames, Link, accept, connect, frame, listen, new_key
 from mlperf_suite.engines.messages import (
     Answer,
     AskBeat,

@@ -20,20 +20,20 @@ from meta_tests.fake_nvml import gpu, install
 from meta_tests.stand_in import Delays, StandInEngine
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import generate_all
-from mlperf_suite.engines.protocol import ProcessEngine
-from mlperf_suite.engines.watch import (
+from mlperf_suite.engines.hang_detector import (
     IDLE_S,
     LOAD_IDLE_S,
     LOOK_S,
     STOPPED_S,
+    HangDetector,
     Judgement,
     LoadWatch,
-    Look,
     ProcessLook,
-    Watch,
+    Snapshot,
     descendants,
     terminated_like_interrupted,
 )
+from mlperf_suite.engines.protocol import ProcessEngine
 from mlperf_suite.errors import EngineDiedError
 
 SLEEPS, STOPPED, ENDED = psutil.STATUS_SLEEPING, psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE
@@ -44,7 +44,7 @@ def process(status: str = SLEEPS, cpu_s: float = 5.0) -> ProcessLook:
     return ProcessLook("12 (engine)", status, cpu_s)
 
 
-def judged(looks: Sequence[Look], silence_s: float = 1e9) -> tuple[float, str] | None:
+def judged(looks: Sequence[Snapshot], silence_s: float = 1e9) -> tuple[float, str] | None:
     """When an engine first counted as hanging, and in which words."""
     judgement = Judgement(silence_s)
     for look in looks:
@@ -54,9 +54,9 @@ def judged(looks: Sequence[Look], silence_s: float = 1e9) -> tuple[float, str] |
     return None
 
 
-def looks(*, count: int = LOOKS, start_s: float = 1000.0, **fields: Any) -> list[Look]:
+def looks(*, count: int = LOOKS, start_s: float = 1000.0, **fields: Any) -> list[Snapshot]:
     """The same look again and again."""
-    same = Look(start_s, "sign", 3, (process(),))
+    same = Snapshot(start_s, "sign", 3, (process(),))
     look = dataclasses.replace(same, **fields)
     return [dataclasses.replace(look, now_s=start_s + i * LOOK_S) for i in range(count)]
 
@@ -116,11 +116,11 @@ def test_an_engine_that_works_is_never_flagged(data: st.DataObject) -> None:
     for kind in kinds:
         for _ in range(data.draw(st.integers(0, int(IDLE_S / LOOK_S) - 2))):
             now += LOOK_S
-            history.append(Look(now, sign, 1, (process(cpu_s=cpu),)))
+            history.append(Snapshot(now, sign, 1, (process(cpu_s=cpu),)))
         now += data.draw(st.floats(5, 1e5)) if kind == "gap" else LOOK_S
         sign += kind == "sign"
         cpu += data.draw(st.floats(0.03, LOOK_S)) if kind == "cpu" else 0
-        history.append(Look(now, sign, 1, (process(cpu_s=cpu),), kind == "gpu"))
+        history.append(Snapshot(now, sign, 1, (process(cpu_s=cpu),), kind == "gpu"))
     assert judged(history) is None
 
 
@@ -157,9 +157,9 @@ def stop(process: psutil.Process) -> None:
 
 def watched(engine: StandInEngine, until_s: float) -> tuple[float, str] | None:
     """The watch's first word of an engine that gives no sign, on a clock of this test's own."""
-    watch, now = Watch(engine), 100.0
+    watch, now = HangDetector(engine), 100.0
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("mlperf_suite.engines.watch.time.monotonic", lambda: now)
+        patched.setattr("mlperf_suite.engines.hang_detector.time.monotonic", lambda: now)
         while now < 100 + until_s:
             verdict = watch.hangs("no sign", 14, "samples")
             if verdict:
@@ -188,7 +188,7 @@ def test_a_real_process_that_cannot_answer_is_seen_and_ended(
     assert verdict[0] <= 2.5
     line = f"the engine hangs: its process {child.pid}{state} while 14 samples waited"
     assert re.fullmatch(line, verdict[1])
-    Watch(engine).end()
+    HangDetector(engine).end()
     assert not child.is_running() or child.status() == ENDED
     assert not engine.alive
 
@@ -202,11 +202,11 @@ def test_another_process_with_an_ended_ones_id_is_not_taken_for_it(
     engine = _InAProcess(ended)
     verdict = watched(engine, 60)
     assert verdict is not None and verdict[1].endswith("has ended while 14 samples waited")
-    Watch(engine).end()
+    HangDetector(engine).end()
     assert child.is_running() and child.status() != ENDED
-    monkeypatch.setattr("mlperf_suite.engines.watch.descendants", lambda: [ended])
+    monkeypatch.setattr("mlperf_suite.engines.hang_detector.descendants", lambda: [ended])
     load = LoadWatch(None)
-    monkeypatch.setattr("mlperf_suite.engines.watch.descendants", lambda: [child])
+    monkeypatch.setattr("mlperf_suite.engines.hang_detector.descendants", lambda: [child])
     assert load.processes == [child]
 
 
@@ -227,7 +227,7 @@ def test_a_load_is_watched_by_the_processes_that_it_starts() -> None:
     with subprocess.Popen(idle) as older, pytest.MonkeyPatch.context() as patched:
         stop(psutil.Process(older.pid))
         watch = LoadWatch(None)
-        patched.setattr("mlperf_suite.engines.watch.time.monotonic", lambda: now)
+        patched.setattr("mlperf_suite.engines.hang_detector.time.monotonic", lambda: now)
         assert first_word(watch, 2 * LOAD_IDLE_S) is None
         with subprocess.Popen(idle) as own, subprocess.Popen(["true"]) as ended:
             wait_for(psutil.Process(ended.pid), ENDED)
@@ -295,7 +295,9 @@ def test_two_signals_at_once_are_one_request_to_end(monkeypatch: pytest.MonkeyPa
     interrupts = []
     with terminated_like_interrupted():
         for at in (10.0, 10.1, 10.7):
-            monkeypatch.setattr("mlperf_suite.engines.watch.time.monotonic", lambda at=at: at)
+            monkeypatch.setattr(
+                "mlperf_suite.engines.hang_detector.time.monotonic", lambda at=at: at
+            )
             try:
                 # Handled before it returns, or in the next line.
                 signal.raise_signal(signal.SIGTERM)

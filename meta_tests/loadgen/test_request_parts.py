@@ -16,7 +16,7 @@ from meta_tests.loadgen.made_plans import GENERATION, PROMPTS, a_plan, answer
 from meta_tests.made_lives import made_marks, made_requests, made_timeline
 from meta_tests.made_runs import line
 from meta_tests.stand_in import Delays, StandInEngine
-from mlperf_suite.engines.protocol import Marks, Steps
+from mlperf_suite.engines.protocol import RequestTimestamps, Steps
 from mlperf_suite.loadgen.load_plan import Shortened
 from mlperf_suite.loadgen.logs import parse_detail
 from mlperf_suite.loadgen.request_parts import (
@@ -152,7 +152,7 @@ def test_whatever_an_engine_tells_the_parts_are_the_whole(
     requests = made_requests(
         [(1.0 * n, 1.0 * n, 1.0 * n + row[4], 3) for n, row in enumerate(rows)]
     )
-    marks = Marks("a", "b", "c", "d")
+    marks = RequestTimestamps("a", "b", "c", "d")
     for number in data.draw(st.permutations(range(len(rows)))):
         if data.draw(st.booleans()):
             marks.keep(1000 + number, number, *rows[number][:4])
@@ -208,7 +208,7 @@ def test_shares_are_of_the_time_and_not_of_the_steps() -> None:
         (14.0, 4, 4, 0, 0, 0.99),  # 3 s, and nothing is left
         (18.0, 1, 1, 0, 50, 0.1),  # queued at 17: 1 s
     )
-    marks = Marks("front end", "queue", "prefill", "decode")
+    marks = RequestTimestamps("front end", "queue", "prefill", "decode")
     for tag, queued in enumerate((10.0, 17.0)):
         marks.keep(tag, 0, queued, queued, queued, queued)
     steps.drafted.extend([0, 6, 6])

@@ -17,14 +17,14 @@ from mlperf_suite.engines.protocol import (
 )
 from mlperf_suite.loadgen.timeline import EngineLoad
 from mlperf_suite.results.bottlenecks import LEADS, LIMITS, Bottleneck, bottlenecks, percent
-from mlperf_suite.results.schema import LifeFigures, PartFigures, PerformanceFigures
+from mlperf_suite.results.schema import PartFigures, PerformanceFigures, TimeBreakdown
 
 
 def test_what_limits_comes_first_and_then_the_largest_share() -> None:
     """Each sentence has its figure, and each finding an option; nothing is said of the unknown."""
     parts = tuple(PartFigures(name, share) for name, share in (("queue", 0.1), (DECODE, 0.85)))
     load = EngineLoad(busy=0.9, prefill=0.6, batch_full=0.7, batch_limit=8, waiting=0.5)
-    run = PerformanceFigures(scenario="Server", life=LifeFigures(parts=parts), load=load)
+    run = PerformanceFigures(scenario="Server", life=TimeBreakdown(parts=parts), load=load)
     findings = bottlenecks(run, None, {})
     keys = [(item.limits, item.share) for item in findings]
     assert keys == sorted(keys, reverse=True) and len({limits for limits, _ in keys}) == 2
@@ -50,7 +50,7 @@ def test_what_limits_comes_first_and_then_the_largest_share() -> None:
 def test_what_makes_decode_faster_is_what_the_machine_has(
     gpus: int | None, settings: dict[str, Any], option: str
 ) -> None:
-    decode = LifeFigures(parts=(PartFigures(DECODE, share=0.9, p50_ms=1.0, p99_ms=2.0),))
+    decode = TimeBreakdown(parts=(PartFigures(DECODE, share=0.9, p50_ms=1.0, p99_ms=2.0),))
     (finding,) = bottlenecks(PerformanceFigures(life=decode), None, settings, gpus)
     assert finding.option == option
 
@@ -65,7 +65,7 @@ def run_of(scenario: str = "Server", **load: Any) -> PerformanceFigures:
 
 def life_of(scenario: str, *shares: tuple[str, float], **more: Any) -> PerformanceFigures:
     parts = tuple(PartFigures(name, share) for name, share in shares)
-    return PerformanceFigures(scenario=scenario, life=LifeFigures(parts=parts, **more))
+    return PerformanceFigures(scenario=scenario, life=TimeBreakdown(parts=parts, **more))
 
 
 NEARLY = LIMITS - 1e-9

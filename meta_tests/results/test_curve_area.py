@@ -13,7 +13,7 @@ import pytest
 from meta_tests.curves import made_curve
 from mlperf_suite.results.curve_area import CurvePair, StepCurve, common_points, curve_differences
 from mlperf_suite.results.curve_figures import CurvePoint
-from mlperf_suite.results.regression import blind_figures, compare_summaries
+from mlperf_suite.results.regression import compare_summaries, underpowered_metrics
 from mlperf_suite.results.schema import Summary
 
 
@@ -165,6 +165,6 @@ def test_noise_that_hides_half_of_the_area_is_told() -> None:
         (made_curve(blocks=1), made_curve(blocks=1)),
     ):
         changes = compare_summaries(Summary(curve=first), Summary(curve=second))
-        assert "would hide that half" in blind_figures(changes, False)[0]
+        assert "would hide that half" in underpowered_metrics(changes, False)[0]
     changes = compare_summaries(Summary(curve=made_curve(0.01)), Summary(curve=made_curve(0.01)))
-    assert blind_figures(changes, False) == []
+    assert underpowered_metrics(changes, False) == []

@@ -15,11 +15,11 @@ from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import (
     STAND_IN_LABEL,
     AccuracyFigures,
-    LifeFigures,
     Meta,
     PerformanceFigures,
     Run,
     Summary,
+    TimeBreakdown,
 )
 from mlperf_suite.rules.verdict import Status, Verdict
 
@@ -30,7 +30,7 @@ FIGURES = PerformanceFigures(
     tokens_per_sec=134.4,
     target_qps=1.0,
     latency_ms={"p50": 700.0, "p99": 945.2},
-    life=LifeFigures(requests=84),
+    life=TimeBreakdown(requests=84),
 )
 META = Meta(
     category="datacenter",

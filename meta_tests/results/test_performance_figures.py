@@ -31,7 +31,7 @@ from mlperf_suite.results.performance_figures import (
     life_figures,
     performance_figures,
 )
-from mlperf_suite.results.schema import EarlyStopping, LifeFigures, Meta, Run, Summary
+from mlperf_suite.results.schema import EarlyStopping, Meta, Run, Summary, TimeBreakdown
 
 SINGLE_STREAM = LLAMA3_1_8B_EDGE.scenario("SingleStream")
 SERVER = LLAMA3_1_8B.scenario("Server")
@@ -117,7 +117,7 @@ def test_offline_and_a_log_without_early_stopping() -> None:
 NOTHING = DetailLog({})
 
 
-def lives(timeline: Timeline, detail: DetailLog = NOTHING) -> LifeFigures:
+def lives(timeline: Timeline, detail: DetailLog = NOTHING) -> TimeBreakdown:
     life = life_figures(timeline, detail)
     assert life is not None
     return life

@@ -136,7 +136,7 @@ def test_lengths_at_their_limits_pass(row: Any) -> None:
 @pytest.mark.parametrize("smoke", [False, True])
 def test_without_a_reference_no_figure_is_judged_and_the_reason_is_said(smoke: Any) -> None:
     facts = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenarios[0], "accuracy").facts()
-    facts = replace(facts, reference=None, unreferenced="made up", smoke=smoke)
+    facts = replace(facts, reference=None, no_reference_reason="made up", smoke=smoke)
     verdicts = gates(facts)
     assert set(verdicts) == set(LLAMA3_1_8B.metrics)
     assert {(v.status, v.why) for v in verdicts.values()} == {("not judged", "made up")}
@@ -147,7 +147,7 @@ def test_without_a_reference_no_figure_is_judged_and_the_reason_is_said(smoke: A
 def test_what_was_not_scored_is_not_judged_only_where_that_is_nobodys_fault() -> None:
     facts = replace(MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenarios[0], "accuracy").facts(), scores=None)
     assert {v.status for v in gates(facts).values()} == {"failed"}
-    excused = replace(facts, unscored="no accuracy.txt beside the log")
+    excused = replace(facts, no_score_reason="no accuracy.txt beside the log")
     assert {v.status for v in gates(excused).values()} == {"not judged"}
 
 

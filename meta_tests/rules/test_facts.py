@@ -103,7 +103,7 @@ def faults(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     settings = {} if setting == {} else {"speculative": setting}
     result = find_speculation(benchmark, benchmark.scenario(place), ROUNDS[round_], settings)
-    return result.departures, result.unsaid
+    return result.departures, result.undisclosed
 
 
 @pytest.mark.parametrize(
@@ -140,8 +140,8 @@ def test_tokens_are_proposed_only_where_the_round_allows_it(
     ],
 )
 def test_other_speculation_departs(change: dict[str, object], departure: str) -> None:
-    departures, unsaid = faults(GPT_OSS_120B, "Interactive", EAGLE3 | change)
-    assert (len(departures), unsaid) == (1, ())
+    departures, undisclosed = faults(GPT_OSS_120B, "Interactive", EAGLE3 | change)
+    assert (len(departures), undisclosed) == (1, ())
     assert departures[0].endswith(departure)
 
 
@@ -154,8 +154,8 @@ def test_speculation_of_which_a_part_is_not_said_is_not_judged(name: str) -> Non
 
 @pytest.mark.parametrize("change", [{"head": "/models/head"}, {"quantization": "fp8"}])
 def test_what_may_be_the_rounds_head_shows_nothing(change: dict[str, object]) -> None:
-    departures, unsaid = faults(GPT_OSS_120B, "Interactive", EAGLE3 | change)
-    assert (departures, len(unsaid)) == ((), 1)
+    departures, undisclosed = faults(GPT_OSS_120B, "Interactive", EAGLE3 | change)
+    assert (departures, len(undisclosed)) == ((), 1)
 
 
 def test_servers_that_are_not_alike_are_judged_each() -> None:
@@ -166,5 +166,5 @@ def test_servers_that_are_not_alike_are_judged_each() -> None:
 
 def test_the_method_alone_as_earlier_versions_kept_it() -> None:
     assert faults(GPT_OSS_120B, "Server", "eagle3") == ((BY_EAGLE3,), ())
-    departures, unsaid = faults(GPT_OSS_120B, "Interactive", "eagle3")
-    assert (departures, len(unsaid)) == ((), 4)
+    departures, undisclosed = faults(GPT_OSS_120B, "Interactive", "eagle3")
+    assert (departures, len(undisclosed)) == ((), 4)

@@ -124,14 +124,14 @@ def test_a_server_that_did_otherwise_fails_smoke_too(mode: Any, rule: Any, smoke
 
 
 def test_speculation_that_nobody_tells_of_is_not_judged_and_excuses_no_departure() -> None:
-    facts = replace(facts_of("Server", remote_run()), unsaid=("x",), lookalikes="A or B")
+    facts = replace(facts_of("Server", remote_run()), undisclosed=("x",), possible_models="A or B")
     for smoke in (False, True):
         verdict = verdict_on(replace(facts, smoke=smoke), "generation")
         why = "the engine does not say x; A or B"
         assert (verdict.status, verdict.why) == ("not judged", why)
     departed = replace(facts, departures=("a prefix cache",))
     assert verdict_on(departed, "generation").status == "failed"
-    verdict = verdict_on(replace(facts, unsaid=()), "generation")
+    verdict = verdict_on(replace(facts, undisclosed=()), "generation")
     assert (verdict.status, verdict.why) == ("passed", "A or B")
 
 

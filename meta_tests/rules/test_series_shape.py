@@ -12,7 +12,7 @@ from msgspec import convert, structs
 
 from meta_tests.made_client import client_series
 from mlperf_suite.client_results.result_files import Distribution
-from mlperf_suite.rules.series_shape import shape_faults, whole_faults
+from mlperf_suite.rules.distribution_checks import shape_faults, whole_faults
 
 LENGTHS = np.minimum(np.random.default_rng(1).lognormal(7.7, 1.0, 20_000).astype(int), 20_000) + 100
 """Of answers that differ much, as deepseek-r1's do."""

@@ -65,7 +65,7 @@ def _end(server: subprocess.Popen[bytes]) -> None:
     # Not for the servers that import this module: half of their start.
     import psutil
 
-    from mlperf_suite.engines.watch import end_processes
+    from mlperf_suite.engines.hang_detector import end_processes
 
     if server.poll() is None:
         server.terminate()

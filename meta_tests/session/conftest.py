@@ -16,8 +16,8 @@ from meta_tests.session.scripted_session import (
     shared_tokenizer,
 )
 from mlperf_suite.loadgen.load_plan import Shortened
+from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.run_kind import StepKey
-from mlperf_suite.session.watcher import Watcher
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What sessions said."""
     said: list[str] = []
-    monkeypatch.setattr(Watcher, "say", lambda self, line: said.append(line))
+    monkeypatch.setattr(ProgressDisplay, "say", lambda self, line: said.append(line))
     return said
 
 

@@ -29,10 +29,10 @@ from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.session.engines import EngineRequest
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.mmlu_kind import MMLU
+from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.run_kind import Role, StepKey
-from mlperf_suite.session.suite import Suite
+from mlperf_suite.session.suite import Session
 from mlperf_suite.session.timing.forecast import planned
-from mlperf_suite.session.watcher import Watcher
 from mlperf_suite.settings import resolve_settings
 
 LLAMA = "llama3.1-8b"
@@ -117,7 +117,7 @@ class RemoteScriptedEngine(ScriptedEngine):
 class ScriptedSession:
     """A suite on scripted engines. `loaded`: the role of each that was loaded, in order."""
 
-    def __init__(self, suite: Suite, loaded: list[Role], engines: list[Any]) -> None:
+    def __init__(self, suite: Session, loaded: list[Role], engines: list[Any]) -> None:
         self.suite, self.loaded, self.engines = suite, loaded, engines
         self.recorder = suite.recorder
 
@@ -179,7 +179,7 @@ def scripted_session(
 
     own = {"mmlu_data": few_questions(results.parent), "mmlu_shots": "0"} if MMLU in keys else {}
     settings = resolve_settings({"results_dir": str(results), "warmup": "0", **own, **options}, {})
-    suite = Suite(settings, planned(settings, keys), load, Watcher())
+    suite = Session(settings, planned(settings, keys), load, ProgressDisplay())
     session = ScriptedSession(suite, loaded, engines)
     try:
         suite.check()

@@ -25,9 +25,9 @@ from mlperf_suite.loadgen.timeline import read_timeline
 from mlperf_suite.session import energy
 from mlperf_suite.session.energy import ELSEWHERE, find_meters
 from mlperf_suite.session.plan import plan_session
+from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.run_kind import Selection
-from mlperf_suite.session.suite import Suite
-from mlperf_suite.session.watcher import Watcher
+from mlperf_suite.session.suite import Session
 from mlperf_suite.settings import resolve_settings
 
 LLAMA = "llama3.1-8b"
@@ -73,16 +73,16 @@ class Slow(StandInEngine):
         super().submit(requests, *arguments, **keywords)
 
 
-def session_of(slow: Slow, folder: Path, meters: Meters) -> Suite:
+def session_of(slow: Slow, folder: Path, meters: Meters) -> Session:
     """A session on a slow engine with these meters."""
     options = {"results_dir": str(folder), "warmup": "0", "total_sample_count": "8"}
     options |= {"offline_target_qps": "9", "price_hour": "36 EUR"}
     keys = [ACCURACY, PERFORMANCE]
-    return Suite(
+    return Session(
         resolve_settings(options, {}),
         plan_session(Selection(keys, warm_up=False, idle_power=True)),
         lambda inputs, request: cast(Engine, slow),
-        Watcher(),
+        ProgressDisplay(),
         meters=lambda settings, engine: meters,
     )
 

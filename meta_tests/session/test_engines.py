@@ -28,10 +28,10 @@ from mlperf_suite.session.engines import (
 )
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import plan_session
+from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.recorder import Recorder
 from mlperf_suite.session.run_kind import Selection
-from mlperf_suite.session.suite import Suite
-from mlperf_suite.session.watcher import Watcher
+from mlperf_suite.session.suite import Session
 from mlperf_suite.settings import Settings, resolve_settings
 
 URL = "http://host:8000"
@@ -120,7 +120,7 @@ def checked(settings: Settings, monkeypatch: MonkeyPatch, says: str = "") -> lis
     server_facts = SimpleNamespace(check_reachable=check_reachable)
     monkeypatch.setitem(sys.modules, f"{PACKAGE}.server_facts", server_facts)
     plan = plan_session(Selection([RunKey(LLAMA3_1_8B.id, "Offline", "performance")]))
-    Suite(settings, plan, load, Watcher()).check()
+    Session(settings, plan, load, ProgressDisplay()).check()
     return urls
 
 
@@ -183,7 +183,7 @@ def test_the_cpus_of_machines_that_replicas_are_on(machines: Any, found: tuple[s
 def test_what_replicas_compute_on_is_kept_of_mmlu_too() -> None:
     """Where they share the questions, the driver's machine is not what was measured."""
     inputs = inputs_of(settings_of(replicas="2"))
-    loaded = Engines(inputs, load_engine, Watcher())
+    loaded = Engines(inputs, load_engine, ProgressDisplay())
     machines = [{"host": "b", "here": False, "gpu": H100, "gpus": 2}]
     loaded.descriptions["scoring"] = described(machines=machines)
     recorder = Recorder(inputs, SimpleNamespace(), {}, loaded)  # type: ignore[arg-type]

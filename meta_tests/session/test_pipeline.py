@@ -137,7 +137,7 @@ def test_an_offline_run_joins_where_no_kept_rate_is_its_own(make: Make, tmp_path
     suite = make(SERVER, **OPTIONS).suite
     assert suite.plan.runs == (SERVER,)
     assert suite.make(SERVER).ok
-    assert suite.plan.unasked == {PERFORMANCE}
+    assert suite.plan.implicit_runs == {PERFORMANCE}
     assert sorted(map(str, suite.steps_made)) == sorted(map(str, suite.plan.steps))
 
 

@@ -57,18 +57,18 @@ def test_each_run_is_planned_once_after_its_needs(runs: list[RunKey], has_rates:
     plan = plan_session(Selection(runs, rates_known=rates_known))
     keys = [step.key for step in plan.steps if step.kind == "run"]
     assert len(keys) == len(set(keys))
-    assert set(keys) == set(runs) | plan.unasked
+    assert set(keys) == set(runs) | plan.implicit_runs
     for key in keys:
         assert key is not None
         for need in plan.needs[key]:
             assert keys.index(need) < keys.index(key)
     if has_rates:
-        assert not plan.unasked
+        assert not plan.implicit_runs
 
 
 def test_servers_rate_takes_an_offline_run_where_none_is_known() -> None:
     plan = plan_session(Selection([run("Server")]))
-    assert plan.unasked == {run("Offline")}
+    assert plan.implicit_runs == {run("Offline")}
     assert plan.needs[run("Server")] == (run("Offline"),)
     assert plan.runs == (run("Offline"), run("Server"))
     rate_plan = plan_session(Selection([run("Server")], rates_known=[LLAMA]))

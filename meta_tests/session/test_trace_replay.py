@@ -16,7 +16,13 @@ from meta_tests.servers.stand_in_server import stand_in_server
 from mlperf_suite.__main__ import main
 from mlperf_suite.engines.endpoint.word_tokens import WordTokens
 from mlperf_suite.engines.open_loop import OpenLoop
-from mlperf_suite.engines.protocol import FIRST_TOKEN, LATER_TOKENS, ClientFigures, Marks, RemoteRun
+from mlperf_suite.engines.protocol import (
+    FIRST_TOKEN,
+    LATER_TOKENS,
+    ClientFigures,
+    RemoteRun,
+    RequestTimestamps,
+)
 from mlperf_suite.features.replay.production_traces import TraceRequest
 from mlperf_suite.features.replay.trace_replay import (
     TRACE_MARK,
@@ -151,7 +157,7 @@ def test_figures_count_from_the_sending_and_lateness_from_the_trace() -> None:
     run = TraceRun(Path("t"), "u", "m", Path("d"), Path("o"), speed=2.0, ttft_ms=150.0)
     requests = [TraceRequest(at, 10, 5) for at in (0.0, 2.0, 4.0)]
     loop = OpenLoop(100.0, [0.0, 1.0, 2.0], tokens={0: 5, 1: 5}, failures={2: "no"})
-    marks = Marks("client", FIRST_TOKEN, LATER_TOKENS)
+    marks = RequestTimestamps("client", FIRST_TOKEN, LATER_TOKENS)
     marks.keep(0, 0, 100.001, 100.101, 100.501)
     marks.keep(1, 0, 101.021, 101.221, 101.621)
     summary = trace_summary(run, requests, loop, marks, RemoteRun(ClientFigures(1, 0.1), ()))

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mlperf_suite.features.tuning.early_cuts import AccuracyCheck, Estimate, cannot_win
 from mlperf_suite.features.tuning.early_end import cut_by_probe, leader_of, rejection, watch_of
+from mlperf_suite.features.tuning.early_stopping import AccuracyCheck, Estimate, cannot_win
 from mlperf_suite.features.tuning.probing import Work
 from mlperf_suite.features.tuning.space import Settings, Trial
 from mlperf_suite.features.tuning.trial_run import Measured

@@ -23,7 +23,7 @@ from mlperf_suite.__main__ import main
 from mlperf_suite.errors import UsageError
 from mlperf_suite.features.tuning import tune
 from mlperf_suite.features.tuning.answer import commands_of
-from mlperf_suite.features.tuning.claim import Claim
+from mlperf_suite.features.tuning.claim import TuningResult
 from mlperf_suite.features.tuning.probing import Work
 from mlperf_suite.features.tuning.space import Settings, Space, Trial, space_of
 from mlperf_suite.features.tuning.target import TARGETS, TuneTarget
@@ -103,7 +103,7 @@ def keep_default_and_winner(folder: Path) -> None:
     keep_trials(folder, ({"max_num_seqs": None}, 100), ({"max_num_seqs": 16}, 160))
 
 
-def tuned(folder: Path, minutes: float = 0.2) -> Claim:
+def tuned(folder: Path, minutes: float = 0.2) -> TuningResult:
     return tune.tune(request_in(folder, minutes), print)
 
 

@@ -59,7 +59,7 @@ class ModelMarks:
             lines.append("the chat template of another model")
         return lines
 
-    def lookalikes(self, facts: Mapping[str, object]) -> list[str]:
+    def possible_models(self, facts: Mapping[str, object]) -> list[str]:
         """The siblings that a model may be, though its files show no difference."""
         return [s.name for s in self.siblings if not s.told_by or facts.get(s.told_by) is None]
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from msgspec import DecodeError, Meta, Raw, Struct, json
 
-from mlperf_suite.strangers import open_regular
+from mlperf_suite.untrusted_files import open_regular
 
 _MOST_BYTES = 2**38
 _LONGEST_LINE = 2**26

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert, field
 
 from mlperf_suite.client_results.result_files import Count, Figure
-from mlperf_suite.strangers import printable
+from mlperf_suite.untrusted_files import printable
 
 Text = Annotated[str, Meta(min_length=1)]
 Positive = Annotated[int, Meta(ge=1, le=2**31)]

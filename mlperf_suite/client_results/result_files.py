@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 from msgspec import DecodeError, Meta, Struct, ValidationError, convert, field, json
 
 from mlperf_suite import strict_json
-from mlperf_suite.strangers import printable, read_regular
+from mlperf_suite.untrusted_files import printable, read_regular
 
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 Requests = Annotated[int, Meta(ge=0, le=2**28)]

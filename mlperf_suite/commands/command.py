@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 from mlperf_suite.errors import UsageError
-from mlperf_suite.strangers import printable
+from mlperf_suite.untrusted_files import printable
 
 
 @dataclass(frozen=True, slots=True)

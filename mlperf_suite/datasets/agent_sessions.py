@@ -17,7 +17,7 @@ from typing import Any
 from mlperf_suite import strict_json
 from mlperf_suite.datasets.samples import Sample, Samples
 from mlperf_suite.errors import DatasetError
-from mlperf_suite.strangers import read_regular
+from mlperf_suite.untrusted_files import read_regular
 
 Message = dict[str, Any]
 _ASSISTANT_FIELDS = ("role", "content", "name", "tool_calls", "reasoning_content")

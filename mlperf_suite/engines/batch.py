@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.engines.hang_detector import LOOK_S, HangDetector
 from mlperf_suite.engines.protocol import SILENCE_S, Engine, Request, Tokens
-from mlperf_suite.engines.watch import LOOK_S, Watch
 from mlperf_suite.errors import EngineDiedError, EngineError
 
 
@@ -52,7 +52,7 @@ class Answers:
         self._wait(engine, silence_s, -1, time.monotonic() + seconds)
 
     def _wait(self, engine: Engine, silence_s: float, until_waiting: int, until_s: float) -> None:
-        watch, hangs = Watch(engine, silence_s), None
+        watch, hangs = HangDetector(engine, silence_s), None
         with self._changed:
             while self.waiting > until_waiting and self._error is None and hangs is None:
                 left_s = until_s - time.monotonic()

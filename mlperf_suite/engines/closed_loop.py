@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
 from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.engines.hang_detector import LOOK_S, HangDetector
 from mlperf_suite.engines.protocol import SILENCE_S, Engine, Request, Tokens
-from mlperf_suite.engines.watch import LOOK_S, Watch
 from mlperf_suite.errors import EngineDiedError, EngineError
 
 Prompt = tuple[Sequence[int], str]
@@ -112,7 +112,7 @@ class _Loop:
         self._events = _Events()
         self._began_s = time.monotonic()
         self._open = True
-        self._watch: Watch | None = None
+        self._watch: HangDetector | None = None
         self._heard = 0
         self.times = LoopTimes()
         self.waiting = 0
@@ -156,7 +156,7 @@ class _Loop:
                 self.waiting -= 1
 
     def _look(self, silence_s: float) -> None:
-        self._watch = self._watch or Watch(self._engine, silence_s)
+        self._watch = self._watch or HangDetector(self._engine, silence_s)
         if hangs := self._watch.hangs((self._heard, self.waiting), self.waiting, "requests"):
             self._watch.end()
             raise EngineDiedError(hangs)

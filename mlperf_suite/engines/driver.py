@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.link import Link
+from mlperf_suite.engines.framed_socket import Link
 from mlperf_suite.engines.messages import (
     NOT_SENT,
     Answer,

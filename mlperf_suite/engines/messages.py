@@ -1,4 +1,4 @@
-"""Messages between the driver and its workers, in frames (`engines/link.py`) on a socket.
+"""Messages between the driver and its workers, in frames (`engines/framed_socket.py`) on a socket.
 
 A worker is a client process of endpoints or a replica. The driver assigns the numbers of requests
 and questions. Times are in s of the sender's time.monotonic, which is one clock for all processes
@@ -107,7 +107,7 @@ class Place(msgspec.Struct, array_like=True, frozen=True):
     posts: str
 
 
-class Hello(msgspec.Struct, array_like=True, tag=True):
+class WorkerConfig(msgspec.Struct, array_like=True, tag=True):
     """The first message to a client. `connections`: the most per place. `silence_s`: how long an
     answer that began may pause, and how long a first token may be overdue. `cache_salt`: sent with
     every request; "" sends another one with each."""
@@ -228,8 +228,9 @@ class ScoreReply(Reply):
 
 class TraceReply(Reply):
     """The engine's trace. `steps`: the columns of `Steps` as bytes, by name. `received`: when each
-    of `numbers` came (both 8 bytes each). `parts`, `tags`, `times`, `preempted`: as in `Marks`,
-    with request numbers as tags; `parts` is empty if the engine reports nothing per request."""
+    of `numbers` came (both 8 bytes each). `parts`, `tags`, `times`, `preempted`: as in
+    `RequestTimestamps`, with request numbers as tags; `parts` is empty if the engine reports
+    nothing per request."""
 
     steps: dict[str, bytes]
     numbers: bytes
@@ -240,7 +241,7 @@ class TraceReply(Reply):
     preempted: bytes = b""
 
 
-ToWorker = Submit | Drop | Hello | Post | AskScore | EndScores | AskBeat | AskTrace
+ToWorker = Submit | Drop | WorkerConfig | Post | AskScore | EndScores | AskBeat | AskTrace
 FromWorker = (
     FirstTokens
     | Answer

@@ -134,7 +134,7 @@ class Steps:
     replica: array[int] = field(default_factory=lambda: array("i"))
 
 
-class Marks:
+class RequestTimestamps:
     """When each part of a request's time ended, as reported by the engine: 8 bytes per mark.
 
     `parts`: the names of the parts, in order; the first begins when the engine receives the
@@ -163,7 +163,7 @@ class EngineTrace:
     """What an engine reports about its work. `marks`: None if it reports nothing per request."""
 
     steps: Steps
-    marks: Marks | None = None
+    marks: RequestTimestamps | None = None
 
 
 @dataclass(frozen=True, slots=True)

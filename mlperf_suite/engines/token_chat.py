@@ -17,8 +17,8 @@ from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.endpoint.adapters import AnswerError
 from mlperf_suite.engines.endpoint.chat import ChatAnswer, ChatRequest, Json
 from mlperf_suite.engines.endpoint.chat_client import ChatTurn
+from mlperf_suite.engines.hang_detector import LOOK_S, HangDetector
 from mlperf_suite.engines.protocol import SILENCE_S, CountsCachedTokens, Engine, Request, Tokens
-from mlperf_suite.engines.watch import LOOK_S, Watch
 from mlperf_suite.errors import EngineDiedError, EngineError, UsageError
 
 Encode = Callable[[Sequence[Json], Sequence[Json]], Sequence[int]]
@@ -79,7 +79,7 @@ class TokenChat:
 
     async def _wait(self, turn: _Turn, timeout_s: float) -> str:
         """Why the turn has no answer; empty if it has one."""
-        watch, until = Watch(self._engine, self._silence_s), time.monotonic() + timeout_s
+        watch, until = HangDetector(self._engine, self._silence_s), time.monotonic() + timeout_s
         while not turn.ended.is_set():
             left_s = until - time.monotonic()
             if left_s <= 0:

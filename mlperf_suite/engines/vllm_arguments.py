@@ -62,10 +62,10 @@ class VllmConfig:
     is used. `extra`: any of vLLM's AsyncEngineArgs, overriding all other settings. `token`: for the
     hub. `log_file`: where all of vLLM's output goes; None means this process's output. `role`: an
     engine for runs has no prefix cache, which would answer repeated samples; one for scoring has
-    one, since few-shot prompts begin alike. `silence_s`: see `Watch`. `traced`: False makes the
-    engine report nothing about its steps and requests, to measure what reporting costs. `profiler`:
-    see `ProfilingEngine`; torch's writes its traces to `profile_folder`, an absolute path, from
-    which `stop_profile` takes them. `media`: what a prompt carries beside its tokens.
+    one, since few-shot prompts begin alike. `silence_s`: see `HangDetector`. `traced`: False makes
+    the engine report nothing about its steps and requests, to measure what reporting costs.
+    `profiler`: see `ProfilingEngine`; torch's writes its traces to `profile_folder`, an absolute
+    path, from which `stop_profile` takes them. `media`: what a prompt carries beside its tokens.
     """
 
     model: str

@@ -26,6 +26,7 @@ import psutil
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.datasets.media import MediaPrompt, Sound
+from mlperf_suite.engines.hang_detector import LOOK_S, HangDetector, LoadWatch, end_processes
 from mlperf_suite.engines.model_files import MODEL_FILES, model_files_sha256
 from mlperf_suite.engines.protocol import (
     DECODE,
@@ -35,9 +36,9 @@ from mlperf_suite.engines.protocol import (
     EngineDescription,
     EngineTrace,
     Listener,
-    Marks,
     Request,
     RequestList,
+    RequestTimestamps,
     Score,
     ScoreRequest,
     Steps,
@@ -60,7 +61,6 @@ from mlperf_suite.engines.vllm_environment import (
     vllm_environment,
 )
 from mlperf_suite.engines.vllm_scoring import score_one
-from mlperf_suite.engines.watch import LOOK_S, LoadWatch, Watch, end_processes
 from mlperf_suite.errors import EngineDiedError, EngineError, one_line
 from mlperf_suite.profiling.trace import trace_files
 
@@ -237,7 +237,7 @@ class VllmEngine:
                 outcome = error
             outcomes.put((request.tag, outcome))
 
-        watch, answers, outstanding = Watch(self, self._config.silence_s), 0, 0
+        watch, answers, outstanding = HangDetector(self, self._config.silence_s), 0, 0
         try:
             for request in itertools.chain(requests, [None]):
                 most = _SCORED_AT_ONCE - 1 if request is not None else 0
@@ -370,7 +370,7 @@ class Tracer:
     def __init__(self) -> None:
         self.steps_made = 0
         self._steps = Steps()
-        self._marks = Marks(*_PARTS)
+        self._marks = RequestTimestamps(*_PARTS)
 
     def keep(self, scheduler: Any, stats: Any, replica: int) -> None:
         """Take vLLM's SchedulerStats, or None, and IterationStats; missing fields count as 0."""
@@ -404,7 +404,7 @@ class Tracer:
 
     def take(self) -> EngineTrace:
         trace = EngineTrace(self._steps, self._marks)
-        self._steps, self._marks = Steps(), Marks(*_PARTS)
+        self._steps, self._marks = Steps(), RequestTimestamps(*_PARTS)
         return trace
 
 

@@ -16,8 +16,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from mlperf_suite import IS_CLONE
+from mlperf_suite.engines.hang_detector import handlers_kept
 from mlperf_suite.engines.protocol import Profiler
-from mlperf_suite.engines.watch import handlers_kept
 from mlperf_suite.errors import EngineError, one_line
 from mlperf_suite.hardware import gpus as listed_gpus
 from mlperf_suite.secrets import scrub

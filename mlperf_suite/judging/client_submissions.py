@@ -29,7 +29,7 @@ from mlperf_suite.judging.tree import BenchmarkPlace, Place, read_json, read_yam
 from mlperf_suite.judging.verdict_group import VerdictGroup, name_of, scenario_of, verdict_group
 from mlperf_suite.rules import judge
 from mlperf_suite.rules.client_rules import ClientFacts
-from mlperf_suite.rules.submission_rules import Nameplate
+from mlperf_suite.rules.submission_rules import PowerSupplyRating
 
 _AUDIT = "audit_"
 
@@ -213,11 +213,11 @@ def _cached(name: str) -> Path | None:
     return Path(file).parent if isinstance(file, str) else None
 
 
-def _nameplate(place: Place) -> Nameplate | None:
+def _nameplate(place: Place) -> PowerSupplyRating | None:
     """The file of the system's power supplies; a power measurement is impossible here."""
     if not place.nameplate_file.exists():
         return None
-    return Nameplate(*read_yaml(place.nameplate_file), counts=False)
+    return PowerSupplyRating(*read_yaml(place.nameplate_file), counts=False)
 
 
 def _missing(place: Place) -> Iterable[str]:

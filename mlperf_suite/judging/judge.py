@@ -44,7 +44,7 @@ from mlperf_suite.results.schema import PROFILED, Meta, Summary
 from mlperf_suite.rules import accuracy_verdict, judge
 from mlperf_suite.rules.accuracy_files import parse_accuracy_txt
 from mlperf_suite.rules.facts import AnswerTokens, RunFacts, find_reference
-from mlperf_suite.rules.origin import KeptRunFacts
+from mlperf_suite.rules.provenance import KeptRunFacts
 from mlperf_suite.rules.registry import rule_of
 from mlperf_suite.rules.submission_rules import BenchmarkFacts, benchmark_known
 from mlperf_suite.rules.verdict import Verdict, in_words, set_aside_passed
@@ -282,10 +282,10 @@ def _loose_facts(
     if run.benchmark is None or run.scenario is None:
         return None
     scores, figures_not_judged = _loose_scores(run.folder, run.benchmark)
-    reference, unreferenced = _loose_reference(run, run.benchmark, scores or {})
+    reference, no_reference_reason = _loose_reference(run, run.benchmark, scores or {})
     smoke = review.smoke and run.meta.profile == "smoke"
     # In a smoke review alone, a model that the run's own summary names may have other tokens.
-    other_model = review.smoke and bool(unreferenced)
+    other_model = review.smoke and bool(no_reference_reason)
     own_round = ROUNDS.get(run.meta.round or "")
     return RunFacts(
         run.benchmark,
@@ -296,9 +296,9 @@ def _loose_facts(
         smoke=smoke,
         scores=scores,
         figures_not_judged=figures_not_judged,
-        unscored="" if scores is not None else _UNSCORED,
+        no_score_reason="" if scores is not None else _UNSCORED,
         reference=reference if review.smoke else run.benchmark.reference,
-        unreferenced=unreferenced,
+        no_reference_reason=no_reference_reason,
         high_accuracy=review.high_accuracy,
         accuracy_passed=accuracy_passed,
         division="open" if "open" in run.names else "closed",

@@ -47,7 +47,7 @@ from mlperf_suite.rules.retrieval_rules import RETRIEVAL, RetrievalFacts
 from mlperf_suite.rules.submission_rules import (
     BenchmarkFacts,
     JsonFile,
-    Nameplate,
+    PowerSupplyRating,
     ResultFacts,
     SystemFacts,
 )
@@ -354,12 +354,12 @@ def _result_facts(result: _Result, round_: Round, copies: tuple[str, ...]) -> Re
     )
 
 
-def _nameplate(place: Place, round_: Round) -> Nameplate | None:
+def _nameplate(place: Place, round_: Round) -> PowerSupplyRating | None:
     """The file of the system's power supplies, which the checker reads from v6.1 on."""
     if round_.name < "v6.1" or not place.nameplate_file.exists():
         return None
     content, problem = read_yaml(place.nameplate_file)
-    return Nameplate(content, problem, (place.folder / "performance" / POWER).exists())
+    return PowerSupplyRating(content, problem, (place.folder / "performance" / POWER).exists())
 
 
 def _missing_files(result: _Result, measurements: Path) -> list[str]:

@@ -31,7 +31,7 @@ from mlperf_suite.rules.power_measurement import (
 )
 from mlperf_suite.rules.submission_rules import JsonFile
 from mlperf_suite.scorers.scorer import Scorer
-from mlperf_suite.strangers import read_regular
+from mlperf_suite.untrusted_files import read_regular
 
 DIVISIONS = ("closed", "open", "network")
 LOG_NAMES = frozenset({DETAIL, SUMMARY, ACCURACY})

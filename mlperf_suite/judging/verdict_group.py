@@ -9,7 +9,7 @@ from mlperf_suite.benchmarks.definition import Benchmark, Category, Scenario
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round, round_of_seeds
 from mlperf_suite.loadgen.logs import DetailLog
 from mlperf_suite.rules.verdict import Verdict
-from mlperf_suite.strangers import printable
+from mlperf_suite.untrusted_files import printable
 
 
 @dataclass(frozen=True, slots=True)

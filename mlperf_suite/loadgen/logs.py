@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, overload
 
 from mlperf_suite import strict_json
 from mlperf_suite.loadgen.clock_watch import ClockFigures, clock_faults
-from mlperf_suite.strangers import open_regular, read_regular
+from mlperf_suite.untrusted_files import open_regular, read_regular
 
 DETAIL, SUMMARY, ACCURACY = (
     "mlperf_log_detail.txt",

@@ -1,7 +1,8 @@
 """What each request waited for, from LoadGen's issue to its answer.
 
 A row joins what the SUT recorded of a request (`sut.Requests`) and what the engine reports of it
-(`Marks`). The parts of a row follow one another without a gap, so their sum is LoadGen's latency.
+(`RequestTimestamps`). The parts of a row follow one another without a gap, so their sum is
+LoadGen's latency.
 
 When LoadGen started to count a latency is not in its log for single queries. In Server it counts
 from the query's scheduled time, which the seed and the rate determine, in Offline from the start of
@@ -18,7 +19,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from mlperf_suite.benchmarks.percentile import percentile
-from mlperf_suite.engines.protocol import FIRST_TOKEN, LATER_TOKENS, Marks
+from mlperf_suite.engines.protocol import FIRST_TOKEN, LATER_TOKENS, RequestTimestamps
 from mlperf_suite.loadgen.load_plan import LoadPlan
 from mlperf_suite.loadgen.logs import DetailLog
 from mlperf_suite.loadgen.schedule import server_schedule
@@ -85,7 +86,7 @@ def reported_s(detail: DetailLog) -> dict[str, float]:
 
 
 def parts_of_requests(
-    requests: Requests, marks: Marks | None, issue_s: Doubles | None
+    requests: Requests, marks: RequestTimestamps | None, issue_s: Doubles | None
 ) -> RequestParts | None:
     """The parts of all answered requests; None if there are none.
 
@@ -127,7 +128,7 @@ def parts_of_requests(
 
 
 def _rows_of(
-    marks: Marks, tags: npt.NDArray[np.uint64]
+    marks: RequestTimestamps, tags: npt.NDArray[np.uint64]
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.intp]]:
     """Whether each request has marks, and the rows of its marks."""
     import numpy as np

@@ -25,8 +25,8 @@ import mlperf_loadgen as lg
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round, round_of_seeds
+from mlperf_suite.engines.hang_detector import HangDetector
 from mlperf_suite.engines.protocol import SILENCE_S, Engine, EngineTrace, TracingEngine
-from mlperf_suite.engines.watch import Watch
 from mlperf_suite.errors import RunError, UsageError
 from mlperf_suite.loadgen.clock_watch import ClockWatch
 from mlperf_suite.loadgen.load_plan import LoadPlan, loadgen_mode
@@ -170,9 +170,9 @@ def run_loadgen(
 
     `stops`, `end_ids`, `with_times`: as in `Sut`; without times there is no timeline.
 
-    Raises RunError if the engine failed or hangs (see `Watch`; after `silence_s` without progress
-    at the latest, it is ended), or if LoadGen did not apply the settings. Lets KeyboardInterrupt
-    through. LoadGen's logs are kept in every case.
+    Raises RunError if the engine failed or hangs (see `HangDetector`; after `silence_s` without
+    progress at the latest, it is ended), or if LoadGen did not apply the settings. Lets
+    KeyboardInterrupt through. LoadGen's logs are kept in every case.
     """
     global _abandoned
     if abandoned():
@@ -303,7 +303,7 @@ def _wait(
     clocks: ClockWatch,
 ) -> None:
     """Wait until LoadGen ends or the run fails; an engine that hangs fails the run."""
-    start_s, watch = time.monotonic(), Watch(engine, silence_s)
+    start_s, watch = time.monotonic(), HangDetector(engine, silence_s)
     while not end.wait(_TICK_S) and not sut.failure_event.is_set():
         clocks.read()
         elapsed = time.monotonic() - start_s

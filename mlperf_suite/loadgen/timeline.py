@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 import msgspec
 
 from mlperf_suite.benchmarks.percentile import percentile
-from mlperf_suite.engines.protocol import KV_FULL, EngineTrace, Marks, Steps
+from mlperf_suite.engines.protocol import KV_FULL, EngineTrace, RequestTimestamps, Steps
 from mlperf_suite.loadgen.request_parts import RequestParts
-from mlperf_suite.strangers import read_regular
+from mlperf_suite.untrusted_files import read_regular
 
 if TYPE_CHECKING:
     import numpy as np
@@ -399,7 +399,11 @@ def read_request_times(folder: Path) -> RequestTimes | None:
 
 
 def load_of(
-    steps: Steps, marks: Marks | None, begin_s: float, end_s: float, batch_limit: int | None
+    steps: Steps,
+    marks: RequestTimestamps | None,
+    begin_s: float,
+    end_s: float,
+    batch_limit: int | None,
 ) -> EngineLoad | None:
     """The load of a run, from its steps; None if the engine does not report batches.
 
@@ -446,7 +450,7 @@ def load_of(
     )
 
 
-def _durations(steps: Steps, marks: Marks | None, begin_s: float) -> Doubles:
+def _durations(steps: Steps, marks: RequestTimestamps | None, begin_s: float) -> Doubles:
     """How long each step took, in s, since the previous step of the same replica.
 
     A step that found no work left began when the next request was queued, if the engine reports

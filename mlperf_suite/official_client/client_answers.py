@@ -11,7 +11,7 @@ from msgspec import DecodeError, json
 from mlperf_suite.client_results.answer_texts import answer_text
 from mlperf_suite.client_results.event_lines import events_in
 from mlperf_suite.errors import RunError
-from mlperf_suite.strangers import read_regular
+from mlperf_suite.untrusted_files import read_regular
 
 EVENTS_FILE, INDEX_FILE = "events.jsonl", "sample_idx_map.json"
 

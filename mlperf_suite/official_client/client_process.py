@@ -19,7 +19,7 @@ from mlperf_suite import SUITE_FOLDER
 from mlperf_suite.errors import RunError
 from mlperf_suite.official_client.client_job import REPORT_FOLDER, ClientJob, write_job
 from mlperf_suite.official_client.installation import CLIENT, ClientInstallation
-from mlperf_suite.strangers import printable
+from mlperf_suite.untrusted_files import printable
 
 LOG_FILE = "client.log"
 SILENCE_S = 300.0

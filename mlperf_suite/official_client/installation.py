@@ -10,7 +10,7 @@ from pathlib import Path
 from mlperf_suite import SUITE_FOLDER
 from mlperf_suite.assets import nltk_data_dir
 from mlperf_suite.errors import UsageError
-from mlperf_suite.strangers import read_regular
+from mlperf_suite.untrusted_files import read_regular
 
 CLIENT = "inference-endpoint"
 CLIENT_FOLDER = SUITE_FOLDER / ".endpoints-client"

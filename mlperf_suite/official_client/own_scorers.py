@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from mlperf_suite.official_client.client_job import PLACEHOLDER
 from mlperf_suite.official_client.installation import METRICS, ClientInstallation
-from mlperf_suite.strangers import printable
+from mlperf_suite.untrusted_files import printable
 
 _ROUGE = "rouge"
 _TRIAL = (

@@ -18,7 +18,7 @@ from mlperf_suite.session.run_kinds import kind_of
 if TYPE_CHECKING:
     from mlperf_suite.results.baseline import BaselineRun
     from mlperf_suite.results.schema import RegressionFigures
-    from mlperf_suite.session.suite import Suite
+    from mlperf_suite.session.suite import Session
 
 Baselines = Mapping[tuple[str, str], "BaselineRun"]
 _BASELINES = pytest.StashKey[Baselines]()
@@ -45,7 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
     baselines_of(config)
 
 
-def check_baselines(suite: Suite, plan: Plan, baselines: Baselines) -> None:
+def check_baselines(suite: Session, plan: Plan, baselines: Baselines) -> None:
     """Raise UsageError for a baseline whose run is not planned or differs in its conditions."""
     from mlperf_suite.hardware import describe_system
     from mlperf_suite.results.baseline import MMLU_KIND

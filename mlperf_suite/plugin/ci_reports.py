@@ -22,7 +22,7 @@ from mlperf_suite.session.run_kinds import kind_of
 if TYPE_CHECKING:
     from mlperf_suite.results.schema import Meta, Summary
     from mlperf_suite.session.run_kind import StepKey
-    from mlperf_suite.session.suite import Suite
+    from mlperf_suite.session.suite import Session
 
 _BENCHMARK_COLUMNS = ("mean", "stddev", "ops", "rounds")
 """The columns of pytest-benchmark's table; all of them would need more than 80 columns."""
@@ -79,7 +79,7 @@ def _run_key(item: pytest.Item) -> StepKey | None:
     return step if step is not None and kind_of(step).is_run else None
 
 
-def _summary(suite: Suite, key: StepKey) -> tuple[Summary, Path] | None:
+def _summary(suite: Session, key: StepKey) -> tuple[Summary, Path] | None:
     """The summary and the folder of a run, None before they are made."""
     if not suite.recorder.has_begun(key):
         return None
@@ -214,7 +214,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture
-def benchmarked_run(request: pytest.FixtureRequest, benchmark: Any, suite: Suite) -> float:
+def benchmarked_run(request: pytest.FixtureRequest, benchmark: Any, suite: Session) -> float:
     """Register the performance run: each round is a run, its time that of one sample.
 
     OPS in pytest-benchmark is then samples/s, and lower times are better, as its users expect.

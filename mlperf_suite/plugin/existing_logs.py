@@ -12,7 +12,7 @@ import pytest
 from mlperf_suite.errors import UsageError
 from mlperf_suite.judging.verdict_group import VerdictGroup
 from mlperf_suite.plugin.options import settings_of
-from mlperf_suite.strangers import printable
+from mlperf_suite.untrusted_files import printable
 
 if TYPE_CHECKING:
     from mlperf_suite.settings import Settings

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from mlperf_suite.mmlu.journal import Shares
     from mlperf_suite.session.engines import EngineRequest
     from mlperf_suite.session.inputs import Inputs
-    from mlperf_suite.session.suite import Suite
+    from mlperf_suite.session.suite import Session
     from mlperf_suite.settings import Settings
 
-SUITE: pytest.StashKey[Suite] = pytest.StashKey()
+SUITE: pytest.StashKey[Session] = pytest.StashKey()
 _PLAN = pytest.StashKey[Plan]()
 _PLACEMENT = pytest.StashKey[list[str]]()
 _OBSTACLE = pytest.StashKey[str]()
@@ -66,7 +66,7 @@ def plan_of(config: pytest.Config, items: Iterable[pytest.Item]) -> Plan:
     )
 
 
-def suite_of(config: pytest.Config) -> Suite:
+def suite_of(config: pytest.Config) -> Session:
     """The suite, which exists if a test uses the fixture `suite` or one based on it."""
     return config.stash[SUITE]
 
@@ -83,10 +83,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if config.getoption("collectonly") or settings.plan:
         return
     from mlperf_suite.plugin.progress import TerminalWatcher
-    from mlperf_suite.session.suite import Suite
+    from mlperf_suite.session.suite import Session
 
     hook, watcher = config.hook, TerminalWatcher(config.get_terminal_writer())
-    suite = Suite(
+    suite = Session(
         settings,
         plan,
         lambda inputs, request: hook.pytest_mlperf_load_engine(inputs=inputs, request=request),
@@ -166,9 +166,9 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 
 @pytest.fixture(scope="session")
-def suite(pytestconfig: pytest.Config) -> Iterator[Suite]:
+def suite(pytestconfig: pytest.Config) -> Iterator[Session]:
     """The session's engine, data and runs; its engine is stopped at the end."""
-    from mlperf_suite.engines.watch import terminated_like_interrupted
+    from mlperf_suite.engines.hang_detector import terminated_like_interrupted
 
     session = suite_of(pytestconfig)
     with terminated_like_interrupted():

@@ -16,7 +16,7 @@ from rich.progress import ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.text import Text
 
 from mlperf_suite.session.plan import clock
-from mlperf_suite.session.watcher import Watcher
+from mlperf_suite.session.progress_display import ProgressDisplay
 
 if TYPE_CHECKING:
     from mlperf_suite.loadgen.runner import Progress
@@ -60,7 +60,7 @@ class _SessionLeft(ProgressColumn):
         return Text(clock(task.elapsed or 0.0) if left_s is None else f"{clock(left_s)} left")
 
 
-class TerminalWatcher(Watcher):
+class TerminalWatcher(ProgressDisplay):
     """Shows progress on pytest's own terminal, bypassing its capturing."""
 
     def __init__(self, terminal_writer: Any) -> None:

@@ -19,7 +19,7 @@ from mlperf_suite.plugin.options import NOTES, settings_of
 from mlperf_suite.plugin.workers import collects_suite, shares_folder
 from mlperf_suite.secrets import scrub, sweep
 from mlperf_suite.session.mmlu_kind import MMLU
-from mlperf_suite.strangers import printable
+from mlperf_suite.untrusted_files import printable
 
 if TYPE_CHECKING:
     from mlperf_suite.results.schema import Summary

@@ -42,10 +42,10 @@ from mlperf_suite.results.curve_figures import CurveFigures
 from mlperf_suite.results.regression import (
     CURVE,
     Metric,
-    blind_figures,
     figures_missing,
     metrics_of,
     samples_of,
+    underpowered_metrics,
 )
 from mlperf_suite.results.run_folder import read_object
 from mlperf_suite.results.schema import RegressionFigures
@@ -166,7 +166,7 @@ def _losses(first: BaselineRun, run: BaselineRun, regression: RegressionFigures)
     lines = figures_missing(first.summary, run.summary)
     if first.has_engine_facts and not run.has_engine_facts:
         lines.append("its engine is not known, but the baseline's is: config.json does not name it")
-    lines += blind_figures(regression.metrics, at_a_rate)
+    lines += underpowered_metrics(regression.metrics, at_a_rate)
     return lines + [
         f"{change.metric}: {change.words}, {figure_words(change.baseline or 0.0, 6)} then and "
         f"{figure_words(change.current or 0.0, 6)} {change.unit} now"

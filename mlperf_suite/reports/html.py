@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from mlperf_suite.reports.sections import Picture, Plot, Section
-from mlperf_suite.strangers import read_regular
+from mlperf_suite.untrusted_files import read_regular
 
 _NO_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters other than tabs and line ends, and halves of surrogate pairs."""

@@ -17,7 +17,7 @@ from mlperf_suite.reports.sections import (
     figure_table,
     file_link,
 )
-from mlperf_suite.strangers import printable
+from mlperf_suite.untrusted_files import printable
 
 
 def markdown_text(sections: Sequence[Section], *, headings: bool = True) -> str:

@@ -38,7 +38,6 @@ from mlperf_suite.results.schema import (
     EarlyStopping,
     EngineFacts,
     Goodput,
-    LifeFigures,
     Meta,
     PartFigures,
     Percentiles,
@@ -47,6 +46,7 @@ from mlperf_suite.results.schema import (
     Run,
     SlowRequest,
     Summary,
+    TimeBreakdown,
 )
 from mlperf_suite.rules.verdict import time_words, times_in_unit
 
@@ -235,7 +235,7 @@ def _limits(figures: Sequence[Bottleneck]) -> list[Block]:
     return [Points(lines)] if lines else []
 
 
-def _life_blocks(life: LifeFigures) -> list[Block]:
+def _life_blocks(life: TimeBreakdown) -> list[Block]:
     return [
         *record_table(
             [_part(part) for part in life.parts],
@@ -274,7 +274,7 @@ def _slow(request: SlowRequest) -> dict[str, Cell]:
     }
 
 
-def _life_note(life: LifeFigures) -> str:
+def _life_note(life: TimeBreakdown) -> str:
     if not life.from_loadgen:
         return "A request's time starts when LoadGen calls the SUT: the log has no issue times."
     if life.differs_ms is None:

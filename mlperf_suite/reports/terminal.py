@@ -15,7 +15,7 @@ from mlperf_suite.reports.run_report import verdict_table
 from mlperf_suite.reports.sections import Block, Cell, Column, Line, Paragraph, Section, Table
 from mlperf_suite.results.schema import Summary
 from mlperf_suite.rules import rule_named
-from mlperf_suite.strangers import printable
+from mlperf_suite.untrusted_files import printable
 
 _COLOURS = {
     "passed": "green",

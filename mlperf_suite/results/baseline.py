@@ -39,7 +39,7 @@ from mlperf_suite.results.schema import (
     Summary,
     version_fault,
 )
-from mlperf_suite.strangers import open_regular
+from mlperf_suite.untrusted_files import open_regular
 
 MMLU_KIND = (MMLU, "")
 """The kind of an MMLU run, which has no scenario."""

@@ -23,7 +23,7 @@ from mlperf_suite.engines.protocol import (
 )
 from mlperf_suite.loadgen.request_parts import ISSUE, RETURN
 from mlperf_suite.loadgen.timeline import EngineLoad
-from mlperf_suite.results.schema import LifeFigures, PartFigures, PerformanceFigures
+from mlperf_suite.results.schema import PartFigures, PerformanceFigures, TimeBreakdown
 from mlperf_suite.rules.limits import FULL_SHARE, MOST_DELAY_MS
 from mlperf_suite.rules.verdict import time_words, times_in_unit
 
@@ -183,7 +183,7 @@ def _of_load(
 
 
 def _of_life(
-    life: LifeFigures, load: EngineLoad | None, scenario: str, faster: str, remote: bool
+    life: TimeBreakdown, load: EngineLoad | None, scenario: str, faster: str, remote: bool
 ) -> Iterator[Bottleneck]:
     parts = {part.name: part for part in life.parts}
     if QUEUE in parts and scenario != _OFFLINE:

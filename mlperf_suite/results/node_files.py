@@ -26,7 +26,7 @@ from mlperf_suite.results.schema import (
     Summary,
 )
 from mlperf_suite.rules.verdict import in_words
-from mlperf_suite.strangers import printable
+from mlperf_suite.untrusted_files import printable
 
 TIME = "%Y%m%d_%H%M%S"
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")

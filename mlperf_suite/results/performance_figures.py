@@ -28,16 +28,16 @@ from mlperf_suite.loadgen.timeline import Timeline
 from mlperf_suite.results.schema import (
     EarlyStopping,
     Goodput,
-    LifeFigures,
     MetricFigure,
     PartFigures,
     Percentiles,
     PerformanceFigures,
     RepeatFigures,
     SlowRequest,
+    TimeBreakdown,
 )
 from mlperf_suite.rules.verdict import in_words, time_words, times_in_unit
-from mlperf_suite.strangers import read_regular
+from mlperf_suite.untrusted_files import read_regular
 
 if TYPE_CHECKING:
     import numpy as np
@@ -245,7 +245,7 @@ def _estimates(
 SLOWEST = 10
 
 
-def life_figures(timeline: Timeline, detail: DetailLog) -> LifeFigures | None:
+def life_figures(timeline: Timeline, detail: DetailLog) -> TimeBreakdown | None:
     """The figures of a run's lives; None if the timeline has none, like that of an older suite."""
     import numpy as np
 
@@ -254,7 +254,7 @@ def life_figures(timeline: Timeline, detail: DetailLog) -> LifeFigures | None:
         return None
     latency = np.asarray(timeline.finished_ms) - np.asarray(timeline.issued_ms)
     whole = float(latency.sum())
-    return LifeFigures(
+    return TimeBreakdown(
         requests=len(latency),
         from_loadgen=timeline.from_loadgen,
         differs_ms=difference_ms(latency, detail) if timeline.from_loadgen else None,

@@ -457,7 +457,7 @@ def _curve_pair(baseline: Summary, current: Summary) -> tuple[list[_Pair], list[
     return [(CURVE, *sides, Noise(estimates, words))], []
 
 
-def blind_figures(changes: Sequence[ChangeFigures], at_a_rate: bool) -> list[str]:
+def underpowered_metrics(changes: Sequence[ChangeFigures], at_a_rate: bool) -> list[str]:
     """Why the comparison could not show that half of the speed is lost; empty if it could.
 
     `at_a_rate`: queries come at a rate, at which speed shows in the latencies: one of them is

@@ -22,7 +22,7 @@ from mlperf_suite.benchmarks.definition import CURVE, SCENARIOS
 from mlperf_suite.errors import UsageError
 from mlperf_suite.results.schema import MMLU, Summary, version_fault
 from mlperf_suite.secrets import scrub
-from mlperf_suite.strangers import open_regular
+from mlperf_suite.untrusted_files import open_regular
 
 SUMMARY_JSON, CONFIG_JSON = "summary.json", "config.json"
 CHECKSUMS_JSON = "checksums.json"

@@ -257,7 +257,7 @@ class SlowRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class LifeFigures:
+class TimeBreakdown:
     """The time of the requests, part by part.
 
     `from_loadgen`: whether a request's time starts when LoadGen starts its clock. `differs_ms`: the
@@ -300,7 +300,7 @@ class PerformanceFigures(RepeatFigures):
     target_qps: float | None = None
     blocks: dict[str, tuple[float, ...]] = field(default_factory=dict)
     repeats: tuple[RepeatFigures, ...] = ()
-    life: LifeFigures | None = None
+    life: TimeBreakdown | None = None
     load: EngineLoad | None = None
     goodput: Goodput | None = None
     untimed: str = ""

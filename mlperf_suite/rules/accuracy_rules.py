@@ -260,13 +260,13 @@ def _gate_of(metric: str) -> Callable[[RunFacts], Verdict]:
         # What lies beside the log excuses no figure that is there.
         if score is None and metric in run.figures_not_judged:
             return not_judged("no figure", metric, run.figures_not_judged[metric])
-        if run.scores is None and run.unscored:
-            return not_judged("no figure", metric, run.unscored)
+        if run.scores is None and run.no_score_reason:
+            return not_judged("no figure", metric, run.no_score_reason)
         if run.scores is None:
             return verdict(False, "no figure", metric, "nothing was scored")
         gate = run.reference.of(metric) if run.reference else None
         if gate is None:
-            why = run.unreferenced or f"no reference accuracy is known for {metric}"
+            why = run.no_reference_reason or f"no reference accuracy is known for {metric}"
             figure = "no figure" if score is None else f"{score:,.10g}"
             return not_judged(figure, "a share of the reference", why)
         if score is None:

@@ -14,7 +14,7 @@ from mlperf_suite.benchmarks.definition import MIN_DURATION_MS
 from mlperf_suite.loadgen.logs import DETAIL
 from mlperf_suite.rules.accuracy_files import parse_accuracy_txt
 from mlperf_suite.rules.facts import TEXT_ALONE, RunFacts
-from mlperf_suite.rules.origin import loadgen_files, log_lines, settings_took
+from mlperf_suite.rules.provenance import loadgen_files, log_lines, settings_took
 from mlperf_suite.rules.registry import CLOSED, rule
 from mlperf_suite.rules.seeded import order_verdict
 from mlperf_suite.rules.validity import error_verdict, mode_verdict, whole_log_verdict

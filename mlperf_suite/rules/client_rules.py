@@ -30,10 +30,7 @@ from mlperf_suite.client_results.result_files import (
 )
 from mlperf_suite.client_results.sent_prompts import SentPrompts
 from mlperf_suite.loadgen.load_plan import SMOKE
-from mlperf_suite.rules.facts import Subject
-from mlperf_suite.rules.loadgen_verdict import queries_needed
-from mlperf_suite.rules.registry import Rule, rule, rules_of
-from mlperf_suite.rules.series_shape import (
+from mlperf_suite.rules.distribution_checks import (
     bucket_edges,
     discarded_of,
     estimates_of,
@@ -43,6 +40,9 @@ from mlperf_suite.rules.series_shape import (
     shape_faults,
     whole_faults,
 )
+from mlperf_suite.rules.facts import Subject
+from mlperf_suite.rules.loadgen_verdict import queries_needed
+from mlperf_suite.rules.registry import Rule, rule, rules_of
 from mlperf_suite.rules.submission_rules import SubmittedFacts
 from mlperf_suite.rules.verdict import (
     Verdict,
@@ -613,14 +613,14 @@ def salt(result: ClientFacts) -> Verdict:
         return verdict(False, f"{prompts.different:,} different prompts of {samples:,} samples")
     if prompts.is_salted is None and prompts.count <= samples:
         words = f"{prompts.streams.count:,} prompts of token ids"
-        return not_judged(words, why=UNTOLD)
+        return not_judged(words, why=SALT_UNDETERMINED)
     if not prompts.salted and prompts.is_salted:
         return verdict(False, "prompts of token ids that differ though their ends are the same")
     words = f"{prompts.salted:,} of {prompts.count:,} prompts with a salt"
     return verdict(not prompts.salted, words)
 
 
-UNTOLD = "no sample was sent twice, and the model's tokenizer is not on this machine"
+SALT_UNDETERMINED = "no sample was sent twice, and the model's tokenizer is not on this machine"
 """Why nobody can say whether prompts of token ids have a salt."""
 
 

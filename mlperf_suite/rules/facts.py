@@ -143,23 +143,22 @@ class RunFacts(Facts):
     The readings raise VerdictError if a key is missing or has an unsuitable value.
 
     `scores`: an accuracy run's figures by the names of accuracy.txt, shares in percent; None if
-    there are none, and `unscored` says why if that is not a failure. `reference`: what to compare
-    them with; None if unknown, and `unreferenced` says why. With both, the run's own words on its
-    model and data leave the reference open: see `unless_unreferenced`. `figures_not_judged`: by
-    figure, why it could not be computed. `accuracy_passed`: for the same system, None if there was
-    no accuracy run. `smoke`: rules may be shortened. `submitted`: the run is from a submission,
-    whose accuracy log is truncated and whose TEST06 may lack a detail log. `eos_token_ids`: the
-    model's own, None if unknown. `vocabulary`: the number of the model's tokens, None if unknown.
-    `departures`: how the session's generation deviates from the benchmark's; None if only logs are
-    available, which do not show it. `unsaid`: what the engine does not say of its generation, a few
-    words each. `lookalikes`: what else the model may be,
-    empty if that is not a question. `remote`: what a remote server and its client
-    reported; None if the engine is in this process. `accuracy_tokens`: those of the accuracy run of
-    the same system, None if unknown. `text_alone`: see `gives_text_alone`.
-    `cached_tokens`: prompt tokens that the engine took from a cache in this run; None if it does
-    not count them, or if only logs are available. `compared`: see `ComparedRuns`; None if there are
-    none. `blocks`: the logs of several LoadGen runs that are
-    judged as one; `logs` are then those of the last.
+    there are none, and `no_score_reason` says why if that is not a failure. `reference`: what to
+    compare them with; None if unknown, and `no_reference_reason` says why. With both, the run's own
+    words on its model and data leave the reference open: see `unless_unreferenced`.
+    `figures_not_judged`: by figure, why it could not be computed. `accuracy_passed`: for the same
+    system, None if there was no accuracy run. `smoke`: rules may be shortened. `submitted`: the run
+    is from a submission, whose accuracy log is truncated and whose TEST06 may lack a detail log.
+    `eos_token_ids`: the model's own, None if unknown. `vocabulary`: the number of the model's
+    tokens, None if unknown. `departures`: how the session's generation deviates from the
+    benchmark's; None if only logs are available, which do not show it. `undisclosed`: what the
+    engine does not say of its generation, a few words each. `possible_models`: what else the model
+    may be, empty if that is not a question. `remote`: what a remote server and its client reported;
+    None if the engine is in this process. `accuracy_tokens`: those of the accuracy run of the same
+    system, None if unknown. `text_alone`: see `gives_text_alone`. `cached_tokens`: prompt tokens
+    that the engine took from a cache in this run; None if it does not count them, or if only logs
+    are available. `compared`: see `ComparedRuns`; None if there are none. `blocks`: the logs of
+    several LoadGen runs that are judged as one; `logs` are then those of the last.
     """
 
     benchmark: Benchmark
@@ -169,10 +168,10 @@ class RunFacts(Facts):
     logs: RunLogs
     smoke: bool = False
     scores: Mapping[str, float] | None = None
-    unscored: str = ""
+    no_score_reason: str = ""
     figures_not_judged: Mapping[str, str] = field(default_factory=dict)
     reference: ReferenceAccuracy | None = None
-    unreferenced: str = ""
+    no_reference_reason: str = ""
     high_accuracy: bool = False
     accuracy_passed: bool | None = None
     division: Division = "closed"
@@ -180,8 +179,8 @@ class RunFacts(Facts):
     eos_token_ids: tuple[int, ...] | None = None
     vocabulary: int | None = None
     departures: tuple[str, ...] | None = None
-    unsaid: tuple[str, ...] = ()
-    lookalikes: str = ""
+    undisclosed: tuple[str, ...] = ()
+    possible_models: str = ""
     remote: RemoteRun | None = None
     text_alone: bool = False
     accuracy_tokens: AnswerTokens | None = None
@@ -200,8 +199,8 @@ class RunFacts(Facts):
     def unless_unreferenced(self, judgement: Verdict) -> Verdict:
         """A verdict by the reference of model and data; not judged if it passed and that is not
         known to be theirs, or if there is no reference."""
-        if self.unreferenced and (judgement.passed or self.reference is None):
-            return not_judged(judgement.found, judgement.required, self.unreferenced)
+        if self.no_reference_reason and (judgement.passed or self.reference is None):
+            return not_judged(judgement.found, judgement.required, self.no_reference_reason)
         return judgement
 
     @property
@@ -355,10 +354,11 @@ def besides_length(departures: Iterable[str]) -> list[str]:
 @dataclass(frozen=True, slots=True)
 class SpeculationFaults:
     """`departures`: how an engine's speculative decoding differs from what the round allows.
-    `unsaid`: what it does not say of it. A few words each."""
+    `undisclosed`: what it does not say of it. A few words each.
+    """
 
     departures: tuple[str, ...] = ()
-    unsaid: tuple[str, ...] = ()
+    undisclosed: tuple[str, ...] = ()
 
 
 def find_speculation(
@@ -369,10 +369,10 @@ def find_speculation(
     allowed = benchmark.speculation
     if allowed and (scenario.name != allowed.scenario or round_.name not in allowed.rounds):
         allowed = None
-    departures, unsaid = [], []
+    departures, undisclosed = [], []
     for entry in setting if isinstance(setting, list) else [setting]:
         if entry == {}:
-            unsaid.append("whether it decodes speculatively")
+            undisclosed.append("whether it decodes speculatively")
         elif entry is not None:
             # Runs of earlier versions of the suite kept the method alone.
             facts = entry if isinstance(entry, Mapping) else {"method": entry}
@@ -384,10 +384,10 @@ def find_speculation(
             for name in ("method", "steps", "topk", "head", "quantization"):
                 value, values = facts.get(name), getattr(allowed, name)
                 if value is None or (value not in values and not _is_telling(name, value)):
-                    unsaid.append(f"the {name} of its speculative decoding")
+                    undisclosed.append(f"the {name} of its speculative decoding")
                 elif value not in values:
                     departures.append(f"{words} with {name} {value}, not {_either(values)}")
-    return SpeculationFaults(tuple(dict.fromkeys(departures)), tuple(dict.fromkeys(unsaid)))
+    return SpeculationFaults(tuple(dict.fromkeys(departures)), tuple(dict.fromkeys(undisclosed)))
 
 
 def _either(values: Iterable[object]) -> str:

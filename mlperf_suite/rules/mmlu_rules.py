@@ -17,7 +17,7 @@ _SIGMAS = 3
 class MmluFacts(Facts):
     """An MMLU run. `planned`: how many questions were to be scored. `scored`: how many were.
     `accuracy`: the percentage of right answers, over `questions`. `min_accuracy`: the user's own
-    limit, in percent. `unscored`: why the engine cannot score, "" if it can.
+    limit, in percent. `no_score_reason`: why the engine cannot score, "" if it can.
     """
 
     planned: int
@@ -26,7 +26,7 @@ class MmluFacts(Facts):
     accuracy: float = 0.0
     questions: int = 0
     min_accuracy: float | None = None
-    unscored: str = ""
+    no_score_reason: str = ""
 
     @property
     def subject(self) -> Subject:
@@ -34,9 +34,9 @@ class MmluFacts(Facts):
 
     def need_scores(self) -> None:
         """Raises VerdictError, not judged, if the engine cannot score."""
-        if self.unscored:
+        if self.no_score_reason:
             demand = f"{self.planned:,} questions scored"
-            raise VerdictError(not_judged("no scores", demand, self.unscored))
+            raise VerdictError(not_judged("no scores", demand, self.no_score_reason))
 
 
 @rule(

@@ -684,7 +684,8 @@ def salt(curve: CurveFacts) -> Verdict:
         is_untold = any(prompts.is_salted is None for _, prompts in sent)
         why = "allowed if no KV cache is reused between requests, which no file says"
         return not_judged(
-            f"{', '.join(unsalted)} without a salt", why=client_rules.UNTOLD if is_untold else why
+            f"{', '.join(unsalted)} without a salt",
+            why=client_rules.SALT_UNDETERMINED if is_untold else why,
         )
     return _verdict(faults, f"{len(sent)} points")
 

@@ -120,7 +120,7 @@ class JsonFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Nameplate:
+class PowerSupplyRating:
     """What systems/<system>_power.yaml has; `problem` says why nothing. `counts`: the result has a
     power measurement beside which it counts."""
 
@@ -145,7 +145,7 @@ class SubmittedFacts(Facts):
     system: JsonFile
     measurements: JsonFile
     copies: tuple[str, ...] = ()
-    nameplate: Nameplate | None = None
+    nameplate: PowerSupplyRating | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,7 +263,9 @@ def system_description(result: SubmittedFacts) -> Verdict:
     return verdict(not wrong, fields, f"{expectation} {' or '.join(STATUSES)}", design)
 
 
-def _design_power(nameplate: Nameplate | None, says: Mapping[str, Any]) -> tuple[float | None, str]:
+def _design_power(
+    nameplate: PowerSupplyRating | None, says: Mapping[str, Any]
+) -> tuple[float | None, str]:
     """The watts that the checker sums up (system_check.py: nameplate_power_check), and what ends or
     fails it there, or ""."""
     if nameplate is None or nameplate.problem:

@@ -185,11 +185,11 @@ def generation(run: RunFacts) -> Verdict:
     departures = (*(run.departures or ()), *(run.remote.departures if run.remote else ()))
     if departures:
         return verdict(False, ", ".join(departures))
-    if run.unsaid:
+    if run.undisclosed:
         words = "as the benchmark specifies, as far as it is known"
-        why = f"the engine does not say {', '.join(run.unsaid)}"
-        return not_judged(words, why="; ".join(filter(None, [why, run.lookalikes])))
-    return verdict(True, "as the benchmark specifies", why=run.lookalikes)
+        why = f"the engine does not say {', '.join(run.undisclosed)}"
+        return not_judged(words, why="; ".join(filter(None, [why, run.possible_models])))
+    return verdict(True, "as the benchmark specifies", why=run.possible_models)
 
 
 @rule(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from mlperf_suite.strangers import printable
+from mlperf_suite.untrusted_files import printable
 
 Status = Literal["passed", "failed", "shortened", "not judged"]
 _LONGEST = 300

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mlperf_suite.rules.verdict import Verdict
     from mlperf_suite.session.session_parts import SessionParts
     from mlperf_suite.session.timing.estimate import Estimator
-    from mlperf_suite.session.timing.pace import Pace
+    from mlperf_suite.session.timing.run_sizing import RunSizing
     from mlperf_suite.settings import Settings
 
 
@@ -56,7 +56,7 @@ class OfficialClient(RunKind[ClientRunKey]):
     def least_s(self, key: ClientRunKey) -> float:
         return MIN_DURATION_MS / 1e3
 
-    def learn(self, step: Step, outcome: Any, pace: Pace) -> None:
+    def learn(self, step: Step, outcome: Any, pace: RunSizing) -> None:
         if step.key is not None:
             pace.learn_offline(step.key.place, outcome)
 

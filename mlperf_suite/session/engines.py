@@ -16,8 +16,8 @@ from mlperf_suite.hardware import describe_system
 from mlperf_suite.results.run_folder import ENGINE_LOG, PROFILE_FOLDER
 from mlperf_suite.results.schema import STAND_IN_LABEL
 from mlperf_suite.session.inputs import Inputs
+from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.run_kind import Role
-from mlperf_suite.session.watcher import Watcher
 
 if TYPE_CHECKING:
     from mlperf_suite.engines.replicas.actor import Make
@@ -47,7 +47,7 @@ class Engines:
     engines at once would disturb each other's measurements, so loading one stops the other.
     """
 
-    def __init__(self, inputs: Inputs, load: LoadEngine, watcher: Watcher) -> None:
+    def __init__(self, inputs: Inputs, load: LoadEngine, watcher: ProgressDisplay) -> None:
         self._inputs = inputs
         self._load = load
         self._watch = watcher

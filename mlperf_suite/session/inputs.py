@@ -325,7 +325,7 @@ class Inputs:
             return True
         return workload.is_model(name, self._model_facts)
 
-    def lookalikes(self, benchmark: Benchmark) -> str:
+    def possible_models(self, benchmark: Benchmark) -> str:
         """What else the model may be, though nothing shows it; empty if that is not a question."""
         workload = self.workload(benchmark)
         if not workload.marks.shape or not self._is_model(workload):
@@ -334,7 +334,7 @@ class Inputs:
             return f"that it is {workload.model} is the server's word: its files are not seen here"
         if not Path(self.model_path).is_dir():
             return ""
-        names = workload.marks.lookalikes(self._model_facts or {})
+        names = workload.marks.possible_models(self._model_facts or {})
         others = " or ".join([*names, "a model trained further from it"])
         return f"its files do not tell {workload.model} from {others}"
 

@@ -37,8 +37,8 @@ from mlperf_suite.results.schema import ProfileFigures
 from mlperf_suite.session.energy import Energy
 from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.timing.pace import Pace
-from mlperf_suite.session.watcher import Watcher
+from mlperf_suite.session.progress_display import ProgressDisplay
+from mlperf_suite.session.timing.run_sizing import RunSizing
 from mlperf_suite.settings import Settings
 
 
@@ -56,9 +56,9 @@ class StepMaker:
 
     inputs: Inputs
     engines: Engines
-    pace: Pace
+    pace: RunSizing
     energy: Energy
-    watcher: Watcher
+    watcher: ProgressDisplay
 
     @property
     def settings(self) -> Settings:

@@ -17,7 +17,7 @@ from mlperf_suite.session.timing.estimate import Estimator, sized_by_rate
 if TYPE_CHECKING:
     from mlperf_suite.results.record import Result
     from mlperf_suite.session.session_parts import SessionParts
-    from mlperf_suite.session.timing.pace import Pace
+    from mlperf_suite.session.timing.run_sizing import RunSizing
 
 
 class ScenarioRun(OfOneRun[RunKey]):
@@ -79,14 +79,14 @@ class LoadGenRuns(ScenarioRun):
     def least_s(self, key: RunKey) -> float:
         return MIN_DURATION_MS / 1e3 if key.mode == "performance" else 0.0
 
-    def learn(self, step: Step, outcome: Any, pace: Pace) -> None:
+    def learn(self, step: Step, outcome: Any, pace: RunSizing) -> None:
         key: Any = step.key
         if step.kind == "rate":
             pace.learn_rate(key.place, outcome)
         elif step.kind == "run":
             pace.learn_run(key, outcome)
 
-    def missed(self, key: RunKey, pace: Pace) -> None:
+    def missed(self, key: RunKey, pace: RunSizing) -> None:
         if key.mode == "accuracy":
             pace.accuracy_failed(key.place)
 

@@ -63,7 +63,7 @@ class MmluRun:
         """
         engine, task = self.engines.loaded("scoring"), record.task
         if not isinstance(engine, ScoringEngine):
-            record.verdicts = judge(MmluFacts(task.planned, unscored=_no_scores(engine)))
+            record.verdicts = judge(MmluFacts(task.planned, no_score_reason=_no_scores(engine)))
             return record
         folder = record.folder.path
         with contextlib.closing(self._journal(engine, folder / JOURNAL_NAME)) as journal:

@@ -26,7 +26,7 @@ from mlperf_suite.official_client.client_process import ClientProgress, run_clie
 from mlperf_suite.official_client.installation import ClientInstallation
 from mlperf_suite.results.curve_figures import SCORED_FOLDER, CurveBlock, CurvePoint
 from mlperf_suite.session.curve_points import point_of
-from mlperf_suite.session.watcher import Watcher
+from mlperf_suite.session.progress_display import ProgressDisplay
 
 POINTS_FOLDER, PROBES_FOLDER = "points", "probes"
 """In a curve's folder: a folder for each point, with the client's files in `report`; and those of
@@ -54,7 +54,7 @@ class OfficialPoints:
     key_variable: str | None
     workers: int
     silence_s: float
-    watcher: Watcher
+    watcher: ProgressDisplay
     count_tokens: Callable[[Sequence[str]], Sequence[int]]
     readers: Sequence[Callable[[], Reading]] = ()
 

@@ -19,14 +19,14 @@ class Plan:
     """The steps of a session in order.
 
     `steps_of`: by key, the steps that make it, those that prepare its engine included. `needs`: by
-    key, the keys that are made before it. `unasked`: runs that were not selected but that another
-    run needs. `selection`: what the plan follows from.
+    key, the keys that are made before it. `implicit_runs`: runs that were not selected but that
+    another run needs. `selection`: what the plan follows from.
     """
 
     steps: tuple[Step, ...]
     steps_of: Mapping[StepKey, tuple[Step, ...]]
     needs: Mapping[StepKey, tuple[StepKey, ...]]
-    unasked: frozenset[StepKey] = frozenset()
+    implicit_runs: frozenset[StepKey] = frozenset()
     selection: Selection = field(default_factory=Selection, compare=False)
 
     @property
@@ -93,7 +93,7 @@ def plan_session(selection: Selection) -> Plan:
     needs = {key: kind_of(key).needs(key, selection) for key in selection.keys}
     for key in [key for before in needs.values() for key in before if key not in needs]:
         needs[key] = kind_of(key).needs(key, selection)
-    unasked = frozenset(needs).difference(selection.keys)
+    implicit_runs = frozenset(needs).difference(selection.keys)
     keys = sorted(needs, key=lambda key: kind_of(key).order(key))
     preparation = _preparation(selection)
     of_kinds: dict[StepKey, Sequence[Step]] = {}
@@ -105,7 +105,7 @@ def plan_session(selection: Selection) -> Plan:
     steps = dict.fromkeys(step for of_key in steps_of.values() for step in of_key)
     if selection.engine and not any(kind_of(key).role == "runs" for key in keys):
         steps = {preparation[0]: None, **steps}
-    return Plan(tuple(steps), steps_of, needs, unasked, selection)
+    return Plan(tuple(steps), steps_of, needs, implicit_runs, selection)
 
 
 def _preparation(selection: Selection) -> tuple[Step, ...]:

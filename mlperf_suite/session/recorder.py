@@ -26,7 +26,7 @@ from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.run_kind import Place, Role, RunKind, Step, StepKey
 from mlperf_suite.session.run_kinds import kind_of
-from mlperf_suite.session.timing.pace import Pace
+from mlperf_suite.session.timing.run_sizing import RunSizing
 
 Baselines = Mapping[Place, BaselineRun]
 
@@ -53,7 +53,9 @@ class Recorder:
     with.
     """
 
-    def __init__(self, inputs: Inputs, pace: Pace, baselines: Baselines, engines: Engines) -> None:
+    def __init__(
+        self, inputs: Inputs, pace: RunSizing, baselines: Baselines, engines: Engines
+    ) -> None:
         self.inputs = inputs
         self.engines = engines
         self._settings = inputs.settings

@@ -126,10 +126,10 @@ class RunKind(Generic[Key]):
     """A kind of run. `rank`: its place among the kinds, in the order in which runs are made.
 
     `role`: the engine that it needs. `is_run`: whether a key is a run with verdicts of its own.
-    `is_compared`: whether the regression gate compares it with a baseline.
-    `long_steps`: those of which a log tells when they begin. `session` is a `SessionParts`,
-    `estimator` an `Estimator`, `pace` a `Pace`, `recorder` a `Recorder`, `result` what `result`
-    returned: none of them is imported here, since all of them ask kinds.
+    `is_compared`: whether the regression gate compares it with a baseline. `long_steps`: those of
+    which a log tells when they begin. `session` is a `SessionParts`, `estimator` an `Estimator`,
+    `pace` a `RunSizing`, `recorder` a `Recorder`, `result` what `result` returned: none of them is
+    imported here, since all of them ask kinds.
     """
 
     name: ClassVar[str]

@@ -219,7 +219,7 @@ class ScenarioRuns(StepMaker):
         cached_tokens: int | None,
     ) -> RunFacts:
         benchmark, mode, engine = result.benchmark, key.mode, self.engine.description.settings
-        reference, unreferenced = self.inputs.reference(benchmark, samples, mode)
+        reference, no_reference_reason = self.inputs.reference(benchmark, samples, mode)
         accuracy = result.runs.get("accuracy")
         departures = self.departures(benchmark, result.scenario, mode)
         # For performance runs, a separate rule judges them.
@@ -235,7 +235,7 @@ class ScenarioRuns(StepMaker):
             scores=scores.values if scores else None,
             figures_not_judged=scores.not_judged if scores else {},
             reference=reference,
-            unreferenced=unreferenced,
+            no_reference_reason=no_reference_reason,
             high_accuracy=self.settings.high_accuracy,
             accuracy_passed=accuracy_verdict(accuracy.verdicts)
             if accuracy and mode == "performance"
@@ -243,8 +243,8 @@ class ScenarioRuns(StepMaker):
             eos_token_ids=self.inputs.eos_token_ids if benchmark.audit(mode) else None,
             vocabulary=self.inputs.vocabulary,
             departures=departures,
-            unsaid=self.inputs.speculation(benchmark, result.scenario, engine).unsaid,
-            lookalikes=self.inputs.lookalikes(benchmark),
+            undisclosed=self.inputs.speculation(benchmark, result.scenario, engine).undisclosed,
+            possible_models=self.inputs.possible_models(benchmark),
             remote=record.remote,
             text_alone=gives_text_alone(engine),
             cached_tokens=cached_tokens,

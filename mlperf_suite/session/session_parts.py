@@ -10,9 +10,9 @@ from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.mmlu_run import OnProgress
 from mlperf_suite.session.preparation import Preparation
+from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.recorder import Recorder
-from mlperf_suite.session.timing.pace import Pace
-from mlperf_suite.session.watcher import Watcher
+from mlperf_suite.session.timing.run_sizing import RunSizing
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,15 +22,15 @@ class SessionParts:
 
     inputs: Inputs
     engines: Engines
-    pace: Pace
+    pace: RunSizing
     energy: Energy
-    watcher: Watcher
+    watcher: ProgressDisplay
     recorder: Recorder
     preparation: Preparation
     on_mmlu: OnProgress
     shares: Shares | None
 
     @property
-    def of_runs(self) -> tuple[Inputs, Engines, Pace, Energy, Watcher]:
+    def of_runs(self) -> tuple[Inputs, Engines, RunSizing, Energy, ProgressDisplay]:
         """What a `StepMaker` takes."""
         return self.inputs, self.engines, self.pace, self.energy, self.watcher

@@ -31,14 +31,14 @@ from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.mmlu_run import MmluRun, OnProgress, Share
 from mlperf_suite.session.plan import Plan
 from mlperf_suite.session.preparation import Preparation
+from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.recorder import Recorder
 from mlperf_suite.session.run_kind import Maker, Step, StepKey
 from mlperf_suite.session.run_kinds import kind_of, run_kinds
 from mlperf_suite.session.session_parts import SessionParts
 from mlperf_suite.session.timing.earlier_runs import kept_rate
 from mlperf_suite.session.timing.estimate import Speed
-from mlperf_suite.session.timing.pace import Pace
-from mlperf_suite.session.watcher import Watcher
+from mlperf_suite.session.timing.run_sizing import RunSizing
 from mlperf_suite.settings import Settings
 
 INTERRUPTED = "interrupted"
@@ -60,7 +60,7 @@ class Outcome:
         return self.failure is None
 
 
-class Suite:
+class Session:
     """Makes each key that is asked for, once; `recorder` has their results.
 
     `baselines`: by benchmark id and scenario, the earlier runs that the gate compares with.
@@ -74,7 +74,7 @@ class Suite:
         settings: Settings,
         plan: Plan,
         load_engine: LoadEngine,
-        watcher: Watcher,
+        watcher: ProgressDisplay,
         baselines: Mapping[tuple[str, str], BaselineRun] | None = None,
         *,
         shares: Shares | None = None,
@@ -87,7 +87,7 @@ class Suite:
         ids = [key.benchmark for key in plan.at_engine]
         ids += [benchmark.id for benchmark in benchmarks]
         self.inputs = Inputs(settings, [BENCHMARKS[id_] for id_ in dict.fromkeys(ids)])
-        self._pace = Pace(self.inputs, plan, self.baselines)
+        self._pace = RunSizing(self.inputs, plan, self.baselines)
         self._engines = Engines(self.inputs, load_engine, watcher)
         self._energy = Energy(settings, meters)
         self.recorder = Recorder(self.inputs, self._pace, self.baselines, self._engines)

@@ -24,15 +24,15 @@ from mlperf_suite.engines.endpoint.adapters import ADAPTERS
 from mlperf_suite.engines.endpoint.client import Client
 from mlperf_suite.engines.endpoint.connection import Connection
 from mlperf_suite.engines.endpoint.exchanges import Generating, Queue, Shared, TextCodec, _wait_s
-from mlperf_suite.engines.link import frame
+from mlperf_suite.engines.framed_socket import frame
 from mlperf_suite.engines.messages import (
     Drop,
     Failure,
-    Hello,
     Place,
     Sampling,
     ServerAnswer,
     ServerFirstTokens,
+    WorkerConfig,
 )
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.settings import resolve_settings
@@ -47,7 +47,7 @@ STREAMED = Sampling(12, 1, 0.0, 1.0, 1, 42, wants_first=True)
 WHOLE = Sampling(12, 1, 0.0, 1.0, 1, 42, wants_first=False)
 
 
-HELLO = Hello(
+HELLO = WorkerConfig(
     [Place("h", "h", 1, False, "h:1", "/p", "/p")],
     *("vllm", "m", None, {}, None, None, 32_000, None, 1, SILENCE_S),
 )

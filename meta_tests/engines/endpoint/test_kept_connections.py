@@ -20,7 +20,7 @@ from mlperf_suite.engines.endpoint.chat_client import ChatClient, ChatTurn
 from mlperf_suite.engines.endpoint.config import parse_endpoint
 from mlperf_suite.engines.endpoint.connection import Connection, Pool
 from mlperf_suite.engines.endpoint.exchanges import Generating, Shared
-from mlperf_suite.engines.messages import Failure, Hello, Place, Sampling, ServerAnswer
+from mlperf_suite.engines.messages import Failure, Place, Sampling, ServerAnswer, WorkerConfig
 from mlperf_suite.session.agent_replay import answered_turn, replay_summary
 
 GUARD_S = 120.0
@@ -85,7 +85,7 @@ class Requests:
     def __init__(self, port: int, connections: int) -> None:
         place = Place("h", "127.0.0.1", port, False, "h", "/v1/completions", "/v1/completions")
         terms: tuple[Any, ...] = (None, {}, None, None, 100, None, connections, 60.0)
-        hello = Hello([place], "vllm", "m", *terms)
+        hello = WorkerConfig([place], "vllm", "m", *terms)
         self.pool = Pool(place, hello, None)
         self.told: dict[int, Any] = {}
         self._shared = Shared(hello, ADAPTERS["vllm"], None, [self.pool], self._tell)

@@ -17,7 +17,7 @@ import pytest
 from meta_tests.engines.recording import RecordingListener
 from meta_tests.suite_runs import run_python
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.link import Link
+from mlperf_suite.engines.framed_socket import Link
 from mlperf_suite.engines.messages import (
     Answer,
     AskScore,
@@ -43,7 +43,7 @@ from mlperf_suite.engines.replicas.actor import Loaded, Server
 from mlperf_suite.engines.replicas.cluster import Placed
 from mlperf_suite.engines.replicas.engine import ReplicaEngine
 from mlperf_suite.engines.replicas.loading import Layout, Prepared, ReplicasConfig
-from mlperf_suite.engines.replicas.placement import Node, Seat
+from mlperf_suite.engines.replicas.placement import Node, ReplicaSlot
 from mlperf_suite.errors import EngineDiedError
 
 GENERATION = Generation()
@@ -70,7 +70,9 @@ class Driver:
         self.sockets = [own for own, _ in pairs]
         self.ends = [Link(peer) for _, peer in pairs]
         nodes = [Node(f"id-{n}", f"node-{n}", "127.0.0.1", cpus=1) for n in range(2)]
-        self.placed = [Placed(Seat(n, node, 0, 1), None, None) for n, node in enumerate(nodes)]
+        self.placed = [
+            Placed(ReplicaSlot(n, node, 0, 1), None, None) for n, node in enumerate(nodes)
+        ]
         self.cluster = NoCluster()
         machine = {"host": "here", "here": True, "replicas": 2, "gpus": 0, "idle_gpus": 0}
         prepared = Prepared(
@@ -302,7 +304,7 @@ def test_a_score_that_is_asked_for_right_after_the_last_ones_is_answered(
 _KEPT = """
 import os, subprocess, sys, threading
 from mlperf_suite.engines.replicas import actor
-from mlperf_suite.engines.link import connect, new_key
+from mlperf_suite.engines.framed_socket import connect, new_key
 from meta_tests.stand_in import Delays, StandInEngine
 
 some = sorted(os.sched_getaffinity(0))[:1]

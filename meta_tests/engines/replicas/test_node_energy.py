@@ -19,7 +19,7 @@ from meta_tests.servers.replica_stand_in import CPU_WATTS, GPU_WATTS, simulated_
 from mlperf_suite.energy.energy_figures import EnergyFigures
 from mlperf_suite.energy.meters import GPU, NVML_LABEL, RAPL_LABEL, Absent, Meters, Recording
 from mlperf_suite.engines.replicas.node_energy import Metered, OwnMeters, meters_of, own_meters
-from mlperf_suite.engines.replicas.placement import Node, Seat
+from mlperf_suite.engines.replicas.placement import Node, ReplicaSlot
 from mlperf_suite.errors import EngineError
 from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.loadgen.runner import LoadRun
@@ -28,7 +28,7 @@ from mlperf_suite.settings import resolve_settings
 
 AHEAD_S = 5000.0
 """How far the clock of node-b is ahead of this process's."""
-SEATS = [Seat(n, Node(f"id-{n}", f"node-{n}", "10.0.0.1"), 1, 0) for n in range(2)]
+SEATS = [ReplicaSlot(n, Node(f"id-{n}", f"node-{n}", "10.0.0.1"), 1, 0) for n in range(2)]
 
 
 class Nodes:

@@ -21,10 +21,10 @@ from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
 from mlperf_suite.results.run_folder import changed_since_run
 from mlperf_suite.session.plan import plan_session
+from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.run_kind import Selection
-from mlperf_suite.session.suite import Suite
+from mlperf_suite.session.suite import Session
 from mlperf_suite.session.timing.estimate import Speed
-from mlperf_suite.session.watcher import Watcher
 from mlperf_suite.settings import resolve_settings
 
 LLAMA = "llama3.1-8b"
@@ -76,7 +76,7 @@ class ComputingEngine(StandInEngine):
 class Audited:
     """An audit that was made: its suite, its engine and what came of it."""
 
-    def __init__(self, suite: Suite, engine: ComputingEngine) -> None:
+    def __init__(self, suite: Session, engine: ComputingEngine) -> None:
         self.suite, self.engine = suite, engine
         result = suite.recorder.result_of(KEY)
         self.folder, self.summary = result.folder.path, suite.recorder.summary(result)
@@ -93,13 +93,13 @@ MakeAudit = Callable[..., Audited]
 
 @pytest.fixture(scope="module")
 def audit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeAudit]:
-    suites: list[Suite] = []
+    suites: list[Session] = []
 
     def make(**options: Any) -> Audited:
         engine = ComputingEngine(**options)
         values = {"results_dir": str(tmp_path_factory.mktemp("results"))}
         plan = plan_session(Selection([KEY]))
-        suite = Suite(resolve_settings(values, {}), plan, lambda *_: engine, Watcher())
+        suite = Session(resolve_settings(values, {}), plan, lambda *_: engine, ProgressDisplay())
         suites.append(suite)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("mlperf_suite.session.load_run.run_loadgen", engine.timed_run)

@@ -22,7 +22,7 @@ from mlperf_suite.session.run_kind import Selection, Step
 from mlperf_suite.session.timing.earlier_runs import kept_rate
 from mlperf_suite.session.timing.estimate import offline_qps
 from mlperf_suite.session.timing.forecast import forecast, planned
-from mlperf_suite.session.timing.pace import Pace
+from mlperf_suite.session.timing.run_sizing import RunSizing
 from mlperf_suite.settings import Settings, resolve_settings
 
 ONE, TWO = "http://one:8000", "http://two:8000"
@@ -45,7 +45,7 @@ OTHERS: list[dict[str, Any]] = [
 
 
 def takes_a_kept_rate(settings: Settings) -> bool:
-    return not planned(settings, [SERVER]).unasked
+    return not planned(settings, [SERVER]).implicit_runs
 
 
 def test_a_profiled_run_gives_no_rate(tmp_path: Path) -> None:
@@ -128,6 +128,6 @@ def test_answers_with_a_long_tail_and_pictures_are_planned_for_with_more_headroo
     for row, qps in ((QWEN3_VL, 15.0), (LLAMA3_1_8B, 10.5)):
         key = RunKey(row.id, "Offline", "performance")
         plan = plan_session(Selection([key]))
-        pace = Pace(Inputs(resolve_settings({}, {}), [row]), plan, {})
+        pace = RunSizing(Inputs(resolve_settings({}, {}), [row]), plan, {})
         pace.learn(Step("rate", key, "a rate"), 10.0)
         assert pace.target_qps(key) == qps

@@ -17,7 +17,7 @@ import msgspec
 
 from mlperf_suite.engines.messages import Sampling
 from mlperf_suite.secrets import scrub
-from mlperf_suite.strangers import printable
+from mlperf_suite.untrusted_files import printable
 
 COMPLETIONS, CHAT_COMPLETIONS = "/v1/completions", "/v1/chat/completions"
 _LONGEST_MS = 1e9

@@ -29,7 +29,7 @@ from mlperf_suite.engines.endpoint.chat import (
 )
 from mlperf_suite.engines.endpoint.config import Target
 from mlperf_suite.engines.endpoint.connection import Connection, Pool
-from mlperf_suite.engines.messages import Hello, Place
+from mlperf_suite.engines.messages import Place, WorkerConfig
 
 _VLLM_FIELDS = {"return_token_ids": True}
 
@@ -126,8 +126,8 @@ class ChatClient:
 
 def _hello(
     place: Place, model: str, key: str | None, headers: Mapping[str, str], connections: int
-) -> Hello:
-    return Hello(
+) -> WorkerConfig:
+    return WorkerConfig(
         places=[place],
         kind="text",
         model=model,

@@ -22,14 +22,14 @@ import uvloop
 from mlperf_suite.engines.endpoint.adapters import ADAPTERS
 from mlperf_suite.engines.endpoint.connection import Pool, raise_file_limit
 from mlperf_suite.engines.endpoint.exchanges import Generating, Posting, Shared, TextCodec
-from mlperf_suite.engines.link import Frames, frame
+from mlperf_suite.engines.framed_socket import Frames, frame
 from mlperf_suite.engines.messages import (
     ClientBeat,
     Drop,
     FromWorker,
-    Hello,
     Post,
     Submit,
+    WorkerConfig,
     to_worker,
 )
 from mlperf_suite.secrets import remember
@@ -61,10 +61,10 @@ class Client(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         for content in self._frames.feed(data):
             message = to_worker.decode(content)
-            if isinstance(message, Hello) is self._greeted:
+            if isinstance(message, WorkerConfig) is self._greeted:
                 raise ValueError(f"a Hello comes first and once; this is {type(message).__name__}")
             match message:
-                case Hello() as hello:
+                case WorkerConfig() as hello:
                     self._begin(hello)
                 case Submit() as submit:
                     self._submit(submit)
@@ -73,7 +73,7 @@ class Client(asyncio.Protocol):
                 case Drop():
                     self._drop()
 
-    def _begin(self, hello: Hello) -> None:
+    def _begin(self, hello: WorkerConfig) -> None:
         self._greeted = True
         # A server may echo what it was sent.
         remember(hello.key or "")

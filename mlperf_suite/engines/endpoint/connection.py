@@ -20,7 +20,7 @@ import httptools
 import msgspec
 
 from mlperf_suite.engines.endpoint.adapters import words_of
-from mlperf_suite.engines.messages import Hello, Place
+from mlperf_suite.engines.messages import Place, WorkerConfig
 
 MOST_HEAD = 64 * 1024
 MOST_LINE = 1_000_000
@@ -352,7 +352,7 @@ def header_lines(authority: str, key: str | None, headers: Mapping[str, str]) ->
     return "".join(f"{name}: {value}\r\n" for name, value in lines.items()).encode()
 
 
-class Seeker(Protocol):
+class PendingConnection(Protocol):
     """A request that wants a connection until it `is_over`. `opened_s`: how long opening one for it
     took, in s."""
 
@@ -369,7 +369,7 @@ class Seeker(Protocol):
 class Pool:
     """The connections to one place."""
 
-    def __init__(self, place: Place, hello: Hello, context: ssl.SSLContext | None) -> None:
+    def __init__(self, place: Place, hello: WorkerConfig, context: ssl.SSLContext | None) -> None:
         self._place = place
         self._context = context if place.tls else None
         self._limit = hello.connections
@@ -378,8 +378,8 @@ class Pool:
         self._opening = 0
         self._most_open = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self._waiting: deque[Seeker] = deque()
-        self._want_new: deque[Seeker] = deque()
+        self._waiting: deque[PendingConnection] = deque()
+        self._want_new: deque[PendingConnection] = deque()
         self._lines = header_lines(place.authority, hello.key, hello.headers)
 
     def head(self, path: str, length: int) -> bytes:
@@ -392,7 +392,7 @@ class Pool:
         most, self._most_open = self._most_open, len(self._open)
         return max(most, len(self._open))
 
-    def acquire(self, exchange: Seeker) -> None:
+    def acquire(self, exchange: PendingConnection) -> None:
         """Give it a connection, now or as soon as there is one."""
         if exchange.is_over:
             return
@@ -403,7 +403,7 @@ class Pool:
             self._waiting.append(exchange)
         self._open_more()
 
-    def acquire_new(self, exchange: Seeker) -> None:
+    def acquire_new(self, exchange: PendingConnection) -> None:
         """Give it a connection on which nothing was sent before, once one is opened. The server
         closed a kept one, and may have closed every other idle one too: those are not used
         again."""

@@ -52,12 +52,11 @@ from mlperf_suite.engines.endpoint.server_metrics import (
     fill_load,
     server_view,
 )
-from mlperf_suite.engines.link import Link
+from mlperf_suite.engines.framed_socket import Link
 from mlperf_suite.engines.messages import (
     Answer,
     ClientBeat,
     FirstTokens,
-    Hello,
     Place,
     Post,
     PostReply,
@@ -65,6 +64,7 @@ from mlperf_suite.engines.messages import (
     Reply,
     ServerAnswer,
     ServerFirstTokens,
+    WorkerConfig,
 )
 from mlperf_suite.engines.protocol import (
     MODEL_CHANGES,
@@ -190,7 +190,7 @@ class EndpointEngine(Driver):
         count = config.clients or max(1, min(_MOST_CLIENTS, cores // _CORES_PER_CLIENT))
         scores = SCORE_FORMS.get(self._form)
         posts = COMPLETIONS if scores is None else scores.path
-        hello = Hello(
+        hello = WorkerConfig(
             [
                 Place(
                     t.host,

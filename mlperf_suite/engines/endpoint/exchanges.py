@@ -27,12 +27,12 @@ from mlperf_suite.engines.endpoint.connection import Connection, Exchange, Pool
 from mlperf_suite.engines.messages import (
     Failure,
     FromWorker,
-    Hello,
     Post,
     PostReply,
     Sampling,
     ServerAnswer,
     ServerFirstTokens,
+    WorkerConfig,
 )
 
 _BACKOFF_S = (0.5, 1.0, 2.0)
@@ -149,7 +149,7 @@ class Shared:
     those that came since the last beat. `under_way`: the requests that are not over.
     """
 
-    hello: Hello
+    hello: WorkerConfig
     adapter: Adapter
     text: TextCodec | None
     pools: Sequence[Pool]

@@ -20,7 +20,7 @@ from mlperf_suite.engines.protocol import (
     QUEUE,
     ClientFigures,
     EndpointFigures,
-    Marks,
+    RequestTimestamps,
     ServerView,
 )
 from mlperf_suite.engines.routing import AnswerAccount, percentiles_ms
@@ -179,12 +179,12 @@ class AnswerMarks:
     """
 
     def __init__(self) -> None:
-        self.marks = Marks(*_PARTS)
+        self.marks = RequestTimestamps(*_PARTS)
 
     def add(self, tag: int, answer: ServerAnswer) -> None:
         begin, first, last = answer.sent, answer.first, answer.arrived
         if answer.server_s and not self.marks.tags:
-            self.marks = Marks(*_SERVER_PARTS)
+            self.marks = RequestTimestamps(*_SERVER_PARTS)
         if self.marks.parts != _SERVER_PARTS:
             self.marks.keep(tag, 0, begin, first, last)
         elif answer.server_s:

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.energy.meters import Recording
-from mlperf_suite.engines.link import Link, accept, listen
+from mlperf_suite.engines.framed_socket import Link, accept, listen
+from mlperf_suite.engines.hang_detector import HangDetector
 from mlperf_suite.engines.messages import (
     NOT_SENT,
     Answer,
@@ -57,7 +58,6 @@ from mlperf_suite.engines.protocol import (
     TracingEngine,
 )
 from mlperf_suite.engines.replicas.node_energy import FindOwn, Metered, OwnMeters
-from mlperf_suite.engines.watch import Watch
 from mlperf_suite.errors import EngineDiedError, EngineError, SuiteError, of_the_system, one_line
 from mlperf_suite.hardware import cores_near
 
@@ -106,7 +106,7 @@ class Server:
         self._on_end = on_end
         self._silence_s = silence_s
         self._engine: Engine | None = None
-        self._watch: Watch | None = None
+        self._watch: HangDetector | None = None
         self._prompts: dict[int, tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]] = {}
         self._out: list[FromWorker] = []
         self._changed = threading.Condition()
@@ -121,7 +121,7 @@ class Server:
 
     def serve(self, engine: Engine) -> None:
         """Accept requests for this engine from now on."""
-        self._watch = Watch(engine, self._silence_s)
+        self._watch = HangDetector(engine, self._silence_s)
         self._engine = engine
         # As in `loadgen.runner`: the garbage collector ignores existing objects during runs.
         gc.freeze()

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mlperf_suite.engines.hang_detector import handlers_kept
 from mlperf_suite.engines.replicas.actor import Replica
 from mlperf_suite.engines.replicas.node_facts import NodeFacts, look_around
-from mlperf_suite.engines.replicas.placement import Node, Seat
-from mlperf_suite.engines.watch import handlers_kept
+from mlperf_suite.engines.replicas.placement import Node, ReplicaSlot
 from mlperf_suite.errors import EngineError, SuiteError, UsageError, one_line
 
 _LOOK_S = 0.5
@@ -42,7 +42,7 @@ _LONGEST_FOLDER = 24
 class Placed:
     """A replica's process. `actor` and `group` are Ray objects."""
 
-    seat: Seat
+    seat: ReplicaSlot
     actor: Any
     group: Any
 
@@ -160,7 +160,7 @@ class Cluster:
 
     # Replicas
 
-    def place(self, seat: Seat, silence_s: float) -> Placed:
+    def place(self, seat: ReplicaSlot, silence_s: float) -> Placed:
         """Start a replica's process with its devices. Raises EngineError."""
         import ray
         from ray.util.placement_group import placement_group

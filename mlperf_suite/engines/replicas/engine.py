@@ -55,7 +55,7 @@ from mlperf_suite.engines.replicas.loading import (
     prepare,
 )
 from mlperf_suite.engines.replicas.node_energy import FindOwn, meters_of, own_meters
-from mlperf_suite.engines.replicas.placement import Seat, devices
+from mlperf_suite.engines.replicas.placement import ReplicaSlot, devices
 from mlperf_suite.engines.replicas.totals import ReplicaAccount, run_of
 from mlperf_suite.engines.replicas.traces import AnswerTimes, ClockOffsets, merged
 from mlperf_suite.engines.routing import UNKNOWN_BATCH, Router
@@ -97,7 +97,7 @@ class ReplicaEngine(Driver):
         self._placed = prepared.placed
         self._machines = list(prepared.layout.machines)
         self._config = config
-        self._seats: list[Seat] = [placed.seat for placed in prepared.placed]
+        self._seats: list[ReplicaSlot] = [placed.seat for placed in prepared.placed]
         self._description: EngineDescription | None = None
         self._prompt_sets = PromptSets(self._cluster, self._placed)
         self._prompt_cost = _PROMPT_COST

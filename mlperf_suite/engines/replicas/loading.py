@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.engines.link import Link, connect, new_key
+from mlperf_suite.engines.framed_socket import Link, connect, new_key
 from mlperf_suite.engines.protocol import SILENCE_S, EngineDescription
 from mlperf_suite.engines.replicas.actor import Loaded, Make, ReferenceSearch
 from mlperf_suite.engines.replicas.cluster import Cluster, Placed
@@ -18,7 +18,7 @@ from mlperf_suite.engines.replicas.placement import (
     Node,
     NodeShare,
     PlacementRequest,
-    Seat,
+    ReplicaSlot,
     choose_gpus_each,
     place,
     table,
@@ -81,7 +81,7 @@ class Layout:
     machine. `machines`: the machines they are on, as a submission describes them.
     """
 
-    seats: Sequence[Seat]
+    seats: Sequence[ReplicaSlot]
     cores: Sequence[tuple[int, ...]]
     same_clock: Sequence[bool]
     machines: Sequence[Mapping[str, object]]
@@ -149,7 +149,7 @@ def _lay_out(cluster: Cluster, config: ReplicasConfig, say: Callable[[str], None
 
 
 def machines_of(
-    seats: Sequence[Seat], nodes: Sequence[Node], facts: Mapping[str, NodeFacts], here: str
+    seats: Sequence[ReplicaSlot], nodes: Sequence[Node], facts: Mapping[str, NodeFacts], here: str
 ) -> list[dict[str, object]]:
     """The machines that replicas are on; several nodes may be one machine.
 
@@ -227,7 +227,7 @@ def _check_same(values: Sequence[tuple[Node, str | None]], subject: str) -> None
 
 def _seats(
     nodes: Sequence[Node], facts: Mapping[str, NodeFacts], config: ReplicasConfig
-) -> tuple[tuple[Seat, ...], str]:
+) -> tuple[tuple[ReplicaSlot, ...], str]:
     """The seat of each replica, and the reason for the number of GPUs each."""
     memories = [facts[n.id].gpu_memory or 0 for n in nodes if n.gpus]
     weights = [node_facts.weights or 0 for node_facts in facts.values()]
@@ -242,7 +242,7 @@ def _seats(
     return place(nodes, request), gpus_each.why if on_gpus else ""
 
 
-def cores_of(seats: Sequence[Seat], facts: Mapping[str, NodeFacts]) -> list[tuple[int, ...]]:
+def cores_of(seats: Sequence[ReplicaSlot], facts: Mapping[str, NodeFacts]) -> list[tuple[int, ...]]:
     """The cores of each replica; none if it has GPUs, as it finds the cores near them itself.
 
     No two replicas on a machine share a core, even on several nodes of it. Raises EngineError if
@@ -313,7 +313,7 @@ def load_engines(
 
 
 def check_descriptions(
-    seats: Sequence[Seat],
+    seats: Sequence[ReplicaSlot],
     descriptions: Sequence[EngineDescription],
     reference: Mapping[str, object],
 ) -> EngineDescription:

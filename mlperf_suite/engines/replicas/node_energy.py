@@ -20,7 +20,7 @@ from mlperf_suite.energy.meters import (
 )
 from mlperf_suite.energy.recording import MeterReader
 from mlperf_suite.engines.replicas.node_facts import boot_id
-from mlperf_suite.engines.replicas.placement import Seat
+from mlperf_suite.engines.replicas.placement import ReplicaSlot
 
 FindOwn = Callable[[int], Meters]
 """Finds the meters of a process, given its number of GPUs. It is sent to a replica's process and
@@ -74,7 +74,10 @@ class OwnMeters:
 
 
 def meters_of(
-    seats: Sequence[Seat], metered: Sequence[Metered], ask: Ask, offset: Callable[[int], float]
+    seats: Sequence[ReplicaSlot],
+    metered: Sequence[Metered],
+    ask: Ask,
+    offset: Callable[[int], float],
 ) -> Meters:
     """The meters of all replicas together.
 

@@ -71,7 +71,7 @@ class PlacementRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class ReplicaSlot:
     """Where a replica runs: `gpus` or `cpus` of a node."""
 
     number: int
@@ -83,7 +83,7 @@ class Seat:
         return f"replica {self.number} on node {self.node}"
 
 
-def place(nodes: Sequence[Node], request: PlacementRequest) -> tuple[Seat, ...]:
+def place(nodes: Sequence[Node], request: PlacementRequest) -> tuple[ReplicaSlot, ...]:
     """A seat for each replica, numbered node by node.
 
     Raises EngineError if a node does not exist or has no room.
@@ -98,7 +98,7 @@ def place(nodes: Sequence[Node], request: PlacementRequest) -> tuple[Seat, ...]:
     for (node, _), count in zip(node_counts, counts, strict=True):
         cpus = 0 if on_gpus else (request.cpus or node.cpus // max(count, 1))
         gpus = gpus_each if on_gpus else 0
-        seats += [Seat(next(numbers), node, gpus, cpus) for _ in range(count)]
+        seats += [ReplicaSlot(next(numbers), node, gpus, cpus) for _ in range(count)]
     return tuple(seats)
 
 
@@ -228,7 +228,7 @@ def choose_gpus_each(request: int | None, weights: int, memory: int, most: int) 
     return Chosen(gpus, f"auto: {fit}")
 
 
-def table(seats: Sequence[Seat], nodes: Sequence[Node], why: str = "") -> list[str]:
+def table(seats: Sequence[ReplicaSlot], nodes: Sequence[Node], why: str = "") -> list[str]:
     """The placement in lines of at most 80 columns. `why`: the reason for the GPUs of each."""
     node_ids = {seat.node.id for seat in seats}
     head = f"placement: {_quantity(len(seats), 'replica')} on {_quantity(len(node_ids), 'node')}"
@@ -253,7 +253,7 @@ def table(seats: Sequence[Seat], nodes: Sequence[Node], why: str = "") -> list[s
     return lines
 
 
-def devices(seat: Seat) -> str:
+def devices(seat: ReplicaSlot) -> str:
     """A replica's devices, in words."""
     if seat.gpus:
         kind = f" {seat.node.gpu}" if seat.node.gpu else ""

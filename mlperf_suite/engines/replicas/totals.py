@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Sequence
 
 from mlperf_suite.engines.protocol import NodeFigures, ReplicaFigures, ReplicasRun
-from mlperf_suite.engines.replicas.placement import Seat, devices
+from mlperf_suite.engines.replicas.placement import ReplicaSlot, devices
 from mlperf_suite.engines.routing import AnswerAccount, percentiles_ms
 
 
@@ -32,7 +32,7 @@ class ReplicaAccount(AnswerAccount):
             self._tpot.append((now - first) / (tokens - 1))
 
     def figures(
-        self, seat: Seat, began: float, elapsed_s: float, all_tokens: int
+        self, seat: ReplicaSlot, began: float, elapsed_s: float, all_tokens: int
     ) -> ReplicaFigures:
         """The totals of a run. `began`: when its first request was handed over; `elapsed_s`: how
         long it took; `all_tokens`: the tokens of all replicas."""
@@ -58,7 +58,7 @@ def run_of(
     elapsed_s: float,
     cpu_s: float,
     accounts: Sequence[ReplicaAccount],
-    seats: Sequence[Seat],
+    seats: Sequence[ReplicaSlot],
 ) -> ReplicasRun:
     """The figures of all replicas. `cpu_s`: the CPU time of the driver's thread in the run."""
     tokens = sum(account.tokens for account in accounts)

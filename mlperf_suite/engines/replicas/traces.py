@@ -18,7 +18,7 @@ from mlperf_suite.engines.protocol import (
     PREFILL,
     QUEUE,
     EngineTrace,
-    Marks,
+    RequestTimestamps,
     Steps,
 )
 
@@ -96,7 +96,7 @@ def _steps(traces: Mapping[int, tuple[TraceReply, float]]) -> Steps:
     return steps
 
 
-def _marks(traces: list[TraceReply], answers: AnswerTimes) -> Marks:
+def _marks(traces: list[TraceReply], answers: AnswerTimes) -> RequestTimestamps:
     import numpy as np
 
     numbers = np.asarray(answers.numbers)
@@ -113,7 +113,7 @@ def _marks(traces: list[TraceReply], answers: AnswerTimes) -> Marks:
         computed = np.minimum(began + front + queue, np.where(streamed, first, last))
         prefilled = np.where(streamed, first, np.minimum(computed + prefill, last))
         parts, times = _ENGINE_PARTS, [handed, began + front, computed, prefilled, last]
-    marks = Marks(*parts)
+    marks = RequestTimestamps(*parts)
     marks.tags = answers.tags
     for column, ends in zip(marks.times_s, times, strict=True):
         column.frombytes(np.ascontiguousarray(ends, np.float64).tobytes())

@@ -15,7 +15,7 @@ from mlperf_suite.plugin.session_run import SessionRun
 from mlperf_suite.session.run_kind import NoCase
 
 if TYPE_CHECKING:
-    from mlperf_suite.session.suite import Suite
+    from mlperf_suite.session.suite import Session
     from mlperf_suite.settings import Settings
 
 _NO_AUDIT = NoCase(("test of CACHING", "tests of CACHING"), "of another benchmark")
@@ -45,6 +45,6 @@ def _first_of_each_model(settings: Settings, benchmarks: Iterable[Benchmark]) ->
 
 
 @pytest.fixture(scope="session")
-def caching_run(request: pytest.FixtureRequest, suite: Suite) -> SessionRun:
+def caching_run(request: pytest.FixtureRequest, suite: Session) -> SessionRun:
     """The caching audit: blocks of one repeated sample alternate with blocks of new samples."""
     return SessionRun(request.config, request.param.key)

@@ -13,7 +13,7 @@ from mlperf_suite.plugin.outcomes import make
 
 if TYPE_CHECKING:
     from mlperf_suite.features.peak_search.figures import PeakSearch
-    from mlperf_suite.session.suite import Suite
+    from mlperf_suite.session.suite import Session
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -30,7 +30,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture
-def peak_search(request: pytest.FixtureRequest, suite: Suite) -> PeakSearch:
+def peak_search(request: pytest.FixtureRequest, suite: Session) -> PeakSearch:
     """The peak search of a scenario with latency limits, made now."""
     make(request.config, request.param.key, "peak_search")
     search: PeakSearch = suite_of(request.config).recorder.outcome(request.param.key)

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from mlperf_suite import strict_json
 from mlperf_suite.errors import DatasetError
-from mlperf_suite.strangers import read_regular
+from mlperf_suite.untrusted_files import read_regular
 
 Kind = Literal["sessions", "mooncake", "OpenTelemetry"]
 BLOCK = 512

@@ -27,7 +27,7 @@ from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
 from mlperf_suite.engines.endpoint.engine import EndpointEngine
 from mlperf_suite.engines.endpoint.word_tokens import WordTokens
 from mlperf_suite.engines.open_loop import Due, OpenLoop
-from mlperf_suite.engines.protocol import Marks, RemoteRun
+from mlperf_suite.engines.protocol import RemoteRun, RequestTimestamps
 from mlperf_suite.errors import UsageError
 from mlperf_suite.features.replay.production_traces import BLOCK, Trace, TraceRequest, read_trace
 from mlperf_suite.features.replay.trace_page import trace_lines, trace_page
@@ -161,7 +161,7 @@ def _plan_lines(
 
 def _measured(
     engine: EndpointEngine, run: TraceRun, tokens: WordTokens, requests: Sequence[TraceRequest]
-) -> tuple[OpenLoop, Marks, RemoteRun]:
+) -> tuple[OpenLoop, RequestTimestamps, RemoteRun]:
     prompts = TracePrompts(tokens, secrets.randbits(32))
 
     def due() -> Iterator[Due]:
@@ -186,7 +186,7 @@ class _Answers:
     `at`: when each was due, `sent`: when its bytes were handed to the operating system.
     """
 
-    def __init__(self, due_s: Figures, loop: OpenLoop, marks: Marks) -> None:
+    def __init__(self, due_s: Figures, loop: OpenLoop, marks: RequestTimestamps) -> None:
         tags = np.array(marks.tags, np.int64)
         columns = [np.array(column, float) - loop.began_s for column in marks.times_s]
         # The client's part is the first of all kinds; first and last token the last two.
@@ -209,7 +209,7 @@ def trace_summary(
     run: TraceRun,
     requests: Sequence[TraceRequest],
     loop: OpenLoop,
-    marks: Marks,
+    marks: RequestTimestamps,
     remote: RemoteRun,
 ) -> dict[str, Any]:
     """The figures of a replay as JSON. Times in ms by percentile; TTFT and latency count from when

@@ -15,7 +15,7 @@ from typing import Any
 
 from mlperf_suite.client_results.series import SERIES_MODELS
 from mlperf_suite.errors import UsageError
-from mlperf_suite.strangers import read_regular
+from mlperf_suite.untrusted_files import read_regular
 
 ACCURACY_RUN = "accuracy"
 """In a point's table: the folder of its accuracy run, or false for none."""

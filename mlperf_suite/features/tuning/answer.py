@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from mlperf_suite.features.tuning.claim import Claim, Contribution
+from mlperf_suite.features.tuning.claim import Contribution, TuningResult
 from mlperf_suite.features.tuning.space import (
     Settings,
     run_arguments,
@@ -24,7 +24,7 @@ _SPLIT = "tensor_parallel_size"
 
 
 def write_answer(
-    request: Request, trials: Sequence[Measured], claim: Claim, say: Callable[[str], None]
+    request: Request, trials: Sequence[Measured], claim: TuningResult, say: Callable[[str], None]
 ) -> None:
     """Write and say the answer: the text, the page, and a winner's settings as a file."""
     lines = [*answer_lines(request, claim), *_of_failures(trials)]
@@ -41,7 +41,7 @@ def write_answer(
         say(line)
 
 
-def answer_lines(request: Request, claim: Claim) -> list[str]:
+def answer_lines(request: Request, claim: TuningResult) -> list[str]:
     """The answer in lines: the gain, what it costs, what gives it, the winner's commands."""
     if not claim.is_better:
         return [claim.words, *claim.failed]
@@ -50,7 +50,7 @@ def answer_lines(request: Request, claim: Claim) -> list[str]:
     return [claim.words, _cost_line(claim), *rows, *commands, *claim.failed]
 
 
-def commands_of(request: Request, claim: Claim) -> list[tuple[str, str]]:
+def commands_of(request: Request, claim: TuningResult) -> list[tuple[str, str]]:
     """What to paste: the suite's command, unless it starts servers, and the server's."""
     best = claim.best
     if request.serve:
@@ -63,7 +63,7 @@ def commands_of(request: Request, claim: Claim) -> list[tuple[str, str]]:
     return [*(("command", session) for session in sessions), ("server", server)]
 
 
-def _split(request: Request, claim: Claim) -> Settings:
+def _split(request: Request, claim: TuningResult) -> Settings:
     """The GPUs that the suite split the winner's model over: a server by itself takes one."""
     for pair in claim.pairs:
         for run in trial_files(request.out / "runs" / pair.best.folder):
@@ -82,7 +82,7 @@ def _of_failures(trials: Sequence[Measured]) -> list[str]:
     return [f"all {len(others)} trials of other settings failed; the last: {others[-1].reason}"]
 
 
-def _cost_line(claim: Claim) -> str:
+def _cost_line(claim: TuningResult) -> str:
     costs = [f"{row.name} {row.change.interval}" for row in claim.costs]
     if not any("energy" in row.name for row in claim.costs):
         costs.append("energy not measured (no counter)")

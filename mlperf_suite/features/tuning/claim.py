@@ -102,7 +102,7 @@ class Contribution:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class TuningResult:
     """The answer of a tuning. `best`: the candidate. `gain`: None if no pairs were made, as the
     search held the default for the best, or if a run of them failed, for which `failure` says why.
     `failed`: a line for each candidate that failed there.

@@ -8,7 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlperf_suite.features.tuning.early_cuts import AccuracyCheck, Estimate, cannot_win, full_rate
+from mlperf_suite.features.tuning.early_stopping import (
+    AccuracyCheck,
+    Estimate,
+    cannot_win,
+    full_rate,
+)
 from mlperf_suite.features.tuning.probing import probe_of
 from mlperf_suite.features.tuning.space import Settings, Trial
 from mlperf_suite.features.tuning.target import trial_files

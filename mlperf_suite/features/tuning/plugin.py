@@ -15,7 +15,7 @@ from mlperf_suite.session.run_kind import NoCase
 from mlperf_suite.settings import OPTIONS
 
 if TYPE_CHECKING:
-    from mlperf_suite.features.tuning.claim import Claim
+    from mlperf_suite.features.tuning.claim import TuningResult
 
 _FOLDER = "tuning"
 _NOT_OF_RUNS = ("results_dir",)
@@ -41,12 +41,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="session")
-def tuning(request: pytest.FixtureRequest) -> Claim:
+def tuning(request: pytest.FixtureRequest) -> TuningResult:
     """What came of the search: the candidate, its pairs with the default, the gain."""
     return make_tuning(request.config)
 
 
-def make_tuning(config: pytest.Config) -> Claim:
+def make_tuning(config: pytest.Config) -> TuningResult:
     """Search and compare, in the folder `tuning` of the results; one that was interrupted goes on.
 
     Raises pytest.UsageError for options that cannot be.

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mlperf_suite.features.tuning.conditions import Conditions
-from mlperf_suite.features.tuning.early_cuts import Estimate
+from mlperf_suite.features.tuning.early_stopping import Estimate
 from mlperf_suite.features.tuning.feasibility import Feasibility
 from mlperf_suite.features.tuning.space import Choice, Settings, Space, Trial
 from mlperf_suite.features.tuning.surrogate import Floats, Indices, Surrogate

@@ -21,9 +21,9 @@ from dataclasses import dataclass, replace
 
 import psutil
 
-from mlperf_suite.engines.watch import end_processes
+from mlperf_suite.engines.hang_detector import end_processes
 from mlperf_suite.errors import UsageError
-from mlperf_suite.features.tuning.left_over import SERVER_OUTPUT
+from mlperf_suite.features.tuning.orphan_processes import SERVER_OUTPUT
 from mlperf_suite.features.tuning.space import (
     Settings,
     Trial,

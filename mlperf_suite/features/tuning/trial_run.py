@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mlperf_suite.engines.vllm_environment import last_error
 from mlperf_suite.errors import UsageError
-from mlperf_suite.features.tuning.left_over import OF_RUNS, RUN_OUTPUT, end_left_over
+from mlperf_suite.features.tuning.orphan_processes import OF_RUNS, RUN_OUTPUT, end_left_over
 from mlperf_suite.features.tuning.probing import Work, probe_of, work_of
 from mlperf_suite.features.tuning.space import Settings, Trial, run_arguments, run_variables
 from mlperf_suite.features.tuning.target import TrialFiles, TuneTarget, costs_of, trial_files

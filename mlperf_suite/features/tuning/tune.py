@@ -12,12 +12,18 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
 
-from mlperf_suite.engines.watch import terminated_like_interrupted
+from mlperf_suite.engines.hang_detector import terminated_like_interrupted
 from mlperf_suite.errors import UsageError
 from mlperf_suite.features.tuning.answer import write_answer
-from mlperf_suite.features.tuning.claim import Claim, Contribution, Pair, contributions_of, gain_of
+from mlperf_suite.features.tuning.claim import (
+    Contribution,
+    Pair,
+    TuningResult,
+    contributions_of,
+    gain_of,
+)
 from mlperf_suite.features.tuning.early_end import leader_of, watch_of
-from mlperf_suite.features.tuning.left_over import OF_RUNS, SERVER_OUTPUT, end_left_over
+from mlperf_suite.features.tuning.orphan_processes import OF_RUNS, SERVER_OUTPUT, end_left_over
 from mlperf_suite.features.tuning.records import Records
 from mlperf_suite.features.tuning.search import TuningSearch
 from mlperf_suite.features.tuning.serving import run_served
@@ -38,7 +44,7 @@ _QUERY_HEADROOM = 1.25
 """A run that is too short is INVALID, and a whole one may be faster than the best trial."""
 
 
-def tune(request: Request, say: Callable[[str], None]) -> Claim:
+def tune(request: Request, say: Callable[[str], None]) -> TuningResult:
     """Search for the budget's time, then measure the pairs and what each setting contributes.
 
     Runs of an interrupted tuning in the folder count. Raises UsageError if another tuning uses the
@@ -84,7 +90,7 @@ class Tuning:
         numbers = (int(run.name) for run in self._runs.glob("*") if run.name.isdecimal())
         self._numbers = itertools.count(1 + max(numbers, default=0))
 
-    def run(self) -> Claim:
+    def run(self) -> TuningResult:
         self._check_pairs()
         self._look_for_better()
         if len(self._trials) == 1:
@@ -97,21 +103,21 @@ class Tuning:
         write_answer(self._request, self._trials, claim, self._say)
         return claim
 
-    def _claimed(self) -> Claim:
+    def _claimed(self) -> TuningResult:
         """The best of the search beside the default; the next best if a run of it fails there.
 
         That makes no gain more likely to be claimed: who fails is not judged by its rate.
         """
         failed: list[str] = []
-        claim = Claim(self._default, self._default)
+        claim = TuningResult(self._default, self._default)
         while len(failed) < _MOST_CANDIDATES:
             best = dict(self._search.best())
             if best == self._default:
                 return replace(claim, best=best, pairs=(), failed=failed)
             if reason := self._earlier_failure(best):
-                claim = Claim(best, self._default, failure=f"{_OF_BEST}{reason}")
+                claim = TuningResult(best, self._default, failure=f"{_OF_BEST}{reason}")
             else:
-                claim = self._compared(Claim(best, self._default))
+                claim = self._compared(TuningResult(best, self._default))
             if not claim.failure.startswith(_OF_BEST):
                 return replace(claim, failed=failed)
             reason = claim.failure.removeprefix(_OF_BEST)
@@ -273,7 +279,7 @@ class Tuning:
                     f"--pairs {begun} or name a new folder"
                 )
 
-    def _compared(self, claim: Claim) -> Claim:
+    def _compared(self, claim: TuningResult) -> TuningResult:
         """Default and candidate in turn, each with its accuracy run."""
         pairs = self._earlier_pairs(claim.best)[: self._request.pairs]
         while len(pairs) < self._request.pairs:
@@ -325,12 +331,12 @@ class Tuning:
 
     # What each setting contributes
 
-    def _contributions(self, claim: Claim) -> list[Contribution]:
+    def _contributions(self, claim: TuningResult) -> list[Contribution]:
         around = self._search.around(claim.best)
         rounds = self._rounds(claim) if claim.is_better else []
         return contributions_of(claim.best, claim.default, around, rounds)
 
-    def _rounds(self, claim: Claim) -> list[Mapping[str, float]]:
+    def _rounds(self, claim: TuningResult) -> list[Mapping[str, float]]:
         """The winner, and the winner with one setting undone, in turn while there is time."""
         names = ["", *(n for n, choice in claim.best.items() if choice != self._default[n])]
         if len(names) == 2:

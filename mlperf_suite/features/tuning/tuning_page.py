@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from mlperf_suite.features.tuning.claim import Claim
+from mlperf_suite.features.tuning.claim import TuningResult
 from mlperf_suite.features.tuning.space import Choice, Settings, Space
 from mlperf_suite.features.tuning.trial_run import Measured
 from mlperf_suite.features.tuning.tuning_request import Request
@@ -51,7 +51,7 @@ _LONGEST = 24
 
 
 def tuning_page(
-    request: Request, trials: Sequence[Measured], claim: Claim, texts: Sequence[Row] = ()
+    request: Request, trials: Sequence[Measured], claim: TuningResult, texts: Sequence[Row] = ()
 ) -> str:
     """The page as HTML. `texts`: what to paste of a winner, each with its name."""
     unit, space = request.target.unit, request.space
@@ -82,7 +82,7 @@ def choice_word(name: str, choice: Choice) -> str:
     return "default" if own is None else f"{own} (default)"
 
 
-def _pairs(claim: Claim, unit: str) -> Table:
+def _pairs(claim: TuningResult, unit: str) -> Table:
     rows = [
         [str(number), decimal(pair.default.trial.rate), decimal(pair.best.trial.rate)]
         for number, pair in enumerate(claim.pairs, 1)
@@ -91,7 +91,7 @@ def _pairs(claim: Claim, unit: str) -> Table:
     return Table(head, rows, style="broad")
 
 
-def _costs(claim: Claim) -> Table:
+def _costs(claim: TuningResult) -> Table:
     rows = [
         [row.name, significant(row.before), significant(row.after), row.change.interval]
         for row in claim.costs
@@ -102,7 +102,7 @@ def _costs(claim: Claim) -> Table:
     return Table(head, rows, title="What it costs", style="broad", note=_COST_NOTE)
 
 
-def _contributions(claim: Claim) -> Table:
+def _contributions(claim: TuningResult) -> Table:
     rows = [
         [
             row.name,

@@ -141,7 +141,7 @@ def _is_mapped(number: int) -> bool:
     return True
 
 
-def be_first_to_go() -> None:
+def raise_oom_score() -> None:
     """Have the kernel, if it is short of memory, end this process and its children before any
     other."""
     with contextlib.suppress(OSError):
@@ -411,14 +411,14 @@ def main() -> None:
     mode, (status, group) = sys.argv[1], map(int, sys.argv[-2:])
     try:
         if mode == "bubblewrap":
-            be_first_to_go()
+            raise_oom_score()
             os.execv(sys.argv[2], sys.argv[2:])
         order = json.load(sys.stdin.buffer)
         if mode == "within":
             _run_first_process(order, status, group, None)
             return
         _control(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
-        be_first_to_go()
+        raise_oom_score()
         root = _enter_namespaces()
         first = os.fork()
         if first == 0:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from mlperf_suite.loadgen.runner import Progress
 
 
-class Watcher:
+class ProgressDisplay:
     """Shows nothing; a subclass shows the user what is going on."""
 
     def follow(self, left_s: Callable[[], float | None]) -> None:

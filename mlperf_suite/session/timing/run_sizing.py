@@ -1,6 +1,6 @@
 """The plan of a session with its times, and the sizes and rates of its runs.
 
-What a step measured is handed to `Pace.learn`; everything else is computed from it.
+What a step measured is handed to `RunSizing.learn`; everything else is computed from it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LONG_TAIL = 2.0
 """Answers that can be longer than this many times their mean have a tail."""
 
 
-class Pace:
+class RunSizing:
     """The plan, what its steps measured, and what follows from it.
 
     `baselines`: a run that is compared with an earlier one takes as many samples as that one.
@@ -145,7 +145,7 @@ class Pace:
     def is_profiled(self, key: RunKey) -> bool:
         """Whether a run is made under the profiler: every selected run is. A run that only finds
         Server's rate is not, since a profiler slows it down."""
-        is_selected = key in self.plan.runs and key not in self.plan.unasked
+        is_selected = key in self.plan.runs and key not in self.plan.implicit_runs
         return self._settings.profile_run is not None and is_selected
 
     # Times

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from mlperf_suite.engines.watch import end_processes
+from mlperf_suite.engines.hang_detector import end_processes
 from mlperf_suite.results.run_folder import ENGINE_LOG
 
 RUN_OUTPUT, SERVER_OUTPUT = "output.txt", "server.txt"

@@ -57,7 +57,7 @@ class ProcessLook:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Snapshot:
     """The state of an engine at one moment.
 
     `now_s`: on any monotonic clock. `signs`: changes whenever the engine makes progress.
@@ -83,7 +83,7 @@ class Judgement:
         self._busy_s = 0.0
         self._cpu_s = 0.0
 
-    def hangs(self, look: Look) -> str | None:
+    def hangs(self, look: Snapshot) -> str | None:
         """Why the engine counts as hanging, for a message; None if it does not."""
         if look.signs != self._signs or not look.outstanding:
             self._signs, self._sign_s = look.signs, look.now_s
@@ -98,11 +98,11 @@ class Judgement:
         why = f"the engine showed no progress for {self._silence_s / 60:g} minutes"
         return self._down_process(look) or self._idle(look) or (why if silent else None)
 
-    def _begin_idle(self, look: Look) -> None:
+    def _begin_idle(self, look: Snapshot) -> None:
         self._busy_s = look.now_s
         self._cpu_s = sum(process.cpu_s for process in look.processes)
 
-    def _down_process(self, look: Look) -> str | None:
+    def _down_process(self, look: Snapshot) -> str | None:
         down = [p for p in look.processes if p.status in (*_ENDED, psutil.STATUS_STOPPED)]
         if not down:
             self._up_s = look.now_s
@@ -112,7 +112,7 @@ class Judgement:
         state = "is stopped" if down[0].status == psutil.STATUS_STOPPED else "has ended"
         return f"the engine hangs: its process {down[0].name} {state}"
 
-    def _idle(self, look: Look) -> str | None:
+    def _idle(self, look: Snapshot) -> str | None:
         cpu_s = sum(process.cpu_s for process in look.processes)
         used_s, elapsed = cpu_s - self._cpu_s, look.now_s - self._busy_s
         # A process that waits for a disk is working, although it uses no CPU time.
@@ -130,7 +130,7 @@ class Judgement:
         )
 
 
-class Watch:
+class HangDetector:
     """Checks on a working engine whenever its caller asks."""
 
     def __init__(self, engine: Engine, silence_s: float = SILENCE_S) -> None:
@@ -155,7 +155,7 @@ class Watch:
         progress = (signs, self._tracing.steps_made if self._tracing else 0)
         processes = list(map(_look_at, self._watched.processes)) if self._watched else []
         gpu = self._gpu(processes, progress, outstanding)
-        verdict = self._judgement.hangs(Look(now, progress, outstanding, processes, gpu))
+        verdict = self._judgement.hangs(Snapshot(now, progress, outstanding, processes, gpu))
         return f"{verdict} while {outstanding:,} {unit} waited" if verdict else None
 
     def _gpu(
@@ -198,7 +198,7 @@ class LoadWatch:
         looks = [look for look in map(_look_at, self.processes) if look.status not in _ENDED]
         written = self._log_file.stat().st_size if self._log_file else 0
         gpu = gpu_busy() if gpus() else False
-        return self._judgement.hangs(Look(time.monotonic(), written, 1, looks, gpu))
+        return self._judgement.hangs(Snapshot(time.monotonic(), written, 1, looks, gpu))
 
 
 def _look_at(process: psutil.Process) -> ProcessLook:
