@@ -30,7 +30,8 @@ Fault = Literal[
 """What can be wrong with the answer to a completion request; from `no-first-token` on, with an
 answer that is streamed.
 
-- `status-N`: refused with this status. `turned-away`: 429 with Retry-After, 1 s.
+- `status-N`: refused with this status. `turned-away`: 429 with Retry-After,
+  `StandIn.retry_after_s`.
   `redirect`: 302 to `StandIn.redirect_to`.
 - `dies`: the process ends at once, without an answer.
 - `no-answer`: nothing, on a connection that stays open. `no-first-token`: only the headers.
@@ -90,6 +91,7 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     base: str = "/v1"
     key: str | None = None
     redirect_to: str = ""
+    retry_after_s: int = 1
     certificate: str | None = None
     certificate_key: str | None = None
     fault: Fault | None = None

@@ -307,7 +307,7 @@ def without_answer(options: StandIn, fault: Fault | None) -> Reply | None:
     """What a fault sends instead of an answer; None if it spoils an answer or does nothing."""
     match fault:
         case "status-500" | "status-503" | "turned-away":
-            when = "Retry-After: 1\r\n" if fault == "turned-away" else ""
+            when = f"Retry-After: {options.retry_after_s}\r\n" if fault == "turned-away" else ""
             status = int(fault.removeprefix("status-")) if not when else 429
             refusal = Refusal(status, "the stand-in server refuses, as it was told to")
             return refusal_reply(refusal, when)
