@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from meta_tests.suite_runs import ROOT, run_python
 from mlperf_suite.feature import features
+from mlperf_suite.results.run_folder import read_summary
+from mlperf_suite.results.schema import Summary
 
 REPOSITORY = ("conftest.py", "pytest.ini", "mlperf_suite", "fixtures", "tests")
 PUBLISHED = """
@@ -33,7 +36,7 @@ COMMAND = Subcommand("greet whoever runs it", lambda parser: None, run)
 
 @pytest.fixture(scope="module")
 def without_features(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the repository whose features are gone."""
+    """A copy of what a session reads, whose features are gone."""
     copy = tmp_path_factory.mktemp("copy")
     for name in REPOSITORY:
         if (ROOT / name).is_dir():
@@ -43,6 +46,7 @@ def without_features(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for folder in (copy / "mlperf_suite/features").iterdir():
         if folder.is_dir():
             shutil.rmtree(folder)
+    (copy / ".assets").symlink_to(ROOT / ".assets")
     return copy
 
 
@@ -65,6 +69,51 @@ def test_the_core_collects_and_speaks_of_no_feature(without_features: Path) -> N
     words = {line.split()[0] for line in spoken.splitlines() if line.startswith("    ")}
     assert not words & commands
     assert "pytest.mark.tune" not in spoken
+
+
+def session(folder: Path, results: Path) -> Summary:
+    """The summary of `pytest -m offline` on the stand-in engine, with the package of a folder."""
+    options = ("-m", "offline and datacenter", "-p", "meta_tests.stand_in_plugin", "-q")
+    python(folder, "-m", "pytest", *options, f"--results-dir={results}", path=str(ROOT))
+    summary = read_summary((results / "latest").resolve())
+    assert summary is not None
+    return summary
+
+
+def test_without_features_a_run_has_the_same_verdicts_and_figures(
+    without_features: Path, tmp_path: Path
+) -> None:
+    with_all, without = session(ROOT, tmp_path / "with"), session(without_features, tmp_path / "no")
+    statuses = [{v.rule: v.status for v in summary.verdicts} for summary in (with_all, without)]
+    assert statuses[0] == statuses[1]
+    figures = [summary.as_json()["run"] for summary in (with_all, without)]
+    assert [sorted(run["performance"]) for run in figures] == [
+        sorted(figures[0]["performance"])
+    ] * 2
+    assert figures[0]["accuracy"] == figures[1]["accuracy"]
+
+
+@cache
+def collected(folder: Path) -> frozenset[str]:
+    """The ids of the suite's tests."""
+    output = python(folder, "-m", "pytest", "--collect-only", "-q")
+    return frozenset(line for line in output.splitlines() if "::" in line)
+
+
+@pytest.mark.parametrize("name", [feature.name for feature in features()])
+def test_without_a_feature_everything_else_is_collected(
+    without_features: Path, name: str, tmp_path: Path
+) -> None:
+    """Those that need it go with it."""
+    gone = {feature.name for feature in features() if name in (feature.name, *feature.needs)}
+    copy = tmp_path / "mlperf_suite" / "features"
+    shutil.copytree(without_features, tmp_path, symlinks=True, dirs_exist_ok=True)
+    for feature in features():
+        if feature.name not in gone:
+            source = ROOT / "mlperf_suite" / "features" / feature.name
+            shutil.copytree(source, copy / feature.name)
+    folders = tuple(f"mlperf_suite/features/{feature}/" for feature in gone)
+    assert collected(tmp_path) == {id_ for id_ in collected(ROOT) if not id_.startswith(folders)}
 
 
 def test_a_package_of_its_own_adds_a_feature(tmp_path: Path) -> None:
