@@ -26,7 +26,6 @@ from mlperf_suite.engines.endpoint.engine import EndpointEngine
 from mlperf_suite.results.run_folder import read_config, read_summary
 from mlperf_suite.results.schema import Summary
 
-
 SILENCE_S = 1800.0
 """A machine under load may let a server wait long."""
 
