@@ -11,12 +11,14 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from evidence.damaged_logs.random_damages import Damage, Tree
 from evidence.log_edits import PREFIX
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
+from mlperf_suite.rules.clock import DATE_FORMAT, LATEST_S, ZONE_S
 
 Values = Mapping[str, Any]
 Rules = frozenset[str]
@@ -145,6 +147,15 @@ def _same_sources(value: Value) -> bool:
     return all(value.old.get(name) == value.new.get(name) for name in sources)
 
 
+def _of_another_zone(value: Value) -> bool:
+    """Whether a date is as late as it was but for time zones and the seconds of tolerance."""
+    try:
+        old, new = (datetime.strptime(date, DATE_FORMAT) for date in (value.old, value.new))
+    except (TypeError, ValueError):
+        return False
+    return ((old - new).total_seconds() + 1) % ZONE_S <= LATEST_S + 2
+
+
 def _as_printed(value: Value) -> bool:
     """Whether a figure is the same but for its last digit."""
     return value.number is not None and abs(value.number - value.old) <= 2e-5 * abs(value.old)
@@ -179,6 +190,7 @@ _COUNTER = "a counter of LoadGen's internal work"
 _COMMIT = "the commit in LoadGen's version: the hashes of its files decide"
 _NO_SOURCE = "the hash of a file that LoadGen is not compiled from"
 _BUILD = "when LoadGen was built"
+_ZONE = "the same time in another time zone, within seconds"
 _AUDIT = "an audit run's speed is not compared"
 _WHEN_ISSUED = "the last query may have been issued then, according to the log"
 _PRINTED = "the last digit of a figure, which LoadGen rounds"
@@ -189,7 +201,8 @@ _KEYS: tuple[tuple[str, str, Judge], ...] = (
     ("PA", r"loadgen_git_status_message", must("loadgen_unmodified")),
     ("PAT", r"loadgen_git_log_message|get_sut_name_duration_ns", harmless(_WORDS)),
     ("PAT", r"loadgen_(build_date_local|build_date_utc|git_commit_date)", harmless(_BUILD)),
-    ("PA", r"test_datetime|power_begin|power_end", must("clock_dates", "time_span", "query_rate")),
+    ("PA", r"test_datetime", unless(_of_another_zone, _ZONE, "clock_dates")),
+    ("PA", r"power_begin|power_end", must("clock_dates", "time_span", "query_rate")),
     ("PA", r"(sut|qsl)_name", must("same_system")),
     ("PAT", r"qsl_reported_total_count", must("same_system", "loaded_samples", "log_agrees")),
     ("PAT", r"qsl_reported_performance_count", harmless("overridden by the setting")),

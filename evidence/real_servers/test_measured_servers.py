@@ -26,13 +26,17 @@ from mlperf_suite.engines.endpoint.engine import EndpointEngine
 from mlperf_suite.results.run_folder import read_config, read_summary
 from mlperf_suite.results.schema import Summary
 
+SILENCE_S = 1800.0
+"""A machine under load may let a server wait long."""
+
 
 def run_scenarios(
     server: LocalServer, results_dir: Path, scenarios: str, *arguments: str
 ) -> SuiteRun:
     """These scenarios of the datacenter category."""
     selection = ("-m", f"({scenarios}) and datacenter")
-    return run_suite(results_dir, *selection, "--endpoint", server.url, *arguments)
+    measured = ("--endpoint", server.url, f"--engine-silence={SILENCE_S}")
+    return run_suite(results_dir, *selection, *measured, *arguments)
 
 
 def summaries(run: SuiteRun) -> dict[str, Summary]:
@@ -99,7 +103,12 @@ def test_the_figures_of_several_client_processes_are_those_of_all(vllm: LocalSer
     tokenizer = load_tokenizer(vllm.model, None)
     prompts = [tokenizer(f"The number after {n} is")["input_ids"] for n in range(60)]
     config = EndpointConfig(
-        (parse_endpoint(vllm.url),), vllm.model, embedded_model_dir(), 49_152, clients=3
+        (parse_endpoint(vllm.url),),
+        vllm.model,
+        embedded_model_dir(),
+        49_152,
+        clients=3,
+        silence_s=SILENCE_S,
     )
     generation = Generation(max_new_tokens=8)
     with contextlib.closing(EndpointEngine.load(config)) as engine:

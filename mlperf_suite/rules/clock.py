@@ -25,7 +25,7 @@ ROUNDING_S = 0.002
 """power_begin and power_end are each truncated to ms; their difference is off by less than this."""
 LATEST_S = 5.0
 """Maximum time between a step of LoadGen and its log entry; at most 0.19 s in 862 public logs."""
-_ZONE_S = 900
+ZONE_S = 900
 """Time zones differ by multiples of 15 minutes: test_datetime is local time, power_begin UTC."""
 _MOST_ZONE_S = 14 * 3600
 _DATES = ("loadgen_git_commit_date", "loadgen_build_date_utc", "test_datetime")
@@ -119,7 +119,7 @@ def clock_dates(run: RunFacts) -> Verdict:
     if begin > datetime.now() + timedelta(seconds=_MOST_ZONE_S):
         raise failure(f"power_begin {detail['power_begin']}", why="the day has not come yet")
     # test_datetime is truncated to whole seconds.
-    late = ((begin - date).total_seconds() - elapsed + 1) % _ZONE_S - 1
+    late = ((begin - date).total_seconds() - elapsed + 1) % ZONE_S - 1
     figures = (
         f"power_begin {late:.3f} s after {detail['test_datetime']} + {elapsed:,.3f} s, "
         "time zones aside"
