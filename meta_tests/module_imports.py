@@ -18,14 +18,22 @@ ORDER = (
     "__main__",
 )
 """Low to high: each imports only what stands before it, and itself."""
-ONE_PLACE = {
-    **dict.fromkeys(("vllm", "ray"), "engines"),
-    **dict.fromkeys(("pytest", "_pytest", "allure"), "plugin"),
-    **dict.fromkeys(("rouge_score", "nltk", "sympy", "pylatexenc"), "scorers"),
-    **{"mlperf_loadgen": "loadgen", "lm_eval": "mmlu", "pynvml": "hardware"},
-    **{"nvtx": "profiling", "pyarrow": "datasets", "yaml": "judging"},
+PLACES = {
+    **dict.fromkeys(("pytest", "allure"), ("plugin",)),
+    **dict.fromkeys(("vllm", "ray", "httptools", "uvloop", "prometheus_client"), ("engines",)),
+    **dict.fromkeys(("rouge_score", "nltk", "sympy", "pylatexenc"), ("scorers",)),
+    "mlperf_loadgen": ("loadgen",),
+    "lm_eval": ("mmlu",),
+    "pynvml": ("hardware",),
+    "nvtx": ("profiling",),
+    "pyarrow": ("datasets",),
+    "yaml": ("judging",),
+    "jinja2": ("reports",),
+    "matplotlib": ("features/peak_search", "reports"),
+    "scipy": ("features/aggregate", "features/tuning", "results"),
+    "tokenizers": ("engines", "random_models"),
 }
-"""Where an outside library is imported, and nowhere else."""
+"""Every outside library that could be replaced, and the parts of the package that import it."""
 
 
 def imports_of(path: Path) -> Iterator[str]:
