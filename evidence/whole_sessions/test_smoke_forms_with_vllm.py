@@ -18,4 +18,4 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, SuiteRun]:
 def test_a_smoke_run_goes_from_data_to_verdict(
     language_benchmark: Benchmark, sessions: dict[str, SuiteRun]
 ) -> None:
-    check_run(language_benchmark, sessions)
+    check_run(language_benchmark, sessions, may_be_fewer=True)

@@ -37,7 +37,9 @@ def accuracy_runs(folder: Path, *arguments: str) -> dict[str, SuiteRun]:
     }
 
 
-def check_run(benchmark: Benchmark, sessions: dict[str, SuiteRun]) -> None:
+def check_run(
+    benchmark: Benchmark, sessions: dict[str, SuiteRun], *, may_be_fewer: bool = False
+) -> None:
     """The benchmark's run went from its data to its verdicts."""
     assert benchmark.smoke is not None
     session = sessions[benchmark.smoke.model]
@@ -55,5 +57,9 @@ def check_run(benchmark: Benchmark, sessions: dict[str, SuiteRun]) -> None:
         assert verdicts[rule].status == "passed"
     accuracy = folder / "Accuracy"
     assert json.loads((accuracy / f"{benchmark.smoke.scorer.name}.json").read_text())
-    assert verdicts["accuracy_every_sample"].found == f"{benchmark.smoke.own_samples} samples"
+    # A slow engine gets fewer.
+    samples = int(verdicts["accuracy_every_sample"].found.partition(" ")[0])
+    own = benchmark.smoke.own_samples
+    assert own is not None
+    assert 0 < samples <= own if may_be_fewer else samples == own, samples
     assert benchmark.smoke.ungated in (folder / "report.md").read_text()
