@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 PAGES = Path(__file__).resolve().parents[1] / "docs" / "evidence"
@@ -15,15 +15,25 @@ def table_after(page: Path, header: str) -> list[str]:
     return lines[first:end]
 
 
-def rewrite_table(page: Path, header: str, rows: Iterable[str]) -> None:
-    """Put other rows into the table that begins with a line."""
+def rewrite_table(page: Path, header: str, rows: Iterable[str], after: str = "") -> None:
+    """Put other rows into the table that begins with a line.
+
+    `after`: words of a line before the table, where the page has several tables of that header.
+    Raises ValueError if it has none.
+    """
     lines = page.read_text(encoding="utf-8").splitlines()
-    first, end = _span(lines, header)
+    first, end = _span(lines, header, after)
     lines[first:end] = rows
     page.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _span(lines: list[str], header: str) -> tuple[int, int]:
-    first = lines.index(header) + 2
+def write_cells(page: Path, header: str, rows: Iterable[Sequence[str]], after: str = "") -> None:
+    """As `rewrite_table`, with the cells of each row."""
+    rewrite_table(page, header, (f"| {' | '.join(row)} |" for row in rows), after)
+
+
+def _span(lines: list[str], header: str, after: str = "") -> tuple[int, int]:
+    before = next(number for number, line in enumerate(lines) if after in line)
+    first = lines.index(header, before) + 2
     end = next((n for n in range(first, len(lines)) if not lines[n].startswith("|")), len(lines))
     return first, end

@@ -22,7 +22,7 @@ from typing import Any
 
 import yaml
 
-from evidence.page_tables import PAGES, write_table
+from evidence.tables import PAGES, write_cells
 from mlperf_suite import SUITE_FOLDER
 from mlperf_suite.benchmarks.qwen3_6_27b import QWEN3_6_27B
 from mlperf_suite.rules import judge
@@ -266,7 +266,7 @@ def main(arguments: list[str]) -> int:
     counts = f"{len(differing)} explained, {unexplained} not; {alike_count} alike"
     print(f"{len(made)} results, {counts}")
     if "--write" in arguments and not unexplained:
-        write_table(PAGE, HEADER, explained_rows(differing))
+        write_cells(PAGE, HEADER, explained_rows(differing))
     return 1 if unexplained else 0
 
 

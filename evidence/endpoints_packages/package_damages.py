@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from evidence.page_tables import PAGES, write_table
+from evidence.tables import PAGES, write_cells
 from meta_tests.made_package import (
     C_MAX,
     OFFLINE,
@@ -1137,8 +1137,8 @@ def main(arguments: list[str]) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         rows = _rows(Path(arguments[0]), Path(temporary))
     if "--write" in arguments:
-        write_table(PAGE, _COUNTS, [counts_of(rows)])
-        write_table(PAGE, HEADER, rows)
+        write_cells(PAGE, _COUNTS, [counts_of(rows)])
+        write_cells(PAGE, HEADER, rows)
 
 
 if __name__ == "__main__":

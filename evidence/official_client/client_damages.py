@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from evidence.page_tables import PAGES, write_table
+from evidence.tables import PAGES, write_cells
 from evidence.verdicts import official_verdict, own_verdict
 from meta_tests.made_client import write_client_submission
 from meta_tests.tampering.client_breaks import (
@@ -596,7 +596,7 @@ def main(arguments: list[str]) -> None:
                 rows.append(row)
                 shutil.rmtree(tree)
             if is_written:
-                write_table(PAGE, HEADER, rows, place)
+                write_cells(PAGE, HEADER, rows, place)
 
 
 if __name__ == "__main__":
