@@ -10,15 +10,15 @@ from meta_tests.plugin.pytest_output import collected_tests, pytest_output
 
 PLUGIN = """
 from mlperf_suite.features.tuning import tune as module
-from mlperf_suite.features.tuning.claim import Claim, Gain
+from mlperf_suite.features.tuning.claim import Gain, TuningResult
 
 def tune(request, say):
     say(f"asked: {request.minutes:g} {request.target.name} {request.out} {list(request.options)}")
-    return Claim({}, {}, **CLAIM)
+    return TuningResult({}, {}, **CLAIM)
 
 module.tune = tune
 """
-WINNER = 'CLAIM = {"gain": Gain(0.6, 0.5, 0.7, 5), "pairs": [None] * 5}\nClaim.costs = [1]'
+WINNER = 'CLAIM = {"gain": Gain(0.6, 0.5, 0.7, 5), "pairs": [None] * 5}\nTuningResult.costs = [1]'
 BROKEN = 'CLAIM = {"failure": "the candidate failed in the pairs: accuracy_rouge1"}'
 
 

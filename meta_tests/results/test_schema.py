@@ -15,7 +15,13 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from meta_tests.suite_runs import ROOT, run_python
-from mlperf_suite.results.schema import SCHEMA_VERSION, Config, Meta, Summary
+from mlperf_suite.results.schema import (
+    SCHEMA_VERSION,
+    Config,
+    Meta,
+    Summary,
+    figures_of_features,
+)
 from mlperf_suite.rules.verdict import Status, Verdict
 
 KEPT = json.loads((Path(__file__).parent.parent / "data/kept_run/summary.json").read_text())
@@ -43,9 +49,11 @@ def _values(hint: Any) -> st.SearchStrategy[Any]:
         return st.sampled_from(arguments)
     if is_dataclass(hint):
         hints = get_type_hints(hint)
-        return st.builds(
-            cast(type, hint), **{entry.name: _values(hints[entry.name]) for entry in fields(hint)}
-        )
+        values = {entry.name: _values(hints[entry.name]) for entry in fields(hint)}
+        if hint is Summary:
+            kinds = {name: _values(kind) for name, kind in figures_of_features().items()}
+            values["parts"] = st.fixed_dictionaries({}, optional=kinds)
+        return st.builds(cast(type, hint), **values)
     return _SIMPLE[hint]
 
 
@@ -54,6 +62,7 @@ def test_every_field_that_is_written_is_read_again(summary: Summary) -> None:
     newest = replace(summary, schema_version=SCHEMA_VERSION)
     content = json.loads(json.dumps(newest.as_json()))
     names = ["schema_version", "verdict", "counts", *(entry.name for entry in fields(Summary))]
+    names += figures_of_features()
     assert set(content) <= set(names) and content["counts"].keys() == set(get_args(Status))
     assert Summary.read(content) == newest
     FORMAT.validate(content)

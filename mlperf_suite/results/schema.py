@@ -588,11 +588,9 @@ class Summary:
         """Parse the content of a summary.json; never raises. `version_fault` judges its version."""
         members = _with_whole_verdicts(content)
         summary = read(cls, {**members, "parts": {}}) or cls()
-        parts = {
-            name: read(kind, members.get(name)) for name, kind in figures_of_features().items()
-        }
-        known = {name: figures for name, figures in parts.items() if figures is not None}
-        return replace(summary, parts=known)
+        kinds = figures_of_features().items()
+        parts = {name: read(kind, _member(members, name)) for name, kind in kinds}
+        return replace(summary, parts={name: part for name, part in parts.items() if part})
 
     @property
     def counts(self) -> dict[Status, int]:

@@ -144,7 +144,7 @@ def _hello(
 
 
 class _ChatExchange:
-    """One request on a connection: a Seeker and an Exchange."""
+    """One request on a connection: a PendingConnection and an Exchange."""
 
     def __init__(self, pool: Pool, request: bytes, limits: ChatLimits | None) -> None:
         self._pool = pool
