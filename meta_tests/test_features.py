@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.suite_runs import ROOT, run_python
+from meta_tests.suite_runs import ROOT, run_python, run_suite
 from mlperf_suite.feature import features
 from mlperf_suite.results.run_folder import read_summary
-from mlperf_suite.results.schema import Summary
 
 REPOSITORY = ("conftest.py", "pytest.ini", "mlperf_suite", "fixtures", "tests")
 PUBLISHED = """
@@ -71,19 +70,23 @@ def test_the_core_collects_and_speaks_of_no_feature(without_features: Path) -> N
     assert "pytest.mark.tune" not in spoken
 
 
-def session(folder: Path, results: Path) -> Summary:
-    """The summary of `pytest -m offline` on the stand-in engine, with the package of a folder."""
-    options = ("-m", "offline and datacenter", "-p", "meta_tests.stand_in_plugin", "-q")
-    python(folder, "-m", "pytest", *options, f"--results-dir={results}", path=str(ROOT))
-    summary = read_summary((results / "latest").resolve())
-    assert summary is not None
-    return summary
+OFFLINE = (
+    *("-m", "offline and datacenter and (accuracy or performance)"),
+    # So that the performance run takes the 84 samples once.
+    *("--warmup=0", "--offline-target-qps=8.4"),
+)
+STAND_IN = ("-p", "meta_tests.stand_in_plugin")
 
 
 def test_without_features_a_run_has_the_same_verdicts_and_figures(
-    without_features: Path, tmp_path: Path
+    without_features: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with_all, without = session(ROOT, tmp_path / "with"), session(without_features, tmp_path / "no")
+    monkeypatch.setenv("STAND_IN", json.dumps({"delays_s": [0, 10.2]}))
+    with_all = run_suite(tmp_path / "with", *OFFLINE, *STAND_IN).summary
+    words = ("-m", "pytest", *OFFLINE, *STAND_IN, "-q", f"--results-dir={tmp_path}/without")
+    python(without_features, *words, path=str(ROOT))
+    without = read_summary((tmp_path / "without" / "latest").resolve())
+    assert without is not None
     statuses = [{v.rule: v.status for v in summary.verdicts} for summary in (with_all, without)]
     assert statuses[0] == statuses[1]
     figures = [summary.as_json()["run"] for summary in (with_all, without)]
