@@ -132,7 +132,7 @@ def test_an_engine_without_a_cache_does_not_fail(without: Audited) -> None:
 )
 def test_a_cache_fails(cache: str, failures: set[str], audit: MakeAudit) -> None:
     outcome = audit(cache=cache)
-    assert outcome.not_passed.keys() == failures
+    assert outcome.not_passed.keys() == failures, outcome.not_passed
     assert {verdict.status for verdict in outcome.not_passed.values()} == {"failed"}
     assert outcome.summary.meta.status == "invalid"
     assert outcome.figures.finding == "caching"
