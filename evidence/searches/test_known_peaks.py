@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meta_tests.features.peak_search.known_systems import system, trial
 from mlperf_suite.features.peak_search.figures import RateTrial
 from mlperf_suite.features.peak_search.rate_search import (
     MAX_RUNS,
     find_peak,
 )
-
-
-def trial(rate: float, full_length: bool, valid: bool) -> RateTrial:
-    return RateTrial(rate, full_length, valid, rate, 100.0, 10.0)
-
-
-def system(short_peak: float, full_peak: float | None = None) -> Any:
-    """Holds every rate up to its peak; a full-length run may hold less than a short one."""
-    peaks = {False: short_peak, True: full_peak or short_peak}
-    return lambda rate, full: trial(rate, full, rate <= peaks[full])
-
 
 rates = st.floats(0.1, 1000)
 

@@ -12,15 +12,15 @@ from mlperf_suite.benchmarks.definition import CURVE
 from mlperf_suite.session.run_kind import (
     Maker,
     NoCase,
+    OfOnePart,
     Place,
-    RunKind,
     Selection,
     Step,
     StepKey,
 )
 
 if TYPE_CHECKING:
-    from mlperf_suite.results.record import Result
+    from mlperf_suite.results.record import CurveRecord, Result
     from mlperf_suite.session.session_parts import SessionParts
     from mlperf_suite.session.timing.estimate import Estimator
     from mlperf_suite.settings import Settings
@@ -43,7 +43,7 @@ class CurveKey:
         return f"{self.benchmark} curve"
 
 
-class CurveKind(RunKind[CurveKey]):
+class CurveKind(OfOnePart[CurveKey]):
     name, rank, long_steps = CurveKey.kind, 3, ("points",)
 
     def why_not(self, key: CurveKey, settings: Settings) -> NoCase | None:
@@ -75,17 +75,14 @@ class CurveKind(RunKind[CurveKey]):
 
         return Curves(*session.of_runs, session.recorder.config_json)
 
-    def begin(self, key: CurveKey, result: Result) -> None:
+    def part(self) -> CurveRecord:
         from mlperf_suite.results.record import CurveRecord
 
-        result.parts[self.name] = CurveRecord()
+        return CurveRecord()
 
     def record(self, step: Step, outcome: Any, result: Result) -> None:
         curve: Any = result.parts[self.name]
         curve.complete = True
-
-    def end(self, key: CurveKey, result: Result, failure: str | None) -> None:
-        result.parts[self.name].failure = failure
 
 
 KIND = CurveKind()

@@ -269,3 +269,17 @@ class OfOneRun(RunKind[Key]):
     def verdicts(self, key: Key, result: Any) -> list[Verdict]:
         record = result.runs.get(key.mode)
         return record.verdicts if record else []
+
+
+class OfOnePart(RunKind[Key]):
+    """A kind whose key is a `ResultPart` of its own, under the name of the kind."""
+
+    def part(self) -> Any:
+        """The part before its first step."""
+        raise NotImplementedError
+
+    def begin(self, key: Key, result: Any) -> None:
+        result.parts[self.name] = self.part()
+
+    def end(self, key: Key, result: Any, failure: str | None) -> None:
+        result.parts[self.name].failure = failure

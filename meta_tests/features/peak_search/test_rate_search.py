@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from pytest import MonkeyPatch
 
+from meta_tests.features.peak_search.known_systems import system, trial
 from mlperf_suite.features.peak_search.figures import BY_CLIENT, UNBOUNDED, PeakSearch, RateTrial
 from mlperf_suite.features.peak_search.rate_search import (
     MAX_FULL_RUNS,
@@ -22,17 +22,6 @@ from mlperf_suite.features.peak_search.rate_search import (
     find_peak,
 )
 from mlperf_suite.features.peak_search.report import plot_peak
-
-
-def trial(rate: float, full_length: bool, valid: bool) -> RateTrial:
-    return RateTrial(rate, full_length, valid, rate, 100.0, 10.0)
-
-
-def system(short_peak: float, full_peak: float | None = None) -> Any:
-    """Holds every rate up to its peak; a full-length run may hold less than a short one."""
-    peaks = {False: short_peak, True: full_peak or short_peak}
-    return lambda rate, full: trial(rate, full, rate <= peaks[full])
-
 
 rates = st.floats(0.1, 1000)
 

@@ -13,8 +13,8 @@ from mlperf_suite.session.loadgen_kind import needs_offline, offline_run
 from mlperf_suite.session.run_kind import (
     Maker,
     NoCase,
+    OfOnePart,
     Place,
-    RunKind,
     Selection,
     Step,
     StepKey,
@@ -22,6 +22,7 @@ from mlperf_suite.session.run_kind import (
 from mlperf_suite.session.timing.estimate import AFTER_RUN_S, Estimator
 
 if TYPE_CHECKING:
+    from mlperf_suite.features.peak_search.figures import SearchPart
     from mlperf_suite.results.record import Result
     from mlperf_suite.session.session_parts import SessionParts
     from mlperf_suite.settings import Settings
@@ -48,7 +49,7 @@ class SearchKey:
         return f"{self.benchmark} {self.scenario} peak search"
 
 
-class PeakSearchKind(RunKind[SearchKey]):
+class PeakSearchKind(OfOnePart[SearchKey]):
     name, rank, long_steps, is_compared = SearchKey.kind, 2, ("search",), False
 
     def why_not(self, key: SearchKey, settings: Settings) -> NoCase | None:
@@ -82,17 +83,14 @@ class PeakSearchKind(RunKind[SearchKey]):
 
         return PeakSearches(*session.of_runs, session.preparation)
 
-    def begin(self, key: SearchKey, result: Result) -> None:
+    def part(self) -> SearchPart:
         from mlperf_suite.features.peak_search.figures import SearchPart
 
-        result.parts[self.name] = SearchPart()
+        return SearchPart()
 
     def record(self, step: Step, outcome: Any, result: Result) -> None:
         search: Any = result.parts[self.name]
         search.outcome = outcome
-
-    def end(self, key: SearchKey, result: Result, failure: str | None) -> None:
-        result.parts[self.name].failure = failure
 
 
 KIND = PeakSearchKind()
