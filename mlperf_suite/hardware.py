@@ -358,12 +358,6 @@ def choose_precision(
     return Chosen("bf16" if able else "fp32", f"auto: {reason}")
 
 
-def vllm_is_for_cpus() -> bool:
-    """Whether the installed vLLM is a build for CPUs, by its name and version alone; also if there
-    is none."""
-    return "cpu" in (_version("vllm") or "cpu")
-
-
 @cache
 def describe_system() -> dict[str, object]:
     """CPU, memory, GPUs and versions; a version is None if the package is not installed."""
