@@ -33,7 +33,6 @@ from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
 from mlperf_suite.client_results.client_benchmarks import CLIENT_MODELS, CLIENT_ROUND
 from mlperf_suite.client_results.series import SERIES_MODELS
 from mlperf_suite.datasets.mmlu_questions import HUB_REPOSITORY, STANDARD_SHOTS
-from mlperf_suite.energy.price import Price
 from mlperf_suite.engines.endpoint.config import SERVER_KINDS, ServerKind, Target, parse_endpoint
 from mlperf_suite.engines.endpoint.config import SILENCE_S as ENDPOINT_SILENCE_S
 from mlperf_suite.engines.protocol import PROFILERS, SILENCE_S, Profiler
@@ -118,11 +117,6 @@ def _declares(spec_of: Callable[_Details, OptionSpec]) -> Callable[_Details, Any
         return field(metadata={_OPTION: spec}, repr=not spec.secret)
 
     return declare
-
-
-def _price(text: str) -> str:
-    """A price in its normalized spelling."""
-    return str(Price.parse(text))
 
 
 def _ray_address(text: str) -> str:
@@ -530,25 +524,6 @@ class Settings:
         repeatable=True,
         secret=True,
     )
-    energy: str | None = option(
-        "read the energy counters of GPUs (NVML) and CPUs (RAPL), if available, during each "
-        "performance run; off disables this",
-        choice_or_auto("off"),
-        "auto",
-        identifies=None,
-    )
-    price_kwh: str | None = option(
-        "price of a kilowatt-hour with its currency, such as 0.30 EUR; the report then shows "
-        "the energy cost of a million tokens",
-        Values(_price, "must be an amount and a currency, such as 0.30 EUR"),
-        identifies=None,
-    )
-    price_hour: str | None = option(
-        "price of a machine-hour with its currency, such as 98.32 USD; the report then shows "
-        "the cost of a million tokens",
-        Values(_price, "must be an amount and a currency, such as 98.32 USD"),
-        identifies=None,
-    )
     profile_run: Profiler | None = _of_vllm(
         "make the performance runs under vLLM's profiler and keep the trace: torch for torch's "
         "profiler, cuda for Nsight Systems; a profiled run is not a result",
@@ -705,11 +680,12 @@ _IN_EVERY_RESULT = {
     *LOADGEN_MODES,
 }
 _NOT_IN_JSON = ("logs", "plan", "endpoints")
+_MODULES_OF_FEATURES = [import_module(feature.options) for feature in features() if feature.options]
+_CHECKS_OF_FEATURES = [module.check for module in _MODULES_OF_FEATURES if hasattr(module, "check")]
 OPTIONS_OF_FEATURES: Mapping[str, OptionSpec] = {
     name: dataclasses.replace(spec, name=name.replace("_", "-"))
-    for feature in features()
-    if feature.options
-    for name, spec in import_module(feature.options).OPTIONS.items()
+    for module in _MODULES_OF_FEATURES
+    for name, spec in module.OPTIONS.items()
 }
 """The options that features add, by their names with underscores."""
 OPTION_OF_FIELD: Mapping[str, OptionSpec] = {
@@ -746,7 +722,8 @@ def resolve_settings(
     value = {name: _value(spec, sources[spec]) for name, spec in OPTION_OF_FIELD.items()}
     of_features = {name: value.pop(name) for name in OPTIONS_OF_FEATURES}
     targets = list(value["endpoints"] or [])
-    _check_prices(value["price_kwh"], value["price_hour"])
+    for check in _CHECKS_OF_FEATURES:
+        check(of_features)
     places = {spec: source[0] for spec, source in sources.items() if source}
     _check_engine(places, targets)
     if value["ray"] is not None and value["replicas"] is None:
@@ -795,12 +772,6 @@ def resolve_settings(
         token=next((str(token) for token in tokens if token), None),
         api_key=_api_key(environment) if targets else None,
     )
-
-
-def _check_prices(kwh: str | None, hour: str | None) -> None:
-    """Raise UsageError for prices in two currencies, which cannot be added up."""
-    if kwh and hour and Price.parse(kwh).currency != Price.parse(hour).currency:
-        raise UsageError(f"--price-kwh {kwh}: --price-hour {hour} has a different currency")
 
 
 def _check_engine(places: Mapping[OptionSpec, str], targets: Sequence[Target]) -> None:

@@ -42,7 +42,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "mmlu-resume",
     ),
     "Profiling": ("profile-run", "profile-seconds"),
-    "Energy and cost": ("energy", "price-kwh", "price-hour"),
+    "Energy and cost": (),
     "Results": ("results-dir", "keep-all", "node-name"),
 }
 REST = "Others"

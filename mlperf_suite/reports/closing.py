@@ -14,7 +14,6 @@ from mlperf_suite.reports.curve_sections import curve_words
 from mlperf_suite.reports.feature_report import feature_reports
 from mlperf_suite.reports.machine_sections import (
     endpoint_sections,
-    energy_sections,
     profile_sections,
     replica_sections,
 )
@@ -174,10 +173,8 @@ def _score(score: ScoreFigures) -> str:
 
 
 def _machine(run: Run) -> Iterator[Line]:
-    """Energy, servers, replicas and profile, if the run has them."""
-    of_performance = energy_sections(run) if run.performance else []
+    """Servers, replicas and profile, if the run has them."""
     for label, sections in (
-        ("energy", of_performance),
         ("endpoint", endpoint_sections(run, None)),
         ("replicas", replica_sections(run.replicas, run.scaling)),
         ("profile", profile_sections(run.profile)),

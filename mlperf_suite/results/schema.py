@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from mlperf_suite.assets import EMBEDDED_MODEL
-from mlperf_suite.energy.energy_figures import CostFigures, EnergyFigures
 from mlperf_suite.engines.protocol import RemoteRun, ReplicasRun
 from mlperf_suite.feature import features
 from mlperf_suite.loadgen.timeline import EngineLoad
@@ -420,8 +419,7 @@ class Run:
     mode, what servers and the suite's client reported; empty if the engine ran in the suite's own
     process. `replicas`: by mode, the figures of each of several engines; empty if there was one.
     `replay`: None unless the performance run replays recorded conversations. `scaling`: None
-    unless requested. `energy`, `cost`: of the performance run, None if nothing was metered or
-    priced.
+    unless requested.
     """
 
     accuracy: AccuracyFigures | None = None
@@ -432,8 +430,6 @@ class Run:
     remote: dict[str, RemoteRun] = field(default_factory=dict)
     replicas: dict[str, ReplicasRun] = field(default_factory=dict)
     scaling: ScalingFigures | None = None
-    energy: EnergyFigures | None = None
-    cost: CostFigures | None = None
     profile: ProfileFigures | None = None
 
     def has(self, mode: str) -> bool:

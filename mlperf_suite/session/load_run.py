@@ -34,7 +34,7 @@ from mlperf_suite.profiling.trace import top_operations, trace_files
 from mlperf_suite.results.record import RunRecord
 from mlperf_suite.results.run_folder import PROFILE_FOLDER
 from mlperf_suite.results.schema import ProfileFigures
-from mlperf_suite.session.energy import Energy
+from mlperf_suite.session.companion import Companion
 from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.progress_display import ProgressDisplay
@@ -57,7 +57,7 @@ class StepMaker:
     inputs: Inputs
     engines: Engines
     pace: RunSizing
-    energy: Energy
+    companions: Sequence[Companion]
     watcher: ProgressDisplay
 
     @property

@@ -71,8 +71,8 @@ class Selection:
     which something is sent at a rate; the plan fills it in. `offline_rate_given`: whether the
     user gave the rate that Offline is expected to reach. `no_rate`: the places whose accuracy run
     failed, so that it shows no rate. `profiled`: whether selected runs are made under a profiler,
-    at a rate that says nothing. `remote`: whether the engine is an endpoint. `idle_power`: whether
-    energy is measured. `scaling`: whether one replica is compared with all.
+    at a rate that says nothing. `remote`: whether the engine is an endpoint. `of_features`: steps
+    of features before the engine's first work. `scaling`: whether one replica is compared with all.
     `engine`: whether a test asks for the engine itself, which is then loaded without any run.
     """
 
@@ -87,7 +87,7 @@ class Selection:
     no_rate: Collection[Place] = ()
     profiled: bool = False
     remote: bool = False
-    idle_power: bool = False
+    of_features: Sequence[Step] = ()
     scaling: bool = False
     engine: bool = False
 

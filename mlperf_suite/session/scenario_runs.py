@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.energy.energy_figures import cost_figures
-from mlperf_suite.energy.price import Price
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, SMOKE, LoadPlan, RunKey, plan_run
 from mlperf_suite.loadgen.logs import RunLogs
 from mlperf_suite.loadgen.runner import LoadRun
@@ -27,6 +25,7 @@ from mlperf_suite.rules.facts import AnswerTokens, ComparedRuns, RunFacts, gives
 from mlperf_suite.rules.registry import rule_of
 from mlperf_suite.rules.verdict import Verdict, lasted_words, set_aside
 from mlperf_suite.scorers.scorer import Answer, Scores, reads_special_tokens
+from mlperf_suite.session.companion import RunAtHand
 from mlperf_suite.session.load_run import (
     Observation,
     StepMaker,
@@ -130,15 +129,15 @@ class ScenarioRuns(StepMaker):
             plan.samples if key.mode == "accuracy" else None,
         )
         observation = Observation(self.engine, str(key), key.mode)
+        at_hand = RunAtHand(key, number, self.engine, folder, result)
         profiler = self.settings.profile_run
         try:
             with contextlib.ExitStack() as around:
                 if profiler is not None and self.pace.is_profiled(key):
                     path = result.folder.path
                     around.enter_context(profiling(profiler, self.engine, path, record))
-                # Of the performance run that is judged, and no other.
-                if key.mode == "performance" and number == 1:
-                    around.enter_context(self.energy.read())
+                for companion in self.companions:
+                    around.enter_context(companion.around(at_hand))
                 run = self.load_run(result.benchmark, plan, folder)
         except BaseException:
             if number == 1:
@@ -152,8 +151,8 @@ class ScenarioRuns(StepMaker):
         if number == 1:
             record.rate = run.samples / run.elapsed_s if run.elapsed_s else None
             record.replicas = observation.replicas()
-            if key.mode == "performance":
-                record.energy = self.energy.of_run(run, folder)
+        for companion in self.companions:
+            companion.made(at_hand, run)
         return run, observation
 
     def _load_plan(self, key: RunKey, result: Result) -> LoadPlan:
@@ -284,11 +283,6 @@ class ScenarioRuns(StepMaker):
         record.figures = dataclasses.replace(
             figures, untimed=run.untimed, made_again=run.made_again
         )
-        kwh, hour = (
-            Price.parse(text) if text else None
-            for text in (self.settings.price_kwh, self.settings.price_hour)
-        )
-        record.cost = cost_figures(kwh, hour, record.energy, figures.tokens_per_sec)
 
     def _keep_scores(
         self, result: Result, record: RunRecord, facts: RunFacts, scores: Scores

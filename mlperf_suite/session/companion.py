@@ -1,0 +1,78 @@
+"""What accompanies a session and its runs: what features do beside its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from mlperf_suite.feature import features
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mlperf_suite.engines.protocol import Engine
+    from mlperf_suite.loadgen.load_plan import RunKey
+    from mlperf_suite.loadgen.runner import LoadRun
+    from mlperf_suite.results.record import Result, RunRecord
+    from mlperf_suite.session.progress_display import ProgressDisplay
+    from mlperf_suite.session.run_kind import Step
+    from mlperf_suite.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class RunAtHand:
+    """A run of LoadGen that is made now. `number`: above 1 for a repeat. `folder`: of its logs."""
+
+    key: RunKey
+    number: int
+    engine: Engine
+    folder: Path
+    result: Result
+
+    @property
+    def record(self) -> RunRecord:
+        """Figures of features go to its `parts`."""
+        return self.result.runs[self.key.mode]
+
+
+class Companion:
+    """A feature's part of one session, made before anything else of it. Does nothing by itself."""
+
+    def __init__(self, settings: Settings, watcher: ProgressDisplay) -> None:
+        self.settings = settings
+        self.watcher = watcher
+
+    @classmethod
+    def steps(cls, settings: Settings) -> Sequence[Step]:
+        """The steps between loading the engine of the runs and its first work; see `makers`."""
+        return ()
+
+    def makers(self) -> Mapping[str, Callable[[], object]]:
+        """By the kind of each of `steps`, what makes it. Each raises SuiteError or OSError."""
+        return {}
+
+    def loaded(self, engine: Engine) -> None:
+        """The engine of the runs was loaded."""
+
+    @contextmanager
+    def around(self, run: RunAtHand) -> Iterator[None]:
+        """Encloses an accuracy run, a performance run or one of MLPerf's audits, without what is
+        sent before it. Raises SuiteError or OSError."""
+        yield
+
+    def made(self, run: RunAtHand, load_run: LoadRun) -> None:
+        """The run was made, and is judged next. Raises SuiteError or OSError."""
+
+    def close(self) -> None:
+        """The session is over, and its engine stopped."""
+
+
+@cache
+def companion_kinds() -> tuple[type[Companion], ...]:
+    """The `SESSION` of each feature that has one."""
+    places = (feature.session for feature in features() if feature.session)
+    return tuple(import_module(place).SESSION for place in places)
