@@ -35,7 +35,7 @@ from mlperf_suite.client_results.series import SERIES_MODELS
 from mlperf_suite.datasets.mmlu_questions import HUB_REPOSITORY, STANDARD_SHOTS
 from mlperf_suite.engines.endpoint.config import SERVER_KINDS, ServerKind, Target, parse_endpoint
 from mlperf_suite.engines.endpoint.config import SILENCE_S as ENDPOINT_SILENCE_S
-from mlperf_suite.engines.protocol import PROFILERS, SILENCE_S, Profiler
+from mlperf_suite.engines.protocol import SILENCE_S
 from mlperf_suite.engines.replicas.placement import NodeShare, nodes_text, parse_nodes
 from mlperf_suite.engines.routing import (
     ENDPOINT_ROUTINGS,
@@ -524,15 +524,6 @@ class Settings:
         repeatable=True,
         secret=True,
     )
-    profile_run: Profiler | None = _of_vllm(
-        "make the performance runs under vLLM's profiler and keep the trace: torch for torch's "
-        "profiler, cuda for Nsight Systems; a profiled run is not a result",
-        choice(*PROFILERS),
-        identifies=None,
-    )
-    profile_seconds: float = _of_vllm(
-        "length of a run with --profile-run, in seconds", RATE, "5", identifies=None
-    )
     high_accuracy: bool = _switch(
         "require 99.9% of the reference accuracy instead of 99%", identifies="measurement"
     )
@@ -722,8 +713,6 @@ def resolve_settings(
     value = {name: _value(spec, sources[spec]) for name, spec in OPTION_OF_FIELD.items()}
     of_features = {name: value.pop(name) for name in OPTIONS_OF_FEATURES}
     targets = list(value["endpoints"] or [])
-    for check in _CHECKS_OF_FEATURES:
-        check(of_features)
     places = {spec: source[0] for spec, source in sources.items() if source}
     _check_engine(places, targets)
     if value["ray"] is not None and value["replicas"] is None:
@@ -763,7 +752,7 @@ def resolve_settings(
         "endpoint_headers": _headers(value["endpoint_headers"] or [], environment),
         "engine_silence": value["engine_silence"] or (ENDPOINT_SILENCE_S if targets else SILENCE_S),
     }
-    return Settings(
+    settings = Settings(
         **value,
         of_features=of_features,
         max_new_tokens_given=bool(given_longest),
@@ -772,6 +761,9 @@ def resolve_settings(
         token=next((str(token) for token in tokens if token), None),
         api_key=_api_key(environment) if targets else None,
     )
+    for check in _CHECKS_OF_FEATURES:
+        check(settings)
+    return settings
 
 
 def _check_engine(places: Mapping[OptionSpec, str], targets: Sequence[Target]) -> None:
@@ -804,33 +796,13 @@ def _check_replicas(places: Mapping[OptionSpec, str], value: Mapping[str, Any]) 
             raise UsageError(f"{where}: can only be used with --replicas or --ray")
 
 
-def _of_features_set(settings: Settings, other: str) -> dict[str, bool]:
+def of_features_set(settings: Settings, other: str) -> dict[str, bool]:
     """Which options of features that cannot be combined with another one are set."""
     return {
         spec.flag: bool(settings.of_features[name])
         for name, spec in OPTIONS_OF_FEATURES.items()
         if other in spec.not_with
     }
-
-
-def check_profile(settings: Settings) -> None:
-    """Raise UsageError for options that cannot be combined with --profile-run."""
-    if settings.profile_run is None:
-        return
-    conflicts = {
-        "--mode accuracy": settings.mode == "accuracy",
-        **_of_features_set(settings, "profile-run"),
-        "--baseline": bool(settings.baselines),
-        "--repeat": settings.repeat != 1,
-        "--logs": settings.logs is not None,
-        "--replicas": settings.replicated,
-        "--engine-arg profiler_config": "profiler_config" in settings.engine_args,
-    }
-    if in_use := [name for name, set_by_user in conflicts.items() if set_by_user]:
-        raise UsageError(
-            f"{in_use[0]}: cannot be used with --profile-run {settings.profile_run}, which makes "
-            "performance runs that are not results"
-        )
 
 
 _TAKES_NO_IDS = ("text", "sglang", "vllm-generate")
@@ -847,9 +819,8 @@ def check_client(settings: Settings) -> None:
         return
     conflicts = {
         "--logs": settings.logs is not None,
-        **_of_features_set(settings, "client"),
+        **of_features_set(settings, "client"),
         "--repeat": settings.repeat != 1,
-        "--profile-run": settings.profile_run is not None,
         "--replicas": settings.replicated,
         "--endpoint-header": bool(settings.endpoint_headers),
         "--endpoint-ca": settings.endpoint_ca is not None,

@@ -41,7 +41,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         *("mmlu-data", "mmlu-limit", "mmlu-shots", "mmlu-min-accuracy", "mmlu-details"),
         "mmlu-resume",
     ),
-    "Profiling": ("profile-run", "profile-seconds"),
+    "Profiling": (),
     "Energy and cost": (),
     "Results": ("results-dir", "keep-all", "node-name"),
 }

@@ -22,7 +22,6 @@ from mlperf_suite.settings import (
     OPTIONS,
     Settings,
     check_client,
-    check_profile,
     resolve_settings,
 )
 
@@ -35,7 +34,6 @@ def settings_of(config: pytest.Config) -> Settings:
         options = {spec.dest: config.getoption(spec.dest) for spec in OPTIONS}
         try:
             settings = resolve_settings(options, config_file=config.getoption("suite_config"))
-            check_profile(settings)
             check_client(settings)
         except UsageError as error:
             raise pytest.UsageError(str(error)) from None

@@ -1,4 +1,4 @@
-"""What a run's machines did: a profiler's trace, endpoints and their client, replicas and nodes."""
+"""What a run's machines did: endpoints and their client, replicas and nodes."""
 
 from __future__ import annotations
 
@@ -12,61 +12,21 @@ from mlperf_suite.engines.protocol import (
     ReplicasRun,
     ServerView,
 )
-from mlperf_suite.profiling.trace import Operation
 from mlperf_suite.reports.sections import (
     Block,
     Cell,
     Paragraph,
     Points,
     Section,
-    Table,
     count,
     decimal,
-    notes,
     paragraphs,
     record_table,
     time_cell,
 )
 from mlperf_suite.results.bottlenecks import percent
-from mlperf_suite.results.schema import PROFILED, Config, ProfileFigures, Run, ScalingFigures
+from mlperf_suite.results.schema import Config, Run, ScalingFigures
 from mlperf_suite.rules.verdict import in_words
-
-# A profiler's trace
-
-
-def profile_sections(profile: ProfileFigures | None) -> list[Section]:
-    """What the trace is, how to open it, and the operations that took longest."""
-    if profile is None:
-        return []
-    lines = [
-        f"{PROFILED[0].upper()}{PROFILED[1:]}. The profiler ({profile.profiler}) ran for "
-        f"{decimal(profile.seconds, 1)} s, from LoadGen's start to its end, and slowed the engine "
-        "down.",
-        profile.opens,
-    ]
-    brief, table, top = [profile.opens], list[Table](), profile.operations
-    if top and top.damaged:
-        lines.append("A trace could not be read completely: the table shows what was read.")
-    if top and top.operations:
-        lines.append(
-            f"The operations that took longest on the {top.where}, over all threads and "
-            "processes, each without the operations that it called: "
-            f"{time_cell(top.total_ms)} in total."
-        )
-        table = record_table([_operation(operation) for operation in top.operations], ["operation"])
-        first = top.operations[0]
-        brief.append(f"longest on the {top.where}: {first.name}, {first.share * 100:.1f}%")
-    return [Section("Profile", [*notes(lines), *table], brief=paragraphs(brief))]
-
-
-def _operation(operation: Operation) -> dict[str, Cell]:
-    return {
-        "operation": operation.name,
-        "calls": f"{operation.calls:,}",
-        "own time": time_cell(operation.self_ms),
-        "share, %": decimal(operation.share * 100, 1),
-    }
-
 
 # Endpoints and their client
 

@@ -20,7 +20,6 @@ from mlperf_suite.reports.feature_report import feature_reports
 from mlperf_suite.reports.machine_sections import (
     endpoint_sections,
     is_remote,
-    profile_sections,
     remote_note,
     replica_sections,
 )
@@ -110,7 +109,6 @@ def run_sections(
         *time_sections(summary, config),
         *(s for report in feature_reports() for s in report.of_speed(summary)),
         *regression_sections(summary.regression),
-        *profile_sections(summary.run.profile),
         accuracy_section(summary, samples),
         *(s for report in feature_reports() for s in report.sections(summary, config)),
         *endpoint_sections(summary.run, config),

@@ -23,7 +23,6 @@ from mlperf_suite.assets import EMBEDDED_MODEL
 from mlperf_suite.engines.protocol import RemoteRun, ReplicasRun
 from mlperf_suite.feature import features
 from mlperf_suite.loadgen.timeline import EngineLoad
-from mlperf_suite.profiling.trace import TopOperations
 from mlperf_suite.results.curve_figures import REHEARSAL, CurveFigures
 from mlperf_suite.results.typed_json import read, to_json, written_fields
 from mlperf_suite.rules import rule_named
@@ -381,19 +380,6 @@ class WarmUpFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class ProfileFigures:
-    """The profile of a performance run. `seconds`: how long the profiler ran. `files`: the traces,
-    as paths in the run's folder. `opens`: how to view them, a sentence. `operations`: the longest
-    operations, only for torch's traces."""
-
-    profiler: str = ""
-    seconds: float = 0.0
-    files: tuple[str, ...] = ()
-    opens: str = ""
-    operations: TopOperations | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class ScalingFigures:
     """Several engines compared with one of them: `pairs` times, outside LoadGen, prompts are sent
     all at once to one engine and then to all, or the reverse.
@@ -430,7 +416,6 @@ class Run:
     remote: dict[str, RemoteRun] = field(default_factory=dict)
     replicas: dict[str, ReplicasRun] = field(default_factory=dict)
     scaling: ScalingFigures | None = None
-    profile: ProfileFigures | None = None
 
     def has(self, mode: str) -> bool:
         """Whether there are figures of a mode: accuracy, performance or mmlu."""

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mlperf_suite.feature import features
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mlperf_suite.engines.protocol import Engine
+    from mlperf_suite.engines.protocol import Engine, Profiler
     from mlperf_suite.loadgen.load_plan import RunKey
     from mlperf_suite.loadgen.runner import LoadRun
     from mlperf_suite.results.record import Result, RunRecord
@@ -24,14 +24,25 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class ProfiledRuns:
+    """How the selected performance runs are made under a profiler, which slows the engine down:
+    for so many seconds, and as no result."""
+
+    profiler: Profiler
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class RunAtHand:
-    """A run of LoadGen that is made now. `number`: above 1 for a repeat. `folder`: of its logs."""
+    """A run of LoadGen that is made now. `number`: above 1 for a repeat. `folder`: of its logs.
+    `profile`: None if no profiler watches this run."""
 
     key: RunKey
     number: int
     engine: Engine
     folder: Path
     result: Result
+    profile: ProfiledRuns | None
 
     @property
     def record(self) -> RunRecord:
@@ -51,6 +62,19 @@ class Companion:
         """The steps between loading the engine of the runs and its first work; see `makers`."""
         return ()
 
+    @classmethod
+    def profile(cls, settings: Settings) -> ProfiledRuns | None:
+        """The profiler that the engine is loaded with; None if this feature asks for none."""
+        return None
+
+    @classmethod
+    def fault(cls, settings: Settings, given: Callable[[str], Any]) -> str | None:
+        """An option that does nothing. `given`: an option's value on the command line."""
+        return None
+
+    def check(self) -> None:
+        """Find what would stop the session, after all other checks. Raises UsageError."""
+
     def makers(self) -> Mapping[str, Callable[[], object]]:
         """By the kind of each of `steps`, what makes it. Each raises SuiteError or OSError."""
         return {}
@@ -58,11 +82,10 @@ class Companion:
     def loaded(self, engine: Engine) -> None:
         """The engine of the runs was loaded."""
 
-    @contextmanager
-    def around(self, run: RunAtHand) -> Iterator[None]:
-        """Encloses an accuracy run, a performance run or one of MLPerf's audits, without what is
-        sent before it. Raises SuiteError or OSError."""
-        yield
+    def around(self, run: RunAtHand) -> AbstractContextManager[None]:
+        """What encloses an accuracy run, a performance run or one of MLPerf's audits, without what
+        is sent before it. Raises SuiteError or OSError."""
+        return nullcontext()
 
     def made(self, run: RunAtHand, load_run: LoadRun) -> None:
         """The run was made, and is judged next. Raises SuiteError or OSError."""
@@ -76,3 +99,9 @@ def companion_kinds() -> tuple[type[Companion], ...]:
     """The `SESSION` of each feature that has one."""
     places = (feature.session for feature in features() if feature.session)
     return tuple(import_module(place).SESSION for place in places)
+
+
+def profile_of(settings: Settings) -> ProfiledRuns | None:
+    """How runs of a session are profiled; None if they are not."""
+    profiles = (kind.profile(settings) for kind in companion_kinds())
+    return next((profile for profile in profiles if profile is not None), None)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Typ
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
+from mlperf_suite.session.companion import profile_of
 
 if TYPE_CHECKING:
     from mlperf_suite.rules.verdict import Verdict
@@ -143,7 +144,7 @@ class RunKind(Generic[Key]):
 
     def why_not(self, key: Key, settings: Settings) -> NoCase | None:
         """Which option leaves a key out besides those of its benchmark, scenario and mode."""
-        if settings.profile_run is not None and key.mode != "performance":
+        if profile_of(settings) is not None and key.mode != "performance":
             return NoCase(TEST, "--profile-run makes performance runs")
         return why_not_ours(settings)
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
+from mlperf_suite import ranges
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.engines.protocol import Engine
@@ -22,7 +23,6 @@ from mlperf_suite.errors import RunError, SuiteError, of_the_system
 from mlperf_suite.loadgen.runner import abandoned
 from mlperf_suite.mmlu.journal import Shares
 from mlperf_suite.official_client.installation import find_client
-from mlperf_suite.profiling import nsight, ranges
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.schema import Config
 from mlperf_suite.session.companion import Companion, companion_kinds
@@ -115,8 +115,6 @@ class Session:
 
             check_ray()
         self.inputs.check(self.plan.at_engine)
-        if self.settings.profile_run == "cuda":
-            nsight.check()
         if self.settings.by_official_client:
             client = find_client()
             self.recorder.load_generator = client.words
@@ -129,9 +127,9 @@ class Session:
             from mlperf_suite.engines.endpoint.server_facts import check_reachable
 
             check_reachable(endpoint_config(self.inputs))
-        if self.settings.profile_run == "cuda":
-            # Last, since `close` turns them off and is not called if a check stopped the session.
-            ranges.turn_on()
+        # Last, since `close` is not called if a check stopped the session.
+        for companion in self._companions:
+            companion.check()
 
     def companion(self, kind: type[OneKind]) -> OneKind:
         """A feature's part of this session."""
@@ -179,10 +177,9 @@ class Session:
     def close(self) -> None:
         """Stop the engine. A result with planned but missing runs is marked as failed."""
         self._engines.close()
+        self.recorder.close()
         for companion in self._companions:
             companion.close()
-        self.recorder.close()
-        ranges.turn_off()
 
     # The steps of a key
 

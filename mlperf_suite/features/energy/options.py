@@ -1,12 +1,16 @@
 """The options of energy and cost."""
 
-from collections.abc import Mapping
+from __future__ import annotations
+
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from mlperf_suite.errors import UsageError
 from mlperf_suite.features.energy.price import Price
 from mlperf_suite.option_specs import OptionSpec, Values, choice_or_auto
+
+if TYPE_CHECKING:
+    from mlperf_suite.settings import Settings
 
 _option = partial(OptionSpec, identifies=None, section="Energy and cost")
 
@@ -36,8 +40,8 @@ OPTIONS = {
 }
 
 
-def check(values: Mapping[str, Any]) -> None:
+def check(settings: Settings) -> None:
     """Raise UsageError for prices in two currencies, which cannot be added up."""
-    kwh, hour = values["price_kwh"], values["price_hour"]
+    kwh, hour = (settings.of_features[name] for name in ("price_kwh", "price_hour"))
     if kwh and hour and Price.parse(kwh).currency != Price.parse(hour).currency:
         raise UsageError(f"--price-kwh {kwh}: --price-hour {hour} has a different currency")

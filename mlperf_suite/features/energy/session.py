@@ -143,10 +143,8 @@ class Energy(Companion):
             self._why = _reader_failed(error)
         return self._idle
 
-    @contextlib.contextmanager
-    def around(self, run: RunAtHand) -> Iterator[None]:
-        with self.read() if _is_metered(run) else contextlib.nullcontext():
-            yield
+    def around(self, run: RunAtHand) -> contextlib.AbstractContextManager[None]:
+        return self.read() if _is_metered(run) else contextlib.nullcontext()
 
     @contextlib.contextmanager
     def read(self) -> Iterator[None]:
