@@ -672,7 +672,6 @@ _IN_EVERY_RESULT = {
 }
 _NOT_IN_JSON = ("logs", "plan", "endpoints")
 _MODULES_OF_FEATURES = [import_module(feature.options) for feature in features() if feature.options]
-_CHECKS_OF_FEATURES = [module.check for module in _MODULES_OF_FEATURES if hasattr(module, "check")]
 OPTIONS_OF_FEATURES: Mapping[str, OptionSpec] = {
     name: dataclasses.replace(spec, name=name.replace("_", "-"))
     for module in _MODULES_OF_FEATURES
@@ -752,7 +751,7 @@ def resolve_settings(
         "endpoint_headers": _headers(value["endpoint_headers"] or [], environment),
         "engine_silence": value["engine_silence"] or (ENDPOINT_SILENCE_S if targets else SILENCE_S),
     }
-    settings = Settings(
+    return Settings(
         **value,
         of_features=of_features,
         max_new_tokens_given=bool(given_longest),
@@ -761,9 +760,6 @@ def resolve_settings(
         token=next((str(token) for token in tokens if token), None),
         api_key=_api_key(environment) if targets else None,
     )
-    for check in _CHECKS_OF_FEATURES:
-        check(settings)
-    return settings
 
 
 def _check_engine(places: Mapping[OptionSpec, str], targets: Sequence[Target]) -> None:
@@ -803,6 +799,13 @@ def of_features_set(settings: Settings, other: str) -> dict[str, bool]:
         for name, spec in OPTIONS_OF_FEATURES.items()
         if other in spec.not_with
     }
+
+
+def check_features(settings: Settings) -> None:
+    """Raise UsageError for options that the `check` of a feature's options does not allow."""
+    for module in _MODULES_OF_FEATURES:
+        if check := getattr(module, "check", None):
+            check(settings)
 
 
 _TAKES_NO_IDS = ("text", "sglang", "vllm-generate")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from mlperf_suite.loadgen.runner import LoadRun
     from mlperf_suite.results.record import Result, RunRecord
     from mlperf_suite.session.progress_display import ProgressDisplay
-    from mlperf_suite.session.run_kind import Step
     from mlperf_suite.settings import Settings
 
 
@@ -58,9 +57,10 @@ class Companion:
         self.watcher = watcher
 
     @classmethod
-    def steps(cls, settings: Settings) -> Sequence[Step]:
-        """The steps between loading the engine of the runs and its first work; see `makers`."""
-        return ()
+    def steps(cls, settings: Settings) -> Mapping[str, str]:
+        """The steps between loading the engine of the runs and its first work: by a word for each,
+        which `makers` has too, what it does."""
+        return {}
 
     @classmethod
     def profile(cls, settings: Settings) -> ProfiledRuns | None:
@@ -76,7 +76,7 @@ class Companion:
         """Find what would stop the session, after all other checks. Raises UsageError."""
 
     def makers(self) -> Mapping[str, Callable[[], object]]:
-        """By the kind of each of `steps`, what makes it. Each raises SuiteError or OSError."""
+        """What makes each of `steps`. Each raises SuiteError or OSError."""
         return {}
 
     def loaded(self, engine: Engine) -> None:

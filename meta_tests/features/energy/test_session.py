@@ -32,7 +32,7 @@ from mlperf_suite.loadgen.runner import LoadRun
 from mlperf_suite.loadgen.timeline import read_timeline
 from mlperf_suite.session.plan import plan_session
 from mlperf_suite.session.progress_display import ProgressDisplay
-from mlperf_suite.session.run_kind import Selection
+from mlperf_suite.session.run_kind import Selection, Step
 from mlperf_suite.session.suite import Session
 from mlperf_suite.settings import resolve_settings
 
@@ -83,10 +83,12 @@ def session_of(slow: Slow, folder: Path, meters: Meters) -> Session:
     """A session on a slow engine with these meters."""
     options = {"results_dir": str(folder), "warmup": "0", "total_sample_count": "8"}
     options |= {"offline_target_qps": "9", "price_hour": "36 EUR"}
-    keys = [ACCURACY, PERFORMANCE]
+    keys, idle = [ACCURACY, PERFORMANCE], Step(IDLE_POWER, None, "idle power")
     suite = Session(
         resolve_settings(options, {}),
-        plan_session(Selection(keys, warm_up=False, of_features=[IDLE_POWER])),
+        plan_session(
+            Selection(keys, warm_up=False, of_features=[idle])
+        ),
         lambda inputs, request: cast(Engine, slow),
         ProgressDisplay(),
     )

@@ -9,7 +9,7 @@ import contextlib
 import ipaddress
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,7 +38,6 @@ from mlperf_suite.features.energy.energy_figures import (
 from mlperf_suite.features.energy.price import Price
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.session.companion import Companion, RunAtHand
-from mlperf_suite.session.run_kind import Step
 
 if TYPE_CHECKING:
     from mlperf_suite.loadgen.runner import LoadRun
@@ -49,7 +48,7 @@ ELSEWHERE = "the server runs elsewhere"
 IDLE_S = SETTLED_S + 3.0
 """Seconds of reading idle power, settling included, after loading an engine and before its work."""
 FindMeters = Callable[["Settings", Engine], Meters]
-IDLE_POWER = Step("idle power", None, "idle power, before any work")
+IDLE_POWER, _BEFORE_WORK = "idle power", "idle power, before any work"
 
 
 def find_meters(settings: Settings, engine: Engine) -> Meters:
@@ -107,11 +106,11 @@ class Energy(Companion):
         self._recording: Recording | None = None
 
     @classmethod
-    def steps(cls, settings: Settings) -> Sequence[Step]:
-        return () if settings.of_features["energy"] == "off" else (IDLE_POWER,)
+    def steps(cls, settings: Settings) -> Mapping[str, str]:
+        return {} if settings.of_features["energy"] == "off" else {IDLE_POWER: _BEFORE_WORK}
 
     def makers(self) -> Mapping[str, Callable[[], object]]:
-        return {IDLE_POWER.kind: self.measure_idle}
+        return {IDLE_POWER: self.measure_idle}
 
     def loaded(self, engine: Engine) -> None:
         self.close()
@@ -130,7 +129,7 @@ class Energy(Companion):
         without a meter."""
         if not self._meters.counters:
             return {}
-        self.watcher.begin(IDLE_POWER.what)
+        self.watcher.begin(_BEFORE_WORK)
         recorder = self._reader()
         try:
             try:

@@ -55,7 +55,11 @@ def planned(
             offline_rate_given=settings.offline_target_qps is not None,
             profiled=profile_of(settings) is not None,
             remote=settings.engine_kind == "endpoint",
-            of_features=[step for kind in companion_kinds() for step in kind.steps(settings)],
+            of_features=[
+                Step(word, None, what)
+                for companion in companion_kinds()
+                for word, what in companion.steps(settings).items()
+            ],
             scaling=bool(settings.scaling),
             engine=engine,
         )
