@@ -86,9 +86,7 @@ def session_of(slow: Slow, folder: Path, meters: Meters) -> Session:
     keys, idle = [ACCURACY, PERFORMANCE], Step(IDLE_POWER, None, "idle power")
     suite = Session(
         resolve_settings(options, {}),
-        plan_session(
-            Selection(keys, warm_up=False, of_features=[idle])
-        ),
+        plan_session(Selection(keys, warm_up=False, of_features=[idle])),
         lambda inputs, request: cast(Engine, slow),
         ProgressDisplay(),
     )
