@@ -325,6 +325,7 @@ Profiler = Literal["torch", "cuda"]
 """torch: torch's profiler, whose trace opens in any browser; cuda: the CUDA profiler range, which
 Nsight Systems recognizes."""
 PROFILERS: tuple[Profiler, ...] = ("torch", "cuda")
+_TRACE_NAMES = ("*.pt.trace.json", "*.pt.trace.json.gz")
 
 
 @runtime_checkable
@@ -337,6 +338,11 @@ class ProfilingEngine(Protocol):
     def stop_profile(self, folder: Path) -> None:
         """Stop profiling and put the trace files into `folder`; Nsight Systems writes its own. May
         take minutes. Raises EngineError, and OSError if the folder cannot be written."""
+
+
+def trace_files(folder: Path) -> tuple[Path, ...]:
+    """The traces of torch's profiler in a folder."""
+    return tuple(sorted({path for name in _TRACE_NAMES for path in folder.glob(name)}))
 
 
 @runtime_checkable

@@ -22,7 +22,7 @@ from mlperf_suite.settings import (
     OPTIONS,
     Settings,
     check_client,
-    check_profile,
+    check_features,
     resolve_settings,
 )
 
@@ -35,7 +35,7 @@ def settings_of(config: pytest.Config) -> Settings:
         options = {spec.dest: config.getoption(spec.dest) for spec in OPTIONS}
         try:
             settings = resolve_settings(options, config_file=config.getoption("suite_config"))
-            check_profile(settings)
+            check_features(settings)
             check_client(settings)
         except UsageError as error:
             raise pytest.UsageError(str(error)) from None

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 
 from mlperf_suite.feature import features
-from mlperf_suite.reports.sections import Line, Row, Section
+from mlperf_suite.reports.sections import Line, Plot, Row, Section
 from mlperf_suite.results.schema import Config, Summary
+
+
+@dataclass(frozen=True, slots=True)
+class IndexColumn:
+    """A column of the index of all runs, which has it if a cell is not empty. `note`: below it."""
+
+    name: str
+    cell: Callable[[Summary], str]
+    note: str
 
 
 class FeatureReport:
@@ -17,8 +29,27 @@ class FeatureReport:
         """Figures that readers look for first, before the run's own."""
         return []
 
+    def of_speed(self, summary: Summary) -> list[Section]:
+        """Sections of level 3 after those of speed and time."""
+        return []
+
     def sections(self, summary: Summary, config: Config | None) -> list[Section]:
         """Sections after the run's figures."""
+        return []
+
+    def system_note(self, summary: Summary) -> str:
+        """What is said under the table of the machine's facts."""
+        return ""
+
+    def over_time(self, folder: Path, summary: Summary) -> list[Plot]:
+        """What is drawn under the throughput, over the same time; a caption goes on after "Below,".
+
+        `folder`: of the run.
+        """
+        return []
+
+    def index_columns(self) -> list[IndexColumn]:
+        """Columns of the index of all runs."""
         return []
 
     def closing(self, summary: Summary) -> list[Line]:

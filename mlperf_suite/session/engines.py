@@ -15,6 +15,7 @@ from mlperf_suite.errors import SuiteError
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.results.run_folder import ENGINE_LOG, PROFILE_FOLDER
 from mlperf_suite.results.schema import STAND_IN_LABEL
+from mlperf_suite.session.companion import profile_of
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.run_kind import Role
@@ -229,7 +230,7 @@ def vllm_config(inputs: Inputs, request: EngineRequest) -> VllmConfig:
 
     settings = inputs.settings
     # MMLU scoring is not a run and is never profiled.
-    profiler = settings.profile_run if request.role == "runs" else None
+    profile = profile_of(settings) if request.role == "runs" else None
     return VllmConfig(
         inputs.model_path,
         settings.precision,  # type: ignore[arg-type]
@@ -245,7 +246,7 @@ def vllm_config(inputs: Inputs, request: EngineRequest) -> VllmConfig:
         role=request.role,
         context_needed=inputs.context_needed,
         silence_s=settings.engine_silence,
-        profiler=profiler,
+        profiler=profile.profiler if profile else None,
         profile_folder=(request.log_file.parent / PROFILE_FOLDER).absolute(),
         media=inputs.media,
     )
