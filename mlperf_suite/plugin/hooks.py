@@ -9,7 +9,7 @@ import pytest
 if TYPE_CHECKING:
     from mlperf_suite.energy.meters import Meters
     from mlperf_suite.engines.protocol import Engine, EngineDescription
-    from mlperf_suite.session.engines import EngineRequest
+    from mlperf_suite.session.engine_source import EngineRequest
     from mlperf_suite.session.inputs import Inputs
     from mlperf_suite.settings import Settings
 

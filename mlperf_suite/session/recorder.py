@@ -22,6 +22,7 @@ from mlperf_suite.results.record import Result, summary_of
 from mlperf_suite.results.run_folder import CONFIG_JSON, ENDED, SUMMARY_JSON, RunFolder
 from mlperf_suite.results.schema import Meta, Run, ScalingFigures, Summary
 from mlperf_suite.rules.verdict import Verdict
+from mlperf_suite.session.engine_source import source_of
 from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.run_kind import Place, Role, RunKind, Step, StepKey
@@ -205,7 +206,7 @@ class Recorder:
 
     def about(self, role: Role, **meta: Any) -> Summary:
         """What each summary of this session has, besides `meta` and what its steps measured."""
-        settings = self._settings
+        settings, is_whole = self._settings, source_of(self._settings).is_one_system
         common = Meta(
             model=settings.model,
             engine=self.engines.name(role),
@@ -214,7 +215,7 @@ class Recorder:
             label=self.engines.label(role),
             load_generator=self.load_generator,
             # Several engines in workers of pytest-xdist can share the questions of MMLU.
-            gpus=self.engines.gpus(role) if role == "runs" or settings.replicated else None,
+            gpus=self.engines.gpus(role) if role == "runs" or is_whole else None,
             cpus_of=self.engines.cpus_of(role),
             node_name=settings.node_name,
         )

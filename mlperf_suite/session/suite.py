@@ -26,7 +26,8 @@ from mlperf_suite.profiling import nsight, ranges
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.schema import Config
 from mlperf_suite.session.energy import Energy, FindMeters, find_meters
-from mlperf_suite.session.engines import Engines, LoadEngine, endpoint_config
+from mlperf_suite.session.engine_source import source_of
+from mlperf_suite.session.engines import Engines, LoadEngine
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.mmlu_run import MmluRun, OnProgress, Share
 from mlperf_suite.session.plan import Plan
@@ -109,12 +110,10 @@ class Session:
     def check(self) -> None:
         """Find what would stop the session, before anything slow is loaded. Raises UsageError.
 
-        Whether endpoints answer is checked after everything else.
+        Whether an engine elsewhere answers is checked after everything else.
         """
-        if self.settings.replicated:
-            from mlperf_suite.engines.replicas.cluster import check_ray
-
-            check_ray()
+        source = source_of(self.settings)
+        source.check(self.inputs)
         self.inputs.check(self.plan.at_engine)
         if self.settings.profile_run == "cuda":
             nsight.check()
@@ -126,10 +125,7 @@ class Session:
         for kind in run_kinds().values():
             if keys := [key for key in self.plan.keys if key.kind == kind.name]:
                 kind.check(keys, self._parts)
-        if self.settings.engine_kind == "endpoint":
-            from mlperf_suite.engines.endpoint.server_facts import check_reachable
-
-            check_reachable(endpoint_config(self.inputs))
+        source.check_reachable(self.inputs)
         if self.settings.profile_run == "cuda":
             # Last, since `close` turns them off and is not called if a check stopped the session.
             ranges.turn_on()

@@ -20,6 +20,7 @@ from mlperf_suite.loadgen.load_plan import (
     SMOKE,
     RunKey,
 )
+from mlperf_suite.session.engine_source import source_of
 from mlperf_suite.session.run_kind import Selection, Step
 from mlperf_suite.session.run_kinds import kind_of
 
@@ -324,7 +325,7 @@ class Estimator:
 
     def _warm_up_s(self, benchmark: Benchmark, scenario: Scenario, generation: Generation) -> float:
         settings, times = self.settings, self.times(benchmark, scenario)
-        engines = settings.replicas if isinstance(settings.replicas, int) else 1
+        engines = source_of(settings).engines(settings)
         requests = warm_up_requests(
             scenario, settings.warmup, smoke=settings.smoke, engines=engines
         )
