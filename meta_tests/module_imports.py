@@ -20,7 +20,8 @@ ORDER = (
 """Low to high: each imports only what stands before it, and itself."""
 PLACES = {
     **dict.fromkeys(("pytest", "allure"), ("plugin",)),
-    **dict.fromkeys(("vllm", "ray", "httptools", "uvloop", "prometheus_client"), ("engines",)),
+    "vllm": ("engines", "features/chats"),
+    **dict.fromkeys(("ray", "httptools", "uvloop", "prometheus_client"), ("engines",)),
     **dict.fromkeys(("rouge_score", "nltk", "sympy", "pylatexenc"), ("scorers",)),
     "mlperf_loadgen": ("loadgen",),
     "lm_eval": ("mmlu",),

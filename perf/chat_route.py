@@ -23,7 +23,7 @@ from mlperf_suite.datasets.agent_sessions import load_sessions
 from mlperf_suite.engines.endpoint.chat import ChatRequest, ChatSampling, Json
 from mlperf_suite.engines.endpoint.chat_client import ChatClient, ChatServer, ChatTurn
 from mlperf_suite.engines.endpoint.config import parse_endpoint
-from mlperf_suite.engines.token_chat import TokenChat, plain_answer
+from mlperf_suite.features.chats.token_chat import TokenChat, plain_answer
 from perf.embedded_engine import embedded_endpoint, embedded_inputs
 from perf.pairs import in_turn, middle, pairs_parser, print_header, print_row, ratio_interval
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import fixtures.runs  # noqa: F401 - registers the fixtures
+import mlperf_suite.features.chats.plugin  # noqa: F401 - likewise
 from meta_tests.plugin.pytest_output import pytest_output
 from meta_tests.suite_runs import ROOT
-from mlperf_suite import rules
 from mlperf_suite.benchmarks.catalog import default_benchmarks, runnable
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.features.caching_audit.block_times import MODE as CACHING
@@ -25,8 +25,8 @@ FILES = (
     "tests/test_consistency.py",
     "tests/accuracy/test_accuracy.py",
     *(f"tests/performance/test_{name}.py" for name in ("performance", "offline", "server")),
-    *(f"tests/performance/test_{name}.py" for name in ("interactive", "singlestream", "replay")),
-    "tests/accuracy/test_function_calls.py",
+    *(f"tests/performance/test_{name}.py" for name in ("interactive", "singlestream")),
+    *(f"mlperf_suite/features/chats/tests/test_{name}.py" for name in ("function_calls", "replay")),
     *(
         f"tests/compliance/test_{name}.py"
         for name in ("audits", "test06", "test07", "test09", "test01")
@@ -82,6 +82,10 @@ TEST = re.compile(
     r"    \2\.obeys\((\w+)\.(\w+)\)\n",
     re.M,
 )
+CHECKS = {
+    (rule.check.__module__.rpartition(".")[2], rule.check.__name__): rule.check for rule in RULES
+}
+"""Each rule's function, by the names of its module and its own."""
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: Path(file).stem)
@@ -92,7 +96,7 @@ def test_a_test_is_named_after_the_rule_that_it_asks(file: str) -> None:
     tests = TEST.findall(source)
     assert len(tests) == source.count("def test_") - source.count("def test_score(")
     for name, fixture, _, module, rule in tests:
-        check, kind = getattr(getattr(rules, module), rule), RUNS_OF_FIXTURES[fixture]
+        check, kind = CHECKS[module, rule], RUNS_OF_FIXTURES[fixture]
         assert name in {rule, *(f"{mode}_{rule}" for mode in kind.modes)}
         own = [r for r in RULES if r.check is check and r.subject in kind.modes]
         assert {scenario for r in own for scenario in r.scenarios} & set(kind.scenarios)

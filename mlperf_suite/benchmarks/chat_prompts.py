@@ -19,6 +19,8 @@ from mlperf_suite.datasets.tool_questions import question_of
 from mlperf_suite.errors import UsageError, first_line
 
 Json = Mapping[str, Any]
+CHATS = "chats"
+"""The kind of the runs of benchmarks whose samples are messages."""
 EMBEDDED_TEMPLATE = Path(__file__).with_name("embedded_chat.jinja")
 """The embedded model's own template has no place for tools and their results."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mlperf_suite.benchmarks.chat_prompts import EMBEDDED_TEMPLATE, ChatMessages
+from mlperf_suite.benchmarks.chat_prompts import CHATS, EMBEDDED_TEMPLATE, ChatMessages
 from mlperf_suite.benchmarks.definition import (
     Benchmark,
     Generation,
@@ -65,7 +65,7 @@ def _benchmark(
         smoke=smoke,
         required=(),
         in_trees=False,
-        chats=True,
+        run_kind=CHATS,
     )
 
 

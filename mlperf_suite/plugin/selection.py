@@ -125,12 +125,6 @@ def _nothing_left(config: pytest.Config, settings: Settings, reasons: Counter[No
 def _refuse_what_does_nothing(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Reject a command-line option that no selected test uses."""
     steps = list(dict.fromkeys(step for item in items for step in steps_of(item)))
-    at_engine = {s.benchmark for s in steps if kind_of(s).role == "runs"}
-    chats = sorted(id_ for id_ in at_engine if BENCHMARKS[id_].chats)
-    if chats and len(at_engine) > 1:
-        raise pytest.UsageError(
-            f"--benchmark {chats[0]}: its engine is asked for messages: select it alone"
-        )
     for kind in run_kinds().values():
         own = [step for step in steps if step.kind == kind.name]
         if fault := kind.fault(own, steps, config.getoption):

@@ -25,7 +25,6 @@ from mlperf_suite.reports.performance_sections import (
     reported_times,
     times_words,
 )
-from mlperf_suite.reports.replay_sections import replay_words
 from mlperf_suite.reports.sections import Line, Paragraph, Section, count
 from mlperf_suite.results.schema import (
     AccuracyFigures,
@@ -112,8 +111,6 @@ def _figures(summary: Summary) -> Iterator[Line]:
         yield Line("node", summary.meta.node_name)
     if run.performance:
         yield from _speed(run.performance, {v.rule: v for v in summary.verdicts})
-    if run.replay:
-        yield Line("turns", replay_words(run.replay))
     if summary.curve:
         yield Line("curve", curve_words(summary.curve))
     if run.accuracy:

@@ -31,7 +31,6 @@ from mlperf_suite.reports.performance_sections import (
     speed_sections,
     time_sections,
 )
-from mlperf_suite.reports.replay_sections import replay_sections
 from mlperf_suite.reports.sections import (
     Block,
     Cell,
@@ -108,7 +107,6 @@ def run_sections(
         _validity(summary),
         *speed_sections(summary, plots),
         *curve_sections(summary.curve, summary.meta.benchmark),
-        *replay_sections(summary.run.replay),
         *time_sections(summary, config),
         *energy_sections(summary.run),
         *regression_sections(summary.regression),

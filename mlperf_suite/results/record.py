@@ -21,7 +21,6 @@ from mlperf_suite.results.schema import (
     AccuracyFigures,
     PerformanceFigures,
     ProfileFigures,
-    ReplayFigures,
     ScalingFigures,
     ScoreFigures,
     Summary,
@@ -43,8 +42,7 @@ class RunRecord:
     None if nothing. `remote`: what a remote server and its client reported, None if the engine is
     in this process. `replicas`: what each of several engines did, None if there was one. `profile`:
     the profiler's output, None without one. `energy`, `cost`: those of a performance run, None if
-    nothing was metered or priced. `answers`: the answer lengths of an accuracy run. `replay`: of
-    recorded conversations, None if there are none.
+    nothing was metered or priced. `answers`: the answer lengths of an accuracy run.
     """
 
     verdicts: list[Verdict] = field(default_factory=list)
@@ -58,7 +56,6 @@ class RunRecord:
     cost: CostFigures | None = None
     profile: ProfileFigures | None = None
     answers: AnswerTokens | None = None
-    replay: ReplayFigures | None = None
 
 
 class ResultPart(Protocol):
@@ -161,7 +158,6 @@ def summary_of(result: Result, session: Summary, selection: set[Mode]) -> Summar
             session.run,
             accuracy=accuracy if isinstance(accuracy, AccuracyFigures) else None,
             performance=performance if isinstance(performance, PerformanceFigures) else None,
-            replay=runs["performance"].replay if "performance" in runs else None,
             warm_up={str(mode): run.warm_up for mode, run in runs.items() if run.warm_up},
             remote={str(mode): run.remote for mode, run in runs.items() if run.remote},
             replicas={str(mode): run.replicas for mode, run in runs.items() if run.replicas},

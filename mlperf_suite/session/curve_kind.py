@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.benchmarks.definition import CURVE
+from mlperf_suite.benchmarks.definition import CURVE, LOADGEN
 from mlperf_suite.session.run_kind import (
     Maker,
     NoCase,
@@ -68,7 +68,7 @@ class CurveKind(OfOnePart[CurveKey]):
         return True
 
     def seconds(self, step: Step, key: CurveKey, estimator: Estimator) -> float | None:
-        return estimator.curve_s(agentic=BENCHMARKS[key.benchmark].chats)
+        return estimator.curve_s(agentic=BENCHMARKS[key.benchmark].run_kind != LOADGEN)
 
     def maker(self, session: SessionParts) -> Maker:
         from mlperf_suite.session.curves import Curves

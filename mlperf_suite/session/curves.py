@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite import __version__
-from mlperf_suite.benchmarks.definition import Benchmark
+from mlperf_suite.benchmarks.definition import LOADGEN, Benchmark
 from mlperf_suite.client_results.series import SEED_SETS, min_duration_s
 from mlperf_suite.datasets.agent_sessions import sessions_of
 from mlperf_suite.engines.closed_loop import Enough, LoopTimes, Prompt, hold_concurrency
@@ -137,7 +137,7 @@ class Curves(StepMaker):
 
     def conversations(self, result: Result) -> ConversationPoints | None:
         """What measures points of a benchmark of several turns; None for any other."""
-        if not result.benchmark.chats:
+        if result.benchmark.run_kind == LOADGEN:
             return None
         engine, benchmark, inputs = self.engine, result.benchmark, self.inputs
         assert isinstance(engine, ChatEndpoint)

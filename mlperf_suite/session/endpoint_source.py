@@ -32,18 +32,13 @@ class EndpointSource(EngineSource):
         check_reachable(endpoint_config(inputs))
 
     def load(self, inputs: Inputs, request: EngineRequest) -> Engine:
-        from mlperf_suite.session.engines import endpoint_config
-
-        config = endpoint_config(inputs, request.log_file)
-        if inputs.chats:
-            from mlperf_suite.engines.endpoint.chat_engine import ChatEndpoint
-
-            return ChatEndpoint.load(config)
         from mlperf_suite.engines.endpoint.engine import EndpointEngine
+        from mlperf_suite.session.engines import endpoint_config
 
         # Not before: it loads the tokenizer, for which a mere check for a server would have to
         # wait.
         end_ids = tuple(end for end in inputs.eos_token_ids if end is not None)
+        config = endpoint_config(inputs, request.log_file)
         return EndpointEngine.load(replace(config, end_ids=end_ids))
 
 

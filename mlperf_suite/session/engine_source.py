@@ -39,6 +39,7 @@ class EngineSource:
 
     `option`: the one that chooses it. `loading`: what a session does meanwhile, in words.
     `is_one_system`: whether it is the same in every process of this machine, and not one each.
+    `one_by_one`: whether one request at a time measures it.
     `inputs` is an `Inputs`, `preparation` a `Preparation`: neither is imported here, since both ask
     for the source.
     """
@@ -46,6 +47,7 @@ class EngineSource:
     option: ClassVar[str] = ""
     loading: ClassVar[str] = "loading the engine"
     is_one_system: ClassVar[bool] = False
+    one_by_one: ClassVar[bool] = True
 
     def is_chosen(self, settings: Settings) -> bool:
         """Whether the settings choose it."""

@@ -37,6 +37,7 @@ from mlperf_suite.rules.facts import (
 from mlperf_suite.scorers.scorer import Scorer, obstacle_of
 from mlperf_suite.session.engine_source import source_of
 from mlperf_suite.session.run_kind import StepKey
+from mlperf_suite.session.run_kinds import run_kinds
 from mlperf_suite.session.timing.estimate import Lengths
 from mlperf_suite.settings import Settings, check_model_is_reachable
 
@@ -65,7 +66,7 @@ class Inputs:
             own = [key for key in keys if key.benchmark == benchmark.id]
             self._check_round(benchmark, [key.scenario for key in own])
             self._check_media(benchmark)
-            self._check_chats(benchmark)
+            run_kinds()[benchmark.run_kind].check_engine(benchmark, self.settings)
             modes = [key.mode for key in own]
             # The performance data is always needed: the warm-up and the probe send it.
             for mode in dict.fromkeys(["performance", *modes]):
@@ -133,28 +134,6 @@ class Inputs:
             raise UsageError(
                 f"{source.option}: {benchmark.id}'s prompts carry {media}, which only vLLM in this "
                 "process is given: leave the option out"
-            )
-
-    @property
-    def chats(self) -> bool:
-        """Whether the session's samples are messages."""
-        return any(benchmark.chats for benchmark in self.benchmarks)
-
-    def _check_chats(self, benchmark: Benchmark) -> None:
-        """Raise UsageError for an engine that a benchmark of messages is not measured on."""
-        settings = self.settings
-        if not benchmark.chats:
-            return
-        if not benchmark.scenarios and (not settings.endpoints or settings.by_official_client):
-            raise UsageError(
-                f"{benchmark.id}: the suite's own client holds its conversations at a server: add "
-                "--endpoint, and no --client"
-            )
-        if len(settings.endpoints) > 1:
-            raise UsageError(f"{benchmark.id}: one request is in flight at a time: name one server")
-        if not settings.smoke and not settings.endpoints:
-            raise UsageError(
-                f"{benchmark.id}: an official run measures a server: start one and add --endpoint"
             )
 
     @property

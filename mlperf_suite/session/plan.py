@@ -112,8 +112,8 @@ def _preparation(selection: Selection) -> tuple[Step, ...]:
     """What comes before the first run: its engine, ready and measured."""
     remote = selection.remote
     steps = [Step("load", None, "connect to the endpoint" if remote else "load the engine")]
-    of_runs = (BENCHMARKS.get(key.benchmark) for key in selection.keys)
-    if any(benchmark is not None and benchmark.chats for benchmark in of_runs):
+    ids = {key.benchmark for key in selection.keys} & BENCHMARKS.keys()
+    if not all(run_kinds()[BENCHMARKS[id_].run_kind].is_probed for id_ in ids):
         return tuple(steps)
     if selection.idle_power:
         steps.append(Step("idle power", None, "idle power, before any work"))

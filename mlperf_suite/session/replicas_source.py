@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mlperf_suite.errors import UsageError
 from mlperf_suite.results.run_folder import ENGINE_LOG
 from mlperf_suite.session.engine_source import EngineRequest, EngineSource
 
@@ -24,6 +23,7 @@ class ReplicasSource(EngineSource):
     option = "--replicas"
     loading = "loading the replicas"
     is_one_system = True
+    one_by_one = False
 
     def is_chosen(self, settings: Settings) -> bool:
         return settings.replicas is not None
@@ -38,11 +38,6 @@ class ReplicasSource(EngineSource):
         from mlperf_suite.engines.replicas.cluster import check_ray
 
         check_ray()
-        for benchmark in inputs.benchmarks:
-            if benchmark.chats:
-                raise UsageError(
-                    f"{benchmark.id}: one request is in flight at a time: name one server"
-                )
 
     def placement(self, inputs: Inputs) -> list[str]:
         from mlperf_suite.engines.replicas.loading import show_placement

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING
 
 from mlperf_suite.benchmarks.audits import TEST06, Audit, Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark, Generation, Scenario
+from mlperf_suite.benchmarks.definition import (
+    LOADGEN,
+    MIN_DURATION_MS,
+    Benchmark,
+    Generation,
+    Scenario,
+)
 from mlperf_suite.client_results.series import FEWEST_POINTS, ULTRA_LOW, min_duration_s
 from mlperf_suite.loadgen.load_plan import (
     AUDIT_MODES,
@@ -270,7 +276,7 @@ class Estimator:
         available = self.available(benchmark, mode)
         audit = benchmark.audit(mode)
         own = mode in self.settings.workload(benchmark).parts
-        if benchmark.chats or own or (audit and audit.unique):
+        if benchmark.run_kind != LOADGEN or own or (audit and audit.unique):
             return Size(available)
         if not self.settings.smoke or self.settings.total_sample_count is not None:
             return Size(available)
@@ -368,14 +374,6 @@ class Estimator:
         """Seconds of the official client's runs of a scenario."""
         runs = (RunKey(*place, "performance"), RunKey(*place, "accuracy"))
         return _CLIENT_S + sum(self.run_s("run", run) for run in runs)
-
-    def chats_s(self, key: RunKey) -> float:
-        """Seconds of a run of messages, one after another."""
-        assert self.speed is not None
-        benchmark = BENCHMARKS[key.benchmark]
-        workload, count = self.settings.workload(benchmark), self.available(benchmark, key.mode)
-        tokens = workload.part(key.mode).mean_tokens
-        return count * self.speed.one_s(round(workload.prompt_tokens), tokens)
 
     def run_s(self, step: str, key: RunKey) -> float:
         """Seconds of a LoadGen run, or of the `rate` probe or the `warm-up` before it."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlperf_suite.scorers.function_calls import same_calls
+from mlperf_suite.features.chats.function_calls import same_calls
 
 DEEP = 100_000
 

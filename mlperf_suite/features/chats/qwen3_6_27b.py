@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mlperf_suite.benchmarks.chat_prompts import EMBEDDED_TEMPLATE, ChatMessages
+from mlperf_suite.benchmarks.chat_prompts import CHATS, EMBEDDED_TEMPLATE, ChatMessages
 from mlperf_suite.benchmarks.definition import (
     NO_MARKS,
     OWN_HEAD,
@@ -25,7 +25,7 @@ from mlperf_suite.benchmarks.definition import (
 from mlperf_suite.benchmarks.model_marks import ModelMarks, Sibling
 from mlperf_suite.datasets.agent_sessions import load_sessions
 from mlperf_suite.datasets.tool_questions import load_own_questions
-from mlperf_suite.scorers.function_calls import (
+from mlperf_suite.features.chats.function_calls import (
     NORMALIZED,
     OVERALL,
     FunctionCallScorer,
@@ -98,6 +98,6 @@ QWEN3_6_27B = Benchmark(
         scenario="SingleStream",
     ),
     in_trees=False,
-    chats=True,
+    run_kind=CHATS,
 )
 BENCHMARKS = (QWEN3_6_27B,)

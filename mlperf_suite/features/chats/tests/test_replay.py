@@ -1,6 +1,6 @@
 """What the replay of recorded conversations must fulfil: edge-agentic, without LoadGen."""
 
-from mlperf_suite.rules import chat_rules
+from mlperf_suite.features.chats import chat_rules
 
 
 def test_replay_settings(replay_run):

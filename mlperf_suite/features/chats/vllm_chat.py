@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlperf_suite.engines.endpoint.chat import Json
-from mlperf_suite.engines.token_chat import ReadAnswer
 from mlperf_suite.errors import EngineError
+from mlperf_suite.features.chats.token_chat import ReadAnswer
 
 
 def vllm_reader(tokenizer: Any, tool_parser: str, reasoning_parser: str = "") -> ReadAnswer:

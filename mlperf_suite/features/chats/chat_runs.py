@@ -20,22 +20,18 @@ from mlperf_suite.datasets.tool_questions import question_of
 from mlperf_suite.engines.endpoint.chat import ChatRequest, ChatSampling
 from mlperf_suite.engines.endpoint.chat_client import ChatServer, ChatTurn
 from mlperf_suite.engines.endpoint.chat_engine import ChatEndpoint
-from mlperf_suite.engines.token_chat import ReadAnswer, TokenChat, plain_answer
 from mlperf_suite.errors import RunError
+from mlperf_suite.features.chats.chat_rules import CONCURRENCY, ChatFacts
+from mlperf_suite.features.chats.figures import PART, ReplayFigures, ReplayPart, TurnTimes
+from mlperf_suite.features.chats.function_calls import BFCL_CHECKER, FunctionCallScorer
+from mlperf_suite.features.chats.token_chat import ReadAnswer, TokenChat, plain_answer
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.results.baseline import write_answer_scores
 from mlperf_suite.results.record import Result, RunRecord, accuracy_figures, scorer_json
 from mlperf_suite.results.run_folder import write_json
-from mlperf_suite.results.schema import (
-    MetricFigure,
-    PerformanceFigures,
-    ReplayFigures,
-    TurnTimes,
-)
+from mlperf_suite.results.schema import MetricFigure, PerformanceFigures
 from mlperf_suite.rules import accuracy_verdict, judge
-from mlperf_suite.rules.chat_rules import CONCURRENCY, ChatFacts
 from mlperf_suite.rules.facts import besides_length
-from mlperf_suite.scorers.function_calls import BFCL_CHECKER, FunctionCallScorer
 from mlperf_suite.scorers.scorer import Answer, Scores
 from mlperf_suite.session.agent_replay import (
     TurnFigures,
@@ -158,7 +154,7 @@ class ChatRuns(StepMaker):
             summary = replay_summary(turns)
             content = {"expected": every, "seconds": round(seconds, 3), **summary}
             _write(result.folder.of_mode("performance"), REPLAY_JSON, content)
-        record.replay = _replay_figures(summary, len(sessions))
+        result.parts[PART] = ReplayPart(_replay_figures(summary, len(sessions)))
         record.figures = _performance_figures(summary, turns, seconds)
         accuracy = result.runs.get("accuracy")
         facts = self._facts(result, "performance", server, list(map(_turn_counts, turns)))
@@ -282,7 +278,7 @@ class ChatRuns(StepMaker):
         """What reads the engine's answers: vLLM's parsers, or nothing for another engine."""
         if not prompt.tool_parser or self.engine.description.name != "vLLM":
             return plain_answer
-        from mlperf_suite.engines.vllm_chat import vllm_reader
+        from mlperf_suite.features.chats.vllm_chat import vllm_reader
 
         return vllm_reader(self.inputs.tokenizer, prompt.tool_parser, prompt.reasoning_parser)
 

@@ -11,14 +11,14 @@ import pytest
 
 from meta_tests.servers.chat_stand_in import Events, call_piece, chat_server, delta, last
 from meta_tests.suite_runs import SuiteRun, run_suite
-from mlperf_suite.benchmarks.qwen3_6_27b import QWEN3_6_27B
 from mlperf_suite.engines.endpoint.chat import ChatAnswer, ChatRequest, ChatSampling
 from mlperf_suite.engines.endpoint.chat_client import ChatServer, ChatTurn
 from mlperf_suite.errors import RunError, UsageError
+from mlperf_suite.features.chats.chat_runs import _Watched
+from mlperf_suite.features.chats.kind import KIND
+from mlperf_suite.features.chats.qwen3_6_27b import QWEN3_6_27B
 from mlperf_suite.results.run_folder import read_summary, run_folders
 from mlperf_suite.results.schema import Summary
-from mlperf_suite.session.chat_runs import _Watched
-from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.settings import resolve_settings
 
 NAME = QWEN3_6_27B.id
@@ -57,7 +57,7 @@ def test_a_smoke_run_goes_from_data_to_verdicts(smoke: SuiteRun) -> None:
     # bfcl-eval is installed depends on the machine.
     assert unjudged - {"accuracy_calls_checked"} == GATES | {"calling_passed"}
     assert "failed" not in found.values()
-    replay, performance = summary.run.replay, summary.run.performance
+    replay, performance = summary.parts["run.replay"], summary.run.performance
     assert replay and (replay.conversations, replay.turns, replay.missing) == (3, 11, 0)
     assert replay.score is not None and set(replay.by_turn) == {"1", "2 to 10"}
     assert performance and performance.ttft_ms and performance.tokens_per_sec
@@ -143,9 +143,9 @@ def test_engines_that_it_does_not_measure_are_refused() -> None:
         ({"endpoint": urls}, "name one server"),
     ]
     for options, words in refusals:
-        inputs = Inputs(resolve_settings({"benchmark": [NAME], **options}, {}), [QWEN3_6_27B])
+        settings = resolve_settings({"benchmark": [NAME], **options}, {})
         with pytest.raises(UsageError, match=words):
-            inputs._check_chats(QWEN3_6_27B)
+            KIND.check_engine(QWEN3_6_27B, settings)
 
 
 def test_it_shares_a_session_with_no_other_benchmark(tmp_path: Path) -> None:

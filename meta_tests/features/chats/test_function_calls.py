@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from mlperf_suite.errors import SuiteError
-from mlperf_suite.scorers.bfcl_worker import check, drawn
-from mlperf_suite.scorers.function_calls import drawn_samples, scores
+from mlperf_suite.features.chats.bfcl_worker import check, drawn
+from mlperf_suite.features.chats.function_calls import drawn_samples, scores
 
 
 def test_the_official_shares_of_subsets() -> None:

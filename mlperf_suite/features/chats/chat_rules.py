@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar, Literal
 
+from mlperf_suite.benchmarks.chat_prompts import CHATS
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.rules.facts import Facts, Subject
 from mlperf_suite.rules.registry import rule
@@ -20,7 +21,7 @@ TEMPERATURE, SEED, CONCURRENCY = 0, 42, 1
 CONVERSATIONS, TURNS = 20, 1_007
 MOST_SECONDS = 4 * 3600
 """max_duration_ms_valid of the ruleset edge-v0.1."""
-_chat_rule = partial(rule, of_chats=True)
+_chat_rule = partial(rule, run_kind=CHATS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class ChatFacts(Facts):
     same system, None if there was no accuracy run. `seconds`: of the whole replay.
     """
 
-    of_chats: ClassVar[bool] = True
+    run_kind: ClassVar[str] = CHATS
     benchmark: Benchmark
     mode: Literal["performance", "accuracy"]
     sent: Mapping[str, float | None] = field(default_factory=dict)

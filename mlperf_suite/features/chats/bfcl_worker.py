@@ -1,7 +1,7 @@
 """BFCL v4's samples and its AST checker, in the environment of `make bfcl`.
 
-    .bfcl/bin/python mlperf_suite/scorers/bfcl_worker.py samples OUT.json
-    .bfcl/bin/python mlperf_suite/scorers/bfcl_worker.py check ANSWERS.json OUT.json
+    .bfcl/bin/python mlperf_suite/features/chats/bfcl_worker.py samples OUT.json
+    .bfcl/bin/python mlperf_suite/features/chats/bfcl_worker.py check ANSWERS.json OUT.json
 
 Imports nothing of the suite, which is not installed there. ANSWERS.json has `answers`: by the id of
 a sample, the tool calls of the answer; OUT.json then has 1 or 0 by id. Its `samples` take the place

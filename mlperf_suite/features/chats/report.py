@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from mlperf_suite.features.chats.figures import PART, ReplayFigures, TurnTimes
+from mlperf_suite.reports.feature_report import FeatureReport
 from mlperf_suite.reports.sections import (
     Block,
     Cell,
+    Line,
     Paragraph,
     Section,
     count,
@@ -14,7 +17,7 @@ from mlperf_suite.reports.sections import (
     record_table,
     time_cell,
 )
-from mlperf_suite.results.schema import Percentiles, ReplayFigures, TurnTimes
+from mlperf_suite.results.schema import Config, Percentiles, Summary
 
 _SCORE = (
     "The score compares the programs that a turn's bash calls start with those of the recorded "
@@ -23,18 +26,29 @@ _SCORE = (
 )
 
 
-def replay_sections(replay: ReplayFigures | None) -> list[Section]:
+class ReplayReport(FeatureReport):
+    def sections(self, summary: Summary, config: Config | None) -> list[Section]:
+        replay = summary.parts.get(PART)
+        return [] if replay is None else _sections(replay)
+
+    def closing(self, summary: Summary) -> list[Line]:
+        replay = summary.parts.get(PART)
+        return [] if replay is None else [Line("turns", _words(replay))]
+
+
+REPORT = ReplayReport()
+
+
+def _sections(replay: ReplayFigures) -> list[Section]:
     """The replay: its score, and the times of its turns by position and by context."""
-    if replay is None:
-        return []
-    blocks: list[Block] = [Paragraph(f"{replay_words(replay)}.")]
+    blocks: list[Block] = [Paragraph(f"{_words(replay)}.")]
     for title, groups in (("turn", replay.by_turn), ("context, tokens", replay.by_context)):
         rows = list(_rows(title, groups))
         blocks += record_table(rows, [title], style="wide broad") if rows else []
     return [Section("The conversations", [*blocks, *notes([_SCORE, _cache_words(replay)])])]
 
 
-def replay_words(replay: ReplayFigures) -> str:
+def _words(replay: ReplayFigures) -> str:
     """The counts and the score, in a line."""
     score = "none" if replay.score is None else f"{replay.score:.4f}"
     reference = replay.reference_score

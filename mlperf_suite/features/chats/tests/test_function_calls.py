@@ -1,6 +1,6 @@
 """What function calling must fulfil: qwen3.6-27b (edge-agentic), BFCL v4's single turns."""
 
-from mlperf_suite.rules import chat_rules
+from mlperf_suite.features.chats import chat_rules
 
 
 def test_accuracy_calling_settings(function_calls_run):
