@@ -15,18 +15,20 @@ from hypothesis import strategies as st
 from meta_tests.servers.chat_stand_in import Events, call_piece, chat_stand_in, delta, last, same
 from mlperf_suite.engines.endpoint.adapters import AnswerError
 from mlperf_suite.engines.endpoint.chat import (
-    MOST_MEDIA,
     ChatAnswer,
     ChatLimits,
     ChatRequest,
     ChatSampling,
     chat_body,
+)
+from mlperf_suite.engines.endpoint.chat_client import ChatClient, ChatTurn
+from mlperf_suite.engines.endpoint.config import parse_endpoint
+from mlperf_suite.engines.endpoint.picture_messages import (
+    MOST_MEDIA,
     picture_part,
     sound_part,
     text_part,
 )
-from mlperf_suite.engines.endpoint.chat_client import ChatClient, ChatTurn
-from mlperf_suite.engines.endpoint.config import parse_endpoint
 from mlperf_suite.errors import SuiteError
 
 SAMPLING = ChatSampling(max_tokens=16)

@@ -8,10 +8,9 @@ An answer is a stranger's text: it is joined and counted, never evaluated, and l
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -21,9 +20,6 @@ from mlperf_suite.engines.endpoint.adapters import (
     words_of,
 )
 from mlperf_suite.errors import SuiteError
-
-MOST_MEDIA = 20_000_000
-"""The most bytes of a picture or sound in a message, before base64."""
 
 Json = Mapping[str, Any]
 
@@ -282,28 +278,3 @@ def chat_body(request: ChatRequest, model: str, fields: Json | None = None) -> b
         return _json.encode(body)
     except RecursionError:
         raise SuiteError("a message or a tool is nested too deeply to be sent") from None
-
-
-def text_part(text: str) -> dict[str, Any]:
-    """A text as a part of a message's content."""
-    return {"type": "text", "text": text}
-
-
-def picture_part(data: bytes, kind: str) -> dict[str, Any]:
-    """A picture as it is in its file, never resized. Raises SuiteError if it is too large."""
-    url = f"data:image/{kind};base64,{_base64(data, 'picture')}"
-    return {"type": "image_url", "image_url": {"url": url}}
-
-
-def sound_part(data: bytes, kind: Literal["wav", "mp3"]) -> dict[str, Any]:
-    """A sound as it is in its file. Raises SuiteError if it is too large."""
-    sound = {"data": _base64(data, "sound"), "format": kind}
-    return {"type": "input_audio", "input_audio": sound}
-
-
-def _base64(data: bytes, name: str) -> str:
-    if len(data) > MOST_MEDIA:
-        raise SuiteError(
-            f"a {name} of {len(data):,} bytes in a message: at most {MOST_MEDIA:,} are sent"
-        )
-    return base64.b64encode(data).decode("ascii")
