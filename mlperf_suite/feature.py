@@ -26,7 +26,8 @@ class Feature:
 
     `needs`: the features that it imports. `commands`: by the name of a command of `mlperf-suite`,
     the module with its `COMMAND`. `markers`: of pytest, by name, each with a sentence. `options`: a
-    module with `OPTIONS`, settings of a session by name. `kinds`: modules with a `KIND` of run.
+    module with `OPTIONS`, settings of a session by name, and `check`, which refuses what cannot be
+    combined, if there is any. `kinds`: modules with a `KIND` of run.
     `rules`: modules with rules. `figures`: by their name in summary.json, such as peak or
     run.caching, the module and class of figures. `report`: a module with a `REPORT`, what reports
     say of them. `plugin`: a pytest plugin with fixtures and cases.
