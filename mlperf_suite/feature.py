@@ -30,7 +30,8 @@ class Feature:
     combined, if there is any. `kinds`: modules with a `KIND` of run.
     `rules`: modules with rules. `figures`: by their name in summary.json, such as peak or
     run.caching, the module and class of figures. `report`: a module with a `REPORT`, what reports
-    say of them. `plugin`: a pytest plugin with fixtures and cases.
+    say of them. `judge`: a module with a `JUDGE` of folders given to --logs. `plugin`: a pytest
+    plugin with fixtures and cases.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Feature:
     rules: tuple[str, ...] = ()
     figures: Mapping[str, str] = field(default_factory=dict)
     report: str = ""
+    judge: str = ""
     plugin: str = ""
 
 
