@@ -73,7 +73,7 @@ class Chats(ScenarioRun):
         return estimator.available(benchmark, key.mode) * one_s
 
     def check_engine(self, benchmark: Benchmark, settings: Settings) -> None:
-        if not benchmark.scenarios and (not settings.endpoints or settings.by_official_client):
+        if not benchmark.scenarios and (not settings.endpoints or settings.own_runs):
             raise UsageError(
                 f"{benchmark.id}: the suite's own client holds its conversations at a server: add "
                 "--endpoint, and no --client"

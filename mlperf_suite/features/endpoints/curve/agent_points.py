@@ -27,10 +27,10 @@ from mlperf_suite.engines.endpoint.chat import ChatRequest, ChatSampling
 from mlperf_suite.engines.endpoint.chat_client import ChatServer
 from mlperf_suite.engines.endpoint.server_metrics import Reading, ServerWatch
 from mlperf_suite.errors import DatasetError
+from mlperf_suite.features.endpoints.curve.curve_points import BLOCKS, point_of
 from mlperf_suite.results.curve_figures import CurvePoint, PointTurns
 from mlperf_suite.rules.limits import FULL_SHARE
 from mlperf_suite.session.agent_replay import TurnFigures, answered_turn, cache_reuse
-from mlperf_suite.session.curve_points import BLOCKS, point_of
 
 _SALT_BYTES = 8
 _WARM_UP_USERS, _WARM_UP_S = 2, 0.1

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import CURVE, LOADGEN
+from mlperf_suite.features.endpoints.client_kind import name_client
+from mlperf_suite.features.endpoints.curve.curve_times import curve_s
+from mlperf_suite.features.endpoints.options import by_official_client
 from mlperf_suite.session.run_kind import (
     Maker,
     NoCase,
@@ -68,10 +71,16 @@ class CurveKind(OfOnePart[CurveKey]):
         return True
 
     def seconds(self, step: Step, key: CurveKey, estimator: Estimator) -> float | None:
-        return estimator.curve_s(agentic=BENCHMARKS[key.benchmark].run_kind != LOADGEN)
+        settings, agentic = estimator.settings, BENCHMARKS[key.benchmark].run_kind != LOADGEN
+        by_client = by_official_client(settings)
+        return curve_s(smoke=settings.smoke, agentic=agentic, by_client=by_client)
+
+    def check(self, keys: Sequence[CurveKey], session: SessionParts) -> None:
+        if by_official_client(session.inputs.settings):
+            name_client(session)
 
     def maker(self, session: SessionParts) -> Maker:
-        from mlperf_suite.session.curves import Curves
+        from mlperf_suite.features.endpoints.curve.curves import Curves
 
         return Curves(*session.of_runs, session.recorder.config_json)
 

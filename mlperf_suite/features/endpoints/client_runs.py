@@ -26,6 +26,8 @@ from mlperf_suite.client_results.result_files import (
     read_typed,
 )
 from mlperf_suite.engines.protocol import ClientFigures, RemoteRun
+from mlperf_suite.features.endpoints.client_figures import client_performance, client_timeline
+from mlperf_suite.features.endpoints.curve.curve_accuracy import scores_of_texts, token_ids_of
 from mlperf_suite.judging.client_submissions import events_of
 from mlperf_suite.judging.tree import CLIENT_ACCURACY, CLIENT_SUMMARY, read_yaml
 from mlperf_suite.loadgen.timeline import Timeline, write_timeline
@@ -51,7 +53,6 @@ from mlperf_suite.official_client.client_process import (
 from mlperf_suite.official_client.installation import find_client
 from mlperf_suite.official_client.own_scorers import OwnScorer, own_scorer
 from mlperf_suite.results.baseline import write_answer_scores
-from mlperf_suite.results.client_figures import client_performance, client_timeline
 from mlperf_suite.results.record import Result, RunRecord, accuracy_figures, scorer_json
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import PerformanceFigures
@@ -64,7 +65,6 @@ from mlperf_suite.rules.client_rules import (
 from mlperf_suite.rules.submission_rules import JsonFile
 from mlperf_suite.rules.verdict import Verdict, VerdictError
 from mlperf_suite.scorers.scorer import Scores, reads_special_tokens
-from mlperf_suite.session.curve_accuracy import scores_of_texts, token_ids_of
 from mlperf_suite.session.engines import endpoint_config
 from mlperf_suite.session.load_run import Observation, StepMaker
 from mlperf_suite.session.preparation import Preparation

@@ -34,6 +34,37 @@ from mlperf_suite.engines.protocol import (
     TracingEngine,
 )
 from mlperf_suite.errors import RunError
+from mlperf_suite.features.endpoints.curve.agent_points import (
+    ConversationPoints,
+    saltable,
+    sampling_of,
+)
+from mlperf_suite.features.endpoints.curve.curve_accuracy import CurveAccuracy, token_ids_of
+from mlperf_suite.features.endpoints.curve.curve_points import (
+    BLOCKS,
+    GAIN,
+    c_max_of,
+    endless_order,
+    growing_queue,
+    next_probe,
+    planned_points,
+    point_of,
+    regions_of,
+    scored_points,
+    tokens_per_s,
+)
+from mlperf_suite.features.endpoints.curve.curve_times import (
+    CLIENT_START_S,
+    PROBE_POINT_S,
+    SMOKE_LONGEST_S,
+    SMOKE_POINT_S,
+)
+from mlperf_suite.features.endpoints.curve.official_points import (
+    POINTS_FOLDER,
+    PROBES_FOLDER,
+    OfficialPoints,
+)
+from mlperf_suite.features.endpoints.options import by_official_client
 from mlperf_suite.official_client.client_job import whole_passes as passes_of
 from mlperf_suite.official_client.client_process import SILENCE_S
 from mlperf_suite.official_client.installation import find_client
@@ -50,33 +81,11 @@ from mlperf_suite.results.run_folder import (
 )
 from mlperf_suite.results.schema import Config
 from mlperf_suite.rules.limits import client_limits
-from mlperf_suite.session.agent_points import ConversationPoints, saltable, sampling_of
 from mlperf_suite.session.agent_replay import turn_timeout_s
-from mlperf_suite.session.curve_accuracy import CurveAccuracy, token_ids_of
-from mlperf_suite.session.curve_points import (
-    BLOCKS,
-    GAIN,
-    c_max_of,
-    endless_order,
-    growing_queue,
-    next_probe,
-    planned_points,
-    point_of,
-    regions_of,
-    scored_points,
-    tokens_per_s,
-)
 from mlperf_suite.session.engines import endpoint_config
 from mlperf_suite.session.load_run import Observation, StepMaker
-from mlperf_suite.session.official_points import POINTS_FOLDER, PROBES_FOLDER, OfficialPoints
 from mlperf_suite.session.plan import clock
 from mlperf_suite.session.run_kind import Step
-from mlperf_suite.session.timing.estimate import (
-    CLIENT_START_S,
-    PROBE_POINT_S,
-    SMOKE_LONGEST_S,
-    SMOKE_POINT_S,
-)
 
 CURVE_JSON = "curve.json"
 SEED_SET = SEED_SETS["A"]
@@ -116,7 +125,7 @@ class Curves(StepMaker):
     def official_points(self, result: Result) -> OfficialPoints | None:
         """What measures points with the official client; None for the suite's own."""
         settings, inputs = self.settings, self.inputs
-        if not settings.by_official_client:
+        if not by_official_client(settings):
             return None
         config = endpoint_config(inputs)
         return OfficialPoints(

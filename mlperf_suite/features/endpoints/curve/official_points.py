@@ -15,6 +15,7 @@ from mlperf_suite.client_results.series import SeedSet
 from mlperf_suite.engines.closed_loop import LoopTimes
 from mlperf_suite.engines.endpoint.server_metrics import Reading, ServerWatch
 from mlperf_suite.errors import RunError, SuiteError
+from mlperf_suite.features.endpoints.curve.curve_points import point_of
 from mlperf_suite.official_client.client_answers import ClientAnswer, read_answers
 from mlperf_suite.official_client.client_job import (
     PERFORMANCE_DATA,
@@ -25,7 +26,6 @@ from mlperf_suite.official_client.client_job import (
 from mlperf_suite.official_client.client_process import ClientProgress, run_client
 from mlperf_suite.official_client.installation import ClientInstallation
 from mlperf_suite.results.curve_figures import SCORED_FOLDER, CurveBlock, CurvePoint
-from mlperf_suite.session.curve_points import point_of
 from mlperf_suite.session.progress_display import ProgressDisplay
 
 POINTS_FOLDER, PROBES_FOLDER = "points", "probes"
