@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mlperf_suite.benchmarks.chat_prompts import CHATS
+from mlperf_suite.features.chats.chat_prompts import CHATS
 from mlperf_suite.features.chats.chat_rules import ChatFacts
 from mlperf_suite.features.chats.qwen3_6_27b import QWEN3_6_27B
 from mlperf_suite.rules import judge

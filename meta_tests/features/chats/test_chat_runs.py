@@ -11,9 +11,9 @@ import pytest
 
 from meta_tests.servers.chat_stand_in import Events, call_piece, chat_server, delta, last
 from meta_tests.suite_runs import SuiteRun, run_suite
-from mlperf_suite.engines.endpoint.chat import ChatAnswer, ChatRequest, ChatSampling
-from mlperf_suite.engines.endpoint.chat_client import ChatServer, ChatTurn
 from mlperf_suite.errors import RunError, UsageError
+from mlperf_suite.features.chats.chat import ChatAnswer, ChatRequest, ChatSampling
+from mlperf_suite.features.chats.chat_client import ChatServer, ChatTurn
 from mlperf_suite.features.chats.chat_runs import _Watched
 from mlperf_suite.features.chats.kind import KIND
 from mlperf_suite.features.chats.qwen3_6_27b import QWEN3_6_27B

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from meta_tests.stand_in import Delays, StandInEngine
-from mlperf_suite.engines.endpoint.chat import ChatRequest, ChatSampling, Json
-from mlperf_suite.engines.endpoint.chat_client import ChatTurn
 from mlperf_suite.errors import EngineDiedError, UsageError
+from mlperf_suite.features.chats.chat import ChatRequest, ChatSampling, Json
+from mlperf_suite.features.chats.chat_client import ChatTurn
 from mlperf_suite.features.chats.token_chat import TokenChat, plain_answer
 
 TOOL = {"type": "function", "function": {"name": "f"}}

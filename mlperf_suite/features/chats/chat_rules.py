@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar, Literal
 
-from mlperf_suite.benchmarks.chat_prompts import CHATS
 from mlperf_suite.benchmarks.definition import Benchmark
+from mlperf_suite.features.chats.chat_prompts import CHATS
 from mlperf_suite.rules.facts import Facts, Subject
 from mlperf_suite.rules.registry import rule
 from mlperf_suite.rules.verdict import Verdict, not_judged, verdict

@@ -13,18 +13,24 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from mlperf_suite.benchmarks.chat_prompts import ChatMessages
 from mlperf_suite.benchmarks.definition import Benchmark, Generation
-from mlperf_suite.datasets.agent_sessions import sessions_of
-from mlperf_suite.datasets.tool_questions import question_of
-from mlperf_suite.engines.endpoint.chat import ChatRequest, ChatSampling
-from mlperf_suite.engines.endpoint.chat_client import ChatServer, ChatTurn
-from mlperf_suite.engines.endpoint.chat_engine import ChatEndpoint
 from mlperf_suite.errors import RunError
+from mlperf_suite.features.chats.agent_replay import (
+    TurnFigures,
+    replay,
+    replay_summary,
+    turn_timeout_s,
+)
+from mlperf_suite.features.chats.agent_sessions import sessions_of
+from mlperf_suite.features.chats.chat import ChatRequest, ChatSampling
+from mlperf_suite.features.chats.chat_client import ChatServer, ChatTurn
+from mlperf_suite.features.chats.chat_engine import ChatEndpoint
+from mlperf_suite.features.chats.chat_prompts import ChatMessages
 from mlperf_suite.features.chats.chat_rules import CONCURRENCY, ChatFacts
 from mlperf_suite.features.chats.figures import PART, ReplayFigures, ReplayPart, TurnTimes
 from mlperf_suite.features.chats.function_calls import BFCL_CHECKER, FunctionCallScorer
 from mlperf_suite.features.chats.token_chat import ReadAnswer, TokenChat, plain_answer
+from mlperf_suite.features.chats.tool_questions import question_of
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.results.baseline import write_answer_scores
 from mlperf_suite.results.record import Result, RunRecord, accuracy_figures, scorer_json
@@ -33,12 +39,6 @@ from mlperf_suite.results.schema import MetricFigure, PerformanceFigures
 from mlperf_suite.rules import accuracy_verdict, judge
 from mlperf_suite.rules.facts import besides_length
 from mlperf_suite.scorers.scorer import Answer, Scores
-from mlperf_suite.session.agent_replay import (
-    TurnFigures,
-    replay,
-    replay_summary,
-    turn_timeout_s,
-)
 from mlperf_suite.session.load_run import StepMaker
 from mlperf_suite.session.run_kind import Step
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from mlperf_suite import SUITE_FOLDER
 from mlperf_suite.datasets.samples import Samples
-from mlperf_suite.datasets.tool_questions import question_of, question_sample
 from mlperf_suite.errors import SuiteError, UsageError
 from mlperf_suite.features.chats.bfcl_worker import SUBSETS
+from mlperf_suite.features.chats.tool_questions import question_of, question_sample
 from mlperf_suite.scorers.scorer import GEN_NUM, Answer, Score, Scores, percentages
 
 OVERALL, NORMALIZED = "overall", "normalized"

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.benchmarks.chat_prompts import CHATS
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.errors import UsageError
+from mlperf_suite.features.chats.chat_prompts import CHATS
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.session.engine_source import source_of
 from mlperf_suite.session.loadgen_kind import ScenarioRun
@@ -88,7 +88,7 @@ class Chats(ScenarioRun):
     def engine(self, inputs: Inputs, request: EngineRequest) -> Engine | None:
         if inputs.settings.engine_kind != "endpoint":
             return None
-        from mlperf_suite.engines.endpoint.chat_engine import ChatEndpoint
+        from mlperf_suite.features.chats.chat_engine import ChatEndpoint
         from mlperf_suite.session.engines import endpoint_config
 
         return ChatEndpoint.load(endpoint_config(inputs, request.log_file))

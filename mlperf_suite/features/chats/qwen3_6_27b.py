@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mlperf_suite.benchmarks.chat_prompts import CHATS, EMBEDDED_TEMPLATE, ChatMessages
 from mlperf_suite.benchmarks.definition import (
     NO_MARKS,
     OWN_HEAD,
@@ -23,14 +22,15 @@ from mlperf_suite.benchmarks.definition import (
     from_a_file,
 )
 from mlperf_suite.benchmarks.model_marks import ModelMarks, Sibling
-from mlperf_suite.datasets.agent_sessions import load_sessions
-from mlperf_suite.datasets.tool_questions import load_own_questions
+from mlperf_suite.features.chats.agent_sessions import load_sessions
+from mlperf_suite.features.chats.chat_prompts import CHATS, EMBEDDED_TEMPLATE, ChatMessages
 from mlperf_suite.features.chats.function_calls import (
     NORMALIZED,
     OVERALL,
     FunctionCallScorer,
     load_questions,
 )
+from mlperf_suite.features.chats.tool_questions import load_own_questions
 
 _TURNS, _QUESTIONS, _SMOKE_TOKENS = 1_007, 995, 32
 _SHARE = 0.97

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mlperf_suite.engines.endpoint.chat import Json
 from mlperf_suite.errors import EngineError
+from mlperf_suite.features.chats.chat import Json
 from mlperf_suite.features.chats.token_chat import ReadAnswer
 
 

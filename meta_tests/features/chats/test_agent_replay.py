@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pytest import CaptureFixture
 
+from meta_tests.features.chats.recorded_sessions import MODELS, TOOLS, rows, written
 from meta_tests.reports.outputs import page_rows
 from meta_tests.servers.chat_stand_in import (
     Events,
@@ -19,14 +20,18 @@ from meta_tests.servers.chat_stand_in import (
     delta,
     last,
 )
-from meta_tests.session.recorded_sessions import MODELS, TOOLS, rows, written
 from mlperf_suite.__main__ import main
-from mlperf_suite.datasets.agent_sessions import read_sessions
-from mlperf_suite.engines.endpoint.chat_client import ChatClient
 from mlperf_suite.engines.endpoint.config import parse_endpoint
 from mlperf_suite.errors import DatasetError
+from mlperf_suite.features.chats.agent_replay import (
+    TurnFigures,
+    cache_reuse,
+    replay,
+    replay_summary,
+)
+from mlperf_suite.features.chats.agent_sessions import read_sessions
+from mlperf_suite.features.chats.chat_client import ChatClient
 from mlperf_suite.features.replay.recorded_sessions import replay_lines
-from mlperf_suite.session.agent_replay import TurnFigures, cache_reuse, replay, replay_summary
 
 
 def replayed(
@@ -101,7 +106,7 @@ def test_delays_of_tools_are_kept_or_dropped(tmp_path: Path, monkeypatch: Any) -
         waits.append(delay)
         await real(0)
 
-    monkeypatch.setattr("mlperf_suite.session.agent_replay.asyncio.sleep", sleep)
+    monkeypatch.setattr("mlperf_suite.features.chats.agent_replay.asyncio.sleep", sleep)
     for delays in (True, False):
         waits.clear()
         replayed(written(tmp_path, rows("a", ["ls", "ls"])), says_ls, delays=delays)

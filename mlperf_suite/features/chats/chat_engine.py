@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.endpoint.chat import Json
-from mlperf_suite.engines.endpoint.chat_client import ChatClient, ChatServer
 from mlperf_suite.engines.endpoint.config import EndpointConfig
 from mlperf_suite.engines.endpoint.server_facts import ServerFacts, find_out, metrics
 from mlperf_suite.engines.protocol import (
@@ -15,6 +13,8 @@ from mlperf_suite.engines.protocol import (
     RequestList,
 )
 from mlperf_suite.errors import EngineError, UsageError
+from mlperf_suite.features.chats.chat import Json
+from mlperf_suite.features.chats.chat_client import ChatClient, ChatServer
 
 _UNKNOWN_CONTEXT = 131_072
 

@@ -20,16 +20,16 @@ from mlperf_suite.engines.endpoint.adapters import (
     error_line,
     error_words,
 )
-from mlperf_suite.engines.endpoint.chat import (
+from mlperf_suite.engines.endpoint.config import Target
+from mlperf_suite.engines.endpoint.connection import Connection, Pool
+from mlperf_suite.engines.messages import Place, WorkerConfig
+from mlperf_suite.features.chats.chat import (
     ChatAnswer,
     ChatLimits,
     ChatRequest,
     Json,
     chat_body,
 )
-from mlperf_suite.engines.endpoint.config import Target
-from mlperf_suite.engines.endpoint.connection import Connection, Pool
-from mlperf_suite.engines.messages import Place, WorkerConfig
 
 _VLLM_FIELDS = {"return_token_ids": True}
 

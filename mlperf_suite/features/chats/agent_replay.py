@@ -15,10 +15,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from mlperf_suite.benchmarks.percentile import percentile
-from mlperf_suite.datasets.agent_sessions import RecordedSession, RecordedTurn
-from mlperf_suite.engines.endpoint.chat import ChatRequest, ChatSampling
-from mlperf_suite.engines.endpoint.chat_client import ChatServer, ChatTurn
-from mlperf_suite.scorers.bash_calls import likeness, programs_of
+from mlperf_suite.features.chats.agent_sessions import RecordedSession, RecordedTurn
+from mlperf_suite.features.chats.bash_calls import likeness, programs_of
+from mlperf_suite.features.chats.chat import ChatRequest, ChatSampling
+from mlperf_suite.features.chats.chat_client import ChatServer, ChatTurn
 
 REFERENCE_SCORE = 0.6335
 """Of the reference run, from 0 to 1 (examples/11_Edge_Agentic_Example/README.md)."""

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlperf_suite.scorers.bash_calls import likeness, programs_of
+from mlperf_suite.features.chats.bash_calls import likeness, programs_of
 
 
 def bash(command: str, name: str = "bash", field: str = "command") -> dict[str, Any]:

@@ -14,14 +14,6 @@ from hypothesis import strategies as st
 
 from meta_tests.servers.chat_stand_in import Events, call_piece, chat_stand_in, delta, last, same
 from mlperf_suite.engines.endpoint.adapters import AnswerError
-from mlperf_suite.engines.endpoint.chat import (
-    ChatAnswer,
-    ChatLimits,
-    ChatRequest,
-    ChatSampling,
-    chat_body,
-)
-from mlperf_suite.engines.endpoint.chat_client import ChatClient, ChatTurn
 from mlperf_suite.engines.endpoint.config import parse_endpoint
 from mlperf_suite.engines.endpoint.picture_messages import (
     MOST_MEDIA,
@@ -30,6 +22,14 @@ from mlperf_suite.engines.endpoint.picture_messages import (
     text_part,
 )
 from mlperf_suite.errors import SuiteError
+from mlperf_suite.features.chats.chat import (
+    ChatAnswer,
+    ChatLimits,
+    ChatRequest,
+    ChatSampling,
+    chat_body,
+)
+from mlperf_suite.features.chats.chat_client import ChatClient, ChatTurn
 
 SAMPLING = ChatSampling(max_tokens=16)
 MESSAGES = [{"role": "user", "content": "Hello"}]
