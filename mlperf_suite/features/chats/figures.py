@@ -43,7 +43,7 @@ class ReplayFigures:
     by_context: dict[str, TurnTimes] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReplayPart:
     """The replay of a result, which its performance run made."""
 
