@@ -65,6 +65,8 @@ that are not alike, with an empty object for one that does not say."""
 MODEL_CHANGES, SERVER_MODEL = "model_changes", "server_model"
 """Two settings that are there only if the engine says them: the arguments with which it makes
 another model of the model's files, and what a server loaded if it serves it under another name."""
+QUANTIZATION = "quantization"
+"""A setting that is there only if the weights are quantized: vLLM's name of the method."""
 MEDIA_CHANGES = ("mm_processor_kwargs", "media_io_kwargs")
 """vLLM's arguments with which a picture gets other tokens than the model's files say, such as a
 limit of its pixels: MLPerf forbids them (multimodal/qwen3-vl/README.md, Constraints)."""

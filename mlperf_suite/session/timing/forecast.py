@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.embedded import EMBEDDED
+from mlperf_suite.engines.vllm_environment import is_cpu_build
 from mlperf_suite.hardware import cpu_computes_bf16
 from mlperf_suite.session.plan import Plan, clock, plan_session
 from mlperf_suite.session.run_kind import Selection, Step, StepKey
@@ -88,7 +89,8 @@ def forecast(settings: Settings, plan: Plan) -> Forecast:
     kept = _earlier_run(settings)
     speed, source = (kept.speed, f"estimated from the run {kept.name}") if kept else (None, "")
     remote = settings.engine_kind == "endpoint"
-    if speed is None and settings.model == EMBEDDED.model and not remote:
+    is_typical = settings.model == EMBEDDED.model and not remote and is_cpu_build()
+    if speed is None and is_typical:
         words, speed = _TYPICAL[cpu_computes_bf16()[0] and settings.precision != "fp32"]
         source = f"estimated from the embedded model {words}; measured once it is loaded"
     if speed is None:
