@@ -36,7 +36,9 @@ class OptionSpec:
     engine that has this option; None if all have it. Messages quote only the name of a `secret`,
     never its value. `former`: the flags that mmlu.py and the node script had for it.
     `section`: of the page of all options, if a feature has it. `not_with`: the names of options
-    that it cannot be combined with, profile-run or client.
+    that it cannot be combined with, profile-run or client. `only_with`: those of which one
+    must be given, unless this one is set by its variable, which may be there for other runs.
+    `implies`: the field of another option, and the value that this one gives it if it has none.
     """
 
     help: str
@@ -54,6 +56,8 @@ class OptionSpec:
     former: tuple[str, ...] = ()
     section: str = ""
     not_with: tuple[str, ...] = ()
+    only_with: tuple[str, ...] = ()
+    implies: tuple[str, Any] | None = None
 
     @property
     def flag(self) -> str:

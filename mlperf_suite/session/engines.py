@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlperf_suite.engines.endpoint.config import EndpointConfig
-from mlperf_suite.engines.protocol import Engine, EngineDescription
+from mlperf_suite.engines.protocol import REPLICAS, Engine, EngineDescription
 from mlperf_suite.errors import SuiteError
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.results.run_folder import PROFILE_FOLDER
@@ -87,7 +87,7 @@ class Engines:
             return None
         settings = description.settings
         precision = _SHORT.get(str(settings.get("dtype", "")), "")
-        several = f"{settings['replicas']} x " if "replicas" in settings else ""
+        several = f"{settings[REPLICAS]} x " if REPLICAS in settings else ""
         return f"{several}{description.name} {description.version} {precision}".rstrip()
 
     def gpus(self, role: Role) -> dict[str, int] | None:
