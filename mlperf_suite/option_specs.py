@@ -38,6 +38,9 @@ class OptionSpec:
     `section`: of the page of all options, if a feature has it. `not_with`: the names of options
     that it cannot be combined with, profile-run or client. `own_runs`: its values with which a
     session makes the runs of the option's feature alone, each with words that follow it.
+    `only_with`: the names of options of which one must be given, unless this one is set by its
+    variable, which may be there for other runs. `implies`: the field of another option, and the
+    value that this one gives it if it has none.
     """
 
     help: str
@@ -56,6 +59,8 @@ class OptionSpec:
     section: str = ""
     not_with: tuple[str, ...] = ()
     own_runs: Mapping[Any, str] = field(default_factory=dict, hash=False)
+    only_with: tuple[str, ...] = ()
+    implies: tuple[str, Any] | None = None
 
     @property
     def flag(self) -> str:

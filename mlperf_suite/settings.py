@@ -35,13 +35,7 @@ from mlperf_suite.energy.price import Price
 from mlperf_suite.engines.endpoint.config import SERVER_KINDS, ServerKind, Target, parse_endpoint
 from mlperf_suite.engines.endpoint.config import SILENCE_S as ENDPOINT_SILENCE_S
 from mlperf_suite.engines.protocol import PROFILERS, SILENCE_S, Profiler
-from mlperf_suite.engines.replicas.placement import NodeShare, nodes_text, parse_nodes
-from mlperf_suite.engines.routing import (
-    ENDPOINT_ROUTINGS,
-    REPLICA_ROUTINGS,
-    EndpointRouting,
-    ReplicaRouting,
-)
+from mlperf_suite.engines.routing import ENDPOINT_ROUTINGS, EndpointRouting
 from mlperf_suite.errors import UsageError
 from mlperf_suite.feature import features
 from mlperf_suite.loadgen.load_plan import MODES as LOADGEN_MODES
@@ -119,14 +113,6 @@ def _declares(spec_of: Callable[_Details, OptionSpec]) -> Callable[_Details, Any
 def _price(text: str) -> str:
     """A price in its normalized spelling."""
     return str(Price.parse(text))
-
-
-def _ray_address(text: str) -> str:
-    """Either auto, or HOST:PORT of a Ray cluster's head."""
-    host, _, port = text.rpartition(":")
-    if text != "auto" and not (host and "/" not in host and 0 < int(port) < 1 << 16):
-        raise ValueError(text)
-    return text
 
 
 def _folder(text: str) -> Path:
@@ -402,53 +388,6 @@ class Settings:
         RATE,
         identifies=None,
     )
-    replicas: int | str | None = _of_vllm(
-        "measure several engines as one system, each with its own GPUs or cores; auto is as "
-        "many as the GPUs hold, or one per node without GPUs",
-        or_auto(COUNT, "auto"),
-        identifies="system",
-    )
-    ray: str | None = _of_vllm(
-        "place the replicas on the nodes of the Ray cluster at this address, which this machine "
-        "has joined; auto is the cluster of this machine; by default they run on this machine only",
-        Values(_ray_address, "must be HOST:PORT, or auto"),
-        identifies="system",
-        reported_as="machines",
-    )
-    replica_nodes: tuple[NodeShare, ...] = _of_vllm(
-        "the nodes of the Ray cluster to use, in this order, and how many replicas are on each",
-        Values(
-            parse_nodes,
-            "must be different nodes, by name or address, as in node-a:4,node-b:2 or node-a,node-b",
-        ),
-        identifies="system",
-        reported_as="machines",
-        variable="MLPERF_NODES",
-    )
-    replica_routing: ReplicaRouting = _of_vllm(
-        "how requests are distributed over the replicas: to the one with the fewest outstanding "
-        "tokens for its speed, or to each in turn",
-        choice(*REPLICA_ROUTINGS),
-        "tokens",
-        identifies="system",
-        reported_as="routing",
-    )
-    replica_cpus: int | None = _of_vllm(
-        "number of cores per replica on nodes without GPUs; auto is an equal share of the node's "
-        "cores",
-        COUNT_OR_AUTO,
-        "auto",
-        identifies="system",
-        reported_as="replica_devices",
-    )
-    scaling: bool = _of_vllm(
-        "measure one replica and all replicas in turn before the runs, and report the scaling "
-        "efficiency",
-        TRUE_OR_FALSE,
-        "false",
-        identifies=None,
-        switch=True,
-    )
     endpoints: list[Target] = option(
         "measure the server at this URL instead of an engine in this process; repeat it to measure "
         "several servers as one system",
@@ -618,11 +557,6 @@ class Settings:
         }
 
     @property
-    def replicated(self) -> bool:
-        """Whether several engines are measured as one system."""
-        return self.replicas is not None
-
-    @property
     def label(self) -> str:
         """The label on every output."""
         if self.smoke:
@@ -677,8 +611,6 @@ class Settings:
             "code_problems": self.code_problems and str(self.code_problems),
             "hub_token": "set" if self.token else "not set",
         }
-        if "replica_nodes" in content:
-            content["replica_nodes"] = nodes_text(self.replica_nodes) or None
         if self.endpoints:
             content |= {
                 "endpoints": [target.url for target in self.endpoints],
@@ -739,14 +671,16 @@ def resolve_settings(
         _remember_headers(headers, {str(name) for name in names if name})
     sources = {spec: _source(spec, options, environment, in_file) for spec in OPTIONS}
     value = {name: _value(spec, sources[spec]) for name, spec in OPTION_OF_FIELD.items()}
-    of_features = {name: value.pop(name) for name in OPTIONS_OF_FEATURES}
     targets = list(value["endpoints"] or [])
     _check_prices(value["price_kwh"], value["price_hour"])
     places = {spec: source[0] for spec, source in sources.items() if source}
     _check_engine(places, targets)
-    if value["ray"] is not None and value["replicas"] is None:
-        value["replicas"] = "auto"
-    _check_replicas(places, value)
+    _check_needs(places)
+    for name, spec in OPTION_OF_FIELD.items():
+        if spec.implies and value[name] is not None:
+            other, implied = spec.implies
+            value[other] = implied if value[other] is None else value[other]
+    of_features = {name: value.pop(name) for name in OPTIONS_OF_FEATURES}
     profile: Profile = value["profile"]
     names_of_benchmarks = list(dict.fromkeys(value["named_benchmarks"] or []))
     first, *rest = _benchmarks(names_of_benchmarks, profile)
@@ -777,7 +711,6 @@ def resolve_settings(
         "engine_args": engine_args,
         "baselines": list(value["baselines"] or []),
         "endpoints": targets,
-        "replica_nodes": value["replica_nodes"] or (),
         "endpoint_headers": _headers(value["endpoint_headers"] or [], environment),
         "engine_silence": value["engine_silence"] or (ENDPOINT_SILENCE_S if targets else SILENCE_S),
     }
@@ -814,18 +747,13 @@ def _check_engine(places: Mapping[OptionSpec, str], targets: Sequence[Target]) -
         raise UsageError(f"--endpoint {twice[0]}: given twice")
 
 
-_OF_REPLICAS = ("replica-nodes", "replica-routing", "replica-cpus", "scaling")
-
-
-def _check_replicas(places: Mapping[OptionSpec, str], value: Mapping[str, Any]) -> None:
-    """Raise UsageError for an option of replicas if there are none."""
-    if value["replicas"] is not None:
-        return
+def _check_needs(places: Mapping[OptionSpec, str]) -> None:
+    """Raise UsageError for an option without any of those that it needs."""
+    given = {spec.name for spec in places}
     for spec, place in places.items():
-        # A variable may be set for other runs.
-        if place != spec.variable and spec.name in _OF_REPLICAS:
-            where = place.removesuffix(" =")
-            raise UsageError(f"{where}: can only be used with --replicas or --ray")
+        if spec.only_with and place != spec.variable and given.isdisjoint(spec.only_with):
+            where, needed = place.removesuffix(" ="), " or --".join(spec.only_with)
+            raise UsageError(f"{where}: can only be used with --{needed}")
 
 
 def check_profile(settings: Settings) -> None:
@@ -838,7 +766,6 @@ def check_profile(settings: Settings) -> None:
         "--baseline": bool(settings.baselines),
         "--repeat": settings.repeat != 1,
         "--logs": settings.logs is not None,
-        "--replicas": settings.replicated,
         "--engine-arg profiler_config": "profiler_config" in settings.engine_args,
     }
     if in_use := [name for name, set_by_user in conflicts.items() if set_by_user]:

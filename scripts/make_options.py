@@ -28,9 +28,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         *("precision", "tensor-parallel-size", "max-model-len", "gpu-memory-utilization"),
         *("engine-arg", "engine-silence"),
     ),
-    "Replicas": (
-        *("replicas", "ray", "replica-nodes", "replica-routing", "replica-cpus", "scaling"),
-    ),
+    "Replicas": (),
     "Servers": (
         *("endpoint", "endpoint-server", "endpoint-routing", "endpoint-ca", "endpoint-clients"),
         *("endpoint-requests", "served-model-name", "endpoint-header"),

@@ -16,7 +16,6 @@ from mlperf_suite.reports.machine_sections import (
     endpoint_sections,
     energy_sections,
     profile_sections,
-    replica_sections,
 )
 from mlperf_suite.reports.performance_sections import (
     early_estimates,
@@ -171,12 +170,11 @@ def _score(score: ScoreFigures) -> str:
 
 
 def _machine(run: Run) -> Iterator[Line]:
-    """Energy, servers, replicas and profile, if the run has them."""
+    """Energy, servers and profile, if the run has them."""
     of_performance = energy_sections(run) if run.performance else []
     for label, sections in (
         ("energy", of_performance),
         ("endpoint", endpoint_sections(run, None)),
-        ("replicas", replica_sections(run.replicas, run.scaling)),
         ("profile", profile_sections(run.profile)),
     ):
         yield from _labelled(label, _brief_texts(sections))

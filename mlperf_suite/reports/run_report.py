@@ -24,7 +24,6 @@ from mlperf_suite.reports.machine_sections import (
     is_remote,
     profile_sections,
     remote_note,
-    replica_sections,
 )
 from mlperf_suite.reports.performance_sections import (
     regression_sections,
@@ -114,7 +113,6 @@ def run_sections(
         accuracy_section(summary, samples),
         *(s for report in feature_reports() for s in report.sections(summary, config)),
         *endpoint_sections(summary.run, config),
-        *replica_sections(summary.run.replicas, summary.run.scaling),
         _run_section(summary, config),
     ]
 

@@ -21,7 +21,7 @@ from typing import Any, Literal, get_args
 
 from mlperf_suite.assets import EMBEDDED_MODEL
 from mlperf_suite.energy.energy_figures import CostFigures, EnergyFigures
-from mlperf_suite.engines.protocol import RemoteRun, ReplicasRun
+from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.feature import features
 from mlperf_suite.loadgen.timeline import EngineLoad
 from mlperf_suite.profiling.trace import TopOperations
@@ -362,32 +362,12 @@ class ProfileFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class ScalingFigures:
-    """Several engines compared with one of them: `pairs` times, outside LoadGen, prompts are sent
-    all at once to one engine and then to all, or the reverse.
-
-    `efficiency`: tokens/s of all ÷ (`replicas` x tokens/s of one), with the interval from `low` to
-    `high` (95%, Student's t over the pairs).
-    """
-
-    replicas: int = 1
-    pairs: int = 0
-    one_tokens_per_sec: float = 0.0
-    all_tokens_per_sec: float = 0.0
-    efficiency: float = 0.0
-    low: float = 0.0
-    high: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class Run:
     """The figures of each run; None if the run was not made or has no figures.
 
     `warm_up`: by mode. `remote`: by
     mode, what servers and the suite's client reported; empty if the engine ran in the suite's own
-    process. `replicas`: by mode, the figures of each of several engines; empty if there was one.
-    `scaling`: None unless requested. `energy`, `cost`: of the performance run, None if nothing was
-    metered or priced.
+    process. `energy`, `cost`: of the performance run, None if nothing was metered or priced.
     """
 
     accuracy: AccuracyFigures | None = None
@@ -395,8 +375,6 @@ class Run:
     mmlu: MmluFigures | None = None
     warm_up: dict[str, WarmUpFigures] = field(default_factory=dict)
     remote: dict[str, RemoteRun] = field(default_factory=dict)
-    replicas: dict[str, ReplicasRun] = field(default_factory=dict)
-    scaling: ScalingFigures | None = None
     energy: EnergyFigures | None = None
     cost: CostFigures | None = None
     profile: ProfileFigures | None = None

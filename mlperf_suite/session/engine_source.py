@@ -85,7 +85,7 @@ class EngineSource:
         raise NotImplementedError
 
 
-_OF_THE_CORE = ("replicas_source", "endpoint_source", "vllm_source")
+_OF_THE_CORE = ("endpoint_source", "vllm_source")
 
 
 @cache

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlperf_suite.engines.endpoint.config import EndpointConfig
-from mlperf_suite.engines.protocol import QUANTIZATION, Engine, EngineDescription
+from mlperf_suite.engines.protocol import QUANTIZATION, REPLICAS, Engine, EngineDescription
 from mlperf_suite.errors import SuiteError
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.results.run_folder import PROFILE_FOLDER
@@ -89,7 +89,7 @@ class Engines:
         settings = description.settings
         # What is not quantized is computed in the dtype, which alone would mislead.
         precision = settings.get(QUANTIZATION) or _SHORT.get(str(settings.get("dtype", "")), "")
-        several = f"{settings['replicas']} x " if "replicas" in settings else ""
+        several = f"{settings[REPLICAS]} x " if REPLICAS in settings else ""
         return f"{several}{description.name} {description.version} {precision}".rstrip()
 
     def gpus(self, role: Role) -> dict[str, int] | None:

@@ -118,6 +118,4 @@ def _preparation(selection: Selection) -> tuple[Step, ...]:
     if selection.idle_power:
         steps.append(Step("idle power", None, "idle power, before any work"))
     steps.append(Step("probe", None, f"probe the {'endpoint' if remote else 'engine'}'s speed"))
-    if selection.scaling:
-        steps.append(Step("scaling", None, "pairs of one replica alone and all of them"))
-    return tuple(steps)
+    return (*steps, *selection.of_engine)

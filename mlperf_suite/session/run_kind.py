@@ -72,7 +72,7 @@ class Selection:
     user gave the rate that Offline is expected to reach. `no_rate`: the places whose accuracy run
     failed, so that it shows no rate. `profiled`: whether selected runs are made under a profiler,
     at a rate that says nothing. `remote`: whether the engine is an endpoint. `idle_power`: whether
-    energy is measured. `scaling`: whether one replica is compared with all.
+    energy is measured. `of_engine`: what else is measured of the engine, see `EngineSource.steps`.
     `engine`: whether a test asks for the engine itself, which is then loaded without any run.
     """
 
@@ -88,7 +88,7 @@ class Selection:
     profiled: bool = False
     remote: bool = False
     idle_power: bool = False
-    scaling: bool = False
+    of_engine: tuple[Step, ...] = ()
     engine: bool = False
 
 

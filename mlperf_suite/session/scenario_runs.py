@@ -145,13 +145,13 @@ class ScenarioRuns(StepMaker):
                 # Record what the servers did until then; a failure here must not hide the reason.
                 with contextlib.suppress(Exception):
                     record.remote = observation.remote()
-                    record.replicas = observation.replicas()
+                    record.of_engine = observation.figures()
             raise
         if run.untimed:
             self.watcher.say(f"{key}: no timeline: {run.untimed}")
         if number == 1:
             record.rate = run.samples / run.elapsed_s if run.elapsed_s else None
-            record.replicas = observation.replicas()
+            record.of_engine = observation.figures()
             if key.mode == "performance":
                 record.energy = self.energy.of_run(run, folder)
         return run, observation

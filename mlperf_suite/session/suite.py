@@ -257,9 +257,10 @@ class Session:
             "load": lambda: self._preparation.load(result.folder.path),
             "idle power": self._preparation.idle_power,
             "probe": self._preparation.probe,
-            "scaling": self._preparation.scaling,
         }
-        return of_engine[step.kind]()
+        if step.kind in of_engine:
+            return of_engine[step.kind]()
+        return source_of(self.settings).make(step, self._preparation)
 
     def _maker(self, kind: str) -> Maker:
         if kind not in self._makers:

@@ -59,7 +59,6 @@ def check(settings: Settings) -> None:
         **settings.given_of_features("client"),
         "--repeat": settings.repeat != 1,
         "--profile-run": settings.profile_run is not None,
-        "--replicas": settings.replicated,
         "--endpoint-header": bool(settings.endpoint_headers),
         "--endpoint-ca": settings.endpoint_ca is not None,
         "--scenario SingleStream": settings.scenario == "SingleStream",

@@ -15,6 +15,7 @@ from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.engines.vllm_environment import is_cpu_build
 from mlperf_suite.hardware import cpu_computes_bf16
+from mlperf_suite.session.engine_source import source_of
 from mlperf_suite.session.plan import Plan, clock, plan_session
 from mlperf_suite.session.run_kind import Selection, Step, StepKey
 from mlperf_suite.session.run_kinds import kind_of
@@ -55,7 +56,7 @@ def planned(
             profiled=settings.profile_run is not None,
             remote=settings.engine_kind == "endpoint",
             idle_power=settings.energy != "off",
-            scaling=bool(settings.scaling),
+            of_engine=source_of(settings).steps(settings),
             engine=engine,
         )
     )

@@ -16,9 +16,9 @@ from meta_tests.servers.replica_stand_in import answering, echo
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import Engine
-from mlperf_suite.engines.replicas.engine import ReplicaEngine
-from mlperf_suite.engines.replicas.loading import ReplicasConfig
 from mlperf_suite.errors import EngineDiedError, EngineError
+from mlperf_suite.features.replicas.engine import ReplicaEngine
+from mlperf_suite.features.replicas.loading import ReplicasConfig
 
 Load = Callable[..., ReplicaEngine]
 

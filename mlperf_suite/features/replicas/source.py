@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from mlperf_suite.features.replicas.figures import SCALING
+from mlperf_suite.features.replicas.placement import parse_nodes
 from mlperf_suite.results.run_folder import ENGINE_LOG
-from mlperf_suite.session.engine_source import EngineRequest, EngineSource
+from mlperf_suite.session.engine_source import EngineFigures, EngineRequest, EngineSource
+from mlperf_suite.session.run_kind import Step
 
 if TYPE_CHECKING:
     from mlperf_suite.engines.protocol import Engine
-    from mlperf_suite.engines.replicas.actor import Make
-    from mlperf_suite.engines.replicas.loading import ReplicasConfig
     from mlperf_suite.engines.vllm_arguments import VllmConfig
+    from mlperf_suite.features.replicas.actor import Make
+    from mlperf_suite.features.replicas.loading import ReplicasConfig
     from mlperf_suite.session.inputs import Inputs
+    from mlperf_suite.session.preparation import Preparation
     from mlperf_suite.settings import Settings
+
+
+_SCALING = Step("scaling", None, "pairs of one replica alone and all of them")
 
 
 class ReplicasSource(EngineSource):
@@ -26,21 +33,22 @@ class ReplicasSource(EngineSource):
     one_by_one = False
 
     def is_chosen(self, settings: Settings) -> bool:
-        return settings.replicas is not None
+        return settings.of_features["replicas"] is not None
 
     def takes(self, media: str) -> bool:
         return False
 
     def engines(self, settings: Settings) -> int:
-        return settings.replicas if isinstance(settings.replicas, int) else 1
+        replicas = settings.of_features["replicas"]
+        return replicas if isinstance(replicas, int) else 1
 
     def check(self, inputs: Inputs) -> None:
-        from mlperf_suite.engines.replicas.cluster import check_ray
+        from mlperf_suite.features.replicas.cluster import check_ray
 
         check_ray()
 
     def placement(self, inputs: Inputs) -> list[str]:
-        from mlperf_suite.engines.replicas.loading import show_placement
+        from mlperf_suite.features.replicas.loading import show_placement
 
         lines: list[str] = []
         request = EngineRequest("runs", inputs.settings.results_dir / ENGINE_LOG)
@@ -48,9 +56,31 @@ class ReplicasSource(EngineSource):
         return lines
 
     def load(self, inputs: Inputs, request: EngineRequest) -> Engine:
-        from mlperf_suite.engines.replicas.engine import ReplicaEngine
+        from mlperf_suite.features.replicas.engine import ReplicaEngine
 
         return ReplicaEngine.load(_config(inputs, request), request.say)
+
+    def steps(self, settings: Settings) -> tuple[Step, ...]:
+        return (_SCALING,) if settings.of_features["scaling"] else ()
+
+    def make(self, step: Step, preparation: Preparation) -> EngineFigures:
+        from mlperf_suite.features.replicas.scaling import SMOKE_PROMPTS, measure_scaling
+        from mlperf_suite.session.preparation import warm_up_prompts
+
+        preparation.watcher.begin("measuring one replica alone, and all")
+        engine: Any = preparation.engine
+        inputs, settings = preparation.inputs, preparation.settings
+        benchmark = inputs.benchmarks[0]
+        full_batches = 2 * (engine.description.at_once or 128)
+        count = SMOKE_PROMPTS if settings.smoke else full_batches
+        figures = measure_scaling(
+            engine,
+            warm_up_prompts(inputs.prompts(benchmark), count),
+            inputs.generation(benchmark),
+            settings.engine_silence,
+            preparation.watcher.say,
+        )
+        return EngineFigures({SCALING: figures})
 
 
 ENGINE = ReplicasSource()
@@ -58,12 +88,13 @@ ENGINE = ReplicasSource()
 
 def _config(inputs: Inputs, request: EngineRequest) -> ReplicasConfig:
     """How to load the engines, from the settings."""
-    from mlperf_suite.engines.replicas.loading import ReplicasConfig
     from mlperf_suite.engines.vllm_arguments import SettingsSearch
     from mlperf_suite.engines.vllm_engine import load_replica
+    from mlperf_suite.features.replicas.loading import ReplicasConfig
     from mlperf_suite.session.engines import vllm_config
 
     settings, config = inputs.settings, vllm_config(inputs, request)
+    options = settings.of_features
 
     def of_gpus(gpus: int) -> VllmConfig:
         extra = config.extra
@@ -87,12 +118,12 @@ def _config(inputs: Inputs, request: EngineRequest) -> ReplicasConfig:
     return ReplicasConfig(
         make,
         inputs.model_path,
-        address=settings.ray,
-        replicas=None if settings.replicas == "auto" else settings.replicas,  # type: ignore[arg-type]
+        address=options["ray"],
+        replicas=None if options["replicas"] == "auto" else options["replicas"],
         tensor_parallel=settings.tensor_parallel_size,
-        cpus=settings.replica_cpus,
-        nodes=settings.replica_nodes,
-        routing=settings.replica_routing,
+        cpus=options["replica_cpus"],
+        nodes=parse_nodes(options["replica_nodes"]) if options["replica_nodes"] else (),
+        routing=options["replica_routing"],
         # vLLM finds the NUMA node by the cores that it may use, so it must see all of them.
         near_gpus=not config.extra.get("numa_bind"),
         scores=True,

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.energy.meters import Meters
@@ -36,17 +36,20 @@ from mlperf_suite.engines.messages import (
     TraceReply,
 )
 from mlperf_suite.engines.protocol import (
+    REPLICAS,
     EngineDescription,
     EngineTrace,
     Listener,
-    ReplicasRun,
     RequestList,
     Score,
     ScoreRequest,
 )
-from mlperf_suite.engines.replicas.actor import Loaded
-from mlperf_suite.engines.replicas.cluster import Placed
-from mlperf_suite.engines.replicas.loading import (
+from mlperf_suite.engines.routing import UNKNOWN_BATCH, Router
+from mlperf_suite.errors import EngineError
+from mlperf_suite.features.replicas.actor import Loaded
+from mlperf_suite.features.replicas.cluster import Placed
+from mlperf_suite.features.replicas.figures import RUNS, ReplicasRun
+from mlperf_suite.features.replicas.loading import (
     Prepared,
     PromptSets,
     ReplicasConfig,
@@ -54,12 +57,14 @@ from mlperf_suite.engines.replicas.loading import (
     load_engines,
     prepare,
 )
-from mlperf_suite.engines.replicas.node_energy import FindOwn, meters_of, own_meters
-from mlperf_suite.engines.replicas.placement import ReplicaSlot, devices
-from mlperf_suite.engines.replicas.totals import ReplicaAccount, run_of
-from mlperf_suite.engines.replicas.traces import AnswerTimes, ClockOffsets, merged
-from mlperf_suite.engines.routing import UNKNOWN_BATCH, Router
-from mlperf_suite.errors import EngineError
+from mlperf_suite.features.replicas.node_energy import FindOwn, meters_of, own_meters
+from mlperf_suite.features.replicas.placement import ReplicaSlot, devices
+from mlperf_suite.features.replicas.speed import probe_replicas
+from mlperf_suite.features.replicas.totals import ReplicaAccount, run_of
+from mlperf_suite.features.replicas.traces import AnswerTimes, ClockOffsets, merged
+
+if TYPE_CHECKING:
+    from mlperf_suite.session.timing.estimate import Speed
 
 DEAD_S = 20.0
 """A replica that sent nothing for this long, in s, is lost: it sends a beat each second."""
@@ -155,7 +160,7 @@ class ReplicaEngine(Driver):
                 # Each replica sees only its own GPUs.
                 "idle_gpus": sum(int(str(machine["idle_gpus"])) for machine in self._machines),
                 "gpus_used": sum(int(str(machine["gpus"])) for machine in self._machines),
-                "replicas": len(self._seats),
+                REPLICAS: len(self._seats),
                 "replica_nodes": dict(Counter(str(seat.node) for seat in self._seats)),
                 "replica_devices": devices(self._seats[0]),
                 "machines": self._machines,
@@ -177,11 +182,15 @@ class ReplicaEngine(Driver):
 
     @property
     def replicas(self) -> list[OneReplica]:
-        """See `ReplicatedEngine`."""
+        """Each replica as an engine; closing one does nothing."""
         return [OneReplica(self, number) for number in range(len(self._seats))]
 
     def weigh(self, speeds: Sequence[float], prompt_cost: float) -> bool:
-        """See `ReplicatedEngine`."""
+        """Route by these speeds from now on: one per replica, in any unit above 0.
+
+        `prompt_cost`: how many times as long a prompt token takes as an answer token. Returns
+        False, and keeps the current speeds, if the replicas are alike.
+        """
         self._prompt_cost = prompt_cost
         if self.alike:
             return False
@@ -191,8 +200,24 @@ class ReplicaEngine(Driver):
 
     @property
     def alike(self) -> bool:
-        """See `ReplicatedEngine`."""
+        """Whether all have the same devices, so that differences between them are noise."""
         return len({devices(seat) for seat in self._seats}) == 1
+
+    def probe_speed(
+        self,
+        prompts: Sequence[Sequence[int]],
+        generation: Generation,
+        silence_s: float,
+        say: Callable[[str], None],
+    ) -> Speed:
+        """See `ProbedEngine`. From now on, requests are routed by the speed of each."""
+        speed, rates, cost = probe_replicas(self.replicas, prompts, generation, silence_s)
+        weighed = self.weigh(rates, cost)
+        if len(set(rates)) > 1:
+            shares = ", ".join(f"{rate / max(rates):.2f}" for rate in rates)
+            use = "requests are routed by it" if weighed else "their devices are the same"
+            say(f"speed of each replica, of the fastest: {shares} ({use})")
+        return speed
 
     def take_prompts(self, prompts: Sequence[Sequence[int]]) -> None:
         """See `TakesPrompts`: each node is sent only what it lacks."""
@@ -343,8 +368,12 @@ class ReplicaEngine(Driver):
         self._begun = None
         self._last = 0.0
 
+    def take_figures(self) -> dict[str, ReplicasRun]:
+        """See `ReportingEngine`."""
+        return {RUNS: self.take_replicas_run()}
+
     def take_replicas_run(self) -> ReplicasRun:
-        """See `ReplicatedEngine`."""
+        """What happened since the last call."""
         with self._lock:
             accounts, begun, last = self._accounts, self._begun or 0.0, self._last
             cpu_s = self._thread_cpu_s() or 0.0

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from meta_tests.reports.outputs import markdown_rows, reports_of, terminal_text
-from mlperf_suite.engines.protocol import NodeFigures, ReplicaFigures, ReplicasRun
-from mlperf_suite.results.record import scaling_figures
-from mlperf_suite.results.schema import Meta, Run, ScalingFigures, Summary
+from mlperf_suite.features.replicas.figures import (
+    RUNS,
+    SCALING,
+    NodeFigures,
+    ReplicaFigures,
+    ReplicasRun,
+    ScalingFigures,
+)
+from mlperf_suite.features.replicas.scaling import scaling_figures
+from mlperf_suite.results.schema import Meta, Summary
 
 NODES = ("node-a (10.0.0.1)", "node-b (10.0.0.2)")
 REPLICAS = tuple(
@@ -19,15 +26,15 @@ REPLICAS = tuple(
 )
 OF_NODES = tuple(NodeFigures(name, 2, 2000, 256_000, 2560.0, 0.5) for name in NODES)
 RUN = ReplicasRun("tokens", 100.5, 3.0, 0.12, REPLICAS, OF_NODES)
-SCALING = ScalingFigures(4, 5, 320.0, 1260.0, 0.984375, 0.97, 0.99)
+EFFICIENCY = ScalingFigures(4, 5, 320.0, 1260.0, 0.984375, 0.97, 0.99)
 SUMMARY = Summary(
     meta=Meta(benchmark="llama3.1-8b", scenario="Server", category="datacenter"),
-    run=Run(replicas={"performance": RUN}, scaling=SCALING),
+    parts={RUNS: {"performance": RUN}, SCALING: EFFICIENCY},
 )
 
 
 def report_of(run: ReplicasRun) -> str:
-    return reports_of(Summary(run=Run(replicas={"performance": run})))[0]
+    return reports_of(Summary(parts={RUNS: {"performance": run}}))[0]
 
 
 def test_each_replica_and_each_node_has_a_row() -> None:

@@ -10,16 +10,16 @@ from pathlib import Path
 import psutil
 import pytest
 
-from meta_tests.engines.replicas.nodes import Load, error_of, have_ended, replica_processes, slow
+from meta_tests.features.replicas.nodes import Load, error_of, have_ended, replica_processes, slow
 from meta_tests.servers.local_nodes import LocalNodes
 from meta_tests.servers.replica_stand_in import answering, echo, failing
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import Engine
-from mlperf_suite.engines.replicas.engine import ReplicaEngine
-from mlperf_suite.engines.replicas.loading import ReplicasConfig
-from mlperf_suite.engines.replicas.placement import parse_nodes
 from mlperf_suite.errors import EngineDiedError, EngineError
+from mlperf_suite.features.replicas.engine import ReplicaEngine
+from mlperf_suite.features.replicas.loading import ReplicasConfig
+from mlperf_suite.features.replicas.placement import parse_nodes
 
 GENERATION = Generation()
 NODE_B = r"replica 1 on node node-b \(127.0.0.1\)"

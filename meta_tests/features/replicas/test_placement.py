@@ -11,20 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_tests.engines.replicas.nodes import replica_processes
+from meta_tests.features.replicas.nodes import replica_processes
 from meta_tests.plugin.pytest_output import pytest_output
 from meta_tests.servers.local_nodes import LocalNodes
 from meta_tests.suite_runs import run_suite
 from mlperf_suite.engines.protocol import EngineDescription
-from mlperf_suite.engines.replicas.loading import (
+from mlperf_suite.errors import EngineError
+from mlperf_suite.features.replicas.loading import (
     ReplicasConfig,
     check_alike,
     check_descriptions,
     cores_of,
     machines_of,
 )
-from mlperf_suite.engines.replicas.node_facts import NodeFacts
-from mlperf_suite.engines.replicas.placement import (
+from mlperf_suite.features.replicas.node_facts import NodeFacts
+from mlperf_suite.features.replicas.placement import (
     Node,
     NodeShare,
     PlacementRequest,
@@ -34,7 +35,6 @@ from mlperf_suite.engines.replicas.placement import (
     place,
     table,
 )
-from mlperf_suite.errors import EngineError
 
 EIGHT = Node("1", "node-a", "10.0.0.1", 8, 64, "NVIDIA H100")
 FOUR = Node("2", "node-b.cluster", "10.0.0.2", 4, 32, "NVIDIA H100")

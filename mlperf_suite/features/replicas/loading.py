@@ -11,10 +11,12 @@ from typing import Any
 
 from mlperf_suite.engines.framed_socket import Link, connect, new_key
 from mlperf_suite.engines.protocol import SILENCE_S, EngineDescription
-from mlperf_suite.engines.replicas.actor import Loaded, Make, ReferenceSearch
-from mlperf_suite.engines.replicas.cluster import Cluster, Placed
-from mlperf_suite.engines.replicas.node_facts import NodeFacts, look_around
-from mlperf_suite.engines.replicas.placement import (
+from mlperf_suite.engines.routing import ReplicaRouting
+from mlperf_suite.errors import EngineError
+from mlperf_suite.features.replicas.actor import Loaded, Make, ReferenceSearch
+from mlperf_suite.features.replicas.cluster import Cluster, Placed
+from mlperf_suite.features.replicas.node_facts import NodeFacts, look_around
+from mlperf_suite.features.replicas.placement import (
     Node,
     NodeShare,
     PlacementRequest,
@@ -23,8 +25,6 @@ from mlperf_suite.engines.replicas.placement import (
     place,
     table,
 )
-from mlperf_suite.engines.routing import ReplicaRouting
-from mlperf_suite.errors import EngineError
 
 _OPEN_S = 60.0
 _LATE_S = 60.0

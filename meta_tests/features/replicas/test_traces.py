@@ -23,7 +23,7 @@ from mlperf_suite.engines.protocol import (
     QUEUE,
     Steps,
 )
-from mlperf_suite.engines.replicas.traces import HELD, AnswerTimes, ClockOffsets, merged
+from mlperf_suite.features.replicas.traces import HELD, AnswerTimes, ClockOffsets, merged
 
 PARTS = [FRONT_END, QUEUE, PREFILL, DECODE]
 

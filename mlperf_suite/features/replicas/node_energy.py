@@ -19,8 +19,8 @@ from mlperf_suite.energy.meters import (
     together,
 )
 from mlperf_suite.energy.recording import MeterReader
-from mlperf_suite.engines.replicas.node_facts import boot_id
-from mlperf_suite.engines.replicas.placement import ReplicaSlot
+from mlperf_suite.features.replicas.node_facts import boot_id
+from mlperf_suite.features.replicas.placement import ReplicaSlot
 
 FindOwn = Callable[[int], Meters]
 """Finds the meters of a process, given its number of GPUs. It is sent to a replica's process and

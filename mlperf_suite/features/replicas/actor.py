@@ -57,8 +57,8 @@ from mlperf_suite.engines.protocol import (
     Tokens,
     TracingEngine,
 )
-from mlperf_suite.engines.replicas.node_energy import FindOwn, Metered, OwnMeters
 from mlperf_suite.errors import EngineDiedError, EngineError, SuiteError, of_the_system, one_line
+from mlperf_suite.features.replicas.node_energy import FindOwn, Metered, OwnMeters
 from mlperf_suite.hardware import cores_near
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import pytest
 from pytest import MonkeyPatch
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.session.timing import probe
-from mlperf_suite.session.timing.probe import PAIRS, measure_scaling
+from mlperf_suite.features.replicas import scaling
+from mlperf_suite.features.replicas.scaling import PAIRS, measure_scaling
 
 
 @pytest.mark.parametrize("rates", [[100.0, 100.0], [300.0, 200.0, 100.0]], ids=["alike", "not"])
@@ -19,7 +19,6 @@ def test_the_figure_is_of_its_operands(monkeypatch: MonkeyPatch, rates: list[flo
     replicas = [SimpleNamespace(rate=rate) for rate in rates]
     alike = len(set(rates)) == 1
     engine: Any = SimpleNamespace(replicas=replicas, alike=alike, rate=0.9 * sum(rates))
-    engine.weigh, engine.take_replicas_run = (lambda *_: False), (lambda: None)
     asked: list[Any] = []
 
     def generate(target: Any, prompts: list[list[int]], *_: object) -> SimpleNamespace:
@@ -27,7 +26,7 @@ def test_the_figure_is_of_its_operands(monkeypatch: MonkeyPatch, rates: list[flo
         assert len(prompts) == 2 * (len(replicas) if target is engine else 1)
         return SimpleNamespace(tokens_per_s=target.rate * (1 + len(asked) % 3 / 100))
 
-    monkeypatch.setattr(probe, "generate_all", generate)
+    monkeypatch.setattr(scaling, "generate_all", generate)
     figures = measure_scaling(engine, [[1], [2]], Generation(), 1.0, lambda line: None)
     efficiency = figures.all_tokens_per_sec / (figures.replicas * figures.one_tokens_per_sec)
     assert figures.efficiency == pytest.approx(efficiency, abs=1e-4)

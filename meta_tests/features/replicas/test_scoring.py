@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from meta_tests.engines.replicas.nodes import Load
+from meta_tests.features.replicas.nodes import Load
 from meta_tests.servers.replica_stand_in import scoring
 from mlperf_suite.engines.protocol import Engine, Likelihood, Score, ScoreRequest, ScoringEngine
 

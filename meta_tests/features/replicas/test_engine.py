@@ -8,20 +8,20 @@ import psutil
 import pytest
 
 from meta_tests.engines.recording import RecordingListener
-from meta_tests.engines.replicas.nodes import have_ended, replica_processes, stand_in
+from meta_tests.features.replicas.nodes import have_ended, replica_processes, stand_in
 from meta_tests.servers.local_nodes import LocalNodes
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.protocol import (
     CountsCachedTokens,
     MeteredEngine,
-    ReplicatedEngine,
+    ReportingEngine,
     Request,
     ScoringEngine,
     TakesPrompts,
     TracingEngine,
 )
-from mlperf_suite.engines.replicas.engine import ReplicaEngine
-from mlperf_suite.engines.replicas.loading import ReplicasConfig
+from mlperf_suite.features.replicas.engine import ReplicaEngine
+from mlperf_suite.features.replicas.loading import ReplicasConfig
 
 GENERATION = Generation()
 
@@ -43,7 +43,7 @@ def engine(nodes: LocalNodes) -> Iterator[ReplicaEngine]:
 
 
 def test_it_is_all_that_the_suite_asks_of_an_engine(engine: ReplicaEngine) -> None:
-    for kind in (TracingEngine, CountsCachedTokens, ReplicatedEngine, TakesPrompts, MeteredEngine):
+    for kind in (TracingEngine, CountsCachedTokens, ReportingEngine, TakesPrompts, MeteredEngine):
         assert isinstance(engine, kind)
     assert not isinstance(engine, ScoringEngine)
     assert engine.alive

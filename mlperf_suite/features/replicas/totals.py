@@ -5,9 +5,9 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 
-from mlperf_suite.engines.protocol import NodeFigures, ReplicaFigures, ReplicasRun
-from mlperf_suite.engines.replicas.placement import ReplicaSlot, devices
 from mlperf_suite.engines.routing import AnswerAccount, percentiles_ms
+from mlperf_suite.features.replicas.figures import NodeFigures, ReplicaFigures, ReplicasRun
+from mlperf_suite.features.replicas.placement import ReplicaSlot, devices
 
 
 class ReplicaAccount(AnswerAccount):

@@ -38,13 +38,13 @@ from mlperf_suite.engines.protocol import (
     Score,
     ScoreRequest,
 )
-from mlperf_suite.engines.replicas import actor
-from mlperf_suite.engines.replicas.actor import Loaded, Server
-from mlperf_suite.engines.replicas.cluster import Placed
-from mlperf_suite.engines.replicas.engine import ReplicaEngine
-from mlperf_suite.engines.replicas.loading import Layout, Prepared, ReplicasConfig
-from mlperf_suite.engines.replicas.placement import Node, ReplicaSlot
 from mlperf_suite.errors import EngineDiedError
+from mlperf_suite.features.replicas import actor
+from mlperf_suite.features.replicas.actor import Loaded, Server
+from mlperf_suite.features.replicas.cluster import Placed
+from mlperf_suite.features.replicas.engine import ReplicaEngine
+from mlperf_suite.features.replicas.loading import Layout, Prepared, ReplicasConfig
+from mlperf_suite.features.replicas.placement import Node, ReplicaSlot
 
 GENERATION = Generation()
 
@@ -303,7 +303,7 @@ def test_a_score_that_is_asked_for_right_after_the_last_ones_is_answered(
 
 _KEPT = """
 import os, subprocess, sys, threading
-from mlperf_suite.engines.replicas import actor
+from mlperf_suite.features.replicas import actor
 from mlperf_suite.engines.framed_socket import connect, new_key
 from meta_tests.stand_in import Delays, StandInEngine
 
