@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mlperf_suite.benchmarks.definition import LOADGEN
-from mlperf_suite.rules.registry import RULES, Rule
+from mlperf_suite.rules.registry import Rule, every_rule
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "rules.md"
 SECTIONS: dict[str, tuple[str, ...]] = {
@@ -52,7 +52,7 @@ def page() -> str:
 
 def _section(title: str) -> str:
     by_check: dict[int, list[Rule]] = {}
-    for rule in RULES:
+    for rule in every_rule():
         if rule.subject in SECTIONS[title] and rule.run_kind == KINDS.get(title, LOADGEN):
             by_check.setdefault(id(rule.check), []).append(rule)
     head = ["| rule | demand | whose | source | usual fix |", "|---|---|---|---|---|"]
