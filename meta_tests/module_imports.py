@@ -20,8 +20,10 @@ ORDER = (
 """Low to high: each imports only what stands before it, and itself."""
 PLACES = {
     **dict.fromkeys(("pytest", "allure"), ("plugin",)),
-    **dict.fromkeys(("vllm", "ray", "httptools", "uvloop", "prometheus_client"), ("engines",)),
+    "vllm": ("engines", "features/chats"),
+    **dict.fromkeys(("httptools", "uvloop", "prometheus_client"), ("engines",)),
     **dict.fromkeys(("rouge_score", "nltk", "sympy", "pylatexenc"), ("scorers",)),
+    "ray": ("features/replicas",),
     "mlperf_loadgen": ("loadgen",),
     "lm_eval": ("mmlu",),
     "pynvml": ("hardware",),
@@ -30,7 +32,7 @@ PLACES = {
     "yaml": ("judging",),
     "jinja2": ("reports",),
     "matplotlib": ("features/peak_search", "reports"),
-    "scipy": ("features/aggregate", "features/tuning", "results"),
+    "scipy": ("features/aggregate", "features/replicas", "features/tuning", "results"),
     "tokenizers": ("engines", "random_models"),
 }
 """Every outside library that could be replaced, and the parts of the package that import it."""

@@ -30,7 +30,7 @@ NAMES_TWICE = {
 }
 PARALLEL = (
     {"benchmarks", "scorers"},  # a benchmark and how it is scored
-    {"engines/endpoint", "engines/replicas"},  # two kinds of engines elsewhere
+    {"engines/endpoint", "features/replicas"},  # two kinds of engines elsewhere
 )
 """Folders that may have files of the same name: each file stands for the same thing in both."""
 

@@ -30,23 +30,14 @@ from mlperf_suite.benchmarks.definition import (
 )
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
-from mlperf_suite.client_results.client_benchmarks import CLIENT_MODELS, CLIENT_ROUND
-from mlperf_suite.client_results.series import SERIES_MODELS
 from mlperf_suite.datasets.mmlu_questions import HUB_REPOSITORY, STANDARD_SHOTS
 from mlperf_suite.engines.endpoint.config import SERVER_KINDS, ServerKind, Target, parse_endpoint
 from mlperf_suite.engines.endpoint.config import SILENCE_S as ENDPOINT_SILENCE_S
 from mlperf_suite.engines.protocol import SILENCE_S
-from mlperf_suite.engines.replicas.placement import NodeShare, nodes_text, parse_nodes
-from mlperf_suite.engines.routing import (
-    ENDPOINT_ROUTINGS,
-    REPLICA_ROUTINGS,
-    EndpointRouting,
-    ReplicaRouting,
-)
+from mlperf_suite.engines.routing import ENDPOINT_ROUTINGS, EndpointRouting
 from mlperf_suite.errors import UsageError
 from mlperf_suite.feature import features
 from mlperf_suite.loadgen.load_plan import MODES as LOADGEN_MODES
-from mlperf_suite.official_client.installation import CLIENT
 from mlperf_suite.option_specs import (
     COUNT,
     COUNT_OR_AUTO,
@@ -68,7 +59,6 @@ from mlperf_suite.secrets import remember, remember_named
 
 Profile = Literal["smoke", "official"]
 PROFILES: tuple[Profile, ...] = ("smoke", "official")
-CLIENTS = ("loadgen", CLIENT)
 PRECISIONS = ("bf16", "fp16", "fp32", "auto")
 TOKEN_VARIABLES = ("HF_TOKEN", "HUGGINGFACE_HUB_TOKEN")
 _Details = ParamSpec("_Details")
@@ -117,14 +107,6 @@ def _declares(spec_of: Callable[_Details, OptionSpec]) -> Callable[_Details, Any
         return field(metadata={_OPTION: spec}, repr=not spec.secret)
 
     return declare
-
-
-def _ray_address(text: str) -> str:
-    """Either auto, or HOST:PORT of a Ray cluster's head."""
-    host, _, port = text.rpartition(":")
-    if text != "auto" and not (host and "/" not in host and 0 < int(port) < 1 << 16):
-        raise ValueError(text)
-    return text
 
 
 def _folder(text: str) -> Path:
@@ -400,53 +382,6 @@ class Settings:
         RATE,
         identifies=None,
     )
-    replicas: int | str | None = _of_vllm(
-        "measure several engines as one system, each with its own GPUs or cores; auto is as "
-        "many as the GPUs hold, or one per node without GPUs",
-        or_auto(COUNT, "auto"),
-        identifies="system",
-    )
-    ray: str | None = _of_vllm(
-        "place the replicas on the nodes of the Ray cluster at this address, which this machine "
-        "has joined; auto is the cluster of this machine; by default they run on this machine only",
-        Values(_ray_address, "must be HOST:PORT, or auto"),
-        identifies="system",
-        reported_as="machines",
-    )
-    replica_nodes: tuple[NodeShare, ...] = _of_vllm(
-        "the nodes of the Ray cluster to use, in this order, and how many replicas are on each",
-        Values(
-            parse_nodes,
-            "must be different nodes, by name or address, as in node-a:4,node-b:2 or node-a,node-b",
-        ),
-        identifies="system",
-        reported_as="machines",
-        variable="MLPERF_NODES",
-    )
-    replica_routing: ReplicaRouting = _of_vllm(
-        "how requests are distributed over the replicas: to the one with the fewest outstanding "
-        "tokens for its speed, or to each in turn",
-        choice(*REPLICA_ROUTINGS),
-        "tokens",
-        identifies="system",
-        reported_as="routing",
-    )
-    replica_cpus: int | None = _of_vllm(
-        "number of cores per replica on nodes without GPUs; auto is an equal share of the node's "
-        "cores",
-        COUNT_OR_AUTO,
-        "auto",
-        identifies="system",
-        reported_as="replica_devices",
-    )
-    scaling: bool = _of_vllm(
-        "measure one replica and all replicas in turn before the runs, and report the scaling "
-        "efficiency",
-        TRUE_OR_FALSE,
-        "false",
-        identifies=None,
-        switch=True,
-    )
     endpoints: list[Target] = option(
         "measure the server at this URL instead of an engine in this process; repeat it to measure "
         "several servers as one system",
@@ -455,18 +390,6 @@ class Settings:
         identifies="place",
         variable="ENDPOINT",
         repeatable=True,
-    )
-    client: str = _of_endpoint(
-        "the client that sends the requests: loadgen, the suite's client under LoadGen, or "
-        "inference-endpoint, MLCommons' official HTTP client (make endpoints-client)",
-        choice(*CLIENTS),
-        "loadgen",
-        identifies=None,
-    )
-    series: str | None = _of_endpoint(
-        "measure only the curve of MLPerf Endpoints, with --client inference-endpoint",
-        choice("endpoints"),
-        identifies=None,
     )
     endpoint_server: ServerKind | None = _of_endpoint(
         "the kind of server; auto detects it, text is any server that accepts and returns only "
@@ -584,14 +507,20 @@ class Settings:
         return "endpoint" if self.endpoints else "vllm"
 
     @property
-    def by_official_client(self) -> bool:
-        """Whether MLCommons' HTTP client sends the requests, in place of LoadGen."""
-        return self.client == CLIENT
+    def own_runs(self) -> str:
+        """Which option of a feature leaves out all but its own runs; empty if none does."""
+        for name, spec in OPTIONS_OF_FEATURES.items():
+            if spec.own_runs and (value := self.of_features[name]) in spec.own_runs:
+                return f"{spec.flag} {value} {spec.own_runs[value]}".rstrip()
+        return ""
 
-    @property
-    def replicated(self) -> bool:
-        """Whether several engines are measured as one system."""
-        return self.replicas is not None
+    def given_of_features(self, other: str) -> dict[str, bool]:
+        """Which options of features that cannot be combined with another one are set."""
+        return {
+            spec.flag: bool(self.of_features[name])
+            for name, spec in OPTIONS_OF_FEATURES.items()
+            if other in spec.not_with
+        }
 
     @property
     def label(self) -> str:
@@ -648,8 +577,6 @@ class Settings:
             "code_problems": self.code_problems and str(self.code_problems),
             "hub_token": "set" if self.token else "not set",
         }
-        if "replica_nodes" in content:
-            content["replica_nodes"] = nodes_text(self.replica_nodes) or None
         if self.endpoints:
             content |= {
                 "endpoints": [target.url for target in self.endpoints],
@@ -710,13 +637,15 @@ def resolve_settings(
         _remember_headers(headers, {str(name) for name in names if name})
     sources = {spec: _source(spec, options, environment, in_file) for spec in OPTIONS}
     value = {name: _value(spec, sources[spec]) for name, spec in OPTION_OF_FIELD.items()}
-    of_features = {name: value.pop(name) for name in OPTIONS_OF_FEATURES}
     targets = list(value["endpoints"] or [])
     places = {spec: source[0] for spec, source in sources.items() if source}
     _check_engine(places, targets)
-    if value["ray"] is not None and value["replicas"] is None:
-        value["replicas"] = "auto"
-    _check_replicas(places, value)
+    _check_needs(places)
+    for name, spec in OPTION_OF_FIELD.items():
+        if spec.implies and value[name] is not None:
+            other, implied = spec.implies
+            value[other] = implied if value[other] is None else value[other]
+    of_features = {name: value.pop(name) for name in OPTIONS_OF_FEATURES}
     profile: Profile = value["profile"]
     names_of_benchmarks = list(dict.fromkeys(value["named_benchmarks"] or []))
     first, *rest = _benchmarks(names_of_benchmarks, profile)
@@ -747,7 +676,6 @@ def resolve_settings(
         "engine_args": engine_args,
         "baselines": list(value["baselines"] or []),
         "endpoints": targets,
-        "replica_nodes": value["replica_nodes"] or (),
         "endpoint_headers": _headers(value["endpoint_headers"] or [], environment),
         "engine_silence": value["engine_silence"] or (ENDPOINT_SILENCE_S if targets else SILENCE_S),
     }
@@ -778,77 +706,20 @@ def _check_engine(places: Mapping[OptionSpec, str], targets: Sequence[Target]) -
         raise UsageError(f"--endpoint {twice[0]}: given twice")
 
 
-_OF_REPLICAS = ("replica-nodes", "replica-routing", "replica-cpus", "scaling")
-
-
-def _check_replicas(places: Mapping[OptionSpec, str], value: Mapping[str, Any]) -> None:
-    """Raise UsageError for an option of replicas if there are none."""
-    if value["replicas"] is not None:
-        return
+def _check_needs(places: Mapping[OptionSpec, str]) -> None:
+    """Raise UsageError for an option without any of those that it needs."""
+    given = {spec.name for spec in places}
     for spec, place in places.items():
-        # A variable may be set for other runs.
-        if place != spec.variable and spec.name in _OF_REPLICAS:
-            where = place.removesuffix(" =")
-            raise UsageError(f"{where}: can only be used with --replicas or --ray")
+        if spec.only_with and place != spec.variable and given.isdisjoint(spec.only_with):
+            where, needed = place.removesuffix(" ="), " or --".join(spec.only_with)
+            raise UsageError(f"{where}: can only be used with --{needed}")
 
 
-def of_features_set(settings: Settings, other: str) -> dict[str, bool]:
-    """Which options of features that cannot be combined with another one are set."""
-    return {
-        spec.flag: bool(settings.of_features[name])
-        for name, spec in OPTIONS_OF_FEATURES.items()
-        if other in spec.not_with
-    }
-
-
-def check_features(settings: Settings) -> None:
-    """Raise UsageError for options that the `check` of a feature's options does not allow."""
-    for module in _MODULES_OF_FEATURES:
-        if check := getattr(module, "check", None):
-            check(settings)
-
-
-_TAKES_NO_IDS = ("text", "sglang", "vllm-generate")
-
-
-def check_client(settings: Settings) -> None:
-    """Raise UsageError for options that cannot be combined with the official HTTP client."""
-    if not settings.by_official_client:
-        if settings.series:
-            raise UsageError(
-                f"--series {settings.series}: can only be used with --client {CLIENT}: a curve by "
-                "the suite's own client is a rehearsal, which -m curve measures"
-            )
-        return
-    conflicts = {
-        "--logs": settings.logs is not None,
-        **of_features_set(settings, "client"),
-        "--repeat": settings.repeat != 1,
-        "--replicas": settings.replicated,
-        "--endpoint-header": bool(settings.endpoint_headers),
-        "--endpoint-ca": settings.endpoint_ca is not None,
-        "--scenario SingleStream": settings.scenario == "SingleStream",
-        f"--endpoint-server {settings.endpoint_server}": settings.endpoint_server in _TAKES_NO_IDS,
-    }
-    if in_use := [name for name, set_by_user in conflicts.items() if set_by_user]:
-        raise UsageError(
-            f"{in_use[0]}: cannot be used with --client {CLIENT}, which sends token ids to "
-            "/v1/completions for Offline, Server and Interactive"
-        )
-    if settings.round.name < CLIENT_ROUND:
-        raise UsageError(
-            f"--round {settings.round.name}: results of --client {CLIENT} are taken from "
-            f"{CLIENT_ROUND} on"
-        )
-    of_series = (name for name in CLIENT_MODELS if name.replace(".", "_") in SERIES_MODELS)
-    allowed = tuple(of_series) if settings.series else CLIENT_MODELS
-    unknown = [name for name in settings.named_benchmarks if name not in allowed]
-    if unknown:
-        place = f"--series {settings.series}" if settings.series else f"--client {CLIENT}"
-        raise UsageError(
-            f"--benchmark {unknown[0]}: cannot be measured with {place}: must be one of "
-            f"{', '.join(allowed)}"
-        )
+def check_options_of_features(settings: Settings) -> None:
+    """Raise UsageError for options of features that cannot be combined with others."""
+    for feature in features():
+        if feature.options and hasattr(module := import_module(feature.options), "check"):
+            module.check(settings)
 
 
 def _headers(pairs: Iterable[tuple[str, str]], environment: Mapping[str, str]) -> dict[str, str]:

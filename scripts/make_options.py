@@ -28,13 +28,10 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         *("precision", "tensor-parallel-size", "max-model-len", "gpu-memory-utilization"),
         *("engine-arg", "engine-silence"),
     ),
-    "Replicas": (
-        *("replicas", "ray", "replica-nodes", "replica-routing", "replica-cpus", "scaling"),
-    ),
+    "Replicas": (),
     "Servers": (
         *("endpoint", "endpoint-server", "endpoint-routing", "endpoint-ca", "endpoint-clients"),
-        *("endpoint-requests", "served-model-name", "endpoint-header", "client"),
-        "series",
+        *("endpoint-requests", "served-model-name", "endpoint-header"),
     ),
     "Regression gate": ("baseline", "max-regression", "baseline-allow-different"),
     "MMLU": (

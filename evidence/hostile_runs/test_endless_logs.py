@@ -12,8 +12,7 @@ from meta_tests.judging.trees import ROOT, V6_1
 from meta_tests.judging.unreadable_files import UNREADABLE
 from meta_tests.made_runs import MadeRun, write_run
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
-from mlperf_suite.judging.judge import judge_folder
-from mlperf_suite.judging.tree import holds_logs
+from mlperf_suite.judging.judge import holds_logs, judge_folder
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
 
 FILES = (f"perf/{DETAIL}", "perf/mlperf_log_summary.txt", f"acc/{ACCURACY}", "acc/accuracy.txt")

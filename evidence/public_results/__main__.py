@@ -21,7 +21,8 @@ from pathlib import Path
 
 from mlperf_suite import SUITE_FOLDER
 from mlperf_suite.judging.judge import judge_folder
-from mlperf_suite.judging.tree import Place, find_runs
+from mlperf_suite.judging.judges import folders_below
+from mlperf_suite.judging.tree import Place, find_submissions
 from mlperf_suite.judging.verdict_group import VerdictGroup, name_of
 
 PAGE = SUITE_FOLDER / "docs" / "evidence" / "public-results.md"
@@ -79,9 +80,10 @@ class Finding:
 
 def language_results(root: Path) -> list[tuple[VerdictGroup, Place]]:
     """The judged results of all benchmarks that the suite knows, and their folders."""
+    root = root.absolute()
     places = {
         name_of(p.division, p.submitter, p.system, p.benchmark, p.scenario): p
-        for benchmark in find_runs(root).benchmarks
+        for benchmark in find_submissions(root, tuple(folders_below(root))).benchmarks
         for p in benchmark.scenarios
     }
     return [

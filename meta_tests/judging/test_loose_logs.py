@@ -22,8 +22,7 @@ from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.judging.judge import VerdictGroup, judge_folder
-from mlperf_suite.judging.tree import find_runs, holds_logs
+from mlperf_suite.judging.judge import VerdictGroup, holds_logs, judge_folder
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
 from mlperf_suite.results.run_folder import file_sha256
 
@@ -365,7 +364,7 @@ def test_hidden_folders_are_not_searched(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / DETAIL).write_text(line("a", 1))
     assert not holds_logs(tmp_path)
-    assert find_runs(tmp_path).log_folders == ()
+    assert judge_folder(tmp_path) == []
 
 
 def test_judging_loads_no_engine(submission: Path, tmp_path: Path) -> None:

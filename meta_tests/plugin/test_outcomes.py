@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from fixtures.changes import MetricChange
 from mlperf_suite.errors import RunError
 from mlperf_suite.features.peak_search.kind import SearchKey
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.plugin import outcomes
+from mlperf_suite.plugin.cases import MetricCase
 from mlperf_suite.plugin.lifecycle import SUITE
+from mlperf_suite.plugin.metric_change import MetricChange
 from mlperf_suite.plugin.outcomes import STATUS_PROPERTY, make, scored_share
 from mlperf_suite.plugin.session_run import SessionRun
 from mlperf_suite.rules import validity
@@ -69,8 +70,10 @@ class Under:
 QUESTIONS: dict[str, Callable[[Any], object]] = {
     "a rule": lambda config: SessionRun(config, KEY).obeys(validity.result_valid),
     "an MMLU rule": lambda config: SessionRun(config, MMLU).obeys("mmlu_score"),
-    "a regression": lambda config: MetricChange(config, KEY, "qps").is_no_regression(),
-    "MMLU's regression": lambda config: MetricChange(config, MMLU, "mmlu").is_no_regression(),
+    "a regression": lambda config: MetricChange(config, MetricCase(KEY, "qps")).is_no_regression(),
+    "MMLU's regression": lambda config: MetricChange(
+        config, MetricCase(MMLU, "mmlu")
+    ).is_no_regression(),
     "a search": lambda config: make(config, SEARCH, "peak_search"),
     "a record": lambda config: make(config, KEY, "benchmark"),
 }

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import fixtures.runs  # noqa: F401 - registers the fixtures
+import mlperf_suite.features.chats.plugin  # noqa: F401 - likewise
 from meta_tests.module_imports import imports_of
 from meta_tests.plugin.pytest_output import pytest_output
 from meta_tests.suite_runs import ROOT
@@ -27,8 +28,8 @@ FILES = (
     "mlperf_suite/features/log_consistency/tests/test_log_consistency.py",
     "tests/accuracy/test_accuracy.py",
     *(f"tests/performance/test_{name}.py" for name in ("performance", "offline", "server")),
-    *(f"tests/performance/test_{name}.py" for name in ("interactive", "singlestream", "replay")),
-    "tests/accuracy/test_function_calls.py",
+    *(f"tests/performance/test_{name}.py" for name in ("interactive", "singlestream")),
+    *(f"mlperf_suite/features/chats/tests/test_{name}.py" for name in ("function_calls", "replay")),
     *(
         f"tests/compliance/test_{name}.py"
         for name in ("audits", "test06", "test07", "test09", "test01")

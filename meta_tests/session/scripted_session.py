@@ -26,7 +26,7 @@ from mlperf_suite.engines.protocol import (
 from mlperf_suite.errors import EngineDiedError, EngineError
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.rules.verdict import Verdict
-from mlperf_suite.session.engines import EngineRequest
+from mlperf_suite.session.engine_source import EngineRequest
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.mmlu_kind import MMLU
 from mlperf_suite.session.progress_display import ProgressDisplay

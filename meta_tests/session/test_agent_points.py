@@ -10,38 +10,39 @@ from typing import Any
 import pytest
 from pytest import MonkeyPatch
 
+from meta_tests.features.chats.recorded_sessions import MODELS, rows, written
 from meta_tests.servers.chat_stand_in import Events, chat_server, delta, last
-from meta_tests.session.recorded_sessions import MODELS, rows, written
-from mlperf_suite.datasets.agent_sessions import read_sessions
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.engines.closed_loop import LoopTimes
-from mlperf_suite.engines.endpoint.chat_client import ChatClient
-from mlperf_suite.engines.endpoint.chat_engine import ChatEndpoint
 from mlperf_suite.engines.endpoint.config import parse_endpoint
 from mlperf_suite.errors import DatasetError
-from mlperf_suite.features.replay.recorded_sessions import asked_server
-from mlperf_suite.results import typed_json
-from mlperf_suite.results.curve_area import StepCurve
-from mlperf_suite.results.curve_figures import REHEARSAL, CurveFigures, CurvePoint
-from mlperf_suite.results.run_folder import read_object
-from mlperf_suite.scorers.bash_calls import InlineScorer
-from mlperf_suite.scorers.scorer import Answer
-from mlperf_suite.session.agent_points import (
+from mlperf_suite.features.chats.agent_sessions import read_sessions
+from mlperf_suite.features.chats.bash_calls import InlineScorer
+from mlperf_suite.features.chats.chat_client import ChatClient
+from mlperf_suite.features.chats.chat_engine import ChatEndpoint
+from mlperf_suite.features.endpoints.curve.agent_points import (
     ConversationPoints,
     Trajectories,
     agent_point,
     saltable,
     sampling_of,
 )
-from mlperf_suite.session.curve_kind import CurveKey
+from mlperf_suite.features.endpoints.curve.curve_kind import CurveKey
+from mlperf_suite.features.replay.recorded_sessions import asked_server
+from mlperf_suite.results import typed_json
+from mlperf_suite.results.curve_area import StepCurve
+from mlperf_suite.results.curve_figures import REHEARSAL, CurveFigures, CurvePoint
+from mlperf_suite.results.run_folder import read_object
+from mlperf_suite.scorers.scorer import Answer
 
+CURVES = "mlperf_suite.features.endpoints.curve.curves"
 SALT = re.compile(r"\[salt: ([0-9a-f]{16})\]\n\n(.*)\n\n\[salt: ([0-9a-f]{16})\]", re.DOTALL)
 
 
 @pytest.fixture(autouse=True)
 def not_bound(monkeypatch: MonkeyPatch) -> None:
     """The server of these tests is in this process, whose time would count as the client's."""
-    monkeypatch.setattr("mlperf_suite.session.agent_points.FULL_SHARE", 100.0)
+    monkeypatch.setattr("mlperf_suite.features.endpoints.curve.agent_points.FULL_SHARE", 100.0)
 
 
 def measured(
@@ -148,10 +149,11 @@ class StandInChat(ChatEndpoint):
 @pytest.fixture
 def curve(make: Any, monkeypatch: MonkeyPatch) -> Any:
     """Measures a curve of one point in a session."""
-    monkeypatch.setattr("mlperf_suite.session.curves.SMOKE_POINT_S", 0.2)
-    monkeypatch.setattr("mlperf_suite.session.curves.PROBE_POINT_S", 0.2)
+    monkeypatch.setattr(f"{CURVES}.SMOKE_POINT_S", 0.2)
+    monkeypatch.setattr(f"{CURVES}.PROBE_POINT_S", 0.2)
     monkeypatch.setattr(
-        "mlperf_suite.session.curves.next_probe", lambda rates: 1 - len(rates) or None
+        f"{CURVES}.next_probe",
+        lambda rates: 1 - len(rates) or None,
     )
     key = CurveKey("kimi-k3")
 
@@ -193,8 +195,8 @@ def test_an_official_point_is_longer(curve: Any, tmp_path: Path, monkeypatch: Mo
         timeouts.append(arguments[-1])
         return ConversationPoints(*arguments)
 
-    monkeypatch.setattr("mlperf_suite.session.curves.min_duration_s", seconds)
-    monkeypatch.setattr("mlperf_suite.session.curves.ConversationPoints", points)
+    monkeypatch.setattr(f"{CURVES}.min_duration_s", seconds)
+    monkeypatch.setattr(f"{CURVES}.ConversationPoints", points)
     options = {"profile": "official", "model": "embedded", "allow_other_model": "true"}
     curve(dataset=str(written(tmp_path, rows("a", ["ls"]))), **options)
     assert lengths and all(lengths) and timeouts == [600.0]

@@ -9,7 +9,7 @@ import pytest
 
 from mlperf_suite.client_results.series import MANDATORY
 from mlperf_suite.engines.closed_loop import LoopTimes
-from mlperf_suite.session.curve_points import (
+from mlperf_suite.features.endpoints.curve.curve_points import (
     BLOCKS,
     c_max_of,
     endless_order,
@@ -21,7 +21,7 @@ from mlperf_suite.session.curve_points import (
     scored_points,
     tokens_per_s,
 )
-from mlperf_suite.session.curves import _Saturation
+from mlperf_suite.features.endpoints.curve.curves import _Saturation
 
 
 def test_the_search_ends_after_two_steps_without_a_gain_or_past_the_knee() -> None:

@@ -31,6 +31,12 @@ from mlperf_suite.engines.protocol import (
     Steps,
 )
 from mlperf_suite.errors import RunError
+from mlperf_suite.features.endpoints.curve import official_points
+from mlperf_suite.features.endpoints.curve.curve_accuracy import CurveAccuracy
+from mlperf_suite.features.endpoints.curve.curve_kind import CurveKey
+from mlperf_suite.features.endpoints.curve.curve_points import point_of
+from mlperf_suite.features.endpoints.curve.curves import Curves, _taken_from
+from mlperf_suite.features.endpoints.curve.official_points import _times_of
 from mlperf_suite.official_client.client_answers import read_answers
 from mlperf_suite.official_client.client_job import ACCURACY_DATA, ClientData, ClientJob
 from mlperf_suite.official_client.client_process import ClientRunError
@@ -38,13 +44,8 @@ from mlperf_suite.official_client.installation import ClientInstallation
 from mlperf_suite.results.curve_figures import REHEARSAL, CurveFigures, CurvePoint, PointAccuracy
 from mlperf_suite.results.run_folder import read_summary
 from mlperf_suite.results.schema import Summary
-from mlperf_suite.session import official_points
-from mlperf_suite.session.curve_accuracy import CurveAccuracy
-from mlperf_suite.session.curve_kind import CurveKey
-from mlperf_suite.session.curve_points import point_of
-from mlperf_suite.session.curves import Curves, _taken_from
-from mlperf_suite.session.official_points import _times_of
 
+CURVES = "mlperf_suite.features.endpoints.curve.curves"
 KEY = CurveKey(LLAMA)
 
 
@@ -76,9 +77,9 @@ class Endpoint(FourSlots):
 @pytest.fixture(autouse=True)
 def short(monkeypatch: MonkeyPatch) -> None:
     """Points of a quarter of a second, in which a busy machine is not taken for a queue."""
-    monkeypatch.setattr("mlperf_suite.session.curves.growing_queue", lambda *arguments: "")
-    monkeypatch.setattr("mlperf_suite.session.curves.SMOKE_POINT_S", 0.25)
-    monkeypatch.setattr("mlperf_suite.session.curves.PROBE_POINT_S", 0.25)
+    monkeypatch.setattr(f"{CURVES}.growing_queue", lambda *arguments: "")
+    monkeypatch.setattr(f"{CURVES}.SMOKE_POINT_S", 0.25)
+    monkeypatch.setattr(f"{CURVES}.PROBE_POINT_S", 0.25)
 
 
 SCORES = CurveAccuracy.of_point
@@ -140,7 +141,7 @@ def test_a_curve_has_its_c_max_and_a_score(make: Make, lines: list[str], scored:
 
 
 def test_smoke_leaves_out_long_ones(make: Make, lines: list[str], monkeypatch: MonkeyPatch) -> None:
-    monkeypatch.setattr("mlperf_suite.session.curves.SMOKE_LONGEST_S", 0.0)
+    monkeypatch.setattr(f"{CURVES}.SMOKE_LONGEST_S", 0.0)
     session = made(make)
     curve = curve_of(session)
     assert max(p.concurrency for p in curve.measured) == curve.c_max == 1
@@ -346,7 +347,7 @@ def client_of(monkeypatch: MonkeyPatch, jobs: list[ClientJob], state: Callable[[
     installation = ClientInstallation(Path("client"), "0.1.0", "ea332753")
     for room in ("curves", "suite"):
         monkeypatch.setattr(f"mlperf_suite.session.{room}.find_client", lambda: installation)
-    monkeypatch.setattr("mlperf_suite.session.official_points.run_client", run)
+    monkeypatch.setattr("mlperf_suite.features.endpoints.curve.official_points.run_client", run)
     monkeypatch.setattr(
         "mlperf_suite.engines.endpoint.server_facts.check_reachable", lambda config: None
     )

@@ -26,6 +26,8 @@ CURVE = "Curve"
 """In place of a scenario: streamed answers at each of several fixed concurrencies, as the series
 MLPerf Endpoints measures them. No scenario of LoadGen's, and without limits."""
 
+LOADGEN = "loadgen"
+"""The kind of the runs that LoadGen makes, with rules on its logs."""
 MIN_DURATION_MS = 600_000
 """Every scenario of a submission runs 10 minutes (mlperf.conf; the checker's TEST_DURATION_MS)."""
 ALL_ROUNDS = ("v5.1", "v6.0", "v6.1")
@@ -345,9 +347,8 @@ class Benchmark:
     tokens. `letters`: of how many letters it passes the numbers instead. `also`: the second
     category that offers the benchmark, if there is one. `by_round`: what turns its workload, or its
     smoke form, into that of a round. `in_trees`: whether the suite judges its results in
-    submissions. `chats`: whether its samples are messages, which the suite sends one after another
-    without LoadGen, and which rules of their own judge. `of_client`: the scenarios that only the
-    official HTTP client measures.
+    submissions. `run_kind`: the name of the `RunKind` that makes its runs, and whose rules judge
+    them. `of_client`: the scenarios that only the official HTTP client measures.
     """
 
     id: str
@@ -371,7 +372,7 @@ class Benchmark:
     also: Category | None = None
     by_round: Mapping[str, Callable[[Workload], Workload]] = field(default_factory=dict)
     in_trees: bool = True
-    chats: bool = False
+    run_kind: str = LOADGEN
     of_client: tuple[Scenario, ...] = ()
 
     @property

@@ -12,6 +12,7 @@ folder named after an audit. What lies beside the logs can fail a result, and ne
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,11 +22,9 @@ from mlperf_suite.benchmarks.catalog import BENCHMARKS, find_benchmark
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario, Workload
 from mlperf_suite.benchmarks.model_marks import model_facts
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
-from mlperf_suite.judging.packages import judge_package
-from mlperf_suite.judging.submissions import ACCURACY_TXT, judge_idle, judge_submission
+from mlperf_suite.judging.judges import Folders, Review, folders_below, judges
+from mlperf_suite.judging.submissions import ACCURACY_TXT
 from mlperf_suite.judging.tree import (
-    Tree,
-    find_runs,
     read_not_judged,
     read_scores,
     read_text,
@@ -38,19 +37,33 @@ from mlperf_suite.judging.verdict_group import (
     verdict_group,
 )
 from mlperf_suite.loadgen.load_plan import ACCURACY_ONLY, AUDIT_MODES, LIMIT_KEYS, MODES
-from mlperf_suite.loadgen.logs import AccuracyLog, DetailLog, RunLogs, read_logs
-from mlperf_suite.results.run_folder import changed_since_run, read_checksums, read_summary
+from mlperf_suite.loadgen.logs import (
+    ACCURACY,
+    DETAIL,
+    SUMMARY,
+    AccuracyLog,
+    DetailLog,
+    RunLogs,
+    read_logs,
+)
+from mlperf_suite.results.run_folder import (
+    SUMMARY_JSON,
+    TRIAL_FOLDERS,
+    changed_since_run,
+    read_checksums,
+    read_summary,
+)
 from mlperf_suite.results.schema import PROFILED, Meta, Summary
 from mlperf_suite.rules import accuracy_verdict, judge
 from mlperf_suite.rules.accuracy_files import parse_accuracy_txt
 from mlperf_suite.rules.facts import AnswerTokens, RunFacts, find_reference
 from mlperf_suite.rules.kept_logs import KeptRunFacts
-from mlperf_suite.rules.registry import rule_of
-from mlperf_suite.rules.submission_rules import BenchmarkFacts, benchmark_known
+from mlperf_suite.rules.submission_rules import BenchmarkFacts
 from mlperf_suite.rules.verdict import Verdict, in_words, set_aside_passed
 
-__all__ = ["VerdictGroup", "judge_folder"]
+__all__ = ["VerdictGroup", "holds_logs", "judge_folder"]
 
+LOG_NAMES = frozenset({DETAIL, SUMMARY, ACCURACY})
 _UNSCORED = "no accuracy.txt beside the log"
 
 
@@ -71,25 +84,19 @@ def judge_folder(
     `tokenizer`: a folder whose tokenizer.json counts the tokens in events.jsonl of results that
     name a model or tokenizer like the folder.
     """
-    tree = find_runs(root)
-    judged: list[VerdictGroup] = []
-    for submission in tree.submissions:
-        benchmarks = [b for b in tree.benchmarks if b.submission == submission]
-        judged += judge_submission(submission, benchmarks, round_, high_accuracy, tokenizer)
-    for package in tree.packages:
-        judged += judge_package(package, tokenizer)
-    judged += [judge_idle(path, round_ or ROUNDS[DEFAULT_ROUND]) for path in tree.idle_systems]
-    judged += [_judge_loose_client(tree.root, path, round_) for path in tree.client_folders]
-    return judged + _judge_loose(tree, _Review(round_, high_accuracy, smoke))
+    root = Path(os.path.abspath(root))  # noqa: PTH100 - a linked folder keeps the name it was given
+    folders = tuple(folders_below(root))
+    found = [each.find(root, folders) for each in judges()]
+    own = frozenset(path for of_one in found for path in of_one.own)
+    review = Review(round_, high_accuracy, smoke, tokenizer, own)
+    judged = [group for of_one in found for group in of_one.verdicts(review)]
+    return judged + _judge_loose(root, folders, review)
 
 
-@dataclass(frozen=True, slots=True)
-class _Review:
-    """What the user asks of loose logs; see `judge_folder`."""
-
-    round: Round | None
-    high_accuracy: bool
-    smoke: bool
+def holds_logs(root: Path) -> bool:
+    """Whether any file under the folder has the name of a LoadGen log, or of what a judge reads."""
+    names = LOG_NAMES.union(*(each.files for each in judges()))
+    return any(names & set(files) for _, files in folders_below(root))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,21 +118,34 @@ class _LooseRun:
     changed: tuple[str, ...] | None = None
 
 
-def _judge_loose(tree: Tree, review: _Review) -> list[VerdictGroup]:
-    runs = [_loose_run(tree.root, folder) for folder in tree.log_folders]
+def _judge_loose(root: Path, folders: Folders, review: Review) -> list[VerdictGroup]:
+    """Judge LoadGen logs outside what judges have found. Trial runs of a peak search and blocks of
+    a caching audit are judged only if their own folder was requested."""
+    of_logs = sorted(folder for folder, files in folders if LOG_NAMES & set(files))
+    runs = [
+        _loose_run(root, folder)
+        for folder in of_logs
+        if review.is_loose(folder) and not _is_trial(root, folder)
+    ]
     passed = [
         (run, accuracy_verdict(judge(facts)))
         for run in runs
         if run.mode == "accuracy" and (facts := _loose_facts(run, review))
     ]
-    return [_judge_loose_run(tree.root, run, passed, review) for run in runs]
+    return [_judge_loose_run(root, run, passed, review) for run in runs]
+
+
+def _is_trial(root: Path, folder: Path) -> bool:
+    """Whether it is below the root in PeakQps/ or Caching/ of one of this suite's results."""
+    below = (folder, *folder.parents)[: len(folder.relative_to(root).parts)]
+    return any(p.name in TRIAL_FOLDERS and (p.parent / SUMMARY_JSON).is_file() for p in below)
 
 
 def _judge_loose_run(
     root: Path,
     run: _LooseRun,
     passed: Iterable[tuple[_LooseRun, bool | None]],
-    review: _Review,
+    review: Review,
 ) -> VerdictGroup:
     parts = run.folder.relative_to(root).parts or (root.name,)
     name = name_of("", *parts)
@@ -160,16 +180,6 @@ def _with_hint(verdict: Verdict) -> Verdict:
 def _answer_tokens(log: AccuracyLog) -> AnswerTokens | None:
     """The answer lengths in an accuracy log; None if it has no answers."""
     return AnswerTokens.of([sample.token_count or len(sample.token_ids) for sample in log.samples])
-
-
-def _judge_loose_client(root: Path, folder: Path, round_: Round | None) -> VerdictGroup:
-    """Refuse a result of the official client that no tree of a submission gives a benchmark."""
-    name = name_of("", *(folder.relative_to(root).parts or (root.name,)))
-    description = "a result of the official HTTP client outside a submission's tree"
-    of_run = round_ or ROUNDS[DEFAULT_ROUND]
-    facts = BenchmarkFacts(description, None, "closed", of_run, (), False)
-    unknown = [v for v in judge(facts) if rule_of(benchmark_known).name == v.rule]
-    return verdict_group(name, of_run, [("", unknown)])
 
 
 def _judge_unknown(name: str, run: _LooseRun, round_: Round | None) -> VerdictGroup:
@@ -277,7 +287,7 @@ def _loose_scenario(
 
 
 def _loose_facts(
-    run: _LooseRun, review: _Review, accuracy_passed: bool | None = None
+    run: _LooseRun, review: Review, accuracy_passed: bool | None = None
 ) -> RunFacts | None:
     if run.benchmark is None or run.scenario is None:
         return None

@@ -1,12 +1,17 @@
-"""Judges a package of the series MLPerf Endpoints: each curve, a system's points of one model."""
+"""Judges a package of the series MLPerf Endpoints: each curve, a system's points of one model.
+
+Refuses loose results of the official client.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
+from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
 from mlperf_suite.client_results.client_benchmarks import ClientBenchmark
 from mlperf_suite.client_results.package_files import PointFile, description_of, point_of
 from mlperf_suite.client_results.provisioned_power import SystemPower
@@ -19,9 +24,11 @@ from mlperf_suite.client_results.result_files import (
 )
 from mlperf_suite.client_results.series import SERIES, SERIES_MODELS
 from mlperf_suite.judging.client_submissions import events_of
+from mlperf_suite.judging.judges import Folders, Found, Judge, Review
 from mlperf_suite.judging.tree import (
     CLIENT_ACCURACY,
     CLIENT_SUMMARY,
+    DIVISIONS,
     POINT_YAML,
     SYSTEM_POWER,
     file_names,
@@ -34,11 +41,63 @@ from mlperf_suite.judging.verdict_group import VerdictGroup, name_of, verdict_gr
 from mlperf_suite.rules import judge
 from mlperf_suite.rules.client_rules import ClientFacts
 from mlperf_suite.rules.package_rules import CurveFacts, PointFacts
-from mlperf_suite.rules.submission_rules import JsonFile
+from mlperf_suite.rules.registry import rule_of
+from mlperf_suite.rules.submission_rules import BenchmarkFacts, JsonFile, benchmark_known
 
 _POINT = re.compile(r"r([0-9]{1,9})")
 _DESCRIPTION, _CONFIG = "system_desc.json", "config.yaml"
 _FILES = (POINT_YAML, _CONFIG, CLIENT_SUMMARY, _DESCRIPTION)
+
+
+CLIENT_FILES = frozenset({CLIENT_SUMMARY, CLIENT_ACCURACY, POINT_YAML, SYSTEM_POWER})
+
+
+def _find(root: Path, folders: Folders) -> Found:
+    """Every package, and every folder that the official client wrote, be it loose or not."""
+    packages: dict[Path, Path] = {}
+    of_client: set[Path] = set()
+    for folder, files in folders:
+        if (package := _package_of(folder, files)) is not None:
+            packages[folder] = package
+        elif CLIENT_FILES & set(files):
+            is_part = folder != root and folder.name in ("performance", "accuracy")
+            of_client.add(folder.parent if is_part else folder)
+    roots = frozenset(packages.values())
+
+    def verdicts(review: Review) -> list[VerdictGroup]:
+        of_packages = [judge_package(path, review.tokenizer) for path in sorted(roots)]
+        loose = [
+            _judge_loose_client(root, path, review.round)
+            for path in sorted(of_client)
+            if review.is_loose(path) and roots.isdisjoint({path, *path.parents})
+        ]
+        return [*chain(*of_packages), *loose]
+
+    return Found(frozenset(packages), verdicts)
+
+
+JUDGE = Judge(rank=2, find=_find, files=CLIENT_FILES)
+
+
+def _package_of(folder: Path, files: list[str]) -> Path | None:
+    """The package whose results/<system>/<model>/r<N> or results/<system> the folder is, by its
+    files, or None."""
+    parts = folder.parts
+    of_inference = not set(DIVISIONS).isdisjoint(parts[-4:-3])
+    if SYSTEM_POWER in files and parts[-2:-1] == ("results",) and not of_inference:
+        return folder.parents[1]
+    is_point = POINT_YAML in files and parts[-4:-3] == ("results",)
+    return folder.parents[3] if is_point and parts[-1][:1] == "r" else None
+
+
+def _judge_loose_client(root: Path, folder: Path, round_: Round | None) -> VerdictGroup:
+    """Refuse a result of the official client that no tree of a submission gives a benchmark."""
+    name = name_of("", *(folder.relative_to(root).parts or (root.name,)))
+    description = "a result of the official HTTP client outside a submission's tree"
+    of_run = round_ or ROUNDS[DEFAULT_ROUND]
+    facts = BenchmarkFacts(description, None, "closed", of_run, (), False)
+    unknown = [v for v in judge(facts) if rule_of(benchmark_known).name == v.rule]
+    return verdict_group(name, of_run, [("", unknown)])
 
 
 def judge_package(root: Path, tokenizer: Path | None = None) -> list[VerdictGroup]:

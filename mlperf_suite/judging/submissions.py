@@ -8,6 +8,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from mlperf_suite.benchmarks.audits import Audit, Mode
@@ -15,9 +16,12 @@ from mlperf_suite.benchmarks.catalog import find_benchmark
 from mlperf_suite.benchmarks.definition import Benchmark, Scenario
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
 from mlperf_suite.judging.client_submissions import client_results_of, judge_client_result
+from mlperf_suite.judging.judges import Folders, Found, Judge, Review
 from mlperf_suite.judging.tree import (
     BenchmarkPlace,
     Place,
+    Tree,
+    find_submissions,
     is_utf8,
     read_json,
     read_power,
@@ -72,12 +76,25 @@ class _Result:
         return next((round_ for log in logs if (round_ := round_of(log))), None)
 
 
-def judge_submission(
-    submission: Path,
-    benchmarks: Sequence[BenchmarkPlace],
-    round_: Round | None,
-    high_accuracy: bool,
-    tokenizer: Path | None = None,
+def _find(root: Path, folders: Folders) -> Found:
+    tree = find_submissions(root, folders)
+    return Found(frozenset(tree.submissions), partial(_judge_tree, tree))
+
+
+JUDGE = Judge(rank=1, find=_find)
+
+
+def _judge_tree(tree: Tree, review: Review) -> list[VerdictGroup]:
+    judged: list[VerdictGroup] = []
+    for submission in tree.submissions:
+        benchmarks = [b for b in tree.benchmarks if b.submission == submission]
+        judged += _judge_submission(submission, benchmarks, review)
+    of_none = review.round or ROUNDS[DEFAULT_ROUND]
+    return judged + [_judge_idle(path, of_none) for path in tree.idle_systems]
+
+
+def _judge_submission(
+    submission: Path, benchmarks: Sequence[BenchmarkPlace], review: Review
 ) -> list[VerdictGroup]:
     names = _model_mapping(submission)
     results = {b.folder: _results(b, names) for b in benchmarks}
@@ -85,7 +102,7 @@ def judge_submission(
     of_client = {b.folder: client_results_of(b, names) for b in benchmarks}
     from_client = [result for of_benchmark in of_client.values() for result in of_benchmark]
     rounds = [r.round for r in every_result] + [r.round for r in from_client]
-    of_tree = round_ or _most_common(rounds)
+    of_tree = review.round or _most_common(rounds)
     copies = _copies(every_result)
     judged = []
     for place in benchmarks:
@@ -95,17 +112,17 @@ def judge_submission(
         judged += _judge_retrieval(place, name, of_tree)
         of_place = results[place.folder]
         judged += [
-            _judge_result(result, of_tree, high_accuracy, copies[result.place.folder])
+            _judge_result(result, of_tree, review.high_accuracy, copies[result.place.folder])
             for result in of_place
         ]
         judged += [
-            judge_client_result(result, of_tree, from_client, tokenizer)
+            judge_client_result(result, of_tree, from_client, review.tokenizer)
             for result in of_client[place.folder]
         ]
     return judged
 
 
-def judge_idle(system: Path, round_: Round) -> VerdictGroup:
+def _judge_idle(system: Path, round_: Round) -> VerdictGroup:
     """Judge a system that has a description or a folder and no result."""
     submission, system_name = system.parents[1], system.name.removesuffix(".json")
     name = name_of(submission.parent.name, submission.name, system_name)

@@ -1,12 +1,11 @@
-"""Finds runs under a folder, a submission tree or loose LoadGen logs, and reads the files beside
-them, a power measurement included; no content makes it raise."""
+"""Finds the submissions under a folder, and reads the files beside logs, a power measurement
+included; no content makes it raise."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,9 @@ import yaml
 from mlperf_suite import strict_json
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.rounds import Layout
-from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY, DetailLog
-from mlperf_suite.results.run_folder import SUMMARY_JSON, TRIAL_FOLDERS
+from mlperf_suite.judging.judges import Folders
+from mlperf_suite.loadgen.logs import DETAIL, DetailLog
+from mlperf_suite.results.run_folder import SUMMARY_JSON
 from mlperf_suite.rules.power_measurement import (
     CLIENT_JSON,
     HASHED,
@@ -34,10 +34,8 @@ from mlperf_suite.scorers.scorer import Scorer
 from mlperf_suite.untrusted_files import read_regular
 
 DIVISIONS = ("closed", "open", "network")
-LOG_NAMES = frozenset({DETAIL, SUMMARY, ACCURACY})
 CLIENT_SUMMARY, CLIENT_ACCURACY = "result_summary.json", "accuracy_results.json"
 POINT_YAML, SYSTEM_POWER = "point.yaml", "system_power.json"
-CLIENT_FILES = frozenset({CLIENT_SUMMARY, CLIENT_ACCURACY, POINT_YAML, SYSTEM_POWER})
 _AUDITS = "TEST"
 
 
@@ -168,57 +166,32 @@ class BenchmarkPlace(_OfBenchmark):
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The runs under a folder.
+    """The submissions under a folder.
 
-    `log_folders`: those of LoadGen logs outside any submission. Trial runs of a peak search and
-    blocks of a caching audit are included only if their own folder was requested. `client_folders`:
-    those of the official client's results outside any submission. `idle_systems`: descriptions and
-    folders of systems without any result; results/* of a submitter without any. `packages`:
-    submissions to the series MLPerf Endpoints.
+    `idle_systems`: descriptions and folders of systems without any result; results/* of a submitter
+    without any.
     """
 
-    root: Path
     benchmarks: tuple[BenchmarkPlace, ...]
-    log_folders: tuple[Path, ...]
-    client_folders: tuple[Path, ...]
     idle_systems: tuple[Path, ...]
-    packages: tuple[Path, ...] = ()
 
     @property
     def submissions(self) -> tuple[Path, ...]:
         return tuple(sorted({b.submission for b in self.benchmarks}))
 
 
-def holds_logs(root: Path) -> bool:
-    """Whether any file under the folder has the name of a LoadGen log, or of the official client's
-    files."""
-    return any((LOG_NAMES | CLIENT_FILES) & set(files) for _, files in _walk(root))
-
-
-def find_runs(root: Path) -> Tree:
-    """Every benchmark of every submission under the folder, and every other folder of logs."""
-    root = Path(os.path.abspath(root))  # noqa: PTH100 - a linked folder keeps the name it was given
+def find_submissions(root: Path, folders: Folders) -> Tree:
+    """Every benchmark of every submission among the folders."""
     benchmark_folders: set[Path] = set()
     scenario_folders: set[Path] = set()
-    with_logs: list[Path] = []
-    of_client: set[Path] = set()
     systems: list[Path] = []
-    packages: set[Path] = set()
-    for folder, files in _walk(root):
-        if (package := _package_of(folder, files)) is not None:
-            packages.add(package)
-            continue
+    for folder, files in folders:
         if _is_benchmark(folder):
             benchmark_folders.add(folder)
         elif _is_benchmark(folder.parent):
             scenario_folders.add(folder)
         elif folder.name == "systems" and folder.parent.parent.name in DIVISIONS:
             systems += [folder / name for name in sorted(files) if name.endswith(".json")]
-        if LOG_NAMES & set(files) and not _is_trial(root, folder):
-            with_logs.append(folder)
-        if CLIENT_FILES & set(files):
-            is_part = folder != root and folder.name in ("performance", "accuracy")
-            of_client.add(folder.parent if is_part else folder)
     empty_folders: list[Path] = []
     for division in {folder.parents[3] for folder in benchmark_folders}:
         for submitter in _submitters(root, division):
@@ -233,26 +206,10 @@ def find_runs(root: Path) -> Tree:
             folders_in(folder) if whole else [p for p in scenario_folders if p.parent == folder]
         )
         benchmarks.append(BenchmarkPlace(folder, tuple(map(Place, sorted(places))), whole))
-    roots = {b.submission for b in benchmarks}
-    logs, clients = (
-        tuple(sorted(path for path in paths if not inside & {path, *path.parents}))
-        for paths, inside in ((with_logs, roots), (of_client, roots | packages))
-    )
     with_results = {(b.submission, b.system) for b in benchmarks}
     idle = [path for path in systems if (path.parents[1], path.stem) not in with_results]
     idle += sorted(empty_folders)
-    return Tree(root, tuple(benchmarks), logs, clients, tuple(idle), tuple(sorted(packages)))
-
-
-def _package_of(folder: Path, files: list[str]) -> Path | None:
-    """The package whose results/<system>/<model>/r<N> or results/<system> the folder is, by its
-    files, or None."""
-    parts = folder.parts
-    of_inference = not set(DIVISIONS).isdisjoint(parts[-4:-3])
-    if SYSTEM_POWER in files and parts[-2:-1] == ("results",) and not of_inference:
-        return folder.parents[1]
-    is_point = POINT_YAML in files and parts[-4:-3] == ("results",)
-    return folder.parents[3] if is_point and parts[-1][:1] == "r" else None
+    return Tree(tuple(benchmarks), tuple(idle))
 
 
 def _is_benchmark(folder: Path) -> bool:
@@ -270,29 +227,6 @@ def _submitters(root: Path, division: Path) -> list[Path]:
     each division beside this one; only those that are wholly below the root."""
     folders = [path for name in DIVISIONS for path in folders_in(division.parent / name)]
     return [path for path in folders if path.is_relative_to(root)]
-
-
-def _is_trial(root: Path, folder: Path) -> bool:
-    """Whether it is below the root in PeakQps/ or Caching/ of one of this suite's results."""
-    below = (folder, *folder.parents)[: len(folder.relative_to(root).parts)]
-    return any(p.name in TRIAL_FOLDERS and (p.parent / SUMMARY_JSON).is_file() for p in below)
-
-
-def _walk(root: Path) -> Iterator[tuple[Path, list[str]]]:
-    """The visible folders, each before those in it, with the names in them that are no folders.
-
-    os.walk calls itself for each level, and ends at the thousandth.
-    """
-    waiting = [root]
-    while waiting:
-        folder = waiting.pop()
-        try:
-            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-        except OSError:
-            continue
-        inside = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
-        yield folder, [e.name for e in entries if not e.is_dir(follow_symlinks=False)]
-        waiting += [folder / e.name for e in reversed(inside) if not e.name.startswith(".")]
 
 
 def folders_in(folder: Path) -> list[Path]:

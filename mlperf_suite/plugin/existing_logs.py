@@ -40,8 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _judge(settings: Settings, folder: Path) -> list[VerdictGroup]:
     # Imported late, so that collection without logs stays instant.
-    from mlperf_suite.judging.judge import judge_folder
-    from mlperf_suite.judging.tree import holds_logs
+    from mlperf_suite.judging.judge import holds_logs, judge_folder
 
     if settings.baselines:
         raise UsageError("--baseline: cannot be combined with --logs, which makes no runs")

@@ -8,7 +8,7 @@ import pytest
 
 if TYPE_CHECKING:
     from mlperf_suite.engines.protocol import Engine
-    from mlperf_suite.session.engines import EngineRequest
+    from mlperf_suite.session.engine_source import EngineRequest
     from mlperf_suite.session.inputs import Inputs
     from mlperf_suite.settings import Settings
 

@@ -16,13 +16,13 @@ from mlperf_suite.plugin.baseline_gate import baselines_of, check_baselines
 from mlperf_suite.plugin.cases import asks_for_engine, benchmarks_of, is_share, no_case_of, steps_of
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.workers import shares_of
+from mlperf_suite.session.engine_source import EngineRequest, source_of
 from mlperf_suite.session.plan import Plan
 from mlperf_suite.session.timing.forecast import forecast, planned
 
 if TYPE_CHECKING:
     from mlperf_suite.engines.protocol import Engine
     from mlperf_suite.mmlu.journal import Shares
-    from mlperf_suite.session.engines import EngineRequest
     from mlperf_suite.session.inputs import Inputs
     from mlperf_suite.session.suite import Session
 
@@ -98,14 +98,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def _obstacle(session: pytest.Session, plan: Plan) -> str:
     """What would stop a planned session before it loads an engine; "" if nothing. Contacts no
     endpoint, and leaves nothing in the results folder."""
-    from mlperf_suite.session.engines import placement_lines
     from mlperf_suite.session.inputs import Inputs
 
     config, settings = session.config, settings_of(session.config)
-    inputs = Inputs(settings, benchmarks_of(config, session.items))
+    inputs, source = Inputs(settings, benchmarks_of(config, session.items)), source_of(settings)
     try:
-        if settings.replicated:
-            config.stash[_PLACEMENT] = placement_lines(inputs)
+        source.check(inputs)
+        config.stash[_PLACEMENT] = source.placement(inputs)
         inputs.check(plan.at_engine)
     except SuiteError as error:
         return str(error)

@@ -12,6 +12,7 @@ import pytest
 
 from mlperf_suite import SUITE_FOLDER
 from mlperf_suite.plugin.options import settings_of
+from mlperf_suite.session.engine_source import source_of
 
 if TYPE_CHECKING:
     from mlperf_suite.mmlu.journal import Shares
@@ -27,8 +28,7 @@ _SHARE = re.compile(r"::test_share\[(\d+)\]")
 @pytest.hookimpl(trylast=True)
 def pytest_mlperf_engine_count(settings: Settings) -> int:
     # All endpoints are one system, whichever worker uses them, and so are replicas.
-    is_one_system = settings.engine_kind == "endpoint" or settings.replicated
-    if is_one_system:
+    if source_of(settings).is_one_system:
         return 1
     from mlperf_suite.mmlu.journal import engine_count
 

@@ -14,7 +14,6 @@ from mlperf_suite.reports.curve_sections import curve_words
 from mlperf_suite.reports.feature_report import feature_reports
 from mlperf_suite.reports.machine_sections import (
     endpoint_sections,
-    replica_sections,
 )
 from mlperf_suite.reports.performance_sections import (
     early_estimates,
@@ -23,7 +22,6 @@ from mlperf_suite.reports.performance_sections import (
     reported_times,
     times_words,
 )
-from mlperf_suite.reports.replay_sections import replay_words
 from mlperf_suite.reports.sections import Line, Paragraph, Section, count
 from mlperf_suite.results.schema import (
     AccuracyFigures,
@@ -110,8 +108,6 @@ def _figures(summary: Summary) -> Iterator[Line]:
         yield Line("node", summary.meta.node_name)
     if run.performance:
         yield from _speed(run.performance, {v.rule: v for v in summary.verdicts})
-    if run.replay:
-        yield Line("turns", replay_words(run.replay))
     if summary.curve:
         yield Line("curve", curve_words(summary.curve))
     if run.accuracy:
@@ -172,11 +168,8 @@ def _score(score: ScoreFigures) -> str:
 
 
 def _machine(run: Run) -> Iterator[Line]:
-    """Servers and replicas, if the run has them."""
-    for label, sections in (
-        ("endpoint", endpoint_sections(run, None)),
-        ("replicas", replica_sections(run.replicas, run.scaling)),
-    ):
+    """Servers, if the run has them."""
+    for label, sections in (("endpoint", endpoint_sections(run, None)),):
         yield from _labelled(label, _brief_texts(sections))
 
 

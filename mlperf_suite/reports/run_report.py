@@ -21,14 +21,12 @@ from mlperf_suite.reports.machine_sections import (
     endpoint_sections,
     is_remote,
     remote_note,
-    replica_sections,
 )
 from mlperf_suite.reports.performance_sections import (
     regression_sections,
     speed_sections,
     time_sections,
 )
-from mlperf_suite.reports.replay_sections import replay_sections
 from mlperf_suite.reports.sections import (
     Block,
     Cell,
@@ -105,14 +103,12 @@ def run_sections(
         _validity(summary),
         *speed_sections(summary, plots),
         *curve_sections(summary.curve, summary.meta.benchmark),
-        *replay_sections(summary.run.replay),
         *time_sections(summary, config),
         *(s for report in feature_reports() for s in report.of_speed(summary)),
         *regression_sections(summary.regression),
         accuracy_section(summary, samples),
         *(s for report in feature_reports() for s in report.sections(summary, config)),
         *endpoint_sections(summary.run, config),
-        *replica_sections(summary.run.replicas, summary.run.scaling),
         _run_section(summary, config),
     ]
 

@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args
 from mlperf_suite.engines.protocol import (
     CAPACITY_SETTINGS,
     INCIDENTAL_SETTINGS,
+    REPLICAS,
     SERVER_MODEL,
 )
 from mlperf_suite.option_specs import Identifies
@@ -174,7 +175,7 @@ def _reports_of(engine: EngineFacts) -> dict[str, object]:
     if engine.max_model_len is not None:
         reports["max_model_len"] = engine.max_model_len
     # A single engine does not report its number.
-    reports.setdefault("replicas", 1)
+    reports.setdefault(REPLICAS, 1)
     if isinstance(machines := settings.get("machines"), list):
         reports["machines"] = [
             {name: value for name, value in machine.items() if name not in _MACHINE_NAMES}

@@ -22,7 +22,6 @@ from mlperf_suite.rules import (
     client_rules,
     package_rules,
     agentic_rules,
-    chat_rules,
 )
 from mlperf_suite.rules.registry import accuracy_verdict, judge, rule_named, rules_for
 
@@ -31,7 +30,6 @@ __all__ = [
     "accuracy_verdict",
     "agentic_rules",
     "audit_rules",
-    "chat_rules",
     "client_rules",
     "clock",
     "judge",

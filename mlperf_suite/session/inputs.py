@@ -35,7 +35,9 @@ from mlperf_suite.rules.facts import (
     find_speculation,
 )
 from mlperf_suite.scorers.scorer import Scorer, obstacle_of
+from mlperf_suite.session.engine_source import source_of
 from mlperf_suite.session.run_kind import StepKey
+from mlperf_suite.session.run_kinds import run_kinds
 from mlperf_suite.session.timing.estimate import Lengths
 from mlperf_suite.settings import Settings, check_model_is_reachable
 
@@ -64,7 +66,7 @@ class Inputs:
             own = [key for key in keys if key.benchmark == benchmark.id]
             self._check_round(benchmark, [key.scenario for key in own])
             self._check_media(benchmark)
-            self._check_chats(benchmark)
+            run_kinds()[benchmark.run_kind].check_engine(benchmark, self.settings)
             modes = [key.mode for key in own]
             # The performance data is always needed: the warm-up and the probe send it.
             for mode in dict.fromkeys(["performance", *modes]):
@@ -127,36 +129,11 @@ class Inputs:
 
     def _check_media(self, benchmark: Benchmark) -> None:
         """Raise UsageError for prompts that the engine's kind does not pass on as they are."""
-        media, settings = self.workload(benchmark).media, self.settings
-        # A chat's message holds a picture as it is; servers transcribe sound by rules of their own.
-        at_endpoint = settings.engine_kind == "endpoint" and media != "picture"
-        if media and (at_endpoint or settings.replicated):
-            option = "--endpoint" if settings.engine_kind == "endpoint" else "--replicas"
+        media, source = self.workload(benchmark).media, source_of(self.settings)
+        if media and not source.takes(media):
             raise UsageError(
-                f"{option}: {benchmark.id}'s prompts carry {media}, which only vLLM in this "
+                f"{source.option}: {benchmark.id}'s prompts carry {media}, which only vLLM in this "
                 "process is given: leave the option out"
-            )
-
-    @property
-    def chats(self) -> bool:
-        """Whether the session's samples are messages."""
-        return any(benchmark.chats for benchmark in self.benchmarks)
-
-    def _check_chats(self, benchmark: Benchmark) -> None:
-        """Raise UsageError for an engine that a benchmark of messages is not measured on."""
-        settings = self.settings
-        if not benchmark.chats:
-            return
-        if not benchmark.scenarios and (not settings.endpoints or settings.by_official_client):
-            raise UsageError(
-                f"{benchmark.id}: the suite's own client holds its conversations at a server: add "
-                "--endpoint, and no --client"
-            )
-        if settings.replicated or len(settings.endpoints) > 1:
-            raise UsageError(f"{benchmark.id}: one request is in flight at a time: name one server")
-        if not settings.smoke and not settings.endpoints:
-            raise UsageError(
-                f"{benchmark.id}: an official run measures a server: start one and add --endpoint"
             )
 
     @property

@@ -1,6 +1,6 @@
 """What a kind of run is: its keys, the steps that make one, their times, and its part of a result.
 
-LoadGen's runs, chats, the caching audit, runs of the official client, the peak search, the curve
+LoadGen's runs, the caching audit, runs of the official client, the peak search, the curve
 and MMLU are such kinds; `run_kinds.py` finds them. What a session does for a key (select, plan,
 estimate, make, record) it does by asking the key's kind.
 """
@@ -73,7 +73,8 @@ class Selection:
     user gave the rate that Offline is expected to reach. `no_rate`: the places whose accuracy run
     failed, so that it shows no rate. `profiled`: whether selected runs are made under a profiler,
     at a rate that says nothing. `remote`: whether the engine is an endpoint. `of_features`: steps
-    of features before the engine's first work. `scaling`: whether one replica is compared with all.
+    of features before the engine's first work. `of_engine`: what else is measured of the engine,
+    see `EngineSource.steps`.
     `engine`: whether a test asks for the engine itself, which is then loaded without any run.
     """
 
@@ -89,7 +90,7 @@ class Selection:
     profiled: bool = False
     remote: bool = False
     of_features: Sequence[Step] = ()
-    scaling: bool = False
+    of_engine: tuple[Step, ...] = ()
     engine: bool = False
 
 
@@ -106,11 +107,7 @@ TEST = ("test", "tests")
 
 def why_not_ours(settings: Settings) -> NoCase | None:
     """Which option leaves out all but its own kinds of runs."""
-    if settings.series is not None:
-        return NoCase(TEST, f"--series {settings.series}")
-    if settings.by_official_client:
-        return NoCase(TEST, f"--client {settings.client} makes its own runs")
-    return None
+    return NoCase(TEST, settings.own_runs) if settings.own_runs else None
 
 
 class Maker(Protocol):
@@ -127,8 +124,9 @@ class RunKind(Generic[Key]):
     """A kind of run. `rank`: its place among the kinds, in the order in which runs are made.
 
     `role`: the engine that it needs. `is_run`: whether a key is a run with verdicts of its own.
-    `is_compared`: whether the regression gate compares it with a baseline. `long_steps`: those of
-    which a log tells when they begin. `session` is a `SessionParts`, `estimator` an `Estimator`,
+    `is_compared`: whether the regression gate compares it with a baseline. `is_probed`: whether the
+    speed of the engine is measured before runs of its benchmarks. `long_steps`: those of which a
+    log tells when they begin. `session` is a `SessionParts`, `estimator` an `Estimator`,
     `pace` a `RunSizing`, `recorder` a `Recorder`, `result` what `result` returned: none of them is
     imported here, since all of them ask kinds.
     """
@@ -138,6 +136,7 @@ class RunKind(Generic[Key]):
     role: ClassVar[Role] = "runs"
     is_run: ClassVar[bool] = False
     is_compared: ClassVar[bool] = True
+    is_probed: ClassVar[bool] = True
     long_steps: ClassVar[Collection[str]] = ()
 
     # What tests ask for
@@ -211,6 +210,15 @@ class RunKind(Generic[Key]):
         """A key failed, so that it shows no rate."""
 
     # The steps
+
+    def check_engine(self, benchmark: Benchmark, settings: Settings) -> None:
+        """Raise UsageError for an engine on which this kind makes no runs of a benchmark of its
+        own."""
+
+    def engine(self, inputs: Any, request: Any) -> Any:
+        """The engine of this kind's benchmarks, an `Engine`, loaded for an `EngineRequest`; None
+        for the one that the settings ask for. Raises SuiteError."""
+        return None
 
     def check(self, keys: Sequence[Key], session: Any) -> None:
         """Find what would stop the keys before anything slow begins. Raises UsageError."""

@@ -22,11 +22,11 @@ from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.errors import RunError, SuiteError, of_the_system
 from mlperf_suite.loadgen.runner import abandoned
 from mlperf_suite.mmlu.journal import Shares
-from mlperf_suite.official_client.installation import find_client
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.schema import Config
 from mlperf_suite.session.companion import Companion, companion_kinds
-from mlperf_suite.session.engines import Engines, LoadEngine, endpoint_config
+from mlperf_suite.session.engine_source import source_of
+from mlperf_suite.session.engines import Engines, LoadEngine
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.mmlu_run import MmluRun, OnProgress, Share
 from mlperf_suite.session.plan import Plan
@@ -108,25 +108,15 @@ class Session:
     def check(self) -> None:
         """Find what would stop the session, before anything slow is loaded. Raises UsageError.
 
-        Whether endpoints answer is checked after everything else.
+        Whether an engine elsewhere answers is checked after everything else.
         """
-        if self.settings.replicated:
-            from mlperf_suite.engines.replicas.cluster import check_ray
-
-            check_ray()
+        source = source_of(self.settings)
+        source.check(self.inputs)
         self.inputs.check(self.plan.at_engine)
-        if self.settings.by_official_client:
-            client = find_client()
-            self.recorder.load_generator = client.words
-            if client.note:
-                self._watcher.say(client.note)
         for kind in run_kinds().values():
             if keys := [key for key in self.plan.keys if key.kind == kind.name]:
                 kind.check(keys, self._parts)
-        if self.settings.engine_kind == "endpoint":
-            from mlperf_suite.engines.endpoint.server_facts import check_reachable
-
-            check_reachable(endpoint_config(self.inputs))
+        source.check_reachable(self.inputs)
         # Last, since `close` is not called if a check stopped the session.
         for companion in self._companions:
             companion.check()
@@ -267,11 +257,12 @@ class Session:
         of_engine: dict[str, Callable[[], object]] = {
             "load": lambda: self._preparation.load(result.folder.path),
             "probe": self._preparation.probe,
-            "scaling": self._preparation.scaling,
         }
         for companion in self._companions:
             of_engine |= companion.makers()
-        return of_engine[step.kind]()
+        if step.kind in of_engine:
+            return of_engine[step.kind]()
+        return source_of(self.settings).make(step, self._preparation)
 
     def _maker(self, kind: str) -> Maker:
         if kind not in self._makers:

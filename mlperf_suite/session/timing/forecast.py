@@ -16,6 +16,7 @@ from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.engines.vllm_environment import is_cpu_build
 from mlperf_suite.hardware import cpu_computes_bf16
 from mlperf_suite.session.companion import companion_kinds, profile_of
+from mlperf_suite.session.engine_source import source_of
 from mlperf_suite.session.plan import Plan, clock, plan_session
 from mlperf_suite.session.run_kind import Selection, Step, StepKey
 from mlperf_suite.session.run_kinds import kind_of
@@ -60,7 +61,7 @@ def planned(
                 for companion in companion_kinds()
                 for word, what in companion.steps(settings).items()
             ],
-            scaling=bool(settings.scaling),
+            of_engine=source_of(settings).steps(settings),
             engine=engine,
         )
     )

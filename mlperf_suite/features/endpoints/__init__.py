@@ -1,0 +1,17 @@
+"""MLPerf Endpoints and the official HTTP client: its runs, its curves, its packages."""
+
+from mlperf_suite.feature import Feature
+
+FEATURE = Feature(
+    name="endpoints",
+    summary="--client, --series: the curve of MLPerf Endpoints, MLCommons' official HTTP client",
+    needs=("chats",),
+    benchmarks=("mlperf_suite.features.endpoints.endpoints_agents",),
+    markers={"curve": "the curve of tokens/s over tokens/s per user, at fixed concurrencies"},
+    options="mlperf_suite.features.endpoints.options",
+    kinds=(
+        "mlperf_suite.features.endpoints.client_kind",
+        "mlperf_suite.features.endpoints.curve.curve_kind",
+    ),
+    plugin="mlperf_suite.features.endpoints.plugin",
+)
