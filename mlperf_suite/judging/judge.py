@@ -44,7 +44,7 @@ from mlperf_suite.results.schema import PROFILED, Meta, Summary
 from mlperf_suite.rules import accuracy_verdict, judge
 from mlperf_suite.rules.accuracy_files import parse_accuracy_txt
 from mlperf_suite.rules.facts import AnswerTokens, RunFacts, find_reference
-from mlperf_suite.rules.provenance import KeptRunFacts
+from mlperf_suite.rules.kept_logs import KeptRunFacts
 from mlperf_suite.rules.registry import rule_of
 from mlperf_suite.rules.submission_rules import BenchmarkFacts, benchmark_known
 from mlperf_suite.rules.verdict import Verdict, in_words, set_aside_passed

@@ -41,8 +41,8 @@ from mlperf_suite.rules.distribution_checks import (
     whole_faults,
 )
 from mlperf_suite.rules.facts import Subject
-from mlperf_suite.rules.loadgen_verdict import queries_needed
 from mlperf_suite.rules.registry import Rule, rule, rules_of
+from mlperf_suite.rules.stopping_criterion import queries_needed
 from mlperf_suite.rules.submission_rules import SubmittedFacts
 from mlperf_suite.rules.verdict import (
     Verdict,

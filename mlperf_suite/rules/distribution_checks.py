@@ -15,7 +15,7 @@ from fractions import Fraction
 from itertools import accumulate, pairwise
 
 from mlperf_suite.client_results.result_files import Distribution
-from mlperf_suite.rules.loadgen_verdict import discarded_queries
+from mlperf_suite.rules.stopping_criterion import discarded_queries
 
 _NEAR = 1e-9
 """Figures that one program computed from the same values, relative."""

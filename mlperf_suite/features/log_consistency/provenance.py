@@ -4,19 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
-from mlperf_suite.loadgen.logs import DetailLog
-from mlperf_suite.loadgen.releases import (
-    CHOICE,
-    RELEASES,
-    fingerprint,
-    is_known,
-    out_of_place,
-    unfollowed_setting,
-)
-from mlperf_suite.rules.facts import Facts, Range, RunFacts, Subject
-from mlperf_suite.rules.figures import (
+from mlperf_suite.features.log_consistency.agreement import Range, agreement_rule
+from mlperf_suite.features.log_consistency.log_figures import (
     LATENCY,
     PERCENTILES,
     TPOT,
@@ -24,7 +14,17 @@ from mlperf_suite.rules.figures import (
     answer_count,
     tokens_reported,
 )
-from mlperf_suite.rules.registry import agreement_rule, rule
+from mlperf_suite.features.log_consistency.releases import (
+    CHOICE,
+    RELEASES,
+    fingerprint,
+    is_known,
+    out_of_place,
+    unfollowed_setting,
+)
+from mlperf_suite.loadgen.logs import DetailLog
+from mlperf_suite.rules.facts import RunFacts
+from mlperf_suite.rules.registry import rule
 from mlperf_suite.rules.verdict import Verdict, failure, not_judged, verdict
 
 _SHA1 = re.compile(r"[0-9a-f]{40}")
@@ -356,27 +356,3 @@ def samples_drawn(run: RunFacts) -> Verdict:
         if number := run.amount(key):
             return verdict(False, f"{key} {number}")
     return verdict(True, _PLAIN)
-
-
-@dataclass(frozen=True, slots=True)
-class KeptRunFacts(Facts):
-    """The logs of one LoadGen run in a result folder of this suite. `changed`: a line for each
-    file that differs from the checksum that the session recorded."""
-
-    changed: tuple[str, ...]
-
-    @property
-    def subject(self) -> Subject:
-        return "kept_run"
-
-
-@rule(
-    "kept_run",
-    demand="as the session recorded them",
-    official=False,
-    source="checksums.json, which the session wrote beside its results",
-    fix="Judge the folder as the session left it.",
-)
-def unchanged(kept: KeptRunFacts) -> Verdict:
-    """The logs, settings and scores of a kept run are as its session wrote them."""
-    return verdict(not kept.changed, "; ".join(kept.changed) or "unchanged")

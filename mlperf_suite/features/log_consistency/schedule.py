@@ -16,15 +16,14 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from mlperf_suite.loadgen.arrivals import BLOCK, NS, WORDS, exponential, generator, uniform
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-_WORDS = 2**32
-_NS = 1e9
-_BLOCK = 2**16
 _DEFAULT_SEED = 5489
 """std::mt19937's default."""
 MOST_QUERIES = 2**23
@@ -80,47 +79,26 @@ class Asked:
         return replace(self, qps=qps)
 
 
-def _bits(seed: int) -> Any:
-    """numpy's generator in the state of std::mt19937(seed)."""
-    import numpy as np
-
-    bits = np.random.MT19937()
-    # The legacy seeding with a number is the reference's own, as in the C++ standard.
-    state: Any = np.random.RandomState(seed % _WORDS).get_state(legacy=False)
-    bits.state = state
-    return bits
-
-
 def words(seed: int) -> Iterator[int]:
     """The output of std::mt19937(seed), word by word of 32 bits."""
-    bits = _bits(seed)
+    bits = generator(seed)
     while True:
-        yield from bits.random_raw(_BLOCK).tolist()
-
-
-def _shares(bits: Any, count: int) -> npt.NDArray[np.float64]:
-    """The next draws of std::uniform_real_distribution<double>(0, 1), (count,)."""
-    import numpy as np
-
-    raw = bits.random_raw(2 * count).astype(np.float64)
-    shares = (raw[0::2] + raw[1::2] * float(_WORDS)) / float(_WORDS) ** 2
-    least: npt.NDArray[np.float64] = np.minimum(shares, np.nextafter(1, 0))
-    return least
+        yield from bits.random_raw(BLOCK).tolist()
 
 
 def below(draw: Iterator[int], count: int) -> int:
     """A number from 0 to below `count`, at most 2**32 (Lemire's method, libstdc++ since GCC 11)."""
     product = next(draw) * count
-    if product % _WORDS < count:
-        least = (_WORDS - count) % count
-        while product % _WORDS < least:
+    if product % WORDS < count:
+        least = (WORDS - count) % count
+        while product % WORDS < least:
             product = next(draw) * count
-    return product // _WORDS
+    return product // WORDS
 
 
 def below_old(draw: Iterator[int], count: int) -> int:
     """A number from 0 to below `count`, as libstdc++ drew it until GCC 10."""
-    scale = (_WORDS - 1) // count
+    scale = (WORDS - 1) // count
     while True:
         word = next(draw)
         if word < count * scale:
@@ -130,7 +108,7 @@ def below_old(draw: Iterator[int], count: int) -> int:
 def shuffle(items: list[int], draw: Iterator[int], below: Below) -> None:
     """std::shuffle, which draws two places at once if both fit one word."""
     count = len(items)
-    if count and (_WORDS - 1) // count >= count:
+    if count and (WORDS - 1) // count >= count:
         if count % 2 == 0:
             place = below(draw, 2)
             items[1], items[place] = items[place], items[1]
@@ -174,38 +152,12 @@ def logging_draws(seed: int, count: int) -> npt.NDArray[np.float64]:
     """
     import numpy as np
 
-    offset = float(_shares(_bits(seed), 1)[0])
-    shifted = _shares(_bits(_DEFAULT_SEED), count) + offset
+    offset = float(uniform(generator(seed), 1)[0])
+    shifted = uniform(generator(_DEFAULT_SEED), count) + offset
     return np.where(shifted < 1, shifted, shifted - 1)
 
 
 # When each query is issued
-
-
-def server_schedule(seed: int, rate_qps: float, queries: int) -> npt.NDArray[np.float64]:
-    """When each query of a Server run is scheduled, in s since its start.
-
-    The gaps are exponential, each truncated to whole ns.
-    """
-    import numpy as np
-
-    gaps = _gaps(seed % _WORDS, 1 << max(queries, 1).bit_length())[: max(queries - 1, 0)]
-    gaps_ns = (gaps / rate_qps * _NS).astype(np.int64)
-    return np.concatenate(([0], np.cumsum(gaps_ns)))[:queries] / _NS
-
-
-@lru_cache(maxsize=2)
-def _gaps(seed: int, count: int) -> npt.NDArray[np.float64]:
-    """The first draws of std::exponential_distribution(1), as 64-bit floats, (count,)."""
-    import numpy as np
-
-    bits = _bits(seed)
-    gaps = np.empty(count)
-    # Block by block: all words at once would take six times the memory of the gaps.
-    for start in range(0, count, _BLOCK):
-        size = min(_BLOCK, count - start)
-        gaps[start : start + size] = -np.log(1 - _shares(bits, size))
-    return gaps
 
 
 def schedule(settings: Asked) -> Schedule:
@@ -245,14 +197,14 @@ def _at_a_rate(settings: Asked) -> Schedule:
     import numpy as np
 
     target_ns = 0.0 if settings.accuracy or settings.unique else settings.duration_ms * 1e6
-    mean_queries = target_ns / _NS * settings.qps
+    mean_queries = target_ns / NS * settings.qps
     # Ten standard deviations more than expected, and room to complete a data set.
     room = mean_queries + 10 * mean_queries**0.5 + 1000 + _least(settings) + settings.loaded
     if room > MOST_QUERIES:
         raise TooLongError
     # A power of two, so that runs of similar lengths share their draws.
-    gaps = _gaps(settings.seed % _WORDS, 1 << int(room).bit_length())[: int(room) + 1]
-    at = np.cumsum((gaps / settings.qps * _NS).astype(np.int64))
+    gaps = exponential(settings.seed % WORDS, 1 << int(room).bit_length())[: int(room) + 1]
+    at = np.cumsum((gaps / settings.qps * NS).astype(np.int64))
     # The first query is at 0, and the last is the first one due at or after the end.
     minimum = int(np.searchsorted(at, target_ns)) + 2 if target_ns > 0 else 1
     count = _grown(settings, minimum)
@@ -263,9 +215,9 @@ def _at_a_rate(settings: Asked) -> Schedule:
 
 def _at_a_period(settings: Asked) -> Schedule:
     """SingleStream, and Offline with all samples in one query."""
-    if not math.isfinite(1 / settings.qps * _NS):
+    if not math.isfinite(1 / settings.qps * NS):
         raise ValueError("no such rate")
-    period_ns = int(1 / settings.qps * _NS)
+    period_ns = int(1 / settings.qps * NS)
     if settings.scenario == "Offline":
         samples = settings.loaded if settings.accuracy else settings.samples
         if settings.equal:

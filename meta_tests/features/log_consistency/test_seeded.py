@@ -8,8 +8,8 @@ from meta_tests.made_runs import MadeRun
 from meta_tests.tampering.rule_breaks import verdict_on
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.loadgen.schedule import Schedule
-from mlperf_suite.rules import seeded
+from mlperf_suite.features.log_consistency import seeded
+from mlperf_suite.features.log_consistency.schedule import Schedule
 
 
 def status_of(rule: str, **entries: object) -> str:

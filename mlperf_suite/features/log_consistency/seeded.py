@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Sequence
 from functools import partial
 
-from mlperf_suite.loadgen.schedule import (
+from mlperf_suite.features.log_consistency.agreement import DIGITS, Range, agreement_rule, figure_of
+from mlperf_suite.features.log_consistency.schedule import (
     Asked,
     Issue,
     Schedule,
@@ -16,8 +17,8 @@ from mlperf_suite.loadgen.schedule import (
     schedule,
 )
 from mlperf_suite.rules.accuracy_files import parse_cut_log
-from mlperf_suite.rules.facts import DIGITS, Range, RunFacts
-from mlperf_suite.rules.registry import SERVER, agreement_rule
+from mlperf_suite.rules.facts import RunFacts
+from mlperf_suite.rules.registry import SERVER
 from mlperf_suite.rules.verdict import Verdict, VerdictError, failure, not_judged, verdict
 
 _MOST_SAMPLES = 10_000_000
@@ -77,7 +78,7 @@ def scheduled_rate(run: RunFacts) -> Verdict:
     # A different number of queries fails generated_queries.
     schedules = [s for s in schedules if s.queries == queries] or schedules
     first = schedules[0]
-    figure = run.figure("result_scheduled_samples_per_sec")
+    figure = figure_of(run, "result_scheduled_samples_per_sec")
     if first.queries < 2 or first.last_ns <= 0:
         return not_judged(f"{first.queries} queries", why="a single query has no rate")
     rates = sorted((s.queries - 1) / s.last_ns * 1e9 for s in schedules)
@@ -229,9 +230,9 @@ def _around(request: Asked, below: float, above: float, least: int) -> list[Sche
 def _rates(run: RunFacts, request: Asked) -> list[float]:
     """The rates that may have been requested, in queries/s, the likeliest first."""
     if request.scenario == "SingleStream":
-        latency_ns = run.figure("requested_single_stream_expected_latency_ns")
+        latency_ns = figure_of(run, "requested_single_stream_expected_latency_ns")
         return [1e9 / ns for ns in _settings(latency_ns)]
-    return _settings(run.figure("effective_target_qps"))
+    return _settings(figure_of(run, "effective_target_qps"))
 
 
 def _settings(figure: Range) -> list[float]:

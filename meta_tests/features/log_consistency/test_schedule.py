@@ -10,9 +10,8 @@ import pytest
 from meta_tests.loadgen.made_plans import a_plan, run, shipped_round, stand_in
 from meta_tests.tampering.rule_breaks import AGREEMENT
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
-from mlperf_suite.loadgen.load_plan import Shortened
-from mlperf_suite.loadgen.releases import RELEASES, fingerprint
-from mlperf_suite.loadgen.schedule import (
+from mlperf_suite.features.log_consistency.releases import RELEASES, fingerprint
+from mlperf_suite.features.log_consistency.schedule import (
     MOST_QUERIES,
     Asked,
     TooLongError,
@@ -22,6 +21,7 @@ from mlperf_suite.loadgen.schedule import (
     shuffled,
     words,
 )
+from mlperf_suite.loadgen.load_plan import Shortened
 from mlperf_suite.rules import judge
 from mlperf_suite.rules.facts import AnswerTokens, RunFacts
 

@@ -6,13 +6,10 @@ six percentiles and the maximum, so a count of those over a limit is known withi
 
 from __future__ import annotations
 
-import math
 import re
-from functools import lru_cache
 
-from mlperf_suite.loadgen.load_plan import LIMIT_KEYS
-from mlperf_suite.rules.facts import Range, RunFacts
-from mlperf_suite.rules.figures import (
+from mlperf_suite.features.log_consistency.agreement import Range, agreement_rule
+from mlperf_suite.features.log_consistency.log_figures import (
     LATENCY,
     PERCENTILES,
     TPOT,
@@ -24,10 +21,11 @@ from mlperf_suite.rules.figures import (
     latencies,
     places_at,
 )
-from mlperf_suite.rules.registry import agreement_rule
+from mlperf_suite.loadgen.load_plan import LIMIT_KEYS
+from mlperf_suite.rules.facts import RunFacts
+from mlperf_suite.rules.stopping_criterion import discarded_queries, queries_needed
 from mlperf_suite.rules.verdict import Verdict, failure, verdict
 
-_CONFIDENCE = 0.99
 _MULTI_STREAM_PERCENTILE = 0.99
 """LoadGen adds an estimate at this percentile to a SingleStream run's words."""
 _MOST_PERCENTILE, _MOST_QUERIES = 0.999, 10**8
@@ -139,48 +137,6 @@ def _count_over(latency: Latencies, count: int, limit: float) -> Range:
 # Early stopping
 
 
-@lru_cache(maxsize=256)
-def queries_needed(over: int, percentile: float) -> int:
-    """The fewest queries with which early stopping is met, if so many of them are over the limit.
-
-    Source: Inference rules, Early Stopping Criterion; early_stopping.cc. With `over` of them over
-    the limit, a share of over 1 - `percentile` is unlikely at 99%.
-    """
-    low = over + max(int(over * percentile / (1 - percentile)), 1)
-    step = 1
-    while not _is_unlikely(over, low + step, percentile):
-        low, step = low + step, 2 * step
-    high = low + step
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if _is_unlikely(over, middle, percentile) else (middle, high)
-    return high
-
-
-def _is_unlikely(over: int, queries: int, percentile: float) -> bool:
-    """Whether at most `over` of so many queries are over the limit in less than 1 of 100 runs in
-    which a share of 1 - `percentile` is.
-
-    The sum of the binomial distribution's terms from `over` down, until they do not count.
-    """
-    log_term = (
-        math.lgamma(queries + 1)
-        - math.lgamma(over + 1)
-        - math.lgamma(queries - over + 1)
-        + over * math.log1p(-percentile)
-        + (queries - over) * math.log(percentile)
-    )
-    term = total = math.exp(log_term)
-    odds = percentile / (1 - percentile)
-    for place in range(over, 0, -1):
-        ratio = place / (queries - place + 1) * odds
-        term *= ratio
-        total += term
-        if ratio < 1 and term <= total * 1e-15:
-            break
-    return total < 1 - _CONFIDENCE
-
-
 def _early_stopping(run: RunFacts) -> str:
     """How early stopping's words or verdict contradict the figures; "" if they do not."""
     texts = [str(run.present(_stopping_key(family))) for family in _judged(run)]
@@ -251,18 +207,3 @@ def _estimate(run: RunFacts, family: LatencyKeys, text: str, percentile: float) 
     if family is TTFT and logged != [int(n) for n in (*estimates.groups(), "0")[:2]]:
         return f"{text!r}, early_stopping_latency_ss and _ms {logged}", True
     return "", True
-
-
-@lru_cache(maxsize=1024)
-def discarded_queries(count: int, percentile: float) -> int:
-    """The most queries over a limit with which early stopping of `count` queries is met.
-
-    0 if too few were made to meet it.
-    """
-    # As many as are expected over the limit, and one, are never unlikely.
-    low, high = 0, min(count, int(count * (1 - percentile)) + 2)
-    while high - low > 1:
-        middle = (low + high) // 2
-        met = _is_unlikely(middle, count, percentile)
-        low, high = (middle, high) if met else (low, middle)
-    return low

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from meta_tests.made_runs import MadeRun, as_printed
 from meta_tests.tampering.rule_breaks import not_passed, verdict_on
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
-from mlperf_suite.rules import judge
-from mlperf_suite.rules.facts import Range
-from mlperf_suite.rules.figures import (
+from mlperf_suite.features.log_consistency.agreement import Range
+from mlperf_suite.features.log_consistency.log_figures import (
     LATENCY,
     PERCENTILES,
     TPOT,
@@ -23,7 +22,7 @@ from mlperf_suite.rules.figures import (
     mean_bounds,
     places_at,
 )
-from mlperf_suite.rules.loadgen_verdict import discarded_queries, queries_needed
+from mlperf_suite.rules import judge
 
 NANOSECONDS = st.integers(1, 10**12)
 
@@ -130,22 +129,3 @@ def test_the_answers_of_a_batch_may_have_one_tpot(
         if place >= int(alike * count):
             run.entries[key] = longest
     assert verdict_on(run.facts(), "percentile_order").status == status
-
-
-@pytest.mark.parametrize(
-    ("over", "percentile", "queries"), [(0, 0.99, 459), (1, 0.99, 662), (1, 0.9, 64)]
-)
-def test_early_stopping_needs_loadgens_number(over: int, percentile: float, queries: int) -> None:
-    """The numbers that LoadGen 5.0 to 6.0 writes into its logs."""
-    assert queries_needed(over, percentile) == queries
-
-
-@pytest.mark.parametrize("percentile", [0.5, 0.9, 0.99, 0.999])
-def test_early_stopping_discards_as_many_as_its_queries_allow(percentile: float) -> None:
-    least = queries_needed(1, percentile)
-    for queries in (1, 2, least - 1, least, least + 1, 1000, 14_368, 1_738_404):
-        discarded = discarded_queries(queries, percentile)
-        assert discarded == 0 or queries_needed(discarded, percentile) <= queries
-        assert queries_needed(discarded + 1, percentile) > queries
-    # As in public logs.
-    assert [discarded_queries(count, 0.9) for count in (100, 5000, 10_000)] == [3, 450, 930]

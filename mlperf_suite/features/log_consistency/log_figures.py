@@ -12,9 +12,10 @@ import math
 from dataclasses import dataclass
 from functools import partial
 
-from mlperf_suite.rules.clock import ROUNDING_S, duration_s
-from mlperf_suite.rules.facts import Range, RunFacts
-from mlperf_suite.rules.registry import ONE_BY_ONE, SERVER, agreement_rule
+from mlperf_suite.features.log_consistency.agreement import Range, agreement_rule, figure_of
+from mlperf_suite.features.log_consistency.log_clock import ROUNDING_S, duration_s
+from mlperf_suite.rules.facts import RunFacts
+from mlperf_suite.rules.registry import ONE_BY_ONE, SERVER
 from mlperf_suite.rules.verdict import Verdict, failure, not_judged, verdict
 
 PERCENTILES = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
@@ -101,7 +102,7 @@ def issued_s(run: RunFacts) -> Range:
     """When the last of at least two queries was due (Server) or issued (SingleStream), in s."""
     single = run.scenario.name == "SingleStream"
     name = "qps_with_loadgen_overhead" if single else "scheduled_samples_per_sec"
-    return run.figure(f"result_{name}").under(answer_count(run) - 1)
+    return figure_of(run, f"result_{name}").under(answer_count(run) - 1)
 
 
 # Rates
@@ -157,7 +158,7 @@ def query_rate(run: RunFacts) -> Verdict:
 def _offline_rate(run: RunFacts, seconds: float, count: int, latency: Latencies) -> Verdict:
     """All samples are issued at once: the last answer's latency is the run's duration."""
     most_s = latency.most / 1e9
-    rate = run.figure("result_samples_per_second")
+    rate = figure_of(run, "result_samples_per_second")
     ok = abs(most_s - seconds) <= ROUNDING_S and most_s > 0 and rate.holds(count / most_s)
     quotient = f"{count / (most_s or math.inf):,.6g} samples/s"
     figure = run.detail["result_samples_per_second"]
@@ -174,7 +175,7 @@ def _server_rate(run: RunFacts, seconds: float, count: int, latency: Latencies) 
 
     The last answer of the run came at that time or later.
     """
-    end_s = run.figure("result_completed_samples_per_sec").under(count - 1)
+    end_s = figure_of(run, "result_completed_samples_per_sec").under(count - 1)
     due_s = issued_s(run)
     late = Range(end_s.low - due_s.high, end_s.high - due_s.low)
     latency_s = Range(latency.least / 1e9 - _SLACK_S, latency.most / 1e9 + _SLACK_S)
@@ -198,7 +199,7 @@ def _single_stream_rate(run: RunFacts, seconds: float, count: int, latency: Late
     """One query at a time: the rate is the inverse of the mean latency, and all fit the
     duration."""
     names = ("result_qps_without_loadgen_overhead", "result_qps_with_loadgen_overhead")
-    alone, with_loadgen = (run.figure(name) for name in names)
+    alone, with_loadgen = (figure_of(run, name) for name in names)
     last_s = with_loadgen.under(count - 1)
     busy_s = latency.mean * count / 1e9
     ok = (
@@ -228,17 +229,17 @@ def tokens_reported(run: RunFacts) -> Range:
     """
     count, latency = answer_count(run), latencies(run, LATENCY)
     if run.scenario.name == "Offline":
-        return run.figure("result_tokens_per_second").times(latency.most / 1e9)
+        return figure_of(run, "result_tokens_per_second").times(latency.most / 1e9)
     # In tokens per ns of latency, summed over all samples.
-    by_latency = run.figure("result_token_throughput").times(latency.mean * count)
+    by_latency = figure_of(run, "result_token_throughput").times(latency.mean * count)
     if count < 2:
         return by_latency
     if run.scenario.name == "SingleStream":
         tokens, queries = "token_throughput_with_loadgen_overhead", "qps_with_loadgen_overhead"
     else:
         tokens, queries = "completed_tokens_per_second", "completed_samples_per_sec"
-    seconds = run.figure(f"result_{queries}").under(count - 1)
-    rate = run.figure(f"result_{tokens}")
+    seconds = figure_of(run, f"result_{queries}").under(count - 1)
+    rate = figure_of(run, f"result_{tokens}")
     by_rate = Range(rate.low * seconds.low, rate.high * seconds.high)
     count_range = by_latency.overlap(by_rate)
     if count_range is None:
@@ -281,10 +282,10 @@ def issued_token_rate(run: RunFacts) -> Verdict:
     if count < 2:
         return not_judged(f"{count} query", why="a single query has no rate")
     key = "result_token_throughput_with_loadgen_overhead"
-    tokens, rate = tokens_reported(run), run.figure(key)
+    tokens, rate = tokens_reported(run), figure_of(run, key)
     issue_s = Range(tokens.low / rate.high, tokens.high / rate.low)
     due_s = issued_s(run)
-    end_s = run.figure("result_completed_samples_per_sec").under(count - 1)
+    end_s = figure_of(run, "result_completed_samples_per_sec").under(count - 1)
     return verdict(
         due_s.low <= issue_s.high and issue_s.low <= end_s.high,
         f"{tokens.middle:,.0f} tokens / {run.detail[key]:,} tokens/s = {issue_s.middle:,.3f} s",

@@ -1,18 +1,13 @@
-"""What the log of every run must fulfil, whatever its mode: whole, and consistent with itself."""
+"""What a run's log must agree on: with itself, with its seeds and with LoadGen's releases."""
 
-from mlperf_suite.rules import clock, figures, loadgen_verdict, provenance, seeded, validity
-
-# The log
-
-
-def test_log_is_whole(any_run):
-    """The run's logs can be read completely."""
-    any_run.obeys(validity.log_is_whole)
-
-
-def test_no_loadgen_errors(any_run):
-    """LoadGen logged no error, except about the audit.config that an audit requires."""
-    any_run.obeys(validity.no_loadgen_errors)
+from mlperf_suite.features.log_consistency import (
+    audit_logs,
+    loadgen_verdict,
+    log_clock,
+    log_figures,
+    provenance,
+    seeded,
+)
 
 
 def test_log_lines(any_run):
@@ -25,22 +20,12 @@ def test_loadgen_files(any_run):
     any_run.obeys(provenance.loadgen_files)
 
 
-def test_loadgen_unmodified(any_run):
-    """LoadGen was built from a release, without local changes."""
-    any_run.obeys(validity.loadgen_unmodified)
-
-
 def test_summary_agrees(any_run):
     """The summary file says what the detail log says."""
     any_run.obeys(provenance.summary_agrees)
 
 
 # Settings
-
-
-def test_test_mode(any_run):
-    """The run was made in LoadGen's mode for it (AccuracyOnly, PerformanceOnly), and scenario."""
-    any_run.obeys(validity.test_mode)
 
 
 def test_settings_took(any_run):
@@ -53,22 +38,17 @@ def test_settings_took(any_run):
 
 def test_time_stamps(any_run):
     """The time stamps of each thread never go back, and one process wrote the log."""
-    any_run.obeys(clock.time_stamps)
+    any_run.obeys(log_clock.time_stamps)
 
 
 def test_time_span(any_run):
     """The time stamps span the run's duration, which is as long as requested."""
-    any_run.obeys(clock.time_span)
+    any_run.obeys(log_clock.time_span)
 
 
 def test_clock_dates(any_run):
     """The run's date agrees with its time stamps, and is after LoadGen was built."""
-    any_run.obeys(clock.clock_dates)
-
-
-def test_loadgen_clock(any_run):
-    """LoadGen's clock kept time during the run: nothing set it, and its rate was right."""
-    any_run.obeys(clock.loadgen_clock)
+    any_run.obeys(log_clock.clock_dates)
 
 
 # Samples and queries
@@ -96,7 +76,7 @@ def test_scheduled_rate(any_run):
 
 def test_queries_issued(any_run):
     """Every generated query was issued; in SingleStream, no more than were generated."""
-    any_run.obeys(figures.queries_issued)
+    any_run.obeys(log_figures.queries_issued)
 
 
 def test_accuracy_issue_order(accuracy_run):
@@ -109,32 +89,32 @@ def test_accuracy_issue_order(accuracy_run):
 
 def test_query_rate(any_run):
     """The reported rate is the number of queries divided by their time."""
-    any_run.obeys(figures.query_rate)
+    any_run.obeys(log_figures.query_rate)
 
 
 def test_token_rate(any_run):
     """Tokens per second times the duration give one token count, a possible one for the answers."""
-    any_run.obeys(figures.token_rate)
+    any_run.obeys(log_figures.token_rate)
 
 
 def test_issued_token_rate(any_run):
     """The tokens/s up to the last issue put that issue between its due time and its answer."""
-    any_run.obeys(figures.issued_token_rate)
+    any_run.obeys(log_figures.issued_token_rate)
 
 
 def test_percentile_order(any_run):
     """Percentiles rise from minimum to maximum."""
-    any_run.obeys(figures.percentile_order)
+    any_run.obeys(log_figures.percentile_order)
 
 
 def test_mean_in_percentiles(any_run):
     """Each mean is within the bounds that its percentiles allow."""
-    any_run.obeys(figures.mean_in_percentiles)
+    any_run.obeys(log_figures.mean_in_percentiles)
 
 
 def test_token_times(any_run):
     """The mean latency is the TTFT plus the TPOT of each further token."""
-    any_run.obeys(figures.token_times)
+    any_run.obeys(log_figures.token_times)
 
 
 def test_validity_agrees(any_run):
@@ -145,3 +125,16 @@ def test_validity_agrees(any_run):
 def test_tokens_as_in_accuracy(any_run):
     """Answers have as many tokens as those of the accuracy run."""
     any_run.obeys(provenance.tokens_as_in_accuracy)
+
+
+# Audits
+
+
+def test_log_agrees(audit_run):
+    """The detail log is consistent with itself and with the logged answers."""
+    audit_run.obeys(audit_logs.log_agrees)
+
+
+def test_test06_issue_order(test06_run):
+    """Each logged answer belongs to the sample that the seeds put in its place; none is missing."""
+    test06_run.obeys(audit_logs.issue_order)

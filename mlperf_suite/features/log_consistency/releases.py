@@ -21,6 +21,8 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from mlperf_suite.rules.facts import version_numbers
+
 _EXTREMES = ("min", "max", "mean")
 _PERCENTILES = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
 _STATISTICS = (*_EXTREMES, *(f"{percent}_percentile" for percent in _PERCENTILES))
@@ -118,10 +120,6 @@ _RATES = {
 _REASON = "result_invalid_reason"
 _ACCURACY_COUNT = {"requested_accuracy_sample_count_override", "effective_accuracy_sample_count"}
 _ERRORS = "num_errors"
-OUTSIDE = "NA"
-"""What LoadGen logs in place of git's words if it was built outside of its repository, as pip does
-where there is no wheel of it: on Linux for ARM."""
-_VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?\b")
 _OLDEST, _NEWEST = (5, 0), (6, 0)
 _COUNTS_ERRORS, _COUNTS_ACCURACY = (5, 0, 16), (6, 0)
 _LAST_WITHOUT = (5, 0, 15)
@@ -132,12 +130,6 @@ def is_known(version: str) -> bool:
     """Whether the entries of this LoadGen version are known."""
     numbers = version_numbers(version)
     return numbers is not None and _OLDEST <= numbers[:2] <= _NEWEST
-
-
-def version_numbers(version: str) -> tuple[int, int, int] | None:
-    """The numbers in a `loadgen_version`, None if it has none."""
-    numbers = _VERSION.match(version)
-    return (int(numbers[1]), int(numbers[2]), int(numbers[3] or 0)) if numbers else None
 
 
 @lru_cache(maxsize=32)
