@@ -34,7 +34,7 @@ from evidence.mutants.sites import Site, mutated, sites
 from meta_tests.suite_runs import ROOT
 
 AREAS = {
-    "rules": ("mlperf_suite/rules",),
+    "rules": ("mlperf_suite/rules", "mlperf_suite/features/log_consistency"),
     "judging": ("mlperf_suite/judging", "mlperf_suite/client_results"),
     "gate": (
         "mlperf_suite/results/regression.py",
