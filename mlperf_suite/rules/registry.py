@@ -199,9 +199,12 @@ def every_rule() -> Sequence[Rule]:
 @cache
 def _import_features() -> None:
     # Not where this package is imported: a feature's modules import it, and one another.
-    for feature in features():
-        for module in feature.rules:
-            import_module(module)
+    modules = [module for feature in features() for module in feature.rules]
+    for module in modules:
+        import_module(module)
+    # In this order, whichever was imported first.
+    places = {module: place for place, module in enumerate(modules, 1)}
+    _RULES.sort(key=lambda entry: places.get(entry.check.__module__, 0))
 
 
 def rule_named(name: str) -> Rule | None:
