@@ -21,7 +21,8 @@ ORDER = (
 PLACES = {
     **dict.fromkeys(("pytest", "allure"), ("plugin",)),
     **dict.fromkeys(("vllm", "ray", "httptools", "uvloop", "prometheus_client"), ("engines",)),
-    **dict.fromkeys(("rouge_score", "nltk", "sympy", "pylatexenc"), ("scorers",)),
+    **dict.fromkeys(("rouge_score", "nltk"), ("scorers",)),
+    **dict.fromkeys(("sympy", "pylatexenc"), ("features/code_grading",)),
     "mlperf_loadgen": ("loadgen",),
     "lm_eval": ("mmlu",),
     "pynvml": ("hardware",),
