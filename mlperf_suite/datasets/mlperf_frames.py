@@ -1,9 +1,8 @@
 """The published data of MLPerf's language benchmarks except Llama 3.1 8B: one sample per row.
 
 Names and columns are those that the official scripts read (mlcommons/inference at b66003e,
-`language/*/dataset.py`, `evaluate-accuracy.py` and `eval_accuracy.py`, gpt-oss-120b's
-`utils/tokenization.py`). A published pickle must be converted first: `python -m mlperf_suite
-convert`.
+`language/*/dataset.py` and `evaluate-accuracy.py`). A published pickle must be converted first:
+`python -m mlperf_suite convert`.
 """
 
 from __future__ import annotations

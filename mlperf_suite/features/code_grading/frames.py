@@ -1,4 +1,9 @@
-"""The published data of these benchmarks: the columns of each, and where this project's own is."""
+"""The published data of these benchmarks: the columns of each, and where this project's own is.
+
+The columns are those that the official scripts read (mlcommons/inference at b66003e,
+`language/*/dataset.py`, `evaluate-accuracy.py` and `eval_accuracy.py`, gpt-oss-120b's
+`utils/tokenization.py`).
+"""
 
 from __future__ import annotations
 
