@@ -88,7 +88,7 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     "profile-run": ("Torch", "torch", ["nsys", "true"], ["torch, cuda"]),
     "profile-seconds": ("2.5", 2.5, ["0", "-1", "long"], ["above 0"]),
     "high-accuracy": ("true", True, ["maybe"], ["true or false"]),
-    "code-problems": (__file__, Path(__file__), [" ", "no/such/file"], ["file", "folder"]),
+    "code-problems": (__file__, __file__, [" ", "no/such/file"], ["file", "folder"]),
     "allow-other-model": ("true", True, ["maybe"], ["true or false"]),
     "replicas": ("4", 4, ["0", "-1", "many"], ["whole number from 1", "auto"]),
     "ray": ("head:6379", "head:6379", ["head", "ray://head:1", "head:x", ":1"], ["HOST:PORT"]),

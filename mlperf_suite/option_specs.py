@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 EngineKind = Literal["vllm", "endpoint"]
@@ -81,6 +82,25 @@ def checked(parse: Callable[[str], Any], fits: Callable[[Any], object], allowed:
         return value
 
     return Values(parse_checked, allowed)
+
+
+def folder(text: str) -> Path:
+    """A path, which need not exist. Raises ValueError if it is empty or of an unknown user,
+    OSError if it is invalid."""
+    if not text.strip():
+        raise ValueError(text)
+    try:
+        path = Path(text).expanduser()
+    except RuntimeError as error:
+        raise ValueError(text) from error
+    # Returns False for a missing path, and raises if the name is too long or access is denied.
+    path.exists()
+    return path
+
+
+def name_or_path(text: str) -> str:
+    folder(text)
+    return text
 
 
 def or_auto(values: Values, auto: str | None = None) -> Values:

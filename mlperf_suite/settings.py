@@ -51,6 +51,8 @@ from mlperf_suite.option_specs import (
     checked,
     choice,
     choice_or_auto,
+    folder,
+    name_or_path,
     named,
     or_auto,
 )
@@ -109,25 +111,6 @@ def _declares(spec_of: Callable[_Details, OptionSpec]) -> Callable[_Details, Any
     return declare
 
 
-def _folder(text: str) -> Path:
-    """A path, which need not exist. Raises ValueError if it is empty or of an unknown user,
-    OSError if it is invalid."""
-    if not text.strip():
-        raise ValueError(text)
-    try:
-        path = Path(text).expanduser()
-    except RuntimeError as error:
-        raise ValueError(text) from error
-    # Returns False for a missing path, and raises if the name is too long or access is denied.
-    path.exists()
-    return path
-
-
-def _name_or_path(text: str) -> str:
-    _folder(text)
-    return text
-
-
 def _header(text: str) -> tuple[str, str]:
     """The name and value in NAME=VALUE, for an HTTP header."""
     name, _, value = text.partition("=")
@@ -179,7 +162,7 @@ _PERCENT = checked(
     lambda share: 0 <= share < 1,
     "must be a number from 0 to below 100",
 )
-_FOLDER = Values(_folder, "must be a folder")
+_FOLDER = Values(folder, "must be a folder")
 # results.node_files removes what a file name may not contain.
 _NODE_NAME = checked(
     str.strip,
@@ -218,7 +201,7 @@ class Settings:
     model: str = option(
         "the model: a Hugging Face id, an alias such as llama3.1-8b-instruct, or a local folder; "
         "by default the embedded model in smoke and the benchmark's own in official",
-        Values(_name_or_path, "must be a hub id, an alias or a folder"),
+        Values(name_or_path, "must be a hub id, an alias or a folder"),
         identifies="system",
     )
     named_benchmarks: list[str] = option(
@@ -293,15 +276,9 @@ class Settings:
     dataset: str = option(
         "the data set: embedded, cnn_dailymail, or a JSON, JSONL or parquet file or a folder of "
         "them; by default embedded in smoke and the benchmark's own in official",
-        Values(_name_or_path, "must be a name, a file or a folder"),
+        Values(name_or_path, "must be a name, a file or a folder"),
         identifies="measurement",
         reported_as="data sha256",
-    )
-    code_problems: Path | None = option(
-        "LiveCodeBench's problems, for testing the programs in answers: a file or folder "
-        "of livecodebench/code_generation_lite",
-        checked(_folder, Path.exists, "must be an existing file or folder"),
-        identifies=None,
     )
     allow_other_model: bool = _switch(
         "allow a model other than the benchmark's own in the official profile; its scores have no "
@@ -336,7 +313,7 @@ class Settings:
     )
     baselines: list[str] = option(
         "compare with this earlier run; may be repeated, once per scenario",
-        Values(_name_or_path, "must be a run's folder or its summary.json"),
+        Values(name_or_path, "must be a run's folder or its summary.json"),
         name="baseline",
         identifies=None,
         repeatable=True,
@@ -410,7 +387,7 @@ class Settings:
     endpoint_ca: Path | None = _of_endpoint(
         "PEM file of the certificate authorities that verify the servers' certificates; by "
         "default the system's",
-        checked(_folder, Path.is_file, "must be an existing file"),
+        checked(folder, Path.is_file, "must be an existing file"),
         identifies=None,
     )
     endpoint_clients: int | None = _of_endpoint(
@@ -453,7 +430,7 @@ class Settings:
     mmlu_data: str = option(
         "MMLU's questions: embedded, cais/mmlu (from the Hugging Face hub), or a folder of CSV or "
         "parquet files",
-        Values(_name_or_path, "must be a name or a folder"),
+        Values(name_or_path, "must be a name or a folder"),
         identifies="mmlu",
         reported_as="data sha256",
     )
@@ -574,7 +551,6 @@ class Settings:
         content |= {
             "round": self.round.name,
             "results_dir": str(self.results_dir),
-            "code_problems": self.code_problems and str(self.code_problems),
             "hub_token": "set" if self.token else "not set",
         }
         if self.endpoints:

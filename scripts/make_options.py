@@ -20,7 +20,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "repeat",
     ),
     "Model, data and scores": (
-        *("model", "dataset", "total-sample-count", "max-new-tokens", "code-problems"),
+        *("model", "dataset", "total-sample-count", "max-new-tokens"),
         *("allow-other-model", "high-accuracy"),
     ),
     "Load": ("server-target-qps", "offline-target-qps", "warmup"),

@@ -1,16 +1,15 @@
 """The definition of a benchmark: scenarios, limits, data, prompt, generation, scorer, reference.
 
-Each benchmark is a file of this package with a tuple `BENCHMARKS`; `catalog` finds them. Sources
-of the figures: mlperf.conf (sample counts, durations, latency limits) and constants.py of the
-official submission checker (rounds, scenarios, audits, reference accuracy), both of
-github.com/mlcommons/inference. EOS ids: each model's generation_config.json.
+Each benchmark is in a tuple `BENCHMARKS` of a file of this package or of a feature; `catalog` finds
+them. Sources of the figures: mlperf.conf (sample counts, durations, latency limits) and
+constants.py of the official submission checker (rounds, scenarios, audits, reference accuracy),
+both of github.com/mlcommons/inference. EOS ids: each model's generation_config.json.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from mlperf_suite.benchmarks.audits import Audit
@@ -244,6 +243,18 @@ NO_MARKS = ModelMarks()
 
 
 @dataclass(frozen=True, slots=True)
+class ScorerOption:
+    """A feature's option that a scorer takes. `make`: the scorer with a value that was given.
+
+    `need`: why an official accuracy run must have one, after the benchmark's id.
+    """
+
+    name: str
+    make: Callable[[Any], Scorer]
+    need: str
+
+
+@dataclass(frozen=True, slots=True)
 class Workload:
     """One model on one data set: prompts, generation and required scores.
 
@@ -255,8 +266,8 @@ class Workload:
     sample's own is known. `mean_tokens` and `prompt_tokens`: the mean length of an answer and of a
     prompt, in tokens, for time estimates. `parts`: by mode, what differs in it. `ungated`: why the
     scores are not compared with a reference; empty if they are. `own_samples`: the number of
-    samples in `dataset`, if fewer than the benchmark's. `with_problems`: makes the scorer with
-    another file of test problems for its programs, if it takes one. `media`: what its prompts carry
+    samples in `dataset`, if fewer than the benchmark's. `scorer_option`: the option of a
+    feature that the scorer takes, if any. `media`: what its prompts carry
     beside tokens.
     """
 
@@ -276,7 +287,7 @@ class Workload:
     parts: Mapping[str, Part] = field(default_factory=dict)
     ungated: str = ""
     own_samples: int | None = None
-    with_problems: Callable[[Path], Scorer] | None = None
+    scorer_option: ScorerOption | None = None
     media: Literal["", "sound", "picture"] = ""
 
     def part(self, mode: str) -> Part:

@@ -39,7 +39,7 @@ from mlperf_suite.session.engine_source import source_of
 from mlperf_suite.session.run_kind import StepKey
 from mlperf_suite.session.run_kinds import run_kinds
 from mlperf_suite.session.timing.estimate import Lengths
-from mlperf_suite.settings import Settings, check_model_is_reachable
+from mlperf_suite.settings import OPTIONS_OF_FEATURES, Settings, check_model_is_reachable
 
 
 class Inputs:
@@ -73,17 +73,17 @@ class Inputs:
                 self.workload(benchmark).prompt.check(self.samples(benchmark, mode).items)
             if "accuracy" in modes:
                 self.scorer(benchmark).check()
-                self._check_problems(benchmark)
+                self._check_scorer_option(benchmark)
         _ = self.model_path
 
-    def _check_problems(self, benchmark: Benchmark) -> None:
-        """Raise UsageError for an official accuracy run without the problems to judge its programs
-        by: its answers cannot be scored later."""
-        settings, needs = self.settings, self.workload(benchmark).with_problems is not None
-        if needs and settings.code_problems is None and not settings.smoke:
+    def _check_scorer_option(self, benchmark: Benchmark) -> None:
+        """Raise UsageError for an official accuracy run without what its scorer needs: its answers
+        cannot be scored later."""
+        option, settings = self.workload(benchmark).scorer_option, self.settings
+        if option and settings.of_features[option.name] is None and not settings.smoke:
+            flag = OPTIONS_OF_FEATURES[option.name].flag
             raise UsageError(
-                f"--code-problems: {benchmark.id}'s answers contain programs; name the file or "
-                "folder of LiveCodeBench's problems, or select no accuracy run (-m performance)"
+                f"{flag}: {benchmark.id}{option.need}, or select no accuracy run (-m performance)"
             )
 
     def not_judged(self, keys: Sequence[StepKey]) -> list[str]:
@@ -152,11 +152,11 @@ class Inputs:
         return self.settings.workload(benchmark)
 
     def scorer(self, benchmark: Benchmark) -> Scorer:
-        """The scorer of a benchmark's answers, with the problems that the user named."""
-        workload, problems = self.workload(benchmark), self.settings.code_problems
-        if workload.with_problems is None or problems is None:
-            return workload.scorer
-        return workload.with_problems(problems)
+        """The scorer of a benchmark's answers, with the option that it takes."""
+        workload = self.workload(benchmark)
+        option = workload.scorer_option
+        given = option and self.settings.of_features[option.name]
+        return option.make(given) if option and given is not None else workload.scorer
 
     def _all_samples(self, benchmark: Benchmark, mode: str) -> Samples:
         workload = self.workload(benchmark)
