@@ -27,11 +27,12 @@ class Feature:
     `needs`: the features that it imports. `commands`: by the name of a command of `mlperf-suite`,
     the module with its `COMMAND`. `markers`: of pytest, by name, each with a sentence. `options`: a
     module with `OPTIONS`, settings of a session by name, and a `check` of the settings if some
-    cannot be combined. `kinds`: modules with a `KIND` of run. `rules`: modules with rules.
-    `figures`: by their name in summary.json, such as peak or run.caching, the module and class of
-    figures. `report`: a module with a `REPORT`, what reports say of them. `session`: a module with
-    a `SESSION`, what accompanies a session and its runs. `plugin`: a pytest plugin with fixtures
-    and cases.
+    cannot be combined. `kinds`: modules with a `KIND` of run. `results`: what these make that is of
+    no benchmark, by the names in meta.benchmark. `rules`: modules with rules. `figures`: by their
+    name in summary.json, such as peak or run.caching, the module and class of figures. `report`: a
+    module with a `REPORT`, what reports say of them. `metrics`: a module with `METRICS`, what the
+    regression gate compares of them. `session`: a module with a `SESSION`, what accompanies a
+    session and its runs. `plugin`: a pytest plugin with fixtures and cases.
     """
 
     name: str
@@ -41,9 +42,11 @@ class Feature:
     markers: Mapping[str, str] = field(default_factory=dict)
     options: str = ""
     kinds: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     figures: Mapping[str, str] = field(default_factory=dict)
     report: str = ""
+    metrics: str = ""
     session: str = ""
     plugin: str = ""
 

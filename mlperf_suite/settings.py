@@ -32,7 +32,6 @@ from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
 from mlperf_suite.client_results.client_benchmarks import CLIENT_MODELS, CLIENT_ROUND
 from mlperf_suite.client_results.series import SERIES_MODELS
-from mlperf_suite.datasets.mmlu_questions import HUB_REPOSITORY, STANDARD_SHOTS
 from mlperf_suite.engines.endpoint.config import SERVER_KINDS, ServerKind, Target, parse_endpoint
 from mlperf_suite.engines.endpoint.config import SILENCE_S as ENDPOINT_SILENCE_S
 from mlperf_suite.engines.protocol import SILENCE_S
@@ -60,6 +59,8 @@ from mlperf_suite.option_specs import (
     checked,
     choice,
     choice_or_auto,
+    folder,
+    name_or_path,
     named,
     or_auto,
 )
@@ -127,25 +128,6 @@ def _ray_address(text: str) -> str:
     return text
 
 
-def _folder(text: str) -> Path:
-    """A path, which need not exist. Raises ValueError if it is empty or of an unknown user,
-    OSError if it is invalid."""
-    if not text.strip():
-        raise ValueError(text)
-    try:
-        path = Path(text).expanduser()
-    except RuntimeError as error:
-        raise ValueError(text) from error
-    # Returns False for a missing path, and raises if the name is too long or access is denied.
-    path.exists()
-    return path
-
-
-def _name_or_path(text: str) -> str:
-    _folder(text)
-    return text
-
-
 def _header(text: str) -> tuple[str, str]:
     """The name and value in NAME=VALUE, for an HTTP header."""
     name, _, value = text.partition("=")
@@ -185,19 +167,13 @@ def engine_arg_text(key: str, value: object) -> str:
     return plain if _engine_arg(plain)[1] == value else f"{key}={json.dumps(value)}"
 
 
-_SHOTS = checked(
-    int,
-    lambda shots: 0 <= shots <= STANDARD_SHOTS,
-    f"must be a whole number from 0 to {STANDARD_SHOTS}",
-)
-_SCORE = checked(float, lambda score: 0 <= score <= 100, "must be a number from 0 to 100")
 _FRACTION = checked(float, lambda share: 0 < share <= 1, "must be a number above 0 and up to 1")
 _PERCENT = checked(
     lambda text: float(text.removesuffix("%")) / 100,
     lambda share: 0 <= share < 1,
     "must be a number from 0 to below 100",
 )
-_FOLDER = Values(_folder, "must be a folder")
+_FOLDER = Values(folder, "must be a folder")
 # results.node_files removes what a file name may not contain.
 _NODE_NAME = checked(
     str.strip,
@@ -236,7 +212,7 @@ class Settings:
     model: str = option(
         "the model: a Hugging Face id, an alias such as llama3.1-8b-instruct, or a local folder; "
         "by default the embedded model in smoke and the benchmark's own in official",
-        Values(_name_or_path, "must be a hub id, an alias or a folder"),
+        Values(name_or_path, "must be a hub id, an alias or a folder"),
         identifies="system",
     )
     named_benchmarks: list[str] = option(
@@ -311,14 +287,14 @@ class Settings:
     dataset: str = option(
         "the data set: embedded, cnn_dailymail, or a JSON, JSONL or parquet file or a folder of "
         "them; by default embedded in smoke and the benchmark's own in official",
-        Values(_name_or_path, "must be a name, a file or a folder"),
+        Values(name_or_path, "must be a name, a file or a folder"),
         identifies="measurement",
         reported_as="data sha256",
     )
     code_problems: Path | None = option(
         "LiveCodeBench's problems, for testing the programs in answers: a file or folder "
         "of livecodebench/code_generation_lite",
-        checked(_folder, Path.exists, "must be an existing file or folder"),
+        checked(folder, Path.exists, "must be an existing file or folder"),
         identifies=None,
     )
     allow_other_model: bool = _switch(
@@ -354,7 +330,7 @@ class Settings:
     )
     baselines: list[str] = option(
         "compare with this earlier run; may be repeated, once per scenario",
-        Values(_name_or_path, "must be a run's folder or its summary.json"),
+        Values(name_or_path, "must be a run's folder or its summary.json"),
         name="baseline",
         identifies=None,
         repeatable=True,
@@ -487,7 +463,7 @@ class Settings:
     endpoint_ca: Path | None = _of_endpoint(
         "PEM file of the certificate authorities that verify the servers' certificates; by "
         "default the system's",
-        checked(_folder, Path.is_file, "must be an existing file"),
+        checked(folder, Path.is_file, "must be an existing file"),
         identifies=None,
     )
     endpoint_clients: int | None = _of_endpoint(
@@ -527,37 +503,6 @@ class Settings:
     high_accuracy: bool = _switch(
         "require 99.9% of the reference accuracy instead of 99%", identifies="measurement"
     )
-    mmlu_data: str = option(
-        "MMLU's questions: embedded, cais/mmlu (from the Hugging Face hub), or a folder of CSV or "
-        "parquet files",
-        Values(_name_or_path, "must be a name or a folder"),
-        identifies="mmlu",
-        reported_as="data sha256",
-    )
-    mmlu_limit: int | None = option(
-        "total number of MMLU questions, spread evenly over the subjects; auto uses all",
-        COUNT_OR_AUTO,
-        "auto",
-        identifies="mmlu",
-        reported_as="questions",
-        former=("--total-limit",),
-    )
-    mmlu_shots: int | None = option(
-        f"number of worked examples before each MMLU question; {STANDARD_SHOTS} by default, 1 with "
-        "the embedded questions",
-        _SHOTS,
-        identifies="mmlu",
-        reported_as="shots",
-    )
-    mmlu_min_accuracy: float | None = option(
-        "minimum MMLU score that passes, in percent", _SCORE, identifies=None
-    )
-    mmlu_details: bool = _switch(
-        "keep each MMLU question's text, choices and log-probabilities in details.jsonl",
-        identifies=None,
-        former=("--details",),
-    )
-    mmlu_resume: bool = _switch("continue the most recent interrupted MMLU run", identifies=None)
     of_features: Mapping[str, Any] = field(default_factory=dict)
     """The values of the options that features add, by their names with underscores."""
     max_new_tokens_given: bool = False
@@ -625,7 +570,7 @@ class Settings:
         """The longest sequence that these benchmarks need, in tokens; None for the model's own
         limit.
 
-        Without benchmarks (MMLU alone), it is what the session's benchmarks need.
+        Without benchmarks, it is what the session's benchmarks need.
         """
         of_session = list(benchmarks) or self.benchmarks
         lengths = [self.workload(benchmark).context for benchmark in of_session]
@@ -710,7 +655,10 @@ def resolve_settings(
         _remember_headers(headers, {str(name) for name in names if name})
     sources = {spec: _source(spec, options, environment, in_file) for spec in OPTIONS}
     value = {name: _value(spec, sources[spec]) for name, spec in OPTION_OF_FIELD.items()}
-    of_features = {name: value.pop(name) for name in OPTIONS_OF_FEATURES}
+    of_features = {
+        name: _in_profile(spec, value.pop(name), value["profile"])
+        for name, spec in OPTIONS_OF_FEATURES.items()
+    }
     targets = list(value["endpoints"] or [])
     places = {spec: source[0] for spec, source in sources.items() if source}
     _check_engine(places, targets)
@@ -743,7 +691,6 @@ def resolve_settings(
         "dataset": _DATASETS.get(dataset.casefold(), dataset),
         "named_benchmarks": names_of_benchmarks,
         "max_new_tokens": given_longest or max(answer_lengths),
-        "mmlu_data": value["mmlu_data"] or ("embedded" if profile == "smoke" else HUB_REPOSITORY),
         "engine_args": engine_args,
         "baselines": list(value["baselines"] or []),
         "endpoints": targets,
@@ -1005,6 +952,12 @@ def _value(spec: OptionSpec, source: tuple[str, Any] | None) -> Any:
         _parse(spec, where, str(t)) for t in (content if isinstance(content, list) else [content])
     ]
     return values if spec.repeatable else values[-1]
+
+
+def _in_profile(spec: OptionSpec, value: Any, profile: Profile) -> Any:
+    """An option's value, or else its default in a profile."""
+    default = spec.by_profile.get(profile)
+    return value if value is not None or default is None else spec.values.parse(default)
 
 
 def _as_texts(spec: OptionSpec, value: Any) -> Any:

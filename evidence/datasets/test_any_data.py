@@ -33,9 +33,9 @@ from mlperf_suite.datasets.mlperf_frames import (
     LLAMA3_1_405B,
     MIXTRAL_8X7B,
 )
-from mlperf_suite.datasets.mmlu_questions import DOMAIN_OF, SUBJECTS, load_mmlu
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.errors import DatasetError
+from mlperf_suite.features.mmlu.mmlu_questions import DOMAIN_OF, SUBJECTS, load_mmlu
 from mlperf_suite.features.replay.production_traces import read_trace
 
 _TEXTS = st.text(min_size=1).filter(lambda text: text.strip())

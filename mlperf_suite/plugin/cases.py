@@ -26,13 +26,11 @@ from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.plugin.baseline_gate import baselines_of
 from mlperf_suite.plugin.existing_logs import judged_of, log_cases
 from mlperf_suite.plugin.options import settings_of
-from mlperf_suite.plugin.workers import shares_of
 from mlperf_suite.rules import rules_for
 from mlperf_suite.rules.client_rules import is_of_accuracy, rules_of_a_run
 from mlperf_suite.rules.registry import Rule, rule_named
 from mlperf_suite.session.companion import profile_of
 from mlperf_suite.session.curve_kind import CurveKey
-from mlperf_suite.session.mmlu_kind import MMLU
 from mlperf_suite.session.run_kind import NoCase, StepKey
 from mlperf_suite.session.run_kinds import kind_of, run_kinds
 
@@ -55,7 +53,6 @@ RUNS_OF_FIXTURES: dict[str, RunsOfFixture] = {}
 
 REGRESSION = NoCase(("regression test", "regression tests"), "no --baseline for it")
 CURVES = NoCase(("curve", "curves"), "no -m curve")
-SHARE = NoCase(("test of MMLU's shares", "tests of MMLU's shares"), "one engine")
 RECORD = NoCase(("benchmark record", "benchmark records"), "no pytest-benchmark")
 PROFILED = NoCase(RECORD.kind, "--profile-run makes no result")
 OF_CLIENT = NoCase(("test of the official client", "tests of the official client"), "no --client")
@@ -68,10 +65,14 @@ class Case:
 
     key: StepKey
 
+    def why_not_beside(self, steps: Iterable[StepKey]) -> NoCase | None:
+        """Why its test does not run in a session that makes these steps; None if it does."""
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class MetricCase(Case):
-    """A metric of a run, a curve's area, or MMLU's score, that is compared with the baseline's."""
+    """A metric of a run, or of a part of a result, that is compared with the baseline's."""
 
     metric: str
 
@@ -94,9 +95,12 @@ def step_of(item: pytest.Item) -> StepKey | None:
 
 def steps_of(item: pytest.Item) -> list[StepKey]:
     """The steps that must be made before a test can judge them, in the order of its fixtures."""
-    if is_share(item):
-        return [MMLU]
-    return [value.key for value in _parameters(item) if isinstance(value, Case)]
+    return [case.key for case in cases_of(item)]
+
+
+def cases_of(item: pytest.Item) -> list[Case]:
+    """What a test is asked about, in the order of its fixtures."""
+    return [value for value in _parameters(item) if isinstance(value, Case)]
 
 
 def asks_for_engine(item: pytest.Item) -> bool:
@@ -111,11 +115,6 @@ def benchmarks_of(config: pytest.Config, items: Iterable[pytest.Item]) -> list[B
         return []
     settings = settings_of(config)
     return [b for b in settings.benchmarks if settings.category in (None, b.category)]
-
-
-def is_share(item: pytest.Item) -> bool:
-    """Whether a test is for a share of MMLU that a worker of pytest-xdist scores."""
-    return "mmlu_share" in getattr(item, "fixturenames", ())
 
 
 def no_case_of(item: pytest.Item) -> NoCase | None:
@@ -324,21 +323,6 @@ def _curve_changes(config: pytest.Config) -> tuple[list[Any], NoCase]:
     return cases, REGRESSION
 
 
-_MMLU_RUN = pytest.param(Case(MMLU), id=pytest.HIDDEN_PARAM)
-
-
-def _mmlu_changes(config: pytest.Config) -> tuple[list[Any], NoCase]:
-    change = pytest.param(MetricCase(MMLU, "mmlu"), id=pytest.HIDDEN_PARAM)
-    # A run of MMLU has no scenario.
-    is_compared = any(not scenario for _, scenario in baselines_of(config))
-    return [change] if is_compared else [], REGRESSION
-
-
-def _shares(config: pytest.Config) -> tuple[list[Any], NoCase]:
-    shares = shares_of(config)
-    return [*range(1, shares.count if shares else 1)], SHARE
-
-
 def client_cases(config: pytest.Config) -> list[Any]:
     """A case for each rule of each scenario that the session may run with the client."""
     settings = settings_of(config)
@@ -368,12 +352,9 @@ def client_case_of(item: pytest.Item) -> ClientCase | None:
 _CASES: dict[str, Callable[[pytest.Config], tuple[list[Any], NoCase]]] = {
     "performance_change": lambda config: _changes(config, "performance"),
     "score_change": lambda config: _changes(config, "accuracy"),
-    "mmlu_change": _mmlu_changes,
     "curve_run": _curves,
     "curve_change": _curve_changes,
     "benchmarked_run": _records,
-    "mmlu_run": lambda config: ([_MMLU_RUN], REGRESSION),
-    "mmlu_share": _shares,
     "client_verdict": lambda config: (client_cases(config), OF_CLIENT),
     "log_verdict": lambda config: (log_cases(judged_of(config) or []), LOGS),
 }

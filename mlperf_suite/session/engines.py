@@ -44,7 +44,7 @@ _SHORT = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 class Engines:
     """Holds the engine of the current step.
 
-    Runs and MMLU scores use separate engines: only the scoring engine keeps a prefix cache. Two
+    Runs and scores use separate engines: only the scoring engine keeps a prefix cache. Two
     engines at once would disturb each other's measurements, so loading one stops the other.
     """
 
@@ -58,10 +58,11 @@ class Engines:
         self.descriptions: dict[Role, EngineDescription] = {}
         """The description of each engine that was loaded."""
 
-    def get(self, role: Role, log_file: Path) -> Engine:
+    def get(self, role: Role, log_file: Path, purpose: str = "") -> Engine:
         """The engine of this role, loaded now if needed; a failed load is not retried.
 
-        `log_file`: where its output goes if it is loaded now. Raises SuiteError.
+        `log_file`: where its output goes if it is loaded now. `purpose`: of the engine, in words
+        for the user. Raises SuiteError.
         """
         if role in self._failures:
             raise self._failures[role]
@@ -72,7 +73,7 @@ class Engines:
         replicated = self._inputs.settings.replicated
         action = "loading the replicas" if replicated else "loading the engine"
         action = "connecting to the endpoint" if remote else action
-        self._watch.begin(action + (" for MMLU" if role == "scoring" else ""))
+        self._watch.begin(f"{action} {purpose}".rstrip())
         try:
             self._engine = self._load(self._inputs, EngineRequest(role, log_file, self._watch.say))
         except SuiteError as error:
@@ -229,7 +230,7 @@ def vllm_config(inputs: Inputs, request: EngineRequest) -> VllmConfig:
     from mlperf_suite.engines.vllm_arguments import VllmConfig
 
     settings = inputs.settings
-    # MMLU scoring is not a run and is never profiled.
+    # Scoring is not a run and is never profiled.
     profile = profile_of(settings) if request.role == "runs" else None
     return VllmConfig(
         inputs.model_path,

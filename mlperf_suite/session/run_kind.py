@@ -1,7 +1,7 @@
 """What a kind of run is: its keys, the steps that make one, their times, and its part of a result.
 
-LoadGen's runs, chats, the caching audit, runs of the official client, the peak search, the curve
-and MMLU are such kinds; `run_kinds.py` finds them. What a session does for a key (select, plan,
+LoadGen's runs, chats, runs of the official client, the curve and those of features are such
+kinds; `run_kinds.py` finds them. What a session does for a key (select, plan,
 estimate, make, record) it does by asking the key's kind.
 """
 
@@ -211,6 +211,20 @@ class RunKind(Generic[Key]):
         """A key failed, so that it shows no rate."""
 
     # The steps
+
+    def inputs(self, settings: Settings) -> Any:
+        """What keys read besides samples; read once, on demand. Raises UsageError."""
+        return None
+
+    def meta(self, key: Key, session: Any) -> dict[str, Any]:
+        """What the `meta` of a key's summary says of its data, known before it is made. `session`
+        is a `Session`."""
+        settings = session.settings
+        return {
+            "dataset": settings.dataset,
+            "samples": session.samples(*key.place),
+            "max_new_tokens": settings.max_new_tokens,
+        }
 
     def check(self, keys: Sequence[Key], session: Any) -> None:
         """Find what would stop the keys before anything slow begins. Raises UsageError."""

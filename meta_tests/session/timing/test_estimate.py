@@ -27,7 +27,7 @@ def test_a_curve_of_conversations_has_longer_points() -> None:
     # No accuracy run in smoke, and points above concurrency 32 that take twice as long otherwise.
     for smoke, more_s in ((True, -50), (False, 6 * 1200)):
         settings: Any = SimpleNamespace(smoke=smoke, client=None, engine_kind="endpoint")
-        estimator = Estimator(settings, None, nothing, nothing, {}, lambda: (0, 0))
+        estimator = Estimator(settings, None, nothing, nothing, {}, nothing)
         agents, single = (
             estimator.seconds(Step("points", CurveKey(benchmark), "")) or 0.0
             for benchmark in ("kimi-k3", "llama3.1-8b")
