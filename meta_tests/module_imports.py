@@ -14,7 +14,7 @@ ORDER = (
     *("feature", "untrusted_files", "secrets", "errors", "strict_json", "random_models", "assets"),
     *("hardware", "energy", "ranges", "datasets", "scorers", "benchmarks", "engines"),
     *("loadgen", "client_results", "official_client", "rules", "option_specs", "settings"),
-    *("results", "judging", "reports", "mmlu", "session", "commands", "plugin", "features"),
+    *("results", "judging", "reports", "session", "commands", "plugin", "features"),
     "__main__",
 )
 """Low to high: each imports only what stands before it, and itself."""
@@ -26,13 +26,13 @@ PLACES = {
     **dict.fromkeys(("sympy", "pylatexenc"), ("features/code_grading",)),
     "ray": ("features/replicas",),
     "mlperf_loadgen": ("loadgen",),
-    "lm_eval": ("mmlu",),
+    "lm_eval": ("features/mmlu",),
     "pynvml": ("hardware",),
     "nvtx": ("ranges",),
     "pyarrow": ("datasets",),
     "yaml": ("judging",),
     "jinja2": ("reports",),
-    "matplotlib": ("features/peak_search", "reports"),
+    "matplotlib": ("features/mmlu", "features/peak_search", "reports"),
     "scipy": ("features/aggregate", "features/replicas", "features/tuning", "results"),
     "tokenizers": ("engines", "random_models"),
 }

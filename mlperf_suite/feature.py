@@ -28,12 +28,13 @@ class Feature:
     the module with its `COMMAND`. `markers`: of pytest, by name, each with a sentence. `options`: a
     module with `OPTIONS`, settings of a session by name, and `check`, which refuses what cannot be
     combined, if there is any. `benchmarks`: modules with `BENCHMARKS`. `kinds`: modules with a
-    `KIND` of run. `engine`: a module with an `ENGINE`, which loads engines of a kind of its own.
+    `KIND` of run. `results`: what these make that is of no benchmark, by the names in
+    meta.benchmark. `engine`: a module with an `ENGINE`, which loads engines of a kind of its own.
     `rules`: modules with rules. `figures`: by their name in summary.json, such as peak or
     run.caching, the module and class of figures. `report`: a module with a `REPORT`, what reports
-    say of them. `session`: a module with a `SESSION`, what accompanies a session and its runs.
-    `judge`: a module with a `JUDGE` of folders given to --logs. `plugin`: a pytest plugin with
-    fixtures and cases.
+    say of them. `metrics`: a module with `METRICS`, what the regression gate compares of them.
+    `session`: a module with a `SESSION`, what accompanies a session and its runs. `judge`: a module
+    with a `JUDGE` of folders given to --logs. `plugin`: a pytest plugin with fixtures and cases.
     """
 
     name: str
@@ -45,9 +46,11 @@ class Feature:
     benchmarks: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
     engine: str = ""
+    results: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     figures: Mapping[str, str] = field(default_factory=dict)
     report: str = ""
+    metrics: str = ""
     session: str = ""
     judge: str = ""
     plugin: str = ""

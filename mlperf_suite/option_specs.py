@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 EngineKind = Literal["vllm", "endpoint"]
 """The kind of SUT: vLLM in this process, or servers at URLs."""
-Identifies = Literal["system", "place", "measurement", "mmlu"]
+Identifies = str
 """What an option's value distinguishes: the system that is measured, the place where it is found,
-what LoadGen's runs measure of it, or what MMLU measures of it."""
+what runs of a benchmark measure of it (measurement), or what a feature's result does (its name)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,8 @@ class OptionSpec:
     session makes the runs of the option's feature alone, each with words that follow it.
     `only_with`: the names of options of which one must be given, unless this one is set by its
     variable, which may be there for other runs. `implies`: the field of another option, and the
-    value that this one gives it if it has none.
+    value that this one gives it if it has none. `by_profile`: the default of each profile, where
+    they differ. `data_of`: what reads the data that it names, if it names any.
     """
 
     help: str
@@ -62,6 +63,8 @@ class OptionSpec:
     own_runs: Mapping[Any, str] = field(default_factory=dict, hash=False)
     only_with: tuple[str, ...] = ()
     implies: tuple[str, Any] | None = None
+    by_profile: Mapping[str, str] = field(default_factory=dict, hash=False)
+    data_of: str = ""
 
     @property
     def flag(self) -> str:

@@ -30,7 +30,6 @@ from mlperf_suite.benchmarks.definition import (
 )
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
-from mlperf_suite.datasets.mmlu_questions import HUB_REPOSITORY, STANDARD_SHOTS
 from mlperf_suite.engines.endpoint.config import SERVER_KINDS, ServerKind, Target, parse_endpoint
 from mlperf_suite.engines.endpoint.config import SILENCE_S as ENDPOINT_SILENCE_S
 from mlperf_suite.engines.protocol import SILENCE_S
@@ -150,12 +149,6 @@ def engine_arg_text(key: str, value: object) -> str:
     return plain if _engine_arg(plain)[1] == value else f"{key}={json.dumps(value)}"
 
 
-_SHOTS = checked(
-    int,
-    lambda shots: 0 <= shots <= STANDARD_SHOTS,
-    f"must be a whole number from 0 to {STANDARD_SHOTS}",
-)
-_SCORE = checked(float, lambda score: 0 <= score <= 100, "must be a number from 0 to 100")
 _FRACTION = checked(float, lambda share: 0 < share <= 1, "must be a number above 0 and up to 1")
 _PERCENT = checked(
     lambda text: float(text.removesuffix("%")) / 100,
@@ -427,37 +420,6 @@ class Settings:
     high_accuracy: bool = _switch(
         "require 99.9% of the reference accuracy instead of 99%", identifies="measurement"
     )
-    mmlu_data: str = option(
-        "MMLU's questions: embedded, cais/mmlu (from the Hugging Face hub), or a folder of CSV or "
-        "parquet files",
-        Values(name_or_path, "must be a name or a folder"),
-        identifies="mmlu",
-        reported_as="data sha256",
-    )
-    mmlu_limit: int | None = option(
-        "total number of MMLU questions, spread evenly over the subjects; auto uses all",
-        COUNT_OR_AUTO,
-        "auto",
-        identifies="mmlu",
-        reported_as="questions",
-        former=("--total-limit",),
-    )
-    mmlu_shots: int | None = option(
-        f"number of worked examples before each MMLU question; {STANDARD_SHOTS} by default, 1 with "
-        "the embedded questions",
-        _SHOTS,
-        identifies="mmlu",
-        reported_as="shots",
-    )
-    mmlu_min_accuracy: float | None = option(
-        "minimum MMLU score that passes, in percent", _SCORE, identifies=None
-    )
-    mmlu_details: bool = _switch(
-        "keep each MMLU question's text, choices and log-probabilities in details.jsonl",
-        identifies=None,
-        former=("--details",),
-    )
-    mmlu_resume: bool = _switch("continue the most recent interrupted MMLU run", identifies=None)
     of_features: Mapping[str, Any] = field(default_factory=dict)
     """The values of the options that features add, by their names with underscores."""
     max_new_tokens_given: bool = False
@@ -531,7 +493,7 @@ class Settings:
         """The longest sequence that these benchmarks need, in tokens; None for the model's own
         limit.
 
-        Without benchmarks (MMLU alone), it is what the session's benchmarks need.
+        Without benchmarks, it is what the session's benchmarks need.
         """
         of_session = list(benchmarks) or self.benchmarks
         lengths = [self.workload(benchmark).context for benchmark in of_session]
@@ -621,7 +583,10 @@ def resolve_settings(
         if spec.implies and value[name] is not None:
             other, implied = spec.implies
             value[other] = implied if value[other] is None else value[other]
-    of_features = {name: value.pop(name) for name in OPTIONS_OF_FEATURES}
+    of_features = {
+        name: _in_profile(spec, value.pop(name), value["profile"])
+        for name, spec in OPTIONS_OF_FEATURES.items()
+    }
     profile: Profile = value["profile"]
     names_of_benchmarks = list(dict.fromkeys(value["named_benchmarks"] or []))
     first, *rest = _benchmarks(names_of_benchmarks, profile)
@@ -648,7 +613,6 @@ def resolve_settings(
         "dataset": _DATASETS.get(dataset.casefold(), dataset),
         "named_benchmarks": names_of_benchmarks,
         "max_new_tokens": given_longest or max(answer_lengths),
-        "mmlu_data": value["mmlu_data"] or ("embedded" if profile == "smoke" else HUB_REPOSITORY),
         "engine_args": engine_args,
         "baselines": list(value["baselines"] or []),
         "endpoints": targets,
@@ -852,6 +816,12 @@ def _value(spec: OptionSpec, source: tuple[str, Any] | None) -> Any:
         _parse(spec, where, str(t)) for t in (content if isinstance(content, list) else [content])
     ]
     return values if spec.repeatable else values[-1]
+
+
+def _in_profile(spec: OptionSpec, value: Any, profile: Profile) -> Any:
+    """An option's value, or else its default in a profile."""
+    default = spec.by_profile.get(profile)
+    return value if value is not None or default is None else spec.values.parse(default)
 
 
 def _as_texts(spec: OptionSpec, value: Any) -> Any:

@@ -34,10 +34,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         *("endpoint-requests", "served-model-name", "endpoint-header"),
     ),
     "Regression gate": ("baseline", "max-regression", "baseline-allow-different"),
-    "MMLU": (
-        *("mmlu-data", "mmlu-limit", "mmlu-shots", "mmlu-min-accuracy", "mmlu-details"),
-        "mmlu-resume",
-    ),
+    "MMLU": (),
     "Profiling": (),
     "Energy and cost": (),
     "Results": ("results-dir", "keep-all", "node-name"),

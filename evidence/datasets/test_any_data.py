@@ -26,7 +26,6 @@ from meta_tests.datasets.data_files import write_json, write_jsonl, write_parque
 from meta_tests.datasets.made_traces import ROW, exported, span, written
 from meta_tests.suite_runs import ROOT
 from mlperf_suite.datasets.mlperf_frames import LLAMA2_70B, LLAMA3_1_405B
-from mlperf_suite.datasets.mmlu_questions import DOMAIN_OF, SUBJECTS, load_mmlu
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.features.code_grading.frames import (
@@ -35,6 +34,7 @@ from mlperf_suite.features.code_grading.frames import (
     GPT_OSS_120B,
     MIXTRAL_8X7B,
 )
+from mlperf_suite.features.mmlu.mmlu_questions import DOMAIN_OF, SUBJECTS, load_mmlu
 from mlperf_suite.features.replay.production_traces import read_trace
 
 _TEXTS = st.text(min_size=1).filter(lambda text: text.strip())

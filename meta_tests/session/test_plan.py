@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import default_benchmarks
+from mlperf_suite.features.mmlu.key import MMLU
 from mlperf_suite.features.peak_search.kind import SearchKey
 from mlperf_suite.loadgen.load_plan import RunKey
-from mlperf_suite.session.mmlu_kind import MMLU
 from mlperf_suite.session.plan import Plan, clock, plan_session
 from mlperf_suite.session.run_kind import Selection, Step
 

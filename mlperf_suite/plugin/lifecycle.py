@@ -13,16 +13,14 @@ import pytest
 from mlperf_suite.errors import SuiteError, UsageError
 from mlperf_suite.plugin import hooks
 from mlperf_suite.plugin.baseline_gate import baselines_of, check_baselines
-from mlperf_suite.plugin.cases import asks_for_engine, benchmarks_of, is_share, no_case_of, steps_of
+from mlperf_suite.plugin.cases import asks_for_engine, benchmarks_of, steps_of
 from mlperf_suite.plugin.options import settings_of
-from mlperf_suite.plugin.workers import shares_of
 from mlperf_suite.session.engine_source import EngineRequest, source_of
 from mlperf_suite.session.plan import Plan
 from mlperf_suite.session.timing.forecast import forecast, planned
 
 if TYPE_CHECKING:
     from mlperf_suite.engines.protocol import Engine
-    from mlperf_suite.mmlu.journal import Shares
     from mlperf_suite.session.inputs import Inputs
     from mlperf_suite.session.suite import Session
 
@@ -83,8 +81,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         lambda inputs, request: hook.pytest_mlperf_load_engine(inputs=inputs, request=request),
         watcher,
         baselines_of(config),
-        shares=_shares_to_score(config, session.items),
-        on_mmlu=watcher.mmlu_progress,
         benchmarks=benchmarks_of(config, session.items),
     )
     try:
@@ -109,13 +105,6 @@ def _obstacle(session: pytest.Session, plan: Plan) -> str:
     except SuiteError as error:
         return str(error)
     return ""
-
-
-def _shares_to_score(config: pytest.Config, items: Iterable[pytest.Item]) -> Shares | None:
-    """How MMLU is shared; None if a worker's share was not selected."""
-    shares = shares_of(config)
-    count = sum(is_share(item) and no_case_of(item) is None for item in items)
-    return shares if shares is not None and count == shares.count - 1 else None
 
 
 @pytest.hookimpl(trylast=True)

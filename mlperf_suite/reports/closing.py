@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
-from mlperf_suite.reports.accuracy_sections import mmlu_lines
 from mlperf_suite.reports.curve_sections import curve_words
 from mlperf_suite.reports.feature_report import feature_reports
 from mlperf_suite.reports.machine_sections import (
@@ -116,8 +115,6 @@ def _figures(summary: Summary) -> Iterator[Line]:
         yield from rules_line(mode, summary.verdicts)
     for report in feature_reports():
         yield from report.closing(summary)
-    if run.mmlu:
-        yield from _labelled("MMLU", mmlu_lines(run.mmlu))
     yield from _machine(run)
     if summary.regression:
         yield from _changes(summary.regression)

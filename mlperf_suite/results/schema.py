@@ -29,8 +29,6 @@ from mlperf_suite.rules import rule_named
 from mlperf_suite.rules.verdict import Status, Verdict, in_words
 
 SCHEMA_VERSION = 6
-MMLU = "mmlu"
-"""The meta.benchmark of an MMLU run, which has neither category nor scenario."""
 CLIENT_BOUND = "client-bound: not a result"
 """The mark of a run whose client, not its server, may have determined the figures."""
 PROFILED = "profiled: not a result"
@@ -55,7 +53,7 @@ class Meta:
 
     `started`, `ended`: ISO 8601 with the time zone; `ended` is missing during the run. `samples`:
     the number of samples per run; `samples_why`: the reason for that number, a sentence.
-    `questions`, `shots`: only for MMLU. `engine`: name, version and precision, None until the
+    `questions`, `shots`: only of scores. `engine`: name, version and precision, None until the
     engine is loaded. `profiler`: the profiler that the engine was loaded with, None without one.
     `reason`: why the run failed. `load_generator`: the client that sent the requests, with its
     version; None for LoadGen. `gpus`: how many of each name the engine computed on, None if that is
@@ -96,7 +94,7 @@ class Meta:
 
     @property
     def title(self) -> str:
-        """The kind in words: "llama3.1-8b Offline", "mmlu"."""
+        """The kind in words: "llama3.1-8b Offline"; of one that is of no benchmark, its name."""
         return " ".join(filter(None, self.kind))
 
     @property
@@ -306,36 +304,6 @@ class PerformanceFigures(RepeatFigures):
 
 
 @dataclass(frozen=True, slots=True)
-class MmluScore:
-    """The share of correct answers in percent, and its standard error in percentage points."""
-
-    accuracy: float | None = None
-    stderr: float | None = None
-    correct: int | None = None
-    questions: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class MmluFigures(MmluScore):
-    """An MMLU run. `planned`: the number of questions to score; `resumed`: the number of them that
-    an earlier run scored. There are rates only if this run scored all of them."""
-
-    shots: int | None = None
-    subjects: int | None = None
-    data: str | None = None
-    model: str | None = None
-    lm_eval_version: str | None = None
-    planned: int | None = None
-    resumed: int | None = None
-    elapsed_s: float | None = None
-    questions_per_sec: float | None = None
-    tokens: int | None = None
-    cached_tokens: int | None = None
-    latency_ms: Percentiles = field(default_factory=dict)
-    by_domain: dict[str, MmluScore] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class WarmUpFigures:
     """The warm-up before a run, which is not timed. `tokens`: tokens of the answers; `what`: which
     requests were sent, and how."""
@@ -357,17 +325,16 @@ class Run:
 
     accuracy: AccuracyFigures | None = None
     performance: PerformanceFigures | None = None
-    mmlu: MmluFigures | None = None
     warm_up: dict[str, WarmUpFigures] = field(default_factory=dict)
     remote: dict[str, RemoteRun] = field(default_factory=dict)
 
     def has(self, mode: str) -> bool:
-        """Whether there are figures of a mode: accuracy, performance or mmlu."""
-        return mode in ("accuracy", "performance", "mmlu") and getattr(self, mode) is not None
+        """Whether there are figures of a mode: accuracy or performance."""
+        return mode in ("accuracy", "performance") and getattr(self, mode) is not None
 
     @property
     def is_empty(self) -> bool:
-        return not any(map(self.has, ("accuracy", "performance", "mmlu")))
+        return not any(map(self.has, ("accuracy", "performance")))
 
     @property
     def accuracy_passed(self) -> bool | None:

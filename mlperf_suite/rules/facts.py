@@ -25,8 +25,8 @@ from mlperf_suite.rules.verdict import Verdict, VerdictError, failure, not_judge
 Division = Literal["closed", "open"]
 Subject = str
 """What a rule judges: a run of a mode, a part of a kept run's folder (`kept_run`), a part of a
-submission (`result`, `benchmark`, `system`, `power`, `client`, `package`, `retrieval`), or an MMLU
-run (`mmlu`)."""
+submission (`result`, `benchmark`, `system`, `power`, `client`, `package`, `retrieval`), or
+what a feature makes."""
 _LAST_RATE = {
     "Offline": "result_tokens_per_second",
     "Server": "result_completed_tokens_per_second",

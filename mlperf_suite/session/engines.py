@@ -31,7 +31,7 @@ _SHORT = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 class Engines:
     """Holds the engine of the current step.
 
-    Runs and MMLU scores use separate engines: only the scoring engine keeps a prefix cache. Two
+    Runs and scores use separate engines: only the scoring engine keeps a prefix cache. Two
     engines at once would disturb each other's measurements, so loading one stops the other.
     """
 
@@ -45,18 +45,18 @@ class Engines:
         self.descriptions: dict[Role, EngineDescription] = {}
         """The description of each engine that was loaded."""
 
-    def get(self, role: Role, log_file: Path) -> Engine:
+    def get(self, role: Role, log_file: Path, purpose: str = "") -> Engine:
         """The engine of this role, loaded now if needed; a failed load is not retried.
 
-        `log_file`: where its output goes if it is loaded now. Raises SuiteError.
+        `log_file`: where its output goes if it is loaded now. `purpose`: of the engine, in words
+        for the user. Raises SuiteError.
         """
         if role in self._failures:
             raise self._failures[role]
         if self._engine is not None and self._role == role:
             return self._engine
         self.close()
-        loading = source_of(self._inputs.settings).loading
-        self._watch.begin(loading + (" for MMLU" if role == "scoring" else ""))
+        self._watch.begin(f"{source_of(self._inputs.settings).loading} {purpose}".rstrip())
         try:
             self._engine = self._load(self._inputs, EngineRequest(role, log_file, self._watch.say))
         except SuiteError as error:
@@ -202,7 +202,7 @@ def vllm_config(inputs: Inputs, request: EngineRequest) -> VllmConfig:
     from mlperf_suite.engines.vllm_arguments import VllmConfig
 
     settings = inputs.settings
-    # MMLU scoring is not a run and is never profiled.
+    # Scoring is not a run and is never profiled.
     profile = profile_of(settings) if request.role == "runs" else None
     return VllmConfig(
         inputs.model_path,

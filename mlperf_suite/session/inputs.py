@@ -22,11 +22,9 @@ from mlperf_suite.benchmarks.definition import (
 from mlperf_suite.benchmarks.model_marks import model_facts
 from mlperf_suite.benchmarks.prompts import end_of_text_ids, load_tokenizer
 from mlperf_suite.datasets.media import MediaPrompt
-from mlperf_suite.datasets.mmlu_questions import load_mmlu
 from mlperf_suite.datasets.samples import Samples
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.runner import check_round
-from mlperf_suite.mmlu.score_files import MmluTask
 from mlperf_suite.results.run_folder import check_writable
 from mlperf_suite.rules.facts import (
     SpeculationFaults,
@@ -52,6 +50,7 @@ class Inputs:
         self._samples: dict[tuple[str, Load], Samples] = {}
         self._prompts: dict[tuple[str, Load], Sequence[Sequence[int]]] = {}
         self._prints_of_prompts: dict[tuple[str, Load], str] = {}
+        self._of_kinds: dict[str, Any] = {}
 
     def check(self, keys: Sequence[StepKey]) -> None:
         """Find what would stop the session, before anything slow is loaded. Raises UsageError.
@@ -184,12 +183,11 @@ class Inputs:
         keeps = self.workload(benchmark).part(mode).generation.keeps_eos
         return () if keeps else self.eos_token_ids
 
-    @cached_property
-    def mmlu(self) -> MmluTask:
-        """The questions of MMLU to score. Raises UsageError for unusable data or shots."""
-        settings = self.settings
-        data = load_mmlu(settings.mmlu_data, settings.token)
-        return MmluTask(data, data.shots(settings.mmlu_shots), data.selection(settings.mmlu_limit))
+    def of_kind(self, name: str) -> Any:
+        """What a kind of run reads of its own, see `RunKind.inputs`."""
+        if name not in self._of_kinds:
+            self._of_kinds[name] = run_kinds()[name].inputs(self.settings)
+        return self._of_kinds[name]
 
     @cached_property
     def tokenizer(self) -> Any:

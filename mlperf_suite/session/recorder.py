@@ -18,6 +18,7 @@ from mlperf_suite.hardware import describe_system
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.node_files import NodeResult, write_node_files
 from mlperf_suite.results.record import Result, summary_of
+from mlperf_suite.results.regression import modes_of
 from mlperf_suite.results.run_folder import CONFIG_JSON, ENDED, SUMMARY_JSON, RunFolder
 from mlperf_suite.results.schema import Meta, Summary
 from mlperf_suite.rules.verdict import Verdict
@@ -194,7 +195,7 @@ class Recorder:
         place, kind = self._kind(result)
         summary: Summary = kind.summary(self, result)
         baseline = self._baselines.get(place)
-        is_empty = summary.run.is_empty and not (summary.curve and summary.curve.measured)
+        is_empty = not modes_of(summary) and not (summary.curve and summary.curve.measured)
         if baseline is None or is_empty:
             return summary
         regression = baseline.judge(
@@ -215,7 +216,7 @@ class Recorder:
             profile=settings.profile,
             label=self.engines.label(role),
             load_generator=self.load_generator,
-            # Several engines in workers of pytest-xdist can share the questions of MMLU.
+            # Several engines in workers of pytest-xdist can share what is scored.
             gpus=self.engines.gpus(role) if role == "runs" or is_whole else None,
             cpus_of=self.engines.cpus_of(role),
             node_name=settings.node_name,

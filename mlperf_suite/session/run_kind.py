@@ -1,8 +1,7 @@
 """What a kind of run is: its keys, the steps that make one, their times, and its part of a result.
 
-LoadGen's runs, the caching audit, runs of the official client, the peak search, the curve
-and MMLU are such kinds; `run_kinds.py` finds them. What a session does for a key (select, plan,
-estimate, make, record) it does by asking the key's kind.
+LoadGen's runs and those of features are such kinds; `run_kinds.py` finds them. What a session does
+for a key (select, plan, estimate, make, record) it does by asking the key's kind.
 """
 
 from __future__ import annotations
@@ -219,6 +218,19 @@ class RunKind(Generic[Key]):
         """The engine of this kind's benchmarks, an `Engine`, loaded for an `EngineRequest`; None
         for the one that the settings ask for. Raises SuiteError."""
         return None
+
+    def inputs(self, settings: Settings) -> Any:
+        """What keys read besides samples; read once, on demand. Raises UsageError."""
+
+    def meta(self, key: Key, session: Any) -> dict[str, Any]:
+        """What the `meta` of a key's summary says of its data, known before it is made. `session`
+        is a `Session`."""
+        settings = session.settings
+        return {
+            "dataset": settings.dataset,
+            "samples": session.samples(*key.place),
+            "max_new_tokens": settings.max_new_tokens,
+        }
 
     def check(self, keys: Sequence[Key], session: Any) -> None:
         """Find what would stop the keys before anything slow begins. Raises UsageError."""

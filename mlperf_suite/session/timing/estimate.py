@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mlperf_suite.benchmarks.audits import TEST06, Audit, Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
@@ -235,7 +235,7 @@ class Estimator:
     `speed` None: nothing is known, and a smoke run takes all that it may. `lengths`: of a
     benchmark's prompts and answers in a mode. `available`: how many samples its data has here.
     `of_baselines`: by benchmark id and scenario, the samples of the run that is compared with.
-    `mmlu`: MMLU's questions and shots.
+    `of_kind`: what a kind of run has read of its own; None before.
     """
 
     settings: Settings
@@ -243,7 +243,7 @@ class Estimator:
     lengths: Callable[[Benchmark, Mode], Lengths]
     available: Callable[[Benchmark, Mode], int]
     of_baselines: Mapping[tuple[str, str], int]
-    mmlu: Callable[[], tuple[int, int]]
+    of_kind: Callable[[str], Any]
 
     def times(
         self, benchmark: Benchmark, scenario: Scenario, mode: Mode = "performance"

@@ -32,8 +32,6 @@ _TYPICAL = {
     False: ("on 2 cores without bf16", Speed(0.0016, 0.05, 0.0034, 128)),
 }
 """The embedded model's speed on vLLM's CPU build, by whether the CPU computes bf16."""
-_MMLU_QUESTIONS, _MMLU_SHOTS = {True: 171, False: 14_042}, {True: 1, False: 5}
-"""The number of questions and of shots, by whether the questions are the embedded ones."""
 
 
 def planned(
@@ -119,7 +117,6 @@ def _least_s(plan: Plan) -> float:
 
 def _estimator(settings: Settings, speed: Speed) -> Estimator:
     """An estimator based on what benchmarks declare about their data, without reading it."""
-    embedded, shots = settings.mmlu_data == "embedded", settings.mmlu_shots
 
     def available(benchmark: Benchmark, mode: Mode) -> int:
         own = settings.workload(benchmark).own_samples
@@ -131,17 +128,7 @@ def _estimator(settings: Settings, speed: Speed) -> Estimator:
         answer = min(workload.part(mode).mean_tokens, most)
         return Lengths([round(workload.prompt_tokens)] * available(benchmark, mode), answer)
 
-    return Estimator(
-        settings,
-        speed,
-        lengths,
-        available,
-        {},
-        lambda: (
-            settings.mmlu_limit or _MMLU_QUESTIONS[embedded],
-            _MMLU_SHOTS[embedded] if shots is None else shots,
-        ),
-    )
+    return Estimator(settings, speed, lengths, available, {}, lambda kind: None)
 
 
 def _earlier_run(settings: Settings) -> EarlierRun | None:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meta_tests.datasets.data_files import write_parquet
-from mlperf_suite.datasets.mmlu_questions import SUBJECTS, Mmlu, Question, load_mmlu
 from mlperf_suite.errors import DatasetError, UsageError
+from mlperf_suite.features.mmlu.mmlu_questions import SUBJECTS, Mmlu, Question, load_mmlu
 
 EMBEDDED = load_mmlu("embedded")
 GOOD_ROW = ["What is 1 + 1?", "1", "2", "3", "4", "1"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import sqrt
 
-from mlperf_suite.datasets.mmlu_questions import CHANCE, PUBLISHED_SCORES
+from mlperf_suite.features.mmlu.mmlu_questions import CHANCE, PUBLISHED_SCORES
 from mlperf_suite.rules.facts import Facts, Subject
 from mlperf_suite.rules.registry import rule
 from mlperf_suite.rules.verdict import Verdict, VerdictError, not_judged, verdict
@@ -54,7 +54,7 @@ def all_scored(run: MmluFacts) -> Verdict:
 @rule(
     "mmlu",
     official=False,
-    source="the published scores in mlperf_suite/datasets; --mmlu-min-accuracy",
+    source="the published scores in mlperf_suite/features/mmlu; --mmlu-min-accuracy",
     fix="Check the model, its precision and --mmlu-shots; set --mmlu-min-accuracy for your model.",
 )
 def score(run: MmluFacts) -> Verdict:

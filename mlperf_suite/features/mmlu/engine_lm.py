@@ -15,11 +15,11 @@ from lm_eval.api.model import TemplateLM
 from lm_eval.tasks import TaskManager
 from lm_eval.tasks._index import Entry, Kind
 
-from mlperf_suite.datasets.mmlu_questions import DOMAINS, LETTERS, Mmlu, Question
 from mlperf_suite.engines.protocol import ScoreRequest, ScoringEngine
 from mlperf_suite.errors import UsageError
-from mlperf_suite.mmlu.journal import Journal, Key
-from mlperf_suite.mmlu.score_files import Accuracy, Sample, Scores
+from mlperf_suite.features.mmlu.journal import Journal, Key
+from mlperf_suite.features.mmlu.mmlu_questions import DOMAINS, LETTERS, Mmlu, Question
+from mlperf_suite.features.mmlu.score_files import Accuracy, Sample, Scores
 
 OnScored = Callable[[Key], None]
 

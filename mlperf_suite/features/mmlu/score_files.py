@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite.benchmarks.percentile import percentile
-from mlperf_suite.datasets.mmlu_questions import CHANCE, DOMAIN_OF, Mmlu
-from mlperf_suite.mmlu.journal import Key
+from mlperf_suite.features.mmlu.figures import MmluFigures, MmluScore
+from mlperf_suite.features.mmlu.journal import Key
+from mlperf_suite.features.mmlu.mmlu_questions import CHANCE, DOMAIN_OF, Mmlu
 from mlperf_suite.results.run_folder import RunFolder, write_json
-from mlperf_suite.results.schema import MmluFigures, MmluScore
 from mlperf_suite.rules.verdict import Verdict
 
 SUBJECTS_PLOT = "plots/score_by_subject.png"
@@ -73,6 +73,11 @@ class MmluTask:
     def planned(self) -> int:
         """The number of questions."""
         return sum(map(len, self.chosen.values()))
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """What the meta of its summary says of them."""
+        return {"dataset": self.data.name, "questions": self.planned, "shots": self.shots}
 
     @property
     def keys(self) -> frozenset[Key]:
@@ -162,7 +167,7 @@ class MmluRecord:
 def _write_scores(folder: Path, scores: Scores, about: Mapping[str, object], title: str) -> None:
     """`about`: further entries of overall.json. Its `overall_accuracy` is a fraction, as mmlu.py
     wrote it (docs/from-run-py.md)."""
-    from mlperf_suite.reports.plots import plot_subjects
+    from mlperf_suite.features.mmlu.report import plot_subjects
 
     fraction = {"overall_accuracy": scores.overall.accuracy / 100}
     write_json(folder / "overall.json", {**asdict(scores.overall), **fraction, **about})

@@ -19,11 +19,18 @@ from meta_tests.session.scripted_session import Make, ScriptedEngine, ScriptedSe
 from meta_tests.stand_in import Delays, StandInEngine
 from meta_tests.suite_runs import SuiteRun, run_suite
 from mlperf_suite.__main__ import main
-from mlperf_suite.datasets.mmlu_questions import DOMAIN_OF, DOMAINS, LETTERS, SUBJECTS, load_mmlu
 from mlperf_suite.engines.protocol import EngineDescription, Likelihood, Score, ScoreRequest
 from mlperf_suite.errors import EngineDiedError, UsageError
+from mlperf_suite.features.mmlu.figures import mmlu_of
+from mlperf_suite.features.mmlu.key import MMLU
+from mlperf_suite.features.mmlu.mmlu_questions import (
+    DOMAIN_OF,
+    DOMAINS,
+    LETTERS,
+    SUBJECTS,
+    load_mmlu,
+)
 from mlperf_suite.results.run_folder import read_summary, run_folders
-from mlperf_suite.session.mmlu_kind import MMLU
 
 ARGUMENTS = ("-m", "mmlu", "-p", "meta_tests.scoring_plugin")
 EMBEDDED = load_mmlu("embedded")
@@ -244,7 +251,7 @@ def test_an_engine_that_gives_no_log_probabilities_is_not_judged(make: Make) -> 
     # What scored nothing replaces nothing.
     assert folders[0].is_dir() and folders[1] != folders[0]
     summary = read_summary(folders[1])
-    assert summary is not None and summary.run.mmlu is None
+    assert summary is not None and mmlu_of(summary) is None
     why = "stand-in engine gives no log-probabilities to score with"
     assert {(v.status, v.why) for v in summary.verdicts} == {("not judged", why)}
     assert "not judged" in (folders[1] / "report.md").read_text()

@@ -5,26 +5,31 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from mlperf_suite.engines.protocol import Engine, EngineDescription, ScoringEngine
 from mlperf_suite.errors import RunError, SuiteError
-from mlperf_suite.mmlu.journal import JOURNAL_NAME, Journal, Key, Shares, read_journal, split
-from mlperf_suite.mmlu.score_files import MmluRecord, Scores
+from mlperf_suite.features.mmlu.journal import (
+    JOURNAL_NAME,
+    Journal,
+    Key,
+    Shares,
+    read_journal,
+    split,
+)
+from mlperf_suite.features.mmlu.key import MMLU
+from mlperf_suite.features.mmlu.mmlu_rules import MmluFacts
+from mlperf_suite.features.mmlu.score_files import MmluRecord, MmluTask, Scores
 from mlperf_suite.results.comparability import Aspect, identity_of
 from mlperf_suite.results.run_folder import ENDED, ENGINE_LOG, read_summary, run_folders
-from mlperf_suite.results.schema import MMLU, Config, EngineFacts, Meta, Summary
+from mlperf_suite.results.schema import Config, EngineFacts, Meta, Summary
 from mlperf_suite.rules import judge
-from mlperf_suite.rules.mmlu_rules import MmluFacts
 from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.inputs import Inputs
+from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.run_kind import Step
-
-OnProgress = Callable[[int, int, str], None]
-"""Called with the questions scored, the questions in all, and the subject of the last one."""
-
 
 _ASPECTS: tuple[Aspect, ...] = ("engine", "release")
 """What must be the same for scores to be of one system: neither the hardware nor the batches."""
@@ -47,7 +52,8 @@ class MmluRun:
 
     inputs: Inputs
     engines: Engines
-    on_progress: OnProgress
+    watcher: ProgressDisplay
+    task: MmluTask
     shares: Shares | None = None
 
     def make(self, step: Step, result: MmluRecord) -> object:
@@ -67,7 +73,7 @@ class MmluRun:
             return record
         folder = record.folder.path
         with contextlib.closing(self._journal(engine, folder / JOURNAL_NAME)) as journal:
-            if self.inputs.settings.mmlu_resume:
+            if self.inputs.settings.of_features["mmlu_resume"]:
                 record.resumed = self._take_over(journal, folder)
             start_s = time.perf_counter()
             try:
@@ -87,7 +93,7 @@ class MmluRun:
                 scored=len(record.scores.samples),
                 accuracy=record.scores.overall.accuracy,
                 questions=record.scores.overall.questions,
-                min_accuracy=self.inputs.settings.mmlu_min_accuracy,
+                min_accuracy=self.inputs.settings.of_features["mmlu_min_accuracy"],
             )
         )
         return record
@@ -95,7 +101,7 @@ class MmluRun:
     def _load_engine(self, share: int, log_file: Path) -> Engine:
         if self.shares is not None and not self.engines.is_loaded("scoring"):
             self.shares.use_gpus(share)
-        return self.engines.get("scoring", log_file)
+        return self.engines.get("scoring", log_file, f"for {MMLU}")
 
     def score_share(self, index: int) -> Share:
         """Score a share other than the first, for the worker that makes the run to merge.
@@ -103,13 +109,13 @@ class MmluRun:
         Raises SuiteError after reporting the failure to that worker.
         """
         assert self.shares is not None
-        questions = split(self.inputs.mmlu.chosen, self.shares.count)[index]
+        questions = split(self.task.chosen, self.shares.count)[index]
         failure: str | None = "interrupted"
         try:
             path = self.shares.journal(index)
             engine = self._load_engine(index, self.shares.engine_log(index))
             with contextlib.closing(self._journal(engine, path)) as journal:
-                if self.inputs.settings.mmlu_resume:
+                if self.inputs.settings.of_features["mmlu_resume"]:
                     self._take_over(journal, path.parent)
                 scores = self._score(engine, journal, questions)
             failure = None
@@ -122,7 +128,7 @@ class MmluRun:
 
     def _merge_shares(self, engine: Engine, journal: Journal, shares: Shares, folder: Path) -> None:
         """Score the first share and merge what the others scored, even if they did not finish."""
-        task = self.inputs.mmlu
+        task = self.task
         try:
             self._score(engine, journal, split(task.chosen, shares.count)[0])
             shares.wait()
@@ -133,7 +139,7 @@ class MmluRun:
 
     def _journal(self, engine: Engine, path: Path) -> Journal:
         """A new, empty journal of what this engine scores."""
-        task = self.inputs.mmlu
+        task = self.task
         system = self._identity(engine.description)
         return Journal(path, {**system, "data": task.data.sha256, "shots": task.shots})
 
@@ -141,7 +147,7 @@ class MmluRun:
         """What identifies the system that scores, as JSON."""
         facts = EngineFacts(**dataclasses.asdict(description))
         config = Config(settings=self.inputs.settings.as_json(), engine=facts)
-        return identity_of(config, Summary(meta=Meta(benchmark=MMLU))).values(_ASPECTS)
+        return identity_of(config, Summary(meta=Meta(benchmark=MMLU.benchmark))).values(_ASPECTS)
 
     def _take_over(self, journal: Journal, own: Path) -> int:
         """Take over the scores of the newest matching run unless it finished; return how many."""
@@ -151,27 +157,28 @@ class MmluRun:
                 continue
             summary = read_summary(earlier)
             is_over = summary is not None and summary.meta.status in ENDED
-            return 0 if is_over else journal.add_from(path, self.inputs.mmlu.keys)
+            return 0 if is_over else journal.add_from(path, self.task.keys)
         return 0
 
     def _score(
         self, engine: Engine | None, journal: Journal, questions: Mapping[str, Sequence[int]]
     ) -> Scores:
         """Score the questions; without an engine, those that the journal has."""
-        from mlperf_suite.mmlu.engine_lm import EngineLM, evaluate, load_tasks
+        from mlperf_suite.features.mmlu.engine_lm import EngineLM, evaluate, load_tasks
 
         if engine is not None and not isinstance(engine, ScoringEngine):
             raise RunError(_no_scores(engine))
-        task = self.inputs.mmlu
+        task = self.task
         tasks = load_tasks(task.data, questions, task.shots)
         room = engine.description.max_model_len if engine else 0
 
         def tell(key: Key) -> None:
-            self.on_progress(len(journal), task.planned, key.subject)
+            self.watcher.items(len(journal), task.planned, key.subject)
 
         lm = EngineLM(engine, self.inputs.tokenizer, room, journal, tell)
         if engine is not None:
             lm.check_room(tasks["tasks"].values(), task.shots)
+            self.watcher.begin(str(MMLU), task.planned)
         return evaluate(lm, tasks, journal)
 
     def _score_so_far(self, journal: Journal) -> Scores | None:

@@ -66,7 +66,7 @@ PUBLISHED_SCORES: Mapping[str, tuple[float, str]] = {
 }
 """By model, the score in percent and its source, for models that score far above chance."""
 
-EMBEDDED_MMLU = Path(__file__).parent / "embedded" / "mmlu.jsonl"
+EMBEDDED_MMLU = Path(__file__).parent / "mmlu.jsonl"
 Split = Literal["dev", "test"]
 _SPLITS: tuple[Split, ...] = ("dev", "test")
 _HEADER = "question"
