@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pytest import MonkeyPatch
 
@@ -96,7 +97,7 @@ def test_a_session_writes_what_replicas_did(tmp_path: Path, monkeypatch: MonkeyP
     monkeypatch.setattr(
         "mlperf_suite.features.replicas.scaling.measure_scaling", lambda *arguments: EFFICIENCY
     )
-    options = {"replicas": "2", "scaling": True, "total_sample_count": "4"}
+    options: dict[str, Any] = {"replicas": "2", "scaling": True, "total_sample_count": "4"}
     session = scripted_session(tmp_path / "results", ACCURACY, kind=TellingEngine, **options)
     assert session.suite.make(ACCURACY).ok
     summary = read_summary(session.folder)
