@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +88,8 @@ def test_efficiency_is_that_of_pairs_with_their_spread() -> None:
 class TellingEngine(ScriptedEngine):
     """Says the same of each run."""
 
-    def take_figures(self) -> Mapping[str, object]:
-        return {RUNS: RUN}
+    def take_replicas_run(self) -> ReplicasRun:
+        return RUN
 
 
 def test_a_session_writes_what_replicas_did(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
