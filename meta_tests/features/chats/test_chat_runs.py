@@ -139,6 +139,7 @@ def test_engines_that_it_does_not_measure_are_refused() -> None:
     urls = ["http://127.0.0.1:9", "http://127.0.0.1:8"]
     refusals: list[tuple[dict[str, Any], str]] = [
         ({"profile": "official"}, "an official run measures a server"),
+        ({"replicas": "2"}, "name one server"),
         ({"endpoint": urls}, "name one server"),
     ]
     for options, words in refusals:

@@ -9,8 +9,6 @@ import pytest
 from mlperf_suite.errors import UsageError
 from mlperf_suite.features.chats.qwen3_6_27b import QWEN3_6_27B
 from mlperf_suite.features.replicas.options import OPTIONS
-from mlperf_suite.session.engine_source import source_of
-from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.settings import resolve_settings
 
 
@@ -39,9 +37,3 @@ def test_an_option_of_replicas_is_refused_without_them(name: str) -> None:
     assert str(error.value) == f"--{option}: can only be used with --replicas or --ray"
     # A variable may be there for other runs.
     assert resolve({"MLPERF_NODES": "a,b"})["replicas"] is None
-
-
-def test_messages_are_not_measured_on_several() -> None:
-    settings = resolve_settings({"benchmark": [QWEN3_6_27B.id], "replicas": "2"}, {})
-    with pytest.raises(UsageError, match="one request is in flight at a time"):
-        source_of(settings).check(Inputs(settings, [QWEN3_6_27B]))
