@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from mlperf_suite.errors import UsageError
-from mlperf_suite.features.chats.qwen3_6_27b import QWEN3_6_27B
 from mlperf_suite.features.replicas.options import OPTIONS
 from mlperf_suite.settings import resolve_settings
 
