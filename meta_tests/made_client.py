@@ -14,8 +14,12 @@ import yaml
 
 from meta_tests.made_runs import system_fields
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.client_results.client_benchmarks import WAN, ClientBenchmark, client_benchmark
-from mlperf_suite.rules.distribution_checks import bucket_edges
+from mlperf_suite.features.endpoints.client_results.client_benchmarks import (
+    WAN,
+    ClientBenchmark,
+    client_benchmark,
+)
+from mlperf_suite.features.endpoints.rules.distribution_checks import bucket_edges
 from mlperf_suite.rules.stopping_criterion import discarded_queries
 from mlperf_suite.rules.submission_rules import MEASUREMENT_FIELDS
 

@@ -30,8 +30,9 @@ class Feature:
     combined, if there is any. `benchmarks`: modules with `BENCHMARKS`. `kinds`: modules with a
     `KIND` of run. `rules`: modules with rules. `figures`: by their name in summary.json, such as
     peak or run.caching, the module and class of figures. `report`: a module with a `REPORT`, what
-    reports say of them. `judge`: a module with a `JUDGE` of folders given to --logs. `plugin`: a
-    pytest plugin with fixtures and cases.
+    reports say of them. `gate`: a module with a `GATE`, what the regression gate compares of
+    them. `judge`: a module with a `JUDGE` of folders given to --logs. `plugin`: a pytest plugin
+    with fixtures and cases.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Feature:
     rules: tuple[str, ...] = ()
     figures: Mapping[str, str] = field(default_factory=dict)
     report: str = ""
+    gate: str = ""
     judge: str = ""
     plugin: str = ""
 

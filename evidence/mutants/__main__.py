@@ -35,12 +35,12 @@ from meta_tests.suite_runs import ROOT
 
 AREAS = {
     "rules": ("mlperf_suite/rules",),
-    "judging": ("mlperf_suite/judging", "mlperf_suite/client_results"),
+    "judging": ("mlperf_suite/judging", "mlperf_suite/features/endpoints/client_results"),
     "gate": (
         "mlperf_suite/results/regression.py",
         "mlperf_suite/results/comparability.py",
         "mlperf_suite/results/baseline.py",
-        "mlperf_suite/results/curve_area.py",
+        "mlperf_suite/features/endpoints/curve/curve_area.py",
     ),
     "client": ("mlperf_suite/engines/endpoint",),
 }

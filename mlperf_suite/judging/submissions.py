@@ -15,8 +15,7 @@ from mlperf_suite.benchmarks.audits import Audit, Mode
 from mlperf_suite.benchmarks.catalog import find_benchmark
 from mlperf_suite.benchmarks.definition import Benchmark, Scenario
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
-from mlperf_suite.judging.client_submissions import client_results_of, judge_client_result
-from mlperf_suite.judging.judges import Folders, Found, Judge, Review
+from mlperf_suite.judging.judges import Folders, Found, Judge, Review, results_of_others
 from mlperf_suite.judging.tree import (
     BenchmarkPlace,
     Place,
@@ -99,9 +98,9 @@ def _judge_submission(
     names = _model_mapping(submission)
     results = {b.folder: _results(b, names) for b in benchmarks}
     every_result = [result for of_benchmark in results.values() for result in of_benchmark]
-    of_client = {b.folder: client_results_of(b, names) for b in benchmarks}
-    from_client = [result for of_benchmark in of_client.values() for result in of_benchmark]
-    rounds = [r.round for r in every_result] + [r.round for r in from_client]
+    of_others = {b.folder: results_of_others(b, names) for b in benchmarks}
+    others = [result for of_benchmark in of_others.values() for result in of_benchmark]
+    rounds = [r.round for r in every_result] + [r.round for r in others]
     of_tree = review.round or _most_common(rounds)
     copies = _copies(every_result)
     judged = []
@@ -116,8 +115,7 @@ def _judge_submission(
             for result in of_place
         ]
         judged += [
-            judge_client_result(result, of_tree, from_client, review.tokenizer)
-            for result in of_client[place.folder]
+            result.judge(of_tree, others, review.tokenizer) for result in of_others[place.folder]
         ]
     return judged
 

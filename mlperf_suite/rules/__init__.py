@@ -19,9 +19,6 @@ from mlperf_suite.rules import (
     power_rules,
     submission_rules,
     retrieval_rules,
-    client_rules,
-    package_rules,
-    agentic_rules,
     chat_rules,
 )
 from mlperf_suite.rules.registry import accuracy_verdict, judge, rule_named, rules_for
@@ -29,16 +26,13 @@ from mlperf_suite.rules.registry import accuracy_verdict, judge, rule_named, rul
 __all__ = [
     "accuracy_rules",
     "accuracy_verdict",
-    "agentic_rules",
     "audit_rules",
     "chat_rules",
-    "client_rules",
     "clock",
     "judge",
     "kept_logs",
     "limits",
     "mmlu_rules",
-    "package_rules",
     "power_rules",
     "retrieval_rules",
     "rule_named",

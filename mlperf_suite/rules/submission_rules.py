@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.benchmarks.definition import Benchmark
+from mlperf_suite.benchmarks.definition import Benchmark, Category
 from mlperf_suite.benchmarks.rounds import Layout, Round
-from mlperf_suite.client_results.client_benchmarks import ClientBenchmark
 from mlperf_suite.loadgen.logs import RunLogs
 from mlperf_suite.rules.facts import Facts, Subject
 from mlperf_suite.rules.registry import rule
@@ -129,6 +128,17 @@ class PowerSupplyRating:
     counts: bool
 
 
+class SubmittedBenchmark(Protocol):
+    """What is asked of a benchmark, whatever load generator measured it."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def category(self) -> Category: ...
+    @property
+    def also(self) -> Category | None: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmittedFacts(Facts):
     """What the result of any load generator has, apart from what its runs' own rules judge.
@@ -139,7 +149,7 @@ class SubmittedFacts(Facts):
 
     division: str
     submitter: str
-    benchmark: Benchmark | ClientBenchmark
+    benchmark: SubmittedBenchmark
     round: Round
     missing_files: tuple[str, ...]
     system: JsonFile
