@@ -12,7 +12,7 @@ from meta_tests.suite_runs import ROOT
 PACKAGE = ROOT / "mlperf_suite"
 ORDER = (
     *("feature", "untrusted_files", "secrets", "errors", "strict_json", "random_models", "assets"),
-    *("hardware", "energy", "profiling", "datasets", "scorers", "benchmarks", "engines"),
+    *("hardware", "energy", "ranges", "datasets", "scorers", "benchmarks", "engines"),
     *("loadgen", "rules", "option_specs", "settings"),
     *("results", "judging", "reports", "mmlu", "session", "commands", "plugin", "features"),
     "__main__",
@@ -25,7 +25,7 @@ PLACES = {
     "mlperf_loadgen": ("loadgen",),
     "lm_eval": ("mmlu",),
     "pynvml": ("hardware",),
-    "nvtx": ("profiling",),
+    "nvtx": ("ranges",),
     "pyarrow": ("datasets",),
     "yaml": ("judging",),
     "jinja2": ("reports",),

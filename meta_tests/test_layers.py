@@ -24,7 +24,7 @@ BESIDE = ("fixtures", "tests", "meta_tests", "evidence", "perf", "ci", "scripts"
 """What imports the package, and what the package does not import."""
 NAMES_TWICE = {
     # Each feature may have one.
-    *("command.py", "options.py", "kind.py", "figures.py", "report.py", "plugin.py"),
+    *("command.py", "options.py", "kind.py", "figures.py", "report.py", "plugin.py", "session.py"),
     # Of two things, each in a room that does not see the other.
     *("Answer", "Place", "Request", "Sample", "Score", "Scores"),
 }

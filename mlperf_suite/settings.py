@@ -31,10 +31,9 @@ from mlperf_suite.benchmarks.definition import (
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
 from mlperf_suite.datasets.mmlu_questions import HUB_REPOSITORY, STANDARD_SHOTS
-from mlperf_suite.energy.price import Price
 from mlperf_suite.engines.endpoint.config import SERVER_KINDS, ServerKind, Target, parse_endpoint
 from mlperf_suite.engines.endpoint.config import SILENCE_S as ENDPOINT_SILENCE_S
-from mlperf_suite.engines.protocol import PROFILERS, SILENCE_S, Profiler
+from mlperf_suite.engines.protocol import SILENCE_S
 from mlperf_suite.engines.replicas.placement import NodeShare, nodes_text, parse_nodes
 from mlperf_suite.engines.routing import (
     ENDPOINT_ROUTINGS,
@@ -114,11 +113,6 @@ def _declares(spec_of: Callable[_Details, OptionSpec]) -> Callable[_Details, Any
         return field(metadata={_OPTION: spec}, repr=not spec.secret)
 
     return declare
-
-
-def _price(text: str) -> str:
-    """A price in its normalized spelling."""
-    return str(Price.parse(text))
 
 
 def _ray_address(text: str) -> str:
@@ -514,34 +508,6 @@ class Settings:
         repeatable=True,
         secret=True,
     )
-    energy: str | None = option(
-        "read the energy counters of GPUs (NVML) and CPUs (RAPL), if available, during each "
-        "performance run; off disables this",
-        choice_or_auto("off"),
-        "auto",
-        identifies=None,
-    )
-    price_kwh: str | None = option(
-        "price of a kilowatt-hour with its currency, such as 0.30 EUR; the report then shows "
-        "the energy cost of a million tokens",
-        Values(_price, "must be an amount and a currency, such as 0.30 EUR"),
-        identifies=None,
-    )
-    price_hour: str | None = option(
-        "price of a machine-hour with its currency, such as 98.32 USD; the report then shows "
-        "the cost of a million tokens",
-        Values(_price, "must be an amount and a currency, such as 98.32 USD"),
-        identifies=None,
-    )
-    profile_run: Profiler | None = _of_vllm(
-        "make the performance runs under vLLM's profiler and keep the trace: torch for torch's "
-        "profiler, cuda for Nsight Systems; a profiled run is not a result",
-        choice(*PROFILERS),
-        identifies=None,
-    )
-    profile_seconds: float = _of_vllm(
-        "length of a run with --profile-run, in seconds", RATE, "5", identifies=None
-    )
     high_accuracy: bool = _switch(
         "require 99.9% of the reference accuracy instead of 99%", identifies="measurement"
     )
@@ -608,14 +574,6 @@ class Settings:
             if spec.own_runs and (value := self.of_features[name]) in spec.own_runs:
                 return f"{spec.flag} {value} {spec.own_runs[value]}".rstrip()
         return ""
-
-    def given_of_features(self, other: str) -> dict[str, bool]:
-        """Which options of features that cannot be combined with another one are set."""
-        return {
-            spec.flag: bool(self.of_features[name])
-            for name, spec in OPTIONS_OF_FEATURES.items()
-            if other in spec.not_with
-        }
 
     @property
     def replicated(self) -> bool:
@@ -700,11 +658,11 @@ _IN_EVERY_RESULT = {
     *LOADGEN_MODES,
 }
 _NOT_IN_JSON = ("logs", "plan", "endpoints")
+_MODULES_OF_FEATURES = [import_module(feature.options) for feature in features() if feature.options]
 OPTIONS_OF_FEATURES: Mapping[str, OptionSpec] = {
     name: dataclasses.replace(spec, name=name.replace("_", "-"))
-    for feature in features()
-    if feature.options
-    for name, spec in import_module(feature.options).OPTIONS.items()
+    for module in _MODULES_OF_FEATURES
+    for name, spec in module.OPTIONS.items()
 }
 """The options that features add, by their names with underscores."""
 OPTION_OF_FIELD: Mapping[str, OptionSpec] = {
@@ -741,7 +699,6 @@ def resolve_settings(
     value = {name: _value(spec, sources[spec]) for name, spec in OPTION_OF_FIELD.items()}
     of_features = {name: value.pop(name) for name in OPTIONS_OF_FEATURES}
     targets = list(value["endpoints"] or [])
-    _check_prices(value["price_kwh"], value["price_hour"])
     places = {spec: source[0] for spec, source in sources.items() if source}
     _check_engine(places, targets)
     if value["ray"] is not None and value["replicas"] is None:
@@ -792,12 +749,6 @@ def resolve_settings(
     )
 
 
-def _check_prices(kwh: str | None, hour: str | None) -> None:
-    """Raise UsageError for prices in two currencies, which cannot be added up."""
-    if kwh and hour and Price.parse(kwh).currency != Price.parse(hour).currency:
-        raise UsageError(f"--price-kwh {kwh}: --price-hour {hour} has a different currency")
-
-
 def _check_engine(places: Mapping[OptionSpec, str], targets: Sequence[Target]) -> None:
     """Raise UsageError for an option of the other kind of engine, or an endpoint given twice."""
     for spec, place in places.items():
@@ -828,31 +779,20 @@ def _check_replicas(places: Mapping[OptionSpec, str], value: Mapping[str, Any]) 
             raise UsageError(f"{where}: can only be used with --replicas or --ray")
 
 
-def check_profile(settings: Settings) -> None:
-    """Raise UsageError for options that cannot be combined with --profile-run."""
-    if settings.profile_run is None:
-        return
-    conflicts = {
-        "--mode accuracy": settings.mode == "accuracy",
-        **settings.given_of_features("profile-run"),
-        "--baseline": bool(settings.baselines),
-        "--repeat": settings.repeat != 1,
-        "--logs": settings.logs is not None,
-        "--replicas": settings.replicated,
-        "--engine-arg profiler_config": "profiler_config" in settings.engine_args,
+def of_features_set(settings: Settings, other: str) -> dict[str, bool]:
+    """Which options of features that cannot be combined with another one are set."""
+    return {
+        spec.flag: bool(settings.of_features[name])
+        for name, spec in OPTIONS_OF_FEATURES.items()
+        if other in spec.not_with
     }
-    if in_use := [name for name, set_by_user in conflicts.items() if set_by_user]:
-        raise UsageError(
-            f"{in_use[0]}: cannot be used with --profile-run {settings.profile_run}, which makes "
-            "performance runs that are not results"
-        )
 
 
-def check_options_of_features(settings: Settings) -> None:
-    """Raise UsageError for options of features that cannot be combined with others."""
-    for feature in features():
-        if feature.options and hasattr(module := import_module(feature.options), "check"):
-            module.check(settings)
+def check_features(settings: Settings) -> None:
+    """Raise UsageError for options that the `check` of a feature's options does not allow."""
+    for module in _MODULES_OF_FEATURES:
+        if check := getattr(module, "check", None):
+            check(settings)
 
 
 def _headers(pairs: Iterable[tuple[str, str]], environment: Mapping[str, str]) -> dict[str, str]:

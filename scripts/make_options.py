@@ -40,8 +40,8 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         *("mmlu-data", "mmlu-limit", "mmlu-shots", "mmlu-min-accuracy", "mmlu-details"),
         "mmlu-resume",
     ),
-    "Profiling": ("profile-run", "profile-seconds"),
-    "Energy and cost": ("energy", "price-kwh", "price-hour"),
+    "Profiling": (),
+    "Energy and cost": (),
     "Results": ("results-dir", "keep-all", "node-name"),
 }
 REST = "Others"

@@ -34,8 +34,14 @@ from evidence.mutants.sites import Site, mutated, sites
 from meta_tests.suite_runs import ROOT
 
 AREAS = {
-    "rules": ("mlperf_suite/rules",),
-    "judging": ("mlperf_suite/judging", "mlperf_suite/features/endpoints/client_results"),
+    "rules": (
+        *("mlperf_suite/rules", "mlperf_suite/features/log_consistency"),
+        "mlperf_suite/features/endpoints/rules",
+    ),
+    "judging": (
+        *("mlperf_suite/judging", "mlperf_suite/features/endpoints/judging"),
+        "mlperf_suite/features/endpoints/client_results",
+    ),
     "gate": (
         "mlperf_suite/results/regression.py",
         "mlperf_suite/results/comparability.py",

@@ -1,11 +1,11 @@
-"""perf.gpu: the model that it makes, its plan, and its page; no engine is loaded here."""
+"""perf.gpu: the model that it makes, its stages, and its page."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,16 +14,9 @@ from tokenizers import Tokenizer
 from mlperf_suite.engines.vllm_arguments import VllmConfig
 from mlperf_suite.errors import EngineError
 from perf import gpu
-from perf.gpu import (
-    ON_GPU,
-    Clock,
-    Latency,
-    PrecisionFigures,
-    make_model,
-    make_prompts,
-    measure,
-    render,
-)
+from perf.gpu import ON_GPU, Clock, Measurement, main
+from perf.gpu_engine import VOCABULARY, make_model, make_prompts
+from perf.gpu_page import ANSWER, Latency, PrecisionFigures, Record, Smoke, render
 
 SYSTEM: dict[str, object] = {
     "vllm_version": "0.32.0",
@@ -31,6 +24,7 @@ SYSTEM: dict[str, object] = {
     "loadgen_version": "6.0.17",
     "cpu": "a cpu",
 }
+STAGES = ("smoke", "warm-up", "offline", "server")
 
 
 def test_the_model_has_the_8b_shape_and_a_tokenizer_of_any_text(tmp_path: Path) -> None:
@@ -39,10 +33,10 @@ def test_the_model_has_the_8b_shape_and_a_tokenizer_of_any_text(tmp_path: Path) 
     settings = json.loads((folder / "tokenizer_config.json").read_text())
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     per_layer = 4096 * (4096 * 2 + 1024 * 2 + 14336 * 3)
-    weights = 32 * per_layer + 2 * gpu.VOCABULARY * 4096
+    weights = 32 * per_layer + 2 * VOCABULARY * 4096
     assert (config["num_hidden_layers"], config["hidden_size"]) == (32, 4096)
     assert 8.0e9 < weights < 8.1e9
-    assert tokenizer.get_vocab_size() == gpu.VOCABULARY
+    assert tokenizer.get_vocab_size() == VOCABULARY
     assert tokenizer.decode(tokenizer.encode("any text: 뭐든지").ids) == "any text: 뭐든지"
     assert config["eos_token_id"] == tokenizer.token_to_id(settings["eos_token"])
 
@@ -66,27 +60,35 @@ class _Time:
 
 
 class _Subject:
-    """An engine of 1,000 tokens/s, on a clock of its own."""
+    """An engine of 1,000 tokens/s, on a clock of its own, which may end in a measurement."""
 
     measurements: list[str]
     time: _Time
+    fails_at = ""
 
-    def __init__(self, engine: object, prompts: object) -> None:
-        del engine, prompts
+    def __init__(self, engine: Any, *_: object) -> None:
+        self._engine = engine
 
     def _spend(self, name: str, seconds: float) -> None:
         self.measurements.append(name)
         self.time.now += seconds
+        if name == self.fails_at:
+            self._engine.alive = False
+            raise TimeoutError
 
     def warm_up(self, count: int) -> None:
         self._spend("warm-up", 5.0)
 
     def bare_offline(self, count: int) -> float:
-        self._spend("bare", count * gpu.ANSWER / 1000)
+        self._spend("bare", count * ANSWER / 1000)
         return 1000.0
 
+    def bare_tokens(self, count: int) -> int:
+        self._spend("smoke", 1.0)
+        return count * ANSWER
+
     def suite_offline(self, count: int) -> float:
-        self._spend("suite", count * gpu.ANSWER / 1000)
+        self._spend("suite", count * ANSWER / 1000)
         return 990.0
 
     def suite_server(self, qps: float, count: int) -> tuple[float, float, list[float]]:
@@ -100,82 +102,129 @@ class _Subject:
 
 @pytest.fixture
 def subject(monkeypatch: pytest.MonkeyPatch) -> type[_Subject]:
-    @contextlib.contextmanager
-    def loaded(config: VllmConfig, figures: PrecisionFigures) -> Iterator[None]:
-        if config.model == "broken":
-            raise EngineError("no usable GPU: ...")
-        figures.load_s = 60.0
-        yield None
-
-    monkeypatch.setattr(gpu, "loaded", loaded)
     monkeypatch.setattr(gpu, "Subject", _Subject)
-    _Subject.measurements, _Subject.time = [], _Time()
+    _Subject.measurements, _Subject.time, _Subject.fails_at = [], _Time(), ""
     return _Subject
 
 
-def test_what_is_measured_and_in_which_order(subject: type[_Subject]) -> None:
-    figures = measure(VllmConfig("m"), "bf16", [[1]], ON_GPU, Clock(1000.0, subject.time))
-    assert (figures.cold, figures.warm) == (500.0, 50.0)
+def load(config: VllmConfig) -> Any:
+    if config.model == "broken":
+        raise EngineError("no usable GPU: ...")
+    _Subject.time.now += 60.0
+    return SimpleNamespace(alive=True, close=lambda: None)
+
+
+def measure(
+    seconds: float, tmp_path: Path, stages: Sequence[str] = STAGES, model: str = "m"
+) -> PrecisionFigures:
+    figures = PrecisionFigures("bf16")
+    clock = Clock(seconds, _Subject.time)
+    measurement = Measurement(
+        VllmConfig(model), figures, [[1]], ON_GPU, clock, tmp_path, None, load
+    )
+    for stage in stages:
+        measurement.make(stage)
+    return figures
+
+
+def test_what_is_measured_and_in_which_order(subject: type[_Subject], tmp_path: Path) -> None:
+    figures = measure(1000.0, tmp_path)
+    assert figures.smoke == Smoke(60.0, 32 * ANSWER)
+    assert (figures.load_s, figures.cold, figures.warm) == (60.0, 500.0, 50.0)
     assert figures.offline == [(1000.0, 990.0)] * 2
     # A drift of the machine favours neither.
-    assert subject.measurements[3:8] == ["bare", "suite", "bare", "bare", "suite"]
-    peak = 990 / gpu.ANSWER
+    assert subject.measurements[4:9] == ["bare", "suite", "bare", "bare", "suite"]
+    peak = 990 / ANSWER
     assert [latency.qps for latency in figures.server] == pytest.approx([peak / 3, peak * 2 / 3])
-    assert figures.left_out == []
+    assert figures.left_out == {}
+    # Loading is no part of a stage.
+    assert figures.seconds["warm-up"] == pytest.approx(8 + 5 + 8)
 
 
-def test_what_there_is_no_time_for_is_said(subject: type[_Subject]) -> None:
-    figures = measure(VllmConfig("m"), "bf16", [[1]], ON_GPU, Clock(60.0, subject.time))
-    assert len(figures.offline) == 1
-    assert figures.left_out[0] == "Offline: 1 of 2 pairs, no time was left"
-    assert len(figures.left_out) == 3
-    assert "- bf16: Server at a third of the peak: no time was left" in render(
-        "a GPU", SYSTEM, [figures]
-    )
+def test_a_stage_by_name_warms_the_engine_up(subject: type[_Subject], tmp_path: Path) -> None:
+    figures = measure(1000.0, tmp_path, ["server"])
+    assert subject.measurements[:2] == ["warm-up", "suite"]
+    assert len(figures.server) == 2
+    assert figures.cold is None
 
 
 @pytest.mark.parametrize(
-    ("seconds", "count", "left_out"),
+    ("seconds", "left_out"),
     [
-        (-1.0, 0, "all but the time to load"),
-        (7.0, 1, "the warm-up, Offline and Server"),
-        (14.0, 3, "Offline and Server"),
+        (100.0, ["warm-up", "offline", "server"]),
+        (125.0, ["offline", "server"]),
+        (180.0, ["server", "offline"]),
     ],
 )
-def test_a_machine_that_is_too_slow_for_the_time_ends_in_it(
-    subject: type[_Subject], seconds: float, count: int, left_out: str
+def test_what_there_is_no_time_for_is_said(
+    subject: type[_Subject], tmp_path: Path, seconds: float, left_out: list[str]
 ) -> None:
-    figures = measure(VllmConfig("m"), "bf16", [[1]], ON_GPU, Clock(seconds, subject.time))
-    assert len(subject.measurements) == count
-    assert figures.left_out == [f"{left_out}: no time was left"]
-    assert f"- bf16: {left_out}: no time was left" in render(None, SYSTEM, [figures])
+    figures = measure(seconds, tmp_path)
+    assert sorted(figures.left_out) == sorted(left_out)
+    words = figures.left_out["server"][0]
+    assert words.endswith("no time was left")
+    page = render(Record("a GPU", SYSTEM, {"bf16": figures}))
+    assert f"- bf16, server: {words}" in page
 
 
-def test_a_precision_that_fails_does_not_end_it(subject: type[_Subject]) -> None:
-    configs = [("bf16", VllmConfig("m")), ("fp8", VllmConfig("broken"))]
-    clock = Clock(1000.0, subject.time)
-    bf16, fp8 = gpu._figures_of(configs, [[1]], ON_GPU, clock)
-    assert bf16.offline and not fp8.offline
-    assert fp8.left_out == ["no usable GPU: ..."]
+def test_a_failing_stage_costs_only_those_of_its_engine(
+    subject: type[_Subject], tmp_path: Path
+) -> None:
+    subject.fails_at = "bare"
+    figures = measure(1000.0, tmp_path)
+    assert figures.cold == 500.0
+    assert figures.left_out == {
+        "offline": ["TimeoutError: TimeoutError"],
+        "server": ["its engine ended"],
+    }
+    broken = measure(1000.0, tmp_path, model="broken")
+    assert broken.left_out == {
+        "smoke": ["EngineError: no usable GPU: ..."],
+        "warm-up": ["EngineError: no usable GPU: ..."],
+        "offline": ["its engine did not load"],
+        "server": ["its engine did not load"],
+    }
 
 
-def _figures(**changes: Any) -> PrecisionFigures:
+def figures() -> PrecisionFigures:
     server = [Latency("a third", 10.0, (48.0, 50.5), (9.0, 9.1))]
+    smoke = Smoke(8.0, 4096)
+    offline = [(5000.0, 4990.0)]
+    seconds = {"offline": 48.0}
     return PrecisionFigures(
-        "fp8", 71.0, 70.2, 1024, [(5000.0, 4990.0)], 0.11, 400.0, 60.0, server, **changes
+        "fp8", 71.0, 70.2, smoke, 1024, offline, 0.11, 400.0, 60.0, server, seconds
     )
 
 
 def test_the_page_names_the_device_and_stands_beside_the_published() -> None:
-    page = render("NVIDIA H100 80GB HBM3 (driver 580.95)", SYSTEM, [_figures()])
-    assert "NVIDIA H100 80GB HBM3 (driver 580.95), with a model of Llama-3.1-8B's shape" in page
+    device = "NVIDIA H100 80GB HBM3 (driver 580.95)"
+    page = render(Record(device, SYSTEM, {"fp8": figures()}))
+    assert f"{device}, with a model of Llama-3.1-8B's shape" in page
     assert "5,777 tokens/s" in page
     assert "has not run on a GPU" not in page
     assert "| fp8 | 1024 | 5,000 | 4,990 | 0.998 | 0.110 | 71 | 70.2 |" in page
     assert "| fp8 | a third of the peak | 10.00 | 48.0 | 50.5 | +2.5 | 9.0 | 9.1 | +0.1 |" in page
+    assert "| fp8 | offline | 48 |" in page
 
 
-def test_the_page_of_a_machine_without_a_gpu_says_so() -> None:
-    page = render(None, SYSTEM, [_figures()])
-    assert "**This has not run on a GPU.**" in page
-    assert "5,777" not in page
+def test_a_later_call_adds_to_the_page_of_the_same_device_alone(tmp_path: Path) -> None:
+    page = tmp_path / "new" / "gpu.md"
+    Record("a GPU", SYSTEM, {"fp8": figures()}).write(page)
+    same = Record("a GPU", SYSTEM).continues(page)
+    assert same.of("fp8") == figures()
+    assert Record("another", SYSTEM).continues(page).precisions == {}
+    page.with_suffix(".json").write_text("{")
+    assert Record("a GPU", SYSTEM).continues(page).precisions == {}
+
+
+def test_every_stage_with_the_build_for_cpus(tmp_path: Path) -> None:
+    """The real engine: the page says that it is no GPU's, whatever NVML finds."""
+    page, logs = tmp_path / "gpu.md", tmp_path / "logs"
+    assert main(["--minutes=60", f"--out={page}", f"--logs={logs}"]) == 0
+    text = page.read_text()
+    assert "**This has not run on a GPU.**" in text
+    assert "5,777" not in text
+    measured = json.loads(page.with_suffix(".json").read_text())["precisions"]["auto"]
+    assert list(measured["seconds"]) == list(STAGES)
+    assert (logs / "auto" / "engine.log").stat().st_size
+    assert list(logs.glob("auto/*-offline/mlperf_log_summary.txt"))

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_tests.profiling.made_traces import event, trace_of
-from mlperf_suite.profiling import trace as trace_module
-from mlperf_suite.profiling.trace import top_operations
+from meta_tests.features.profiling.made_traces import event, trace_of
+from mlperf_suite.features.profiling import trace as trace_module
+from mlperf_suite.features.profiling.trace import top_operations
 
 
 @given(

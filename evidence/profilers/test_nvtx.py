@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlperf_suite.profiling import ranges
+from mlperf_suite import ranges
 
 
 def test_the_package_itself_takes_the_calls() -> None:

@@ -14,14 +14,15 @@ from meta_tests.servers.local_nodes import LocalNodes
 from meta_tests.servers.replica_stand_in import dying, simulated_meters
 from meta_tests.suite_runs import run_suite
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.energy.energy_figures import EnergyFigures
 from mlperf_suite.energy.meters import Meters
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.errors import EngineDiedError, EngineError
+from mlperf_suite.features.energy.energy_figures import EnergyFigures
+from mlperf_suite.features.energy.session import Energy
 from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.loadgen.runner import LoadRun
-from mlperf_suite.session.energy import Energy
+from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.settings import resolve_settings
 
 GENERATION = Generation()
@@ -51,8 +52,8 @@ def energy_of(
     folder: Path, find: Callable[[], Meters], end: Callable[[], object] = lambda: None
 ) -> EnergyFigures:
     """The energy of a block that takes three tenths of a second; `end` is called in it."""
-    energy = Energy(resolve_settings({}, {}), lambda settings, engine: find())
-    energy.open(None)  # type: ignore[arg-type]
+    energy = Energy(resolve_settings({}, {}), ProgressDisplay(), lambda *_: find())
+    energy.loaded(None)  # type: ignore[arg-type]
     with energy.read():
         began = time.monotonic()
         time.sleep(0.3)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_tests.profiling.made_traces import event, trace_of
-from mlperf_suite.profiling.trace import top_operations
+from meta_tests.features.profiling.made_traces import event, trace_of
+from mlperf_suite.features.profiling.trace import top_operations
 
 
 @given(st.recursive(st.integers(1, 9), lambda deeper: st.lists(deeper, min_size=1, max_size=4)))

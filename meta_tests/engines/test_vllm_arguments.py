@@ -172,6 +172,19 @@ def test_vllm_says_how_it_decodes_speculatively(config: VllmConfig) -> None:
     assert (value["method"], value["steps"], value["topk"]) == ("ngram", 4, 1)
 
 
+@pytest.mark.parametrize("quantization", [None, "fp8"])
+def test_a_quantization_is_among_vllms_settings(quantization: str | None) -> None:
+    """Two engines that differ in it alone are two systems."""
+    config = SimpleNamespace(
+        model_config=SimpleNamespace(
+            model="m", dtype="bfloat16", enforce_eager=True, quantization=quantization
+        ),
+        cache_config=SimpleNamespace(enable_prefix_caching=False, cache_dtype="auto"),
+        scheduler_config=SimpleNamespace(max_num_seqs=1, max_num_batched_tokens=1),
+    )
+    assert engine_settings(config).get("quantization") == quantization
+
+
 @pytest.mark.parametrize(
     ("changes", "setting"),
     [

@@ -180,6 +180,21 @@ def test_the_cpus_of_machines_that_replicas_are_on(machines: Any, found: tuple[s
     assert cpus_of(described(machines=rows)) == found
 
 
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"dtype": "bfloat16"}, "vLLM 1 bf16"),
+        ({"dtype": "bfloat16", "quantization": "fp8"}, "vLLM 1 fp8"),
+    ],
+)
+def test_an_engine_is_named_by_the_precision_of_its_weights(
+    settings: dict[str, object], name: str
+) -> None:
+    loaded = Engines(inputs_of(settings_of()), load_engine, ProgressDisplay())
+    loaded.descriptions["runs"] = described(**settings)
+    assert loaded.name("runs") == name
+
+
 def test_what_replicas_compute_on_is_kept_of_mmlu_too() -> None:
     """Where they share the questions, the driver's machine is not what was measured."""
     inputs = inputs_of(settings_of(replicas="2"))

@@ -13,7 +13,7 @@ from mlperf_suite.features.peak_search.kind import SearchKey
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.session.mmlu_kind import MMLU
 from mlperf_suite.session.plan import Plan, clock, plan_session
-from mlperf_suite.session.run_kind import Selection
+from mlperf_suite.session.run_kind import Selection, Step
 
 LLAMA = "llama3.1-8b"
 MODES: tuple[Mode, ...] = ("accuracy", "performance", "test06")
@@ -46,8 +46,9 @@ def test_offline_is_loaded_probed_warmed_up_and_run_in_this_order() -> None:
     assert plan.needs[run("Offline")] == (run("Offline", "accuracy"),)
 
 
-def test_idle_power_and_scaling_are_measured_around_the_probe() -> None:
-    plan = plan_session(Selection([run("Offline", "accuracy")], idle_power=True, scaling=True))
+def test_what_features_measure_and_scaling_are_around_the_probe() -> None:
+    step = Step("idle power", None, "idle power")
+    plan = plan_session(Selection([run("Offline", "accuracy")], of_features=[step], scaling=True))
     assert kinds(plan)[:4] == ["load", "idle power", "probe", "scaling"]
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mlperf_suite.energy.energy_figures import EnergyFigures, KindFigures
 from mlperf_suite.features.endpoints.curve.curve_figures import PART, CurveFigures, CurvePoint
+from mlperf_suite.features.energy.energy_figures import EnergyFigures, KindFigures
 from mlperf_suite.features.peak_search.figures import PeakFigures
 from mlperf_suite.features.tuning.target import TARGETS, TrialFiles, costs_of
 from mlperf_suite.results.schema import Meta, PerformanceFigures, Run, Summary
@@ -53,7 +53,9 @@ def test_what_a_run_costs(tmp_path: Path) -> None:
         latency_ms={"p50": 800.0, "p99": 900.0}, ttft_ms={"p50": 20.0}, tpot_ms=None
     )
     energy = EnergyFigures(kinds=(KindFigures("GPU", joules=5.0, joules_per_token=0.25),))
-    summary = Summary(meta=Meta(scenario="Server"), run=Run(performance=performance, energy=energy))
+    summary = Summary(
+        meta=Meta(scenario="Server"), run=Run(performance=performance), parts={"run.energy": energy}
+    )
     last = {"ttft_p99_ms": 400.0, "tpot_p99_ms": 30.5, "latency_p99_ms": 990.0}
     trials = [{"ttft_p99_ms": 999.0}, last]
     (tmp_path / "peak_qps.json").write_text(json.dumps({"trials": trials}))

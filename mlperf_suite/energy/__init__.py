@@ -1,4 +1,1 @@
-"""Energy of a run: counters of GPUs and CPUs, read alongside it; joules per token; cost.
-
-None of it is MLPerf Power, which is the wall power of the whole system, and every figure says so.
-"""
+"""Energy counters of GPUs and CPUs, and the thread that reads them alongside a run."""

@@ -65,6 +65,8 @@ that are not alike, with an empty object for one that does not say."""
 MODEL_CHANGES, SERVER_MODEL = "model_changes", "server_model"
 """Two settings that are there only if the engine says them: the arguments with which it makes
 another model of the model's files, and what a server loaded if it serves it under another name."""
+QUANTIZATION = "quantization"
+"""A setting that is there only if the weights are quantized: vLLM's name of the method."""
 MEDIA_CHANGES = ("mm_processor_kwargs", "media_io_kwargs")
 """vLLM's arguments with which a picture gets other tokens than the model's files say, such as a
 limit of its pixels: MLPerf forbids them (multimodal/qwen3-vl/README.md, Constraints)."""
@@ -323,6 +325,7 @@ Profiler = Literal["torch", "cuda"]
 """torch: torch's profiler, whose trace opens in any browser; cuda: the CUDA profiler range, which
 Nsight Systems recognizes."""
 PROFILERS: tuple[Profiler, ...] = ("torch", "cuda")
+_TRACE_NAMES = ("*.pt.trace.json", "*.pt.trace.json.gz")
 
 
 @runtime_checkable
@@ -335,6 +338,11 @@ class ProfilingEngine(Protocol):
     def stop_profile(self, folder: Path) -> None:
         """Stop profiling and put the trace files into `folder`; Nsight Systems writes its own. May
         take minutes. Raises EngineError, and OSError if the folder cannot be written."""
+
+
+def trace_files(folder: Path) -> tuple[Path, ...]:
+    """The traces of torch's profiler in a folder."""
+    return tuple(sorted({path for name in _TRACE_NAMES for path in folder.glob(name)}))
 
 
 @runtime_checkable

@@ -26,6 +26,7 @@ from mlperf_suite.engines.protocol import (
     DATA_PARALLEL,
     MEDIA_CHANGES,
     MODEL_CHANGES,
+    QUANTIZATION,
     SILENCE_S,
     SPECULATIVE,
     Profiler,
@@ -201,6 +202,7 @@ def settings_of(config: VllmConfig) -> dict[str, object]:
 
 def engine_settings(config: Any) -> dict[str, object]:
     engines = getattr(getattr(config, "parallel_config", None), DATA_PARALLEL, 1)
+    quantization = getattr(config.model_config, "quantization", None)
     return {
         "dtype": str(config.model_config.dtype).removeprefix("torch."),
         "enable_prefix_caching": bool(config.cache_config.enable_prefix_caching),
@@ -209,6 +211,8 @@ def engine_settings(config: Any) -> dict[str, object]:
         "max_num_seqs": config.scheduler_config.max_num_seqs,
         "max_num_batched_tokens": config.scheduler_config.max_num_batched_tokens,
         SPECULATIVE: _speculation(config),
+        # Left out if there is none, as in runs of earlier versions.
+        **({QUANTIZATION: str(quantization)} if quantization else {}),
         **_model_changes(config),
         **({DATA_PARALLEL: engines} if engines > 1 else {}),
     }

@@ -42,6 +42,7 @@ from mlperf_suite.engines.protocol import (
     Score,
     ScoreRequest,
     Steps,
+    trace_files,
 )
 from mlperf_suite.engines.vllm_arguments import (
     ChosenArguments,
@@ -62,7 +63,6 @@ from mlperf_suite.engines.vllm_environment import (
 )
 from mlperf_suite.engines.vllm_scoring import score_one
 from mlperf_suite.errors import EngineDiedError, EngineError, one_line
-from mlperf_suite.profiling.trace import trace_files
 
 _SHUTDOWN_S = 15.0
 _PROFILE_S = 1800.0

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import mlperf_loadgen as lg
 
+from mlperf_suite import ranges
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round, round_of_seeds
@@ -33,7 +34,6 @@ from mlperf_suite.loadgen.load_plan import LoadPlan, loadgen_mode
 from mlperf_suite.loadgen.logs import RunLogs, read_logs
 from mlperf_suite.loadgen.request_parts import issued_s, parts_of_requests
 from mlperf_suite.loadgen.timeline import Timeline, timeline_of, write_timeline
-from mlperf_suite.profiling import ranges
 
 if TYPE_CHECKING:
     from mlperf_suite.loadgen.sut import Sut

@@ -23,6 +23,7 @@ from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.workers import shares_of
 from mlperf_suite.rules import rules_for
 from mlperf_suite.rules.registry import Rule, rule_named
+from mlperf_suite.session.companion import profile_of
 from mlperf_suite.session.mmlu_kind import MMLU
 from mlperf_suite.session.run_kind import NoCase, StepKey
 from mlperf_suite.session.run_kinds import kind_of, run_kinds
@@ -265,7 +266,7 @@ class LoadGenClock:
 
 def _records(config: pytest.Config) -> tuple[list[Any], NoCase]:
     """The performance runs that pytest-benchmark records."""
-    if settings_of(config).profile_run is not None:
+    if profile_of(settings_of(config)) is not None:
         return [], PROFILED
     if not config.pluginmanager.hasplugin("benchmark"):
         return [], RECORD

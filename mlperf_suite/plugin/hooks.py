@@ -1,4 +1,4 @@
-"""The suite's own hooks: which engine is measured, how many can be loaded, what meters them."""
+"""The suite's own hooks: which engine is measured, and how many can be loaded."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from mlperf_suite.energy.meters import Meters
-    from mlperf_suite.engines.protocol import Engine, EngineDescription
+    from mlperf_suite.engines.protocol import Engine
     from mlperf_suite.session.engines import EngineRequest
     from mlperf_suite.session.inputs import Inputs
     from mlperf_suite.settings import Settings
@@ -26,15 +25,3 @@ def pytest_mlperf_load_engine(inputs: Inputs, request: EngineRequest) -> Engine 
 @pytest.hookspec(firstresult=True)
 def pytest_mlperf_engine_count(settings: Settings) -> int | None:
     """Return how many engines can be loaded at once, to share MMLU among pytest-xdist's workers."""
-
-
-@pytest.hookspec(firstresult=True)
-def pytest_mlperf_energy_meters(
-    settings: Settings, description: EngineDescription, engine: Engine
-) -> Meters | None:
-    """Return the energy meters for a run on this engine; the first plugin that returns some wins.
-
-    `description`: the engine's own.
-
-    Made-up counters must be marked as `simulated`; every figure from them is then marked too.
-    """

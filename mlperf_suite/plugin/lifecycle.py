@@ -20,13 +20,11 @@ from mlperf_suite.session.plan import Plan
 from mlperf_suite.session.timing.forecast import forecast, planned
 
 if TYPE_CHECKING:
-    from mlperf_suite.energy.meters import Meters
     from mlperf_suite.engines.protocol import Engine
     from mlperf_suite.mmlu.journal import Shares
     from mlperf_suite.session.engines import EngineRequest
     from mlperf_suite.session.inputs import Inputs
     from mlperf_suite.session.suite import Session
-    from mlperf_suite.settings import Settings
 
 SUITE: pytest.StashKey[Session] = pytest.StashKey()
 _PLAN = pytest.StashKey[Plan]()
@@ -44,13 +42,6 @@ def pytest_mlperf_load_engine(inputs: Inputs, request: EngineRequest) -> Engine:
     from mlperf_suite.session.engines import load_engine
 
     return load_engine(inputs, request)
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_mlperf_energy_meters(settings: Settings, engine: Engine) -> Meters:
-    from mlperf_suite.session.energy import find_meters
-
-    return find_meters(settings, engine)
 
 
 def plan_of(config: pytest.Config, items: Iterable[pytest.Item]) -> Plan:
@@ -94,9 +85,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         baselines_of(config),
         shares=_shares_to_score(config, session.items),
         on_mmlu=watcher.mmlu_progress,
-        meters=lambda settings, engine: hook.pytest_mlperf_energy_meters(
-            settings=settings, description=engine.description, engine=engine
-        ),
         benchmarks=benchmarks_of(config, session.items),
     )
     try:

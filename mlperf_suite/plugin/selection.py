@@ -20,6 +20,7 @@ from mlperf_suite.plugin.cases import (
 from mlperf_suite.plugin.existing_logs import is_of_logs, judged_of
 from mlperf_suite.plugin.lifecycle import plan_of
 from mlperf_suite.plugin.options import settings_of
+from mlperf_suite.session.companion import companion_kinds
 from mlperf_suite.session.plan import Plan
 from mlperf_suite.session.run_kind import TEST, NoCase, StepKey, why_not_ours
 from mlperf_suite.session.run_kinds import kind_of, run_kinds
@@ -134,8 +135,9 @@ def _refuse_what_does_nothing(config: pytest.Config, items: list[pytest.Item]) -
         own = [step for step in steps if step.kind == kind.name]
         if fault := kind.fault(own, steps, config.getoption):
             raise pytest.UsageError(fault)
-    if config.getoption("profile_seconds") and settings_of(config).profile_run is None:
-        raise pytest.UsageError("--profile-seconds: can only be used with --profile-run")
+    for companion in companion_kinds():
+        if fault := companion.fault(settings_of(config), config.getoption):
+            raise pytest.UsageError(fault)
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:

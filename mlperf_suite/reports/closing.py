@@ -13,8 +13,6 @@ from mlperf_suite.reports.accuracy_sections import mmlu_lines
 from mlperf_suite.reports.feature_report import feature_reports
 from mlperf_suite.reports.machine_sections import (
     endpoint_sections,
-    energy_sections,
-    profile_sections,
     replica_sections,
 )
 from mlperf_suite.reports.performance_sections import (
@@ -171,13 +169,10 @@ def _score(score: ScoreFigures) -> str:
 
 
 def _machine(run: Run) -> Iterator[Line]:
-    """Energy, servers, replicas and profile, if the run has them."""
-    of_performance = energy_sections(run) if run.performance else []
+    """Servers and replicas, if the run has them."""
     for label, sections in (
-        ("energy", of_performance),
         ("endpoint", endpoint_sections(run, None)),
         ("replicas", replica_sections(run.replicas, run.scaling)),
-        ("profile", profile_sections(run.profile)),
     ):
         yield from _labelled(label, _brief_texts(sections))
 

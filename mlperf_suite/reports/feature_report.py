@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 
 from mlperf_suite.feature import features
 from mlperf_suite.reports.sections import Line, Paragraph, Plot, Row, Section
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.schema import Config, Summary
+
+
+@dataclass(frozen=True, slots=True)
+class IndexColumn:
+    """A column of the index of all runs, which has it if a cell is not empty. `note`: below it."""
+
+    name: str
+    cell: Callable[[Summary], str]
+    note: str
 
 
 class FeatureReport:
@@ -21,6 +32,10 @@ class FeatureReport:
 
     def speed(self, summary: Summary) -> list[Section]:
         """Sections on how fast it is, in place of the core's if there was no performance run."""
+        return []
+
+    def of_speed(self, summary: Summary) -> list[Section]:
+        """Sections of level 3 after those of speed and time."""
         return []
 
     def sections(self, summary: Summary, config: Config | None) -> list[Section]:
@@ -41,6 +56,21 @@ class FeatureReport:
 
     def comparison(self, runs: Sequence[BaselineRun]) -> list[Section]:
         """Sections of a comparison of runs. Their plots are drawn into its plot as well."""
+        return []
+
+    def system_note(self, summary: Summary) -> str:
+        """What is said under the table of the machine's facts."""
+        return ""
+
+    def over_time(self, folder: Path, summary: Summary) -> list[Plot]:
+        """What is drawn under the throughput, over the same time; a caption goes on after "Below,".
+
+        `folder`: of the run.
+        """
+        return []
+
+    def index_columns(self) -> list[IndexColumn]:
+        """Columns of the index of all runs."""
         return []
 
     def closing(self, summary: Summary) -> list[Line]:

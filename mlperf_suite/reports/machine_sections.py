@@ -1,16 +1,9 @@
-"""What a run's machines did: energy and cost, a profiler's trace, endpoints and their client,
-replicas and nodes.
-
-Each figure of energy has the label of the meter that it was read with, which says that it is not
-MLPerf Power.
-"""
+"""What a run's machines did: endpoints and their client, replicas and nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mlperf_suite.energy.energy_figures import CostFigures, EnergyFigures, KindFigures
-from mlperf_suite.energy.meters import SIMULATED_LABEL
 from mlperf_suite.engines.protocol import (
     EndpointFigures,
     NodeFigures,
@@ -19,164 +12,21 @@ from mlperf_suite.engines.protocol import (
     ReplicasRun,
     ServerView,
 )
-from mlperf_suite.profiling.trace import Operation
 from mlperf_suite.reports.sections import (
     Block,
     Cell,
     Paragraph,
     Points,
-    Row,
     Section,
-    Table,
     count,
     decimal,
-    figure_table,
-    notes,
     paragraphs,
     record_table,
-    significant,
     time_cell,
 )
 from mlperf_suite.results.bottlenecks import percent
-from mlperf_suite.results.schema import PROFILED, Config, ProfileFigures, Run, ScalingFigures
+from mlperf_suite.results.schema import Config, Run, ScalingFigures
 from mlperf_suite.rules.verdict import in_words
-
-_UNMEASURED = "not measured"
-
-
-# Energy and cost
-
-
-def energy_sections(run: Run) -> list[Section]:
-    """A run's energy and its cost; none if nothing was measured or priced."""
-    energy, blocks = run.energy, list[Block]()
-    if not (energy and energy.measured) and run.cost is None:
-        return []
-    brief: list[str] = []
-    if energy is not None:
-        blocks += record_table([_energy(kind) for kind in energy.measured], ["energy"])
-        blocks += notes(_energy_notes(energy))
-        brief += [line for kind in energy.measured for line in _energy_lines(kind)]
-        brief += _unmeasured(energy)
-    if costs := _costs(run.cost, simulated=energy is not None and energy.simulated):
-        blocks.append(figure_table(costs, "Cost of a million output tokens"))
-        brief += [f"a million tokens, {name}: {value}" for name, value in costs]
-    return [Section("Energy and cost", blocks, 3, brief=paragraphs(brief))]
-
-
-def energy_gaps(run: Run) -> str:
-    """Why no energy was measured, for a run of which nobody asked for its cost."""
-    if run.energy is None or run.energy.measured or run.cost is not None:
-        return ""
-    return " ".join(f"{line}." for line in _unmeasured(run.energy))
-
-
-def _energy(kind: KindFigures) -> dict[str, Cell]:
-    return {
-        "energy": _meter(kind),
-        "J/token": significant(kind.joules_per_token),
-        "tokens/J": significant(kind.tokens_per_joule),
-        "J/token above idle": significant(kind.above_idle_joules_per_token),
-        "mean W": significant(kind.mean_watts),
-        "peak W": significant(kind.peak_watts),
-        "idle W": significant(kind.idle_watts),
-        "total J": significant(kind.joules),
-    }
-
-
-def _meter(kind: KindFigures) -> str:
-    """The label, preceded by the kind of device unless the label begins with it."""
-    label = kind.label
-    return label if label.startswith(kind.kind) else f"{kind.kind}, {label}".strip(", ")
-
-
-def _unmeasured(energy: EnergyFigures) -> list[str]:
-    return [
-        f"{_meter(kind) or 'energy'}: {_UNMEASURED}: {kind.why}"
-        for kind in energy.kinds
-        if kind.joules is None
-    ]
-
-
-def _energy_notes(energy: EnergyFigures) -> list[str]:
-    lines = [f"{line}." for line in _unmeasured(energy)]
-    if not energy.measured:
-        return lines
-    lines += [f"{_meter(kind)}: {', '.join(kind.devices)}." for kind in energy.measured]
-    lines += [note for kind in energy.measured for note in kind.notes]
-    lines.append(
-        f"From the first request's issue to the last answer: {energy.span_s or 0:,.1f} s, "
-        f"{energy.tokens or 0:,} output tokens. The peak is the highest mean over a second; idle "
-        "power was read with the engine loaded, before the first request."
-    )
-    return lines
-
-
-def _energy_lines(kind: KindFigures) -> list[str]:
-    """At most 80 columns wide."""
-    above = kind.above_idle_joules_per_token
-    without_idle = f" ({significant(above)} above idle)" if above is not None else ""
-    idle = f", idle {significant(kind.idle_watts)} W" if kind.idle_watts is not None else ""
-    return [
-        f"{_meter(kind)}:",
-        f"  {significant(kind.joules_per_token)} J/token{without_idle}, "
-        f"{significant(kind.tokens_per_joule)} tokens/J",
-        f"  mean {significant(kind.mean_watts)} W, peak {significant(kind.peak_watts)} W{idle}",
-    ]
-
-
-def _costs(cost: CostFigures | None, *, simulated: bool) -> list[Row]:
-    if cost is None:
-        return []
-    rows = []
-    if cost.per_kwh is not None:
-        source = f"energy of {' and '.join(cost.energy_of)} alone" if cost.energy_of else "energy"
-        mark = f" ({SIMULATED_LABEL})" if simulated else ""
-        rows.append((f"{source}, at {cost.per_kwh:g} {cost.currency} per kWh{mark}", cost.energy))
-    if cost.per_hour is not None:
-        rows.append((f"machine, at {cost.per_hour:g} {cost.currency} per hour", cost.machine))
-    return [
-        (name, _UNMEASURED if value is None else f"{significant(value)} {cost.currency}")
-        for name, value in rows
-    ]
-
-
-# A profiler's trace
-
-
-def profile_sections(profile: ProfileFigures | None) -> list[Section]:
-    """What the trace is, how to open it, and the operations that took longest."""
-    if profile is None:
-        return []
-    lines = [
-        f"{PROFILED[0].upper()}{PROFILED[1:]}. The profiler ({profile.profiler}) ran for "
-        f"{decimal(profile.seconds, 1)} s, from LoadGen's start to its end, and slowed the engine "
-        "down.",
-        profile.opens,
-    ]
-    brief, table, top = [profile.opens], list[Table](), profile.operations
-    if top and top.damaged:
-        lines.append("A trace could not be read completely: the table shows what was read.")
-    if top and top.operations:
-        lines.append(
-            f"The operations that took longest on the {top.where}, over all threads and "
-            "processes, each without the operations that it called: "
-            f"{time_cell(top.total_ms)} in total."
-        )
-        table = record_table([_operation(operation) for operation in top.operations], ["operation"])
-        first = top.operations[0]
-        brief.append(f"longest on the {top.where}: {first.name}, {first.share * 100:.1f}%")
-    return [Section("Profile", [*notes(lines), *table], brief=paragraphs(brief))]
-
-
-def _operation(operation: Operation) -> dict[str, Cell]:
-    return {
-        "operation": operation.name,
-        "calls": f"{operation.calls:,}",
-        "own time": time_cell(operation.self_ms),
-        "share, %": decimal(operation.share * 100, 1),
-    }
-
 
 # Endpoints and their client
 

@@ -16,8 +16,6 @@ import numpy as np
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.datasets.mmlu_questions import CHANCE, DOMAINS
-from mlperf_suite.energy.energy_figures import Curve
-from mlperf_suite.energy.meters import SIMULATED_LABEL
 from mlperf_suite.loadgen.timeline import Timeline
 from mlperf_suite.reports.sections import GRID, Plot, decimal, save_figure, significant
 from mlperf_suite.results.schema import PerformanceFigures
@@ -36,7 +34,6 @@ _LIFE_STYLES = (
     ("#56B4E9", "oo"),
 )
 """The colour and hatch of each part of a request's life."""
-_POWER_LINES = ((BLUE, "-"), (ORANGE, "--"), (GREEN, ":"))
 _DOMAIN_COLOURS = dict(zip(DOMAINS, (BLUE, ORANGE, GREEN, "#CC79A7"), strict=True))
 
 
@@ -47,12 +44,12 @@ def plots_of(
     timeline: Timeline | None,
     scenario: Scenario | None,
     performance: PerformanceFigures | None = None,
-    power: Curve | None = None,
+    below: Sequence[Plot] = (),
 ) -> list[Plot]:
     """Every plot for which the run's timeline has data.
 
     `performance`: LoadGen's own figures, whose percentiles are named beside the curves, as in the
-    report's table. `power`: drawn under the throughput.
+    report's table. `below`: drawn under the throughput.
     """
     if timeline is None:
         return []
@@ -82,9 +79,10 @@ def plots_of(
             f"Output tokens per second over the run, {source}.",
             partial(_rate, timeline),
         )
-        if power is not None:
-            caption = f"{rate.caption} Below, the power: {'; '.join(power.watts)}."
-            rate = Plot(rate.name, caption, partial(_rate_and_power, timeline, power), panels=2)
+        if below:
+            caption = " ".join([rate.caption, *(f"Below, {plot.caption}" for plot in below)])
+            draw = partial(_rate_above, timeline, below)
+            rate = Plot(rate.name, caption, draw, panels=1 + len(below))
         plots.append(rate)
     if timeline.parts_ms:
         caption = "Mean time per part of the requests that finished then."
@@ -151,22 +149,12 @@ def _rate(timeline: Timeline, axes: Any, ink: str) -> None:
     axes.legend(loc="upper right", ncols=2, fontsize=9)
 
 
-def _rate_and_power(timeline: Timeline, power: Curve, panels: Any, ink: str) -> None:
-    above, below = panels
-    _rate(timeline, above, ink)
-    above.set_xlabel("")
-    seconds = np.asarray(power.ms) / 1000
-    highest = 0.0
-    for (meter, watts), (colour, style) in zip(power.watts.items(), _POWER_LINES, strict=False):
-        kind = meter.partition(",")[0].partition(" energy")[0]
-        label = f"{kind}, W"
-        below.stairs(watts, seconds, color=colour, linestyle=style, label=label, baseline=None)
-        highest = max(highest, *watts)
-    title = SIMULATED_LABEL if power.simulated else "; ".join(power.watts)
-    below.set_title(title, fontsize=9)
-    below.set(xlabel="time since the start, s", ylabel="power, W", xlim=(0, None))
-    below.set_ylim(0, highest * 1.4 or 1)
-    below.legend(loc="upper right", ncols=2, fontsize=9)
+def _rate_above(timeline: Timeline, below: Sequence[Plot], panels: Any, ink: str) -> None:
+    first, *rest = panels
+    _rate(timeline, first, ink)
+    first.set_xlabel("")
+    for plot, panel in zip(below, rest, strict=True):
+        plot.draw(panel, ink)
 
 
 def _life(timeline: Timeline, axes: Any, ink: str) -> None:

@@ -18,10 +18,7 @@ from mlperf_suite.reports.accuracy_sections import (
 from mlperf_suite.reports.feature_report import feature_reports
 from mlperf_suite.reports.machine_sections import (
     endpoint_sections,
-    energy_gaps,
-    energy_sections,
     is_remote,
-    profile_sections,
     remote_note,
     replica_sections,
 )
@@ -111,9 +108,8 @@ def run_sections(
         *of_features,
         *replay_sections(summary.run.replay),
         *time_sections(summary, config),
-        *energy_sections(summary.run),
+        *(s for report in feature_reports() for s in report.of_speed(summary)),
         *regression_sections(summary.regression),
-        *profile_sections(summary.run.profile),
         accuracy_section(summary, samples),
         *(s for report in feature_reports() for s in report.sections(summary, config)),
         *endpoint_sections(summary.run, config),
@@ -229,10 +225,11 @@ def _run_section(summary: Summary, config: Config | None) -> Section:
     machine = "The client's machine" if remote else "The system"
     if not all(of_replicas.get("here") for of_replicas in machines):
         machine = "The driver's machine"
+    notes = filter(None, (report.system_note(summary) for report in feature_reports()))
     named_facts = [
         ("The run", _run_rows(summary, config or Config()), ""),
         ("The engine", _engine_rows(config), ""),
-        (machine, _facts(summary.system), energy_gaps(summary.run)),
+        (machine, _facts(summary.system), " ".join(notes)),
     ]
     tables = [fact_table(rows, title, note) for title, rows, note in named_facts if rows]
     steps: list[dict[str, Cell]] = [

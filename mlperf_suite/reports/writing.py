@@ -13,12 +13,11 @@ from typing import Any
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.datasets.samples import Sample
-from mlperf_suite.energy.energy_figures import read_curve
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.loadgen.timeline import read_timeline
 from mlperf_suite.reports.comparison import ANSWERS_JSON, SAMPLES_JSON
-from mlperf_suite.reports.feature_report import feature_reports
+from mlperf_suite.reports.feature_report import IndexColumn, feature_reports
 from mlperf_suite.reports.html import html_page
 from mlperf_suite.reports.markdown import markdown_text
 from mlperf_suite.reports.plots import BLUE, plots_of
@@ -59,7 +58,6 @@ from mlperf_suite.rules.verdict import time_words
 _SAMPLES = 3
 _INPUT_CHARACTERS = 400
 _FIGURES = ("tokens/s", "samples/s", "TTFT p99", "accuracy")
-_ENERGY_NOTE = "J/token: GPU energy by NVML or CPU energy by RAPL, not MLPerf Power."
 _TEXT_COLUMNS = tuple(map(Column, ("run", "benchmark", "measured", "status", "label")))
 _PAGE_COLUMNS = (Column("run", "what"), Column("status", "badge"))
 _MOST_TRENDS = 12
@@ -144,8 +142,8 @@ def _sections_with_plots(folder: Path, summary: Summary, config: Config) -> list
     if summary.meta.status == "running":
         return run_sections(summary, config, [], _samples(folder))
     timeline = read_timeline(folder / "Performance")
-    power = read_curve(folder / "Performance") if summary.run.energy else None
-    plots = plots_of(timeline, _scenario(summary), summary.run.performance, power)
+    below = [plot for report in feature_reports() for plot in report.over_time(folder, summary)]
+    plots = plots_of(timeline, _scenario(summary), summary.run.performance, below)
     if (folder / "plots").is_symlink():
         (folder / "plots").unlink()
     drawings = [*plots, *(p for report in feature_reports() for p in report.plots(summary))]
@@ -203,7 +201,7 @@ def index_markdown(entries: Sequence[KeptRun]) -> str:
         for e in entries
     ]
     table = _table(entries, _TEXT_COLUMNS, names)
-    return markdown_text([Section("Runs, newest first", [table, *_energy_note(entries)], 1)])
+    return markdown_text([Section("Runs, newest first", [table, *_notes(entries)], 1)])
 
 
 def index_html(entries: Sequence[KeptRun], trends: Sequence[Trend]) -> str:
@@ -219,7 +217,7 @@ def index_html(entries: Sequence[KeptRun], trends: Sequence[Trend]) -> str:
     if entries:
         names = [(_name(entry), entry.status) for entry in entries]
         table = _table(entries, _PAGE_COLUMNS, names, "wide runs")
-        sections.append(Section("Every run", [table, *_energy_note(entries)]))
+        sections.append(Section("Every run", [table, *_notes(entries)]))
     else:
         sections.append(Section("Every run", [Paragraph("No run is kept here.")]))
     return html_page(sections, title="Runs")
@@ -232,10 +230,11 @@ def _table(
     style: str = "",
 ) -> Table:
     """What each run is, in its medium's columns, then its figures and the gate's verdict."""
-    figures = (*_FIGURES, "J/token") if any(map(_energy, entries)) else _FIGURES
-    header = (*columns_before, *columns((), figures), Column("compared with baseline", "badge"))
+    added = _of_features(entries)
+    figures = columns((), (*_FIGURES, *(column.name for column in added)))
+    header = (*columns_before, *figures, Column("compared with baseline", "badge"))
     rows = [
-        (*cells, *_figures(entry)[: len(figures)], entry.gate)
+        (*cells, *_figures(entry), *(column.cell(entry.summary) for column in added), entry.gate)
         for entry, cells in zip(entries, cells_before, strict=True)
     ]
     return Table(header, rows, style=style)
@@ -260,20 +259,17 @@ def _figures(entry: KeptRun) -> tuple[str, ...]:
         accuracy = f"{score.name} {in_unit(score.value, score.unit)}"
     numbers = ("" if value is None else f"{value:,.2f}" for value in rates)
     time = "" if ttft_p99 is None else time_words(ttft_p99)
-    return (*numbers, time, accuracy, _energy(entry))
+    return (*numbers, time, accuracy)
 
 
-def _energy(entry: KeptRun) -> str:
-    """The joules per token of the first kind of device that was measured; empty if none was."""
-    energy = entry.summary.run.energy
-    for kind in energy.measured if energy else ():
-        mark = "SIMULATED " if energy and energy.simulated else ""
-        return f"{mark}{kind.kind} {significant(kind.joules_per_token)}"
-    return ""
+def _of_features(entries: Sequence[KeptRun]) -> list[IndexColumn]:
+    """The columns that features add, if a run has something to say in them."""
+    columns = [column for report in feature_reports() for column in report.index_columns()]
+    return [c for c in columns if any(c.cell(entry.summary) for entry in entries)]
 
 
-def _energy_note(entries: Sequence[KeptRun]) -> list[Paragraph]:
-    return notes([_ENERGY_NOTE] if any(map(_energy, entries)) else [])
+def _notes(entries: Sequence[KeptRun]) -> list[Paragraph]:
+    return notes(column.note for column in _of_features(entries))
 
 
 def _trend(trend: Trend, axes: Any, ink: str) -> None:

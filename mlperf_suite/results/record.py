@@ -10,7 +10,6 @@ from typing import Protocol
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario
-from mlperf_suite.energy.energy_figures import CostFigures, EnergyFigures
 from mlperf_suite.engines.protocol import RemoteRun, ReplicasRun
 from mlperf_suite.loadgen.load_plan import MODES
 from mlperf_suite.results.run_folder import BLOCKS_FOLDER, RunFolder
@@ -18,7 +17,6 @@ from mlperf_suite.results.schema import (
     CONFIDENCE,
     AccuracyFigures,
     PerformanceFigures,
-    ProfileFigures,
     ReplayFigures,
     ScalingFigures,
     ScoreFigures,
@@ -39,10 +37,9 @@ class RunRecord:
 
     `rate`: samples/s of an accuracy run, used to plan Offline. `warm_up`: what was sent before it,
     None if nothing. `remote`: what a remote server and its client reported, None if the engine is
-    in this process. `replicas`: what each of several engines did, None if there was one. `profile`:
-    the profiler's output, None without one. `energy`, `cost`: those of a performance run, None if
-    nothing was metered or priced. `answers`: the answer lengths of an accuracy run. `replay`: of
-    recorded conversations, None if there are none.
+    in this process. `replicas`: what each of several engines did, None if there was one. `answers`:
+    the answer lengths of an accuracy run. `replay`: of recorded conversations, None if there are
+    none. `parts`: the figures that features add, by their names in summary.json.
     """
 
     verdicts: list[Verdict] = field(default_factory=list)
@@ -52,11 +49,9 @@ class RunRecord:
     warm_up: WarmUpFigures | None = None
     remote: RemoteRun | None = None
     replicas: ReplicasRun | None = None
-    energy: EnergyFigures | None = None
-    cost: CostFigures | None = None
-    profile: ProfileFigures | None = None
     answers: AnswerTokens | None = None
     replay: ReplayFigures | None = None
+    parts: dict[str, object] = field(default_factory=dict)
 
 
 class ResultPart(Protocol):
@@ -143,10 +138,8 @@ def summary_of(result: Result, session: Summary, selection: set[Mode]) -> Summar
             warm_up={str(mode): run.warm_up for mode, run in runs.items() if run.warm_up},
             remote={str(mode): run.remote for mode, run in runs.items() if run.remote},
             replicas={str(mode): run.replicas for mode, run in runs.items() if run.replicas},
-            energy=runs["performance"].energy if "performance" in runs else None,
-            cost=runs["performance"].cost if "performance" in runs else None,
-            profile=next((run.profile for run in runs.values() if run.profile), None),
         ),
+        parts={name: part for run in runs.values() for name, part in run.parts.items()},
         verdicts=tuple(result.verdicts),
         logs=tuple(path for name in _LOGS for path in _files(result, name)),
         plots=_files(result, "plots/*"),

@@ -20,11 +20,9 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from mlperf_suite.assets import EMBEDDED_MODEL
-from mlperf_suite.energy.energy_figures import CostFigures, EnergyFigures
 from mlperf_suite.engines.protocol import RemoteRun, ReplicasRun
 from mlperf_suite.feature import features
 from mlperf_suite.loadgen.timeline import EngineLoad
-from mlperf_suite.profiling.trace import TopOperations
 from mlperf_suite.results.typed_json import read, to_json, written_fields
 from mlperf_suite.rules import rule_named
 from mlperf_suite.rules.verdict import Status, Verdict, in_words
@@ -381,19 +379,6 @@ class WarmUpFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class ProfileFigures:
-    """The profile of a performance run. `seconds`: how long the profiler ran. `files`: the traces,
-    as paths in the run's folder. `opens`: how to view them, a sentence. `operations`: the longest
-    operations, only for torch's traces."""
-
-    profiler: str = ""
-    seconds: float = 0.0
-    files: tuple[str, ...] = ()
-    opens: str = ""
-    operations: TopOperations | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class ScalingFigures:
     """Several engines compared with one of them: `pairs` times, outside LoadGen, prompts are sent
     all at once to one engine and then to all, or the reverse.
@@ -419,8 +404,7 @@ class Run:
     mode, what servers and the suite's client reported; empty if the engine ran in the suite's own
     process. `replicas`: by mode, the figures of each of several engines; empty if there was one.
     `replay`: None unless the performance run replays recorded conversations. `scaling`: None
-    unless requested. `energy`, `cost`: of the performance run, None if nothing was metered or
-    priced.
+    unless requested.
     """
 
     accuracy: AccuracyFigures | None = None
@@ -431,9 +415,6 @@ class Run:
     remote: dict[str, RemoteRun] = field(default_factory=dict)
     replicas: dict[str, ReplicasRun] = field(default_factory=dict)
     scaling: ScalingFigures | None = None
-    energy: EnergyFigures | None = None
-    cost: CostFigures | None = None
-    profile: ProfileFigures | None = None
 
     def has(self, mode: str) -> bool:
         """Whether there are figures of a mode: accuracy, performance or mmlu."""

@@ -199,9 +199,12 @@ def every_rule() -> Sequence[Rule]:
 @cache
 def _import_features() -> None:
     # Not where this package is imported: a feature's modules import it, and one another.
-    for feature in features():
-        for module in feature.rules:
-            import_module(module)
+    modules = [module for feature in features() for module in feature.rules]
+    for module in modules:
+        import_module(module)
+    # They may have been imported before, in any order.
+    places = {module: place for place, module in enumerate(modules)}
+    _RULES.sort(key=lambda entry: places.get(entry.check.__module__, -1))
 
 
 def rule_named(name: str) -> Rule | None:

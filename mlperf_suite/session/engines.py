@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlperf_suite.engines.endpoint.config import EndpointConfig
-from mlperf_suite.engines.protocol import Engine, EngineDescription
+from mlperf_suite.engines.protocol import QUANTIZATION, Engine, EngineDescription
 from mlperf_suite.errors import SuiteError
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.results.run_folder import ENGINE_LOG, PROFILE_FOLDER
 from mlperf_suite.results.schema import STAND_IN_LABEL
+from mlperf_suite.session.companion import profile_of
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.run_kind import Role
@@ -103,7 +104,8 @@ class Engines:
         if description is None:
             return None
         settings = description.settings
-        precision = _SHORT.get(str(settings.get("dtype", "")), "")
+        # What is not quantized is computed in the dtype, which alone would mislead.
+        precision = settings.get(QUANTIZATION) or _SHORT.get(str(settings.get("dtype", "")), "")
         several = f"{settings['replicas']} x " if "replicas" in settings else ""
         return f"{several}{description.name} {description.version} {precision}".rstrip()
 
@@ -228,7 +230,7 @@ def vllm_config(inputs: Inputs, request: EngineRequest) -> VllmConfig:
 
     settings = inputs.settings
     # MMLU scoring is not a run and is never profiled.
-    profiler = settings.profile_run if request.role == "runs" else None
+    profile = profile_of(settings) if request.role == "runs" else None
     return VllmConfig(
         inputs.model_path,
         settings.precision,  # type: ignore[arg-type]
@@ -244,7 +246,7 @@ def vllm_config(inputs: Inputs, request: EngineRequest) -> VllmConfig:
         role=request.role,
         context_needed=inputs.context_needed,
         silence_s=settings.engine_silence,
-        profiler=profiler,
+        profiler=profile.profiler if profile else None,
         profile_folder=(request.log_file.parent / PROFILE_FOLDER).absolute(),
         media=inputs.media,
     )

@@ -1,15 +1,13 @@
 """Makes LoadGen runs on a session's engine: the one place where they are assembled.
 
 An accuracy or performance run, an audit, a trial of a peak search and a block of the caching audit
-differ in their LoadGen settings and prompts alone. A performance run can be profiled.
+differ in their LoadGen settings and prompts alone.
 """
 
 from __future__ import annotations
 
-import contextlib
 import math
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,23 +16,15 @@ from mlperf_suite.benchmarks.definition import Benchmark, Generation, Scenario
 from mlperf_suite.engines.protocol import (
     CountsCachedTokens,
     Engine,
-    Profiler,
-    ProfilingEngine,
     RemoteEngine,
     RemoteRun,
     ReplicasRun,
     ReplicatedEngine,
     RunObserver,
 )
-from mlperf_suite.errors import RunError, SuiteError
 from mlperf_suite.loadgen.load_plan import SMOKE, LoadPlan, Shortened
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
-from mlperf_suite.profiling import nsight, ranges
-from mlperf_suite.profiling.trace import top_operations, trace_files
-from mlperf_suite.results.record import RunRecord
-from mlperf_suite.results.run_folder import PROFILE_FOLDER
-from mlperf_suite.results.schema import ProfileFigures
-from mlperf_suite.session.energy import Energy
+from mlperf_suite.session.companion import Companion
 from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.progress_display import ProgressDisplay
@@ -57,7 +47,7 @@ class StepMaker:
     inputs: Inputs
     engines: Engines
     pace: RunSizing
-    energy: Energy
+    companions: Sequence[Companion]
     watcher: ProgressDisplay
 
     @property
@@ -150,13 +140,7 @@ class Observation:
         return None if untold and not tokens else tokens
 
 
-# A run under the profiler
-
-_OPENS: dict[Profiler, str] = {
-    "torch": "Open the trace in https://ui.perfetto.dev (Open trace file; it stays in the browser) "
-    "or in chrome://tracing",
-    "cuda": "Open the trace with Nsight Systems (nsys-ui FILE), or sum it up with nsys stats FILE",
-}
+# A run of a given time
 
 
 def shortened_to(seconds: float, loadgen_scenario: str) -> Shortened:
@@ -173,71 +157,3 @@ def samples_for(seconds: float, per_second: float | None, available: int) -> int
     if per_second is None:
         return available
     return max(1, min(available, math.ceil(seconds * per_second)))
-
-
-@contextlib.contextmanager
-def _recording(profiler: Profiler, folder: Path) -> Iterator[None]:
-    """Record the block with Nsight Systems, if that is the profiler.
-
-    Nsight Systems is not part of the engine and keeps recording until told to stop, however the
-    block ends.
-    """
-    if profiler != "cuda":
-        yield
-        return
-    nsight.begin(folder)
-    try:
-        yield
-    except BaseException:
-        # The block's own exception is the one to report.
-        with contextlib.suppress(RunError):
-            nsight.end()
-        raise
-    nsight.end()
-
-
-@contextlib.contextmanager
-def _profiled(
-    engine: ProfilingEngine, is_alive: Callable[[], bool], folder: Path
-) -> Iterator[None]:
-    """Switch the engine's profiler on for the block. `is_alive`: whether the engine is alive."""
-    engine.start_profile()
-    try:
-        yield
-    except Exception:
-        # Stop profiling, so that a later run can be profiled; the run's own exception is the one to
-        # report.
-        with contextlib.suppress(SuiteError, OSError):
-            if is_alive():
-                engine.stop_profile(folder)
-        raise
-    engine.stop_profile(folder)
-
-
-@contextlib.contextmanager
-def profiling(
-    profiler: Profiler, engine: Engine, run_folder: Path, record: RunRecord
-) -> Iterator[None]:
-    """Profile the block, leave the trace in the run's folder and the figures in its record.
-
-    Raises RunError if the engine has no profiler, Nsight Systems fails or there is no trace,
-    EngineError if the engine does, and OSError if the folder cannot be written.
-    """
-    if not isinstance(engine, ProfilingEngine):
-        name = engine.description.name
-        raise RunError(f"--profile-run {profiler}: {name} has no profiler")
-    folder = run_folder / PROFILE_FOLDER
-    folder.mkdir(exist_ok=True)
-    with _recording(profiler, folder), _profiled(engine, lambda: engine.alive, folder):
-        start_s = time.monotonic()
-        yield
-        seconds = time.monotonic() - start_s
-    files = nsight.traces(folder) if profiler == "cuda" else trace_files(folder)
-    if not files:
-        raise RunError(f"--profile-run {profiler}: the profiler left no trace in {folder}")
-    with ranges.named("operations of the trace"):
-        operations = top_operations(files) if profiler == "torch" else None
-    names = tuple(f"{PROFILE_FOLDER}/{path.name}" for path in files)
-    record.profile = ProfileFigures(
-        profiler, round(seconds, 3), names, f"{_OPENS[profiler]}: {', '.join(names)}.", operations
-    )

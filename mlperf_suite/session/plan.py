@@ -115,8 +115,7 @@ def _preparation(selection: Selection) -> tuple[Step, ...]:
     of_runs = (BENCHMARKS.get(key.benchmark) for key in selection.keys)
     if any(benchmark is not None and benchmark.chats for benchmark in of_runs):
         return tuple(steps)
-    if selection.idle_power:
-        steps.append(Step("idle power", None, "idle power, before any work"))
+    steps += selection.of_features
     steps.append(Step("probe", None, f"probe the {'endpoint' if remote else 'engine'}'s speed"))
     if selection.scaling:
         steps.append(Step("scaling", None, "pairs of one replica alone and all of them"))

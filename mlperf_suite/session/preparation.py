@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import cycle
 from pathlib import Path
 
@@ -95,14 +95,9 @@ class Preparation(StepMaker):
         for key in self.pace.plan.at_engine:
             benchmark = BENCHMARKS[key.benchmark]
             self.inputs.check_prompts(benchmark, description.max_model_len, key.mode)
-        self.energy.open(engine)
+        for companion in self.companions:
+            companion.loaded(engine)
         return description
-
-    def idle_power(self) -> Mapping[str, float]:
-        """The power of the idle machine in W, by meter; empty without one."""
-        if self.energy.metered:
-            self.watcher.begin("idle power, before any work")
-        return self.energy.measure_idle()
 
     def probe(self) -> Speed | None:
         """Measure the engine's speed; of several replicas, weigh each by its own.

@@ -9,13 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from mlperf_suite import __version__
+from mlperf_suite import __version__, ranges
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.errors import of_the_system
 from mlperf_suite.hardware import describe_system
-from mlperf_suite.profiling import ranges
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.node_files import NodeResult, write_node_files
 from mlperf_suite.results.record import Result, summary_of
@@ -23,6 +22,7 @@ from mlperf_suite.results.regression import has_figures
 from mlperf_suite.results.run_folder import CONFIG_JSON, ENDED, SUMMARY_JSON, RunFolder
 from mlperf_suite.results.schema import Meta, Run, ScalingFigures, Summary
 from mlperf_suite.rules.verdict import Verdict
+from mlperf_suite.session.companion import profile_of
 from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.run_kind import Place, Role, RunKind, Step, StepKey
@@ -224,6 +224,7 @@ class Recorder:
     def runs_summary(self, result: Result) -> Summary:
         """The summary of a scenario's result, without the regression gate's verdict."""
         size = self._pace.estimator.size(result.benchmark, result.scenario)
+        profile = profile_of(self._settings)
         about = dataclasses.replace(
             self.about(
                 "runs",
@@ -231,7 +232,7 @@ class Recorder:
                 samples=size.samples,
                 samples_why=size.why or None,
                 max_new_tokens=self.inputs.generation(result.benchmark).max_new_tokens,
-                profiler=self._settings.profile_run,
+                profiler=profile.profiler if profile else None,
             ),
             run=Run(scaling=self._scaling),
             plan=tuple(self._pace.rows(result.benchmark, result.scenario.name)),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Typ
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
+from mlperf_suite.session.companion import profile_of
 
 if TYPE_CHECKING:
     from mlperf_suite.rules.verdict import Verdict
@@ -71,8 +72,8 @@ class Selection:
     which something is sent at a rate; the plan fills it in. `offline_rate_given`: whether the
     user gave the rate that Offline is expected to reach. `no_rate`: the places whose accuracy run
     failed, so that it shows no rate. `profiled`: whether selected runs are made under a profiler,
-    at a rate that says nothing. `remote`: whether the engine is an endpoint. `idle_power`: whether
-    energy is measured. `scaling`: whether one replica is compared with all.
+    at a rate that says nothing. `remote`: whether the engine is an endpoint. `of_features`: steps
+    of features before the engine's first work. `scaling`: whether one replica is compared with all.
     `engine`: whether a test asks for the engine itself, which is then loaded without any run.
     """
 
@@ -87,7 +88,7 @@ class Selection:
     no_rate: Collection[Place] = ()
     profiled: bool = False
     remote: bool = False
-    idle_power: bool = False
+    of_features: Sequence[Step] = ()
     scaling: bool = False
     engine: bool = False
 
@@ -139,7 +140,7 @@ class RunKind(Generic[Key]):
 
     def why_not(self, key: Key, settings: Settings) -> NoCase | None:
         """Which option leaves a key out besides those of its benchmark, scenario and mode."""
-        if settings.profile_run is not None and key.mode != "performance":
+        if profile_of(settings) is not None and key.mode != "performance":
             return NoCase(TEST, "--profile-run makes performance runs")
         return why_not_ours(settings)
 

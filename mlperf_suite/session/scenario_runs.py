@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.energy.energy_figures import cost_figures
-from mlperf_suite.energy.price import Price
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, SMOKE, LoadPlan, RunKey, plan_run
 from mlperf_suite.loadgen.logs import RunLogs
 from mlperf_suite.loadgen.runner import LoadRun
@@ -27,10 +25,10 @@ from mlperf_suite.rules.facts import AnswerTokens, ComparedRuns, RunFacts, gives
 from mlperf_suite.rules.registry import rule_of
 from mlperf_suite.rules.verdict import Verdict, lasted_words, set_aside
 from mlperf_suite.scorers.scorer import Answer, Scores, reads_special_tokens
+from mlperf_suite.session.companion import RunAtHand, profile_of
 from mlperf_suite.session.load_run import (
     Observation,
     StepMaker,
-    profiling,
     samples_for,
     shortened_to,
 )
@@ -117,7 +115,7 @@ class ScenarioRuns(StepMaker):
         return (
             key.mode == "performance"
             and sized_by_rate(key, self.pace.plan.selection)
-            and not self.pace.is_profiled(key)
+            and not self.pace.profile_of(key)
             and run.logs.detail["result_min_duration_met"] is False
         )
 
@@ -130,15 +128,12 @@ class ScenarioRuns(StepMaker):
             plan.samples if key.mode == "accuracy" else None,
         )
         observation = Observation(self.engine, str(key), key.mode)
-        profiler = self.settings.profile_run
+        profile = self.pace.profile_of(key)
+        at_hand = RunAtHand(key, number, self.engine, folder, result, profile)
         try:
             with contextlib.ExitStack() as around:
-                if profiler is not None and self.pace.is_profiled(key):
-                    path = result.folder.path
-                    around.enter_context(profiling(profiler, self.engine, path, record))
-                # Of the performance run that is judged, and no other.
-                if key.mode == "performance" and number == 1:
-                    around.enter_context(self.energy.read())
+                for companion in self.companions:
+                    around.enter_context(companion.around(at_hand))
                 run = self.load_run(result.benchmark, plan, folder)
         except BaseException:
             if number == 1:
@@ -152,8 +147,8 @@ class ScenarioRuns(StepMaker):
         if number == 1:
             record.rate = run.samples / run.elapsed_s if run.elapsed_s else None
             record.replicas = observation.replicas()
-            if key.mode == "performance":
-                record.energy = self.energy.of_run(run, folder)
+        for companion in self.companions:
+            companion.made(at_hand, run)
         return run, observation
 
     def _load_plan(self, key: RunKey, result: Result) -> LoadPlan:
@@ -164,11 +159,10 @@ class ScenarioRuns(StepMaker):
         shortened = SMOKE[scenario.loadgen_scenario] if self.settings.smoke else None
         target_qps = self.pace.target_qps(key)
         latency_ms = self.pace.expected_latency_ms(key)
-        if self.pace.is_profiled(key):
-            seconds = self.settings.profile_seconds
-            shortened = shortened_to(seconds, scenario.loadgen_scenario)
+        if profile := self.pace.profile_of(key):
+            shortened = shortened_to(profile.seconds, scenario.loadgen_scenario)
             per_second = 1000 / latency_ms if latency_ms else target_qps
-            samples = samples_for(seconds, per_second, samples)
+            samples = samples_for(profile.seconds, per_second, samples)
         return plan_run(
             benchmark,
             scenario,
@@ -198,7 +192,7 @@ class ScenarioRuns(StepMaker):
         facts = self._facts_of(key, result, record, run.logs, scores, samples, cached_tokens)
         record.verdicts = judge(facts)
         self._keep_to_compare(key, result, facts)
-        if self.settings.profile_run is not None:
+        if profile_of(self.settings) is not None:
             record.verdicts = set_aside(record.verdicts, PROFILED)
         if audit is not None:
             self._keep_audit(key, result, scores, facts.high_accuracy)
@@ -284,11 +278,6 @@ class ScenarioRuns(StepMaker):
         record.figures = dataclasses.replace(
             figures, untimed=run.untimed, made_again=run.made_again
         )
-        kwh, hour = (
-            Price.parse(text) if text else None
-            for text in (self.settings.price_kwh, self.settings.price_hour)
-        )
-        record.cost = cost_figures(kwh, hour, record.energy, figures.tokens_per_sec)
 
     def _keep_scores(
         self, result: Result, record: RunRecord, facts: RunFacts, scores: Scores

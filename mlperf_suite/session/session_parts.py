@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlperf_suite.mmlu.journal import Shares
-from mlperf_suite.session.energy import Energy
+from mlperf_suite.session.companion import Companion
 from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.mmlu_run import OnProgress
@@ -23,7 +24,7 @@ class SessionParts:
     inputs: Inputs
     engines: Engines
     pace: RunSizing
-    energy: Energy
+    companions: Sequence[Companion]
     watcher: ProgressDisplay
     recorder: Recorder
     preparation: Preparation
@@ -31,6 +32,6 @@ class SessionParts:
     shares: Shares | None
 
     @property
-    def of_runs(self) -> tuple[Inputs, Engines, RunSizing, Energy, ProgressDisplay]:
+    def of_runs(self) -> tuple[Inputs, Engines, RunSizing, Sequence[Companion], ProgressDisplay]:
         """What a `StepMaker` takes."""
-        return self.inputs, self.engines, self.pace, self.energy, self.watcher
+        return self.inputs, self.engines, self.pace, self.companions, self.watcher

@@ -13,18 +13,18 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
+from mlperf_suite import ranges
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.errors import RunError, SuiteError, of_the_system
 from mlperf_suite.loadgen.runner import abandoned
 from mlperf_suite.mmlu.journal import Shares
-from mlperf_suite.profiling import nsight, ranges
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.schema import Config
-from mlperf_suite.session.energy import Energy, FindMeters, find_meters
+from mlperf_suite.session.companion import Companion, companion_kinds
 from mlperf_suite.session.engines import Engines, LoadEngine, endpoint_config
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.mmlu_run import MmluRun, OnProgress, Share
@@ -41,6 +41,7 @@ from mlperf_suite.session.timing.run_sizing import RunSizing
 from mlperf_suite.settings import Settings
 
 INTERRUPTED = "interrupted"
+OneKind = TypeVar("OneKind", bound=Companion)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +65,7 @@ class Session:
 
     `baselines`: by benchmark id and scenario, the earlier runs that the gate compares with.
     `shares`: set if several engines score MMLU, each on its own worker. `on_mmlu`: called for each
-    scored question. `meters`: finds the energy meters of an engine.
-    `benchmarks`: those whose data tests ask for, besides those of the plan.
+    scored question. `benchmarks`: those whose data tests ask for, besides those of the plan.
     """
 
     def __init__(
@@ -78,7 +78,6 @@ class Session:
         *,
         shares: Shares | None = None,
         on_mmlu: OnProgress = lambda done, total, subject: None,
-        meters: FindMeters = find_meters,
         benchmarks: Iterable[Benchmark] = (),
     ) -> None:
         self.settings = settings
@@ -88,9 +87,9 @@ class Session:
         self.inputs = Inputs(settings, [BENCHMARKS[id_] for id_ in dict.fromkeys(ids)])
         self._pace = RunSizing(self.inputs, plan, self.baselines)
         self._engines = Engines(self.inputs, load_engine, watcher)
-        self._energy = Energy(settings, meters)
+        self._companions = [kind(settings, watcher) for kind in companion_kinds()]
         self.recorder = Recorder(self.inputs, self._pace, self.baselines, self._engines)
-        needs = (self.inputs, self._engines, self._pace, self._energy, watcher)
+        needs = (self.inputs, self._engines, self._pace, self._companions, watcher)
         self._preparation = Preparation(*needs)
         self._parts = SessionParts(*needs, self.recorder, self._preparation, on_mmlu, shares)
         self._makers: dict[str, Maker] = {}
@@ -115,8 +114,6 @@ class Session:
 
             check_ray()
         self.inputs.check(self.plan.at_engine)
-        if self.settings.profile_run == "cuda":
-            nsight.check()
         for kind in run_kinds().values():
             if keys := [key for key in self.plan.keys if key.kind == kind.name]:
                 kind.check(keys, self._parts)
@@ -124,9 +121,13 @@ class Session:
             from mlperf_suite.engines.endpoint.server_facts import check_reachable
 
             check_reachable(endpoint_config(self.inputs))
-        if self.settings.profile_run == "cuda":
-            # Last, since `close` turns them off and is not called if a check stopped the session.
-            ranges.turn_on()
+        # Last, since `close` is not called if a check stopped the session.
+        for companion in self._companions:
+            companion.check()
+
+    def companion(self, kind: type[OneKind]) -> OneKind:
+        """A feature's part of this session."""
+        return next(part for part in self._companions if isinstance(part, kind))
 
     def samples(self, benchmark: str, scenario: str) -> int:
         """The samples that the runs of a scenario take, as known so far."""
@@ -170,9 +171,9 @@ class Session:
     def close(self) -> None:
         """Stop the engine. A result with planned but missing runs is marked as failed."""
         self._engines.close()
-        self._energy.close()
         self.recorder.close()
-        ranges.turn_off()
+        for companion in self._companions:
+            companion.close()
 
     # The steps of a key
 
@@ -259,10 +260,11 @@ class Session:
             return self._maker(key.kind).make(step, result)
         of_engine: dict[str, Callable[[], object]] = {
             "load": lambda: self._preparation.load(result.folder.path),
-            "idle power": self._preparation.idle_power,
             "probe": self._preparation.probe,
             "scaling": self._preparation.scaling,
         }
+        for companion in self._companions:
+            of_engine |= companion.makers()
         return of_engine[step.kind]()
 
     def _maker(self, kind: str) -> Maker:

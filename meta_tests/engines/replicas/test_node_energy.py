@@ -16,14 +16,15 @@ from pytest import MonkeyPatch
 from meta_tests.engines.replicas.nodes import Load
 from meta_tests.fake_nvml import gpu, install
 from meta_tests.servers.replica_stand_in import CPU_WATTS, GPU_WATTS, simulated_meters
-from mlperf_suite.energy.energy_figures import EnergyFigures
 from mlperf_suite.energy.meters import GPU, NVML_LABEL, RAPL_LABEL, Absent, Meters, Recording
 from mlperf_suite.engines.replicas.node_energy import Metered, OwnMeters, meters_of, own_meters
 from mlperf_suite.engines.replicas.placement import Node, ReplicaSlot
 from mlperf_suite.errors import EngineError
+from mlperf_suite.features.energy.energy_figures import EnergyFigures
+from mlperf_suite.features.energy.session import Energy
 from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.loadgen.runner import LoadRun
-from mlperf_suite.session.energy import Energy
+from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.settings import resolve_settings
 
 AHEAD_S = 5000.0
@@ -64,8 +65,8 @@ class Nodes:
 
 def energy_of(folder: Path, find: Callable[[], Meters]) -> EnergyFigures:
     """The energy of a block that takes a moment."""
-    energy = Energy(resolve_settings({}, {}), lambda settings, engine: find())
-    energy.open(None)  # type: ignore[arg-type]
+    energy = Energy(resolve_settings({}, {}), ProgressDisplay(), lambda *_: find())
+    energy.loaded(None)  # type: ignore[arg-type]
     with energy.read():
         began = time.monotonic()
         time.sleep(0.01)

@@ -12,6 +12,7 @@ import pytest
 from meta_tests.session.timing.kept_offline_run import config_of, keep_offline_run, settings_of
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.qwen3_vl import QWEN3_VL
+from mlperf_suite.engines import vllm_environment
 from mlperf_suite.hardware import cpu_computes_bf16
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.results.run_folder import CONFIG_JSON, SUMMARY_JSON, read_summary, write_json
@@ -119,6 +120,21 @@ def test_a_run_in_another_precision_of_this_cpu_teaches_nothing(tmp_path: Path, 
     config["engine"]["settings"]["dtype_why"] = f"auto: {reason}"
     write_json(file, config)
     assert forecast(settings, planned(settings, [OFFLINE])).kept is same
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [
+        ("0.32.0+cpu", "estimated from the embedded model on 2 cores"),
+        ("0.32.0", "estimated once the engine is loaded"),
+    ],
+)
+def test_the_speed_of_cpus_is_not_expected_of_a_build_for_gpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, words: str
+) -> None:
+    monkeypatch.setattr(vllm_environment, "version", lambda _: version)
+    settings = settings_of(tmp_path)
+    assert words in forecast(settings, planned(settings, [OFFLINE])).source
 
 
 def test_answers_with_a_long_tail_and_pictures_are_planned_for_with_more_headroom() -> None:

@@ -49,6 +49,8 @@ def series_of(settings: Settings) -> str | None:
 
 def check(settings: Settings) -> None:
     """Raise UsageError for options that cannot be combined with the official HTTP client."""
+    from mlperf_suite.settings import of_features_set
+
     series = series_of(settings)
     if not by_official_client(settings):
         if series:
@@ -59,9 +61,8 @@ def check(settings: Settings) -> None:
         return
     conflicts = {
         "--logs": settings.logs is not None,
-        **settings.given_of_features("client"),
+        **of_features_set(settings, "client"),
         "--repeat": settings.repeat != 1,
-        "--profile-run": settings.profile_run is not None,
         "--replicas": settings.replicated,
         "--endpoint-header": bool(settings.endpoint_headers),
         "--endpoint-ca": settings.endpoint_ca is not None,

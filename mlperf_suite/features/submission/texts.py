@@ -12,6 +12,7 @@ from typing import Any
 from mlperf_suite import __version__
 from mlperf_suite.benchmarks.audits import Audit
 from mlperf_suite.benchmarks.definition import COUNTED_IN_A_SENTENCE, GEN_NUM
+from mlperf_suite.engines.protocol import QUANTIZATION
 from mlperf_suite.features.submission.evidence import SuiteRun
 from mlperf_suite.loadgen.logs import RunLogs
 from mlperf_suite.rules.submission_rules import MEASUREMENT_FIELDS
@@ -171,7 +172,10 @@ def measurements(run: SuiteRun, by_user: Mapping[str, Any], notice: str) -> dict
     content = dict.fromkeys(MEASUREMENT_FIELDS, "")
     content["input_data_types"] = "int32"
     content["weight_data_types"] = str(
-        run.engine.settings.get("dtype") or run.settings.get("precision") or ""
+        run.engine.settings.get(QUANTIZATION)
+        or run.engine.settings.get("dtype")
+        or run.settings.get("precision")
+        or ""
     )
     official = run.workload.model
     own = not run.is_remote and "quantization" not in run.engine_args
@@ -194,6 +198,7 @@ def readme(run: SuiteRun, notice: str) -> str:
         "data set": _dataset(run),
         "engine": f"{engine.name} {engine.version}",
         "precision": in_fact.get("dtype") or settings.get("precision") or "not known",
+        **({QUANTIZATION: in_fact[QUANTIZATION]} if QUANTIZATION in in_fact else {}),
         "tensor parallel size": tensor_parallel_size or "not known",
         **({"engines": _engines(run)} if run.machines else {}),
         "longest answer": f"{settings.get('max_new_tokens') or 'not known'} tokens",

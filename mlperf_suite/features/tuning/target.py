@@ -179,7 +179,7 @@ def costs_of(runs: Sequence[TrialFiles]) -> dict[str, float]:
         elif timeline := read_timeline(run.folder / "Accuracy"):
             costs = {**_of_requests(timeline), **costs}
         costs |= _at_the_peak(run.folder)
-        energy = run.summary.run.energy
+        energy = run.summary.parts.get("run.energy")
         for kind in energy.measured if energy else ():
             if kind.joules_per_token:
                 costs[f"{kind.kind} energy, J/token"] = kind.joules_per_token

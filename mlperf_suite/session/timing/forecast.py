@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.embedded import EMBEDDED
+from mlperf_suite.engines.vllm_environment import is_cpu_build
 from mlperf_suite.hardware import cpu_computes_bf16
+from mlperf_suite.session.companion import companion_kinds, profile_of
 from mlperf_suite.session.plan import Plan, clock, plan_session
 from mlperf_suite.session.run_kind import Selection, Step, StepKey
 from mlperf_suite.session.run_kinds import kind_of
@@ -51,9 +53,13 @@ def planned(
             warm_up_once=settings.smoke and settings.warmup is None,
             rates_known=[id_ for id_ in sorted(at_a_rate) if _rate_is_known(settings, id_)],
             offline_rate_given=settings.offline_target_qps is not None,
-            profiled=settings.profile_run is not None,
+            profiled=profile_of(settings) is not None,
             remote=settings.engine_kind == "endpoint",
-            idle_power=settings.energy != "off",
+            of_features=[
+                Step(word, None, what)
+                for companion in companion_kinds()
+                for word, what in companion.steps(settings).items()
+            ],
             scaling=bool(settings.scaling),
             engine=engine,
         )
@@ -88,7 +94,8 @@ def forecast(settings: Settings, plan: Plan) -> Forecast:
     kept = _earlier_run(settings)
     speed, source = (kept.speed, f"estimated from the run {kept.name}") if kept else (None, "")
     remote = settings.engine_kind == "endpoint"
-    if speed is None and settings.model == EMBEDDED.model and not remote:
+    is_typical = settings.model == EMBEDDED.model and not remote and is_cpu_build()
+    if speed is None and is_typical:
         words, speed = _TYPICAL[cpu_computes_bf16()[0] and settings.precision != "fp32"]
         source = f"estimated from the embedded model {words}; measured once it is loaded"
     if speed is None:

@@ -19,6 +19,7 @@ from mlperf_suite.results.record import RunRecord
 from mlperf_suite.results.schema import CLIENT_BOUND, PerformanceFigures, PlanRow
 from mlperf_suite.rules.limits import client_bound
 from mlperf_suite.rules.verdict import Verdict
+from mlperf_suite.session.companion import ProfiledRuns, profile_of
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import Plan, clock, plan_session
 from mlperf_suite.session.run_kind import Place, Step
@@ -95,7 +96,7 @@ class RunSizing:
             self._accuracy_rates[key.place] = record.rate
         if _is_client_bound(record.verdicts) and key.scenario == "Offline":
             self._limited.add(key.benchmark)
-        elif not self.is_profiled(key):
+        elif not self.profile_of(key):
             self.learn_offline(key.place, record)
 
     def learn_offline(self, place: Place, record: RunRecord) -> None:
@@ -142,11 +143,11 @@ class RunSizing:
             self.plan = plan
             self._estimate()
 
-    def is_profiled(self, key: RunKey) -> bool:
-        """Whether a run is made under the profiler: every selected run is. A run that only finds
-        Server's rate is not, since a profiler slows it down."""
+    def profile_of(self, key: RunKey) -> ProfiledRuns | None:
+        """How a run is profiled: every selected run is. A run that only finds Server's rate is not,
+        since a profiler slows it down."""
         is_selected = key in self.plan.runs and key not in self.plan.implicit_runs
-        return self._settings.profile_run is not None and is_selected
+        return profile_of(self._settings) if is_selected else None
 
     # Times
 
@@ -262,7 +263,7 @@ class RunSizing:
         if benchmark in self._offline_rates:
             return server_qps(self._offline_rates[benchmark])
         offline = RunKey(benchmark, "Offline", "performance")
-        if self.is_profiled(offline) and (benchmark, "Offline") in self._rates:
+        if self.profile_of(offline) and (benchmark, "Offline") in self._rates:
             return server_qps(self._rates[benchmark, "Offline"])
         why = CLIENT_BOUND if benchmark in self._limited else "LoadGen reported no samples/s"
         raise RunError(f"{offline} shows no rate for Server ({why}): give --server-target-qps")

@@ -13,10 +13,10 @@ import pytest
 from meta_tests.loadgen.made_plans import PROMPTS, a_plan
 from meta_tests.stand_in import Delays, StandInEngine
 from meta_tests.suite_runs import ROOT
+from mlperf_suite import ranges
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.runner import run_loadgen
-from mlperf_suite.profiling import ranges
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 def test_nothing_is_imported_or_drawn_where_nobody_asked() -> None:
     code = (
-        "import sys; from mlperf_suite.profiling import ranges; import mlperf_suite.session.suite\n"
+        "import sys; from mlperf_suite import ranges; import mlperf_suite.session.suite\n"
         "with ranges.named('x'): pass\n"
         "assert 'nvtx' not in sys.modules and not ranges.are_on()"
     )

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
-TRACE_NAMES = ("*.pt.trace.json", "*.pt.trace.json.gz")
 _BEGINS = re.compile(r'"traceEvents"\s*:\s*\[')
 _GAP = re.compile(r"[ \t\r\n,]*")
 _CHUNK = 1 << 20
@@ -60,11 +59,6 @@ class _Lane:
         self.start.append(start)
         self.length.append(length)
         self.name.append(name)
-
-
-def trace_files(folder: Path) -> tuple[Path, ...]:
-    """The traces of torch's profiler in a folder."""
-    return tuple(sorted({path for name in TRACE_NAMES for path in folder.glob(name)}))
 
 
 def top_operations(traces: Iterable[Path], most: int = 10) -> TopOperations:

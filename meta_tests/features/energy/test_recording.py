@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from mlperf_suite.energy import recording
 from mlperf_suite.energy.meters import Counter, Recording, Series, UnmeasuredError
-from mlperf_suite.energy.recording import MeterReader, joules_by, trace_of
+from mlperf_suite.energy.recording import MeterReader
+from mlperf_suite.features.energy.joules import joules_by, trace_of
 
 
 @pytest.fixture(autouse=True)

@@ -19,9 +19,12 @@ from mlperf_suite.energy.meters import (
     Series,
     UnmeasuredError,
 )
-from mlperf_suite.energy.price import Price
-from mlperf_suite.energy.recording import INTERVAL_S, JouleTrace, joules_by, trace_of
+from mlperf_suite.energy.recording import INTERVAL_S
+from mlperf_suite.features.energy.joules import JouleTrace, joules_by, trace_of
+from mlperf_suite.features.energy.price import Price
 
+ENERGY, COST = "run.energy", "run.cost"
+"""The names of the figures in summary.json."""
 ENERGY_JSON = "energy.json"
 SCHEMA_VERSION = 1
 PEAK_S = 1.0

@@ -7,9 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.profiling.made_traces import event, trace_of
-from mlperf_suite.profiling import trace as trace_module
-from mlperf_suite.profiling.trace import Operation, TopOperations, top_operations, trace_files
+from meta_tests.features.profiling.made_traces import event, trace_of
+from mlperf_suite.engines.protocol import trace_files
+from mlperf_suite.features.profiling import trace as trace_module
+from mlperf_suite.features.profiling.trace import (
+    Operation,
+    TopOperations,
+    top_operations,
+)
 
 
 def by_name(top: TopOperations) -> dict[str, tuple[int, float]]:

@@ -9,7 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from mlperf_suite.energy.energy_figures import (
+from mlperf_suite.energy.meters import (
+    NVML_LABEL,
+    RAPL_LABEL,
+    SIMULATED_LABEL,
+    Absent,
+    Counter,
+    Meters,
+    Recording,
+    Series,
+)
+from mlperf_suite.features.energy.energy_figures import (
     ENERGY_JSON,
     CostFigures,
     Curve,
@@ -21,17 +31,7 @@ from mlperf_suite.energy.energy_figures import (
     read_curve,
     write_curve,
 )
-from mlperf_suite.energy.meters import (
-    NVML_LABEL,
-    RAPL_LABEL,
-    SIMULATED_LABEL,
-    Absent,
-    Counter,
-    Meters,
-    Recording,
-    Series,
-)
-from mlperf_suite.energy.price import Price
+from mlperf_suite.features.energy.price import Price
 
 SPAN = (100.0, 110.0)
 GPU = [Counter(f"GPU {i}", "GPU", NVML_LABEL, lambda: 0.0) for i in range(2)]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.profiling.nsys_stand_in import put_nsys
+from meta_tests.features.profiling.nsys_stand_in import put_nsys
 from mlperf_suite.errors import RunError, UsageError
-from mlperf_suite.profiling import nsight
+from mlperf_suite.features.profiling import nsight
 
 
 def test_without_nsys_or_its_session_the_error_says_how_to_start(

@@ -14,19 +14,25 @@ import pytest
 from pytest import MonkeyPatch
 
 from meta_tests.stand_in import Delays, StandInEngine
-from mlperf_suite.energy.energy_figures import ENERGY_JSON, EnergyFigures, read_curve
 from mlperf_suite.energy.meters import NVML_LABEL, Absent, Counter, Meters
 from mlperf_suite.engines.protocol import Engine, EngineDescription, Request
+from mlperf_suite.features.energy import session as energy
+from mlperf_suite.features.energy.energy_figures import (
+    COST,
+    ENERGY,
+    ENERGY_JSON,
+    EnergyFigures,
+    read_curve,
+)
+from mlperf_suite.features.energy.session import ELSEWHERE, IDLE_POWER, Energy, find_meters
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.loadgen.runner import LoadRun
 from mlperf_suite.loadgen.timeline import read_timeline
-from mlperf_suite.session import energy
-from mlperf_suite.session.energy import ELSEWHERE, find_meters
 from mlperf_suite.session.plan import plan_session
 from mlperf_suite.session.progress_display import ProgressDisplay
-from mlperf_suite.session.run_kind import Selection
+from mlperf_suite.session.run_kind import Selection, Step
 from mlperf_suite.session.suite import Session
 from mlperf_suite.settings import resolve_settings
 
@@ -77,19 +83,20 @@ def session_of(slow: Slow, folder: Path, meters: Meters) -> Session:
     """A session on a slow engine with these meters."""
     options = {"results_dir": str(folder), "warmup": "0", "total_sample_count": "8"}
     options |= {"offline_target_qps": "9", "price_hour": "36 EUR"}
-    keys = [ACCURACY, PERFORMANCE]
-    return Session(
+    keys, idle = [ACCURACY, PERFORMANCE], Step(IDLE_POWER, None, "idle power")
+    suite = Session(
         resolve_settings(options, {}),
-        plan_session(Selection(keys, warm_up=False, idle_power=True)),
+        plan_session(Selection(keys, warm_up=False, of_features=[idle])),
         lambda inputs, request: cast(Engine, slow),
         ProgressDisplay(),
-        meters=lambda settings, engine: meters,
     )
+    suite.companion(Energy).find = lambda settings, engine: meters
+    return suite
 
 
 def test_the_energy_is_of_the_run(tmp_path: Path, monkeypatch: MonkeyPatch, quick: None) -> None:
     """With the real LoadGen; idle power is read before the engine gets any work."""
-    monkeypatch.setattr(energy.Energy, "idle_s", 1.5)
+    monkeypatch.setattr(Energy, "idle_s", 1.5)
     clock, read_s = ReadingClock(), list[float]()
     monkeypatch.setattr("mlperf_suite.energy.meters.time", clock)
 
@@ -103,8 +110,8 @@ def test_the_energy_is_of_the_run(tmp_path: Path, monkeypatch: MonkeyPatch, quic
         outcome = suite.make(PERFORMANCE)
         assert outcome.ok, outcome.failure
         result = suite.recorder.result_of(PERFORMANCE)
-        folder, run = result.folder.performance, suite.recorder.summary(result).run
-    figures, timeline = run.energy, read_timeline(folder)
+        folder, summary = result.folder.performance, suite.recorder.summary(result)
+    figures, timeline = summary.parts[ENERGY], read_timeline(folder)
     assert figures is not None and figures.span_s is not None and timeline is not None
     (gpus,) = figures.kinds
     assert figures.span_s >= 0.3
@@ -116,7 +123,7 @@ def test_the_energy_is_of_the_run(tmp_path: Path, monkeypatch: MonkeyPatch, quic
     assert gpus.idle_watts == pytest.approx(2 * WATTS, rel=1e-2)
     before = [at for at in read_s if at < slow.submitted_s[0]]
     assert before[-1] - before[0] >= 1.5
-    cost, performance = run.cost, run.performance
+    cost, performance = summary.parts[COST], summary.run.performance
     assert cost is not None and performance is not None and performance.tokens_per_sec
     assert cost.machine == pytest.approx(36 / 3600 / performance.tokens_per_sec * 1e6, rel=1e-5)
     # The accuracy run before it was not read.
@@ -132,11 +139,11 @@ Metered = Callable[..., EnergyFigures | None]
 @pytest.fixture
 def metered(tmp_path: Path, monkeypatch: MonkeyPatch) -> Metered:
     """The energy of a block that takes a millisecond, by what finds the meters."""
-    monkeypatch.setattr(energy.Energy, "idle_s", 0.0)
+    monkeypatch.setattr(Energy, "idle_s", 0.0)
 
     def measure(find: Any, **options: str) -> EnergyFigures | None:
-        meter = energy.Energy(resolve_settings(options, {}), find)
-        meter.open(engine())
+        meter = Energy(resolve_settings(options, {}), ProgressDisplay(), find)
+        meter.loaded(engine())
         meter.measure_idle()
         with meter.read():
             start = time.monotonic()
@@ -200,13 +207,13 @@ def test_whatever_interrupts_it_is_not_hidden_and_no_counter_is_read_on(
             recorder._thread.start()
         raise KeyboardInterrupt
 
-    meter = energy.Energy(resolve_settings({}, {}), lambda *_: Meters((counter(),)))
+    meter = Energy(resolve_settings({}, {}), ProgressDisplay(), lambda *_: Meters((counter(),)))
     if at == "idle":
         monkeypatch.setattr(time, "sleep", interrupted)
     else:
-        monkeypatch.setattr(energy.Energy, "idle_s", 0.0)
+        monkeypatch.setattr(Energy, "idle_s", 0.0)
     with pytest.raises(KeyboardInterrupt):
-        meter.open(engine())
+        meter.loaded(engine())
         meter.measure_idle()
         if at == "begun":
             monkeypatch.setattr("mlperf_suite.energy.recording.MeterReader.start", interrupted)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mlperf_suite.profiling import nsight
+from mlperf_suite.features.profiling import nsight
 
 FAKE = """#!/bin/sh
 echo "$@" >> {folder}/told

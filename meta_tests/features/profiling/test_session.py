@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 from pytest import MonkeyPatch
 
-from meta_tests.profiling.nsys_stand_in import put_nsys
+from meta_tests.features.profiling.nsys_stand_in import put_nsys
 from meta_tests.session.scripted_session import (
-    ACCURACY,
     LLAMA,
     PERFORMANCE,
     Make,
@@ -23,16 +22,17 @@ from meta_tests.session.scripted_session import (
     ScriptedSession,
 )
 from meta_tests.session.timing.kept_offline_run import keep_offline_run
+from mlperf_suite import ranges
 from mlperf_suite.errors import EngineError, UsageError
+from mlperf_suite.features.profiling.figures import PROFILE
+from mlperf_suite.features.profiling.trace import Operation
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.loadgen.logs import read_logs
-from mlperf_suite.profiling import ranges
-from mlperf_suite.profiling.trace import Operation
 from mlperf_suite.reports.writing import index_markdown
 from mlperf_suite.results.baseline import load_baselines
 from mlperf_suite.results.kept_runs import read_entries, trends_of
-from mlperf_suite.results.run_folder import LAST_WORD, read_summary
+from mlperf_suite.results.run_folder import read_summary
 from mlperf_suite.results.schema import PROFILED
 from mlperf_suite.results.schema import STAND_IN_LABEL as LABEL
 from mlperf_suite.session.load_run import samples_for
@@ -93,8 +93,8 @@ def test_a_profiled_run_leaves_its_trace_and_is_no_result(make: Make, tmp_path: 
     session = profiled(make, PERFORMANCE)
     folder = session.folder
     summary = read_summary(folder)
-    assert summary is not None and summary.run.profile is not None
-    profile, files = summary.run.profile, ("profile/rank0.1.pt.trace.json.gz",)
+    assert summary is not None and PROFILE in summary.parts
+    profile, files = summary.parts[PROFILE], ("profile/rank0.1.pt.trace.json.gz",)
     assert (profile.profiler, profile.files) == ("torch", files)
     assert (folder / files[0]).is_file()
     assert profile.opens.endswith(f"chrome://tracing: {files[0]}.")
@@ -134,14 +134,14 @@ def test_servers_rate_is_not_profiled(make: Make, short: None, tmp_path: Path, k
         keep_offline_run(tmp_path / "results", **options)
     # Each sample is sent once; at the stand-in's rate that is soon over.
     session = profiled(make, SERVER)
-    assert session.summary(PERFORMANCE).run.profile is None
+    assert PROFILE not in session.summary(PERFORMANCE).parts
     assert session.summary(PERFORMANCE).no_result == PROFILED
-    assert session.summary(SERVER).run.profile is not None
+    assert PROFILE in session.summary(SERVER).parts
 
 
 def test_server_after_a_profiled_offline_run_takes_its_rate_from_a_few_prompts(make: Make) -> None:
     session = profiled(make, PERFORMANCE, SERVER)
-    assert all(session.summary(key).run.profile for key in (PERFORMANCE, SERVER))
+    assert all(PROFILE in session.summary(key).parts for key in (PERFORMANCE, SERVER))
     assert [step.key for step in session.suite.steps_made if step.kind == "rate"] == [PERFORMANCE]
 
 
@@ -172,7 +172,7 @@ def nsys(tmp_path: Path, monkeypatch: MonkeyPatch) -> Path:
 def test_nsight_systems_writes_into_the_runs_folder(make: Make, nsys: Path) -> None:
     session = profiled(make, PERFORMANCE, kind=LeavesNothing, profile_run="cuda")
     assert ranges.are_on()
-    profile = session.summary(PERFORMANCE).run.profile
+    profile = session.summary(PERFORMANCE).parts[PROFILE]
     assert profile.files == ("profile/trace.nsys-rep",)
     assert profile.operations is None and "nsys-ui" in profile.opens
     session.suite.close()
@@ -224,43 +224,3 @@ def test_a_failed_check_leaves_no_ranges(make: Make, nsys: Path, monkeypatch: Mo
 def test_a_run_takes_as_many_samples_as_its_time_holds() -> None:
     rates = (3, 0.1, 1000, None)
     assert [samples_for(5, per_second, 84) for per_second in rates] == [15, 1, 84, 84]
-
-
-# Room for the last word
-
-
-@pytest.mark.parametrize("at", ["writing.write_reports", "writing.write_index"])
-def test_a_run_not_written_says_so(make: Make, monkeypatch: MonkeyPatch, at: str) -> None:
-    session = make(ACCURACY)
-    assert session.suite.make(ACCURACY).ok
-    result = session.recorder.results[0]
-    assert (session.folder / LAST_WORD).stat().st_size == 16 * 1024
-    monkeypatch.setattr(f"mlperf_suite.reports.{at}", full_disk)
-    with pytest.raises(OSError):
-        session.recorder.write(result)
-    assert told(session.folder) == ("failed", f"not everything could be written: {FULL}")
-
-
-FULL = "report.html: No space left on device"
-
-
-def full_disk(*arguments: object) -> None:
-    raise OSError(28, "No space left on device", "report.html")
-
-
-def told(folder: Path) -> tuple[str, str | None]:
-    """A folder's last word, whose room it took."""
-    assert not (folder / LAST_WORD).exists()
-    summary = read_summary(folder)
-    assert summary is not None
-    return summary.meta.status, summary.meta.reason
-
-
-def test_mmlu_that_cannot_be_written_says_so_as_well(make: Make, monkeypatch: MonkeyPatch) -> None:
-    session = make(MMLU)
-    # What cannot be written first of all keeps the run from being made.
-    monkeypatch.setattr("mlperf_suite.reports.writing.markdown_text", full_disk)
-    assert session.suite.make(MMLU).failure == f"MMLU: {FULL}"
-    status, reason = told(session.recorder.result_of(MMLU).folder.path)
-    assert status == "failed" and FULL in (reason or "")
-    assert not session.suite.can_go_on

@@ -11,15 +11,8 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from mlperf_suite.energy.energy_figures import (
-    SETTLED_S,
-    EnergyFigures,
-    energy_figures,
-    idle_watts,
-    not_measured,
-    write_curve,
-)
 from mlperf_suite.energy.meters import (
     Absent,
     Meters,
@@ -31,14 +24,31 @@ from mlperf_suite.energy.meters import (
 )
 from mlperf_suite.energy.recording import MeterReader
 from mlperf_suite.engines.protocol import Engine, MeteredEngine
+from mlperf_suite.features.energy.energy_figures import (
+    COST,
+    ENERGY,
+    SETTLED_S,
+    EnergyFigures,
+    cost_figures,
+    energy_figures,
+    idle_watts,
+    not_measured,
+    write_curve,
+)
+from mlperf_suite.features.energy.price import Price
 from mlperf_suite.hardware import describe_system
-from mlperf_suite.loadgen.runner import LoadRun
-from mlperf_suite.settings import Settings
+from mlperf_suite.session.companion import Companion, RunAtHand
+
+if TYPE_CHECKING:
+    from mlperf_suite.loadgen.runner import LoadRun
+    from mlperf_suite.session.progress_display import ProgressDisplay
+    from mlperf_suite.settings import Settings
 
 ELSEWHERE = "the server runs elsewhere"
 IDLE_S = SETTLED_S + 3.0
 """Seconds of reading idle power, settling included, after loading an engine and before its work."""
-FindMeters = Callable[[Settings, Engine], Meters]
+FindMeters = Callable[["Settings", Engine], Meters]
+IDLE_POWER, _BEFORE_WORK = "idle power", "idle power, before any work"
 
 
 def find_meters(settings: Settings, engine: Engine) -> Meters:
@@ -80,31 +90,34 @@ def _is_here(host: str) -> bool:
         return False
 
 
-class Energy:
+class Energy(Companion):
     """Reads the meters of the engine that the runs use. `find` returns the meters."""
 
     idle_s = IDLE_S
 
-    def __init__(self, settings: Settings, find: FindMeters) -> None:
-        self._settings = settings
-        self._find = find
+    def __init__(
+        self, settings: Settings, watcher: ProgressDisplay, find: FindMeters = find_meters
+    ) -> None:
+        super().__init__(settings, watcher)
+        self.find = find
         self._meters = Meters()
         self._idle: dict[str, float] = {}
         self._why = ""
         self._recording: Recording | None = None
 
-    @property
-    def metered(self) -> bool:
-        """Whether there is a meter to read."""
-        return bool(self._meters.counters)
+    @classmethod
+    def steps(cls, settings: Settings) -> Mapping[str, str]:
+        return {} if settings.of_features["energy"] == "off" else {IDLE_POWER: _BEFORE_WORK}
 
-    def open(self, engine: Engine) -> None:
-        """Open the meters of an engine that was loaded."""
+    def makers(self) -> Mapping[str, Callable[[], object]]:
+        return {IDLE_POWER: self.measure_idle}
+
+    def loaded(self, engine: Engine) -> None:
         self.close()
-        if self._settings.energy == "off":
+        if self.settings.of_features["energy"] == "off":
             return
         try:
-            self._meters = self._find(self._settings, engine)
+            self._meters = self.find(self.settings, engine)
         except Exception as error:
             self._why = _reader_failed(error)
 
@@ -114,8 +127,9 @@ class Energy:
     def measure_idle(self) -> Mapping[str, float]:
         """The power of the idle machine in W, by meter, before the engine's first work; empty
         without a meter."""
-        if not self.metered:
+        if not self._meters.counters:
             return {}
+        self.watcher.begin(_BEFORE_WORK)
         recorder = self._reader()
         try:
             try:
@@ -128,6 +142,9 @@ class Energy:
             self._why = _reader_failed(error)
         return self._idle
 
+    def around(self, run: RunAtHand) -> contextlib.AbstractContextManager[None]:
+        return self.read() if _is_metered(run) else contextlib.nullcontext()
+
     @contextlib.contextmanager
     def read(self) -> Iterator[None]:
         """Read the meters while the block runs."""
@@ -136,13 +153,28 @@ class Energy:
         try:
             # The thread may fail to start; the run does not need it.
             with contextlib.suppress(Exception):
-                if self.metered:
+                if self._meters.counters:
                     recorder.start()
                     has_begun = True
             yield
         finally:
             recording = recorder.stop()
             self._recording = recording if has_begun else None
+
+    def made(self, run: RunAtHand, load_run: LoadRun) -> None:
+        from mlperf_suite.results.performance_figures import performance_figures
+
+        if not _is_metered(run):
+            return
+        energy = self.of_run(load_run, run.folder)
+        prices = (self.settings.of_features[name] for name in ("price_kwh", "price_hour"))
+        kwh, hour = (Price.parse(text) if text else None for text in prices)
+        figures = performance_figures(
+            run.result.scenario, load_run.logs.detail, load_run.elapsed_s, load_run.tokens
+        )
+        cost = cost_figures(kwh, hour, energy, figures.tokens_per_sec)
+        parts = {ENERGY: energy, COST: cost}
+        run.record.parts |= {name: part for name, part in parts.items() if part is not None}
 
     def of_run(self, run: LoadRun, folder: Path) -> EnergyFigures | None:
         """The energy of the run that was just read; None if there was nothing to meter. Writes the
@@ -153,7 +185,7 @@ class Energy:
             return None
         if run.span_s is None or run.span_s[0] >= run.span_s[1]:
             return not_measured(run.untimed or "the run has no answer to measure up to")
-        if self._recording is None and self.metered:
+        if self._recording is None and self._meters.counters:
             return not_measured("its reader did not start")
         recording = self._recording or Recording(())
         try:
@@ -167,10 +199,17 @@ class Energy:
         return figures
 
     def close(self) -> None:
-        """Close the meters, if any are open."""
         meters, self._meters, self._idle, self._why = self._meters, Meters(), {}, ""
         with contextlib.suppress(Exception):
             meters.close()
+
+
+SESSION = Energy
+
+
+def _is_metered(run: RunAtHand) -> bool:
+    """Whether it is the performance run that is judged."""
+    return run.key.mode == "performance" and run.number == 1
 
 
 def _reader_failed(error: Exception) -> str:

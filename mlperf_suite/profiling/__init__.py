@@ -1,1 +1,0 @@
-"""Profiling of a run: named ranges, Nsight Systems, the operations of a trace."""
