@@ -21,7 +21,7 @@ LONGEST = (
     "results/test_regression.py",
     "loadgen/test_runner.py",
     "rules/test_damaged_logs.py",
-    "session/test_mmlu_run.py",
+    "features/mmlu/test_mmlu_run.py",
     "judging/test_submissions.py",
     "plugin/test_own_tests.py",
     "reports/test_strangers.py",

@@ -18,6 +18,7 @@ from mlperf_suite.benchmarks.audits import TEST06, Audit, Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import (
     COUNTED_IN_A_SENTENCE,
+    LOADGEN,
     MIN_DURATION_MS,
     Benchmark,
     Scenario,
@@ -69,7 +70,7 @@ P99 = {family.name.lower(): family.percentile.format("99.00") for family in (LAT
 
 def every_scenario() -> list[tuple[Benchmark, Scenario]]:
     """Each that LoadGen runs."""
-    return [(b, s) for b in BENCHMARKS.values() if not b.chats for s in b.scenarios]
+    return [(b, s) for b in BENCHMARKS.values() if b.run_kind == LOADGEN for s in b.scenarios]
 
 
 def remote_run(

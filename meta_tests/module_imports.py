@@ -14,23 +14,26 @@ ORDER = (
     *("feature", "untrusted_files", "secrets", "errors", "strict_json", "random_models", "assets"),
     *("hardware", "energy", "ranges", "datasets", "scorers", "benchmarks", "engines"),
     *("loadgen", "rules", "option_specs", "settings"),
-    *("results", "judging", "reports", "mmlu", "session", "commands", "plugin", "features"),
+    *("results", "judging", "reports", "session", "commands", "plugin", "features"),
     "__main__",
 )
 """Low to high: each imports only what stands before it, and itself."""
 PLACES = {
     **dict.fromkeys(("pytest", "allure"), ("plugin",)),
-    **dict.fromkeys(("vllm", "ray", "httptools", "uvloop", "prometheus_client"), ("engines",)),
-    **dict.fromkeys(("rouge_score", "nltk", "sympy", "pylatexenc"), ("scorers",)),
+    "vllm": ("engines", "features/chats"),
+    **dict.fromkeys(("httptools", "uvloop", "prometheus_client"), ("engines",)),
+    **dict.fromkeys(("rouge_score", "nltk"), ("scorers",)),
+    **dict.fromkeys(("sympy", "pylatexenc"), ("features/code_grading",)),
+    "ray": ("features/replicas",),
     "mlperf_loadgen": ("loadgen",),
-    "lm_eval": ("mmlu",),
+    "lm_eval": ("features/mmlu",),
     "pynvml": ("hardware",),
     "nvtx": ("ranges",),
     "pyarrow": ("datasets",),
     "yaml": ("judging",),
     "jinja2": ("reports",),
-    "matplotlib": ("features/peak_search", "reports"),
-    "scipy": ("features/aggregate", "features/tuning", "results"),
+    "matplotlib": ("features/mmlu", "features/peak_search", "reports"),
+    "scipy": ("features/aggregate", "features/replicas", "features/tuning", "results"),
     "tokenizers": ("engines", "random_models"),
 }
 """Every outside library that could be replaced, and the parts of the package that import it."""

@@ -18,7 +18,7 @@ import meta_tests.without_torch  # noqa: F401 - before anything imports transfor
 from meta_tests.stand_in import Delays, StandInEngine
 from mlperf_suite.engines.protocol import EngineDescription, Likelihood, Score, ScoreRequest
 from mlperf_suite.errors import EngineDiedError
-from mlperf_suite.session.engines import EngineRequest
+from mlperf_suite.session.engine_source import EngineRequest
 from mlperf_suite.session.inputs import Inputs
 
 

@@ -6,11 +6,13 @@ import json
 import os
 import shutil
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from meta_tests.suite_runs import ROOT, run_python, run_suite
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.feature import features
 from mlperf_suite.results.run_folder import read_summary
 from mlperf_suite.rules import rule_named
@@ -125,6 +127,21 @@ def test_without_a_feature_everything_else_is_collected(
             shutil.copytree(source, copy / feature.name)
     folders = tuple(f"mlperf_suite/features/{feature}/" for feature in gone)
     assert collected(tmp_path) == {id_ for id_ in collected(ROOT) if not id_.startswith(folders)}
+
+
+def test_without_features_their_benchmarks_are_unknown(without_features: Path) -> None:
+    of_features = {
+        benchmark.id
+        for feature in features()
+        for module in feature.benchmarks
+        for benchmark in import_module(module).BENCHMARKS
+    }
+    environment = os.environ | {"PYTHONPATH": str(without_features)}
+    words = ("-m", "pytest", "--collect-only", f"--benchmark={min(of_features)}")
+    process = run_python(*words, folder=without_features, environment=environment)
+    allowed = ", ".join(id_ for id_ in BENCHMARKS if id_ not in of_features)
+    assert process.returncode == pytest.ExitCode.USAGE_ERROR
+    assert f"must be one of {allowed}\n" in process.stdout + process.stderr
 
 
 def test_a_package_of_its_own_adds_a_feature(tmp_path: Path) -> None:

@@ -29,8 +29,10 @@ NAMES_TWICE = {
     *("Answer", "Place", "Request", "Sample", "Score", "Scores"),
 }
 PARALLEL = (
-    {"benchmarks", "scorers"},  # a benchmark and how it is scored
-    {"engines/endpoint", "engines/replicas"},  # two kinds of engines elsewhere
+    # A benchmark and how it is scored.
+    {"benchmarks", "scorers"},
+    {"features/code_grading/benchmarks", "features/code_grading/scorers"},
+    {"engines/endpoint", "features/replicas"},  # two kinds of engines elsewhere
 )
 """Folders that may have files of the same name: each file stands for the same thing in both."""
 

@@ -18,14 +18,13 @@ from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.llama3_1_8b import EDGE, LLAMA3_1_8B, LLAMA3_1_8B_EDGE, OFFICIAL
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.engines.endpoint.config import Target
-from mlperf_suite.engines.replicas.placement import NodeShare
 from mlperf_suite.errors import UsageError
 from mlperf_suite.settings import (
     MODEL_ALIASES,
     OPTIONS,
     Settings,
-    check_features,
     check_model_is_reachable,
+    check_options_of_features,
     engine_arg_text,
     resolve_settings,
 )
@@ -89,16 +88,15 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     "profile-run": ("Torch", "torch", ["nsys", "true"], ["torch, cuda"]),
     "profile-seconds": ("2.5", 2.5, ["0", "-1", "long"], ["above 0"]),
     "high-accuracy": ("true", True, ["maybe"], ["true or false"]),
-    "code-problems": (__file__, Path(__file__), [" ", "no/such/file"], ["file", "folder"]),
+    "code-problems": (__file__, __file__, [" ", "no/such/file"], ["file", "folder"]),
     "allow-other-model": ("true", True, ["maybe"], ["true or false"]),
     "replicas": ("4", 4, ["0", "-1", "many"], ["whole number from 1", "auto"]),
     "ray": ("head:6379", "head:6379", ["head", "ray://head:1", "head:x", ":1"], ["HOST:PORT"]),
-    "replica-nodes": ("a:4,b", (NodeShare("a", 4), NodeShare("b")), ["a:0", "a,a", ","], [":4,"]),
+    "replica-nodes": ("a:4, b", "a:4,b", ["a:0", "a,a", ","], [":4,"]),
     "replica-routing": ("Round-Robin", "round-robin", ["random"], ["tokens, round-robin"]),
     "replica-cpus": ("3", 3, ["0", "few"], ["whole number from 1", "auto"]),
     "scaling": ("true", True, ["maybe"], ["true or false"]),
 }
-OF_REPLICAS = {"replica-nodes", "replica-routing", "replica-cpus", "scaling"}
 ATTRIBUTES = {
     "baseline": "baselines",
     "benchmark": "named_benchmarks",
@@ -107,6 +105,7 @@ ATTRIBUTES = {
     "endpoint-header": "endpoint_headers",
 }
 TABLES = ("engine-arg", "endpoint-header")
+OF_REPLICAS = {name for name, spec in SPECS.items() if "replicas" in spec.only_with}
 OF_VLLM = {name for name, spec in SPECS.items() if spec.engine == "vllm"}
 OF_ENDPOINT = {name for name, spec in SPECS.items() if spec.engine == "endpoint"}
 CASES_OF = {
@@ -445,7 +444,6 @@ def test_the_settings_as_json_name_every_setting_as_used(engine: str) -> None:
         "endpoint": [URL],
         "endpoint-ca": __file__,
         "endpoint-header": ["X-Team"],
-        "replica-nodes": "a:4,b",
     }
     for name in cases.keys() - {"logs", "plan"}:
         value = other_words.get(name, cases[name][1])
@@ -461,25 +459,6 @@ def test_the_settings_as_json_say_what_a_benchmark_is_asked() -> None:
     generation = as_json["generation"]
     assert isinstance(generation, dict) and generation["max_new_tokens"] == 16
     assert "prompt" not in resolve().as_json()
-
-
-# Replicas
-
-
-def test_a_ray_cluster_is_asked_for_as_many_replicas_as_it_holds() -> None:
-    assert not resolve().replicated
-    assert resolve(replicas="2").ray is None
-    assert resolve(ray="head:1", replicas="3").replicas == 3
-    settings = resolve({"MLPERF_NODES": "a:4,b"}, ray="head:1")
-    assert (settings.replicas, settings.as_json()["replica_nodes"]) == ("auto", "a:4,b")
-
-
-@pytest.mark.parametrize("name", sorted(OF_REPLICAS))
-def test_an_option_of_replicas_is_refused_without_them(name: str) -> None:
-    message = refusal(**{SPECS[name].dest: CASES[name][0]})
-    assert message == f"--{name}: can only be used with --replicas or --ray"
-    # A variable may be there for other runs.
-    assert not resolve({"MLPERF_NODES": "a,b"}).replicated
 
 
 # Endpoints
@@ -510,10 +489,10 @@ def test_an_endpoint_takes_the_place_of_an_engine_in_this_process() -> None:
 def test_what_a_profile_cannot_be_made_with_is_refused(
     options: dict[str, Any], option: str
 ) -> None:
-    check_features(resolve(**options))
-    check_features(resolve(profile_run="torch", mode="performance"))
+    check_options_of_features(resolve(**options))
+    check_options_of_features(resolve(profile_run="torch", mode="performance"))
     with pytest.raises(UsageError) as error:
-        check_features(resolve(profile_run="torch", **options))
+        check_options_of_features(resolve(profile_run="torch", **options))
     assert str(error.value).startswith(f"{option}: cannot be used with --profile-run torch")
 
 
@@ -643,4 +622,4 @@ def test_each_benchmark_has_its_own_longest_answer_or_the_one_given() -> None:
 def test_prices_of_two_currencies_are_refused() -> None:
     words = "--price-kwh 0.3 EUR: --price-hour 98 USD has a different currency"
     with pytest.raises(UsageError, match=words):
-        check_features(resolve(price_kwh="0.3 EUR", price_hour="98 USD"))
+        check_options_of_features(resolve(price_kwh="0.3 EUR", price_hour="98 USD"))

@@ -40,7 +40,8 @@ _MODULES = (
     *(f"transformers.models.{name}" for name in ("auto.tokenization_auto", "llama", "gpt2", "t5")),
     *("transformers.models.llama.configuration_llama", "transformers.image_utils"),
     *("mlperf_suite.session.suite", "mlperf_suite.session.timing.forecast"),
-    *("mlperf_suite.loadgen.sut", "mlperf_suite.mmlu.engine_lm", "mlperf_suite.judging.judge"),
+    *("mlperf_suite.loadgen.sut", "mlperf_suite.judging.judge"),
+    "mlperf_suite.features.mmlu.engine_lm",
     *("mlperf_suite.reports.writing", "mlperf_suite.reports.closing", "meta_tests.stand_in"),
     # Plugins of pytest, but for own_folder, which looks at its process when it is imported.
     *("allure_pytest.plugin", "pytest_benchmark.plugin", "xdist.plugin", "xdist.looponfail"),
@@ -48,13 +49,14 @@ _MODULES = (
         f"mlperf_suite.plugin.{name}"
         for name in (
             *("baseline_gate", "cases", "ci_reports", "existing_logs", "hooks", "lifecycle"),
-            *("options", "outcomes", "progress", "selection", "terminal_report", "workers"),
+            *("metric_change", "options", "outcomes", "progress", "selection", "terminal_report"),
+            "workers",
         )
     ),
     *(f"fixtures.{name}" for name in ("changes", "dataset", "engine", "logs", "runs")),
     *(
         f"mlperf_suite.features.{name}.plugin"
-        for name in ("caching_audit", "endpoints", "peak_search", "tuning")
+        for name in ("caching_audit", "endpoints", "mmlu", "peak_search", "tuning")
     ),
 )
 

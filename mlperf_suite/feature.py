@@ -26,14 +26,16 @@ class Feature:
 
     `needs`: the features that it imports. `commands`: by the name of a command of `mlperf-suite`,
     the module with its `COMMAND`. `markers`: of pytest, by name, each with a sentence. `options`: a
-    module with `OPTIONS`, settings of a session by name, and a `check` of the settings if some
-    cannot be combined. `benchmarks`: modules with `BENCHMARKS`. `kinds`: modules with a `KIND` of
-    run. `rules`: modules with rules. `figures`: by their name in summary.json, such as peak or
+    module with `OPTIONS`, settings of a session by name, and `check`, which refuses what cannot be
+    combined, if there is any. `benchmarks`: modules with `BENCHMARKS`. `kinds`: modules with a
+    `KIND` of run. `results`: what these make that is of no benchmark, by the names in
+    meta.benchmark. `engine`: a module with an `ENGINE`, which loads engines of a kind of its own.
+    `rules`: modules with rules. `figures`: by their name in summary.json, such as peak or
     run.caching, the module and class of figures. `report`: a module with a `REPORT`, what reports
-    say of them. `gate`: a module with a `GATE`, what the regression gate compares of them.
-    `judge`: a module with a `JUDGE` of folders given to --logs. `session`: a module with a
-    `SESSION`, what accompanies a session and its runs. `plugin`: a pytest plugin with fixtures and
-    cases.
+    say of them. `metrics`: a module with `METRICS`, what the regression gate compares of them;
+    `gate`: one with a `GATE`, what it compares of two results together. `session`: a module with a
+    `SESSION`, what accompanies a session and its runs. `judge`: a module with a `JUDGE` of folders
+    given to --logs. `plugin`: a pytest plugin with fixtures and cases.
     """
 
     name: str
@@ -44,12 +46,15 @@ class Feature:
     options: str = ""
     benchmarks: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
+    engine: str = ""
+    results: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     figures: Mapping[str, str] = field(default_factory=dict)
     report: str = ""
+    metrics: str = ""
     gate: str = ""
-    judge: str = ""
     session: str = ""
+    judge: str = ""
     plugin: str = ""
 
 

@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 EngineKind = Literal["vllm", "endpoint"]
 """The kind of SUT: vLLM in this process, or servers at URLs."""
-Identifies = Literal["system", "place", "measurement", "mmlu"]
+Identifies = str
 """What an option's value distinguishes: the system that is measured, the place where it is found,
-what LoadGen's runs measure of it, or what MMLU measures of it."""
+what runs of a benchmark measure of it (measurement), or what a feature's result does (its name)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,10 @@ class OptionSpec:
     `section`: of the page of all options, if a feature has it. `not_with`: the names of options
     that it cannot be combined with, profile-run or client. `own_runs`: its values with which a
     session makes the runs of the option's feature alone, each with words that follow it.
+    `only_with`: the names of options of which one must be given, unless this one is set by its
+    variable, which may be there for other runs. `implies`: the field of another option, and the
+    value that this one gives it if it has none. `by_profile`: the default of each profile, where
+    they differ. `data_of`: what reads the data that it names, if it names any.
     """
 
     help: str
@@ -56,6 +61,10 @@ class OptionSpec:
     section: str = ""
     not_with: tuple[str, ...] = ()
     own_runs: Mapping[Any, str] = field(default_factory=dict, hash=False)
+    only_with: tuple[str, ...] = ()
+    implies: tuple[str, Any] | None = None
+    by_profile: Mapping[str, str] = field(default_factory=dict, hash=False)
+    data_of: str = ""
 
     @property
     def flag(self) -> str:
@@ -76,6 +85,25 @@ def checked(parse: Callable[[str], Any], fits: Callable[[Any], object], allowed:
         return value
 
     return Values(parse_checked, allowed)
+
+
+def folder(text: str) -> Path:
+    """A path, which need not exist. Raises ValueError if it is empty or of an unknown user,
+    OSError if it is invalid."""
+    if not text.strip():
+        raise ValueError(text)
+    try:
+        path = Path(text).expanduser()
+    except RuntimeError as error:
+        raise ValueError(text) from error
+    # Returns False for a missing path, and raises if the name is too long or access is denied.
+    path.exists()
+    return path
+
+
+def name_or_path(text: str) -> str:
+    folder(text)
+    return text
 
 
 def or_auto(values: Values, auto: str | None = None) -> Values:

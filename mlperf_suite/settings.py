@@ -30,17 +30,10 @@ from mlperf_suite.benchmarks.definition import (
 )
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
-from mlperf_suite.datasets.mmlu_questions import HUB_REPOSITORY, STANDARD_SHOTS
 from mlperf_suite.engines.endpoint.config import SERVER_KINDS, ServerKind, Target, parse_endpoint
 from mlperf_suite.engines.endpoint.config import SILENCE_S as ENDPOINT_SILENCE_S
 from mlperf_suite.engines.protocol import SILENCE_S
-from mlperf_suite.engines.replicas.placement import NodeShare, nodes_text, parse_nodes
-from mlperf_suite.engines.routing import (
-    ENDPOINT_ROUTINGS,
-    REPLICA_ROUTINGS,
-    EndpointRouting,
-    ReplicaRouting,
-)
+from mlperf_suite.engines.routing import ENDPOINT_ROUTINGS, EndpointRouting
 from mlperf_suite.errors import UsageError
 from mlperf_suite.feature import features
 from mlperf_suite.loadgen.load_plan import MODES as LOADGEN_MODES
@@ -57,6 +50,8 @@ from mlperf_suite.option_specs import (
     checked,
     choice,
     choice_or_auto,
+    folder,
+    name_or_path,
     named,
     or_auto,
 )
@@ -115,33 +110,6 @@ def _declares(spec_of: Callable[_Details, OptionSpec]) -> Callable[_Details, Any
     return declare
 
 
-def _ray_address(text: str) -> str:
-    """Either auto, or HOST:PORT of a Ray cluster's head."""
-    host, _, port = text.rpartition(":")
-    if text != "auto" and not (host and "/" not in host and 0 < int(port) < 1 << 16):
-        raise ValueError(text)
-    return text
-
-
-def _folder(text: str) -> Path:
-    """A path, which need not exist. Raises ValueError if it is empty or of an unknown user,
-    OSError if it is invalid."""
-    if not text.strip():
-        raise ValueError(text)
-    try:
-        path = Path(text).expanduser()
-    except RuntimeError as error:
-        raise ValueError(text) from error
-    # Returns False for a missing path, and raises if the name is too long or access is denied.
-    path.exists()
-    return path
-
-
-def _name_or_path(text: str) -> str:
-    _folder(text)
-    return text
-
-
 def _header(text: str) -> tuple[str, str]:
     """The name and value in NAME=VALUE, for an HTTP header."""
     name, _, value = text.partition("=")
@@ -181,19 +149,13 @@ def engine_arg_text(key: str, value: object) -> str:
     return plain if _engine_arg(plain)[1] == value else f"{key}={json.dumps(value)}"
 
 
-_SHOTS = checked(
-    int,
-    lambda shots: 0 <= shots <= STANDARD_SHOTS,
-    f"must be a whole number from 0 to {STANDARD_SHOTS}",
-)
-_SCORE = checked(float, lambda score: 0 <= score <= 100, "must be a number from 0 to 100")
 _FRACTION = checked(float, lambda share: 0 < share <= 1, "must be a number above 0 and up to 1")
 _PERCENT = checked(
     lambda text: float(text.removesuffix("%")) / 100,
     lambda share: 0 <= share < 1,
     "must be a number from 0 to below 100",
 )
-_FOLDER = Values(_folder, "must be a folder")
+_FOLDER = Values(folder, "must be a folder")
 # results.node_files removes what a file name may not contain.
 _NODE_NAME = checked(
     str.strip,
@@ -232,7 +194,7 @@ class Settings:
     model: str = option(
         "the model: a Hugging Face id, an alias such as llama3.1-8b-instruct, or a local folder; "
         "by default the embedded model in smoke and the benchmark's own in official",
-        Values(_name_or_path, "must be a hub id, an alias or a folder"),
+        Values(name_or_path, "must be a hub id, an alias or a folder"),
         identifies="system",
     )
     named_benchmarks: list[str] = option(
@@ -307,15 +269,9 @@ class Settings:
     dataset: str = option(
         "the data set: embedded, cnn_dailymail, or a JSON, JSONL or parquet file or a folder of "
         "them; by default embedded in smoke and the benchmark's own in official",
-        Values(_name_or_path, "must be a name, a file or a folder"),
+        Values(name_or_path, "must be a name, a file or a folder"),
         identifies="measurement",
         reported_as="data sha256",
-    )
-    code_problems: Path | None = option(
-        "LiveCodeBench's problems, for testing the programs in answers: a file or folder "
-        "of livecodebench/code_generation_lite",
-        checked(_folder, Path.exists, "must be an existing file or folder"),
-        identifies=None,
     )
     allow_other_model: bool = _switch(
         "allow a model other than the benchmark's own in the official profile; its scores have no "
@@ -350,7 +306,7 @@ class Settings:
     )
     baselines: list[str] = option(
         "compare with this earlier run; may be repeated, once per scenario",
-        Values(_name_or_path, "must be a run's folder or its summary.json"),
+        Values(name_or_path, "must be a run's folder or its summary.json"),
         name="baseline",
         identifies=None,
         repeatable=True,
@@ -396,53 +352,6 @@ class Settings:
         RATE,
         identifies=None,
     )
-    replicas: int | str | None = _of_vllm(
-        "measure several engines as one system, each with its own GPUs or cores; auto is as "
-        "many as the GPUs hold, or one per node without GPUs",
-        or_auto(COUNT, "auto"),
-        identifies="system",
-    )
-    ray: str | None = _of_vllm(
-        "place the replicas on the nodes of the Ray cluster at this address, which this machine "
-        "has joined; auto is the cluster of this machine; by default they run on this machine only",
-        Values(_ray_address, "must be HOST:PORT, or auto"),
-        identifies="system",
-        reported_as="machines",
-    )
-    replica_nodes: tuple[NodeShare, ...] = _of_vllm(
-        "the nodes of the Ray cluster to use, in this order, and how many replicas are on each",
-        Values(
-            parse_nodes,
-            "must be different nodes, by name or address, as in node-a:4,node-b:2 or node-a,node-b",
-        ),
-        identifies="system",
-        reported_as="machines",
-        variable="MLPERF_NODES",
-    )
-    replica_routing: ReplicaRouting = _of_vllm(
-        "how requests are distributed over the replicas: to the one with the fewest outstanding "
-        "tokens for its speed, or to each in turn",
-        choice(*REPLICA_ROUTINGS),
-        "tokens",
-        identifies="system",
-        reported_as="routing",
-    )
-    replica_cpus: int | None = _of_vllm(
-        "number of cores per replica on nodes without GPUs; auto is an equal share of the node's "
-        "cores",
-        COUNT_OR_AUTO,
-        "auto",
-        identifies="system",
-        reported_as="replica_devices",
-    )
-    scaling: bool = _of_vllm(
-        "measure one replica and all replicas in turn before the runs, and report the scaling "
-        "efficiency",
-        TRUE_OR_FALSE,
-        "false",
-        identifies=None,
-        switch=True,
-    )
     endpoints: list[Target] = option(
         "measure the server at this URL instead of an engine in this process; repeat it to measure "
         "several servers as one system",
@@ -471,7 +380,7 @@ class Settings:
     endpoint_ca: Path | None = _of_endpoint(
         "PEM file of the certificate authorities that verify the servers' certificates; by "
         "default the system's",
-        checked(_folder, Path.is_file, "must be an existing file"),
+        checked(folder, Path.is_file, "must be an existing file"),
         identifies=None,
     )
     endpoint_clients: int | None = _of_endpoint(
@@ -511,37 +420,6 @@ class Settings:
     high_accuracy: bool = _switch(
         "require 99.9% of the reference accuracy instead of 99%", identifies="measurement"
     )
-    mmlu_data: str = option(
-        "MMLU's questions: embedded, cais/mmlu (from the Hugging Face hub), or a folder of CSV or "
-        "parquet files",
-        Values(_name_or_path, "must be a name or a folder"),
-        identifies="mmlu",
-        reported_as="data sha256",
-    )
-    mmlu_limit: int | None = option(
-        "total number of MMLU questions, spread evenly over the subjects; auto uses all",
-        COUNT_OR_AUTO,
-        "auto",
-        identifies="mmlu",
-        reported_as="questions",
-        former=("--total-limit",),
-    )
-    mmlu_shots: int | None = option(
-        f"number of worked examples before each MMLU question; {STANDARD_SHOTS} by default, 1 with "
-        "the embedded questions",
-        _SHOTS,
-        identifies="mmlu",
-        reported_as="shots",
-    )
-    mmlu_min_accuracy: float | None = option(
-        "minimum MMLU score that passes, in percent", _SCORE, identifies=None
-    )
-    mmlu_details: bool = _switch(
-        "keep each MMLU question's text, choices and log-probabilities in details.jsonl",
-        identifies=None,
-        former=("--details",),
-    )
-    mmlu_resume: bool = _switch("continue the most recent interrupted MMLU run", identifies=None)
     of_features: Mapping[str, Any] = field(default_factory=dict)
     """The values of the options that features add, by their names with underscores."""
     max_new_tokens_given: bool = False
@@ -575,10 +453,13 @@ class Settings:
                 return f"{spec.flag} {value} {spec.own_runs[value]}".rstrip()
         return ""
 
-    @property
-    def replicated(self) -> bool:
-        """Whether several engines are measured as one system."""
-        return self.replicas is not None
+    def given_of_features(self, other: str) -> dict[str, bool]:
+        """Which options of features that cannot be combined with another one are set."""
+        return {
+            spec.flag: bool(self.of_features[name])
+            for name, spec in OPTIONS_OF_FEATURES.items()
+            if other in spec.not_with
+        }
 
     @property
     def label(self) -> str:
@@ -612,7 +493,7 @@ class Settings:
         """The longest sequence that these benchmarks need, in tokens; None for the model's own
         limit.
 
-        Without benchmarks (MMLU alone), it is what the session's benchmarks need.
+        Without benchmarks, it is what the session's benchmarks need.
         """
         of_session = list(benchmarks) or self.benchmarks
         lengths = [self.workload(benchmark).context for benchmark in of_session]
@@ -632,11 +513,8 @@ class Settings:
         content |= {
             "round": self.round.name,
             "results_dir": str(self.results_dir),
-            "code_problems": self.code_problems and str(self.code_problems),
             "hub_token": "set" if self.token else "not set",
         }
-        if "replica_nodes" in content:
-            content["replica_nodes"] = nodes_text(self.replica_nodes) or None
         if self.endpoints:
             content |= {
                 "endpoints": [target.url for target in self.endpoints],
@@ -697,13 +575,18 @@ def resolve_settings(
         _remember_headers(headers, {str(name) for name in names if name})
     sources = {spec: _source(spec, options, environment, in_file) for spec in OPTIONS}
     value = {name: _value(spec, sources[spec]) for name, spec in OPTION_OF_FIELD.items()}
-    of_features = {name: value.pop(name) for name in OPTIONS_OF_FEATURES}
     targets = list(value["endpoints"] or [])
     places = {spec: source[0] for spec, source in sources.items() if source}
     _check_engine(places, targets)
-    if value["ray"] is not None and value["replicas"] is None:
-        value["replicas"] = "auto"
-    _check_replicas(places, value)
+    _check_needs(places)
+    for name, spec in OPTION_OF_FIELD.items():
+        if spec.implies and value[name] is not None:
+            other, implied = spec.implies
+            value[other] = implied if value[other] is None else value[other]
+    of_features = {
+        name: _in_profile(spec, value.pop(name), value["profile"])
+        for name, spec in OPTIONS_OF_FEATURES.items()
+    }
     profile: Profile = value["profile"]
     names_of_benchmarks = list(dict.fromkeys(value["named_benchmarks"] or []))
     first, *rest = _benchmarks(names_of_benchmarks, profile)
@@ -730,11 +613,9 @@ def resolve_settings(
         "dataset": _DATASETS.get(dataset.casefold(), dataset),
         "named_benchmarks": names_of_benchmarks,
         "max_new_tokens": given_longest or max(answer_lengths),
-        "mmlu_data": value["mmlu_data"] or ("embedded" if profile == "smoke" else HUB_REPOSITORY),
         "engine_args": engine_args,
         "baselines": list(value["baselines"] or []),
         "endpoints": targets,
-        "replica_nodes": value["replica_nodes"] or (),
         "endpoint_headers": _headers(value["endpoint_headers"] or [], environment),
         "engine_silence": value["engine_silence"] or (ENDPOINT_SILENCE_S if targets else SILENCE_S),
     }
@@ -765,34 +646,20 @@ def _check_engine(places: Mapping[OptionSpec, str], targets: Sequence[Target]) -
         raise UsageError(f"--endpoint {twice[0]}: given twice")
 
 
-_OF_REPLICAS = ("replica-nodes", "replica-routing", "replica-cpus", "scaling")
-
-
-def _check_replicas(places: Mapping[OptionSpec, str], value: Mapping[str, Any]) -> None:
-    """Raise UsageError for an option of replicas if there are none."""
-    if value["replicas"] is not None:
-        return
+def _check_needs(places: Mapping[OptionSpec, str]) -> None:
+    """Raise UsageError for an option without any of those that it needs."""
+    given = {spec.name for spec in places}
     for spec, place in places.items():
-        # A variable may be set for other runs.
-        if place != spec.variable and spec.name in _OF_REPLICAS:
-            where = place.removesuffix(" =")
-            raise UsageError(f"{where}: can only be used with --replicas or --ray")
+        if spec.only_with and place != spec.variable and given.isdisjoint(spec.only_with):
+            where, needed = place.removesuffix(" ="), " or --".join(spec.only_with)
+            raise UsageError(f"{where}: can only be used with --{needed}")
 
 
-def of_features_set(settings: Settings, other: str) -> dict[str, bool]:
-    """Which options of features that cannot be combined with another one are set."""
-    return {
-        spec.flag: bool(settings.of_features[name])
-        for name, spec in OPTIONS_OF_FEATURES.items()
-        if other in spec.not_with
-    }
-
-
-def check_features(settings: Settings) -> None:
-    """Raise UsageError for options that the `check` of a feature's options does not allow."""
-    for module in _MODULES_OF_FEATURES:
-        if check := getattr(module, "check", None):
-            check(settings)
+def check_options_of_features(settings: Settings) -> None:
+    """Raise UsageError for options of features that cannot be combined with others."""
+    for feature in features():
+        if feature.options and hasattr(module := import_module(feature.options), "check"):
+            module.check(settings)
 
 
 def _headers(pairs: Iterable[tuple[str, str]], environment: Mapping[str, str]) -> dict[str, str]:
@@ -949,6 +816,12 @@ def _value(spec: OptionSpec, source: tuple[str, Any] | None) -> Any:
         _parse(spec, where, str(t)) for t in (content if isinstance(content, list) else [content])
     ]
     return values if spec.repeatable else values[-1]
+
+
+def _in_profile(spec: OptionSpec, value: Any, profile: Profile) -> Any:
+    """An option's value, or else its default in a profile."""
+    default = spec.by_profile.get(profile)
+    return value if value is not None or default is None else spec.values.parse(default)
 
 
 def _as_texts(spec: OptionSpec, value: Any) -> Any:

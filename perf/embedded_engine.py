@@ -20,7 +20,8 @@ from mlperf_suite.loadgen import runner
 from mlperf_suite.loadgen.load_plan import LoadPlan, Shortened, plan_run
 from mlperf_suite.loadgen.runner import LoadRun, loadgen_settings, run_loadgen
 from mlperf_suite.loadgen.timeline import Timeline
-from mlperf_suite.session.engines import EngineRequest, load_engine, load_vllm
+from mlperf_suite.session.engine_source import EngineRequest
+from mlperf_suite.session.engines import load_engine, load_vllm
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.settings import resolve_settings
 

@@ -25,7 +25,8 @@ from mlperf_suite.errors import RunError
 from mlperf_suite.loadgen import runner
 from mlperf_suite.loadgen.load_plan import SMOKE, RunKey, Shortened
 from mlperf_suite.session import load_run
-from mlperf_suite.session.engines import EngineRequest, load_vllm
+from mlperf_suite.session.engine_source import EngineRequest
+from mlperf_suite.session.engines import load_vllm
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import plan_session
 from mlperf_suite.session.progress_display import ProgressDisplay

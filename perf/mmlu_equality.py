@@ -21,15 +21,15 @@ from typing import Any
 
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.prompts import load_tokenizer
-from mlperf_suite.datasets.mmlu_questions import Mmlu, load_mmlu
 from mlperf_suite.engines.protocol import Likelihood, Score, ScoringEngine
 from mlperf_suite.engines.vllm_arguments import VLLM_DTYPES, VllmConfig
 from mlperf_suite.engines.vllm_engine import VllmEngine
 from mlperf_suite.engines.vllm_environment import vllm_environment
+from mlperf_suite.features.mmlu.engine_lm import EngineLM, evaluate, load_tasks, quiet_lm_eval
+from mlperf_suite.features.mmlu.journal import Journal, Key
+from mlperf_suite.features.mmlu.mmlu_questions import Mmlu, load_mmlu
+from mlperf_suite.features.mmlu.score_files import Sample, Scores
 from mlperf_suite.hardware import Precision
-from mlperf_suite.mmlu.engine_lm import EngineLM, evaluate, load_tasks, quiet_lm_eval
-from mlperf_suite.mmlu.journal import Journal, Key
-from mlperf_suite.mmlu.score_files import Sample, Scores
 
 TOLERANCE = 0.02
 """In log-probability: two best choices closer than this are ties, since bf16 rounds."""

@@ -22,13 +22,13 @@ from typing import Any
 
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.prompts import load_tokenizer
-from mlperf_suite.datasets.mmlu_questions import Mmlu, load_mmlu
 from mlperf_suite.engines.protocol import ScoringEngine
 from mlperf_suite.engines.vllm_arguments import VllmConfig
 from mlperf_suite.engines.vllm_engine import VllmEngine
-from mlperf_suite.mmlu.engine_lm import EngineLM, evaluate, load_tasks
-from mlperf_suite.mmlu.journal import Journal
-from mlperf_suite.mmlu.score_files import Scores
+from mlperf_suite.features.mmlu.engine_lm import EngineLM, evaluate, load_tasks
+from mlperf_suite.features.mmlu.journal import Journal
+from mlperf_suite.features.mmlu.mmlu_questions import Mmlu, load_mmlu
+from mlperf_suite.features.mmlu.score_files import Scores
 from perf.mmlu_equality import ask_lm_eval, lm_eval_backend, report
 from perf.pairs import in_turn, middle, print_header, print_row
 

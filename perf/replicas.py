@@ -23,8 +23,8 @@ from meta_tests.servers.replica_stand_in import a_hundred, answering
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import Engine
-from mlperf_suite.engines.replicas.engine import ReplicaEngine
-from mlperf_suite.engines.replicas.loading import ReplicasConfig
+from mlperf_suite.features.replicas.engine import ReplicaEngine
+from mlperf_suite.features.replicas.loading import ReplicasConfig
 from perf.pairs import pairs_parser, print_header, print_row
 from perf.server_load import Serve, completed_rate, is_held, latency_ms, print_added_ttft, serve_at
 

@@ -66,7 +66,7 @@ def main(arguments: list[str]) -> int:
             status = pytest.main([f"--results-dir={results}", "-q", *arguments])
         finally:
             sys.setprofile(None)
-            threading.setprofile(None)  # type: ignore[arg-type]
+            threading.setprofile(None)
     print("\n".join(path.lines()))
     return int(status)
 

@@ -20,7 +20,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "repeat",
     ),
     "Model, data and scores": (
-        *("model", "dataset", "total-sample-count", "max-new-tokens", "code-problems"),
+        *("model", "dataset", "total-sample-count", "max-new-tokens"),
         *("allow-other-model", "high-accuracy"),
     ),
     "Load": ("server-target-qps", "offline-target-qps", "warmup"),
@@ -28,18 +28,13 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         *("precision", "tensor-parallel-size", "max-model-len", "gpu-memory-utilization"),
         *("engine-arg", "engine-silence"),
     ),
-    "Replicas": (
-        *("replicas", "ray", "replica-nodes", "replica-routing", "replica-cpus", "scaling"),
-    ),
+    "Replicas": (),
     "Servers": (
         *("endpoint", "endpoint-server", "endpoint-routing", "endpoint-ca", "endpoint-clients"),
         *("endpoint-requests", "served-model-name", "endpoint-header"),
     ),
     "Regression gate": ("baseline", "max-regression", "baseline-allow-different"),
-    "MMLU": (
-        *("mmlu-data", "mmlu-limit", "mmlu-shots", "mmlu-min-accuracy", "mmlu-details"),
-        "mmlu-resume",
-    ),
+    "MMLU": (),
     "Profiling": (),
     "Energy and cost": (),
     "Results": ("results-dir", "keep-all", "node-name"),

@@ -16,8 +16,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.datasets.agent_sessions import read_sessions
-from mlperf_suite.scorers.bash_calls import programs_of
+from mlperf_suite.features.chats.agent_sessions import read_sessions
+from mlperf_suite.features.chats.bash_calls import programs_of
 
 MADE, SEED = 5_000, 20_261
 _PARTS = (

@@ -24,9 +24,9 @@ import yaml
 
 from evidence.tables import PAGES, write_cells
 from mlperf_suite import SUITE_FOLDER
-from mlperf_suite.benchmarks.qwen3_6_27b import QWEN3_6_27B
+from mlperf_suite.features.chats.chat_rules import ChatFacts
+from mlperf_suite.features.chats.qwen3_6_27b import QWEN3_6_27B
 from mlperf_suite.rules import judge
-from mlperf_suite.rules.chat_rules import ChatFacts
 
 CLIENT = SUITE_FOLDER / ".endpoints-client"
 EXAMPLE = "examples/11_Edge_Agentic_Example/online_edge_full_run.yaml"

@@ -17,7 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.scorers.function_calls import checked_answers, drawn_samples, scores
+from mlperf_suite.features.chats.function_calls import checked_answers, drawn_samples, scores
 
 SEED, ROUNDS = 20_262, 3
 _OFFICIAL = """

@@ -5,8 +5,8 @@ from __future__ import annotations
 from transformers import AutoTokenizer
 
 from mlperf_suite.assets import embedded_model_dir
-from mlperf_suite.benchmarks.chat_prompts import EMBEDDED_TEMPLATE, ChatMessages
-from mlperf_suite.datasets.agent_sessions import load_sessions
+from mlperf_suite.features.chats.agent_sessions import load_sessions
+from mlperf_suite.features.chats.chat_prompts import EMBEDDED_TEMPLATE, ChatMessages
 
 
 def test_prompts_carry_tools_and_arguments_as_objects() -> None:

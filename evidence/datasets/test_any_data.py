@@ -25,17 +25,16 @@ from hypothesis import strategies as st
 from meta_tests.datasets.data_files import write_json, write_jsonl, write_parquet
 from meta_tests.datasets.made_traces import ROW, exported, span, written
 from meta_tests.suite_runs import ROOT
-from mlperf_suite.datasets.mlperf_frames import (
-    DEEPSEEK_R1,
-    EMBEDDED,
-    GPT_OSS_120B,
-    LLAMA2_70B,
-    LLAMA3_1_405B,
-    MIXTRAL_8X7B,
-)
-from mlperf_suite.datasets.mmlu_questions import DOMAIN_OF, SUBJECTS, load_mmlu
+from mlperf_suite.datasets.mlperf_frames import LLAMA2_70B, LLAMA3_1_405B
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.errors import DatasetError
+from mlperf_suite.features.code_grading.frames import (
+    DEEPSEEK_R1,
+    EMBEDDED_PROBLEMS,
+    GPT_OSS_120B,
+    MIXTRAL_8X7B,
+)
+from mlperf_suite.features.mmlu.mmlu_questions import DOMAIN_OF, SUBJECTS, load_mmlu
 from mlperf_suite.features.replay.production_traces import read_trace
 
 _TEXTS = st.text(min_size=1).filter(lambda text: text.strip())
@@ -129,7 +128,7 @@ def test_the_embedded_python_tests_tell_right_from_wrong() -> None:
 
 
 def test_the_embedded_problems_are_those_that_the_data_names() -> None:
-    lines = (EMBEDDED / "live_code_bench.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = EMBEDDED_PROBLEMS.read_text(encoding="utf-8").splitlines()
     problems = {row["question_id"]: row for row in map(json.loads, lines)}
     items = [*DEEPSEEK_R1.load("embedded").items, *GPT_OSS_120B.load("embedded").items]
     graded = [item for item in items if item.kind == "livecodebench"]

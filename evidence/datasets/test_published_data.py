@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from evidence.from_elsewhere import REAL_MMLU, REAL_NEWS, needs_real_mmlu, needs_real_news
-from mlperf_suite.datasets.mmlu_questions import Mmlu, load_mmlu
 from mlperf_suite.datasets.news import load_news
+from mlperf_suite.features.mmlu.mmlu_questions import Mmlu, load_mmlu
 
 
 @needs_real_news

@@ -10,9 +10,9 @@ import pytest
 from pytest import MonkeyPatch
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.results.schema import ScalingFigures
-from mlperf_suite.session.timing import probe
-from mlperf_suite.session.timing.probe import PAIRS, measure_scaling
+from mlperf_suite.features.replicas import scaling
+from mlperf_suite.features.replicas.figures import ScalingFigures
+from mlperf_suite.features.replicas.scaling import PAIRS, measure_scaling
 
 
 class Alone:
@@ -30,13 +30,6 @@ class Several:
         self.alike = len(set(rates)) == 1
         self.rate = sum(rates)
 
-    def weigh(self, speeds: Sequence[float], prompt_cost: float) -> bool:
-        """Routed as they are."""
-        return False
-
-    def take_replicas_run(self) -> None:
-        """Nothing is kept."""
-
 
 def scaling_of(
     engine: Several, monkeypatch: MonkeyPatch
@@ -50,7 +43,7 @@ def scaling_of(
         assert len(prompts) == 3 * (len(engine.replicas) if target is engine else 1)
         return SimpleNamespace(tokens_per_s=target.rate)
 
-    monkeypatch.setattr(probe, "generate_all", generate)
+    monkeypatch.setattr(scaling, "generate_all", generate)
     prompts = [[1], [2, 3], [4]]
     figures = measure_scaling(engine, prompts, Generation(), 1.0, lines.append)  # type: ignore[arg-type]
     return figures, engines, lines

@@ -18,7 +18,7 @@ from mlperf_suite import SUITE_FOLDER
 from mlperf_suite.assets import assets_dir
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
-from mlperf_suite.loadgen.load_plan import MODES
+from mlperf_suite.loadgen.load_plan import MODES, RunKey
 from mlperf_suite.results.run_folder import read_summary, run_folders
 
 LOADGEN = {"v5.1": "5.1.2", "v6.0": "6.0.14", "v6.1": "6.0.17"}
@@ -164,7 +164,7 @@ def proof_runs(rounds: Sequence[str], benchmarks: Sequence[str] = ()) -> list[Pr
         for round_ in rounds
         for benchmark in BENCHMARKS.values()
         if not benchmarks or benchmark.id in benchmarks
-        if benchmark.workload is not None and not benchmark.chats
+        if benchmark.workload is not None and benchmark.run_kind == RunKey.kind
         for scenario in benchmark.offered_in(round_)
     ]
 

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from meta_tests.reports.kept_run import KEPT_RUN
 from meta_tests.reports.outputs import reports_of, terminal_text
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B_EDGE
+from mlperf_suite.features.mmlu.report import mmlu_sections
 from mlperf_suite.loadgen.logs import DetailLog
 from mlperf_suite.plugin.ci_reports import metrics
 from mlperf_suite.reports.html import html_page
 from mlperf_suite.reports.markdown import markdown_text
-from mlperf_suite.reports.run_report import mmlu_sections
 from mlperf_suite.results.performance_figures import early_stopping
 from mlperf_suite.results.regression import compare_summaries
 from mlperf_suite.results.schema import Config, Summary

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.prompts import load_tokenizer
-from mlperf_suite.datasets.mmlu_questions import load_mmlu
+from mlperf_suite.features.mmlu.mmlu_questions import load_mmlu
 
 
 def test_the_continuations_are_those_of_lm_eval(tmp_path: Path) -> None:
-    from mlperf_suite.mmlu.engine_lm import EngineLM, load_tasks
-    from mlperf_suite.mmlu.journal import Journal
+    from mlperf_suite.features.mmlu.engine_lm import EngineLM, load_tasks
+    from mlperf_suite.features.mmlu.journal import Journal
 
     tokenizer = load_tokenizer(str(embedded_model_dir()))
     data = load_mmlu("embedded")

@@ -26,9 +26,9 @@ from meta_tests.tampering.edits import bytes_edited, removed, replaced, text_edi
 from mlperf_suite.benchmarks.audits import Audit
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import COUNTED_IN_A_SENTENCE, Benchmark, limit_name
-from mlperf_suite.benchmarks.gpt_oss_120b import GPT_OSS_120B
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
+from mlperf_suite.features.code_grading.benchmarks.gpt_oss_120b import GPT_OSS_120B
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
 from mlperf_suite.rules.accuracy_rules import gate_name
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from meta_tests.suite_runs import run_suite
-from mlperf_suite.benchmarks.qwen3_6_27b import QWEN3_6_27B
+from mlperf_suite.features.chats.qwen3_6_27b import QWEN3_6_27B
 
 SHORTENED = {
     *("replay_settings", "whole_sessions", "context_length"),
@@ -23,7 +23,7 @@ def test_a_smoke_run_on_the_real_engine_goes_from_data_to_verdicts(tmp_path: Pat
     unjudged = {rule for rule, status in found.items() if status == "not judged"}
     assert unjudged - {"accuracy_calls_checked"} == UNJUDGED
     assert "failed" not in found.values()
-    replay, performance = session.summary.run.replay, session.summary.run.performance
+    replay, performance = session.summary.parts["run.replay"], session.summary.run.performance
     assert replay and (replay.conversations, replay.turns, replay.missing) == (3, 11, 0)
     assert replay.score is not None and set(replay.by_turn) == {"1", "2 to 10"}
     assert performance and performance.ttft_ms and performance.tokens_per_sec

@@ -10,8 +10,8 @@ import pytest
 
 from meta_tests.servers.local_servers import vllm_server
 from mlperf_suite.__main__ import main
-from mlperf_suite.datasets.agent_sessions import read_sessions
-from mlperf_suite.engines.endpoint.chat_engine import ChatEndpoint
+from mlperf_suite.features.chats.agent_sessions import read_sessions
+from mlperf_suite.features.chats.chat_engine import ChatEndpoint
 from mlperf_suite.features.endpoints.curve.agent_points import ConversationPoints, sampling_of
 from mlperf_suite.features.replay.recorded_sessions import asked_server
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.engines.replicas.nodes import Load, replica_processes
+from meta_tests.features.replicas.nodes import Load, replica_processes
 from meta_tests.servers.local_nodes import LocalNodes
 from meta_tests.servers.replica_stand_in import dying, simulated_meters
 from meta_tests.suite_runs import run_suite

@@ -8,10 +8,16 @@ from dataclasses import replace
 
 import psutil
 
-from meta_tests.engines.replicas.nodes import error_of, have_ended, joining, replica_processes, slow
+from meta_tests.features.replicas.nodes import (
+    error_of,
+    have_ended,
+    joining,
+    replica_processes,
+    slow,
+)
 from meta_tests.servers.local_nodes import local_nodes
-from mlperf_suite.engines.replicas.engine import ReplicaEngine
-from mlperf_suite.engines.replicas.loading import ReplicasConfig
+from mlperf_suite.features.replicas.engine import ReplicaEngine
+from mlperf_suite.features.replicas.loading import ReplicasConfig
 
 
 def test_a_node_that_is_lost_is_named() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from meta_tests.scorers.sandbox.this_machine import usable_sandbox
-from mlperf_suite.scorers.sandbox.box import Sandbox
+from meta_tests.features.code_grading.sandbox.this_machine import usable_sandbox
+from mlperf_suite.features.code_grading.sandbox.box import Sandbox
 
 
 @pytest.fixture(scope="session")

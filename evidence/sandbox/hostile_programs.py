@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from meta_tests.suite_runs import ROOT
-from mlperf_suite.scorers.sandbox import memory_group
-from mlperf_suite.scorers.sandbox.box import MEBIBYTE, Limits, ProgramOutcome, Sandbox
+from mlperf_suite.features.code_grading.sandbox import memory_group
+from mlperf_suite.features.code_grading.sandbox.box import MEBIBYTE, Limits, ProgramOutcome, Sandbox
 
 LIMITS = Limits(
     wall_s=1.0,

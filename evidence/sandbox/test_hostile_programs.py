@@ -20,9 +20,9 @@ from evidence.sandbox.hostile_programs import (
     run,
     timed_out,
 )
-from meta_tests.scorers.sandbox.left_processes import remaining
-from mlperf_suite.scorers.sandbox import memory_group
-from mlperf_suite.scorers.sandbox.box import MEBIBYTE, Limits, ProgramOutcome, Sandbox
+from meta_tests.features.code_grading.sandbox.left_processes import remaining
+from mlperf_suite.features.code_grading.sandbox import memory_group
+from mlperf_suite.features.code_grading.sandbox.box import MEBIBYTE, Limits, ProgramOutcome, Sandbox
 
 NO_CONTROL_GROUP = (
     "this process may make no control group: run it as root outside a container, or in "

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from meta_tests.suite_runs import ROOT
-from mlperf_suite.scorers.sandbox.box import Sandbox, fault
+from mlperf_suite.features.code_grading.sandbox.box import Sandbox, fault
 
 SYSTEM_PYTHON = "/usr/bin/python3"
 
@@ -27,7 +27,7 @@ def run_elsewhere(
             folder.chmod(0o755)
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from mlperf_suite.scorers.sandbox.box import Sandbox; print(Sandbox.find())"
+        "from mlperf_suite.features.code_grading.sandbox.box import Sandbox; print(Sandbox.find())"
     )
     return subprocess.run(
         [*before, python, "-c", code, str(package)],

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlperf_suite.scorers.live_code_bench import pickled_string
+from mlperf_suite.features.code_grading.scorers.live_code_bench import pickled_string
 
 
 @given(st.text(max_size=300), st.integers(2, 5))

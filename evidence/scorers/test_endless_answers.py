@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mlperf_suite.scorers import math_equality
-from mlperf_suite.scorers.live_code_bench import Problem, passes
-from mlperf_suite.scorers.math_equality import grade_math
-from mlperf_suite.scorers.sandbox.box import Sandbox
+from mlperf_suite.features.code_grading.sandbox.box import Sandbox
+from mlperf_suite.features.code_grading.scorers import math_equality
+from mlperf_suite.features.code_grading.scorers.live_code_bench import Problem, passes
+from mlperf_suite.features.code_grading.scorers.math_equality import grade_math
 
 HOSTILE = [
     "9**9**9**9",

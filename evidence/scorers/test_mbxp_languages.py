@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import pytest
 
 from meta_tests.scorers.answers import answer as answer_of
-from mlperf_suite.scorers.code_grading import CodeGrades
-from mlperf_suite.scorers.mbxp import Mbxp, missing_languages
-from mlperf_suite.scorers.sandbox.box import Sandbox
+from mlperf_suite.features.code_grading.sandbox.box import Sandbox
+from mlperf_suite.features.code_grading.scorers.code_grading import CodeGrades
+from mlperf_suite.features.code_grading.scorers.mbxp import Mbxp, missing_languages
 from mlperf_suite.scorers.scorer import Answer
 
 ASSERT = "\nrequire('assert').equal(add(2, 3), 5);\n"

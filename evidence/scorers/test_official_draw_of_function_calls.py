@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from meta_tests.suite_runs import ROOT
-from mlperf_suite.scorers.function_calls import drawn_samples
+from mlperf_suite.features.chats.function_calls import drawn_samples
 
 BFCL = ROOT / ".bfcl"
 

@@ -13,9 +13,9 @@ import pytest
 
 from mlperf_suite.datasets import samples
 from mlperf_suite.datasets.mlperf_frames import LLAMA2_70B
-from mlperf_suite.datasets.mmlu_questions import load_mmlu
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.errors import DatasetError
+from mlperf_suite.features.mmlu.mmlu_questions import load_mmlu
 
 
 def repeated(text: str, rows: int) -> pa.Array:

@@ -83,7 +83,8 @@ def test_vllm_is_asked_for_its_profiler(tmp_path: Path, monkeypatch: pytest.Monk
 def test_only_the_engine_of_runs_is_profiled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mlperf_suite.session.engines import EngineRequest, load_vllm
+    from mlperf_suite.session.engine_source import EngineRequest
+    from mlperf_suite.session.engines import load_vllm
     from mlperf_suite.session.inputs import Inputs
     from mlperf_suite.settings import resolve_settings
 

@@ -36,6 +36,7 @@ from meta_tests.loadgen.made_plans import (
 from meta_tests.stand_in import Delays, StandInEngine
 from meta_tests.suite_runs import run_python
 from mlperf_suite.benchmarks.catalog import BENCHMARKS, runnable
+from mlperf_suite.benchmarks.definition import LOADGEN
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.engines.protocol import EngineTrace, Listener, Request, Steps
@@ -50,7 +51,7 @@ from mlperf_suite.loadgen.sut import Requests, Sut
 _RUNS = {
     f"{benchmark.id} {scenario.name} {mode}": (benchmark, scenario, mode)
     for benchmark in runnable()
-    if not benchmark.chats
+    if benchmark.run_kind == LOADGEN
     for scenario in benchmark.scenarios
     for mode in ("performance", "accuracy")
 }

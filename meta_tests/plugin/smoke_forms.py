@@ -7,7 +7,7 @@ from pathlib import Path
 
 from meta_tests.suite_runs import SuiteRun, run_suite
 from mlperf_suite.benchmarks.catalog import default_benchmarks, runnable
-from mlperf_suite.benchmarks.definition import Benchmark
+from mlperf_suite.benchmarks.definition import LOADGEN, Benchmark
 from mlperf_suite.results.run_folder import read_summary, run_folders
 
 # The other accuracy grade of Llama 2 70B differs in its gates alone.
@@ -16,7 +16,7 @@ ONE_OF_EACH = [
     for benchmark in runnable()
     if benchmark not in default_benchmarks()
     and benchmark.id != "llama2-70b-99"
-    and not benchmark.chats
+    and benchmark.run_kind == LOADGEN
 ]
 
 

@@ -10,17 +10,18 @@ from typing import Any
 import pytest
 
 from mlperf_suite.errors import RunError
+from mlperf_suite.features.mmlu.key import MMLU
 from mlperf_suite.features.peak_search.kind import SearchKey
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.plugin import outcomes
+from mlperf_suite.plugin.cases import MetricCase
 from mlperf_suite.plugin.lifecycle import SUITE
 from mlperf_suite.plugin.metric_change import MetricChange
-from mlperf_suite.plugin.outcomes import STATUS_PROPERTY, make, scored_share
+from mlperf_suite.plugin.outcomes import STATUS_PROPERTY, make, or_fail
 from mlperf_suite.plugin.session_run import SessionRun
 from mlperf_suite.rules import validity
 from mlperf_suite.rules.registry import rule_named
 from mlperf_suite.rules.verdict import Status, Verdict
-from mlperf_suite.session.mmlu_kind import MMLU
 from mlperf_suite.session.run_kind import StepKey
 from mlperf_suite.session.suite import Outcome
 
@@ -45,9 +46,6 @@ class FakeSuite:
     def recorder(self) -> Any:
         return SimpleNamespace(verdicts=lambda key: [self.verdict])
 
-    def score_share(self, index: int) -> None:
-        raise RunError(f"share {index}: the engine died")
-
 
 @dataclass
 class Under:
@@ -69,8 +67,10 @@ class Under:
 QUESTIONS: dict[str, Callable[[Any], object]] = {
     "a rule": lambda config: SessionRun(config, KEY).obeys(validity.result_valid),
     "an MMLU rule": lambda config: SessionRun(config, MMLU).obeys("mmlu_score"),
-    "a regression": lambda config: MetricChange(config, KEY, "qps").is_no_regression(),
-    "MMLU's regression": lambda config: MetricChange(config, MMLU, "mmlu").is_no_regression(),
+    "a regression": lambda config: MetricChange(config, MetricCase(KEY, "qps")).is_no_regression(),
+    "MMLU's regression": lambda config: MetricChange(
+        config, MetricCase(MMLU, "mmlu")
+    ).is_no_regression(),
     "a search": lambda config: make(config, SEARCH, "peak_search"),
     "a record": lambda config: make(config, KEY, "benchmark"),
 }
@@ -98,10 +98,13 @@ def test_what_is_asked_of_a_run_that_died_before_is_not_judged(question: str) ->
     assert not test.session.shouldfail
 
 
-def test_a_share_that_dies_fails_with_one_line() -> None:
+def test_an_action_that_fails_fails_the_test_with_one_line() -> None:
+    def dies() -> None:
+        raise RunError("share 1: the engine died")
+
     test = Under(FakeSuite(can_go_on=False))
     with pytest.raises(pytest.fail.Exception) as caught:
-        scored_share(test.config, 1)
+        or_fail(test.config, dies)
     assert (caught.value.msg, caught.value.pytrace) == ("share 1: the engine died", False)
     assert caught.value.__context__ is None
     assert test.session.shouldfail

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 from importlib import import_module
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import fixtures.runs  # noqa: F401 - registers the fixtures
+import mlperf_suite.features.chats.plugin  # noqa: F401 - likewise
 from meta_tests.module_imports import imports_of
 from meta_tests.plugin.pytest_output import pytest_output
 from meta_tests.suite_runs import ROOT
@@ -20,15 +20,15 @@ from mlperf_suite.features.caching_audit.block_times import MODE as CACHING
 from mlperf_suite.loadgen.load_plan import MODES
 from mlperf_suite.plugin.cases import RUNS_OF_FIXTURES
 from mlperf_suite.rules import rules_for
-from mlperf_suite.rules.registry import every_rule, rules_of
+from mlperf_suite.rules.registry import every_rule
 
 FILES = (
     "tests/test_every_run.py",
     "mlperf_suite/features/log_consistency/tests/test_log_consistency.py",
     "tests/accuracy/test_accuracy.py",
     *(f"tests/performance/test_{name}.py" for name in ("performance", "offline", "server")),
-    *(f"tests/performance/test_{name}.py" for name in ("interactive", "singlestream", "replay")),
-    "tests/accuracy/test_function_calls.py",
+    *(f"tests/performance/test_{name}.py" for name in ("interactive", "singlestream")),
+    *(f"mlperf_suite/features/chats/tests/test_{name}.py" for name in ("function_calls", "replay")),
     *(
         f"tests/compliance/test_{name}.py"
         for name in ("audits", "test06", "test07", "test09", "test01")
@@ -99,17 +99,6 @@ def test_a_test_is_named_after_the_rule_that_it_asks(file: str) -> None:
         assert name in {rule, *(f"{mode}_{rule}" for mode in kind.modes)}
         own = [r for r in every_rule() if r.check is check and r.subject in kind.modes]
         assert {scenario for r in own for scenario in r.scenarios} & set(kind.scenarios)
-
-
-def test_mmlus_rules_have_their_tests() -> None:
-    source = (ROOT / "tests/mmlu/test_mmlu.py").read_text()
-    functions = [n for n in ast.parse(source).body if isinstance(n, ast.FunctionDef)]
-    names = {function.name for function in functions} - {"test_share"}
-    mmlu_rules = [rule.name for rule in rules_of("mmlu")]
-    assert names == {f"test_{rule}" for rule in mmlu_rules}
-    for rule in mmlu_rules:
-        assert f"def test_{rule}(mmlu_run):" in source
-        assert f'mmlu_run.obeys("{rule}")' in source
 
 
 LIMITS = re.compile(r"^ {4}(\S+) +([\d,]+) +([\d,]+)$", re.M)

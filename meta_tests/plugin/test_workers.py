@@ -10,13 +10,10 @@ from typing import Any
 import pytest
 
 from meta_tests.suite_runs import ROOT, run_suite
-from mlperf_suite.mmlu.journal import gpus_per_engine
 from mlperf_suite.plugin.workers import (
-    pytest_mlperf_engine_count,
     pytest_xdist_make_scheduler,
     pytest_xdist_setupnodes,
 )
-from mlperf_suite.settings import resolve_settings
 
 ARGUMENTS = ("-m", "mmlu", "--mmlu-limit=57", "-p", "meta_tests.scoring_plugin")
 
@@ -33,7 +30,7 @@ def test_workers_with_an_engine_each_are_refused_before_they_start(tmp_path: Pat
     ("path", "dist", "workers", "options", "refusal"),
     [
         (".", "worksteal", 2, {}, "use --dist loadgroup"),
-        ("tests/mmlu/test_mmlu.py::test_mmlu_score", "each", 2, {}, "use --dist loadgroup"),
+        ("mlperf_suite/features/mmlu/tests/test_mmlu.py", "each", 2, {}, "use --dist loadgroup"),
         (".", "loadgroup", 2, {}, ""),
         (".", "load", 1, {}, ""),
         (".", "load", 2, {"logs": "old"}, ""),
@@ -55,20 +52,6 @@ def test_workers_are_refused_where_two_would_load_an_engine(
         pytest_xdist_setupnodes(config, range(workers))
 
 
-@pytest.mark.parametrize(
-    ("marker", "shares"), [("mmlu", 1), ("mmlu or (offline and compliance and datacenter)", 0)]
-)
-def test_mmlu_is_not_scored_beside_a_loadgen_run(tmp_path: Path, marker: str, shares: int) -> None:
-    run = run_suite(
-        tmp_path / "results",
-        *("-m", marker, *ARGUMENTS[2:], "--collect-only", "-q"),
-        SCORING='{"engines": 2}',
-        PYTEST_XDIST_WORKER_COUNT="2",
-        PYTEST_XDIST_TESTRUNUID="x",
-    )
-    assert run.output.count("::test_share[") == shares, run.output
-
-
 def test_what_uses_the_engine_is_on_one_worker_and_a_share_on_its_own() -> None:
     told = {"dist": "loadgroup", "tx": ["2*popen"]}
     config: Any = SimpleNamespace(getvalue=told.get)
@@ -76,43 +59,9 @@ def test_what_uses_the_engine_is_on_one_worker_and_a_share_on_its_own() -> None:
     for test, group in (
         ("tests/performance/test_offline.py::test_ttft[x]", "engine"),
         ("own/test_mine.py::test_mine", "engine"),
-        ("tests/mmlu/test_mmlu.py::test_share[2]", "engine-2"),
+        ("mlperf_suite/features/mmlu/tests/test_mmlu.py::test_share[engine-2]", "engine-2"),
         ("meta_tests/test_ci.py::test_x", "meta_tests/test_ci.py::test_x"),
     ):
         assert scheduler._split_scope(test) == group
     told["dist"] = "loadfile"
     assert pytest_xdist_make_scheduler(config, None) is None
-
-
-@pytest.mark.parametrize(
-    ("options", "engines", "gpus"),
-    [
-        ({}, 1, 4),
-        ({"tensor_parallel_size": "1"}, 4, 1),
-        ({"engine_arg": ["tensor_parallel_size=2"]}, 2, 2),
-        ({"tensor_parallel_size": "1", "engine_arg": ["data-parallel-size=2"]}, 2, 2),
-        (
-            {
-                "tensor_parallel_size": "2",
-                "engine_arg": ["pipeline_parallel_size=2", "data_parallel_size=x"],
-            },
-            1,
-            4,
-        ),
-        ({"tensor_parallel_size": "1", "engine_arg": ["data_parallel_size=8"]}, 1, 8),
-    ],
-)
-def test_an_engine_has_the_gpus_that_its_arguments_need(
-    options: dict[str, Any], engines: int, gpus: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3")
-    settings = resolve_settings(options, {})
-    assert (pytest_mlperf_engine_count(settings), gpus_per_engine(settings)) == (engines, gpus)
-
-
-def test_endpoints_are_one_engine_whatever_gpus_are_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    here = resolve_settings({"tensor_parallel_size": "1"}, {})
-    assert pytest_mlperf_engine_count(here) == 2
-    there = resolve_settings({"endpoint": ["http://one", "http://two"]}, {})
-    assert pytest_mlperf_engine_count(there) == 1

@@ -22,6 +22,7 @@ from meta_tests.reports.outputs import (
     terminal_text,
 )
 from mlperf_suite.__main__ import main
+from mlperf_suite.features.mmlu.report import mmlu_sections
 from mlperf_suite.features.peak_search.figures import BY_CLIENT, UNBOUNDED, PeakFigures
 from mlperf_suite.features.peak_search.report import REPORT
 from mlperf_suite.loadgen.logs import DetailLog
@@ -29,7 +30,7 @@ from mlperf_suite.loadgen.timeline import EngineLoad
 from mlperf_suite.plugin.ci_reports import metrics
 from mlperf_suite.reports.html import html_page
 from mlperf_suite.reports.markdown import markdown_text
-from mlperf_suite.reports.run_report import mmlu_sections, run_sections
+from mlperf_suite.reports.run_report import run_sections
 from mlperf_suite.reports.writing import write_index, write_reports
 from mlperf_suite.results import typed_json
 from mlperf_suite.results.bottlenecks import percent

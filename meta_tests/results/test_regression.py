@@ -28,7 +28,6 @@ from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.loadgen.timeline import TOKEN_BLOCKS, read_timeline, write_timeline
 from mlperf_suite.plugin.baseline_gate import check_baselines
 from mlperf_suite.results.baseline import (
-    MMLU_KIND,
     answer_scores,
     load_baseline,
     load_baselines,
@@ -407,7 +406,7 @@ def test_an_mmlu_run_is_compared_question_by_question(tmp_path: Path) -> None:
         figures = {"accuracy": (200 - slower) / 3, "stderr": 2.7}
         (folder / "summary.json").write_text(json.dumps({"meta": meta, "run": {"mmlu": figures}}))
     (baseline,) = load_baselines([tmp_path / "a"]).values()
-    assert baseline.kind == MMLU_KIND
+    assert baseline.kind == ("mmlu", "")
     current = _read(tmp_path / "b")
     (paired,) = baseline.judge(current, tmp_path / "b", 0.05).metrics
     assert (paired.outcome, paired.noise_from) == ("regressed", "the same samples")

@@ -14,8 +14,8 @@ from meta_tests.made_runs import MadeRun, every_scenario
 from meta_tests.rules.damaged_text import within
 from meta_tests.tampering.rule_breaks import not_passed, rule_names
 from mlperf_suite import strict_json
-from mlperf_suite.benchmarks.gpt_oss_120b import GPT_OSS_120B
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
+from mlperf_suite.features.code_grading.benchmarks.gpt_oss_120b import GPT_OSS_120B
 from mlperf_suite.loadgen.logs import DETAIL
 from mlperf_suite.rules import judge
 from mlperf_suite.rules.accuracy_files import parse_accuracy_txt

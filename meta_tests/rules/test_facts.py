@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from mlperf_suite.benchmarks.deepseek_r1 import DEEPSEEK_R1
 from mlperf_suite.benchmarks.definition import OWN_HEAD, Benchmark
 from mlperf_suite.benchmarks.embedded import EMBEDDED
-from mlperf_suite.benchmarks.gpt_oss_120b import GPT_OSS_120B
 from mlperf_suite.benchmarks.llama3_1_8b import EDGE, LLAMA3_1_8B, OFFICIAL
 from mlperf_suite.benchmarks.rounds import ROUNDS
+from mlperf_suite.features.code_grading.benchmarks.deepseek_r1 import DEEPSEEK_R1
+from mlperf_suite.features.code_grading.benchmarks.gpt_oss_120b import GPT_OSS_120B
 from mlperf_suite.rules.facts import find_departures, find_reference, find_speculation
 
 LLAMA3 = "meta-llama/meta-llama-3-8b-instruct"

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 from hypothesis import strategies as st
 
 from mlperf_suite.datasets.samples import Sample
-from mlperf_suite.scorers.code_grading import CodeGrades
 from mlperf_suite.scorers.scorer import Answer
 
 PAIRS = [
@@ -33,12 +30,3 @@ ANY_TEXT = st.text(max_size=80) | st.lists(
 
 def answer(text: str, reference: str, kind: str = "", id_: str = "") -> Answer:
     return Answer(Sample("asked", reference, None, kind, id_), tuple(map(ord, text)), text)
-
-
-def graded(passes: Callable[[str], bool]) -> Callable[[Sequence[Answer]], CodeGrades]:
-    """A grader that asks a function of the text."""
-    return lambda answers: CodeGrades(tuple(passes(item.text) for item in answers))
-
-
-def no_sandbox(answers: Sequence[Answer]) -> CodeGrades:
-    return CodeGrades((None,) * len(answers), "no sandbox")

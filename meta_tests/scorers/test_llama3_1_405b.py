@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
 
-from meta_tests.scorers.answers import PAIRS, answer
+from meta_tests.scorers.answers import ANY_TEXT, PAIRS, answer
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.scorers.llama3_1_405b import LongContextScorer
 
@@ -49,6 +50,13 @@ def test_exact_match_is_the_official_one(
     scores = SCORER.score([answer(text, reference, kind)])
     assert scores.values["exact_match"] == score
     assert scores.not_judged == {"rougeL": "no sample that has rougeL in this run"}
+
+
+@given(text=ANY_TEXT)
+def test_any_text_is_scored(text: str) -> None:
+    scores = SCORER.score([answer(text, "7. b|c", kind) for kind in ("rouge", "niah_em", "qa_em")])
+    assert scores.not_judged == {}
+    assert all(score.unit != "%" or 0 <= score.value <= 100 for score in scores.scores)
 
 
 def test_each_figure_is_the_mean_over_its_kinds() -> None:

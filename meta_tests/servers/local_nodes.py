@@ -18,8 +18,8 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mlperf_suite.engines.replicas.cluster import folder_for_ray, own_cluster_variables
 from mlperf_suite.errors import EngineError
+from mlperf_suite.features.replicas.cluster import folder_for_ray, own_cluster_variables
 
 _OBJECTS = 100 << 20
 _STOP_S = 30.0

@@ -24,11 +24,11 @@ from mlperf_suite.engines.protocol import (
     ScoreRequest,
 )
 from mlperf_suite.errors import EngineDiedError, EngineError
+from mlperf_suite.features.mmlu.key import MMLU
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.rules.verdict import Verdict
-from mlperf_suite.session.engines import EngineRequest
+from mlperf_suite.session.engine_source import EngineRequest
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.mmlu_kind import MMLU
 from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.run_kind import Role, StepKey
 from mlperf_suite.session.suite import Session

@@ -17,8 +17,8 @@ from mlperf_suite.engines.protocol import Engine, EngineDescription
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.session import engines
+from mlperf_suite.session.engine_source import EngineRequest
 from mlperf_suite.session.engines import (
-    EngineRequest,
     Engines,
     cpus_of,
     endpoint_config,

@@ -30,6 +30,7 @@ from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.prompts import load_tokenizer
 from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.errors import EngineDiedError, EngineError, RunError
+from mlperf_suite.features.mmlu.key import MMLU
 from mlperf_suite.features.peak_search.figures import BY_CLIENT, PeakSearch, peak_of
 from mlperf_suite.features.peak_search.kind import SearchKey
 from mlperf_suite.loadgen.load_plan import RunKey, Shortened
@@ -41,7 +42,6 @@ from mlperf_suite.results.schema import STAND_IN_LABEL as LABEL
 from mlperf_suite.rules.facts import TEXT_ALONE
 from mlperf_suite.scorers.rouge import RougeScorer
 from mlperf_suite.scorers.scorer import Answer, Scores
-from mlperf_suite.session.mmlu_kind import MMLU
 
 # Failures
 

@@ -8,8 +8,8 @@ import pytest
 from pytest import MonkeyPatch
 
 from meta_tests.session.scripted_session import ACCURACY, Make
+from mlperf_suite.features.mmlu.key import MMLU
 from mlperf_suite.results.run_folder import LAST_WORD, read_summary
-from mlperf_suite.session.mmlu_kind import MMLU
 
 
 @pytest.mark.parametrize("at", ["writing.write_reports", "writing.write_index"])

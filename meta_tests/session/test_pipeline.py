@@ -16,12 +16,12 @@ from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import default_benchmarks
 from mlperf_suite.errors import RunError
 from mlperf_suite.features.caching_audit.kind import CachingKey
+from mlperf_suite.features.mmlu.key import MMLU
 from mlperf_suite.features.peak_search.figures import PeakSearch
 from mlperf_suite.features.peak_search.kind import SearchKey
+from mlperf_suite.features.replicas.scaling import scaling_figures
 from mlperf_suite.loadgen.load_plan import RunKey, Shortened
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
-from mlperf_suite.results.record import scaling_figures
-from mlperf_suite.session.mmlu_kind import MMLU
 from mlperf_suite.session.run_kind import StepKey
 
 SERVER = RunKey(LLAMA, "Server", "performance")
@@ -82,7 +82,7 @@ def test_the_steps_made_are_those_planned(
 ) -> None:
     figures = scaling_figures(2, [(100.0, 190.0)] * 5)
     monkeypatch.setattr(
-        "mlperf_suite.session.preparation.measure_scaling", lambda *arguments: figures
+        "mlperf_suite.features.replicas.scaling.measure_scaling", lambda *arguments: figures
     )
     suite = make(*keys, **(OPTIONS | options)).suite
     plan = suite.plan

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import default_benchmarks
+from mlperf_suite.features.mmlu.key import MMLU
 from mlperf_suite.features.peak_search.kind import SearchKey
 from mlperf_suite.loadgen.load_plan import RunKey
-from mlperf_suite.session.mmlu_kind import MMLU
 from mlperf_suite.session.plan import Plan, clock, plan_session
 from mlperf_suite.session.run_kind import Selection, Step
 
@@ -46,9 +46,11 @@ def test_offline_is_loaded_probed_warmed_up_and_run_in_this_order() -> None:
     assert plan.needs[run("Offline")] == (run("Offline", "accuracy"),)
 
 
-def test_what_features_measure_and_scaling_are_around_the_probe() -> None:
-    step = Step("idle power", None, "idle power")
-    plan = plan_session(Selection([run("Offline", "accuracy")], of_features=[step], scaling=True))
+def test_what_features_and_engines_measure_is_around_the_probe() -> None:
+    of_features = [Step("idle power", None, "idle power")]
+    of_engine = (Step("scaling", None, "all of it"),)
+    runs = [run("Offline", "accuracy")]
+    plan = plan_session(Selection(runs, of_features=of_features, of_engine=of_engine))
     assert kinds(plan)[:4] == ["load", "idle power", "probe", "scaling"]
 
 

@@ -1,16 +1,15 @@
 """The definition of a benchmark: scenarios, limits, data, prompt, generation, scorer, reference.
 
-Each benchmark is a file of this package with a tuple `BENCHMARKS`; `catalog` finds them. Sources
-of the figures: mlperf.conf (sample counts, durations, latency limits) and constants.py of the
-official submission checker (rounds, scenarios, audits, reference accuracy), both of
-github.com/mlcommons/inference. EOS ids: each model's generation_config.json.
+Each benchmark is in a tuple `BENCHMARKS` of a file of this package or of a feature; `catalog` finds
+them. Sources of the figures: mlperf.conf (sample counts, durations, latency limits) and
+constants.py of the official submission checker (rounds, scenarios, audits, reference accuracy),
+both of github.com/mlcommons/inference. EOS ids: each model's generation_config.json.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from mlperf_suite.benchmarks.audits import Audit
@@ -26,6 +25,8 @@ CURVE = "Curve"
 """In place of a scenario: streamed answers at each of several fixed concurrencies, as the series
 MLPerf Endpoints measures them. No scenario of LoadGen's, and without limits."""
 
+LOADGEN = "loadgen"
+"""The kind of the runs that LoadGen makes, with rules on its logs."""
 MIN_DURATION_MS = 600_000
 """Every scenario of a submission runs 10 minutes (mlperf.conf; the checker's TEST_DURATION_MS)."""
 ALL_ROUNDS = ("v5.1", "v6.0", "v6.1")
@@ -242,6 +243,18 @@ NO_MARKS = ModelMarks()
 
 
 @dataclass(frozen=True, slots=True)
+class ScorerOption:
+    """A feature's option that a scorer takes. `make`: the scorer with a value that was given.
+
+    `need`: why an official accuracy run must have one, after the benchmark's id.
+    """
+
+    name: str
+    make: Callable[[Any], Scorer]
+    need: str
+
+
+@dataclass(frozen=True, slots=True)
 class Workload:
     """One model on one data set: prompts, generation and required scores.
 
@@ -253,8 +266,8 @@ class Workload:
     sample's own is known. `mean_tokens` and `prompt_tokens`: the mean length of an answer and of a
     prompt, in tokens, for time estimates. `parts`: by mode, what differs in it. `ungated`: why the
     scores are not compared with a reference; empty if they are. `own_samples`: the number of
-    samples in `dataset`, if fewer than the benchmark's. `with_problems`: makes the scorer with
-    another file of test problems for its programs, if it takes one. `media`: what its prompts carry
+    samples in `dataset`, if fewer than the benchmark's. `scorer_option`: the option of a
+    feature that the scorer takes, if any. `media`: what its prompts carry
     beside tokens.
     """
 
@@ -274,7 +287,7 @@ class Workload:
     parts: Mapping[str, Part] = field(default_factory=dict)
     ungated: str = ""
     own_samples: int | None = None
-    with_problems: Callable[[Path], Scorer] | None = None
+    scorer_option: ScorerOption | None = None
     media: Literal["", "sound", "picture"] = ""
 
     def part(self, mode: str) -> Part:
@@ -345,9 +358,8 @@ class Benchmark:
     tokens. `letters`: of how many letters it passes the numbers instead. `also`: the second
     category that offers the benchmark, if there is one. `by_round`: what turns its workload, or its
     smoke form, into that of a round. `in_trees`: whether the suite judges its results in
-    submissions. `chats`: whether its samples are messages, which the suite sends one after another
-    without LoadGen, and which rules of their own judge. `of_client`: the scenarios that only the
-    official HTTP client measures.
+    submissions. `run_kind`: the name of the `RunKind` that makes its runs, and whose rules judge
+    them. `of_client`: the scenarios that only the official HTTP client measures.
     """
 
     id: str
@@ -371,7 +383,7 @@ class Benchmark:
     also: Category | None = None
     by_round: Mapping[str, Callable[[Workload], Workload]] = field(default_factory=dict)
     in_trees: bool = True
-    chats: bool = False
+    run_kind: str = LOADGEN
     of_client: tuple[Scenario, ...] = ()
 
     @property

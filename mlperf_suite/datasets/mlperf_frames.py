@@ -1,15 +1,14 @@
 """The published data of MLPerf's language benchmarks except Llama 3.1 8B: one sample per row.
 
 Names and columns are those that the official scripts read (mlcommons/inference at b66003e,
-`language/*/dataset.py`, `evaluate-accuracy.py` and `eval_accuracy.py`, gpt-oss-120b's
-`utils/tokenization.py`). A published pickle must be converted first: `python -m mlperf_suite
-convert`.
+`language/*/dataset.py` and `evaluate-accuracy.py`). A published pickle must be converted first:
+`python -m mlperf_suite convert`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ from mlperf_suite.errors import DatasetError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-EMBEDDED = Path(__file__).parent / "embedded"
+_EMBEDDED = Path(__file__).parent / "embedded"
 _SUFFIXES = (".parquet", ".jsonl")
 _PICKLES = (".pkl", ".pickle")
 # A token id goes to LoadGen's log as a 32-bit number.
@@ -36,7 +35,8 @@ class FrameFormat:
     Each is a tuple of names, newest first; the first one in the file is used. A file without a
     column of `tokens` must have one of `input`; if it has both, the text is kept if `keeps_input`.
     `kinds` are the values that `kind` may have, compared as the official grader does: exactly, or
-    (`loose_kinds`) as a part of the value, in any case; empty allows every value.
+    (`loose_kinds`) as a part of the value, in any case; empty allows every value. `folder`: of the
+    package's own data.
     """
 
     name: str
@@ -49,6 +49,7 @@ class FrameFormat:
     loose_kinds: bool = False
     keeps_input: bool = False
     needs_reference: bool = True
+    folder: Path = _EMBEDDED
 
     def load(self, source: str, token: str | None = None) -> Samples:
         """Read a parquet or JSONL file with these columns, or (`embedded`) the package's own.
@@ -57,7 +58,7 @@ class FrameFormat:
         row and the column.
         """
         name = "embedded" if source == "embedded" else ""
-        path = EMBEDDED / f"{self.name}.jsonl" if name else Path(source).expanduser()
+        path = self.folder / f"{self.name}.jsonl" if name else Path(source).expanduser()
         _check_file(path)
         read = _parquet if path.suffix == ".parquet" else _jsonl
         try:
@@ -78,16 +79,6 @@ class FrameFormat:
 
 
 LLAMA2_70B = FrameFormat("llama2_70b", ("input",), ("tok_input",), ("output",))
-MIXTRAL_8X7B = FrameFormat(
-    "mixtral_8x7b",
-    ("input",),
-    ("tok_input",),
-    ("gt_output",),
-    ("dataset",),
-    ("id",),
-    kinds=("OpenOrca", "GSM8K", "MBXP"),
-    keeps_input=True,
-)
 LLAMA3_1_405B = FrameFormat(
     "llama3_1_405b",
     ("input",),
@@ -96,32 +87,6 @@ LLAMA3_1_405B = FrameFormat(
     ("metric",),
     kinds=("rouge", "niah_em", "qa_em"),
 )
-# The model's chat template turns the text into the prompt.
-DEEPSEEK_R1 = FrameFormat(
-    "deepseek_r1",
-    ("text_input",),
-    (),
-    ("ground_truth", "gt_output"),
-    ("dataset",),
-    kinds=("gpqa", "mmlu_pro", "math500", "aime", "livecodebench"),
-    loose_kinds=True,
-)
-# The performance file, which no grader reads, may lack references and have other kinds.
-GPT_OSS_120B = FrameFormat(
-    "gpt_oss_120b",
-    ("input",),
-    ("input_tokens", "tok_input"),
-    ("ground_truth",),
-    ("dataset",),
-    needs_reference=False,
-)
-GPT_OSS_120B_GRADED = replace(
-    GPT_OSS_120B,
-    kinds=("aime25", "gpqa", "livecodebench"),
-    loose_kinds=True,
-    needs_reference=True,
-)
-"""gpt-oss-120b's accuracy and compliance files, whose answers are graded."""
 
 
 def _check_file(path: Path) -> None:

@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.errors import EngineError
@@ -42,10 +42,18 @@ class EngineDescription:
         known = isinstance(limit, int) and limit > 0 and isinstance(engines, int)
         return limit * engines if known else None  # type: ignore[operator]
 
+    @property
+    def engines(self) -> int:
+        """How many engines it is."""
+        count = self.settings.get(REPLICAS, 1)
+        return count if isinstance(count, int) else 1
+
 
 DATA_PARALLEL = "data_parallel_size"
 """The setting that says how many data-parallel engines there are, each of which makes steps of its
 own; absent if there is one."""
+REPLICAS = "replicas"
+"""The setting that says how many engines are measured as one; absent if there is one."""
 
 
 def parallel_sets(arguments: Mapping[str, object]) -> int:
@@ -88,7 +96,7 @@ INCIDENTAL_SETTINGS = frozenset(
 CAPACITY_SETTINGS: Mapping[str, Literal["capacity", "surroundings"]] = {
     **dict.fromkeys(("tensor_parallel_size", "max_num_seqs", "max_num_batched_tokens"), "capacity"),
     **dict.fromkeys(("max_model_len", "requests_at_once", "idle_gpus"), "capacity"),
-    **dict.fromkeys(("replicas", "replica_devices", "machines"), "capacity"),
+    **dict.fromkeys((REPLICAS, "replica_devices", "machines"), "capacity"),
     **dict.fromkeys(("omp_threads_bind", "endpoints", "addresses"), "surroundings"),
 }
 """Settings in a description that the machine determines: what the engine took from the hardware
@@ -465,97 +473,19 @@ class RemoteEngine(Protocol):
 
 
 @runtime_checkable
+class ReportingEngine(Protocol):
+    """An engine that reports figures of each run."""
+
+    def take_figures(self) -> Mapping[str, Any]:
+        """What happened since the last call, by the names of the figures in summary.json."""
+
+
+@runtime_checkable
 class TakesPrompts(Protocol):
     """An engine that takes a run's prompts in advance, so that requests need not carry them."""
 
     def take_prompts(self, prompts: Sequence[Sequence[int]]) -> None:
         """Take the prompts that `Request.sample` refers to from now on. Raises EngineError."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReplicaFigures:
-    """One of several engines in a run. `devices`: the part of the node that it uses.
-
-    `samples`: answered samples; `tokens`: tokens of their answers. `tokens_per_sec` is over the
-    whole run, `share` is of all tokens. Latencies count from handing a request to the engine, keyed
-    by percentile (p50, p99); TTFT and TPOT are empty if nothing was streamed. `busy_s`: how long it
-    had requests. `ended_s`: the time of its last answer, from the first request of the run on; None
-    if it had no answer.
-    """
-
-    number: int
-    node: str = ""
-    devices: str = ""
-    samples: int = 0
-    tokens: int = 0
-    tokens_per_sec: float = 0.0
-    share: float = 0.0
-    ttft_ms: dict[str, float] = field(default_factory=dict)
-    tpot_ms: dict[str, float] = field(default_factory=dict)
-    latency_ms: dict[str, float] = field(default_factory=dict)
-    busy_s: float = 0.0
-    ended_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class NodeFigures:
-    """The sums of the replicas on a node, as in `ReplicaFigures`."""
-
-    node: str
-    replicas: int = 0
-    samples: int = 0
-    tokens: int = 0
-    tokens_per_sec: float = 0.0
-    share: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class ReplicasRun:
-    """What several engines report about one run. `routing`: how requests were spread over them.
-
-    `elapsed_s`: from the first request to the last answer. `tail_s`: from the earliest last answer
-    of a replica to the latest; None if a replica had no answer. `driver_busy_share`: the CPU time
-    of the thread that receives answers, as a share of one core.
-    """
-
-    routing: str = ""
-    elapsed_s: float = 0.0
-    tail_s: float | None = None
-    driver_busy_share: float = 0.0
-    replicas: tuple[ReplicaFigures, ...] = ()
-    nodes: tuple[NodeFigures, ...] = ()
-
-    @property
-    def slowest(self) -> ReplicaFigures | None:
-        """The replica with the longest latencies; None unless there are several, all with
-        answers."""
-        replicas = [replica for replica in self.replicas if replica.latency_ms]
-        if len(replicas) < len(self.replicas) or len(replicas) < 2:
-            return None
-        return max(replicas, key=lambda replica: replica.latency_ms["p99"])
-
-
-@runtime_checkable
-class ReplicatedEngine(Protocol):
-    """An engine made of several replicas, each of which also takes requests alone."""
-
-    @property
-    def replicas(self) -> Sequence[Engine]:
-        """Each replica as an engine; closing one does nothing."""
-
-    @property
-    def alike(self) -> bool:
-        """Whether all have the same devices, so that differences between them are noise."""
-
-    def weigh(self, speeds: Sequence[float], prompt_cost: float) -> bool:
-        """Route by these speeds from now on: one per replica, in any unit above 0.
-
-        `prompt_cost`: how many times as long a prompt token takes as an answer token. Returns
-        False, and keeps the current speeds, if the replicas are alike.
-        """
-
-    def take_replicas_run(self) -> ReplicasRun:
-        """What happened since the last call."""
 
 
 @runtime_checkable

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from mlperf_suite.benchmarks.audits import Audit, Mode
-from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark, Scenario
+from mlperf_suite.benchmarks.definition import LOADGEN, MIN_DURATION_MS, Benchmark, Scenario
 from mlperf_suite.benchmarks.rounds import Round
 
 ACCURACY_ONLY, PERFORMANCE_ONLY = "AccuracyOnly", "PerformanceOnly"
@@ -32,7 +32,7 @@ class RunKey:
     benchmark: str
     scenario: str
     mode: Mode
-    kind: ClassVar[str] = "loadgen"
+    kind: ClassVar[str] = LOADGEN
 
     @property
     def place(self) -> tuple[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,10 +47,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def check_baselines(suite: Session, plan: Plan, baselines: Baselines) -> None:
     """Raise UsageError for a baseline whose run is not planned or differs in its conditions."""
     from mlperf_suite.hardware import describe_system
-    from mlperf_suite.results.baseline import MMLU_KIND
     from mlperf_suite.results.schema import Meta, Summary
 
-    compared = {key.place for key in plan.keys if kind_of(key).is_compared}
+    compared = {key.place: key for key in plan.keys if kind_of(key).is_compared}
     settings = suite.settings
     for kind, baseline in baselines.items():
         if kind not in compared:
@@ -62,17 +60,8 @@ def check_baselines(suite: Session, plan: Plan, baselines: Baselines) -> None:
             profile=settings.profile,
             round=settings.round.name,
             load_generator=suite.recorder.load_generator,
+            **kind_of(compared[kind]).meta(compared[kind], suite),
         )
-        if kind == MMLU_KIND:
-            task = suite.inputs.mmlu
-            meta = replace(meta, dataset=task.data.name, questions=task.planned, shots=task.shots)
-        else:
-            meta = replace(
-                meta,
-                dataset=settings.dataset,
-                samples=suite.samples(*kind),
-                max_new_tokens=settings.max_new_tokens,
-            )
         if not settings.baseline_allow_different:
             about = Summary(meta=meta, system=describe_system())
             baseline.check(about, settings.server_target_qps)

@@ -20,11 +20,9 @@ from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.plugin.baseline_gate import baselines_of
 from mlperf_suite.plugin.existing_logs import judged_of, log_cases
 from mlperf_suite.plugin.options import settings_of
-from mlperf_suite.plugin.workers import shares_of
 from mlperf_suite.rules import rules_for
 from mlperf_suite.rules.registry import Rule, rule_named
 from mlperf_suite.session.companion import profile_of
-from mlperf_suite.session.mmlu_kind import MMLU
 from mlperf_suite.session.run_kind import NoCase, StepKey
 from mlperf_suite.session.run_kinds import kind_of, run_kinds
 
@@ -47,7 +45,6 @@ RUNS_OF_FIXTURES: dict[str, RunsOfFixture] = {}
 
 
 REGRESSION = NoCase(("regression test", "regression tests"), "no --baseline for it")
-SHARE = NoCase(("test of MMLU's shares", "tests of MMLU's shares"), "one engine")
 RECORD = NoCase(("benchmark record", "benchmark records"), "no pytest-benchmark")
 PROFILED = NoCase(RECORD.kind, "--profile-run makes no result")
 LOGS = NoCase(("test of logs", "tests of logs"), "no --logs")
@@ -64,6 +61,10 @@ class Case:
         """Whose options select it."""
         return self.key.mode
 
+    def why_not_beside(self, steps: Iterable[StepKey]) -> NoCase | None:
+        """Why its test does not run in a session that makes these steps; None if it does."""
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class MetricCase(Case):
@@ -79,8 +80,6 @@ def step_of(item: pytest.Item) -> StepKey | None:
 
 def steps_of(item: pytest.Item) -> list[StepKey]:
     """The steps that must be made before a test can judge them, in the order of its fixtures."""
-    if is_share(item):
-        return [MMLU]
     return [case.key for case in cases_of(item)]
 
 
@@ -101,11 +100,6 @@ def benchmarks_of(config: pytest.Config, items: Iterable[pytest.Item]) -> list[B
         return []
     settings = settings_of(config)
     return [b for b in settings.benchmarks if settings.category in (None, b.category)]
-
-
-def is_share(item: pytest.Item) -> bool:
-    """Whether a test is for a share of MMLU that a worker of pytest-xdist scores."""
-    return "mmlu_share" in getattr(item, "fixturenames", ())
 
 
 def no_case_of(item: pytest.Item) -> NoCase | None:
@@ -291,28 +285,10 @@ def _changes(config: pytest.Config, mode: Mode) -> tuple[list[Any], NoCase]:
     return cases, REGRESSION
 
 
-_MMLU_RUN = pytest.param(Case(MMLU), id=pytest.HIDDEN_PARAM)
-
-
-def _mmlu_changes(config: pytest.Config) -> tuple[list[Any], NoCase]:
-    change = pytest.param(MetricCase(MMLU, "mmlu"), id=pytest.HIDDEN_PARAM)
-    # A run of MMLU has no scenario.
-    is_compared = any(not scenario for _, scenario in baselines_of(config))
-    return [change] if is_compared else [], REGRESSION
-
-
-def _shares(config: pytest.Config) -> tuple[list[Any], NoCase]:
-    shares = shares_of(config)
-    return [*range(1, shares.count if shares else 1)], SHARE
-
-
 _CASES: dict[str, Callable[[pytest.Config], tuple[list[Any], NoCase]]] = {
     "performance_change": lambda config: _changes(config, "performance"),
     "score_change": lambda config: _changes(config, "accuracy"),
-    "mmlu_change": _mmlu_changes,
     "benchmarked_run": _records,
-    "mmlu_run": lambda config: ([_MMLU_RUN], REGRESSION),
-    "mmlu_share": _shares,
     "log_verdict": lambda config: (log_cases(judged_of(config) or []), LOGS),
 }
 """By fixture, its cases and what stands in their place if there is none."""

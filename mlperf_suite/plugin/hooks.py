@@ -1,4 +1,4 @@
-"""The suite's own hooks: which engine is measured, and how many can be loaded."""
+"""The suite's own hook: which engine is measured."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import pytest
 
 if TYPE_CHECKING:
     from mlperf_suite.engines.protocol import Engine
-    from mlperf_suite.session.engines import EngineRequest
+    from mlperf_suite.session.engine_source import EngineRequest
     from mlperf_suite.session.inputs import Inputs
-    from mlperf_suite.settings import Settings
 
 
 @pytest.hookspec(firstresult=True)
@@ -18,10 +17,5 @@ def pytest_mlperf_load_engine(inputs: Inputs, request: EngineRequest) -> Engine 
     """Return a loaded engine; the first plugin that returns one wins.
 
     `inputs`: settings, benchmarks, samples and prompts of the session. `request`: what the engine
-    is for (runs or scoring MMLU) and the file for its output.
+    is for (runs or scoring) and the file for its output.
     """
-
-
-@pytest.hookspec(firstresult=True)
-def pytest_mlperf_engine_count(settings: Settings) -> int | None:
-    """Return how many engines can be loaded at once, to share MMLU among pytest-xdist's workers."""

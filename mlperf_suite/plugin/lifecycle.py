@@ -13,16 +13,14 @@ import pytest
 from mlperf_suite.errors import SuiteError, UsageError
 from mlperf_suite.plugin import hooks
 from mlperf_suite.plugin.baseline_gate import baselines_of, check_baselines
-from mlperf_suite.plugin.cases import asks_for_engine, benchmarks_of, is_share, no_case_of, steps_of
+from mlperf_suite.plugin.cases import asks_for_engine, benchmarks_of, steps_of
 from mlperf_suite.plugin.options import settings_of
-from mlperf_suite.plugin.workers import shares_of
+from mlperf_suite.session.engine_source import EngineRequest, source_of
 from mlperf_suite.session.plan import Plan
 from mlperf_suite.session.timing.forecast import forecast, planned
 
 if TYPE_CHECKING:
     from mlperf_suite.engines.protocol import Engine
-    from mlperf_suite.mmlu.journal import Shares
-    from mlperf_suite.session.engines import EngineRequest
     from mlperf_suite.session.inputs import Inputs
     from mlperf_suite.session.suite import Session
 
@@ -83,8 +81,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         lambda inputs, request: hook.pytest_mlperf_load_engine(inputs=inputs, request=request),
         watcher,
         baselines_of(config),
-        shares=_shares_to_score(config, session.items),
-        on_mmlu=watcher.mmlu_progress,
         benchmarks=benchmarks_of(config, session.items),
     )
     try:
@@ -98,25 +94,17 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def _obstacle(session: pytest.Session, plan: Plan) -> str:
     """What would stop a planned session before it loads an engine; "" if nothing. Contacts no
     endpoint, and leaves nothing in the results folder."""
-    from mlperf_suite.session.engines import placement_lines
     from mlperf_suite.session.inputs import Inputs
 
     config, settings = session.config, settings_of(session.config)
-    inputs = Inputs(settings, benchmarks_of(config, session.items))
+    inputs, source = Inputs(settings, benchmarks_of(config, session.items)), source_of(settings)
     try:
-        if settings.replicated:
-            config.stash[_PLACEMENT] = placement_lines(inputs)
+        source.check(inputs)
+        config.stash[_PLACEMENT] = source.placement(inputs)
         inputs.check(plan.at_engine)
     except SuiteError as error:
         return str(error)
     return ""
-
-
-def _shares_to_score(config: pytest.Config, items: Iterable[pytest.Item]) -> Shares | None:
-    """How MMLU is shared; None if a worker's share was not selected."""
-    shares = shares_of(config)
-    count = sum(is_share(item) and no_case_of(item) is None for item in items)
-    return shares if shares is not None and count == shares.count - 1 else None
 
 
 @pytest.hookimpl(trylast=True)

@@ -21,7 +21,7 @@ from mlperf_suite.plugin.own_folder import OWN_FOLDER
 from mlperf_suite.settings import (
     OPTIONS,
     Settings,
-    check_features,
+    check_options_of_features,
     resolve_settings,
 )
 
@@ -34,7 +34,7 @@ def settings_of(config: pytest.Config) -> Settings:
         options = {spec.dest: config.getoption(spec.dest) for spec in OPTIONS}
         try:
             settings = resolve_settings(options, config_file=config.getoption("suite_config"))
-            check_features(settings)
+            check_options_of_features(settings)
         except UsageError as error:
             raise pytest.UsageError(str(error)) from None
         config.stash[_SETTINGS] = settings

@@ -15,7 +15,6 @@ from mlperf_suite.rules.verdict import Verdict
 if TYPE_CHECKING:
     from mlperf_suite.engines.protocol import Engine
     from mlperf_suite.results.schema import Summary
-    from mlperf_suite.session.mmlu_run import Share
     from mlperf_suite.session.run_kind import StepKey
 
 Product = TypeVar("Product")
@@ -52,15 +51,12 @@ def make(config: pytest.Config, step: StepKey, purpose: str) -> None:
 
 def loaded_engine(config: pytest.Config) -> Engine:
     """The engine of the runs; if it cannot be loaded, the current test fails with one line."""
-    return _or_fail(config, lambda: suite_of(config).engine)
+    return or_fail(config, lambda: suite_of(config).engine)
 
 
-def scored_share(config: pytest.Config, index: int) -> Share:
-    """Score a share of MMLU's subjects now on this worker's engine."""
-    return _or_fail(config, lambda: suite_of(config).score_share(index))
-
-
-def _or_fail(config: pytest.Config, action: Callable[[], Product]) -> Product:
+def or_fail(config: pytest.Config, action: Callable[[], Product]) -> Product:
+    """What an action of the session returns; if it fails, so does the current test, with one
+    line."""
     try:
         return action()
     except SuiteError as error:

@@ -114,14 +114,12 @@ class TerminalWatcher(ProgressDisplay):
         if not self._shown and left_s is not None:
             self.say(f"{name}: about {clock(left_s)} of the session left")
 
-    def mmlu_progress(self, count: int, total: int, subject: str) -> None:
-        """Show MMLU's progress: its questions and the subject of the last one."""
-        if self._bar is None or self._bar.tasks[0].description != "MMLU":
-            self.begin("MMLU", total)
+    def items(self, completed: int, total: int, last: str) -> None:
         if self._bar is None:
             return
         (task,) = self._bar.tasks
-        self._bar.update(task.id, completed=count, total=total, text=f"{count}/{total} {subject}")
+        text = f"{completed}/{total} {last}"
+        self._bar.update(task.id, completed=completed, total=total, text=text)
 
     def say(self, line: str) -> None:
         """Show a line that stays, even if the output is not a terminal: a search takes minutes."""

@@ -10,10 +10,8 @@ import pytest
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.plugin.cases import (
-    SHARE,
     asks_for_engine,
     cases_of,
-    is_share,
     no_case_of,
     steps_of,
 )
@@ -55,7 +53,7 @@ def why_not(item: pytest.Item, settings: Settings) -> NoCase | None:
 def _unlike_selection(step: StepKey, mode: str, settings: Settings) -> NoCase | None:
     """Which option leaves out a step in a mode; None if none does.
 
-    MMLU has no benchmark, category or scenario.
+    A feature's own result has no benchmark, category or scenario.
     """
     benchmark = BENCHMARKS.get(step.benchmark)
     own = {"benchmark": step.benchmark, "scenario": step.scenario} if benchmark else {}
@@ -76,20 +74,19 @@ def _why_not_step(step: StepKey, mode: str, settings: Settings) -> NoCase | None
     return None
 
 
+def _why_not_beside(item: pytest.Item, steps: list[StepKey]) -> NoCase | None:
+    reasons = (case.why_not_beside(steps) for case in cases_of(item))
+    return next(filter(None, reasons), None)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect what cannot run here and sort the rest in the order of the session's plan."""
     settings = settings_of(config)
     why = {item: why_not(item, settings) for item in items}
-    if any(
-        kind_of(step).role == "runs"
-        for item, reason in why.items()
-        if reason is None
-        for step in steps_of(item)
-    ):
-        # Shares would compete with the measured engine for memory, host cores and PCIe.
-        beside_runs = NoCase(SHARE.kind, "LoadGen runs are selected as well")
-        why |= {item: reason or beside_runs for item, reason in why.items() if is_share(item)}
+    made = [step for item, reason in why.items() if reason is None for step in steps_of(item)]
+    steps = list(dict.fromkeys(made))
+    why = {item: reason or _why_not_beside(item, steps) for item, reason in why.items()}
     selection = [item for item, reason in why.items() if reason is None]
     rest = [item for item, reason in why.items() if reason is not None]
     reasons = Counter(reason for reason in why.values() if reason is not None)
@@ -125,12 +122,6 @@ def _nothing_left(config: pytest.Config, settings: Settings, reasons: Counter[No
 def _refuse_what_does_nothing(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Reject a command-line option that no selected test uses."""
     steps = list(dict.fromkeys(step for item in items for step in steps_of(item)))
-    at_engine = {s.benchmark for s in steps if kind_of(s).role == "runs"}
-    chats = sorted(id_ for id_ in at_engine if BENCHMARKS[id_].chats)
-    if chats and len(at_engine) > 1:
-        raise pytest.UsageError(
-            f"--benchmark {chats[0]}: its engine is asked for messages: select it alone"
-        )
     for kind in run_kinds().values():
         own = [step for step in steps if step.kind == kind.name]
         if fault := kind.fault(own, steps, config.getoption):

@@ -1,12 +1,11 @@
 """What a session shows and leaves: its first lines, the closing summary of each result, and no
 token or key in the output and files of pytest and its plugins.
 
-The closing summaries include MMLU's from pytest-xdist's workers.
+The closing summaries include those that features hand over from pytest-xdist's workers.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,9 +15,9 @@ import pytest
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.plugin.lifecycle import SUITE
 from mlperf_suite.plugin.options import NOTES, settings_of
-from mlperf_suite.plugin.workers import collects_suite, shares_folder
+from mlperf_suite.plugin.workers import collects_suite
 from mlperf_suite.secrets import scrub, sweep
-from mlperf_suite.session.mmlu_kind import MMLU
+from mlperf_suite.settings import OPTIONS_OF_FEATURES
 from mlperf_suite.untrusted_files import printable
 
 if TYPE_CHECKING:
@@ -29,8 +28,8 @@ _EMBEDDED = (
     "model: embedded, the suite's own small model (SmolLM2-135M-Instruct); measure\n"
     "  another with --model OWNER/NAME or --model FOLDER"
 )
-_OF_WORKERS: pytest.StashKey[list[tuple[Summary, Path]]] = pytest.StashKey()
-"""The summary and folder of each MMLU run that a worker made."""
+OF_WORKERS: pytest.StashKey[list[tuple[Summary, Path]]] = pytest.StashKey()
+"""The summary and folder of each result that a worker made for the controller to show."""
 
 
 # The first lines
@@ -54,32 +53,12 @@ def header_lines(settings: Settings) -> list[str]:
     model = _EMBEDDED if is_embedded else f"model: {settings.model}"
     if settings.endpoints:
         model = f"model: {settings.model}, at {', '.join(t.url for t in settings.endpoints)}"
-    return [rules, *model.splitlines(), f"data: {settings.dataset}; for MMLU: {settings.mmlu_data}"]
+    of_features = OPTIONS_OF_FEATURES.items()
+    own = [f"for {s.data_of}: {settings.of_features[n]}" for n, s in of_features if s.data_of]
+    return [rules, *model.splitlines(), f"data: {'; '.join([settings.dataset, *own])}"]
 
 
 # The closing summaries
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """On a worker of pytest-xdist: send the controller what was made."""
-    config = session.config
-    suite = config.stash.get(SUITE, None)
-    if suite is None or not hasattr(config, "workeroutput") or not suite.recorder.has_begun(MMLU):
-        return
-    own = suite.recorder.result_of(MMLU)
-    summary = json.dumps(suite.recorder.summary(own).as_json())
-    config.workeroutput["mmlu"] = [summary, str(own.folder.path)]
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    """Hook of pytest-xdist: collect what a worker that ended has made."""
-    if output := getattr(node, "workeroutput", {}).get("mmlu"):
-        from mlperf_suite.results import schema
-
-        of_workers = node.config.stash.setdefault(_OF_WORKERS, [])
-        of_workers.append((schema.Summary.read(json.loads(output[0])), Path(output[1])))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -92,18 +71,20 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Genera
     if suite is not None:
         summary_of = suite.recorder.summary
         results = [(summary_of(record), record.folder.path) for record in suite.recorder.results]
-    results = [*results, *config.stash.get(_OF_WORKERS, [])]
+    results = [*results, *config.stash.get(OF_WORKERS, [])]
     if suite is None and not results:
         return
     # Imported late, so that collection stays instant.
     from mlperf_suite.plugin.progress import terminal_console
+    from mlperf_suite.reports.feature_report import feature_reports
     from mlperf_suite.reports.terminal import closing_view
 
     console = terminal_console(config)
     for file in suite.recorder.node_files if suite is not None else ():
         console.print(printable(f"node: {file}"), soft_wrap=True, markup=False)
     for summary, path in results:
-        terminalreporter.section("MMLU" if summary.meta.benchmark == "mmlu" else summary.meta.title)
+        own = "".join(report.name(summary) for report in feature_reports())
+        terminalreporter.section(own or summary.meta.title)
         every_rule = config.get_verbosity() > 0
         console.print(closing_view(summary, path, every_rule=every_rule), soft_wrap=True)
     if suite is not None and suite.time_line:
@@ -136,5 +117,5 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         paths += [record.folder.path for record in suite.recorder.results]
         # That of an engine which no run took over.
         paths.append(suite.settings.results_dir / ENGINE_LOG)
-    paths += [path for _, path in config.stash.get(_OF_WORKERS, [])]
-    sweep([*paths, *shares_folder(config)])
+    paths += [path for _, path in config.stash.get(OF_WORKERS, [])]
+    sweep(paths)

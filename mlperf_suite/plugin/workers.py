@@ -1,62 +1,22 @@
-"""Supports pytest-xdist: tests that use the engine run on one worker, MMLU's shares on several."""
+"""Supports pytest-xdist: tests that use the engine run on one worker, unless it is their own."""
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from mlperf_suite import SUITE_FOLDER
 from mlperf_suite.plugin.options import settings_of
 
-if TYPE_CHECKING:
-    from mlperf_suite.mmlu.journal import Shares
-    from mlperf_suite.settings import Settings
-
-_SHARES: pytest.StashKey[Shares | None] = pytest.StashKey()
 _GROUP = "engine"
 _OWN_TESTS = ("meta_tests", "evidence")
 """Folders whose tests are of the suite itself: their sessions load engines of their own."""
-_SHARE = re.compile(r"::test_share\[(\d+)\]")
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_mlperf_engine_count(settings: Settings) -> int:
-    # All endpoints are one system, whichever worker uses them, and so are replicas.
-    is_one_system = settings.engine_kind == "endpoint" or settings.replicated
-    if is_one_system:
-        return 1
-    from mlperf_suite.mmlu.journal import engine_count
-
-    return engine_count(settings)
-
-
-def shares_of(config: pytest.Config) -> Shares | None:
-    """How MMLU is shared among pytest-xdist's workers; None if one engine scores all of it."""
-    if _SHARES not in config.stash:
-        config.stash[_SHARES] = _shares(config, settings_of(config))
-    return config.stash[_SHARES]
-
-
-def _shares(config: pytest.Config, settings: Settings) -> Shares | None:
-    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    if workers == 1:
-        return None
-    from mlperf_suite.mmlu.journal import Shares, gpus_per_engine
-
-    count = min(workers, config.hook.pytest_mlperf_engine_count(settings=settings))
-    if count == 1:
-        return None
-    return Shares(
-        settings.results_dir / f".mmlu-{os.environ['PYTEST_XDIST_TESTRUNUID']}",
-        count,
-        gpus_per_engine(settings),
-        600.0 if settings.smoke else 3600.0,
-    )
+_OWN_ENGINE = re.compile(rf"\[({_GROUP}-\d+)\]$")
+"""Ends the id of a test that has an engine of its own beside that of the others: engine-2."""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -96,15 +56,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class OneEngineScheduling(LoadGroupScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            if share := _SHARE.search(nodeid):
-                return f"{_GROUP}-{share[1]}"
+            if own := _OWN_ENGINE.search(nodeid):
+                return own[1]
             is_own = nodeid.partition("/")[0] in _OWN_TESTS
             return str(super()._split_scope(nodeid)) if is_own else _GROUP
 
     return OneEngineScheduling(config, log)
-
-
-def shares_folder(config: pytest.Config) -> list[Path]:
-    """The folder of the shares, an empty list if there is none."""
-    shares = config.stash.get(_SHARES, None)
-    return [shares.folder] if shares is not None and shares.folder.is_dir() else []

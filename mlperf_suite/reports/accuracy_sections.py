@@ -1,4 +1,4 @@
-"""How accurate a run was: its scores, answers of the model, and MMLU."""
+"""How accurate a run was: its scores, and answers of the model."""
 
 from __future__ import annotations
 
@@ -12,16 +12,12 @@ from mlperf_suite.reports.sections import (
     Quote,
     Quotes,
     Section,
-    decimal,
     in_unit,
     notes,
-    paragraphs,
     record_table,
-    time_cell,
 )
 from mlperf_suite.results.schema import (
     AccuracyFigures,
-    MmluFigures,
     ScoreFigures,
     Summary,
 )
@@ -81,48 +77,3 @@ def _range(score: ScoreFigures) -> str:
     if low is None:
         return "" if high is None else f"at most {high}"
     return f"at least {low}" if high is None else f"{low} to {high}"
-
-
-# MMLU
-
-
-def mmlu_blocks(mmlu: MmluFigures) -> list[Block]:
-    """The score, that of each domain, and how fast the questions were answered."""
-    lines = [
-        f"{decimal(mmlu.accuracy)}% of {decimal(mmlu.questions, 0)} questions, "
-        f"{decimal(mmlu.shots, 0)} worked examples before each, through lm-eval "
-        f"{mmlu.lm_eval_version}."
-    ]
-    absent = (mmlu.planned or 0) - (mmlu.questions or 0)
-    if absent > 0:
-        lines.append(f"{absent:,} questions were not scored.")
-    domains: list[dict[str, Cell]] = [
-        {
-            "domain": domain,
-            "percent": decimal(score.accuracy),
-            "standard error": "" if score.stderr is None else decimal(score.stderr),
-            "questions": decimal(score.questions, 0),
-        }
-        for domain, score in mmlu.by_domain.items()
-    ]
-    rate = mmlu.questions_per_sec
-    p50, p99 = (time_cell(mmlu.latency_ms.get(name)) for name in ("p50", "p99"))
-    speed = (
-        f"{f'{rate:.2f} questions/s, ' if rate is not None else ''}"
-        f"{decimal(mmlu.tokens, 0)} prompt tokens, of which {decimal(mmlu.cached_tokens, 0)} "
-        f"came from the prefix cache; latency p50 {p50}, p99 {p99}."
-    )
-    table = record_table(domains, ["domain"], style="")
-    return [*paragraphs(lines), *table, *notes([speed])]
-
-
-def mmlu_lines(mmlu: MmluFigures) -> list[str]:
-    """What the closing summary says of MMLU."""
-    lines = [
-        f"MMLU {decimal(mmlu.accuracy)}% of {decimal(mmlu.questions, 0)} questions, "
-        f"{decimal(mmlu.shots, 0)} shots, through lm-eval {mmlu.lm_eval_version}",
-        ", ".join(f"{d} {decimal(score.accuracy)}%" for d, score in mmlu.by_domain.items()),
-    ]
-    if mmlu.resumed:
-        lines.append(f"an earlier run scored {mmlu.resumed:,} of them")
-    return lines

@@ -9,11 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
-from mlperf_suite.reports.accuracy_sections import mmlu_lines
 from mlperf_suite.reports.feature_report import feature_reports
 from mlperf_suite.reports.machine_sections import (
     endpoint_sections,
-    replica_sections,
 )
 from mlperf_suite.reports.performance_sections import (
     early_estimates,
@@ -22,7 +20,6 @@ from mlperf_suite.reports.performance_sections import (
     reported_times,
     times_words,
 )
-from mlperf_suite.reports.replay_sections import replay_words
 from mlperf_suite.reports.sections import Line, Paragraph, Section, count
 from mlperf_suite.results.schema import (
     AccuracyFigures,
@@ -109,16 +106,12 @@ def _figures(summary: Summary) -> Iterator[Line]:
         yield Line("node", summary.meta.node_name)
     if run.performance:
         yield from _speed(run.performance, {v.rule: v for v in summary.verdicts})
-    if run.replay:
-        yield Line("turns", replay_words(run.replay))
     if run.accuracy:
         yield from _accuracy(run.accuracy)
     for mode in AUDIT_MODES:
         yield from rules_line(mode, summary.verdicts)
     for report in feature_reports():
         yield from report.closing(summary)
-    if run.mmlu:
-        yield from _labelled("MMLU", mmlu_lines(run.mmlu))
     yield from _machine(run)
     if summary.regression:
         yield from _changes(summary.regression)
@@ -169,11 +162,8 @@ def _score(score: ScoreFigures) -> str:
 
 
 def _machine(run: Run) -> Iterator[Line]:
-    """Servers and replicas, if the run has them."""
-    for label, sections in (
-        ("endpoint", endpoint_sections(run, None)),
-        ("replicas", replica_sections(run.replicas, run.scaling)),
-    ):
+    """Servers, if the run has them."""
+    for label, sections in (("endpoint", endpoint_sections(run, None)),):
         yield from _labelled(label, _brief_texts(sections))
 
 

@@ -26,6 +26,15 @@ class IndexColumn:
 class FeatureReport:
     """A feature's part of the reports. Each says nothing of a summary without its figures."""
 
+    def name(self, summary: Summary) -> str:
+        """The name in words of a result that is the feature's own, of no benchmark, and has a
+        `page`; empty for any other."""
+        return ""
+
+    def page(self, summary: Summary, folder: Path, config: Config) -> list[Section]:
+        """The whole report of a result that has a `name`. Raises UsageError if it is none."""
+        raise NotImplementedError
+
     def tiles(self, summary: Summary) -> list[Row]:
         """Figures that readers look for first, before the run's own."""
         return []
@@ -76,6 +85,10 @@ class FeatureReport:
     def closing(self, summary: Summary) -> list[Line]:
         """Lines of the terminal's summary."""
         return []
+
+    def score(self, summary: Summary) -> str:
+        """The accuracy in the index of runs."""
+        return ""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What a run's machines did: endpoints and their client, replicas and nodes."""
+"""What a run's machines did: endpoints and their client."""
 
 from __future__ import annotations
 
@@ -6,26 +6,20 @@ from collections.abc import Mapping
 
 from mlperf_suite.engines.protocol import (
     EndpointFigures,
-    NodeFigures,
     RemoteRun,
-    ReplicaFigures,
-    ReplicasRun,
     ServerView,
 )
 from mlperf_suite.reports.sections import (
-    Block,
     Cell,
     Paragraph,
-    Points,
     Section,
-    count,
     decimal,
     paragraphs,
     record_table,
     time_cell,
 )
 from mlperf_suite.results.bottlenecks import percent
-from mlperf_suite.results.schema import Config, Run, ScalingFigures
+from mlperf_suite.results.schema import Config, Run
 from mlperf_suite.rules.verdict import in_words
 
 # Endpoints and their client
@@ -161,85 +155,3 @@ def _remote_lines(remote: Mapping[str, RemoteRun]) -> list[str]:
         f"a core; delay at p99 {time_cell(client.out_ms)} out, {time_cell(client.back_ms)} back"
     )
     return [*lines, "the server's hardware is not known"]
-
-
-# Replicas and nodes
-
-
-def replica_sections(
-    runs: Mapping[str, ReplicasRun], scaling: ScalingFigures | None = None
-) -> list[Section]:
-    """Each replica, each node if there are several, and sentences that name the slowest."""
-    if not runs:
-        return []
-    # The terminal tells of the performance run, or else of the first.
-    mode = "performance" if "performance" in runs else next(iter(runs))
-    replicas: list[dict[str, Cell]] = [
-        {"run": name, "replica": str(replica.number), "node": replica.node}
-        | {"devices": replica.devices}
-        | _share_of_run(replica)
-        | _times_of_replica(replica)
-        for name, run in runs.items()
-        for replica in run.replicas
-    ]
-    nodes: list[dict[str, Cell]] = [
-        {"run": name, "node": node.node, "replicas": str(node.replicas), **_share_of_run(node)}
-        for name, run in runs.items()
-        if len(run.nodes) > 1
-        for node in run.nodes
-    ]
-    first = [] if scaling is None else [_scaling_line(scaling)]
-    blocks: list[Block] = [Points([*first, *(_replicas_line(*run) for run in runs.items())])]
-    blocks += record_table(replicas, ["run", "replica", "node", "devices"])
-    blocks += record_table(nodes, ["run", "node"])
-    of_nodes = [
-        f"{node.node}: {count(node.replicas, 'replica')}, {node.samples:,} samples, "
-        f"{node.tokens_per_sec:,.2f} tokens/s"
-        for node in runs[mode].nodes
-        if len(runs[mode].nodes) > 1
-    ]
-    brief = [*of_nodes, *first, _replicas_line(mode, runs[mode])]
-    return [Section("Replicas and nodes", blocks, brief=paragraphs(brief))]
-
-
-def _share_of_run(part: ReplicaFigures | NodeFigures) -> dict[str, Cell]:
-    return {
-        "samples": f"{part.samples:,}",
-        "tokens": f"{part.tokens:,}",
-        "tokens/s": f"{part.tokens_per_sec:,.2f}",
-        "share, %": f"{part.share * 100:.1f}",
-    }
-
-
-def _times_of_replica(replica: ReplicaFigures) -> dict[str, Cell]:
-    return {
-        "TTFT p99": time_cell(replica.ttft_ms.get("p99")),
-        "TPOT p99": time_cell(replica.tpot_ms.get("p99")),
-        "latency p99": time_cell(replica.latency_ms.get("p99")),
-        "busy, s": decimal(replica.busy_s, 1),
-        "ended, s": decimal(replica.ended_s, 1),
-    }
-
-
-def _replicas_line(mode: str, run: ReplicasRun) -> str:
-    """A run's tail, its slowest replica and how busy the driver was."""
-    parts = [f"{len(run.replicas)} replicas, routed by {run.routing}"]
-    if run.tail_s is not None and run.elapsed_s:
-        share = run.tail_s / run.elapsed_s * 100
-        parts.append(f"the last finished {run.tail_s:,.2f} s after the first ({share:.1f}%)")
-    if (slowest := run.slowest) is not None:
-        parts.append(
-            f"the slowest is replica {slowest.number} on node {slowest.node} (latency p99 "
-            f"{time_cell(slowest.latency_ms['p99'])})"
-        )
-    parts.append(f"the driver's thread used {run.driver_busy_share * 100:.1f}% of a core")
-    return f"{mode}: {'; '.join(parts)}"
-
-
-def _scaling_line(scaling: ScalingFigures) -> str:
-    """How all replicas compare with one, in a line."""
-    return (
-        f"scaling: {scaling.all_tokens_per_sec:,.2f} tokens/s of {scaling.replicas} replicas ÷ "
-        f"{scaling.replicas} x {scaling.one_tokens_per_sec:,.2f} of one = "
-        f"{scaling.efficiency * 100:.1f}% ({scaling.low * 100:.1f}% to {scaling.high * 100:.1f}%)"
-    )

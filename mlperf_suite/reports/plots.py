@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.percentile import percentile
-from mlperf_suite.datasets.mmlu_questions import CHANCE, DOMAINS
 from mlperf_suite.loadgen.timeline import Timeline
-from mlperf_suite.reports.sections import GRID, Plot, decimal, save_figure, significant
+from mlperf_suite.reports.sections import GRID, Plot, decimal, significant
 from mlperf_suite.results.schema import PerformanceFigures
 from mlperf_suite.rules.verdict import in_words, times_in_unit
 
@@ -34,7 +32,6 @@ _LIFE_STYLES = (
     ("#56B4E9", "oo"),
 )
 """The colour and hatch of each part of a request's life."""
-_DOMAIN_COLOURS = dict(zip(DOMAINS, (BLUE, ORANGE, GREEN, "#CC79A7"), strict=True))
 
 
 # The curves of a run: its requests as in timeline.json
@@ -219,37 +216,3 @@ def draw_bars(
     axes.invert_yaxis()
     axes.margins(x=0.19)
     axes.grid(visible=False, axis="y")
-
-
-# Plots that are not part of a page
-
-
-def plot_subjects(by_subject: Mapping[str, float], overall: float, title: str, path: Path) -> None:
-    """MMLU: a bar for each subject (percent), by domain, sorted within, and the overall line."""
-    from matplotlib.figure import Figure
-
-    rows: list[tuple[str, str, float]] = []
-    for domain, subjects in DOMAINS.items():
-        scores = [(name, by_subject[name]) for name in subjects if name in by_subject]
-        rows += [(domain, s, v) for s, v in sorted(scores, key=lambda pair: -pair[1])]
-    figure = Figure(figsize=(9, 2.2 + 0.21 * len(rows)), layout="constrained")
-    axis = figure.subplots()
-    # With a gap between domains; the first row is at the top.
-    order = list(DOMAINS)
-    heights = [-(i + 1.2 * order.index(domain)) for i, (domain, _, _) in enumerate(rows)]
-    colours = [_DOMAIN_COLOURS[domain] for domain, _, _ in rows]
-    axis.barh(heights, [v for _, _, v in rows], color=colours, height=0.8)
-    for height, (_, _, value) in zip(heights, rows, strict=True):
-        axis.text(value + 0.7, height, f"{value:.0f}", va="center", fontsize=7)
-    axis.set_yticks(heights, [s.replace("_", " ") for _, s, _ in rows], fontsize=8)
-    for domain, colour in _DOMAIN_COLOURS.items():
-        first = next((h for h, (d, _, _) in zip(heights, rows, strict=True) if d == domain), None)
-        if first is not None:
-            axis.text(105, first, domain, color=colour, weight="bold", va="center", ha="right")
-    axis.axvline(overall, color="black", linewidth=1.2, label=f"overall {overall:.1f}%")
-    axis.axvline(CHANCE, color="grey", linewidth=1, linestyle=":", label=f"guessing {CHANCE:.0f}%")
-    axis.set(xlim=(0, 106), ylim=(min(heights) - 1, max(heights) + 1))
-    axis.set_xlabel("correct answers, %")
-    axis.set_title(title, fontsize=10)
-    figure.legend(loc="outside lower center", ncols=2, fontsize="small")
-    save_figure(figure, path, dpi=130)

@@ -9,31 +9,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
-from mlperf_suite.reports.accuracy_sections import (
-    accuracy_section,
-    mmlu_blocks,
-)
+from mlperf_suite.reports.accuracy_sections import accuracy_section
 from mlperf_suite.reports.feature_report import feature_reports
 from mlperf_suite.reports.machine_sections import (
     endpoint_sections,
     is_remote,
-    remote_note,
-    replica_sections,
 )
 from mlperf_suite.reports.performance_sections import (
     regression_sections,
     speed_sections,
     time_sections,
 )
-from mlperf_suite.reports.replay_sections import replay_sections
 from mlperf_suite.reports.sections import (
     Block,
     Cell,
     ColumnKind,
     Paragraph,
-    Picture,
     Plot,
     Points,
     Row,
@@ -106,14 +98,12 @@ def run_sections(
         _validity(summary),
         *(speed_sections(summary, plots) if is_core else []),
         *of_features,
-        *replay_sections(summary.run.replay),
         *time_sections(summary, config),
         *(s for report in feature_reports() for s in report.of_speed(summary)),
         *regression_sections(summary.regression),
         accuracy_section(summary, samples),
         *(s for report in feature_reports() for s in report.sections(summary, config)),
         *endpoint_sections(summary.run, config),
-        *replica_sections(summary.run.replicas, summary.run.scaling),
         _run_section(summary, config),
     ]
 
@@ -121,33 +111,6 @@ def run_sections(
 def page_title(summary: Summary) -> str:
     """A page's title: what ran, and what was measured."""
     return f"{_kind(summary.meta)}, {_status(summary.meta)}: {summary.measured}"
-
-
-def mmlu_sections(summary: Summary, folder: Path, config: Config | None = None) -> list[Section]:
-    """The report of an MMLU run, whose plots are in its folder."""
-    meta, mmlu = summary.meta, summary.run.mmlu
-    about = f"Model {meta.model}, data {meta.dataset}, started {meta.started}."
-    blocks: list[Block] = [Paragraph(about, lead=f"{meta.label}.")]
-    if meta.reason:
-        blocks.append(Paragraph(lead=f"The run failed: {meta.reason}"))
-    blocks += mmlu_blocks(mmlu) if mmlu else []
-    if is_remote(summary.run, config):
-        blocks.append(Paragraph(remote_note("summary.json and config.json")))
-    rules = [*verdict_table(summary.verdicts), *_demands(summary.verdicts)]
-    pictures = [
-        Picture(folder, name, "score by subject")
-        for name in sorted(_plots(folder) & set(summary.plots))
-    ]
-    return [
-        Section("MMLU", blocks, 1, meta.status),
-        Section("Rules", [*rules, *pictures]),
-    ]
-
-
-def _plots(folder: Path) -> set[str]:
-    """The plots in a run's folder. A summary may name any file, which no report is to contain."""
-    paths = (folder / "plots").glob("*.png") if not (folder / "plots").is_symlink() else ()
-    return {f"plots/{path.name}" for path in paths if path.is_file() and not path.is_symlink()}
 
 
 # Is it valid?
@@ -330,13 +293,13 @@ def _problems(summary: Summary) -> list[Block]:
     rest = [verdict for verdict in verdicts if verdict.status not in ("failed", "passed")]
     more = "other " if failures else ""
     return [
-        *_demands(failures),
+        *demands(failures),
         *([Points(lines)] if lines else []),
-        *_demands(rest, f"What the {more}rules that did not pass require"),
+        *demands(rest, f"What the {more}rules that did not pass require"),
     ]
 
 
-def _demands(verdicts: Sequence[Verdict], fold: str = "") -> list[Table]:
+def demands(verdicts: Sequence[Verdict], fold: str = "") -> list[Table]:
     """What was found, and what each rule demands, by which source, with the usual fix. `fold`: a
     title that opens the table."""
     records: list[dict[str, Cell]] = []

@@ -21,7 +21,7 @@ from mlperf_suite.reports.feature_report import IndexColumn, feature_reports
 from mlperf_suite.reports.html import html_page
 from mlperf_suite.reports.markdown import markdown_text
 from mlperf_suite.reports.plots import BLUE, plots_of
-from mlperf_suite.reports.run_report import mmlu_sections, page_title, run_sections
+from mlperf_suite.reports.run_report import page_title, run_sections
 from mlperf_suite.reports.sections import (
     Cell,
     Column,
@@ -37,7 +37,6 @@ from mlperf_suite.reports.sections import (
     notes,
     significant,
 )
-from mlperf_suite.results.baseline import MMLU_KIND
 from mlperf_suite.results.kept_runs import KeptRun, Trend, read_entries, trends_of
 from mlperf_suite.results.performance_figures import performance_figures
 from mlperf_suite.results.run_folder import (
@@ -116,19 +115,16 @@ def _summary(folder: Path) -> Summary:
 
 
 def write_reports(folder: Path) -> None:
-    """Write report.md, report.html and plots/ of the run in this folder; MMLU's plot is kept.
+    """Write report.md, report.html and plots/ of the run in this folder; those of a feature's own
+    result are kept.
 
     Raises UsageError if there is no readable summary.json, OSError if the folder cannot be
     written.
     """
     summary, config = _summary(folder), Config.read(read_config(folder))
     title = ""
-    if summary.meta.kind == MMLU_KIND:
-        # A run that scored nothing still has verdicts, which say why.
-        scored = summary.run.mmlu is not None or summary.verdicts
-        if not scored and summary.meta.status not in ("running", "failed"):
-            raise UsageError(f"{folder / SUMMARY_JSON}: not the summary of an MMLU run")
-        sections = mmlu_sections(summary, folder, config)
+    if own := next((report for report in feature_reports() if report.name(summary)), None):
+        sections = own.page(summary, folder, config)
     else:
         sections, title = _sections_with_plots(folder, summary, config), page_title(summary)
     # A link in a stranger's folder is replaced, not written through.
@@ -253,8 +249,7 @@ def _figures(entry: KeptRun) -> tuple[str, ...]:
     run, performance = entry.summary.run, entry.performance
     ttft_p99 = (performance.ttft_ms or {}).get("p99")
     rates = (performance.tokens_per_sec, performance.samples_per_sec)
-    mmlu = run.mmlu.accuracy if run.mmlu else None
-    accuracy = "" if mmlu is None else f"MMLU {mmlu:,.2f}%"
+    accuracy = "".join(report.score(entry.summary) for report in feature_reports())
     for score in run.accuracy.scores[:1] if run.accuracy else ():
         accuracy = f"{score.name} {in_unit(score.value, score.unit)}"
     numbers = ("" if value is None else f"{value:,.2f}" for value in rates)

@@ -6,9 +6,6 @@ shows how far two runs' scores differ by chance, and the engine's description of
 
 from __future__ import annotations
 
-import contextlib
-import csv
-import io
 import math
 import os
 import statistics
@@ -27,22 +24,19 @@ from mlperf_suite.results.regression import (
     gates,
     has_figures,
     metrics_of,
+    metrics_of_features,
     samples_of,
     unusable_figures,
 )
 from mlperf_suite.results.run_folder import SUMMARY_JSON, read_config, read_object, write_json
 from mlperf_suite.results.schema import (
-    MMLU,
     ChangeFigures,
     Config,
     RegressionFigures,
     Summary,
     version_fault,
 )
-from mlperf_suite.untrusted_files import open_regular
 
-MMLU_KIND = (MMLU, "")
-"""The kind of an MMLU run, which has no scenario."""
 _ANSWER_SCORES = "_samples.json"
 AT_A_RATE = ("Server", "Interactive")
 """The scenarios whose queries come at a rate."""
@@ -63,7 +57,7 @@ class BaselineRun:
 
     @property
     def kind(self) -> tuple[str, str]:
-        """Benchmark id and scenario; MMLU_KIND for an MMLU run."""
+        """Benchmark id and scenario, see `Meta.kind`."""
         return self.summary.meta.kind
 
     @property
@@ -77,8 +71,8 @@ class BaselineRun:
         return self.config is not None and self.config.engine is not None
 
     def metrics(self, mode: str) -> tuple[Metric, ...]:
-        """The metrics of one mode (performance, accuracy or mmlu) that the baseline has figures
-        for."""
+        """The metrics of one mode (performance, accuracy or a feature's) that the baseline has
+        figures for."""
         metrics = metrics_of([self.summary])
         return tuple(m for m in metrics if m.mode == mode and samples_of(m, self.summary))
 
@@ -295,7 +289,7 @@ class _ScoreFile:
 def answer_scores(folder: Path) -> tuple[object, _AnswerScores]:
     """A fingerprint of the data and, by metric in lower case, each answer's score in percent.
 
-    An answer's key is its index in the data; in MMLU, its subject and question.
+    An answer's key is its index in the data, or what a feature's metric tells answers apart by.
     """
     by_metric: _AnswerScores = {}
     fingerprint: str | None = None
@@ -305,17 +299,8 @@ def answer_scores(folder: Path) -> tuple[object, _AnswerScores]:
         fingerprint = content.dataset_sha256
         for name, scores in content.scores.items():
             by_metric[name.lower()] = {n: s for n, s in enumerate(scores) if s is not None}
-    with (
-        contextlib.suppress(OSError, ValueError, KeyError, csv.Error),
-        open_regular(folder / "samples.csv") as file,
-    ):
-        table = csv.DictReader(io.TextIOWrapper(file, encoding="utf-8", newline=""))
-        names = list(table.fieldnames or ())
-        if len(set(names)) < len(names):
-            raise ValueError("two columns of one name")
-        fingerprint = Config.read(read_config(folder)).dataset.sha256
-        by_metric[MMLU] = {
-            (row["subject"], row["question_id"]): 100.0 * (row["correct"] in ("1", "True", "true"))
-            for row in table
-        }
+    for metric in metrics_of_features():
+        if metric.of_answers is not None and (own := metric.of_answers(folder)):
+            fingerprint = Config.read(read_config(folder)).dataset.sha256
+            by_metric[metric.name] = own
     return fingerprint, by_metric

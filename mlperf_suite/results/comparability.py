@@ -3,8 +3,8 @@
 Which options count is declared on each option (`identifies` in settings.py), which settings of an
 engine's description on the description (engines/protocol.py). Everything that compares runs asks
 `differences`: the regression gate, `compare`, `aggregate`, the submission, the rate that Server
-takes from an earlier Offline run, and MMLU's resume. They differ only in the aspects that matter to
-them.
+takes from an earlier Offline run, and runs that go on with an earlier one. They differ only in the
+aspects that matter to them.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from typing import Any, Literal, get_args
 from mlperf_suite.engines.protocol import (
     CAPACITY_SETTINGS,
     INCIDENTAL_SETTINGS,
+    REPLICAS,
     SERVER_MODEL,
 )
+from mlperf_suite.feature import features
 from mlperf_suite.option_specs import Identifies
-from mlperf_suite.results.schema import MMLU, Config, EngineFacts, Meta, Summary
+from mlperf_suite.results.schema import Config, EngineFacts, Meta, Summary
 from mlperf_suite.rules.verdict import in_words
 from mlperf_suite.secrets import scrub
 from mlperf_suite.settings import OPTION_OF_FIELD
@@ -45,7 +47,6 @@ _ASPECT_OF: Mapping[Identifies, Aspect] = {
     "system": "engine",
     "place": "surroundings",
     "measurement": "measurement",
-    "mmlu": "measurement",
 }
 _NO_OPTION = ("hub_token", "api_key")
 """The entries of config.json's settings that are neither an option's nor the benchmark's."""
@@ -139,7 +140,8 @@ def _of_settings(settings: Mapping[str, Any], meta: Meta) -> Iterator[tuple[str,
 
     The summary has some of them as the run resolved them.
     """
-    kinds = ("system", "place", "mmlu" if meta.benchmark == MMLU else "measurement")
+    is_of_feature = any(meta.benchmark in feature.results for feature in features())
+    kinds = ("system", "place", meta.benchmark if is_of_feature else "measurement")
     for name, option in OPTION_OF_FIELD.items():
         in_meta = getattr(meta, name, None)
         if option.identifies is None or (in_meta is None and option.identifies not in kinds):
@@ -147,7 +149,7 @@ def _of_settings(settings: Mapping[str, Any], meta: Meta) -> Iterator[tuple[str,
         if in_meta is not None or settings:
             value = settings.get(name) if in_meta is None else in_meta
             fact_name = name if hasattr(meta, name) else f"setting {name}"
-            aspect = _ASPECT_OF[option.identifies or "measurement"]
+            aspect = _ASPECT_OF.get(option.identifies, "measurement")
             yield fact_name, Fact(aspect, value, option.reported_as or name)
     for name, value in settings.items():
         if name not in OPTION_OF_FIELD and name not in _NO_OPTION:
@@ -174,7 +176,7 @@ def _reports_of(engine: EngineFacts) -> dict[str, object]:
     if engine.max_model_len is not None:
         reports["max_model_len"] = engine.max_model_len
     # A single engine does not report its number.
-    reports.setdefault("replicas", 1)
+    reports.setdefault(REPLICAS, 1)
     if isinstance(machines := settings.get("machines"), list):
         reports["machines"] = [
             {name: value for name, value in machine.items() if name not in _MACHINE_NAMES}

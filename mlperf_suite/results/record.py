@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario
-from mlperf_suite.engines.protocol import RemoteRun, ReplicasRun
+from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.loadgen.load_plan import MODES
 from mlperf_suite.results.run_folder import BLOCKS_FOLDER, RunFolder
 from mlperf_suite.results.schema import (
-    CONFIDENCE,
     AccuracyFigures,
     PerformanceFigures,
-    ReplayFigures,
-    ScalingFigures,
     ScoreFigures,
     Summary,
     WarmUpFigures,
@@ -37,9 +34,8 @@ class RunRecord:
 
     `rate`: samples/s of an accuracy run, used to plan Offline. `warm_up`: what was sent before it,
     None if nothing. `remote`: what a remote server and its client reported, None if the engine is
-    in this process. `replicas`: what each of several engines did, None if there was one. `answers`:
-    the answer lengths of an accuracy run. `replay`: of recorded conversations, None if there are
-    none. `parts`: the figures that features add, by their names in summary.json.
+    in this process. `of_engine`: see `ReportingEngine.take_figures`. `answers`: the answer lengths
+    of an accuracy run. `parts`: the figures that features add, by their names in summary.json.
     """
 
     verdicts: list[Verdict] = field(default_factory=list)
@@ -48,9 +44,8 @@ class RunRecord:
     failure: str | None = None
     warm_up: WarmUpFigures | None = None
     remote: RemoteRun | None = None
-    replicas: ReplicasRun | None = None
+    of_engine: Mapping[str, Any] = field(default_factory=dict)
     answers: AnswerTokens | None = None
-    replay: ReplayFigures | None = None
     parts: dict[str, object] = field(default_factory=dict)
 
 
@@ -111,7 +106,8 @@ def summary_of(result: Result, session: Summary, selection: set[Mode]) -> Summar
     """The current summary of a result.
 
     `session`: what the session knows besides the runs: the settings as used in `meta`, the system,
-    the plan with its times so far, the scaling. `selection`: the modes that the user selected.
+    the plan with its times so far, what was measured of the engine. `selection`: the modes that the
+    user selected.
     """
     runs = result.runs
     finished = {mode for mode, run in runs.items() if run.verdicts}
@@ -134,12 +130,14 @@ def summary_of(result: Result, session: Summary, selection: set[Mode]) -> Summar
             session.run,
             accuracy=accuracy if isinstance(accuracy, AccuracyFigures) else None,
             performance=performance if isinstance(performance, PerformanceFigures) else None,
-            replay=runs["performance"].replay if "performance" in runs else None,
             warm_up={str(mode): run.warm_up for mode, run in runs.items() if run.warm_up},
             remote={str(mode): run.remote for mode, run in runs.items() if run.remote},
-            replicas={str(mode): run.replicas for mode, run in runs.items() if run.replicas},
         ),
-        parts={name: part for run in runs.values() for name, part in run.parts.items()},
+        parts={
+            **session.parts,
+            **{name: part for run in runs.values() for name, part in run.parts.items()},
+            **_of_engine(runs),
+        },
         verdicts=tuple(result.verdicts),
         logs=tuple(path for name in _LOGS for path in _files(result, name)),
         plots=_files(result, "plots/*"),
@@ -148,6 +146,15 @@ def summary_of(result: Result, session: Summary, selection: set[Mode]) -> Summar
         summary = part.summed_up(summary)
     label = "; ".join(filter(None, (summary.no_result, summary.meta.label)))
     return replace(summary, meta=replace(summary.meta, label=label))
+
+
+def _of_engine(runs: Mapping[Mode, RunRecord]) -> dict[str, dict[str, Any]]:
+    """What the engine reported of the runs: by the names of figures, and by mode."""
+    parts = defaultdict[str, dict[str, Any]](dict)
+    for mode, run in runs.items():
+        for name, figures in run.of_engine.items():
+            parts[name][str(mode)] = figures
+    return dict(parts)
 
 
 def _status(result: Result, unfinished: set[Mode]) -> str:
@@ -232,29 +239,3 @@ def scorer_json(
         content[f"threshold_{score.name}"] = value
     content |= {f"run_{score.name}": score.value for score in figures}
     return content
-
-
-def scaling_figures(replicas: int, pairs: Sequence[tuple[float, float]]) -> ScalingFigures:
-    """The scaling figures of pairs of tokens/s: one engine alone (the mean over the engines if they
-    differ) and all together.
-
-    The interval is Student's t over the pairs' efficiencies; a single pair has none, and both ends
-    are the efficiency itself.
-    """
-    from scipy.stats import t
-
-    shares = [together / (replicas * alone) for alone, together in pairs]
-    alone, together = (statistics.fmean(side) for side in zip(*pairs, strict=True))
-    efficiency, count = together / (replicas * alone), len(shares)
-    half = 0.0
-    if count > 1:
-        half = float(t.ppf((1 + CONFIDENCE) / 2, count - 1)) * statistics.stdev(shares) / count**0.5
-    return ScalingFigures(
-        replicas,
-        count,
-        round(alone, 3),
-        round(together, 3),
-        round(efficiency, 5),
-        round(efficiency - half, 5),
-        round(efficiency + half, 5),
-    )

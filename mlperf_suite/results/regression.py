@@ -32,6 +32,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from operator import attrgetter
+from pathlib import Path
 
 from mlperf_suite.feature import features
 from mlperf_suite.results.schema import (
@@ -58,15 +59,19 @@ MANY = 1e6
 _FAR = 50.0
 """The largest logarithm of an interval's end: what lies beyond is no figure to print."""
 DEFAULT_MAX_REGRESSION = 0.05
+Score = tuple[float | None, float | None]
+"""A score and its standard error, None where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
     """A metric that the gate compares.
 
-    `mode`: the run it belongs to: performance, accuracy or mmlu. `group`: metrics of one group rise
-    and fall together and count once among the judged ones. `blocks`: the blocks that show its
-    noise. `of_run`: gets the figure of a performance run.
+    `mode`: the run it belongs to: performance, accuracy or a feature's. `group`: metrics of one
+    group rise and fall together and count once among the judged ones. `blocks`: the blocks that
+    show its noise. `of_run`: gets the figure of a performance run. `of_summary`: gets a feature's
+    score; None if a summary has no such run. `of_answers`: reads each answer's score in percent
+    from a run's folder.
     """
 
     name: str
@@ -77,6 +82,8 @@ class Metric:
     group: str
     blocks: str = ""
     of_run: Callable[[RepeatFigures], float | None] | None = field(default=None, compare=False)
+    of_summary: Callable[[Summary], Score | None] | None = field(default=None, compare=False)
+    of_answers: Callable[[Path], dict[object, float]] | None = field(default=None, compare=False)
 
 
 def _rate(name: str, label: str, unit: str) -> Metric:
@@ -102,13 +109,27 @@ METRICS: tuple[Metric, ...] = (
     # At Server's fixed rate tokens/s cannot fall, and the 99th percentile is what noise moves
     # most: a decode step that takes twice as long shows in the median.
     *(_time(name, percentile) for name in ("ttft", "tpot") for percentile in ("p50", "p99")),
-    Metric("mmlu", "MMLU", "%", "mmlu", True, "mmlu"),
 )
 """The metrics of every benchmark; scores in percent are added by name."""
 
 
+@cache
+def metrics_of_features() -> tuple[Metric, ...]:
+    """The `METRICS` of each feature that has some."""
+    places = (feature.metrics for feature in features() if feature.metrics)
+    return tuple(metric for place in places for metric in import_module(place).METRICS)
+
+
+def modes_of(summary: Summary) -> list[str]:
+    """The modes of the metrics of which a summary has runs, though perhaps no figures."""
+    modes = [mode for mode in ("performance", "accuracy") if summary.run.has(mode)]
+    own = [m.mode for m in metrics_of_features() if m.of_summary and m.of_summary(summary)]
+    return list(dict.fromkeys([*modes, *own]))
+
+
 def metrics_of(summaries: Iterable[Summary]) -> tuple[Metric, ...]:
-    """The metrics that can be compared for these runs: METRICS, and each score in percent.
+    """The metrics that can be compared for these runs: those of every benchmark and of features,
+    and each score in percent.
 
     A score that is a length or a count is not a quality: the accuracy rules have its range.
     """
@@ -116,7 +137,8 @@ def metrics_of(summaries: Iterable[Summary]) -> tuple[Metric, ...]:
         s for summary in summaries if summary.run.accuracy for s in summary.run.accuracy.scores
     ]
     names = dict.fromkeys(score.name for score in scores if score.is_percentage)
-    return (*METRICS, *(Metric(n.lower(), n, "%", "accuracy", True, "scores") for n in names))
+    of_answers = (Metric(n.lower(), n, "%", "accuracy", True, "scores") for n in names)
+    return (*METRICS, *metrics_of_features(), *of_answers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,11 +344,10 @@ def samples_of(metric: Metric, summary: Summary) -> MetricSamples | None:
     return MetricSamples((positive,), standard_error=_positive(error))
 
 
-def _score_of(metric: Metric, summary: Summary) -> tuple[float | None, float | None]:
-    """A score and its standard error, None where there is none."""
+def _score_of(metric: Metric, summary: Summary) -> Score:
+    if metric.of_summary is not None:
+        return metric.of_summary(summary) or (None, None)
     run = summary.run
-    if metric.mode == "mmlu" and run.mmlu is not None:
-        return run.mmlu.accuracy, run.mmlu.stderr
     score = run.accuracy.score(metric.label) if run.accuracy is not None else None
     return (score.value, score.standard_error) if score else (None, None)
 
@@ -354,8 +375,8 @@ def unusable_figures(summary: Summary) -> list[str]:
 def figures_missing(baseline: Summary, current: Summary) -> list[str]:
     """What was not compared because one side lacks it, in words: a mode of the baseline, or, of a
     mode that both have, a figure that the baseline lacks (JSON's reader drops NaN)."""
-    modes = [mode for mode in ("performance", "accuracy", "mmlu") if baseline.run.has(mode)]
-    missing = [f"no {mode} run, unlike the baseline" for mode in modes if not current.run.has(mode)]
+    modes, own = modes_of(baseline), modes_of(current)
+    missing = [f"no {mode} run, unlike the baseline" for mode in modes if mode not in own]
     missing += [line for gate in gates() for line in gate.missing(baseline, current)]
     for metric in metrics_of((baseline, current)):
         has_figure = metric.mode in modes and samples_of(metric, current) is not None
@@ -387,7 +408,7 @@ def compare_summaries(
         if then and now:
             noise = _noise(then, now, (paired_errors or {}).get(metric.name))
             pairs.append((metric, then, now, noise))
-        elif then and current.run.has(metric.mode):
+        elif then and metric.mode in modes_of(current):
             error = (paired_errors or {}).get(metric.name, then.standard_error)
             vanished.append(_lost(metric, then, current, error, confidence(1, comparisons)))
     for gate in gates():
@@ -476,7 +497,7 @@ def gates() -> tuple[FeatureGate, ...]:
 
 def has_figures(summary: Summary) -> bool:
     """Whether a summary has figures to compare."""
-    return not summary.run.is_empty or any(gate.compares(summary) for gate in gates())
+    return bool(modes_of(summary)) or any(gate.compares(summary) for gate in gates())
 
 
 def underpowered_metrics(changes: Sequence[ChangeFigures], at_a_rate: bool) -> list[str]:

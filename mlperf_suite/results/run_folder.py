@@ -20,7 +20,8 @@ from mlperf_suite import strict_json
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import CURVE, SCENARIOS
 from mlperf_suite.errors import UsageError
-from mlperf_suite.results.schema import MMLU, Summary, version_fault
+from mlperf_suite.feature import features
+from mlperf_suite.results.schema import Summary, version_fault
 from mlperf_suite.secrets import scrub
 from mlperf_suite.untrusted_files import open_regular
 
@@ -70,9 +71,10 @@ ENDED = ("complete", "invalid")
 """The statuses of a run that ended normally: whatever it shows, it is a result."""
 _BY_CLIENT = "-client"
 """Ends the kind of a run of the official client, which is not one of LoadGen's."""
+_OF_FEATURES = "".join(f"{name}|" for feature in features() for name in feature.results)
 _RUN_NAME = re.compile(
     r"\d{8}-\d{6}-"
-    rf"(?P<kind>{MMLU}|[A-Za-z0-9][\w.-]*-(?:{'|'.join((*SCENARIOS, CURVE)).lower()})"
+    rf"(?P<kind>{_OF_FEATURES}[A-Za-z0-9][\w.-]*-(?:{'|'.join((*SCENARIOS, CURVE)).lower()})"
     rf"(?:{_BY_CLIENT})?)"
     r"(?:-(?P<number>\d+))?"
 )
@@ -177,10 +179,10 @@ def mode_folder(mode: str) -> str:
 
 
 class RunFolder:
-    """One run's folder: results/<time>-<benchmark>-<scenario>/, or results/<time>-mmlu/.
+    """One run's folder: results/<time>-<benchmark>-<scenario>/, or results/<time>-<name>/.
 
-    `benchmark`: its id, or "mmlu", which has no scenario. `by_client`: whether the official client
-    sends the requests.
+    `benchmark`: its id, or a feature's name of its result, which has no scenario. `by_client`:
+    whether the official client sends the requests.
     """
 
     def __init__(
@@ -347,7 +349,7 @@ def _age(folder: Path) -> tuple[str, int]:
 
 
 def _kind(folder: Path) -> str | None:
-    """A run folder's name without its time: a benchmark's scenario, or MMLU."""
+    """A run folder's name without its time: a benchmark's scenario, or a feature's result."""
     name = _RUN_NAME.fullmatch(folder.name)
     return name["kind"] if name else None
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from mlperf_suite.assets import EMBEDDED_MODEL
-from mlperf_suite.engines.protocol import RemoteRun, ReplicasRun
+from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.feature import features
 from mlperf_suite.loadgen.timeline import EngineLoad
 from mlperf_suite.results.typed_json import read, to_json, written_fields
@@ -28,8 +28,6 @@ from mlperf_suite.rules import rule_named
 from mlperf_suite.rules.verdict import Status, Verdict, in_words
 
 SCHEMA_VERSION = 6
-MMLU = "mmlu"
-"""The meta.benchmark of an MMLU run, which has neither category nor scenario."""
 CLIENT_BOUND = "client-bound: not a result"
 """The mark of a run whose client, not its server, may have determined the figures."""
 PROFILED = "profiled: not a result"
@@ -54,7 +52,7 @@ class Meta:
 
     `started`, `ended`: ISO 8601 with the time zone; `ended` is missing during the run. `samples`:
     the number of samples per run; `samples_why`: the reason for that number, a sentence.
-    `questions`, `shots`: only for MMLU. `engine`: name, version and precision, None until the
+    `questions`, `shots`: only of scores. `engine`: name, version and precision, None until the
     engine is loaded. `profiler`: the profiler that the engine was loaded with, None without one.
     `reason`: why the run failed. `load_generator`: the client that sent the requests, with its
     version; None for LoadGen. `gpus`: how many of each name the engine computed on, None if that is
@@ -95,7 +93,7 @@ class Meta:
 
     @property
     def title(self) -> str:
-        """The kind in words: "llama3.1-8b Offline", "mmlu"."""
+        """The kind in words: "llama3.1-8b Offline"; of one that is of no benchmark, its name."""
         return " ".join(filter(None, self.kind))
 
     @property
@@ -305,69 +303,6 @@ class PerformanceFigures(RepeatFigures):
 
 
 @dataclass(frozen=True, slots=True)
-class TurnTimes:
-    """Times of the answered turns of a group, in ms by percentile (p50, p90, p99)."""
-
-    turns: int = 0
-    ttft_ms: Percentiles = field(default_factory=dict)
-    tpot_ms: Percentiles = field(default_factory=dict)
-    latency_ms: Percentiles = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayFigures:
-    """A replay of recorded conversations, turn by turn.
-
-    `missing`: turns without an answer. `score`: the mean similarity, from 0 to 1, of the programs
-    that an answer and the recorded answer start, over the `scored` turns; `reference_score`: the
-    score of the reference run. `cached_first`: prompt tokens of first turns that the server took
-    from a cache, which another conversation filled; None if the server does not report cached
-    tokens. `by_turn`, `by_context`: times by position in the conversation, and by prompt length in
-    tokens.
-    """
-
-    conversations: int = 0
-    turns: int = 0
-    missing: int = 0
-    score: float | None = None
-    scored: int = 0
-    reference_score: float | None = None
-    cached_first: int | None = None
-    by_turn: dict[str, TurnTimes] = field(default_factory=dict)
-    by_context: dict[str, TurnTimes] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class MmluScore:
-    """The share of correct answers in percent, and its standard error in percentage points."""
-
-    accuracy: float | None = None
-    stderr: float | None = None
-    correct: int | None = None
-    questions: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class MmluFigures(MmluScore):
-    """An MMLU run. `planned`: the number of questions to score; `resumed`: the number of them that
-    an earlier run scored. There are rates only if this run scored all of them."""
-
-    shots: int | None = None
-    subjects: int | None = None
-    data: str | None = None
-    model: str | None = None
-    lm_eval_version: str | None = None
-    planned: int | None = None
-    resumed: int | None = None
-    elapsed_s: float | None = None
-    questions_per_sec: float | None = None
-    tokens: int | None = None
-    cached_tokens: int | None = None
-    latency_ms: Percentiles = field(default_factory=dict)
-    by_domain: dict[str, MmluScore] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class WarmUpFigures:
     """The warm-up before a run, which is not timed. `tokens`: tokens of the answers; `what`: which
     requests were sent, and how."""
@@ -379,50 +314,26 @@ class WarmUpFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class ScalingFigures:
-    """Several engines compared with one of them: `pairs` times, outside LoadGen, prompts are sent
-    all at once to one engine and then to all, or the reverse.
-
-    `efficiency`: tokens/s of all ÷ (`replicas` x tokens/s of one), with the interval from `low` to
-    `high` (95%, Student's t over the pairs).
-    """
-
-    replicas: int = 1
-    pairs: int = 0
-    one_tokens_per_sec: float = 0.0
-    all_tokens_per_sec: float = 0.0
-    efficiency: float = 0.0
-    low: float = 0.0
-    high: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class Run:
     """The figures of each run; None if the run was not made or has no figures.
 
     `warm_up`: by mode. `remote`: by
     mode, what servers and the suite's client reported; empty if the engine ran in the suite's own
-    process. `replicas`: by mode, the figures of each of several engines; empty if there was one.
-    `replay`: None unless the performance run replays recorded conversations. `scaling`: None
-    unless requested.
+    process.
     """
 
     accuracy: AccuracyFigures | None = None
     performance: PerformanceFigures | None = None
-    mmlu: MmluFigures | None = None
-    replay: ReplayFigures | None = None
     warm_up: dict[str, WarmUpFigures] = field(default_factory=dict)
     remote: dict[str, RemoteRun] = field(default_factory=dict)
-    replicas: dict[str, ReplicasRun] = field(default_factory=dict)
-    scaling: ScalingFigures | None = None
 
     def has(self, mode: str) -> bool:
-        """Whether there are figures of a mode: accuracy, performance or mmlu."""
-        return mode in ("accuracy", "performance", "mmlu") and getattr(self, mode) is not None
+        """Whether there are figures of a mode: accuracy or performance."""
+        return mode in ("accuracy", "performance") and getattr(self, mode) is not None
 
     @property
     def is_empty(self) -> bool:
-        return not any(map(self.has, ("accuracy", "performance", "mmlu")))
+        return not any(map(self.has, ("accuracy", "performance")))
 
     @property
     def accuracy_passed(self) -> bool | None:

@@ -15,11 +15,9 @@ from mlperf_suite.rules import (
     kept_logs,
     audit_rules,
     test06,
-    mmlu_rules,
     power_rules,
     submission_rules,
     retrieval_rules,
-    chat_rules,
 )
 from mlperf_suite.rules.registry import accuracy_verdict, judge, rule_named, rules_for
 
@@ -27,12 +25,10 @@ __all__ = [
     "accuracy_rules",
     "accuracy_verdict",
     "audit_rules",
-    "chat_rules",
     "clock",
     "judge",
     "kept_logs",
     "limits",
-    "mmlu_rules",
     "power_rules",
     "retrieval_rules",
     "rule_named",

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.benchmarks.definition import ExpectedScore
+from mlperf_suite.benchmarks.definition import LOADGEN, ExpectedScore
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.loadgen.logs import LoggedSample
 from mlperf_suite.rules.accuracy_files import (
@@ -298,7 +298,7 @@ def _judge_score(score: float, gate: ExpectedScore, *, strict: bool) -> Verdict:
 
 
 METRICS: tuple[str, ...] = tuple(
-    dict.fromkeys(name for b in BENCHMARKS.values() if not b.chats for name in b.metrics)
+    dict.fromkeys(name for b in BENCHMARKS.values() if b.run_kind == LOADGEN for name in b.metrics)
 )
 """Every metric that a benchmark of LoadGen's is judged by."""
 GATES: Mapping[str, Callable[[RunFacts], Verdict]] = {

@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from mlperf_suite.benchmarks.audits import Mode
-from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario, Workload
+from mlperf_suite.benchmarks.definition import (
+    LOADGEN,
+    Benchmark,
+    ReferenceAccuracy,
+    Scenario,
+    Workload,
+)
 from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.engines.protocol import MODEL_CHANGES, SERVER_MODEL, SPECULATIVE, RemoteRun
 from mlperf_suite.loadgen.load_plan import ACCURACY_ONLY
@@ -19,8 +25,8 @@ from mlperf_suite.rules.verdict import Verdict, VerdictError, failure, not_judge
 Division = Literal["closed", "open"]
 Subject = str
 """What a rule judges: a run of a mode, a part of a kept run's folder (`kept_run`), a part of a
-submission (`result`, `benchmark`, `system`, `power`, `client`, `package`, `retrieval`), or an MMLU
-run (`mmlu`)."""
+submission (`result`, `benchmark`, `system`, `power`, `client`, `package`, `retrieval`), or
+what a feature makes."""
 _LAST_RATE = {
     "Offline": "result_tokens_per_second",
     "Server": "result_completed_tokens_per_second",
@@ -35,11 +41,11 @@ it wrote 36 logs of 18 public v5.1 results."""
 
 class Facts:
     """What a rule may know of its subject. `malformed`: the errors that damaged content causes in a
-    rule of these facts, which they fail. `of_chats`: as of a rule."""
+    rule of these facts, which they fail. `run_kind`: as of a rule."""
 
     __slots__ = ()
     malformed: ClassVar[tuple[type[Exception], ...]] = ()
-    of_chats: ClassVar[bool] = False
+    run_kind: ClassVar[str] = LOADGEN
 
     @property
     def subject(self) -> Subject:

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from mlperf_suite.benchmarks.audits import Mode
-from mlperf_suite.benchmarks.definition import Benchmark, Scenario
+from mlperf_suite.benchmarks.definition import LOADGEN, Benchmark, Scenario
 from mlperf_suite.feature import features
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.rules.facts import Division, Facts, RunFacts, Subject
@@ -53,7 +53,7 @@ class Rule:
     same_samples: bool
     whole_log: bool
     of_tokens: bool | None
-    of_chats: bool
+    run_kind: str
     shortens: Relaxation
 
     @property
@@ -80,7 +80,7 @@ class Rule:
         in_session: bool,
     ) -> bool:
         return (
-            self.of_chats == benchmark.chats
+            self.run_kind == benchmark.run_kind
             and scenario.name in self.scenarios
             and division in self.divisions
             and (submitted or not self.submitted_only)
@@ -136,7 +136,7 @@ def rule(
     same_samples: bool = False,
     whole_log: bool = False,
     of_tokens: bool | None = None,
-    of_chats: bool = False,
+    run_kind: str = LOADGEN,
     shortens: Relaxation = False,
 ) -> Callable[[AnyCheck], AnyCheck]:
     """Register a function as a rule of each subject; the first sentence of its docstring is the
@@ -152,7 +152,7 @@ def rule(
     with itself, so a damaged or truncated one is not judged: the rule on whole logs fails it.
     `of_tokens`: it applies only where LoadGen counts tokens, since it reads how many or how fast;
     if false, only where LoadGen does not.
-    `of_chats`: it is of benchmarks of messages, whose runs are not LoadGen's; any other is not.
+    `run_kind`: it is of benchmarks whose runs are of this kind.
     `shortens`: smoke relaxes it.
     """
 
@@ -174,7 +174,7 @@ def rule(
                 same_samples=same_samples,
                 whole_log=whole_log,
                 of_tokens=of_tokens,
-                of_chats=of_chats,
+                run_kind=run_kind,
                 shortens=shortens,
             )
             _RULES.append(entry)
@@ -245,8 +245,8 @@ def rules_of(subject: Subject) -> list[Rule]:
 def judge(facts: Facts) -> list[Verdict]:
     """Apply every rule that applies to these facts."""
     if not isinstance(facts, RunFacts):
-        of_chats = facts.of_chats
-        rules = [entry for entry in rules_of(facts.subject) if entry.of_chats == of_chats]
+        run_kind = facts.run_kind
+        rules = [entry for entry in rules_of(facts.subject) if entry.run_kind == run_kind]
         return [entry.judge(facts) for entry in rules]
     rules = rules_for(
         facts.benchmark,

@@ -4,37 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlperf_suite.engines.endpoint.config import EndpointConfig
-from mlperf_suite.engines.protocol import QUANTIZATION, Engine, EngineDescription
+from mlperf_suite.engines.protocol import QUANTIZATION, REPLICAS, Engine, EngineDescription
 from mlperf_suite.errors import SuiteError
 from mlperf_suite.hardware import describe_system
-from mlperf_suite.results.run_folder import ENGINE_LOG, PROFILE_FOLDER
+from mlperf_suite.results.run_folder import PROFILE_FOLDER
 from mlperf_suite.results.schema import STAND_IN_LABEL
 from mlperf_suite.session.companion import profile_of
+from mlperf_suite.session.engine_source import EngineRequest, source_of
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.progress_display import ProgressDisplay
 from mlperf_suite.session.run_kind import Role
+from mlperf_suite.session.run_kinds import run_kinds
 
 if TYPE_CHECKING:
-    from mlperf_suite.engines.replicas.actor import Make
-    from mlperf_suite.engines.replicas.loading import ReplicasConfig
     from mlperf_suite.engines.vllm_arguments import VllmConfig
-
-
-@dataclass(frozen=True, slots=True)
-class EngineRequest:
-    """What an engine is loaded for, the file for its output, and a callback that receives what is
-    decided while it loads."""
-
-    role: Role
-    log_file: Path
-    say: Callable[[str], None] = lambda line: None
-
 
 LoadEngine = Callable[[Inputs, EngineRequest], Engine]
 
@@ -44,7 +31,7 @@ _SHORT = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 class Engines:
     """Holds the engine of the current step.
 
-    Runs and MMLU scores use separate engines: only the scoring engine keeps a prefix cache. Two
+    Runs and scores use separate engines: only the scoring engine keeps a prefix cache. Two
     engines at once would disturb each other's measurements, so loading one stops the other.
     """
 
@@ -58,21 +45,18 @@ class Engines:
         self.descriptions: dict[Role, EngineDescription] = {}
         """The description of each engine that was loaded."""
 
-    def get(self, role: Role, log_file: Path) -> Engine:
+    def get(self, role: Role, log_file: Path, purpose: str = "") -> Engine:
         """The engine of this role, loaded now if needed; a failed load is not retried.
 
-        `log_file`: where its output goes if it is loaded now. Raises SuiteError.
+        `log_file`: where its output goes if it is loaded now. `purpose`: of the engine, in words
+        for the user. Raises SuiteError.
         """
         if role in self._failures:
             raise self._failures[role]
         if self._engine is not None and self._role == role:
             return self._engine
         self.close()
-        remote = self._inputs.settings.engine_kind == "endpoint"
-        replicated = self._inputs.settings.replicated
-        action = "loading the replicas" if replicated else "loading the engine"
-        action = "connecting to the endpoint" if remote else action
-        self._watch.begin(action + (" for MMLU" if role == "scoring" else ""))
+        self._watch.begin(f"{source_of(self._inputs.settings).loading} {purpose}".rstrip())
         try:
             self._engine = self._load(self._inputs, EngineRequest(role, log_file, self._watch.say))
         except SuiteError as error:
@@ -106,7 +90,7 @@ class Engines:
         settings = description.settings
         # What is not quantized is computed in the dtype, which alone would mislead.
         precision = settings.get(QUANTIZATION) or _SHORT.get(str(settings.get("dtype", "")), "")
-        several = f"{settings['replicas']} x " if "replicas" in settings else ""
+        several = f"{settings[REPLICAS]} x " if REPLICAS in settings else ""
         return f"{several}{description.name} {description.version} {precision}".rstrip()
 
     def gpus(self, role: Role) -> dict[str, int] | None:
@@ -175,23 +159,12 @@ def engine_lines(description: EngineDescription) -> list[str]:
 
 
 def load_engine(inputs: Inputs, request: EngineRequest) -> Engine:
-    """The engine that the settings ask for: servers already running, or vLLM in this process."""
-    if inputs.chats and inputs.settings.engine_kind == "endpoint":
-        from mlperf_suite.engines.endpoint.chat_engine import ChatEndpoint
-
-        return ChatEndpoint.load(endpoint_config(inputs, request.log_file))
-    if inputs.settings.engine_kind == "endpoint":
-        from mlperf_suite.engines.endpoint.engine import EndpointEngine
-
-        # Not before: it loads the tokenizer, for which a mere check for a server would have to
-        # wait.
-        end_ids = tuple(end for end in inputs.eos_token_ids if end is not None)
-        return EndpointEngine.load(
-            replace(endpoint_config(inputs, request.log_file), end_ids=end_ids)
-        )
-    if inputs.settings.replicated:
-        return load_replicas(inputs, request)
-    return load_vllm(inputs, request)
+    """The engine of the benchmarks' kind of runs, or else the one that the settings ask for."""
+    for benchmark in inputs.benchmarks:
+        engine: Engine | None = run_kinds()[benchmark.run_kind].engine(inputs, request)
+        if engine is not None:
+            return engine
+    return source_of(inputs.settings).load(inputs, request)
 
 
 def endpoint_config(inputs: Inputs, log_file: Path | None = None) -> EndpointConfig:
@@ -229,7 +202,7 @@ def vllm_config(inputs: Inputs, request: EngineRequest) -> VllmConfig:
     from mlperf_suite.engines.vllm_arguments import VllmConfig
 
     settings = inputs.settings
-    # MMLU scoring is not a run and is never profiled.
+    # Scoring is not a run and is never profiled.
     profile = profile_of(settings) if request.role == "runs" else None
     return VllmConfig(
         inputs.model_path,
@@ -249,67 +222,4 @@ def vllm_config(inputs: Inputs, request: EngineRequest) -> VllmConfig:
         profiler=profile.profiler if profile else None,
         profile_folder=(request.log_file.parent / PROFILE_FOLDER).absolute(),
         media=inputs.media,
-    )
-
-
-def load_replicas(inputs: Inputs, request: EngineRequest) -> Engine:
-    """Load several vLLM engines as the settings ask for them."""
-    from mlperf_suite.engines.replicas.engine import ReplicaEngine
-
-    return ReplicaEngine.load(replicas_config(inputs, request), request.say)
-
-
-def placement_lines(inputs: Inputs) -> list[str]:
-    """Where the replicas would be, of which none is started. Raises EngineError."""
-    from mlperf_suite.engines.replicas.loading import show_placement
-
-    lines: list[str] = []
-    request = EngineRequest("runs", inputs.settings.results_dir / ENGINE_LOG)
-    show_placement(replicas_config(inputs, request), lines.append)
-    return lines
-
-
-def replicas_config(inputs: Inputs, request: EngineRequest) -> ReplicasConfig:
-    """How to load several vLLM engines, from the settings."""
-    from mlperf_suite.engines.replicas.loading import ReplicasConfig
-    from mlperf_suite.engines.vllm_arguments import SettingsSearch
-    from mlperf_suite.engines.vllm_engine import load_replica
-
-    settings, config = inputs.settings, vllm_config(inputs, request)
-
-    def of_gpus(gpus: int) -> VllmConfig:
-        extra = config.extra
-        if gpus > 1:
-            # As in a process of its own: in Ray's placement group, vLLM would ask Ray for workers.
-            extra = {"distributed_executor_backend": "mp", **extra}
-        return replace(
-            config,
-            tensor_parallel_size=gpus or config.tensor_parallel_size or 1,
-            extra=extra,
-            log_file=None,
-            profile_folder=None,
-        )
-
-    def make(number: int, gpus: int) -> Make:
-        return partial(load_replica, of_gpus(gpus), number)
-
-    def search_on(gpus: int) -> Callable[[], SettingsSearch]:
-        return partial(SettingsSearch, of_gpus(gpus))
-
-    return ReplicasConfig(
-        make,
-        inputs.model_path,
-        address=settings.ray,
-        replicas=None if settings.replicas == "auto" else settings.replicas,  # type: ignore[arg-type]
-        tensor_parallel=settings.tensor_parallel_size,
-        cpus=settings.replica_cpus,
-        nodes=settings.replica_nodes,
-        routing=settings.replica_routing,
-        # vLLM finds the NUMA node by the cores that it may use, so it must see all of them.
-        near_gpus=not config.extra.get("numa_bind"),
-        scores=True,
-        expected=search_on,
-        log_folder=request.log_file.parent,
-        load_timeout_s=config.load_timeout_s,
-        silence_s=settings.engine_silence,
     )

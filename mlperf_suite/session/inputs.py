@@ -22,11 +22,9 @@ from mlperf_suite.benchmarks.definition import (
 from mlperf_suite.benchmarks.model_marks import model_facts
 from mlperf_suite.benchmarks.prompts import end_of_text_ids, load_tokenizer
 from mlperf_suite.datasets.media import MediaPrompt
-from mlperf_suite.datasets.mmlu_questions import load_mmlu
 from mlperf_suite.datasets.samples import Samples
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.runner import check_round
-from mlperf_suite.mmlu.score_files import MmluTask
 from mlperf_suite.results.run_folder import check_writable
 from mlperf_suite.rules.facts import (
     SpeculationFaults,
@@ -35,9 +33,11 @@ from mlperf_suite.rules.facts import (
     find_speculation,
 )
 from mlperf_suite.scorers.scorer import Scorer, obstacle_of
+from mlperf_suite.session.engine_source import source_of
 from mlperf_suite.session.run_kind import StepKey
+from mlperf_suite.session.run_kinds import run_kinds
 from mlperf_suite.session.timing.estimate import Lengths
-from mlperf_suite.settings import Settings, check_model_is_reachable
+from mlperf_suite.settings import OPTIONS_OF_FEATURES, Settings, check_model_is_reachable
 
 
 class Inputs:
@@ -50,6 +50,7 @@ class Inputs:
         self._samples: dict[tuple[str, Load], Samples] = {}
         self._prompts: dict[tuple[str, Load], Sequence[Sequence[int]]] = {}
         self._prints_of_prompts: dict[tuple[str, Load], str] = {}
+        self._of_kinds: dict[str, Any] = {}
 
     def check(self, keys: Sequence[StepKey]) -> None:
         """Find what would stop the session, before anything slow is loaded. Raises UsageError.
@@ -64,24 +65,24 @@ class Inputs:
             own = [key for key in keys if key.benchmark == benchmark.id]
             self._check_round(benchmark, [key.scenario for key in own])
             self._check_media(benchmark)
-            self._check_chats(benchmark)
+            run_kinds()[benchmark.run_kind].check_engine(benchmark, self.settings)
             modes = [key.mode for key in own]
             # The performance data is always needed: the warm-up and the probe send it.
             for mode in dict.fromkeys(["performance", *modes]):
                 self.workload(benchmark).prompt.check(self.samples(benchmark, mode).items)
             if "accuracy" in modes:
                 self.scorer(benchmark).check()
-                self._check_problems(benchmark)
+                self._check_scorer_option(benchmark)
         _ = self.model_path
 
-    def _check_problems(self, benchmark: Benchmark) -> None:
-        """Raise UsageError for an official accuracy run without the problems to judge its programs
-        by: its answers cannot be scored later."""
-        settings, needs = self.settings, self.workload(benchmark).with_problems is not None
-        if needs and settings.code_problems is None and not settings.smoke:
+    def _check_scorer_option(self, benchmark: Benchmark) -> None:
+        """Raise UsageError for an official accuracy run without what its scorer needs: its answers
+        cannot be scored later."""
+        option, settings = self.workload(benchmark).scorer_option, self.settings
+        if option and settings.of_features[option.name] is None and not settings.smoke:
+            flag = OPTIONS_OF_FEATURES[option.name].flag
             raise UsageError(
-                f"--code-problems: {benchmark.id}'s answers contain programs; name the file or "
-                "folder of LiveCodeBench's problems, or select no accuracy run (-m performance)"
+                f"{flag}: {benchmark.id}{option.need}, or select no accuracy run (-m performance)"
             )
 
     def not_judged(self, keys: Sequence[StepKey]) -> list[str]:
@@ -127,36 +128,11 @@ class Inputs:
 
     def _check_media(self, benchmark: Benchmark) -> None:
         """Raise UsageError for prompts that the engine's kind does not pass on as they are."""
-        media, settings = self.workload(benchmark).media, self.settings
-        # A chat's message holds a picture as it is; servers transcribe sound by rules of their own.
-        at_endpoint = settings.engine_kind == "endpoint" and media != "picture"
-        if media and (at_endpoint or settings.replicated):
-            option = "--endpoint" if settings.engine_kind == "endpoint" else "--replicas"
+        media, source = self.workload(benchmark).media, source_of(self.settings)
+        if media and not source.takes(media):
             raise UsageError(
-                f"{option}: {benchmark.id}'s prompts carry {media}, which only vLLM in this "
+                f"{source.option}: {benchmark.id}'s prompts carry {media}, which only vLLM in this "
                 "process is given: leave the option out"
-            )
-
-    @property
-    def chats(self) -> bool:
-        """Whether the session's samples are messages."""
-        return any(benchmark.chats for benchmark in self.benchmarks)
-
-    def _check_chats(self, benchmark: Benchmark) -> None:
-        """Raise UsageError for an engine that a benchmark of messages is not measured on."""
-        settings = self.settings
-        if not benchmark.chats:
-            return
-        if not benchmark.scenarios and (not settings.endpoints or settings.own_runs):
-            raise UsageError(
-                f"{benchmark.id}: the suite's own client holds its conversations at a server: add "
-                "--endpoint, and no --client"
-            )
-        if settings.replicated or len(settings.endpoints) > 1:
-            raise UsageError(f"{benchmark.id}: one request is in flight at a time: name one server")
-        if not settings.smoke and not settings.endpoints:
-            raise UsageError(
-                f"{benchmark.id}: an official run measures a server: start one and add --endpoint"
             )
 
     @property
@@ -175,11 +151,11 @@ class Inputs:
         return self.settings.workload(benchmark)
 
     def scorer(self, benchmark: Benchmark) -> Scorer:
-        """The scorer of a benchmark's answers, with the problems that the user named."""
-        workload, problems = self.workload(benchmark), self.settings.code_problems
-        if workload.with_problems is None or problems is None:
-            return workload.scorer
-        return workload.with_problems(problems)
+        """The scorer of a benchmark's answers, with the option that it takes."""
+        workload = self.workload(benchmark)
+        option = workload.scorer_option
+        given = option and self.settings.of_features[option.name]
+        return option.make(given) if option and given is not None else workload.scorer
 
     def _all_samples(self, benchmark: Benchmark, mode: str) -> Samples:
         workload = self.workload(benchmark)
@@ -207,12 +183,11 @@ class Inputs:
         keeps = self.workload(benchmark).part(mode).generation.keeps_eos
         return () if keeps else self.eos_token_ids
 
-    @cached_property
-    def mmlu(self) -> MmluTask:
-        """The questions of MMLU to score. Raises UsageError for unusable data or shots."""
-        settings = self.settings
-        data = load_mmlu(settings.mmlu_data, settings.token)
-        return MmluTask(data, data.shots(settings.mmlu_shots), data.selection(settings.mmlu_limit))
+    def of_kind(self, name: str) -> Any:
+        """What a kind of run reads of its own, see `RunKind.inputs`."""
+        if name not in self._of_kinds:
+            self._of_kinds[name] = run_kinds()[name].inputs(self.settings)
+        return self._of_kinds[name]
 
     @cached_property
     def tokenizer(self) -> Any:

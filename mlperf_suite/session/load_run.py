@@ -7,9 +7,10 @@ differ in their LoadGen settings and prompts alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, Generation, Scenario
@@ -18,8 +19,7 @@ from mlperf_suite.engines.protocol import (
     Engine,
     RemoteEngine,
     RemoteRun,
-    ReplicasRun,
-    ReplicatedEngine,
+    ReportingEngine,
     RunObserver,
 )
 from mlperf_suite.loadgen.load_plan import SMOKE, LoadPlan, Shortened
@@ -108,7 +108,7 @@ class Observation:
         if isinstance(engine, RunObserver):
             engine.run_begins(name, mode)
         self.remote()
-        self.replicas()
+        self.figures()
         self._cached_before = self._cached_tokens
 
     def remote(self) -> RemoteRun | None:
@@ -116,10 +116,10 @@ class Observation:
         engine = self._engine
         return engine.take_remote_run() if isinstance(engine, RemoteEngine) else None
 
-    def replicas(self) -> ReplicasRun | None:
-        """What each replica did since the last call; None for an engine without replicas."""
+    def figures(self) -> Mapping[str, Any]:
+        """What the engine itself reports since the last call; see `ReportingEngine`."""
         engine = self._engine
-        return engine.take_replicas_run() if isinstance(engine, ReplicatedEngine) else None
+        return engine.take_figures() if isinstance(engine, ReportingEngine) else {}
 
     @property
     def _cached_tokens(self) -> int | None:

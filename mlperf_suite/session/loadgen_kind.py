@@ -36,7 +36,8 @@ class LoadGenRuns(ScenarioRun):
     name, rank = RunKey.kind, 0
 
     def key_of(self, benchmark: Benchmark, scenario: str, mode: Mode) -> RunKey | None:
-        return None if benchmark.chats else RunKey(benchmark.id, scenario, mode)
+        is_own = benchmark.run_kind == self.name
+        return RunKey(benchmark.id, scenario, mode) if is_own else None
 
     def fault(
         self, own: Sequence[RunKey], every: Sequence[StepKey], given: Callable[[str], Any]

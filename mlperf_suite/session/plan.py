@@ -112,11 +112,9 @@ def _preparation(selection: Selection) -> tuple[Step, ...]:
     """What comes before the first run: its engine, ready and measured."""
     remote = selection.remote
     steps = [Step("load", None, "connect to the endpoint" if remote else "load the engine")]
-    of_runs = (BENCHMARKS.get(key.benchmark) for key in selection.keys)
-    if any(benchmark is not None and benchmark.chats for benchmark in of_runs):
+    ids = {key.benchmark for key in selection.keys} & BENCHMARKS.keys()
+    if not all(run_kinds()[BENCHMARKS[id_].run_kind].is_probed for id_ in ids):
         return tuple(steps)
     steps += selection.of_features
     steps.append(Step("probe", None, f"probe the {'endpoint' if remote else 'engine'}'s speed"))
-    if selection.scaling:
-        steps.append(Step("scaling", None, "pairs of one replica alone and all of them"))
-    return tuple(steps)
+    return (*steps, *selection.of_engine)

@@ -15,18 +15,13 @@ from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Generation, Scenario
 from mlperf_suite.datasets.media import MediaPrompt
 from mlperf_suite.engines.batch import Answers, generate_all, requests_of
-from mlperf_suite.engines.protocol import SILENCE_S, Engine, EngineDescription, ReplicatedEngine
+from mlperf_suite.engines.protocol import SILENCE_S, Engine, EngineDescription
 from mlperf_suite.results.run_folder import ENGINE_LOG
-from mlperf_suite.results.schema import ScalingFigures, WarmUpFigures
+from mlperf_suite.results.schema import WarmUpFigures
 from mlperf_suite.session.load_run import StepMaker
 from mlperf_suite.session.run_kind import Place, Step
 from mlperf_suite.session.timing.estimate import Speed, rate_probe_samples, warm_up_requests
-from mlperf_suite.session.timing.probe import (
-    SMOKE_PROMPTS,
-    measure_scaling,
-    probe,
-    probe_replicas,
-)
+from mlperf_suite.session.timing.probe import ProbedEngine, probe
 
 _PROBE_PROMPTS = 32
 _WAYS = {"Offline": "all at once", "SingleStream": "one after another"}
@@ -112,30 +107,9 @@ class Preparation(StepMaker):
         self.watcher.begin("probing the engine's speed")
         prompts = warm_up_prompts(self.inputs.prompts(benchmark), _PROBE_PROMPTS)
         generation = self.inputs.generation(benchmark)
-        if isinstance(engine, ReplicatedEngine):
-            speed, rates, cost = probe_replicas(engine, prompts, generation, silence_s)
-            weighed = engine.weigh(rates, cost)
-            if len(set(rates)) > 1:
-                shares = ", ".join(f"{rate / max(rates):.2f}" for rate in rates)
-                use = "requests are routed by it" if weighed else "their devices are the same"
-                self.watcher.say(f"speed of each replica, of the fastest: {shares} ({use})")
-        else:
-            speed = probe(engine, prompts, generation, silence_s=silence_s)
-        return speed
-
-    def scaling(self) -> ScalingFigures:
-        """Measure how all replicas compare with one."""
-        self.watcher.begin("measuring one replica alone, and all")
-        engine, benchmark = self.engine, self.inputs.benchmarks[0]
-        full_batches = 2 * (engine.description.at_once or 128)
-        count = SMOKE_PROMPTS if self.settings.smoke else full_batches
-        return measure_scaling(
-            engine,
-            warm_up_prompts(self.inputs.prompts(benchmark), count),
-            self.inputs.generation(benchmark),
-            self.settings.engine_silence,
-            self.watcher.say,
-        )
+        if isinstance(engine, ProbedEngine):
+            return engine.probe_speed(prompts, generation, silence_s, self.watcher.say)
+        return probe(engine, prompts, generation, silence_s=silence_s)
 
     def rate(self, step: Step) -> float:
         """The samples/s to plan for, measured with a few prompts of the benchmark's lengths.
@@ -174,7 +148,7 @@ class Preparation(StepMaker):
             scenario,
             self.settings.warmup,
             smoke=self.settings.smoke,
-            engines=len(engine.replicas) if isinstance(engine, ReplicatedEngine) else 1,
+            engines=engine.description.engines,
         )
         if not requests:
             return None

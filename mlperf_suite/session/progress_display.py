@@ -25,6 +25,9 @@ class ProgressDisplay:
     def requests(self, completed: int, total: int, failed: int) -> None:
         """Report the progress of a client that counts requests alone; `total` is 0 if unknown."""
 
+    def items(self, completed: int, total: int, last: str) -> None:
+        """Report how many of what began are done, and the last of them in a word."""
+
     def idle(self) -> None:
         """What began is over."""
 

@@ -20,9 +20,10 @@ from mlperf_suite.results.node_files import NodeResult, write_node_files
 from mlperf_suite.results.record import Result, summary_of
 from mlperf_suite.results.regression import has_figures
 from mlperf_suite.results.run_folder import CONFIG_JSON, ENDED, SUMMARY_JSON, RunFolder
-from mlperf_suite.results.schema import Meta, Run, ScalingFigures, Summary
+from mlperf_suite.results.schema import Meta, Summary
 from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.session.companion import profile_of
+from mlperf_suite.session.engine_source import EngineFigures, source_of
 from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.run_kind import Place, Role, RunKind, Step, StepKey
@@ -65,7 +66,7 @@ class Recorder:
         self._results: dict[Place, SessionResult] = {}
         self._kinds: dict[Place, RunKind[Any]] = {}
         self._outcomes: dict[StepKey, object] = {}
-        self._scaling: ScalingFigures | None = None
+        self._of_engine = EngineFigures({})
         self.load_generator: str | None = None
         """What sends the requests in LoadGen's place, with version and commit; None if LoadGen."""
         self.writable = True
@@ -122,8 +123,8 @@ class Recorder:
 
     def record(self, step: Step, outcome: object) -> None:
         """Take up what a step returned. Runs and scores complete the record that `begin` made."""
-        if isinstance(outcome, ScalingFigures):
-            self._scaling = outcome
+        if isinstance(outcome, EngineFigures):
+            self._of_engine = outcome
         elif step.key is not None:
             self._outcomes[step.key] = outcome
             kind_of(step.key).record(step, outcome, self.result_of(step.key))
@@ -206,7 +207,7 @@ class Recorder:
 
     def about(self, role: Role, **meta: Any) -> Summary:
         """What each summary of this session has, besides `meta` and what its steps measured."""
-        settings = self._settings
+        settings, is_whole = self._settings, source_of(self._settings).is_one_system
         common = Meta(
             model=settings.model,
             engine=self.engines.name(role),
@@ -214,8 +215,8 @@ class Recorder:
             profile=settings.profile,
             label=self.engines.label(role),
             load_generator=self.load_generator,
-            # Several engines in workers of pytest-xdist can share the questions of MMLU.
-            gpus=self.engines.gpus(role) if role == "runs" or settings.replicated else None,
+            # Several engines in workers of pytest-xdist can share what is scored.
+            gpus=self.engines.gpus(role) if role == "runs" or is_whole else None,
             cpus_of=self.engines.cpus_of(role),
             node_name=settings.node_name,
         )
@@ -234,7 +235,7 @@ class Recorder:
                 max_new_tokens=self.inputs.generation(result.benchmark).max_new_tokens,
                 profiler=profile.profiler if profile else None,
             ),
-            run=Run(scaling=self._scaling),
+            parts=self._of_engine.parts,
             plan=tuple(self._pace.rows(result.benchmark, result.scenario.name)),
         )
         return summary_of(result, about, self._planned_modes(result.place))

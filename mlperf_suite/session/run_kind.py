@@ -1,8 +1,7 @@
 """What a kind of run is: its keys, the steps that make one, their times, and its part of a result.
 
-LoadGen's runs, chats, the caching audit, runs of the official client, the peak search, the curve
-and MMLU are such kinds; `run_kinds.py` finds them. What a session does for a key (select, plan,
-estimate, make, record) it does by asking the key's kind.
+LoadGen's runs and those of features are such kinds; `run_kinds.py` finds them. What a session does
+for a key (select, plan, estimate, make, record) it does by asking the key's kind.
 """
 
 from __future__ import annotations
@@ -73,7 +72,8 @@ class Selection:
     user gave the rate that Offline is expected to reach. `no_rate`: the places whose accuracy run
     failed, so that it shows no rate. `profiled`: whether selected runs are made under a profiler,
     at a rate that says nothing. `remote`: whether the engine is an endpoint. `of_features`: steps
-    of features before the engine's first work. `scaling`: whether one replica is compared with all.
+    of features before the engine's first work. `of_engine`: what else is measured of the engine,
+    see `EngineSource.steps`.
     `engine`: whether a test asks for the engine itself, which is then loaded without any run.
     """
 
@@ -89,7 +89,7 @@ class Selection:
     profiled: bool = False
     remote: bool = False
     of_features: Sequence[Step] = ()
-    scaling: bool = False
+    of_engine: tuple[Step, ...] = ()
     engine: bool = False
 
 
@@ -123,8 +123,9 @@ class RunKind(Generic[Key]):
     """A kind of run. `rank`: its place among the kinds, in the order in which runs are made.
 
     `role`: the engine that it needs. `is_run`: whether a key is a run with verdicts of its own.
-    `is_compared`: whether the regression gate compares it with a baseline. `long_steps`: those of
-    which a log tells when they begin. `session` is a `SessionParts`, `estimator` an `Estimator`,
+    `is_compared`: whether the regression gate compares it with a baseline. `is_probed`: whether the
+    speed of the engine is measured before runs of its benchmarks. `long_steps`: those of which a
+    log tells when they begin. `session` is a `SessionParts`, `estimator` an `Estimator`,
     `pace` a `RunSizing`, `recorder` a `Recorder`, `result` what `result` returned: none of them is
     imported here, since all of them ask kinds.
     """
@@ -134,6 +135,7 @@ class RunKind(Generic[Key]):
     role: ClassVar[Role] = "runs"
     is_run: ClassVar[bool] = False
     is_compared: ClassVar[bool] = True
+    is_probed: ClassVar[bool] = True
     long_steps: ClassVar[Collection[str]] = ()
 
     # What tests ask for
@@ -207,6 +209,28 @@ class RunKind(Generic[Key]):
         """A key failed, so that it shows no rate."""
 
     # The steps
+
+    def check_engine(self, benchmark: Benchmark, settings: Settings) -> None:
+        """Raise UsageError for an engine on which this kind makes no runs of a benchmark of its
+        own."""
+
+    def engine(self, inputs: Any, request: Any) -> Any:
+        """The engine of this kind's benchmarks, an `Engine`, loaded for an `EngineRequest`; None
+        for the one that the settings ask for. Raises SuiteError."""
+        return None
+
+    def inputs(self, settings: Settings) -> Any:
+        """What keys read besides samples; read once, on demand. Raises UsageError."""
+
+    def meta(self, key: Key, session: Any) -> dict[str, Any]:
+        """What the `meta` of a key's summary says of its data, known before it is made. `session`
+        is a `Session`."""
+        settings = session.settings
+        return {
+            "dataset": settings.dataset,
+            "samples": session.samples(*key.place),
+            "max_new_tokens": settings.max_new_tokens,
+        }
 
     def check(self, keys: Sequence[Key], session: Any) -> None:
         """Find what would stop the keys before anything slow begins. Raises UsageError."""

@@ -10,10 +10,7 @@ from mlperf_suite.feature import features
 from mlperf_suite.session.run_kind import RunKind, StepKey
 
 _SESSION = "mlperf_suite.session"
-_OF_THE_CORE = (
-    *("loadgen_kind", "chat_kind"),
-    "mmlu_kind",
-)
+_OF_THE_CORE = ("loadgen_kind",)
 """Modules with a `KIND`. Named, not imported: what makes a kind's steps asks for kinds itself."""
 
 

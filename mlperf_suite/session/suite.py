@@ -21,13 +21,12 @@ from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.errors import RunError, SuiteError, of_the_system
 from mlperf_suite.loadgen.runner import abandoned
-from mlperf_suite.mmlu.journal import Shares
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.schema import Config
 from mlperf_suite.session.companion import Companion, companion_kinds
-from mlperf_suite.session.engines import Engines, LoadEngine, endpoint_config
+from mlperf_suite.session.engine_source import source_of
+from mlperf_suite.session.engines import Engines, LoadEngine
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.mmlu_run import MmluRun, OnProgress, Share
 from mlperf_suite.session.plan import Plan
 from mlperf_suite.session.preparation import Preparation
 from mlperf_suite.session.progress_display import ProgressDisplay
@@ -64,8 +63,7 @@ class Session:
     """Makes each key that is asked for, once; `recorder` has their results.
 
     `baselines`: by benchmark id and scenario, the earlier runs that the gate compares with.
-    `shares`: set if several engines score MMLU, each on its own worker. `on_mmlu`: called for each
-    scored question. `benchmarks`: those whose data tests ask for, besides those of the plan.
+    `benchmarks`: those whose data tests ask for, besides those of the plan.
     """
 
     def __init__(
@@ -76,8 +74,6 @@ class Session:
         watcher: ProgressDisplay,
         baselines: Mapping[tuple[str, str], BaselineRun] | None = None,
         *,
-        shares: Shares | None = None,
-        on_mmlu: OnProgress = lambda done, total, subject: None,
         benchmarks: Iterable[Benchmark] = (),
     ) -> None:
         self.settings = settings
@@ -91,7 +87,7 @@ class Session:
         self.recorder = Recorder(self.inputs, self._pace, self.baselines, self._engines)
         needs = (self.inputs, self._engines, self._pace, self._companions, watcher)
         self._preparation = Preparation(*needs)
-        self._parts = SessionParts(*needs, self.recorder, self._preparation, on_mmlu, shares)
+        self._parts = SessionParts(*needs, self.recorder, self._preparation)
         self._makers: dict[str, Maker] = {}
         self._watcher = watcher
         watcher.follow(self._pace.left_s)
@@ -107,20 +103,15 @@ class Session:
     def check(self) -> None:
         """Find what would stop the session, before anything slow is loaded. Raises UsageError.
 
-        Whether endpoints answer is checked after everything else.
+        Whether an engine elsewhere answers is checked after everything else.
         """
-        if self.settings.replicated:
-            from mlperf_suite.engines.replicas.cluster import check_ray
-
-            check_ray()
+        source = source_of(self.settings)
+        source.check(self.inputs)
         self.inputs.check(self.plan.at_engine)
         for kind in run_kinds().values():
             if keys := [key for key in self.plan.keys if key.kind == kind.name]:
                 kind.check(keys, self._parts)
-        if self.settings.engine_kind == "endpoint":
-            from mlperf_suite.engines.endpoint.server_facts import check_reachable
-
-            check_reachable(endpoint_config(self.inputs))
+        source.check_reachable(self.inputs)
         # Last, since `close` is not called if a check stopped the session.
         for companion in self._companions:
             companion.check()
@@ -134,11 +125,11 @@ class Session:
         definition = BENCHMARKS[benchmark]
         return self._pace.estimator.size(definition, definition.scenario(scenario)).samples
 
-    def score_share(self, index: int) -> Share:
-        """Score a share of MMLU for the worker that makes the run. Raises SuiteError."""
-        mmlu = self._maker("mmlu")
-        assert isinstance(mmlu, MmluRun)
-        return mmlu.score_share(index)
+    def maker(self, kind: str) -> Any:
+        """What makes the steps of a kind of run."""
+        if kind not in self._makers:
+            self._makers[kind] = run_kinds()[kind].maker(self._parts)
+        return self._makers[kind]
 
     @property
     def engine(self) -> Engine:
@@ -257,20 +248,16 @@ class Session:
     def _outcome(self, step: Step, key: StepKey, result: Any) -> object:
         """Make a step for a key, whose result is at hand. Returns what the step measured."""
         if step.key is not None:
-            return self._maker(key.kind).make(step, result)
+            return self.maker(key.kind).make(step, result)
         of_engine: dict[str, Callable[[], object]] = {
             "load": lambda: self._preparation.load(result.folder.path),
             "probe": self._preparation.probe,
-            "scaling": self._preparation.scaling,
         }
         for companion in self._companions:
             of_engine |= companion.makers()
-        return of_engine[step.kind]()
-
-    def _maker(self, kind: str) -> Maker:
-        if kind not in self._makers:
-            self._makers[kind] = run_kinds()[kind].maker(self._parts)
-        return self._makers[kind]
+        if step.kind in of_engine:
+            return of_engine[step.kind]()
+        return source_of(self.settings).make(step, self._preparation)
 
     def _make(self, step: Step, make: Callable[[], object]) -> None:
         """Make a step and hand on what it returned."""

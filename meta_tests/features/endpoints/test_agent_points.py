@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 from pytest import MonkeyPatch
 
+from meta_tests.features.chats.recorded_sessions import MODELS, rows, written
 from meta_tests.servers.chat_stand_in import Events, chat_server, delta, last
-from meta_tests.session.recorded_sessions import MODELS, rows, written
-from mlperf_suite.datasets.agent_sessions import read_sessions
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.engines.closed_loop import LoopTimes
-from mlperf_suite.engines.endpoint.chat_client import ChatClient
-from mlperf_suite.engines.endpoint.chat_engine import ChatEndpoint
 from mlperf_suite.engines.endpoint.config import parse_endpoint
 from mlperf_suite.errors import DatasetError
+from mlperf_suite.features.chats.agent_sessions import read_sessions
+from mlperf_suite.features.chats.bash_calls import InlineScorer
+from mlperf_suite.features.chats.chat_client import ChatClient
+from mlperf_suite.features.chats.chat_engine import ChatEndpoint
 from mlperf_suite.features.endpoints.curve.agent_points import (
     ConversationPoints,
     Trajectories,
@@ -32,7 +33,6 @@ from mlperf_suite.features.endpoints.curve.curve_kind import CurveKey
 from mlperf_suite.features.replay.recorded_sessions import asked_server
 from mlperf_suite.results import typed_json
 from mlperf_suite.results.run_folder import read_object
-from mlperf_suite.scorers.bash_calls import InlineScorer
 from mlperf_suite.scorers.scorer import Answer
 
 CURVES = "mlperf_suite.features.endpoints.curve.curves"

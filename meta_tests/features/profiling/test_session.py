@@ -24,6 +24,7 @@ from meta_tests.session.scripted_session import (
 from meta_tests.session.timing.kept_offline_run import keep_offline_run
 from mlperf_suite import ranges
 from mlperf_suite.errors import EngineError, UsageError
+from mlperf_suite.features.mmlu.key import MMLU
 from mlperf_suite.features.profiling.figures import PROFILE
 from mlperf_suite.features.profiling.trace import Operation
 from mlperf_suite.judging.judge import judge_folder
@@ -36,7 +37,6 @@ from mlperf_suite.results.run_folder import read_summary
 from mlperf_suite.results.schema import PROFILED
 from mlperf_suite.results.schema import STAND_IN_LABEL as LABEL
 from mlperf_suite.session.load_run import samples_for
-from mlperf_suite.session.mmlu_kind import MMLU
 
 SERVER = RunKey(LLAMA, "Server", "performance")
 TORCH = {"profile_run": "torch", "profile_seconds": "0.2"}
@@ -212,7 +212,7 @@ def test_a_failed_check_leaves_no_ranges(make: Make, nsys: Path, monkeypatch: Mo
         raise UsageError("no such thing")
 
     with monkeypatch.context() as patch:
-        patch.setattr("mlperf_suite.session.inputs.Inputs.mmlu", property(fails))
+        patch.setattr("mlperf_suite.features.mmlu.kind.MmluKind.check", fails)
         with pytest.raises(UsageError, match="no such thing"):
             make(PERFORMANCE, MMLU, kind=ProfilingEngine, profile_run="cuda")
     assert not ranges.are_on()

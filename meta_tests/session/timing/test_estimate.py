@@ -30,7 +30,7 @@ def test_a_curve_of_conversations_has_longer_points() -> None:
         settings: Any = SimpleNamespace(
             smoke=smoke, of_features=of_features, engine_kind="endpoint"
         )
-        estimator = Estimator(settings, None, nothing, nothing, {}, lambda: (0, 0))
+        estimator = Estimator(settings, None, nothing, nothing, {}, nothing)
         agents, single = (
             estimator.seconds(Step("points", CurveKey(benchmark), "")) or 0.0
             for benchmark in ("kimi-k3", "llama3.1-8b")

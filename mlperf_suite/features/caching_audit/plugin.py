@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mlperf_suite.benchmarks.definition import Benchmark
+from mlperf_suite.benchmarks.definition import LOADGEN, Benchmark
 from mlperf_suite.features.caching_audit.kind import CachingKey
 from mlperf_suite.plugin.cases import Case, parametrize, scenarios_of
 from mlperf_suite.plugin.options import settings_of
@@ -38,7 +38,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def _first_of_each_model(settings: Settings, benchmarks: Iterable[Benchmark]) -> list[Benchmark]:
     """The first selected benchmark of each model; the others would audit the same model again."""
     by_model: dict[str, Benchmark] = {}
-    for benchmark in (b for b in benchmarks if not b.chats):
+    for benchmark in (b for b in benchmarks if b.run_kind == LOADGEN):
         if settings.category in (None, benchmark.category) and benchmark in settings.benchmarks:
             by_model.setdefault(settings.workload(benchmark).model, benchmark)
     return list(by_model.values())

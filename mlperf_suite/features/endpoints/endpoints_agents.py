@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mlperf_suite.benchmarks.chat_prompts import EMBEDDED_TEMPLATE, ChatMessages
 from mlperf_suite.benchmarks.definition import (
     Benchmark,
     Generation,
@@ -18,8 +17,9 @@ from mlperf_suite.benchmarks.definition import (
     at_least,
     from_a_file,
 )
-from mlperf_suite.datasets.agent_sessions import load_sessions
-from mlperf_suite.scorers.bash_calls import INLINE, InlineScorer
+from mlperf_suite.features.chats.agent_sessions import load_sessions
+from mlperf_suite.features.chats.bash_calls import INLINE, InlineScorer
+from mlperf_suite.features.chats.chat_prompts import CHATS, EMBEDDED_TEMPLATE, ChatMessages
 
 _TRAJECTORIES, _SMOKE_TOKENS, _OWN_TURNS = 613, 16, 11
 _AS_KIMI = Generation(max_new_tokens=8192, min_new_tokens=0, temperature=1.0, top_k=0, seed=None)
@@ -65,7 +65,7 @@ def _benchmark(
         smoke=smoke,
         required=(),
         in_trees=False,
-        chats=True,
+        run_kind=CHATS,
     )
 
 

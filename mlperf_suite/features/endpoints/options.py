@@ -49,8 +49,6 @@ def series_of(settings: Settings) -> str | None:
 
 def check(settings: Settings) -> None:
     """Raise UsageError for options that cannot be combined with the official HTTP client."""
-    from mlperf_suite.settings import of_features_set
-
     series = series_of(settings)
     if not by_official_client(settings):
         if series:
@@ -61,9 +59,8 @@ def check(settings: Settings) -> None:
         return
     conflicts = {
         "--logs": settings.logs is not None,
-        **of_features_set(settings, "client"),
+        **settings.given_of_features("client"),
         "--repeat": settings.repeat != 1,
-        "--replicas": settings.replicated,
         "--endpoint-header": bool(settings.endpoint_headers),
         "--endpoint-ca": settings.endpoint_ca is not None,
         "--scenario SingleStream": settings.scenario == "SingleStream",

@@ -27,18 +27,15 @@ OPTIONS = {
 
 def check(settings: Settings) -> None:
     """Raise UsageError for options that cannot be combined with --profile-run."""
-    from mlperf_suite.settings import of_features_set
-
     profiler = settings.of_features["profile_run"]
     if profiler is None:
         return
     conflicts = {
         "--mode accuracy": settings.mode == "accuracy",
-        **of_features_set(settings, "profile-run"),
+        **settings.given_of_features("profile-run"),
         "--baseline": bool(settings.baselines),
         "--repeat": settings.repeat != 1,
         "--logs": settings.logs is not None,
-        "--replicas": settings.replicated,
         "--engine-arg profiler_config": "profiler_config" in settings.engine_args,
     }
     if in_use := [name for name, set_by_user in conflicts.items() if set_by_user]:

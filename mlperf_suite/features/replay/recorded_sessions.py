@@ -10,20 +10,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.datasets.agent_sessions import RecordedSession, read_sessions
-from mlperf_suite.engines.endpoint.chat_client import ChatClient
 from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
 from mlperf_suite.engines.endpoint.server_facts import ServerFacts, find_out, metrics
 from mlperf_suite.engines.endpoint.server_metrics import HITS, ServerWatch
-from mlperf_suite.features.replay.replay_page import replay_page
-from mlperf_suite.results.run_folder import write_whole
-from mlperf_suite.session.agent_replay import (
+from mlperf_suite.features.chats.agent_replay import (
     TURN_TIMEOUT_S,
     CacheReuse,
     TurnFigures,
     replay,
     replay_summary,
 )
+from mlperf_suite.features.chats.agent_sessions import RecordedSession, read_sessions
+from mlperf_suite.features.chats.chat_client import ChatClient
+from mlperf_suite.features.replay.replay_page import replay_page
+from mlperf_suite.results.run_folder import write_whole
 
 _SALTED = ("vllm", "sglang")
 """The kinds of servers whose chat completions have the field `cache_salt`."""

@@ -9,16 +9,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mlperf_suite.benchmarks.audits import TEST06, Audit, Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark, Generation, Scenario
+from mlperf_suite.benchmarks.definition import (
+    LOADGEN,
+    MIN_DURATION_MS,
+    Benchmark,
+    Generation,
+    Scenario,
+)
 from mlperf_suite.loadgen.load_plan import (
     AUDIT_MODES,
     SMOKE,
     RunKey,
 )
+from mlperf_suite.session.engine_source import source_of
 from mlperf_suite.session.run_kind import Selection, Step
 from mlperf_suite.session.run_kinds import kind_of
 
@@ -228,7 +235,7 @@ class Estimator:
     `speed` None: nothing is known, and a smoke run takes all that it may. `lengths`: of a
     benchmark's prompts and answers in a mode. `available`: how many samples its data has here.
     `of_baselines`: by benchmark id and scenario, the samples of the run that is compared with.
-    `mmlu`: MMLU's questions and shots.
+    `of_kind`: what a kind of run has read of its own; None before.
     """
 
     settings: Settings
@@ -236,7 +243,7 @@ class Estimator:
     lengths: Callable[[Benchmark, Mode], Lengths]
     available: Callable[[Benchmark, Mode], int]
     of_baselines: Mapping[tuple[str, str], int]
-    mmlu: Callable[[], tuple[int, int]]
+    of_kind: Callable[[str], Any]
 
     def times(
         self, benchmark: Benchmark, scenario: Scenario, mode: Mode = "performance"
@@ -255,7 +262,7 @@ class Estimator:
         available = self.available(benchmark, mode)
         audit = benchmark.audit(mode)
         own = mode in self.settings.workload(benchmark).parts
-        if benchmark.chats or own or (audit and audit.unique):
+        if benchmark.run_kind != LOADGEN or own or (audit and audit.unique):
             return Size(available)
         if not self.settings.smoke or self.settings.total_sample_count is not None:
             return Size(available)
@@ -310,7 +317,7 @@ class Estimator:
 
     def _warm_up_s(self, benchmark: Benchmark, scenario: Scenario, generation: Generation) -> float:
         settings, times = self.settings, self.times(benchmark, scenario)
-        engines = settings.replicas if isinstance(settings.replicas, int) else 1
+        engines = source_of(settings).engines(settings)
         requests = warm_up_requests(
             scenario, settings.warmup, smoke=settings.smoke, engines=engines
         )
@@ -334,14 +341,6 @@ class Estimator:
         if self.speed is None and not kind.knows_seconds(step):
             return None
         return kind.seconds(step, step.key, self)
-
-    def chats_s(self, key: RunKey) -> float:
-        """Seconds of a run of messages, one after another."""
-        assert self.speed is not None
-        benchmark = BENCHMARKS[key.benchmark]
-        workload, count = self.settings.workload(benchmark), self.available(benchmark, key.mode)
-        tokens = workload.part(key.mode).mean_tokens
-        return count * self.speed.one_s(round(workload.prompt_tokens), tokens)
 
     def run_s(self, step: str, key: RunKey) -> float:
         """Seconds of a LoadGen run, or of the `rate` probe or the `warm-up` before it."""

@@ -16,6 +16,7 @@ from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.engines.vllm_environment import is_cpu_build
 from mlperf_suite.hardware import cpu_computes_bf16
 from mlperf_suite.session.companion import companion_kinds, profile_of
+from mlperf_suite.session.engine_source import source_of
 from mlperf_suite.session.plan import Plan, clock, plan_session
 from mlperf_suite.session.run_kind import Selection, Step, StepKey
 from mlperf_suite.session.run_kinds import kind_of
@@ -31,8 +32,6 @@ _TYPICAL = {
     False: ("on 2 cores without bf16", Speed(0.0016, 0.05, 0.0034, 128)),
 }
 """The embedded model's speed on vLLM's CPU build, by whether the CPU computes bf16."""
-_MMLU_QUESTIONS, _MMLU_SHOTS = {True: 171, False: 14_042}, {True: 1, False: 5}
-"""The number of questions and of shots, by whether the questions are the embedded ones."""
 
 
 def planned(
@@ -60,7 +59,7 @@ def planned(
                 for companion in companion_kinds()
                 for word, what in companion.steps(settings).items()
             ],
-            scaling=bool(settings.scaling),
+            of_engine=source_of(settings).steps(settings),
             engine=engine,
         )
     )
@@ -118,7 +117,6 @@ def _least_s(plan: Plan) -> float:
 
 def _estimator(settings: Settings, speed: Speed) -> Estimator:
     """An estimator based on what benchmarks declare about their data, without reading it."""
-    embedded, shots = settings.mmlu_data == "embedded", settings.mmlu_shots
 
     def available(benchmark: Benchmark, mode: Mode) -> int:
         own = settings.workload(benchmark).own_samples
@@ -130,17 +128,7 @@ def _estimator(settings: Settings, speed: Speed) -> Estimator:
         answer = min(workload.part(mode).mean_tokens, most)
         return Lengths([round(workload.prompt_tokens)] * available(benchmark, mode), answer)
 
-    return Estimator(
-        settings,
-        speed,
-        lengths,
-        available,
-        {},
-        lambda: (
-            settings.mmlu_limit or _MMLU_QUESTIONS[embedded],
-            _MMLU_SHOTS[embedded] if shots is None else shots,
-        ),
-    )
+    return Estimator(settings, speed, lengths, available, {}, lambda kind: None)
 
 
 def _earlier_run(settings: Settings) -> EarlierRun | None:

@@ -8,32 +8,42 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise, repeat
-from statistics import harmonic_mean, mean, median
-from typing import TYPE_CHECKING
+from statistics import median
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from mlperf_suite.engines.batch import Answers, generate_all, requests_of
-from mlperf_suite.engines.protocol import SILENCE_S, Engine, ReplicatedEngine, Tokens, TracingEngine
+from mlperf_suite.engines.batch import Answers, requests_of
+from mlperf_suite.engines.protocol import SILENCE_S, Engine, Tokens, TracingEngine
 from mlperf_suite.session.timing.estimate import PROBE_S, Speed
 
 if TYPE_CHECKING:
     from mlperf_suite.benchmarks.definition import Generation
-    from mlperf_suite.results.schema import ScalingFigures
 
 _FIRST_TOKENS = 4
 _BATCHES = (64, 32, 16, 8, 4)
 _LEAST_STEPS = 3
 _LEAST_TOKENS, _MOST_TOKENS = 5, 32
 _PREFILL_SHARE, _DECODE_SHARE = 0.4, 0.1
-_USUAL_BATCH = 32
+USUAL_BATCH = 32
 """Requests in a step, used to estimate how long a token of an answer takes."""
 _ANSWER_TOKEN = 1.9
 """What a request's token costs a step of many, in prompt tokens; on CPUs with AMX, with AVX-512's
 bf16 and with neither it was 1.8, 2.0 and 2.1."""
-_ALIKE = 0.9
-"""Replicas count as alike if the slowest has more than this share of the fastest one's speed."""
+
+
+@runtime_checkable
+class ProbedEngine(Protocol):
+    """An engine whose speed is found in a way of its own."""
+
+    def probe_speed(
+        self,
+        prompts: Sequence[Sequence[int]],
+        generation: Generation,
+        silence_s: float,
+        say: Callable[[str], None],
+    ) -> Speed:
+        """See `probe`. `say`: receives what is found besides, in lines."""
 
 
 def probe(
@@ -84,7 +94,7 @@ def probe(
     # A prefill includes a step, whose own cost is subtracted; at least half stays the prompts'.
     prefill_s = max(large_timing.prefill_s - step_s, large_timing.prefill_s / 2)
     prefill_s /= large_timing.prompt_tokens
-    if large < _USUAL_BATCH:
+    if large < USUAL_BATCH:
         # What a request adds to a step of few does not show above the step's own cost.
         request_s = max(request_s, _ANSWER_TOKEN * prefill_s)
     return Speed(
@@ -94,44 +104,6 @@ def probe(
         engine.description.at_once,
         time.monotonic() - start_s,
     )
-
-
-def probe_replicas(
-    engine: ReplicatedEngine,
-    prompts: Sequence[Sequence[int]],
-    generation: Generation,
-    silence_s: float = SILENCE_S,
-) -> tuple[Speed, list[float], float]:
-    """Probe all replicas at the same time, as they will work in a run.
-
-    Returns the speed of all together, the speed of each relative to the others, and how many times
-    as long a prompt token takes as an answer token. Raises as `probe` does.
-    """
-    alone = engine.replicas
-    with ThreadPoolExecutor(len(alone)) as threads:
-        futures = [
-            threads.submit(probe, replica, prompts, generation, silence_s=silence_s)
-            for replica in alone
-        ]
-        speeds = [future.result() for future in futures]
-    lengths = [len(prompt) for prompt in prompts]
-    rates = [1 / max(s.batch_s(lengths, generation.max_new_tokens), 1e-9) for s in speeds]
-    if min(rates) > _ALIKE * max(rates):
-        # Between engines that are alike, the differences of a short probe are noise.
-        rates = [1.0] * len(rates)
-    limits = [speed.at_once for speed in speeds]
-    numbers = [limit for limit in limits if limit is not None]
-    # Work is shared by all, each of which takes as long for it as it would alone.
-    together = Speed(
-        harmonic_mean([speed.prefill_s for speed in speeds]) / len(speeds),
-        mean(speed.step_s for speed in speeds),
-        harmonic_mean([speed.request_s for speed in speeds]) / len(speeds),
-        sum(numbers) if len(numbers) == len(limits) else None,
-        max(speed.probe_s for speed in speeds),
-    )
-    answer_s = sum(speed.step_s / _USUAL_BATCH + speed.request_s for speed in speeds)
-    prompt_s = sum(speed.prefill_s for speed in speeds)
-    return together, rates, prompt_s / answer_s if answer_s else 0.0
 
 
 def fit_step(small: tuple[int, float], large: tuple[int, float]) -> tuple[float, float]:
@@ -211,51 +183,3 @@ def _usual_step_s(engine: Engine, requests: int) -> float | None:
         full = [end_s for end_s, tokens in of if tokens == shares[number]]
         between += [after - before for before, after in pairwise(full)]
     return median(between) if len(between) >= _LEAST_STEPS else None
-
-
-# One replica alone against all of them, for --scaling
-
-PAIRS = 5
-SMOKE_PROMPTS = 16
-"""Prompts per replica in a smoke run, where a core generates about 200 tokens/s."""
-
-
-def measure_scaling(
-    engine: Engine,
-    prompts: Sequence[Sequence[int]],
-    generation: Generation,
-    silence_s: float,
-    say: Callable[[str], None],
-) -> ScalingFigures:
-    """The tokens/s of one replica with these prompts, and of all with as many copies of them.
-
-    The order changes from pair to pair, and so does the replica measured alone. If replicas have
-    different devices, each is measured alone in every pair, one after another, and their mean is
-    the rate of one. Raises EngineError.
-    """
-    assert isinstance(engine, ReplicatedEngine)
-    replicas = engine.replicas
-    # Longest first, as in a run.
-    once = sorted(prompts, key=len, reverse=True)
-    copies = [prompt for prompt in once for _ in replicas]
-
-    def rate(of: Engine, batch: Sequence[Sequence[int]]) -> float:
-        return generate_all(of, batch, generation, silence_s).tokens_per_s
-
-    from mlperf_suite.results.record import scaling_figures
-
-    pairs = []
-    for pair in range(PAIRS):
-        # With an even number of replicas, each is measured in both orders.
-        turn = pair + pair // 2 if len(replicas) % 2 == 0 else pair
-        alone = [replicas[turn % len(replicas)]] if engine.alike else replicas
-        together = 0.0 if pair % 2 else rate(engine, copies)
-        alone_rate = mean(rate(replica, once) for replica in alone)
-        together = together or rate(engine, copies)
-        pairs.append((alone_rate, together))
-        share = together / (len(replicas) * alone_rate)
-        say(
-            f"pair {pair + 1}: {alone_rate:,.1f} tokens/s of one, "
-            f"{together:,.1f} of all ({share:.1%})"
-        )
-    return scaling_figures(len(replicas), pairs)

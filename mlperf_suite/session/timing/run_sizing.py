@@ -73,7 +73,7 @@ class RunSizing:
             self._inputs.lengths,
             lambda benchmark, mode: len(self._inputs.samples(benchmark, mode).items),
             {kind: count for kind, count in samples.items() if count},
-            lambda: (self._inputs.mmlu.planned, self._inputs.mmlu.shots),
+            self._inputs.of_kind,
         )
 
     # What the steps measured

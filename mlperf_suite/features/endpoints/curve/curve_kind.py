@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.benchmarks.definition import CURVE
+from mlperf_suite.benchmarks.definition import CURVE, LOADGEN
 from mlperf_suite.features.endpoints.client_kind import name_client
 from mlperf_suite.features.endpoints.curve.curve_times import curve_s
 from mlperf_suite.features.endpoints.options import by_official_client
@@ -72,7 +72,7 @@ class CurveKind(OfOnePart[CurveKey]):
         return True
 
     def seconds(self, step: Step, key: CurveKey, estimator: Estimator) -> float | None:
-        settings, agentic = estimator.settings, BENCHMARKS[key.benchmark].chats
+        settings, agentic = estimator.settings, BENCHMARKS[key.benchmark].run_kind != LOADGEN
         by_client = by_official_client(settings)
         return curve_s(smoke=settings.smoke, agentic=agentic, by_client=by_client)
 

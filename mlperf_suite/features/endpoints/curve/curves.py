@@ -19,10 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite import __version__
-from mlperf_suite.benchmarks.definition import Benchmark
-from mlperf_suite.datasets.agent_sessions import sessions_of
+from mlperf_suite.benchmarks.definition import LOADGEN, Benchmark
 from mlperf_suite.engines.closed_loop import Enough, LoopTimes, Prompt, hold_concurrency
-from mlperf_suite.engines.endpoint.chat_engine import ChatEndpoint
 from mlperf_suite.engines.endpoint.engine import EndpointEngine
 from mlperf_suite.engines.endpoint.server_metrics import view_of
 from mlperf_suite.engines.protocol import (
@@ -33,6 +31,9 @@ from mlperf_suite.engines.protocol import (
     TracingEngine,
 )
 from mlperf_suite.errors import RunError
+from mlperf_suite.features.chats.agent_replay import turn_timeout_s
+from mlperf_suite.features.chats.agent_sessions import sessions_of
+from mlperf_suite.features.chats.chat_engine import ChatEndpoint
 from mlperf_suite.features.endpoints.client_results.series import SEED_SETS, min_duration_s
 from mlperf_suite.features.endpoints.curve.agent_points import (
     ConversationPoints,
@@ -86,7 +87,6 @@ from mlperf_suite.results.run_folder import (
 )
 from mlperf_suite.results.schema import Config
 from mlperf_suite.rules.limits import client_limits
-from mlperf_suite.session.agent_replay import turn_timeout_s
 from mlperf_suite.session.engines import endpoint_config
 from mlperf_suite.session.load_run import Observation, StepMaker
 from mlperf_suite.session.plan import clock
@@ -151,7 +151,7 @@ class Curves(StepMaker):
 
     def conversations(self, result: Result) -> ConversationPoints | None:
         """What measures points of a benchmark of several turns; None for any other."""
-        if not result.benchmark.chats:
+        if result.benchmark.run_kind == LOADGEN:
             return None
         engine, benchmark, inputs = self.engine, result.benchmark, self.inputs
         assert isinstance(engine, ChatEndpoint)

@@ -11,7 +11,7 @@ from typing import Any
 
 from mlperf_suite import rules
 from mlperf_suite.benchmarks.catalog import find_benchmark
-from mlperf_suite.benchmarks.chat_prompts import in_template, with_objects
+from mlperf_suite.benchmarks.chat_template import in_template, with_objects
 from mlperf_suite.benchmarks.prompts import load_tokenizer
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.engines.endpoint.exchanges import TextCodec

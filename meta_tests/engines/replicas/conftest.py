@@ -1,5 +1,0 @@
-"""The fixtures of nodes.py, for every test of replicas."""
-
-from meta_tests.engines.replicas.nodes import load, nodes
-
-__all__ = ["load", "nodes"]

@@ -1,0 +1,182 @@
+"""Chat answers in pieces of any size, their times, and hostile ones, which end with a reason."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import itertools
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from meta_tests.servers.chat_stand_in import Events, call_piece, chat_stand_in, delta, last, same
+from mlperf_suite.engines.endpoint.adapters import AnswerError
+from mlperf_suite.engines.endpoint.config import parse_endpoint
+from mlperf_suite.engines.endpoint.picture_messages import (
+    MOST_MEDIA,
+    picture_part,
+    sound_part,
+    text_part,
+)
+from mlperf_suite.errors import SuiteError
+from mlperf_suite.features.chats.chat import (
+    ChatAnswer,
+    ChatLimits,
+    ChatRequest,
+    ChatSampling,
+    chat_body,
+)
+from mlperf_suite.features.chats.chat_client import ChatClient, ChatTurn
+
+SAMPLING = ChatSampling(max_tokens=16)
+MESSAGES = [{"role": "user", "content": "Hello"}]
+SMALL = ChatLimits(content=50, reasoning=60, arguments=70, calls=3, empty_events=9)
+
+
+def answer_to(events: Events, limits: ChatLimits | None = None) -> ChatAnswer:
+    answer = ChatAnswer(limits)
+    for event in events:
+        answer.read(json.dumps(event).encode())
+    return answer
+
+
+def turn_of(
+    events: Events, *, pause_s: float = 0.0, limits: ChatLimits | None = None, **asked: Any
+) -> ChatTurn:
+    async def ask() -> ChatTurn:
+        async with chat_stand_in(lambda body: events, pause_s=pause_s) as server:
+            client = ChatClient(parse_endpoint(server.url), "m", token_ids=True)
+            return await client.ask(ChatRequest(MESSAGES, SAMPLING, **asked), limits)
+
+    return asyncio.run(ask())
+
+
+@st.composite
+def cuts(draw: st.DrawFn, text: str) -> list[str]:
+    """The text in pieces, some of them empty."""
+    places = sorted(draw(st.lists(st.integers(0, len(text)), max_size=6)))
+    return [text[a:b] for a, b in itertools.pairwise([0, *places, len(text)])]
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> tuple[str, str, list[str], list[dict[str, Any]]]:
+    """Content, reasoning and arguments of calls, and events that make them up, in any mixture."""
+    content, reasoning = draw(st.text(max_size=30)), draw(st.text(max_size=30))
+    arguments = draw(st.lists(st.text(max_size=20), max_size=3))
+    name = draw(st.sampled_from(["reasoning", "reasoning_content"]))
+    lanes = [
+        [delta(content=piece) for piece in draw(cuts(content))],
+        [delta(**{name: piece}) for piece in draw(cuts(reasoning))],
+    ]
+    for index, text in enumerate(arguments):
+        pieces = draw(cuts(text))
+        lanes.append([call_piece(index, pieces[0], f"f{index}")])
+        lanes[-1] += [call_piece(index, piece) for piece in pieces[1:]]
+    order = draw(st.permutations([i for i, lane in enumerate(lanes) for _ in lane]))
+    return content, reasoning, arguments, [lanes[i].pop(0) for i in order]
+
+
+@given(streams())
+def test_an_answer_is_the_same_however_its_stream_is_cut(
+    stream: tuple[str, str, list[str], list[dict[str, Any]]],
+) -> None:
+    content, reasoning, arguments, events = stream
+    answer = answer_to([*events, *last("tool_calls", tokens=5)])
+    assert (answer.content, answer.reasoning) == (content, reasoning)
+    assert [call.arguments for call in answer.tool_calls] == arguments
+    assert [call.name for call in answer.tool_calls] == [f"f{i}" for i in range(len(arguments))]
+    assert (answer.finish_reason, answer.completion_tokens) == ("tool_calls", 5)
+
+
+@given(st.binary(max_size=200) | st.recursive(st.none() | st.text() | st.integers(), st.lists))
+@settings(max_examples=200)
+def test_any_event_is_an_answer_or_an_answer_error(content: Any) -> None:
+    event = content if isinstance(content, bytes) else json.dumps(content).encode()
+    try:
+        ChatAnswer().read(event)
+    except AnswerError as error:
+        assert len(str(error)) < 400
+
+
+ENDLESS = {
+    "content": (itertools.repeat(delta(content="abcdefgh")), "characters of content"),
+    "reasoning": (itertools.repeat(delta(reasoning="hm, hm, ")), "characters of reasoning"),
+    "arguments": (itertools.repeat(call_piece(0, "[[[[", "f")), "a tool call's arguments"),
+    "calls": ((call_piece(i, "", f"f{i}") for i in itertools.count()), "than 3 tool calls"),
+    "nothing": (itertools.repeat(delta(role="assistant")), "events that bring nothing"),
+    "tokens": (itertools.repeat({"choices": [{"token_ids": [1] * 40}]}), "tokens without an end"),
+}
+
+
+@pytest.mark.parametrize(("events", "why"), ENDLESS.values(), ids=ENDLESS)
+def test_what_never_ends_is_ended(events: Events, why: str) -> None:
+    assert why in turn_of(events, limits=SMALL).failure
+
+
+def test_a_turn_that_takes_too_long_is_ended() -> None:
+    turn = turn_of(itertools.repeat(delta(content="a")), pause_s=0.01, timeout_s=0.1)
+    assert turn.failure == "did not end its answer within 0.1 s"
+
+
+@pytest.mark.parametrize(
+    "first", [delta(content="a"), delta(reasoning="a"), call_piece(0, "", "f")], ids=str
+)
+def test_the_first_token_is_the_first_piece_that_is_not_empty(first: dict[str, Any]) -> None:
+    silent = [delta(role="assistant", content="")] * 5
+    turn = turn_of([*silent, first, *last(tokens=2)], pause_s=0.01)
+    assert turn.failure == "" and turn.ttft_s is not None
+    # asyncio.sleep never returns early.
+    assert 0.05 <= turn.ttft_s <= turn.latency_s
+    assert turn.tpot_s == pytest.approx(turn.latency_s - turn.ttft_s)
+
+
+def test_counts_that_differ_are_named() -> None:
+    ids = {"choices": [{"delta": {"content": "ab"}, "token_ids": [5, 6]}]}
+    assert turn_of([ids, *last(tokens=2)]).count_mismatch() == ""
+    wrong = turn_of([ids, *last(tokens=9)])
+    assert (wrong.tokens, wrong.count_mismatch()) == (2, "sent 2 tokens where its usage counts 9")
+
+
+def test_an_error_or_no_reason_to_end_is_no_answer() -> None:
+    assert "without a finish_reason" in turn_of([delta(content="a")]).failure
+    turn = turn_of([delta(content="a"), {"error": {"message": "out of memory"}}])
+    assert turn.failure == "answered with an error: out of memory"
+
+
+def test_a_request_has_messages_tools_and_sampling() -> None:
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
+    body = json.loads(chat_body(ChatRequest(MESSAGES, SAMPLING, tools), "m"))
+    assert (body["messages"], body["tools"]) == (MESSAGES, tools)
+    assert (body["max_tokens"], body["temperature"], body["seed"]) == (16, 0.0, 42)
+    assert body["stream_options"] == {"include_usage": True}
+    assert "tools" not in json.loads(chat_body(ChatRequest(MESSAGES, SAMPLING), "m"))
+
+
+def test_pictures_and_sounds_are_sent_as_they_are_and_none_that_is_too_large() -> None:
+    url = picture_part(b"\x89PNG", "png")["image_url"]["url"]
+    assert base64.b64decode(url.removeprefix("data:image/png;base64,")) == b"\x89PNG"
+    assert base64.b64decode(sound_part(b"RIFF", "wav")["input_audio"]["data"]) == b"RIFF"
+    assert text_part("a") == {"type": "text", "text": "a"}
+    with pytest.raises(SuiteError, match="a picture of 20,000,001 bytes"):
+        picture_part(bytes(MOST_MEDIA + 1), "png")
+
+
+def test_turns_share_a_connection_and_a_server_that_is_gone_is_named() -> None:
+    picture = [text_part("What is it?"), picture_part(bytes(MOST_MEDIA), "png")]
+
+    async def ask() -> None:
+        async with chat_stand_in(same([delta(content="a"), *last()])) as server:
+            client = ChatClient(parse_endpoint(server.url), "m")
+            for content in ("Hello", picture, "Hello"):
+                messages = [{"role": "user", "content": content}]
+                turn = await client.ask(ChatRequest(messages, SAMPLING))
+                assert (turn.failure, turn.answer.content) == ("", "a")
+            url = server.bodies[1]["messages"][0]["content"][1]["image_url"]["url"]
+            assert len(url) > MOST_MEDIA
+        gone = ChatClient(parse_endpoint("http://127.0.0.1:9"), "m")
+        assert "refused the connection" in (await gone.ask(ChatRequest(MESSAGES, SAMPLING))).failure
+
+    asyncio.run(ask())

@@ -1,0 +1,29 @@
+"""Whatever a model answers is scored, by every scorer that looks for something in a text."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from meta_tests.features.code_grading.graders import graded
+from meta_tests.scorers.answers import ANY_TEXT, answer
+from mlperf_suite.features.code_grading.scorers.deepseek_r1 import DeepseekR1Scorer
+from mlperf_suite.features.code_grading.scorers.gpt_oss_120b import GptOssScorer
+from mlperf_suite.features.code_grading.scorers.mixtral_8x7b import MixtralScorer
+from mlperf_suite.scorers.scorer import Scorer
+
+NEVER = graded(lambda text: False)
+KINDS_OF: dict[str, tuple[Scorer, tuple[str, ...]]] = {
+    "DeepSeek-R1": (DeepseekR1Scorer(NEVER), ("gpqa", "mmlu_pro", "aime", "livecodebench")),
+    "gpt-oss-120b": (GptOssScorer(NEVER), ("gpqa_diamond", "aime25", "livecodebench_v6")),
+    "Mixtral": (MixtralScorer(NEVER), ("GSM8K", "MBXP", "OpenOrca")),
+}
+
+
+@pytest.mark.parametrize(("scorer", "kinds"), KINDS_OF.values(), ids=KINDS_OF)
+@given(text=ANY_TEXT)
+def test_any_text_is_scored(scorer: Scorer, kinds: tuple[str, ...], text: str) -> None:
+    scores = scorer.score([answer(text, "7. b|c", kind, "cpp_f") for kind in kinds])
+    assert scores.not_judged == {}
+    for score in scores.scores:
+        assert score.unit != "%" or 0 <= score.value <= 100

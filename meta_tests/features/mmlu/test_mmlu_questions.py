@@ -1,0 +1,150 @@
+"""MMLU's questions: the embedded ones, the published shapes, and what is wrong with bad ones."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meta_tests.datasets.data_files import write_parquet
+from mlperf_suite.errors import DatasetError, UsageError
+from mlperf_suite.features.mmlu.mmlu_questions import SUBJECTS, Mmlu, Question, load_mmlu
+
+EMBEDDED = load_mmlu("embedded")
+GOOD_ROW = ["What is 1 + 1?", "1", "2", "3", "4", "1"]
+
+
+ONE_QUESTION = {"anatomy": (Question("What is 1 + 1?", ("1", "2", "3", "4"), 1),)}
+ROW = {"question": "What is 1 + 1?", "choices": ["1", "2", "3", "4"], "answer": 1}
+
+
+def write_csv(path: Path, *rows: list[str]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(rows)
+    return path
+
+
+HEADER = ["question", "choice0", "choice1", "choice2", "choice3", "answer"]
+
+
+@pytest.mark.parametrize("rows", [[GOOD_ROW], [[*GOOD_ROW[:5], "B"]], [HEADER, GOOD_ROW]])
+def test_the_published_csv_shapes(tmp_path: Path, rows: list[list[str]]) -> None:
+    write_csv(tmp_path / "test" / "anatomy_test.csv", *rows)
+    write_csv(tmp_path / "dev" / "anatomy_dev.csv", GOOD_ROW)
+    write_csv(tmp_path / "val" / "anatomy_val.csv", GOOD_ROW, GOOD_ROW)
+    mmlu = load_mmlu(str(tmp_path))
+    assert (mmlu.dev, mmlu.test) == (ONE_QUESTION, ONE_QUESTION)
+
+
+@pytest.mark.parametrize("shape", ["by subject", "subject column", "both"])
+def test_the_published_parquet_shapes(tmp_path: Path, shape: str) -> None:
+    for split in ("dev", "test", "validation"):
+        name = f"{split}-00000-of-00001.parquet"
+        if shape != "subject column":
+            write_parquet(tmp_path / "anatomy" / name, [ROW])
+        if shape != "by subject":
+            write_parquet(tmp_path / "all" / name, [{**ROW, "subject": "anatomy"}])
+    mmlu = load_mmlu(str(tmp_path))
+    assert (mmlu.dev, mmlu.test) == (ONE_QUESTION, ONE_QUESTION)
+
+
+def test_the_hubs_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    requests = []
+
+    def load_dataset(*names: str, split: str, token: str | None) -> list[dict[str, object]]:
+        if token is None:
+            raise ConnectionError("no route\nto the hub")
+        requests.append((*names, split, token))
+        return [{**ROW, "subject": "anatomy"}]
+
+    monkeypatch.setattr("datasets.load_dataset", load_dataset)
+    mmlu = load_mmlu("cais/mmlu", "a token")
+    assert (mmlu.dev, mmlu.test) == (ONE_QUESTION, ONE_QUESTION)
+    assert requests == [("cais/mmlu", "all", split, "a token") for split in ("dev", "test")]
+    with pytest.raises(DatasetError, match=r"\(no route\); give a local copy with --mmlu-data"):
+        load_mmlu("cais/mmlu")
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ([*GOOD_ROW[:5], "4"], "the answer is '4'; must be 0 to 3, or A to D"),
+        ([*GOOD_ROW[:5], ""], "the answer is ''"),
+        (GOOD_ROW[:5], "expected 6 fields (question, four choices, answer), found 5"),
+        (["  ", *GOOD_ROW[1:]], "the question is empty"),
+    ],
+)
+def test_a_bad_row_is_named_with_its_file_and_line(
+    tmp_path: Path, row: list[str], problem: str
+) -> None:
+    two_lines = ["Which is it,\nthis or that?", *GOOD_ROW[1:]]
+    path = write_csv(tmp_path / "anatomy_test.csv", two_lines, GOOD_ROW, row, GOOD_ROW)
+    with pytest.raises(DatasetError) as caught:
+        load_mmlu(str(tmp_path))
+    assert str(caught.value).startswith(f"--mmlu-data {path}: line 4: ")
+    assert problem in str(caught.value)
+
+
+def test_a_quote_that_never_ends_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "anatomy_test.csv"
+    path.write_text('What?,1,2,3,4,1\n"What?,1,2,3,4,1\nWhat?,1,2,3,4,1\n')
+    with pytest.raises(DatasetError, match=r"anatomy_test.csv: line 2: not a CSV row"):
+        load_mmlu(str(tmp_path))
+
+
+def test_an_unknown_subject_is_answered_with_the_nearest(tmp_path: Path) -> None:
+    write_csv(tmp_path / "colege_phisics_test.csv", GOOD_ROW)
+    with pytest.raises(DatasetError, match=r"'colege_phisics'; the nearest is 'college_physics'"):
+        load_mmlu(str(tmp_path))
+
+
+@pytest.mark.parametrize("source", ["no/such/folder", "mmlu", ""])
+def test_no_such_data(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DatasetError, match=r"no such folder|holds no"):
+        load_mmlu(source)
+
+
+def test_more_shots_than_worked_examples(tmp_path: Path) -> None:
+    assert sorted(EMBEDDED.dev) == sorted(EMBEDDED.test) == list(SUBJECTS)
+    assert EMBEDDED.shots(None) == 1
+    assert EMBEDDED.shots(0) == 0
+    with pytest.raises(UsageError, match=r"--mmlu-shots 5: .* must be 0 to 1"):
+        EMBEDDED.shots(5)
+    write_csv(tmp_path / "anatomy_test.csv", GOOD_ROW)
+    write_csv(tmp_path / "anatomy_dev.csv", *[GOOD_ROW] * 5)
+    assert load_mmlu(str(tmp_path)).shots(None) == 5
+    write_csv(tmp_path / "virology_test.csv", GOOD_ROW)
+    with pytest.raises(UsageError, match="virology has 0 worked examples"):
+        load_mmlu(str(tmp_path)).shots(None)
+
+
+@given(
+    sizes=st.lists(st.integers(1, 30), min_size=1, max_size=57),
+    limit=st.none() | st.integers(1, 1000),
+)
+def test_a_limit_is_a_total_spread_evenly(sizes: list[int], limit: int | None) -> None:
+    questions = {
+        s: (Question("?", ("a", "b", "c", "d"), 0),) * n
+        for s, n in zip(SUBJECTS, sizes, strict=False)
+    }
+    counts = {s: len(r) for s, r in Mmlu("made up", {}, questions).selection(limit).items()}
+    assert sum(counts.values()) == min(limit or sum(sizes), sum(sizes))
+    assert 0 not in counts.values()
+    for subject, questions_of in questions.items():
+        count = counts.get(subject, 0)
+        assert count <= len(questions_of)
+        # A subject that has questions left has as many as any other, less one at most.
+        if count < len(questions_of):
+            assert count >= max(counts.values()) - 1
+
+
+def test_the_fingerprint_changes_with_the_content() -> None:
+    changed = dict(EMBEDDED.test)
+    changed["anatomy"] = changed["anatomy"][::-1]
+    assert Mmlu("x", EMBEDDED.dev, EMBEDDED.test).sha256 == EMBEDDED.sha256
+    assert Mmlu("x", EMBEDDED.dev, changed).sha256 != EMBEDDED.sha256

@@ -1,0 +1,240 @@
+"""Which replica runs where, and what is said of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meta_tests.features.replicas.nodes import replica_processes
+from meta_tests.plugin.pytest_output import pytest_output
+from meta_tests.servers.local_nodes import LocalNodes
+from meta_tests.suite_runs import run_suite
+from mlperf_suite.engines.protocol import EngineDescription
+from mlperf_suite.errors import EngineError
+from mlperf_suite.features.replicas.loading import (
+    ReplicasConfig,
+    check_alike,
+    check_descriptions,
+    cores_of,
+    machines_of,
+)
+from mlperf_suite.features.replicas.node_facts import NodeFacts
+from mlperf_suite.features.replicas.placement import (
+    Node,
+    NodeShare,
+    PlacementRequest,
+    choose_gpus_each,
+    nodes_text,
+    parse_nodes,
+    place,
+    table,
+)
+
+EIGHT = Node("1", "node-a", "10.0.0.1", 8, 64, "NVIDIA H100")
+FOUR = Node("2", "node-b.cluster", "10.0.0.2", 4, 32, "NVIDIA H100")
+HEAD = Node("3", "control", "10.0.0.3", 0, 8)
+
+
+@pytest.mark.parametrize(
+    ("demand", "expected"),
+    [
+        # An engine for each GPU or group of them, and none on the control node.
+        (PlacementRequest(), [8, 4, 0]),
+        (PlacementRequest(tensor_parallel=4), [2, 1, 0]),
+        # Fewer are spread over the nodes.
+        (PlacementRequest(3), [2, 1, 0]),
+        (PlacementRequest(10), [6, 4, 0]),
+        (PlacementRequest(nodes=parse_nodes("node-b")), [0, 4, 0]),
+        # A number for one node alone: the rest goes to the others.
+        (PlacementRequest(4, nodes=parse_nodes("node-a:1,node-b")), [1, 3, 0]),
+    ],
+)
+def test_replicas_are_placed_on_the_nodes_gpus(
+    demand: PlacementRequest, expected: list[int]
+) -> None:
+    nodes = [EIGHT, FOUR, HEAD]
+    seats = place(nodes, demand)
+    assert [sum(seat.node == node for seat in seats) for node in nodes] == expected
+
+
+def test_nodes_that_are_named_are_taken_in_that_order() -> None:
+    seats = place([EIGHT, FOUR], PlacementRequest(nodes=parse_nodes("node-b:2,10.0.0.1:1")))
+    assert [(seat.number, seat.node) for seat in seats] == [(0, FOUR), (1, FOUR), (2, EIGHT)]
+
+
+def test_without_gpus_a_node_has_one_replica_with_all_its_cores() -> None:
+    two = [replace(HEAD, id="1", name="x"), replace(HEAD, id="2", name="y")]
+    for demand, cores in (
+        (PlacementRequest(), [("x", 8), ("y", 8)]),
+        (PlacementRequest(3), [("x", 4), ("x", 4), ("y", 8)]),
+        (PlacementRequest(cpus=4), [("x", 4), ("x", 4), ("y", 4), ("y", 4)]),
+    ):
+        assert [(seat.node.name, seat.cpus) for seat in place(two, demand)] == cores
+
+
+@pytest.mark.parametrize(
+    ("demand", "line"),
+    [
+        (PlacementRequest(13), r"13 replicas of 1 GPU each.*node node-a \(10.0.0.1\) 8 \(8 GPUs\)"),
+        (PlacementRequest(1, 16), "1 replica of 16 GPUs each"),
+        (PlacementRequest(tensor_parallel=16), "no room"),
+        (
+            PlacementRequest(nodes=parse_nodes("node-z")),
+            "no node node-z in the Ray cluster: it has",
+        ),
+        (PlacementRequest(nodes=parse_nodes("node-b:5")), "asked for 5"),
+        (PlacementRequest(4, nodes=parse_nodes("node-b:2")), "replica nodes ask for 2"),
+    ],
+)
+def test_what_does_not_fit_is_said_in_a_line(demand: PlacementRequest, line: str) -> None:
+    with pytest.raises(EngineError, match=line):
+        place([EIGHT, FOUR], demand)
+
+
+@given(
+    st.lists(st.integers(0, 8), min_size=1, max_size=6),
+    st.none() | st.integers(1, 40),
+    st.integers(1, 4),
+)
+def test_no_node_has_more_than_its_gpus(
+    gpus: list[int], replicas: int | None, gpus_each: int
+) -> None:
+    nodes = [Node(str(i), f"n{i}", f"10.0.0.{i}", count, 4) for i, count in enumerate(gpus)]
+    on_gpus = any(gpus)
+    room = sum(count // gpus_each for count in gpus) if on_gpus else 4 * len(nodes)
+    try:
+        seats = place(nodes, PlacementRequest(replicas, gpus_each))
+    except EngineError:
+        assert room < (replicas or 1)
+        return
+    assert [seat.number for seat in seats] == list(range(len(seats)))
+    for node in nodes:
+        node_seats = [seat for seat in seats if seat.node == node]
+        assert sum(seat.gpus for seat in node_seats) <= node.gpus
+        assert sum(seat.cpus for seat in node_seats) <= node.cpus
+    assert replicas in (None, len(seats))
+
+
+def test_a_mapping_is_read_as_it_is_written() -> None:
+    demand = parse_nodes("a.b-0:2,b")
+    assert demand == (NodeShare("a.b-0", 2), NodeShare("b"))
+    assert nodes_text(demand) == "a.b-0:2,b"
+
+
+@pytest.mark.parametrize("text", ["", "a,", "a:0", "a:x", ":2", "a:1,a"])
+def test_a_mapping_that_cannot_be_read_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        parse_nodes(text)
+
+
+def test_the_table_fits_a_terminal_and_names_what_is_idle() -> None:
+    long = replace(EIGHT, name="a-very-long-name-of-a-node-in-a-cluster.example.org")
+    seats = place([long, FOUR], PlacementRequest(5, 2))
+    lines = table(seats, [long, FOUR], "auto")
+    assert all(len(line) <= 80 for line in lines)
+    assert lines[0] == "placement: 5 replicas on 2 nodes (auto)"
+    assert " ".join(line.strip() for line in lines).endswith(f"idle: 2 GPUs of {long}")
+    assert sum("2 GPUs NVIDIA H100, TP 2" in line for line in lines) == 5
+
+
+def test_a_model_that_fits_one_gpu_is_not_split() -> None:
+    for asked, weights, gpus in ((None, 16e9, 1), (None, 141e9, 4), (2, 16e9, 2), (None, 0, 1)):
+        assert choose_gpus_each(asked, int(weights), 80 * 2**30, 8).value == gpus
+    with pytest.raises(EngineError, match="do not fit 8 GPUs"):
+        choose_gpus_each(None, 10**12, 80 * 2**30, 8)
+
+
+FACTS = NodeFacts("host", "boot", (0, 1), (), None, "0.32.0", "1 (abc)", "print", 100)
+ONE = Node("1", "node-a", "127.0.0.1", 0, 1)
+OTHER = Node("2", "node-b", "127.0.0.1", 0, 1)
+MODEL = ReplicasConfig(lambda number, gpus: lambda folder: None, model="/model")  # type: ignore[arg-type,return-value]
+
+
+def test_replicas_on_one_machine_share_no_core() -> None:
+    seats = place([ONE, OTHER], PlacementRequest())
+    facts = {"1": FACTS, "2": FACTS}
+    assert cores_of(seats, facts) == [(0,), (1,)]
+    # Two machines whose cores have the same numbers.
+    assert cores_of(seats, {"1": FACTS, "2": replace(FACTS, boot="other")}) == [(0,), (0,)]
+    with pytest.raises(EngineError, match=r"replica 1 on node node-b.*0 free of its machine's 1"):
+        cores_of(seats, {name: replace(FACTS, cores=(0,)) for name in facts})
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"vllm": "0.31.0"}, r"node node-b \(127.0.0.1\): vLLM 0.31.0 there, and 0.32.0 on node"),
+        ({"vllm": None}, r"node node-b \(127.0.0.1\): vLLM is not installed there"),
+        ({"suite": "1 (xyz)"}, r"node node-b .*: the suite there is 1 \(xyz\), here it is 1"),
+        ({"model": None}, r"node node-b .*: the model does not exist: /model"),
+        ({"model": "other"}, r"node node-b .*: /model is of revision other there, and print on"),
+    ],
+)
+def test_a_node_that_is_not_as_the_others_is_named(change: dict[str, Any], line: str) -> None:
+    facts = {"1": FACTS, "2": replace(FACTS, **change)}
+    check_alike([ONE, OTHER], {"1": FACTS, "2": FACTS}, MODEL, "1 (abc)")
+    with pytest.raises(EngineError, match=line):
+        check_alike([ONE, OTHER], facts, MODEL, "1 (abc)")
+
+
+def test_a_setting_in_which_a_replica_differs_is_named() -> None:
+    def described(**settings: object) -> EngineDescription:
+        settings = {"max_num_seqs": 1024, **settings}
+        return EngineDescription("vLLM", "0.32.0", "m", False, 4096, settings)
+
+    seats = place([ONE, OTHER], PlacementRequest())
+    same = [described(load_s=1.0), described(load_s=2.0, omp_threads_bind="1")]
+    assert check_descriptions(seats, same, {}).settings["max_num_seqs"] == 1024
+    other = [described(dtype="bfloat16"), described(dtype="x")]
+    with pytest.raises(
+        EngineError, match=r"replica 1 on node node-b .*: its engine's dtype is x, "
+    ):
+        check_descriptions(seats, other, {})
+    with pytest.raises(EngineError, match=r"replica 0 on .*max_num_seqs is 1024, and 128"):
+        check_descriptions(seats, same, {"max_num_seqs": 128})
+
+
+def test_two_nodes_of_a_machine_are_one_machine_and_gpus_that_no_replica_has_are_idle() -> None:
+    seats, facts = place([ONE, OTHER], PlacementRequest()), {"1": FACTS, "2": FACTS}
+    (machine,) = machines_of(seats, [ONE, OTHER], facts, "boot")
+    assert (machine["replicas"], machine["here"]) == (2, True)
+    facts["2"] = replace(FACTS, boot="other", host="b")
+    assert [m["here"] for m in machines_of(seats, [ONE, OTHER], facts, "boot")] == [True, False]
+    facts = {EIGHT.id: replace(FACTS, gpus=("NVIDIA H100",) * 8, gpu_memory=80 * 2**30)}
+    (machine,) = machines_of(place([EIGHT], PlacementRequest(3, 2)), [EIGHT], facts, "elsewhere")
+    assert (machine["gpus"], machine["idle_gpus"], machine["gpu"]) == (6, 2, "NVIDIA H100")
+
+
+PLAN = ("--plan", "-m", "offline and datacenter")
+
+
+def test_a_plan_shows_the_placement_and_starts_no_replica(
+    nodes: LocalNodes, tmp_path: Path
+) -> None:
+    run = run_suite(tmp_path, *PLAN, "--ray", nodes.address, "--replicas", "1", **nodes.variables)
+    assert run.exit_code == 0, run.output
+    lines = [line.split() for line in run.output.splitlines()]
+    start = lines.index(["placement:", "1", "replica", "on", "1", "node"])
+    assert lines[start + 2] == ["0", "node-a", "(127.0.0.1)", "1", "core"]
+    assert lines[start + 4][0] == "plan:"
+    assert not replica_processes(nodes)
+
+
+@pytest.mark.parametrize("arguments", [PLAN, PLAN[1:]])
+def test_that_ray_is_missing_is_said_before_anything_loads(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    (tmp_path / "no_ray.py").write_text("import sys\nsys.modules['ray'] = None\n")
+    output = pytest_output(
+        *(*arguments, "--replicas=8", "-p", "no_ray", f"--results-dir={tmp_path}/results"),
+        code=pytest.ExitCode.USAGE_ERROR,
+        python_path=str(tmp_path),
+    )
+    assert re.search(r"--replicas: Ray .*install it with `make ray`", output)
+    assert not (tmp_path / "results").exists()

@@ -1,0 +1,140 @@
+"""One trace of what several replicas tell, in this process's times."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Sequence
+from dataclasses import fields
+from itertools import accumulate, pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlperf_suite.engines.messages import TraceReply
+from mlperf_suite.engines.protocol import (
+    DECODE,
+    FIRST_TOKEN,
+    FRONT_END,
+    LATER_TOKENS,
+    NETWORK,
+    PREFILL,
+    QUEUE,
+    Steps,
+)
+from mlperf_suite.features.replicas.traces import HELD, AnswerTimes, ClockOffsets, merged
+
+PARTS = [FRONT_END, QUEUE, PREFILL, DECODE]
+
+
+def trace(
+    numbers: Sequence[int] = (),
+    arrivals: Sequence[float] = (),
+    times: Sequence[Sequence[float]] = ((), (), (), ()),
+    *,
+    ended_s: Sequence[float] = (),
+    parts: Sequence[str] = PARTS,
+) -> TraceReply:
+    """What a replica tells: each request's marks, a column for each part, and its steps."""
+    steps = {field.name: b"" for field in fields(Steps)}
+    steps |= {
+        "ended_s": array("d", ended_s).tobytes(),
+        "tokens": array("i", range(len(ended_s))).tobytes(),
+        "replica": array("i", [0] * len(ended_s)).tobytes(),
+    }
+    return TraceReply(
+        1,
+        steps,
+        array("Q", numbers).tobytes(),
+        array("d", arrivals).tobytes(),
+        list(parts),
+        array("Q", numbers).tobytes(),
+        [array("d", column).tobytes() for column in times],
+        array("i", [2] * len(numbers)).tobytes(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "own", "ends"),
+    [
+        # 0.1 s front end, 0.2 queued, 0.3 prefill, 1.9 decode: before its prefill, which ended with
+        # the first token, 0.4 s were the network's or front end.
+        (101.0, 103.0, (0.1, 0.3, 0.6, 2.5), (100.0, 100.5, 100.7, 101.0, 103.0)),
+        # Where no first token was wanted, the end counts.
+        (None, 103.0, (0.1, 0.3, 0.6, 2.5), (100.0, 100.6, 100.8, 101.1, 103.0)),
+        # More than there was, since its own clock runs faster: no part begins before the request
+        # was handed over.
+        (100.5, 100.6, (0.1, 0.3, 0.7, 0.8), (100.0, 100.1, 100.3, 100.5, 100.6)),
+    ],
+)
+def test_a_request_s_parts_are_its_replica_s_durations_and_the_rest_is_the_network_s(
+    first: float | None, last: float, own: Sequence[float], ends: Sequence[float]
+) -> None:
+    answers = AnswerTimes()
+    answers.add(7, 70, handed=100.0, first=first, last=last)
+    # By a clock that is elsewhere.
+    reply = trace([7], [5000.0], [[5000.0 + end] for end in own])
+    marks = merged({0: (reply, 12.0)}, answers).marks
+    assert marks is not None
+    assert marks.parts == (HELD, NETWORK, QUEUE, PREFILL, DECODE)
+    assert (list(marks.tags), list(marks.preempted)) == ([70], [2])
+    assert [column[0] for column in marks.times_s] == pytest.approx(ends)
+
+
+def test_an_engine_that_tells_of_no_request_leaves_two_parts() -> None:
+    answers = AnswerTimes()
+    answers.add(1, 10, 1.0, 2.0, 3.0)
+    marks = merged({0: (trace(parts=[]), 0.0)}, answers).marks
+    assert marks is not None
+    assert marks.parts == (HELD, FIRST_TOKEN, LATER_TOKENS)
+    assert [column[0] for column in marks.times_s] == [1.0, 2.0, 3.0]
+
+
+def test_steps_are_in_order_of_time_and_carry_their_replica_s_number() -> None:
+    reply = {0: (trace(ended_s=[10.0, 12.0]), 0.0), 3: (trace(ended_s=[1.0, 2.0]), 10.0)}
+    steps = merged(reply, AnswerTimes()).steps
+    assert list(steps.ended_s) == [10.0, 11.0, 12.0, 12.0]
+    assert list(steps.replica) == [0, 3, 0, 3]
+    assert list(steps.tokens) == [0, 0, 1, 1]
+    assert not steps.running
+
+
+@given(
+    st.lists(st.tuples(*[st.floats(0, 10)] * 5, st.booleans()), max_size=20), st.floats(-1e6, 1e6)
+)
+def test_parts_follow_each_other_and_none_is_negative(
+    requests: list[tuple[float, float, float, float, float, bool]], clock: float
+) -> None:
+    """Whatever clocks and networks do: each request's marks go up, from when it was handed over to
+    when it was done."""
+    answers, columns = AnswerTimes(), list[tuple[float, ...]]()
+    for number, (*durations, delay, streams) in enumerate(requests):
+        ends = tuple(accumulate(durations))
+        first = 50.0 + delay + ends[2]
+        answers.add(number, number, 50.0, first if streams else None, first + durations[3])
+        columns.append(tuple(clock + end for end in ends))
+    reply = trace(
+        range(len(requests)), [clock] * len(requests), list(zip(*columns, strict=True)) or [()] * 4
+    )
+    marks = merged({0: (reply, 0.0)}, answers).marks
+    assert marks is not None
+    for row, ends in enumerate(zip(*marks.times_s, strict=True)):
+        assert ends[0] == 50.0
+        assert ends[-1] == answers.last[row]
+        assert not any(map(math.isnan, ends))
+        assert all(after >= before - 1e-6 for before, after in pairwise(ends))
+
+
+def test_the_most_exact_offset_counts_until_clocks_have_drifted_apart() -> None:
+    offsets = ClockOffsets([False, True])
+    offsets.learn(0, 10.0, 3.0, 10.002)
+    assert offsets.of(0) == pytest.approx(7.001)
+    # A slower answer is less exact.
+    offsets.learn(0, 11.0, 4.1, 11.1)
+    assert offsets.of(0) == pytest.approx(7.001)
+    # After an hour it is more exact than what was known then.
+    offsets.learn(0, 3611.0, 3604.1, 3611.1)
+    assert offsets.of(0) == pytest.approx(6.95)
+    offsets.learn(1, 10.0, 3.0, 10.002)
+    assert offsets.of(1) == 0.0

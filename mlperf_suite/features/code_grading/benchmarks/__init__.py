@@ -1,0 +1,1 @@
+"""MLPerf's definitions of the benchmarks whose answers are graded by programs."""

@@ -1,0 +1,113 @@
+"""DeepSeek-R1 on multiple choice, mathematics and code.
+
+Source of the generation settings: language/deepseek-r1/utils/backend_registry.py (its vLLM entry)
+of github.com/mlcommons/inference.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from mlperf_suite.benchmarks.audits import TEST06
+from mlperf_suite.benchmarks.definition import (
+    ALL_ROUNDS,
+    OWN_HEAD,
+    Benchmark,
+    Generation,
+    ReferenceAccuracy,
+    Speculation,
+    Workload,
+    at_least,
+    from_a_file,
+    interactive,
+    offline,
+    server,
+    within,
+)
+from mlperf_suite.benchmarks.embedded import smoke_form
+from mlperf_suite.benchmarks.model_marks import TEMPLATE, ModelMarks, Sibling
+from mlperf_suite.benchmarks.prompts import TextPrompt
+from mlperf_suite.features.code_grading import frames
+from mlperf_suite.features.code_grading.scorers.deepseek_r1 import DeepseekR1Scorer
+from mlperf_suite.features.code_grading.scorers.live_code_bench import (
+    LiveCodeBench,
+    problems_option,
+)
+
+_SAMPLES = 4_388
+_REFERENCE = ReferenceAccuracy(
+    (at_least("exact_match", 81.3582), within("tokens_per_sample", "tokens", 3886.2274)),
+    _SAMPLES,
+)
+
+
+def _scorer(problems: Path | None) -> DeepseekR1Scorer:
+    return DeepseekR1Scorer(LiveCodeBench(problems))
+
+
+_OFFICIAL = Workload(
+    model="deepseek-ai/DeepSeek-R1",
+    marks=ModelMarks(
+        shape={
+            "model_type": "deepseek_v3",
+            "hidden_size": 7168,
+            "num_hidden_layers": 61,
+            "n_routed_experts": 256,
+            "vocab_size": 129280,
+            "num_experts_per_tok": 8,
+        },
+        # It drops earlier thoughts; V3 knows no thoughts, and V3.1 has a switch for them.
+        template=r"^(?!.*\bthinking\b).*</think>",
+        siblings=(
+            Sibling("deepseek-ai/DeepSeek-V3", TEMPLATE),
+            Sibling("deepseek-ai/DeepSeek-V3-0324", TEMPLATE),
+            Sibling("deepseek-ai/DeepSeek-V3.1", TEMPLATE),
+            Sibling("deepseek-ai/DeepSeek-R1-Zero"),
+            Sibling("deepseek-ai/DeepSeek-R1-0528"),
+            Sibling("deepseek-ai/DeepSeek-R1-Distill-Llama-70B", "model_type"),
+        ),
+    ),
+    load=from_a_file("mlperf_deepseek_r1_dataset_4388_fp8_eval.parquet", frames.DEEPSEEK_R1.load),
+    prompt=TextPrompt("{input}", chat=True),
+    generation=Generation(max_new_tokens=20_000),
+    scorer=_scorer(None),
+    reference=_REFERENCE,
+    mean_tokens=3886.2274,
+    prompt_tokens=800,
+    # The longest prompt (3,136 tokens), its template (4) and its answer.
+    context=23_140,
+    scorer_option=problems_option(_scorer),
+)
+DEEPSEEK_R1 = Benchmark(
+    "deepseek-r1",
+    "datacenter",
+    _SAMPLES,
+    (
+        offline("deepseek-r1"),
+        server("deepseek-r1", 2000, 80),
+        interactive("deepseek-r1-interactive", 1500, 15, ("v6.0", "v6.1")),
+    ),
+    ALL_ROUNDS,
+    (1,),
+    _REFERENCE,
+    (TEST06,),
+    workload=_OFFICIAL,
+    smoke=replace(
+        smoke_form(_OFFICIAL, samples=9),
+        scorer=_scorer(frames.EMBEDDED_PROBLEMS),
+    ),
+    counted_as="num-samples",
+    speculation=Speculation(
+        ("v6.0", "v6.1"),
+        # The model's MTP head: as vLLM and as SGLang call it.
+        ("mtp", "deepseek_mtp", "eagle", "nextn"),
+        # The last two are copies of that head alone, for SGLang.
+        (
+            *(OWN_HEAD, "deepseek-ai/DeepSeek-R1"),
+            *("lmsys/DeepSeek-R1-NextN", "SGLang/DeepSeek-R1-NextN"),
+        ),
+        ("fp8",),
+    ),
+)
+BENCHMARKS = (DEEPSEEK_R1,)

@@ -1,0 +1,1 @@
+"""Scores choices, numbers, mathematics and programs in answers."""

@@ -1,0 +1,57 @@
+"""MMLU's options."""
+
+from functools import partial
+
+from mlperf_suite.features.mmlu.mmlu_questions import HUB_REPOSITORY, STANDARD_SHOTS
+from mlperf_suite.option_specs import (
+    COUNT_OR_AUTO,
+    OptionSpec,
+    Values,
+    checked,
+    name_or_path,
+    switch,
+)
+
+_SHOTS = checked(
+    int,
+    lambda shots: 0 <= shots <= STANDARD_SHOTS,
+    f"must be a whole number from 0 to {STANDARD_SHOTS}",
+)
+_SCORE = checked(float, lambda score: 0 <= score <= 100, "must be a number from 0 to 100")
+_option = partial(OptionSpec, section="MMLU")
+_switch = partial(switch, section="MMLU", identifies=None)
+
+OPTIONS = {
+    "mmlu_data": _option(
+        "MMLU's questions: embedded, cais/mmlu (from the Hugging Face hub), or a folder of CSV or "
+        "parquet files",
+        Values(name_or_path, "must be a name or a folder"),
+        identifies="mmlu",
+        reported_as="data sha256",
+        by_profile={"smoke": "embedded", "official": HUB_REPOSITORY},
+        data_of="MMLU",
+    ),
+    "mmlu_limit": _option(
+        "total number of MMLU questions, spread evenly over the subjects; auto uses all",
+        COUNT_OR_AUTO,
+        "auto",
+        identifies="mmlu",
+        reported_as="questions",
+        former=("--total-limit",),
+    ),
+    "mmlu_shots": _option(
+        f"number of worked examples before each MMLU question; {STANDARD_SHOTS} by default, 1 with "
+        "the embedded questions",
+        _SHOTS,
+        identifies="mmlu",
+        reported_as="shots",
+    ),
+    "mmlu_min_accuracy": _option(
+        "minimum MMLU score that passes, in percent", _SCORE, identifies=None
+    ),
+    "mmlu_details": _switch(
+        "keep each MMLU question's text, choices and log-probabilities in details.jsonl",
+        former=("--details",),
+    ),
+    "mmlu_resume": _switch("continue the most recent interrupted MMLU run"),
+}

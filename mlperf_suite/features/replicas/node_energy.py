@@ -1,0 +1,156 @@
+"""The energy of the replicas: each device's counter is read on its node, by one replica there."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from mlperf_suite.energy.meters import (
+    Absent,
+    Counter,
+    Meters,
+    Recording,
+    Series,
+    cpu_counters,
+    gpu_counters,
+    together,
+)
+from mlperf_suite.energy.recording import MeterReader
+from mlperf_suite.features.replicas.node_facts import boot_id
+from mlperf_suite.features.replicas.placement import ReplicaSlot
+
+FindOwn = Callable[[int], Meters]
+"""Finds the meters of a process, given its number of GPUs. It is sent to a replica's process and
+called there."""
+Ask = Callable[[str, Mapping[int, tuple[Any, ...]]], Sequence[Any]]
+"""Calls a method of replicas' actors, by their numbers, each with its arguments, and returns the
+results. Raises EngineError if one does not answer."""
+
+
+def own_meters(gpus: int) -> Meters:
+    """The meters of this process's GPUs, which Ray gave it, and of its machine's CPUs."""
+    cpus = cpu_counters()
+    return together(gpu_counters(least_gpus=gpus), cpus) if gpus else cpus
+
+
+@dataclass(frozen=True, slots=True)
+class Metered:
+    """What a replica's process can meter. `machine`: equal for two processes on one machine.
+
+    `counters` cannot be read in another process, where a device's handle means nothing.
+    """
+
+    machine: str
+    counters: tuple[Counter, ...]
+    absent: tuple[Absent, ...]
+    simulated: bool
+
+
+class OwnMeters:
+    """Reads the meters of a replica's process, in that process."""
+
+    def __init__(self, meters: Meters) -> None:
+        self._meters = meters
+        self._reader = MeterReader(())
+
+    def metered(self) -> Metered:
+        """What there is to read."""
+        counters = tuple(replace(counter, read=float) for counter in self._meters.counters)
+        return Metered(boot_id(), counters, self._meters.absent, self._meters.simulated)
+
+    def start(self, numbers: Sequence[int]) -> None:
+        """Read the counters with these numbers from now on."""
+        self._reader = MeterReader([self._meters.counters[number] for number in numbers])
+        self._reader.start()
+
+    def stop(self) -> Recording:
+        """The readings since `start`, in times of this machine's clock."""
+        recording = self._reader.stop()
+        rows = [replace(row, counter=replace(row.counter, read=float)) for row in recording.series]
+        return replace(recording, series=tuple(rows))
+
+
+def meters_of(
+    seats: Sequence[ReplicaSlot],
+    metered: Sequence[Metered],
+    ask: Ask,
+    offset: Callable[[int], float],
+) -> Meters:
+    """The meters of all replicas together.
+
+    Each device is read by the first replica that has it, even if several share it. A kind that one
+    replica cannot meter is metered nowhere: the sum would be too small. `offset`: the seconds to
+    add to a replica's times to get this process's.
+    """
+    several = len({seat.node.id for seat in seats}) > 1
+    absent: dict[str, Absent] = {}
+    for seat, own in zip(seats, metered, strict=True):
+        for absence in own.absent:
+            why = f"node {seat.node}: {absence.why}" if several else absence.why
+            absent.setdefault(absence.label, replace(absence, why=why))
+    devices: set[tuple[str, str]] = set()
+    shares: dict[int, dict[int, Counter]] = {}
+    for seat, own in zip(seats, metered, strict=True):
+        for number, counter in enumerate(own.counters):
+            # Containers on one machine may number different GPUs alike.
+            device = ("", counter.uuid) if counter.uuid else (own.machine, counter.name)
+            if counter.label not in absent and device not in devices:
+                devices.add(device)
+                name = f"{seat.node.name} {counter.name}" if several else counter.name
+                shares.setdefault(seat.number, {})[number] = replace(counter, name=name)
+    counters = tuple(counter for share in shares.values() for counter in share.values())
+    simulated = any(own.simulated for own in metered)
+    reader = partial(ReplicasReader, shares, ask, offset)
+    return Meters(counters, tuple(absent.values()), simulated, reader=reader)
+
+
+class ReplicasReader:
+    """Has the replicas read their counters; see `energy.meters.Reader`.
+
+    `shares`: by replica, the counters that it reads, by their number there. `ask`, `offset`: see
+    `meters_of`.
+    """
+
+    def __init__(
+        self,
+        shares: Mapping[int, Mapping[int, Counter]],
+        ask: Ask,
+        offset: Callable[[int], float],
+    ) -> None:
+        self._shares = shares
+        self._ask = ask
+        self._offset = offset
+        self._begun = False
+
+    def start(self) -> None:
+        """Return once each counter was read, or did not answer in time. Raises EngineError."""
+        self._begun = True
+        self._ask("start_meters", {n: (list(share),) for n, share in self._shares.items()})
+
+    def stop(self) -> Recording:
+        """The readings in times of this process's clock; none, and why, if a replica does not give
+        its own."""
+        if not self._begun:
+            return Recording(())
+        try:
+            recordings = self._ask("stop_meters", dict.fromkeys(self._shares, ()))
+        # Whatever Ray raises: a meter ends no run.
+        except Exception as error:
+            counters = [counter for share in self._shares.values() for counter in share.values()]
+            return Recording(tuple(Series(counter, failure=str(error)) for counter in counters))
+        series = []
+        for (replica, share), recording in zip(self._shares.items(), recordings, strict=True):
+            offset = self._offset(replica)
+            # One that could not start has none.
+            rows = recording.series or [Series(counter) for counter in share.values()]
+            for counter, row in zip(share.values(), rows, strict=True):
+                times = array("d", (at + offset for at in row.times_s))
+                series.append(replace(row, counter=counter, times_s=times))
+        return Recording(
+            tuple(series),
+            max(recording.busy_s for recording in recordings),
+            any(recording.hangs for recording in recordings),
+        )

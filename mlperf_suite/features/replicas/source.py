@@ -1,0 +1,134 @@
+"""Several vLLM engines on the nodes of a Ray cluster, which --replicas and --ray choose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from mlperf_suite.features.replicas.figures import SCALING
+from mlperf_suite.features.replicas.placement import parse_nodes
+from mlperf_suite.results.run_folder import ENGINE_LOG
+from mlperf_suite.session.engine_source import EngineFigures, EngineRequest, EngineSource
+from mlperf_suite.session.run_kind import Step
+
+if TYPE_CHECKING:
+    from mlperf_suite.engines.protocol import Engine
+    from mlperf_suite.engines.vllm_arguments import VllmConfig
+    from mlperf_suite.features.replicas.actor import Make
+    from mlperf_suite.features.replicas.loading import ReplicasConfig
+    from mlperf_suite.session.inputs import Inputs
+    from mlperf_suite.session.preparation import Preparation
+    from mlperf_suite.settings import Settings
+
+
+_SCALING = Step("scaling", None, "pairs of one replica alone and all of them")
+
+
+class ReplicasSource(EngineSource):
+    option = "--replicas"
+    loading = "loading the replicas"
+    is_one_system = True
+    one_by_one = False
+
+    def is_chosen(self, settings: Settings) -> bool:
+        return settings.of_features["replicas"] is not None
+
+    def takes(self, media: str) -> bool:
+        return False
+
+    def engines(self, settings: Settings) -> int:
+        replicas = settings.of_features["replicas"]
+        return replicas if isinstance(replicas, int) else 1
+
+    def check(self, inputs: Inputs) -> None:
+        from mlperf_suite.features.replicas.cluster import check_ray
+
+        check_ray()
+
+    def placement(self, inputs: Inputs) -> list[str]:
+        from mlperf_suite.features.replicas.loading import show_placement
+
+        lines: list[str] = []
+        request = EngineRequest("runs", inputs.settings.results_dir / ENGINE_LOG)
+        show_placement(_config(inputs, request), lines.append)
+        return lines
+
+    def load(self, inputs: Inputs, request: EngineRequest) -> Engine:
+        from mlperf_suite.features.replicas.engine import ReplicaEngine
+
+        return ReplicaEngine.load(_config(inputs, request), request.say)
+
+    def steps(self, settings: Settings) -> tuple[Step, ...]:
+        return (_SCALING,) if settings.of_features["scaling"] else ()
+
+    def make(self, step: Step, preparation: Preparation) -> EngineFigures:
+        from mlperf_suite.features.replicas.scaling import SMOKE_PROMPTS, measure_scaling
+        from mlperf_suite.session.preparation import warm_up_prompts
+
+        preparation.watcher.begin("measuring one replica alone, and all")
+        engine: Any = preparation.engine
+        inputs, settings = preparation.inputs, preparation.settings
+        benchmark = inputs.benchmarks[0]
+        full_batches = 2 * (engine.description.at_once or 128)
+        count = SMOKE_PROMPTS if settings.smoke else full_batches
+        figures = measure_scaling(
+            engine,
+            warm_up_prompts(inputs.prompts(benchmark), count),
+            inputs.generation(benchmark),
+            settings.engine_silence,
+            preparation.watcher.say,
+        )
+        return EngineFigures({SCALING: figures})
+
+
+ENGINE = ReplicasSource()
+
+
+def _config(inputs: Inputs, request: EngineRequest) -> ReplicasConfig:
+    """How to load the engines, from the settings."""
+    from mlperf_suite.engines.vllm_arguments import SettingsSearch
+    from mlperf_suite.engines.vllm_engine import load_replica
+    from mlperf_suite.features.replicas.loading import ReplicasConfig
+    from mlperf_suite.session.engines import vllm_config
+
+    settings, config = inputs.settings, vllm_config(inputs, request)
+    options = settings.of_features
+
+    def of_gpus(gpus: int) -> VllmConfig:
+        extra = config.extra
+        if gpus > 1:
+            # As in a process of its own: in Ray's placement group, vLLM would ask Ray for workers.
+            extra = {"distributed_executor_backend": "mp", **extra}
+        return replace(
+            config,
+            tensor_parallel_size=gpus or config.tensor_parallel_size or 1,
+            extra=extra,
+            log_file=None,
+            profile_folder=None,
+        )
+
+    def make(number: int, gpus: int) -> Make:
+        return partial(load_replica, of_gpus(gpus), number)
+
+    def search_on(gpus: int) -> Callable[[], SettingsSearch]:
+        return partial(SettingsSearch, of_gpus(gpus))
+
+    return ReplicasConfig(
+        make,
+        inputs.model_path,
+        address=options["ray"],
+        replicas=None if options["replicas"] == "auto" else options["replicas"],
+        tensor_parallel=settings.tensor_parallel_size,
+        cpus=options["replica_cpus"],
+        nodes=parse_nodes(options["replica_nodes"]) if options["replica_nodes"] else (),
+        routing=options["replica_routing"],
+        # vLLM finds the NUMA node by the cores that it may use, so it must see all of them.
+        near_gpus=not config.extra.get("numa_bind"),
+        scores=True,
+        expected=search_on,
+        log_folder=request.log_file.parent,
+        load_timeout_s=config.load_timeout_s,
+        silence_s=settings.engine_silence,
+    )

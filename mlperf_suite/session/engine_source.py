@@ -1,0 +1,101 @@
+"""Where a session's engine comes from: vLLM in this process, servers, or what a feature adds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from mlperf_suite.feature import features
+from mlperf_suite.session.run_kind import Role, Step
+
+if TYPE_CHECKING:
+    from mlperf_suite.engines.protocol import Engine
+    from mlperf_suite.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRequest:
+    """What an engine is loaded for, the file for its output, and a callback that receives what is
+    decided while it loads."""
+
+    role: Role
+    log_file: Path
+    say: Callable[[str], None] = lambda line: None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFigures:
+    """What a step measured of an engine: figures of features, by their names in summary.json."""
+
+    parts: dict[str, Any]
+
+
+class EngineSource:
+    """What loads an engine. Its module imports nothing slow: engines are imported as they load.
+
+    `option`: the one that chooses it. `loading`: what a session does meanwhile, in words.
+    `is_one_system`: whether it is the same in every process of this machine, and not one each.
+    `one_by_one`: whether one request at a time measures it.
+    `inputs` is an `Inputs`, `preparation` a `Preparation`: neither is imported here, since both ask
+    for the source.
+    """
+
+    option: ClassVar[str] = ""
+    loading: ClassVar[str] = "loading the engine"
+    is_one_system: ClassVar[bool] = False
+    one_by_one: ClassVar[bool] = True
+
+    def is_chosen(self, settings: Settings) -> bool:
+        """Whether the settings choose it."""
+        return True
+
+    def takes(self, media: str) -> bool:
+        """Whether prompts with such media reach the model as they are."""
+        return True
+
+    def engines(self, settings: Settings) -> int:
+        """How many engines there will be, as far as the settings say."""
+        return 1
+
+    def check(self, inputs: Any) -> None:
+        """Find what would stop it, before data and model are read. Raises UsageError."""
+
+    def check_reachable(self, inputs: Any) -> None:
+        """Find out whether what runs elsewhere answers, after all other checks. Raises
+        UsageError."""
+
+    def placement(self, inputs: Any) -> list[str]:
+        """Where it would be loaded, in lines. Raises SuiteError."""
+        return []
+
+    def load(self, inputs: Any, request: EngineRequest) -> Engine:
+        """Load it. Raises SuiteError."""
+        raise NotImplementedError
+
+    def steps(self, settings: Settings) -> tuple[Step, ...]:
+        """What is measured of the engine after its probe, besides the runs."""
+        return ()
+
+    def make(self, step: Step, preparation: Any) -> EngineFigures:
+        """Make one of these steps. Raises SuiteError."""
+        raise NotImplementedError
+
+
+_OF_THE_CORE = ("endpoint_source", "vllm_source")
+
+
+@cache
+def _sources() -> tuple[EngineSource, ...]:
+    """Those of features, then the core's: the first that is chosen counts."""
+    modules = [feature.engine for feature in features() if feature.engine]
+    modules += [f"mlperf_suite.session.{name}" for name in _OF_THE_CORE]
+    return tuple(import_module(name).ENGINE for name in modules)
+
+
+def source_of(settings: Settings) -> EngineSource:
+    """The source of the engine that the settings choose."""
+    return next(source for source in _sources() if source.is_chosen(settings))
