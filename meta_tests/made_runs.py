@@ -35,6 +35,10 @@ from mlperf_suite.features.caching_audit.block_times import (
 )
 from mlperf_suite.features.caching_audit.block_times import MODE as CACHING
 from mlperf_suite.features.caching_audit.caching import CachingFacts
+from mlperf_suite.features.submission_check.submission_rules import (
+    SYSTEM_FIELDS_FILLED,
+    SYSTEM_FIELDS_PRESENT,
+)
 from mlperf_suite.loadgen.clock_watch import FLOOR_S, ClockFigures
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, loadgen_mode
 from mlperf_suite.loadgen.logs import (
@@ -53,7 +57,6 @@ from mlperf_suite.rules.facts import AnswerTokens, ComparedRuns, Division, RunFa
 from mlperf_suite.rules.figures import LATENCY, PERCENTILES, TPOT, TTFT
 from mlperf_suite.rules.loadgen_verdict import discarded_queries
 from mlperf_suite.rules.provenance import LABELS
-from mlperf_suite.rules.submission_rules import SYSTEM_FIELDS_FILLED, SYSTEM_FIELDS_PRESENT
 
 HASH = "0123456789abcdef" * 4
 P99 = {family.name.lower(): family.percentile.format("99.00") for family in (LATENCY, TTFT, TPOT)}

@@ -35,7 +35,11 @@ from meta_tests.suite_runs import ROOT
 
 AREAS = {
     "rules": ("mlperf_suite/rules",),
-    "judging": ("mlperf_suite/judging", "mlperf_suite/client_results"),
+    "judging": (
+        "mlperf_suite/judging",
+        "mlperf_suite/features/submission_check",
+        "mlperf_suite/client_results",
+    ),
     "gate": (
         "mlperf_suite/results/regression.py",
         "mlperf_suite/results/comparability.py",

@@ -11,7 +11,7 @@ from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.client_results.client_benchmarks import client_benchmark
 from mlperf_suite.client_results.result_files import ClientConfig, Distribution, ResultSummary
 from mlperf_suite.rules.client_rules import ClientFacts, rules_of_a_run
-from mlperf_suite.rules.submission_rules import JsonFile
+from mlperf_suite.strict_json import JsonFile
 
 
 def facts(p90_ms: float | None, *, smoke: bool, estimate_ms: float | None = None) -> ClientFacts:

@@ -17,6 +17,8 @@ from mlperf_suite.client_results.answer_texts import Message
 from mlperf_suite.client_results.client_benchmarks import WAN, ClientBenchmark, client_benchmark
 from mlperf_suite.client_results.client_events import RunEvents, read_events
 from mlperf_suite.client_results.result_files import (
+    CLIENT_ACCURACY,
+    CLIENT_SUMMARY,
     AccuracyResults,
     AuditResult,
     ClientConfig,
@@ -25,11 +27,14 @@ from mlperf_suite.client_results.result_files import (
     read_typed,
 )
 from mlperf_suite.engines.endpoint.exchanges import TextCodec
-from mlperf_suite.judging.tree import BenchmarkPlace, Place, read_json, read_yaml, size_of
+from mlperf_suite.judging.judges import Review
+from mlperf_suite.judging.places import BenchmarkPlace, Place
+from mlperf_suite.judging.reading import read_json, read_yaml, size_of
 from mlperf_suite.judging.verdict_group import VerdictGroup, name_of, scenario_of, verdict_group
+from mlperf_suite.loadgen.logs import DETAIL
 from mlperf_suite.rules import judge
 from mlperf_suite.rules.client_rules import ClientFacts
-from mlperf_suite.rules.submission_rules import PowerSupplyRating
+from mlperf_suite.rules.submitted_facts import PowerSupplyRating
 
 _AUDIT = "audit_"
 
@@ -75,13 +80,28 @@ def client_results_of(place: BenchmarkPlace, names: Mapping[str, str]) -> list[C
     for scenario in place.scenarios:
         name = names.get(place.benchmark, place.benchmark)
         benchmark = client_benchmark(name, scenario.scenario)
-        if benchmark is not None and scenario.is_of_client:
+        if benchmark is not None and is_of_client(scenario):
             results.append(_read(scenario, benchmark))
     return results
 
 
+def is_of_client(place: Place) -> bool:
+    """Whether the official client measured it: any of its files, and no detail log where the
+    official checker looks for one."""
+    logs = (place.folder / "performance" / "run_1" / DETAIL, place.folder / "accuracy" / DETAIL)
+    return any(map(Path.exists, _client_files(place))) and not any(map(Path.exists, logs))
+
+
+def _client_files(place: Place) -> tuple[Path, Path, Path]:
+    """config.yaml, result_summary.json and accuracy_results.json of the official client."""
+    yml = place.folder / "config.yml"
+    config = yml if yml.exists() else place.folder / "config.yaml"
+    performance, accuracy = place.folder / "performance", place.folder / "accuracy"
+    return config, performance / CLIENT_SUMMARY, accuracy / CLIENT_ACCURACY
+
+
 def _read(place: Place, benchmark: ClientBenchmark) -> ClientResult:
-    config_file, summary_file, accuracy_file = place.client_files
+    config_file, summary_file, accuracy_file = _client_files(place)
     content, problem = read_yaml(config_file)
     config, fault = (None, problem) if problem else config_of(content)
     summary, no_summary = read_typed(summary_file, ResultSummary)
@@ -91,13 +111,9 @@ def _read(place: Place, benchmark: ClientBenchmark) -> ClientResult:
 
 
 def judge_client_result(
-    result: ClientResult,
-    round_: Round,
-    others: Sequence[ClientResult],
-    tokenizer: Path | None = None,
+    result: ClientResult, round_: Round, others: Sequence[ClientResult], review: Review
 ) -> VerdictGroup:
-    """Judge one result; `others`: those of the submission, itself included; `tokenizer`: the
-    folder of one that may be a result's."""
+    """Judge one result; `others`: those of the submission, itself included."""
     place = result.place
     copies = [o.words for o in others if o is not result and o.run == result.run is not None]
     measurements = place.measurements_file(place.folder)
@@ -112,7 +128,7 @@ def judge_client_result(
         summary=result.summary,
         accuracy=result.accuracy,
         problems=result.problems,
-        events=events_of(place.folder, result.config, tokenizer),
+        events=events_of(place.folder, result.config, review.tokenizer),
         audits=_audits(place.folder / "audit"),
         missing_files=tuple(_missing(place)),
         system=read_json(place.system_file),
@@ -221,7 +237,7 @@ def _nameplate(place: Place) -> PowerSupplyRating | None:
 
 
 def _missing(place: Place) -> Iterable[str]:
-    paths = [*place.client_files, place.folder / "measurements.json", place.folder / "README.md"]
+    paths = [*_client_files(place), place.folder / "measurements.json", place.folder / "README.md"]
     yield from (str(p.relative_to(place.folder)) for p in paths if size_of(p) == 0)
     if size_of(place.system_file) == 0:
         yield str(place.system_file.relative_to(place.submission))

@@ -13,7 +13,7 @@ from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.feature import features
 from mlperf_suite.judging.verdict_group import VerdictGroup
 
-_OF_THE_CORE = ("mlperf_suite.judging.submissions", "mlperf_suite.judging.packages")
+_OF_THE_CORE = ("mlperf_suite.judging.packages",)
 """Modules with a `JUDGE`."""
 
 Folders = Sequence[tuple[Path, list[str]]]

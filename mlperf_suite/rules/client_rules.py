@@ -43,7 +43,7 @@ from mlperf_suite.rules.distribution_checks import (
 from mlperf_suite.rules.facts import Subject
 from mlperf_suite.rules.loadgen_verdict import queries_needed
 from mlperf_suite.rules.registry import Rule, rule, rules_of
-from mlperf_suite.rules.submission_rules import SubmittedFacts
+from mlperf_suite.rules.submitted_facts import SubmittedFacts
 from mlperf_suite.rules.verdict import (
     Verdict,
     failure,

@@ -17,6 +17,8 @@ from typing import Any
 from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, ReferenceAccuracy
 from mlperf_suite.client_results.client_benchmarks import ClientRunKey, client_benchmark
 from mlperf_suite.client_results.result_files import (
+    CLIENT_ACCURACY,
+    CLIENT_SUMMARY,
     AccuracyResults,
     AccuracyScore,
     ClientConfig,
@@ -27,7 +29,7 @@ from mlperf_suite.client_results.result_files import (
 )
 from mlperf_suite.engines.protocol import ClientFigures, RemoteRun
 from mlperf_suite.judging.client_submissions import events_of
-from mlperf_suite.judging.tree import CLIENT_ACCURACY, CLIENT_SUMMARY, read_yaml
+from mlperf_suite.judging.reading import read_yaml
 from mlperf_suite.loadgen.timeline import Timeline, write_timeline
 from mlperf_suite.official_client.client_answers import (
     ClientAnswer,
@@ -61,7 +63,6 @@ from mlperf_suite.rules.client_rules import (
     rules_of_a_run,
     scores_of,
 )
-from mlperf_suite.rules.submission_rules import JsonFile
 from mlperf_suite.rules.verdict import Verdict, VerdictError
 from mlperf_suite.scorers.scorer import Scores, reads_special_tokens
 from mlperf_suite.session.curve_accuracy import scores_of_texts, token_ids_of
@@ -69,6 +70,7 @@ from mlperf_suite.session.engines import endpoint_config
 from mlperf_suite.session.load_run import Observation, StepMaker
 from mlperf_suite.session.preparation import Preparation
 from mlperf_suite.session.run_kind import Step
+from mlperf_suite.strict_json import JsonFile
 
 _WARMUP_REQUESTS = 2
 _SAME_SCORE = 0.01

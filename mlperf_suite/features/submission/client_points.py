@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite.client_results.result_files import (
+    CLIENT_ACCURACY,
+    CLIENT_SUMMARY,
     AccuracyResults,
     ClientConfig,
     ResultSummary,
@@ -19,7 +21,7 @@ from mlperf_suite.client_results.result_files import (
     read_typed,
 )
 from mlperf_suite.client_results.series import CONCURRENCY
-from mlperf_suite.judging.tree import CLIENT_ACCURACY, CLIENT_SUMMARY, folders_in, read_yaml
+from mlperf_suite.judging.reading import folders_in, read_yaml
 from mlperf_suite.results.curve_figures import REHEARSAL, SCORED_FOLDER, CurveFigures
 from mlperf_suite.results.run_folder import SUMMARY_JSON, read_summary
 

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain, combinations
 from pathlib import Path
 
 from mlperf_suite.benchmarks.audits import Audit, Mode
 from mlperf_suite.benchmarks.catalog import find_benchmark
 from mlperf_suite.benchmarks.definition import Benchmark, Scenario
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
-from mlperf_suite.judging.client_submissions import client_results_of, judge_client_result
-from mlperf_suite.judging.judges import Folders, Found, Judge, Review
-from mlperf_suite.judging.tree import (
-    BenchmarkPlace,
-    Place,
-    Tree,
-    find_submissions,
-    is_utf8,
-    read_json,
-    read_power,
-    read_text,
-    read_yaml,
-    size_of,
+from mlperf_suite.features.submission_check.power_measurement import POWER
+from mlperf_suite.features.submission_check.retrieval_rules import RETRIEVAL, RetrievalFacts
+from mlperf_suite.features.submission_check.submission_rules import (
+    OTHER_BENCHMARKS,
+    ResultFacts,
+    SystemFacts,
 )
+from mlperf_suite.features.submission_check.tree import Tree, find_submissions, read_power
+from mlperf_suite.judging.judges import Folders, Found, Judge, Review, judges
+from mlperf_suite.judging.places import BenchmarkPlace, Place, TreeJudge
+from mlperf_suite.judging.reading import is_utf8, read_json, read_text, read_yaml, size_of
 from mlperf_suite.judging.verdict_group import (
     VerdictGroup,
     name_of,
@@ -40,24 +37,17 @@ from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY, DetailLog, RunLogs, read_logs
 from mlperf_suite.rules import accuracy_verdict, judge
 from mlperf_suite.rules.accuracy_files import (
+    ACCURACY_TXT,
     MAX_ACCURACY_LOG_BYTES,
     parse_accuracy_txt,
     parse_cut_log,
 )
 from mlperf_suite.rules.audit_rules import PART_III
+from mlperf_suite.rules.benchmark_rules import BenchmarkFacts
 from mlperf_suite.rules.facts import AnswerTokens, ComparedRuns, RunFacts, SubmittedTexts
-from mlperf_suite.rules.power_measurement import POWER
-from mlperf_suite.rules.retrieval_rules import RETRIEVAL, RetrievalFacts
-from mlperf_suite.rules.submission_rules import (
-    BenchmarkFacts,
-    JsonFile,
-    PowerSupplyRating,
-    ResultFacts,
-    SystemFacts,
-)
+from mlperf_suite.rules.submitted_facts import PowerSupplyRating
 from mlperf_suite.rules.verdict import Verdict, set_aside_passed
-
-ACCURACY_TXT = "accuracy.txt"
+from mlperf_suite.strict_json import JsonFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +89,13 @@ def _judge_submission(
     names = _model_mapping(submission)
     results = {b.folder: _results(b, names) for b in benchmarks}
     every_result = [result for of_benchmark in results.values() for result in of_benchmark]
-    of_client = {b.folder: client_results_of(b, names) for b in benchmarks}
-    from_client = [result for of_benchmark in of_client.values() for result in of_benchmark]
-    rounds = [r.round for r in every_result] + [r.round for r in from_client]
+    others = [(by, [by.read(b, names) for b in benchmarks]) for by in _tree_judges()]
+    rounds = [r.round for r in every_result]
+    rounds += [r.round for _, read in others for r in chain(*read)]
     of_tree = review.round or _most_common(rounds)
     copies = _copies(every_result)
     judged = []
-    for place in benchmarks:
+    for number, place in enumerate(benchmarks):
         benchmark = _benchmark_named(place.benchmark, names)
         name = place.benchmark if benchmark else names.get(place.benchmark, place.benchmark)
         judged.append(_judge_benchmark(place, name, benchmark, of_tree))
@@ -116,10 +106,15 @@ def _judge_submission(
             for result in of_place
         ]
         judged += [
-            judge_client_result(result, of_tree, from_client, review.tokenizer)
-            for result in of_client[place.folder]
+            by.judge(result, of_tree, [*chain(*read)], review)
+            for by, read in others
+            for result in read[number]
         ]
     return judged
+
+
+def _tree_judges() -> list[TreeJudge]:
+    return [each for each in judges() if isinstance(each, TreeJudge)]
 
 
 def _judge_idle(system: Path, round_: Round) -> VerdictGroup:
@@ -173,7 +168,7 @@ def _copies(results: Sequence[_Result]) -> dict[Path, tuple[str, ...]]:
         for digest, by_log in logs_of.items()
         if len(by_log) > 1
     }
-    for one, two in itertools.combinations(results, 2):
+    for one, two in combinations(results, 2):
         if _is_same_run(one.performance[0].detail, two.performance[0].detail):
             runs[one.place.folder, two.place.folder] = [one.place, two.place]
     for places in runs.values():
@@ -213,7 +208,7 @@ def _results(place: BenchmarkPlace, names: dict[str, str]) -> list[_Result]:
     benchmark = _benchmark_named(place.benchmark, names)
     results = []
     for scenario_place in place.scenarios:
-        if scenario_place.is_of_client:
+        if any(by.is_own(scenario_place) for by in _tree_judges()):
             continue
         scenario = scenario_of(benchmark, scenario_place.scenario)
         if benchmark is not None and scenario is not None:
@@ -223,11 +218,26 @@ def _results(place: BenchmarkPlace, names: dict[str, str]) -> list[_Result]:
     return results
 
 
+_RETRIEVAL = "retrieval with several models: known, not run here; its files are judged"
+_NO_LANGUAGE = "no language benchmark of MLPerf"
+
+
 def _judge_benchmark(
     place: BenchmarkPlace, official_name: str, benchmark: Benchmark | None, round_: Round
 ) -> VerdictGroup:
     scenarios = tuple(p.scenario for p in place.scenarios)
-    facts = BenchmarkFacts(official_name, benchmark, place.division, round_, scenarios, place.whole)
+    rounds = OTHER_BENCHMARKS.get(official_name)
+    why_not = _RETRIEVAL if official_name in RETRIEVAL else _NO_LANGUAGE
+    facts = BenchmarkFacts(
+        official_name,
+        benchmark,
+        round_,
+        scenarios,
+        place.division,
+        place.whole,
+        "" if rounds is None else why_not,
+        rounds,
+    )
     verdicts = judge(facts)
     if benchmark is None:
         of_none = "no benchmark of this suite"
