@@ -9,6 +9,7 @@ from inspect import signature
 from pathlib import Path, PurePath
 from typing import Any
 
+from mlperf_suite import rules
 from mlperf_suite.benchmarks.catalog import find_benchmark
 from mlperf_suite.benchmarks.chat_prompts import in_template, with_objects
 from mlperf_suite.benchmarks.prompts import load_tokenizer
@@ -27,12 +28,10 @@ from mlperf_suite.client_results.result_files import (
     read_typed,
 )
 from mlperf_suite.engines.endpoint.exchanges import TextCodec
-from mlperf_suite.judging.judges import Review
 from mlperf_suite.judging.places import BenchmarkPlace, Place
 from mlperf_suite.judging.reading import read_json, read_yaml, size_of
 from mlperf_suite.judging.verdict_group import VerdictGroup, name_of, scenario_of, verdict_group
 from mlperf_suite.loadgen.logs import DETAIL
-from mlperf_suite.rules import judge
 from mlperf_suite.rules.client_rules import ClientFacts
 from mlperf_suite.rules.submitted_facts import PowerSupplyRating
 
@@ -73,6 +72,41 @@ class ClientResult:
     def words(self) -> str:
         return f"{self.place.system} {self.place.benchmark} {self.place.scenario}"
 
+    def judge(
+        self, round_: Round, others: Sequence[ClientResult], tokenizer: Path | None = None
+    ) -> VerdictGroup:
+        """Judge it; `others`: those of the submission, itself included; `tokenizer`: the folder of
+        one that may be the result's."""
+        place = self.place
+        copies = [o.words for o in others if o is not self and o.run == self.run is not None]
+        measurements = place.measurements_file(place.folder)
+        facts = ClientFacts(
+            division=place.division,
+            submitter=place.submitter,
+            name=place.benchmark,
+            scenario=place.scenario,
+            round=round_,
+            benchmark=self.benchmark,
+            config=self.config,
+            summary=self.summary,
+            accuracy=self.accuracy,
+            problems=self.problems,
+            events=events_of(place.folder, self.config, tokenizer),
+            audits=_audits(place.folder / "audit"),
+            missing_files=tuple(_missing(place)),
+            system=read_json(place.system_file),
+            measurements=read_json(measurements or place.folder / "measurements.json"),
+            copies=tuple(sorted(copies)),
+            power_logs=(place.folder / "performance" / "power").exists(),
+            nameplate=_nameplate(place),
+        )
+        parts = (place.submitter, place.system, place.benchmark, place.scenario)
+        name = name_of(place.division, *parts)
+        benchmark = find_benchmark(self.benchmark.id)
+        scenario = scenario_of(benchmark, self.benchmark.scenario)
+        groups = [("performance", rules.judge(facts))]
+        return verdict_group(name, round_, groups, benchmark, scenario)
+
 
 def client_results_of(place: BenchmarkPlace, names: Mapping[str, str]) -> list[ClientResult]:
     """The scenarios of a benchmark that the client measured. `names`: see model_mapping.json."""
@@ -80,12 +114,12 @@ def client_results_of(place: BenchmarkPlace, names: Mapping[str, str]) -> list[C
     for scenario in place.scenarios:
         name = names.get(place.benchmark, place.benchmark)
         benchmark = client_benchmark(name, scenario.scenario)
-        if benchmark is not None and is_of_client(scenario):
+        if benchmark is not None and _is_of_client(scenario):
             results.append(_read(scenario, benchmark))
     return results
 
 
-def is_of_client(place: Place) -> bool:
+def _is_of_client(place: Place) -> bool:
     """Whether the official client measured it: any of its files, and no detail log where the
     official checker looks for one."""
     logs = (place.folder / "performance" / "run_1" / DETAIL, place.folder / "accuracy" / DETAIL)
@@ -108,39 +142,6 @@ def _read(place: Place, benchmark: ClientBenchmark) -> ClientResult:
     accuracy, no_accuracy = read_typed(accuracy_file, AccuracyResults)
     problems = tuple(filter(None, (fault, no_summary, no_accuracy)))
     return ClientResult(place, benchmark, config, summary, accuracy, problems)
-
-
-def judge_client_result(
-    result: ClientResult, round_: Round, others: Sequence[ClientResult], review: Review
-) -> VerdictGroup:
-    """Judge one result; `others`: those of the submission, itself included."""
-    place = result.place
-    copies = [o.words for o in others if o is not result and o.run == result.run is not None]
-    measurements = place.measurements_file(place.folder)
-    facts = ClientFacts(
-        division=place.division,
-        submitter=place.submitter,
-        name=place.benchmark,
-        scenario=place.scenario,
-        round=round_,
-        benchmark=result.benchmark,
-        config=result.config,
-        summary=result.summary,
-        accuracy=result.accuracy,
-        problems=result.problems,
-        events=events_of(place.folder, result.config, review.tokenizer),
-        audits=_audits(place.folder / "audit"),
-        missing_files=tuple(_missing(place)),
-        system=read_json(place.system_file),
-        measurements=read_json(measurements or place.folder / "measurements.json"),
-        copies=tuple(sorted(copies)),
-        power_logs=(place.folder / "performance" / "power").exists(),
-        nameplate=_nameplate(place),
-    )
-    name = name_of(place.division, place.submitter, place.system, place.benchmark, place.scenario)
-    benchmark = find_benchmark(result.benchmark.id)
-    scenario = scenario_of(benchmark, result.benchmark.scenario)
-    return verdict_group(name, round_, [("performance", judge(facts))], benchmark, scenario)
 
 
 def events_of(

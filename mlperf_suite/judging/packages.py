@@ -31,12 +31,7 @@ from mlperf_suite.client_results.result_files import (
     read_typed,
 )
 from mlperf_suite.client_results.series import SERIES, SERIES_MODELS
-from mlperf_suite.judging.client_submissions import (
-    client_results_of,
-    events_of,
-    is_of_client,
-    judge_client_result,
-)
+from mlperf_suite.judging.client_submissions import client_results_of, events_of
 from mlperf_suite.judging.judges import Folders, Found, Review
 from mlperf_suite.judging.places import DIVISIONS, TreeJudge
 from mlperf_suite.judging.reading import file_names, folders_in, read_json, read_yaml, size_of
@@ -80,14 +75,7 @@ def _find(root: Path, folders: Folders) -> Found:
     return Found(frozenset(packages), verdicts)
 
 
-JUDGE = TreeJudge(
-    rank=2,
-    find=_find,
-    files=CLIENT_FILES,
-    is_own=is_of_client,
-    read=client_results_of,
-    judge=judge_client_result,
-)
+JUDGE = TreeJudge(rank=2, find=_find, files=CLIENT_FILES, results_in=client_results_of)
 
 
 def _package_of(folder: Path, files: list[str]) -> Path | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from mlperf_suite.benchmarks.rounds import Layout, Round
-from mlperf_suite.judging.judges import Judge, Review
+from mlperf_suite.judging.judges import Judge
 from mlperf_suite.judging.reading import folders_in
 from mlperf_suite.judging.verdict_group import VerdictGroup
 
@@ -126,15 +126,26 @@ class BenchmarkPlace(_OfBenchmark):
         return self.folder
 
 
+class OtherResult(Protocol):
+    """A result in a submission's tree that LoadGen did not measure."""
+
+    @property
+    def place(self) -> Place: ...
+
+    @property
+    def round(self) -> Round | None:
+        """The round whose seeds it has."""
+        ...
+
+    def judge(self, round_: Round, others: Sequence[Any], tokenizer: Path | None) -> VerdictGroup:
+        """The verdicts on it. `others`: those of the submission, itself included; `tokenizer`: see
+        `judge_folder`."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeJudge(Judge):
-    """A judge of results in a submission's tree, too, those that LoadGen did not measure.
+    """A judge that also reads results in submissions' trees. `results_in`: of a benchmark, given
+    model_mapping.json, those that LoadGen did not measure."""
 
-    `is_own`: whether a scenario has one. `read`: those of a benchmark, each with the round that it
-    belongs to, `round`; the benchmark's name can be one in model_mapping.json. `judge`: judges one
-    for the round of the tree; all of them in the submission are given too.
-    """
-
-    is_own: Callable[[Place], bool]
-    read: Callable[[BenchmarkPlace, Mapping[str, str]], Sequence[Any]]
-    judge: Callable[[Any, Round, Sequence[Any], Review], VerdictGroup]
+    results_in: Callable[[BenchmarkPlace, Mapping[str, str]], Sequence[OtherResult]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, combinations
@@ -24,7 +24,7 @@ from mlperf_suite.features.submission_check.submission_rules import (
 )
 from mlperf_suite.features.submission_check.tree import Tree, find_submissions, read_power
 from mlperf_suite.judging.judges import Folders, Found, Judge, Review, judges
-from mlperf_suite.judging.places import BenchmarkPlace, Place, TreeJudge
+from mlperf_suite.judging.places import BenchmarkPlace, OtherResult, Place, TreeJudge
 from mlperf_suite.judging.reading import is_utf8, read_json, read_text, read_yaml, size_of
 from mlperf_suite.judging.verdict_group import (
     VerdictGroup,
@@ -87,15 +87,16 @@ def _judge_submission(
     submission: Path, benchmarks: Sequence[BenchmarkPlace], review: Review
 ) -> list[VerdictGroup]:
     names = _model_mapping(submission)
-    results = {b.folder: _results(b, names) for b in benchmarks}
+    of_others = {b.folder: _of_others(b, names) for b in benchmarks}
+    others = [*chain(*of_others.values())]
+    taken = {result.place for result in others}
+    results = {b.folder: _results(b, names, taken) for b in benchmarks}
     every_result = [result for of_benchmark in results.values() for result in of_benchmark]
-    others = [(by, [by.read(b, names) for b in benchmarks]) for by in _tree_judges()]
-    rounds = [r.round for r in every_result]
-    rounds += [r.round for _, read in others for r in chain(*read)]
+    rounds = [r.round for r in every_result] + [r.round for r in others]
     of_tree = review.round or _most_common(rounds)
     copies = _copies(every_result)
     judged = []
-    for number, place in enumerate(benchmarks):
+    for place in benchmarks:
         benchmark = _benchmark_named(place.benchmark, names)
         name = place.benchmark if benchmark else names.get(place.benchmark, place.benchmark)
         judged.append(_judge_benchmark(place, name, benchmark, of_tree))
@@ -106,15 +107,15 @@ def _judge_submission(
             for result in of_place
         ]
         judged += [
-            by.judge(result, of_tree, [*chain(*read)], review)
-            for by, read in others
-            for result in read[number]
+            result.judge(of_tree, others, review.tokenizer) for result in of_others[place.folder]
         ]
     return judged
 
 
-def _tree_judges() -> list[TreeJudge]:
-    return [each for each in judges() if isinstance(each, TreeJudge)]
+def _of_others(place: BenchmarkPlace, names: dict[str, str]) -> list[OtherResult]:
+    """The results that LoadGen did not measure."""
+    others = [each for each in judges() if isinstance(each, TreeJudge)]
+    return [result for each in others for result in each.results_in(place, names)]
 
 
 def _judge_idle(system: Path, round_: Round) -> VerdictGroup:
@@ -204,14 +205,15 @@ def _benchmark_named(name: str, names: dict[str, str]) -> Benchmark | None:
     return find_benchmark(name) or find_benchmark(names.get(name, ""))
 
 
-def _results(place: BenchmarkPlace, names: dict[str, str]) -> list[_Result]:
+def _results(
+    place: BenchmarkPlace, names: dict[str, str], taken: Collection[Place]
+) -> list[_Result]:
+    """Those that LoadGen measured, and are not `taken` for another program's."""
     benchmark = _benchmark_named(place.benchmark, names)
     results = []
     for scenario_place in place.scenarios:
-        if any(by.is_own(scenario_place) for by in _tree_judges()):
-            continue
         scenario = scenario_of(benchmark, scenario_place.scenario)
-        if benchmark is not None and scenario is not None:
+        if benchmark and scenario and scenario_place not in taken:
             runs = tuple(read_logs(path) for path in scenario_place.performance_runs)
             accuracy = read_logs(scenario_place.folder / "accuracy")
             results.append(_Result(scenario_place, benchmark, scenario, accuracy, runs))
