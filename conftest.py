@@ -3,7 +3,6 @@
 pytest_plugins = (
     "mlperf_suite.plugin",
     "fixtures.changes",
-    "fixtures.clients",
     "fixtures.dataset",
     "fixtures.engine",
     "fixtures.logs",

@@ -13,10 +13,10 @@ import numpy as np
 
 from meta_tests.made_runs import line
 from mlperf_suite.benchmarks.percentile import percentiles
-from mlperf_suite.loadgen.logs import DETAIL
+from mlperf_suite.features.log_consistency.log_clock import DATE_FORMAT
+from mlperf_suite.loadgen.logs import DETAIL, POWER_FORMAT
 from mlperf_suite.loadgen.timeline import Timeline, write_timeline
 from mlperf_suite.results.run_folder import RunFolder
-from mlperf_suite.rules.clock import DATE_FORMAT, POWER_FORMAT
 
 STARTED = datetime(2026, 11, 20, 10, 15, tzinfo=UTC)
 Row = tuple[float, float, float, int]

@@ -35,6 +35,17 @@ from mlperf_suite.features.caching_audit.block_times import (
 )
 from mlperf_suite.features.caching_audit.block_times import MODE as CACHING
 from mlperf_suite.features.caching_audit.caching import CachingFacts
+from mlperf_suite.features.log_consistency.log_figures import LATENCY, PERCENTILES, TPOT, TTFT
+from mlperf_suite.features.log_consistency.provenance import LABELS
+from mlperf_suite.features.log_consistency.releases import lines_of
+from mlperf_suite.features.log_consistency.schedule import (
+    Asked,
+    Issue,
+    Schedule,
+    first_samples,
+    schedule,
+    shuffled,
+)
 from mlperf_suite.features.submission_check.submission_rules import (
     SYSTEM_FIELDS_FILLED,
     SYSTEM_FIELDS_PRESENT,
@@ -44,19 +55,15 @@ from mlperf_suite.loadgen.load_plan import AUDIT_MODES, loadgen_mode
 from mlperf_suite.loadgen.logs import (
     ACCURACY,
     DETAIL,
+    POWER_FORMAT,
     AccuracyLog,
     LoggedSample,
     RunLogs,
     parse_detail,
 )
-from mlperf_suite.loadgen.releases import lines_of
-from mlperf_suite.loadgen.schedule import Asked, Issue, Schedule, first_samples, schedule, shuffled
 from mlperf_suite.rules.accuracy_files import parse_accuracy_txt
-from mlperf_suite.rules.clock import POWER_FORMAT
 from mlperf_suite.rules.facts import AnswerTokens, ComparedRuns, Division, RunFacts, SubmittedTexts
-from mlperf_suite.rules.figures import LATENCY, PERCENTILES, TPOT, TTFT
-from mlperf_suite.rules.loadgen_verdict import discarded_queries
-from mlperf_suite.rules.provenance import LABELS
+from mlperf_suite.rules.stopping_criterion import discarded_queries
 
 HASH = "0123456789abcdef" * 4
 P99 = {family.name.lower(): family.percentile.format("99.00") for family in (LATENCY, TTFT, TPOT)}

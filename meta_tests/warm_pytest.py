@@ -51,10 +51,10 @@ _MODULES = (
             *("options", "outcomes", "progress", "selection", "terminal_report", "workers"),
         )
     ),
-    *(f"fixtures.{name}" for name in ("changes", "clients", "dataset", "engine", "logs", "runs")),
+    *(f"fixtures.{name}" for name in ("changes", "dataset", "engine", "logs", "runs")),
     *(
         f"mlperf_suite.features.{name}.plugin"
-        for name in ("caching_audit", "peak_search", "tuning")
+        for name in ("caching_audit", "endpoints", "peak_search", "tuning")
     ),
 )
 

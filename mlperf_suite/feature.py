@@ -26,11 +26,13 @@ class Feature:
 
     `needs`: the features that it imports. `commands`: by the name of a command of `mlperf-suite`,
     the module with its `COMMAND`. `markers`: of pytest, by name, each with a sentence. `options`: a
-    module with `OPTIONS`, settings of a session by name. `kinds`: modules with a `KIND` of run.
-    `rules`: modules with rules. `figures`: by their name in summary.json, such as peak or
-    run.caching, the module and class of figures. `report`: a module with a `REPORT`, what reports
-    say of them. `judge`: a module with a `JUDGE` of folders given to --logs. `plugin`: a pytest
-    plugin with fixtures and cases.
+    module with `OPTIONS`, settings of a session by name, and `check`, which refuses what cannot be
+    combined, if there is any. `benchmarks`: modules with `BENCHMARKS`. `kinds`: modules with a
+    `KIND` of run. `rules`: modules with rules. `figures`: by their name in summary.json, such as
+    peak or run.caching, the module and class of figures. `report`: a module with a `REPORT`, what
+    reports say of them. `gate`: a module with a `GATE`, what the regression gate compares of
+    them. `judge`: a module with a `JUDGE` of folders given to --logs. `plugin`: a pytest plugin
+    with fixtures and cases.
     """
 
     name: str
@@ -39,10 +41,12 @@ class Feature:
     commands: Mapping[str, str] = field(default_factory=dict)
     markers: Mapping[str, str] = field(default_factory=dict)
     options: str = ""
+    benchmarks: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     figures: Mapping[str, str] = field(default_factory=dict)
     report: str = ""
+    gate: str = ""
     judge: str = ""
     plugin: str = ""
 

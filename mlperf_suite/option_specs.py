@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, Literal
 
@@ -36,7 +36,8 @@ class OptionSpec:
     engine that has this option; None if all have it. Messages quote only the name of a `secret`,
     never its value. `former`: the flags that mmlu.py and the node script had for it.
     `section`: of the page of all options, if a feature has it. `not_with`: the names of options
-    that it cannot be combined with, profile-run or client.
+    that it cannot be combined with, profile-run or client. `own_runs`: its values with which a
+    session makes the runs of the option's feature alone, each with words that follow it.
     """
 
     help: str
@@ -54,6 +55,7 @@ class OptionSpec:
     former: tuple[str, ...] = ()
     section: str = ""
     not_with: tuple[str, ...] = ()
+    own_runs: Mapping[Any, str] = field(default_factory=dict, hash=False)
 
     @property
     def flag(self) -> str:

@@ -30,8 +30,6 @@ from mlperf_suite.benchmarks.definition import (
 )
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
-from mlperf_suite.client_results.client_benchmarks import CLIENT_MODELS, CLIENT_ROUND
-from mlperf_suite.client_results.series import SERIES_MODELS
 from mlperf_suite.datasets.mmlu_questions import HUB_REPOSITORY, STANDARD_SHOTS
 from mlperf_suite.energy.price import Price
 from mlperf_suite.engines.endpoint.config import SERVER_KINDS, ServerKind, Target, parse_endpoint
@@ -47,7 +45,6 @@ from mlperf_suite.engines.routing import (
 from mlperf_suite.errors import UsageError
 from mlperf_suite.feature import features
 from mlperf_suite.loadgen.load_plan import MODES as LOADGEN_MODES
-from mlperf_suite.official_client.installation import CLIENT
 from mlperf_suite.option_specs import (
     COUNT,
     COUNT_OR_AUTO,
@@ -69,7 +66,6 @@ from mlperf_suite.secrets import remember, remember_named
 
 Profile = Literal["smoke", "official"]
 PROFILES: tuple[Profile, ...] = ("smoke", "official")
-CLIENTS = ("loadgen", CLIENT)
 PRECISIONS = ("bf16", "fp16", "fp32", "auto")
 TOKEN_VARIABLES = ("HF_TOKEN", "HUGGINGFACE_HUB_TOKEN")
 _Details = ParamSpec("_Details")
@@ -462,18 +458,6 @@ class Settings:
         variable="ENDPOINT",
         repeatable=True,
     )
-    client: str = _of_endpoint(
-        "the client that sends the requests: loadgen, the suite's client under LoadGen, or "
-        "inference-endpoint, MLCommons' official HTTP client (make endpoints-client)",
-        choice(*CLIENTS),
-        "loadgen",
-        identifies=None,
-    )
-    series: str | None = _of_endpoint(
-        "measure only the curve of MLPerf Endpoints, with --client inference-endpoint",
-        choice("endpoints"),
-        identifies=None,
-    )
     endpoint_server: ServerKind | None = _of_endpoint(
         "the kind of server; auto detects it, text is any server that accepts and returns only "
         "text",
@@ -618,9 +602,20 @@ class Settings:
         return "endpoint" if self.endpoints else "vllm"
 
     @property
-    def by_official_client(self) -> bool:
-        """Whether MLCommons' HTTP client sends the requests, in place of LoadGen."""
-        return self.client == CLIENT
+    def own_runs(self) -> str:
+        """Which option of a feature leaves out all but its own runs; empty if none does."""
+        for name, spec in OPTIONS_OF_FEATURES.items():
+            if spec.own_runs and (value := self.of_features[name]) in spec.own_runs:
+                return f"{spec.flag} {value} {spec.own_runs[value]}".rstrip()
+        return ""
+
+    def given_of_features(self, other: str) -> dict[str, bool]:
+        """Which options of features that cannot be combined with another one are set."""
+        return {
+            spec.flag: bool(self.of_features[name])
+            for name, spec in OPTIONS_OF_FEATURES.items()
+            if other in spec.not_with
+        }
 
     @property
     def replicated(self) -> bool:
@@ -833,22 +828,13 @@ def _check_replicas(places: Mapping[OptionSpec, str], value: Mapping[str, Any]) 
             raise UsageError(f"{where}: can only be used with --replicas or --ray")
 
 
-def _of_features_set(settings: Settings, other: str) -> dict[str, bool]:
-    """Which options of features that cannot be combined with another one are set."""
-    return {
-        spec.flag: bool(settings.of_features[name])
-        for name, spec in OPTIONS_OF_FEATURES.items()
-        if other in spec.not_with
-    }
-
-
 def check_profile(settings: Settings) -> None:
     """Raise UsageError for options that cannot be combined with --profile-run."""
     if settings.profile_run is None:
         return
     conflicts = {
         "--mode accuracy": settings.mode == "accuracy",
-        **_of_features_set(settings, "profile-run"),
+        **settings.given_of_features("profile-run"),
         "--baseline": bool(settings.baselines),
         "--repeat": settings.repeat != 1,
         "--logs": settings.logs is not None,
@@ -862,48 +848,11 @@ def check_profile(settings: Settings) -> None:
         )
 
 
-_TAKES_NO_IDS = ("text", "sglang", "vllm-generate")
-
-
-def check_client(settings: Settings) -> None:
-    """Raise UsageError for options that cannot be combined with the official HTTP client."""
-    if not settings.by_official_client:
-        if settings.series:
-            raise UsageError(
-                f"--series {settings.series}: can only be used with --client {CLIENT}: a curve by "
-                "the suite's own client is a rehearsal, which -m curve measures"
-            )
-        return
-    conflicts = {
-        "--logs": settings.logs is not None,
-        **_of_features_set(settings, "client"),
-        "--repeat": settings.repeat != 1,
-        "--profile-run": settings.profile_run is not None,
-        "--replicas": settings.replicated,
-        "--endpoint-header": bool(settings.endpoint_headers),
-        "--endpoint-ca": settings.endpoint_ca is not None,
-        "--scenario SingleStream": settings.scenario == "SingleStream",
-        f"--endpoint-server {settings.endpoint_server}": settings.endpoint_server in _TAKES_NO_IDS,
-    }
-    if in_use := [name for name, set_by_user in conflicts.items() if set_by_user]:
-        raise UsageError(
-            f"{in_use[0]}: cannot be used with --client {CLIENT}, which sends token ids to "
-            "/v1/completions for Offline, Server and Interactive"
-        )
-    if settings.round.name < CLIENT_ROUND:
-        raise UsageError(
-            f"--round {settings.round.name}: results of --client {CLIENT} are taken from "
-            f"{CLIENT_ROUND} on"
-        )
-    of_series = (name for name in CLIENT_MODELS if name.replace(".", "_") in SERIES_MODELS)
-    allowed = tuple(of_series) if settings.series else CLIENT_MODELS
-    unknown = [name for name in settings.named_benchmarks if name not in allowed]
-    if unknown:
-        place = f"--series {settings.series}" if settings.series else f"--client {CLIENT}"
-        raise UsageError(
-            f"--benchmark {unknown[0]}: cannot be measured with {place}: must be one of "
-            f"{', '.join(allowed)}"
-        )
+def check_options_of_features(settings: Settings) -> None:
+    """Raise UsageError for options of features that cannot be combined with others."""
+    for feature in features():
+        if feature.options and hasattr(module := import_module(feature.options), "check"):
+            module.check(settings)
 
 
 def _headers(pairs: Iterable[tuple[str, str]], environment: Mapping[str, str]) -> dict[str, str]:

@@ -33,8 +33,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "Servers": (
         *("endpoint", "endpoint-server", "endpoint-routing", "endpoint-ca", "endpoint-clients"),
-        *("endpoint-requests", "served-model-name", "endpoint-header", "client"),
-        "series",
+        *("endpoint-requests", "served-model-name", "endpoint-header"),
     ),
     "Regression gate": ("baseline", "max-regression", "baseline-allow-different"),
     "MMLU": (

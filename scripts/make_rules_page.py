@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from mlperf_suite.rules.registry import RULES, Rule
+from mlperf_suite.rules.registry import Rule, every_rule
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "rules.md"
 SECTIONS: dict[str, tuple[str, ...]] = {
@@ -51,7 +51,7 @@ def page() -> str:
 
 def _section(title: str) -> str:
     by_check: dict[int, list[Rule]] = {}
-    for rule in RULES:
+    for rule in every_rule():
         if rule.subject in SECTIONS[title] and rule.of_chats == (title == OF_CHATS):
             by_check.setdefault(id(rule.check), []).append(rule)
     head = ["| rule | demand | whose | source | usual fix |", "|---|---|---|---|---|"]

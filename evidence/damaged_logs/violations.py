@@ -17,8 +17,8 @@ from typing import Any
 
 from evidence.damaged_logs.random_damages import Damage, Tree
 from evidence.log_edits import PREFIX
+from mlperf_suite.features.log_consistency.log_clock import DATE_FORMAT, LATEST_S, ZONE_S
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
-from mlperf_suite.rules.clock import DATE_FORMAT, LATEST_S, ZONE_S
 
 Values = Mapping[str, Any]
 Rules = frozenset[str]

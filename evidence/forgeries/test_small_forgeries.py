@@ -1,4 +1,4 @@
-"""More small forgeries of made-up logs than meta_tests/rules/test_forged_logs.py has."""
+"""More small forgeries of made-up logs than test_forged_logs.py of meta_tests/ has."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from meta_tests.tampering.log_forgeries import (
     words,
 )
 from meta_tests.tampering.rule_breaks import not_passed
+from mlperf_suite.features.log_consistency.log_figures import TTFT
 from mlperf_suite.rules import judge
-from mlperf_suite.rules.figures import TTFT
 
 SUMMARIES: dict[str, Forgery] = {
     "early stopping unsuccessful": words(r"(TTFT.*:\n) \* Run success", r"\1 * Run unsuccess"),

@@ -13,6 +13,7 @@ import pytest
 from evidence.loadgen.traced_runs import SCENARIOS, Trace, Traced, traced_runs
 from meta_tests.made_lives import made_requests
 from mlperf_suite.benchmarks.percentile import percentile
+from mlperf_suite.loadgen.arrivals import server_schedule
 from mlperf_suite.loadgen.request_parts import (
     ISSUE,
     REPORTED,
@@ -21,7 +22,6 @@ from mlperf_suite.loadgen.request_parts import (
     issued_s,
     reported_s,
 )
-from mlperf_suite.loadgen.schedule import server_schedule
 from mlperf_suite.loadgen.timeline import Timeline
 from mlperf_suite.results.performance_figures import difference_ms
 

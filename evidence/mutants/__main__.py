@@ -38,13 +38,13 @@ AREAS = {
     "judging": (
         "mlperf_suite/judging",
         "mlperf_suite/features/submission_check",
-        "mlperf_suite/client_results",
+        "mlperf_suite/features/endpoints/client_results",
     ),
     "gate": (
         "mlperf_suite/results/regression.py",
         "mlperf_suite/results/comparability.py",
         "mlperf_suite/results/baseline.py",
-        "mlperf_suite/results/curve_area.py",
+        "mlperf_suite/features/endpoints/curve/curve_area.py",
     ),
     "client": ("mlperf_suite/engines/endpoint",),
 }

@@ -17,6 +17,7 @@ from meta_tests.made_lives import made_marks, made_requests, made_timeline
 from meta_tests.made_runs import line
 from meta_tests.stand_in import Delays, StandInEngine
 from mlperf_suite.engines.protocol import RequestTimestamps, Steps
+from mlperf_suite.loadgen.arrivals import server_schedule
 from mlperf_suite.loadgen.load_plan import Shortened
 from mlperf_suite.loadgen.logs import parse_detail
 from mlperf_suite.loadgen.request_parts import (
@@ -26,7 +27,6 @@ from mlperf_suite.loadgen.request_parts import (
     parts_of_requests,
 )
 from mlperf_suite.loadgen.runner import run_loadgen
-from mlperf_suite.loadgen.schedule import server_schedule
 from mlperf_suite.loadgen.timeline import load_of
 from mlperf_suite.results.performance_figures import difference_ms
 

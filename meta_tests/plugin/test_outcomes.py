@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from fixtures.changes import MetricChange
 from mlperf_suite.errors import RunError
 from mlperf_suite.features.peak_search.kind import SearchKey
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.plugin import outcomes
 from mlperf_suite.plugin.lifecycle import SUITE
+from mlperf_suite.plugin.metric_change import MetricChange
 from mlperf_suite.plugin.outcomes import STATUS_PROPERTY, make, scored_share
 from mlperf_suite.plugin.session_run import SessionRun
 from mlperf_suite.rules import validity

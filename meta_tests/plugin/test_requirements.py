@@ -5,24 +5,26 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import fixtures.runs  # noqa: F401 - registers the fixtures
+from meta_tests.module_imports import imports_of
 from meta_tests.plugin.pytest_output import pytest_output
 from meta_tests.suite_runs import ROOT
-from mlperf_suite import rules
 from mlperf_suite.benchmarks.catalog import default_benchmarks, runnable
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.features.caching_audit.block_times import MODE as CACHING
 from mlperf_suite.loadgen.load_plan import MODES
 from mlperf_suite.plugin.cases import RUNS_OF_FIXTURES
 from mlperf_suite.rules import rules_for
-from mlperf_suite.rules.registry import RULES, rules_of
+from mlperf_suite.rules.registry import every_rule, rules_of
 
 FILES = (
-    "tests/test_consistency.py",
+    "tests/test_every_run.py",
+    "mlperf_suite/features/log_consistency/tests/test_log_consistency.py",
     "tests/accuracy/test_accuracy.py",
     *(f"tests/performance/test_{name}.py" for name in ("performance", "offline", "server")),
     *(f"tests/performance/test_{name}.py" for name in ("interactive", "singlestream", "replay")),
@@ -34,7 +36,7 @@ FILES = (
 )
 """The files whose tests are of rules of runs."""
 OF_FEATURES = ("mlperf_suite/features/caching_audit/tests/test_caching.py",)
-"""Those of features."""
+"""Those of features whose runs are of their own kind."""
 
 
 # Each rule of each run has one test
@@ -91,10 +93,11 @@ def test_a_test_is_named_after_the_rule_that_it_asks(file: str) -> None:
     source = (ROOT / file).read_text()
     tests = TEST.findall(source)
     assert len(tests) == source.count("def test_") - source.count("def test_score(")
+    modules = {name.rpartition(".")[2]: import_module(name) for name in imports_of(ROOT / file)}
     for name, fixture, _, module, rule in tests:
-        check, kind = getattr(getattr(rules, module), rule), RUNS_OF_FIXTURES[fixture]
+        check, kind = getattr(modules[module], rule), RUNS_OF_FIXTURES[fixture]
         assert name in {rule, *(f"{mode}_{rule}" for mode in kind.modes)}
-        own = [r for r in RULES if r.check is check and r.subject in kind.modes]
+        own = [r for r in every_rule() if r.check is check and r.subject in kind.modes]
         assert {scenario for r in own for scenario in r.scenarios} & set(kind.scenarios)
 
 

@@ -18,12 +18,12 @@ from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.energy.energy_figures import Curve, EnergyFigures, write_curve
 from mlperf_suite.energy.meters import NVML_LABEL
+from mlperf_suite.features.endpoints.curve.curve_figures import REHEARSAL, CurveFigures
+from mlperf_suite.features.endpoints.curve.curve_sections import curve_plots
 from mlperf_suite.loadgen.timeline import EngineLoad, Timeline
 from mlperf_suite.reports.comparison import PLOT_FORMATS
-from mlperf_suite.reports.curve_sections import curve_plots
 from mlperf_suite.reports.plots import plots_of
 from mlperf_suite.reports.writing import write_reports
-from mlperf_suite.results.curve_figures import REHEARSAL, CurveFigures
 from mlperf_suite.results.schema import PerformanceFigures
 from mlperf_suite.results.typed_json import to_json
 

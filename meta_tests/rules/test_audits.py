@@ -11,9 +11,9 @@ from meta_tests.tampering.rule_breaks import verdict_on, without_agreement
 from mlperf_suite.benchmarks.audits import ISSUED_ONCE, Mode
 from mlperf_suite.benchmarks.gpt_oss_120b import GPT_OSS_120B
 from mlperf_suite.benchmarks.rounds import ROUNDS
+from mlperf_suite.features.log_consistency.schedule import first_samples
 from mlperf_suite.loadgen.load_plan import plan_run
 from mlperf_suite.loadgen.logs import LoggedSample
-from mlperf_suite.loadgen.schedule import first_samples
 from mlperf_suite.rules import judge
 
 MODES: tuple[Mode, ...] = ("test07", "test09")

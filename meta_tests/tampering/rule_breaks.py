@@ -24,17 +24,23 @@ from meta_tests.made_runs import (
 )
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.features.caching_audit.block_times import ANSWER_TOKENS
+from mlperf_suite.features.log_consistency.log_clock import DATE_FORMAT
+from mlperf_suite.features.log_consistency.log_figures import (
+    LATENCY,
+    TPOT,
+    TTFT,
+    LatencyKeys,
+    most_tokens,
+)
 from mlperf_suite.loadgen.clock_watch import FLOOR_S
 from mlperf_suite.loadgen.load_plan import LIMIT_KEYS
 from mlperf_suite.loadgen.logs import LoggedSample
 from mlperf_suite.rules import judge, rules_for
 from mlperf_suite.rules.accuracy_files import MAX_ACCURACY_LOG_BYTES
 from mlperf_suite.rules.accuracy_rules import gate_name
-from mlperf_suite.rules.clock import DATE_FORMAT
 from mlperf_suite.rules.facts import Facts
-from mlperf_suite.rules.figures import LATENCY, TPOT, TTFT, LatencyKeys, most_tokens
 from mlperf_suite.rules.limits import FULL_SHARE, MOST_DELAY_MS
-from mlperf_suite.rules.registry import RULES
+from mlperf_suite.rules.registry import every_rule
 from mlperf_suite.rules.verdict import Verdict
 
 MODES: tuple[Mode, ...] = ("accuracy", "performance", "test06")
@@ -44,7 +50,7 @@ NO_NUMBER: st.SearchStrategy[Any] = st.sampled_from(
     [None, "600000", [], {}, True, float("nan"), float("inf"), 10**400]
 )
 """What may stand where a number belongs; None is a line that is not there."""
-AGREEMENT = frozenset(r.name for r in RULES if r.whole_log) | {
+AGREEMENT = frozenset(r.name for r in every_rule() if r.whole_log) | {
     "test06_issue_order",
     *(f"{audit}_log_agrees" for audit in ("test06", "test07", "test09", "test01")),
 }

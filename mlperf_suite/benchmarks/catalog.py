@@ -1,4 +1,4 @@
-"""Finds the benchmarks: every file of this package with a tuple `BENCHMARKS`."""
+"""Finds the benchmarks: the modules of this package and of features with a tuple `BENCHMARKS`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from collections.abc import Iterator
 
 from mlperf_suite import benchmarks
 from mlperf_suite.benchmarks.definition import Benchmark
+from mlperf_suite.feature import features
 
 
 def _defined() -> Iterator[Benchmark]:
-    names = sorted(
-        f"{benchmarks.__name__}.{m.name}" for m in pkgutil.iter_modules(benchmarks.__path__)
-    )
-    for name in names:
+    """In the order of the files' names, wherever a file is."""
+    names = [f"{benchmarks.__name__}.{m.name}" for m in pkgutil.iter_modules(benchmarks.__path__)]
+    names += [name for feature in features() for name in feature.benchmarks]
+    for name in sorted(names, key=lambda name: name.rpartition(".")[2]):
         if name != __name__:
             yield from getattr(importlib.import_module(name), "BENCHMARKS", ())
 

@@ -57,7 +57,7 @@ from mlperf_suite.rules import accuracy_verdict, judge
 from mlperf_suite.rules.accuracy_files import ACCURACY_TXT, parse_accuracy_txt
 from mlperf_suite.rules.benchmark_rules import BenchmarkFacts
 from mlperf_suite.rules.facts import AnswerTokens, RunFacts, find_reference
-from mlperf_suite.rules.provenance import KeptRunFacts
+from mlperf_suite.rules.kept_logs import KeptRunFacts
 from mlperf_suite.rules.verdict import Verdict, in_words, set_aside_passed
 
 __all__ = ["VerdictGroup", "holds_logs", "judge_folder"]

@@ -21,6 +21,8 @@ DETAIL, SUMMARY, ACCURACY = (
     "mlperf_log_summary.txt",
     "mlperf_log_accuracy.json",
 )
+POWER_FORMAT = "%m-%d-%Y %H:%M:%S.%f"
+"""Of power_begin and power_end."""
 _PREFIX = ":::MLLOG "
 _LARGEST = 2**64
 _JSON_SPACE = " \t\r\n"

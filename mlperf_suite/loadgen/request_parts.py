@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 
 from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.engines.protocol import FIRST_TOKEN, LATER_TOKENS, RequestTimestamps
+from mlperf_suite.loadgen.arrivals import server_schedule
 from mlperf_suite.loadgen.load_plan import LoadPlan
 from mlperf_suite.loadgen.logs import DetailLog
-from mlperf_suite.loadgen.schedule import server_schedule
 
 if TYPE_CHECKING:
     import numpy as np

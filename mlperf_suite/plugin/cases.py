@@ -16,27 +16,20 @@ import pytest
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS, runnable
 from mlperf_suite.benchmarks.definition import SCENARIOS, Benchmark, Scenario
-from mlperf_suite.client_results.client_benchmarks import (
-    CLIENT_MODELS,
-    CLIENT_SCENARIOS,
-    ClientRunKey,
-    client_benchmark,
-)
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.plugin.baseline_gate import baselines_of
 from mlperf_suite.plugin.existing_logs import judged_of, log_cases
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.workers import shares_of
 from mlperf_suite.rules import rules_for
-from mlperf_suite.rules.client_rules import is_of_accuracy, rules_of_a_run
 from mlperf_suite.rules.registry import Rule, rule_named
-from mlperf_suite.session.curve_kind import CurveKey
 from mlperf_suite.session.mmlu_kind import MMLU
 from mlperf_suite.session.run_kind import NoCase, StepKey
 from mlperf_suite.session.run_kinds import kind_of, run_kinds
 
 if TYPE_CHECKING:
     from mlperf_suite.benchmarks.audits import Mode
+    from mlperf_suite.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +46,9 @@ RUNS_OF_FIXTURES: dict[str, RunsOfFixture] = {}
 
 
 REGRESSION = NoCase(("regression test", "regression tests"), "no --baseline for it")
-CURVES = NoCase(("curve", "curves"), "no -m curve")
 SHARE = NoCase(("test of MMLU's shares", "tests of MMLU's shares"), "one engine")
 RECORD = NoCase(("benchmark record", "benchmark records"), "no pytest-benchmark")
 PROFILED = NoCase(RECORD.kind, "--profile-run makes no result")
-OF_CLIENT = NoCase(("test of the official client", "tests of the official client"), "no --client")
 LOGS = NoCase(("test of logs", "tests of logs"), "no --logs")
 
 
@@ -67,23 +58,17 @@ class Case:
 
     key: StepKey
 
+    @property
+    def mode(self) -> Mode:
+        """Whose options select it."""
+        return self.key.mode
+
 
 @dataclass(frozen=True, slots=True)
 class MetricCase(Case):
-    """A metric of a run, a curve's area, or MMLU's score, that is compared with the baseline's."""
+    """A metric of a run, or of a part of a result, that is compared with the baseline's."""
 
     metric: str
-
-
-@dataclass(frozen=True, slots=True)
-class ClientCase(Case):
-    """A rule of a scenario that the official client runs."""
-
-    rule: str
-
-    @property
-    def mode(self) -> Mode:
-        return "accuracy" if is_of_accuracy(self.rule) else "performance"
 
 
 def step_of(item: pytest.Item) -> StepKey | None:
@@ -95,7 +80,12 @@ def steps_of(item: pytest.Item) -> list[StepKey]:
     """The steps that must be made before a test can judge them, in the order of its fixtures."""
     if is_share(item):
         return [MMLU]
-    return [value.key for value in _parameters(item) if isinstance(value, Case)]
+    return [case.key for case in cases_of(item)]
+
+
+def cases_of(item: pytest.Item) -> list[Case]:
+    """What a test is asked about, in the order of its fixtures."""
+    return [value for value in _parameters(item) if isinstance(value, Case)]
 
 
 def asks_for_engine(item: pytest.Item) -> bool:
@@ -187,13 +177,18 @@ def scenarios_of(config: pytest.Config, mode: Mode) -> Iterator[tuple[Benchmark,
 # Runs
 
 
-def run_key(benchmark: Benchmark, scenario: Scenario, mode: Mode) -> StepKey:
-    """The key of a benchmark's run in a mode, of the kind that makes it."""
-    for kind in run_kinds().values():
-        key: StepKey | None = kind.key_of(benchmark, scenario.name, mode)
-        if key is not None:
-            return key
-    raise LookupError(f"{benchmark.id}: no kind of run has mode {mode}")
+def run_key(
+    benchmark: Benchmark, scenario: Scenario, mode: Mode, settings: Settings | None = None
+) -> StepKey:
+    """The key of a benchmark's run in a mode, of the kind that makes it; with `settings`, of the
+    kind that they do not leave out."""
+    found = [kind.key_of(benchmark, scenario.name, mode) for kind in run_kinds().values()]
+    keys: list[StepKey] = [key for key in found if key is not None]
+    if settings is not None:
+        keys.sort(key=lambda key: kind_of(key).why_not(key, settings) is not None)
+    if not keys:
+        raise LookupError(f"{benchmark.id}: no kind of run has mode {mode}")
+    return keys[0]
 
 
 def _parametrize_runs(metafunc: pytest.Metafunc, fixture: str, kind: RunsOfFixture) -> None:
@@ -247,20 +242,6 @@ def _metriccase_of(key: StepKey, rule: Rule) -> Any:
 # What is no run
 
 
-def _curves(config: pytest.Config) -> tuple[list[Any], NoCase]:
-    """A curve of each benchmark of a datacenter, if the user selects curves by name or by their
-    series: one takes long, and no result of MLPerf Inference needs it."""
-    settings = settings_of(config)
-    if settings.series is None and not is_by_name(config, "curve"):
-        return [], CURVES
-    named = settings.named_benchmarks
-    # Those of the series' agents have no scenario.
-    benchmarks = [b for b in runnable() if b.by_default or b.id in named]
-    keys = [CurveKey(b.id) for b in benchmarks if b.category == "datacenter"]
-    marks = [pytest.mark.datacenter]
-    return [pytest.param(Case(key), marks=marks, id=key.benchmark) for key in keys], CURVES
-
-
 def is_by_name(config: pytest.Config, word: str) -> bool:
     """Whether -m, -k or a test's path selects by this word."""
     own = str(config.rootpath)
@@ -302,24 +283,10 @@ def _changes(config: pytest.Config, mode: Mode) -> tuple[list[Any], NoCase]:
     cases = []
     for benchmark, scenario in scenarios_of(config, mode):
         baseline = baselines_of(config).get((benchmark.id, scenario.name))
-        key = run_key(benchmark, scenario, mode)
-        if settings_of(config).by_official_client:
-            key = ClientRunKey(*key.place)
+        key = run_key(benchmark, scenario, mode, settings_of(config))
         for metric in baseline.metrics(mode) if baseline else ():
             case = MetricCase(key, metric.name)
             cases.append(case_of(case, scenario.marker, metric.name, mode=mode))
-    return cases, REGRESSION
-
-
-def _curve_changes(config: pytest.Config) -> tuple[list[Any], NoCase]:
-    """The area of each curve for which there is a baseline."""
-    cases = []
-    for curve in _curves(config)[0]:
-        (case,) = curve.values
-        baseline = baselines_of(config).get(case.key.place)
-        for metric in baseline.metrics("curve") if baseline else ():
-            change = MetricCase(case.key, metric.name)
-            cases.append(pytest.param(change, marks=curve.marks, id=curve.id))
     return cases, REGRESSION
 
 
@@ -338,42 +305,13 @@ def _shares(config: pytest.Config) -> tuple[list[Any], NoCase]:
     return [*range(1, shares.count if shares else 1)], SHARE
 
 
-def client_cases(config: pytest.Config) -> list[Any]:
-    """A case for each rule of each scenario that the session may run with the client."""
-    settings = settings_of(config)
-    if not settings.by_official_client:
-        return []
-    keys = [
-        ClientRunKey(benchmark.id, name)
-        for benchmark in settings.benchmarks
-        if benchmark.id in CLIENT_MODELS
-        for name in CLIENT_SCENARIOS
-        if client_benchmark(benchmark.id, name) is not None
-    ]
-    return [_clientcase_of(ClientCase(key, rule.name)) for key in keys for rule in rules_of_a_run()]
-
-
-def _clientcase_of(case: ClientCase) -> Any:
-    benchmark, scenario = BENCHMARKS[case.key.benchmark], case.key.scenario.lower()
-    marks = [getattr(pytest.mark, name) for name in (benchmark.category, scenario, case.mode)]
-    return pytest.param(case, marks=marks, id=f"{benchmark.id}-{scenario}-{case.rule}")
-
-
-def client_case_of(item: pytest.Item) -> ClientCase | None:
-    """The case of a test of the official client; None of another test."""
-    return next((value for value in _parameters(item) if isinstance(value, ClientCase)), None)
-
-
 _CASES: dict[str, Callable[[pytest.Config], tuple[list[Any], NoCase]]] = {
     "performance_change": lambda config: _changes(config, "performance"),
     "score_change": lambda config: _changes(config, "accuracy"),
     "mmlu_change": _mmlu_changes,
-    "curve_run": _curves,
-    "curve_change": _curve_changes,
     "benchmarked_run": _records,
     "mmlu_run": lambda config: ([_MMLU_RUN], REGRESSION),
     "mmlu_share": _shares,
-    "client_verdict": lambda config: (client_cases(config), OF_CLIENT),
     "log_verdict": lambda config: (log_cases(judged_of(config) or []), LOGS),
 }
 """By fixture, its cases and what stands in their place if there is none."""

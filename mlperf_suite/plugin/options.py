@@ -21,7 +21,7 @@ from mlperf_suite.plugin.own_folder import OWN_FOLDER
 from mlperf_suite.settings import (
     OPTIONS,
     Settings,
-    check_client,
+    check_options_of_features,
     check_profile,
     resolve_settings,
 )
@@ -36,7 +36,7 @@ def settings_of(config: pytest.Config) -> Settings:
         try:
             settings = resolve_settings(options, config_file=config.getoption("suite_config"))
             check_profile(settings)
-            check_client(settings)
+            check_options_of_features(settings)
         except UsageError as error:
             raise pytest.UsageError(str(error)) from None
         config.stash[_SETTINGS] = settings

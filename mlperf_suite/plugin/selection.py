@@ -12,7 +12,7 @@ from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.plugin.cases import (
     SHARE,
     asks_for_engine,
-    client_case_of,
+    cases_of,
     is_share,
     no_case_of,
     steps_of,
@@ -45,9 +45,8 @@ def why_not(item: pytest.Item, settings: Settings) -> NoCase | None:
     """Why a test does not run in this session; None if it does."""
     if judged_of(item.config) is not None:
         return None if is_of_logs(item) else NoCase(TEST, "--logs runs nothing")
-    case = client_case_of(item)
-    mode = None if case is None else case.mode
-    reasons = [_why_not_step(step, mode or step.mode, settings) for step in steps_of(item)]
+    modes = {case.key: case.mode for case in cases_of(item)}
+    reasons = [_why_not_step(step, modes.get(step, step.mode), settings) for step in steps_of(item)]
     reasons = reasons or [why_not_ours(settings)]
     return no_case_of(item) or next(filter(None, reasons), None)
 
@@ -113,8 +112,8 @@ def _nothing_left(config: pytest.Config, settings: Settings, reasons: Counter[No
     options = [
         f"--{name} {value}" for name, values in _selection_of(settings).items() for value in values
     ]
-    if settings.series is not None:
-        options.append(f"--series {settings.series}")
+    if settings.own_runs:
+        options.append(settings.own_runs)
     if settings.logs is not None:
         options = [f"--logs {settings.logs}"]
     reason = ", ".join(options or dict.fromkeys(reason.why for reason in reasons))

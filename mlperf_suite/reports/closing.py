@@ -10,7 +10,6 @@ from pathlib import Path
 
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.reports.accuracy_sections import mmlu_lines
-from mlperf_suite.reports.curve_sections import curve_words
 from mlperf_suite.reports.feature_report import feature_reports
 from mlperf_suite.reports.machine_sections import (
     endpoint_sections,
@@ -114,8 +113,6 @@ def _figures(summary: Summary) -> Iterator[Line]:
         yield from _speed(run.performance, {v.rule: v for v in summary.verdicts})
     if run.replay:
         yield Line("turns", replay_words(run.replay))
-    if summary.curve:
-        yield Line("curve", curve_words(summary.curve))
     if run.accuracy:
         yield from _accuracy(run.accuracy)
     for mode in AUDIT_MODES:

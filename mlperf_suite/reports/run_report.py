@@ -15,7 +15,6 @@ from mlperf_suite.reports.accuracy_sections import (
     accuracy_section,
     mmlu_blocks,
 )
-from mlperf_suite.reports.curve_sections import curve_sections
 from mlperf_suite.reports.feature_report import feature_reports
 from mlperf_suite.reports.machine_sections import (
     endpoint_sections,
@@ -103,11 +102,13 @@ def run_sections(
 
     `samples`: a few answers, each with `index`, `input`, `answer` and `reference`.
     """
+    of_features = [s for report in feature_reports() for s in report.speed(summary)]
+    is_core = summary.run.performance is not None or not of_features
     return [
         _head(summary),
         _validity(summary),
-        *speed_sections(summary, plots),
-        *curve_sections(summary.curve, summary.meta.benchmark),
+        *(speed_sections(summary, plots) if is_core else []),
+        *of_features,
         *replay_sections(summary.run.replay),
         *time_sections(summary, config),
         *energy_sections(summary.run),
@@ -197,12 +198,8 @@ def _answer(summary: Summary) -> Paragraph:
         answer = f"No: {count(failures, 'rule')} failed of {len(verdicts)}.{reason}"
     elif meta.profiler is not None:
         answer = f"No: {summary.no_result}. No rule is judged."
-    elif summary.curve and meta.status == "invalid":
-        failed = [point for point in summary.curve.points if point.outcome == "failed"]
-        answer = f"No: {count(len(failed), 'point')} failed of {len(summary.curve.points)}."
-    elif summary.curve and not verdicts and meta.status == "complete":
-        package = "submission --series endpoints builds its package, which is judged"
-        style, answer = "open", f"No rule judges a curve: {summary.no_result or package}."
+    elif own := next(filter(None, (report.answer(summary) for report in feature_reports())), None):
+        return own
     elif meta.status == "running" or not verdicts:
         style, answer = "open", "Unknown: the run has not finished, or no rule was judged."
     elif not (shortened or unjudged) and meta.profile != "smoke":

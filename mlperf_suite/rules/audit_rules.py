@@ -14,9 +14,7 @@ from mlperf_suite.benchmarks.definition import MIN_DURATION_MS
 from mlperf_suite.loadgen.logs import DETAIL
 from mlperf_suite.rules.accuracy_files import parse_accuracy_txt
 from mlperf_suite.rules.facts import TEXT_ALONE, RunFacts
-from mlperf_suite.rules.provenance import loadgen_files, log_lines, settings_took
 from mlperf_suite.rules.registry import CLOSED, rule
-from mlperf_suite.rules.seeded import order_verdict
 from mlperf_suite.rules.validity import error_verdict, mode_verdict, whole_log_verdict
 from mlperf_suite.rules.verdict import Verdict, VerdictError, not_judged, time_words, verdict
 
@@ -46,68 +44,6 @@ def need_detail_log(run: RunFacts) -> None:
     """Raises VerdictError, not judged, for a submission's audit without a detail log."""
     if lacks_detail_log(run):
         raise VerdictError(not_judged("no detail log", why="a submission has none here"))
-
-
-# The log
-
-
-_ONE_RUN = "one run: its lines, settings, samples and tokens"
-
-
-@_every_audit(
-    demand=_ONE_RUN,
-    official=False,
-    source="LoadGen's sources; tolerances in docs/evidence/log-consistency.md",
-    fix="Submit the audit's logs exactly as LoadGen wrote them; if they are, repeat the audit.",
-    of_tokens=True,
-)
-def log_agrees(run: RunFacts) -> Verdict:
-    """The audit's detail log agrees with itself and with the answers that the audit logged.
-
-    The files of its LoadGen, its lines and settings, the order of its samples and the number of its
-    tokens.
-    """
-    need_detail_log(run)
-    run.need_whole_log()
-    verdicts = [check(run) for check in (loadgen_files, log_lines, settings_took, _order, _tokens)]
-    return next((v for v in verdicts if v.status == "failed"), verdict(True, _ONE_RUN))
-
-
-def _order(run: RunFacts) -> Verdict:
-    """The samples at the positions that answers have, by the log's own seeds.
-
-    TEST06 has a separate rule for this, which works without a submission's detail log.
-    """
-    entries = run.logs.accuracy.places
-    if run.mode == "test06" or not entries:
-        return verdict(True, "no order")
-    return order_verdict(run, entries)
-
-
-def _tokens(run: RunFacts) -> Verdict:
-    """If all answers are logged, their tokens match the reported rates."""
-    samples, scenario = run.logs.accuracy.samples, run.scenario.name
-    if scenario == "SingleStream":
-        return verdict(True, "no rate of all tokens")
-    if scenario == "Offline":
-        count = run.whole("generated_samples_per_query", 1)
-        seconds, key = run.amount("result_max_latency_ns") / 1e9, "result_tokens_per_second"
-    else:
-        count = run.whole("result_query_count", 1)
-        rate = run.amount("result_completed_samples_per_sec")
-        seconds, key = (count - 1) / (rate or math.inf), "result_completed_tokens_per_second"
-    if count != len(samples) or count < 2:
-        return verdict(True, "not every answer is logged")
-    by_rate = run.amount(key) * seconds
-    tokens = min(sum(sample.token_count or 0 for sample in samples), _MOST_TOKENS)
-    same = abs(tokens - by_rate) <= _ROUNDING * by_rate
-    return verdict(same, f"{tokens:,} tokens logged, {by_rate:,.0f} by {key}")
-
-
-_MOST_TOKENS = 2**63
-"""More than any log has; a damaged count may be too large for a float."""
-_ROUNDING = 2e-5
-"""For two figures of six digits each: at most 3.7e-6 in the audits of 34 public and own results."""
 
 
 @_every_audit(

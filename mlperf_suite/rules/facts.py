@@ -14,7 +14,6 @@ from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.engines.protocol import MODEL_CHANGES, SERVER_MODEL, SPECULATIVE, RemoteRun
 from mlperf_suite.loadgen.load_plan import ACCURACY_ONLY
 from mlperf_suite.loadgen.logs import AccuracyLog, DetailLog, RunLogs
-from mlperf_suite.loadgen.releases import version_numbers
 from mlperf_suite.rules.verdict import Verdict, VerdictError, failure, not_judged
 
 Division = Literal["closed", "open"]
@@ -27,52 +26,11 @@ _LAST_RATE = {
     "Server": "result_completed_tokens_per_second",
     "SingleStream": "result_completed_tokens_per_second",
 }
+_VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?\b")
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 _NO_ERROR_COUNT = (5, 0, 15)
 """The last LoadGen that may end a log without num_errors (mlcommons/inference pull request 2164):
 it wrote 36 logs of 18 public v5.1 results."""
-
-
-DIGITS = 6
-"""The significant digits of a double in LoadGen's logs (the default of a C++ stream)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Two values that bound a figure."""
-
-    low: float
-    high: float
-
-    @classmethod
-    def of_printed(cls, value: float) -> Range:
-        """The range of a figure that the log prints as `value`, which is finite."""
-        if value == 0:
-            return cls(0, 0)
-        half = 0.5 * 10.0 ** (math.floor(math.log10(abs(value))) - DIGITS + 1)
-        # The value itself is the nearest binary number to the printed one.
-        half += abs(value) * 1e-15
-        return cls(value - half, value + half)
-
-    @property
-    def middle(self) -> float:
-        return (self.low + self.high) / 2
-
-    def holds(self, value: float, slack: float = 0.0) -> bool:
-        return self.low - slack <= value <= self.high + slack
-
-    def times(self, factor: float) -> Range:
-        """The range of the figure times a factor of at least 0."""
-        return Range(self.low * factor, self.high * factor)
-
-    def under(self, value: float) -> Range:
-        """The range of `value`, at least 0, divided by the figure, which is positive."""
-        return Range(value / self.high, value / self.low)
-
-    def overlap(self, bounds: Range) -> Range | None:
-        """The overlap of both ranges; None if there is none."""
-        low, high = max(self.low, bounds.low), min(self.high, bounds.high)
-        return Range(low, high) if low <= high else None
 
 
 class Facts:
@@ -256,13 +214,6 @@ class RunFacts(Facts):
             raise failure(f"{key} {number}", why=f"no whole number of {least} or more")
         return number
 
-    def figure(self, key: str) -> Range:
-        """The range of a positive figure before it was rounded for printing."""
-        number = self.amount(key)
-        if number == 0:
-            raise failure(f"{key} 0")
-        return Range.of_printed(number)
-
     def flag(self, key: str) -> bool:
         value = self.present(key)
         if not isinstance(value, bool):
@@ -275,6 +226,12 @@ class RunFacts(Facts):
         if moment is None:
             raise absent(f"a time stamp of {key}")
         return moment
+
+
+def version_numbers(version: str) -> tuple[int, int, int] | None:
+    """The numbers in a `loadgen_version`, None if it has none."""
+    numbers = _VERSION.match(version)
+    return (int(numbers[1]), int(numbers[2]), int(numbers[3] or 0)) if numbers else None
 
 
 def absent(key: str, demand: str = "") -> VerdictError:

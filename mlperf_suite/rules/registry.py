@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache
+from importlib import import_module
 from typing import Any, TypeVar
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, Scenario
+from mlperf_suite.feature import features
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.rules.facts import Division, Facts, RunFacts, Subject
 from mlperf_suite.rules.verdict import Verdict, VerdictError, in_words, verdict
@@ -116,8 +118,7 @@ class Rule:
         return self.shortens(facts) if callable(self.shortens) else self.shortens
 
 
-RULES: list[Rule] = []
-"""Every rule, in the order in which they are reported."""
+_RULES: list[Rule] = []
 _NAMED: dict[str, Rule] = {}
 
 
@@ -176,20 +177,11 @@ def rule(
                 of_chats=of_chats,
                 shortens=shortens,
             )
-            RULES.append(entry)
+            _RULES.append(entry)
             _NAMED[entry.name] = entry
         return check
 
     return register
-
-
-agreement_rule = partial(
-    rule,
-    official=False,
-    fix="Submit the log exactly as LoadGen wrote it; if it is, repeat the run.",
-    whole_log=True,
-)
-"""`rule` for what a log must agree on with itself, which is the suite's own check."""
 
 
 def rule_name(check: Callable[..., Any], subject: str) -> str:
@@ -198,14 +190,30 @@ def rule_name(check: Callable[..., Any], subject: str) -> str:
     return name if subject in _WITHOUT_PREFIX else f"{subject}_{name}"
 
 
+def every_rule() -> Sequence[Rule]:
+    """Every rule, also of features, in the order in which they are reported."""
+    _import_features()
+    return _RULES
+
+
+@cache
+def _import_features() -> None:
+    # Not where this package is imported: a feature's modules import it, and one another.
+    for feature in features():
+        for module in feature.rules:
+            import_module(module)
+
+
 def rule_named(name: str) -> Rule | None:
     """The rule that a verdict's name stands for; None if there is none of that name."""
     run = _LATER_RUN.match(name)
+    _import_features()
     return _NAMED.get(name[run.end() :] if run else name)
 
 
 def rule_of(check: Callable[..., Any], subject: Subject = "performance") -> Rule:
     """The rule that a function is of a subject. Raises KeyError if there is none."""
+    _import_features()
     return _NAMED[rule_name(check, subject)]
 
 
@@ -228,7 +236,7 @@ def rules_for(
 
 def rules_of(subject: Subject) -> list[Rule]:
     """The rules of a subject, in the order in which they are reported."""
-    return [entry for entry in RULES if entry.subject == subject]
+    return [entry for entry in every_rule() if entry.subject == subject]
 
 
 def judge(facts: Facts) -> list[Verdict]:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
-from mlperf_suite.benchmarks.audits import LOG_SEED, TEST06
-from mlperf_suite.benchmarks.rounds import ROUNDS
+from mlperf_suite.benchmarks.audits import TEST06
 from mlperf_suite.loadgen.logs import LoggedSample
-from mlperf_suite.loadgen.schedule import Issue, logging_draws
-from mlperf_suite.rules import seeded
 from mlperf_suite.rules.audit_rules import is_shortened, lacks_detail_log, verification_fault
 from mlperf_suite.rules.facts import TEXT_ALONE, RunFacts
 from mlperf_suite.rules.registry import CLOSED, ONE_BY_ONE, rule
@@ -96,66 +93,6 @@ def least_logged(answers: float) -> int:
         if below > FALSE_ALARM:
             return logged
     return _SAMPLES_LOGGED
-
-
-@_test06_rule(
-    demand="the samples of the seeds' draws",
-    official=False,
-    source="LoadGen's loadgen.cc, recomputed from the seeds; docs/evidence/log-consistency.md",
-    fix="Submit the audit's log exactly as LoadGen wrote it; if it is, repeat the audit.",
-)
-def issue_order(run: RunFacts) -> Verdict:
-    """Each logged answer is for the sample that the seeds put at its place, and none is left out.
-
-    Without a detail log the seeds are not known: those of a round, or 0 as where LoadGen did not
-    read mlperf.conf, which the official rules do not ask of TEST06.
-    """
-    entries = run.logs.accuracy.places
-    if not entries or run.logs.accuracy.damage:
-        why = "no whole log of answers with their places"
-        return not_judged(f"{len(entries)} entries", why=why)
-    if lacks_detail_log(run):
-        order = _order_by_round(run, entries)
-    else:
-        run.need_whole_log()
-        order = seeded.order_verdict(run, entries)
-    return _complete_up_to_last(entries) if order.passed else order
-
-
-def _order_by_round(run: RunFacts, entries: Sequence[tuple[int, int]]) -> Verdict:
-    """Whether answers are in the order that TEST06's settings give with a round's seeds, or 0."""
-    samples, first_words = run.benchmark.samples_of("test06"), ""
-    seeds = [(r.qsl_rng_seed, r.sample_index_rng_seed) for r in (run.round, *ROUNDS.values())]
-    for qsl, index in dict.fromkeys((*seeds, (0, 0))):
-        issue = Issue(
-            run.scenario.loadgen_scenario,
-            False,
-            qsl,
-            index,
-            samples,
-            samples,
-            _SAMPLES_LOGGED,
-            equal=False,
-            unique=False,
-        )
-        words = seeded.departure(entries, issue)
-        if not words:
-            return verdict(True, f"{len(entries):,} entries, as drawn")
-        first_words = first_words or words
-    return verdict(False, first_words)
-
-
-def _complete_up_to_last(entries: Sequence[tuple[int, int]]) -> Verdict:
-    """Whether every answer whose draw is below a logged one was logged too, up to the last."""
-    logged = [place for place, _ in entries]
-    draws = logging_draws(LOG_SEED, max(logged) + 1)
-    most = max(draws[logged])
-    gaps = [place for place in set(range(len(draws))) - set(logged) if draws[place] <= most]
-    if len(set(logged)) < len(logged):
-        return verdict(False, "an answer is logged twice")
-    if gaps:
-        return verdict(False, f"no answer in place {min(gaps):,}, drawn before others")
-    return verdict(True, f"{len(entries):,} entries, as drawn")
 
 
 def _each_answer(run: RunFacts, ok: Callable[[LoggedSample], bool]) -> Verdict:

@@ -147,7 +147,7 @@ class Inputs:
         settings = self.settings
         if not benchmark.chats:
             return
-        if not benchmark.scenarios and (not settings.endpoints or settings.by_official_client):
+        if not benchmark.scenarios and (not settings.endpoints or settings.own_runs):
             raise UsageError(
                 f"{benchmark.id}: the suite's own client holds its conversations at a server: add "
                 "--endpoint, and no --client"

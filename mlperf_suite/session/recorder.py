@@ -12,13 +12,14 @@ from typing import Any, Protocol
 from mlperf_suite import __version__
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.benchmarks.definition import CURVE, Benchmark
+from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.errors import of_the_system
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.profiling import ranges
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.node_files import NodeResult, write_node_files
 from mlperf_suite.results.record import Result, summary_of
+from mlperf_suite.results.regression import has_figures
 from mlperf_suite.results.run_folder import CONFIG_JSON, ENDED, SUMMARY_JSON, RunFolder
 from mlperf_suite.results.schema import Meta, Run, ScalingFigures, Summary
 from mlperf_suite.rules.verdict import Verdict
@@ -77,16 +78,17 @@ class Recorder:
         """The results that have begun, in that order, those of scores last."""
         return sorted(self._results.values(), key=lambda result: not isinstance(result, Result))
 
-    def new_folder(self, benchmark: str, scenario: str | None, started: datetime) -> RunFolder:
-        """A folder for a result that begins now."""
-        by_client = self._settings.by_official_client and scenario != CURVE
+    def new_folder(
+        self, benchmark: str, scenario: str | None, started: datetime, *, by_client: bool = False
+    ) -> RunFolder:
+        """A folder for a result that begins now. `by_client`: as in `RunFolder`."""
         place = (self._settings.results_dir, benchmark, scenario, started)
         return RunFolder(*place, by_client=by_client)
 
-    def new_result(self, place: Place, started: datetime) -> Result:
+    def new_result(self, place: Place, started: datetime, *, by_client: bool = False) -> Result:
         """The result of a benchmark's scenario that begins now, with its folder."""
         definition = BENCHMARKS[place[0]]
-        folder = self.new_folder(*place, started)
+        folder = self.new_folder(*place, started, by_client=by_client)
         return Result(definition, definition.scenario(place[1]), folder, started)
 
     def result_of(self, key: StepKey) -> Any:
@@ -192,8 +194,7 @@ class Recorder:
         place, kind = self._kind(result)
         summary: Summary = kind.summary(self, result)
         baseline = self._baselines.get(place)
-        is_empty = summary.run.is_empty and not (summary.curve and summary.curve.measured)
-        if baseline is None or is_empty:
+        if baseline is None or not has_figures(summary):
             return summary
         regression = baseline.judge(
             summary,

@@ -105,11 +105,7 @@ TEST = ("test", "tests")
 
 def why_not_ours(settings: Settings) -> NoCase | None:
     """Which option leaves out all but its own kinds of runs."""
-    if settings.series is not None:
-        return NoCase(TEST, f"--series {settings.series}")
-    if settings.by_official_client:
-        return NoCase(TEST, f"--client {settings.client} makes its own runs")
-    return None
+    return NoCase(TEST, settings.own_runs) if settings.own_runs else None
 
 
 class Maker(Protocol):

@@ -11,7 +11,7 @@ from mlperf_suite.session.run_kind import RunKind, StepKey
 
 _SESSION = "mlperf_suite.session"
 _OF_THE_CORE = (
-    *("loadgen_kind", "chat_kind", "client_kind", "curve_kind"),
+    *("loadgen_kind", "chat_kind"),
     "mmlu_kind",
 )
 """Modules with a `KIND`. Named, not imported: what makes a kind's steps asks for kinds itself."""

@@ -21,7 +21,6 @@ from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.errors import RunError, SuiteError, of_the_system
 from mlperf_suite.loadgen.runner import abandoned
 from mlperf_suite.mmlu.journal import Shares
-from mlperf_suite.official_client.installation import find_client
 from mlperf_suite.profiling import nsight, ranges
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.schema import Config
@@ -118,11 +117,6 @@ class Session:
         self.inputs.check(self.plan.at_engine)
         if self.settings.profile_run == "cuda":
             nsight.check()
-        if self.settings.by_official_client:
-            client = find_client()
-            self.recorder.load_generator = client.words
-            if client.note:
-                self._watcher.say(client.note)
         for kind in run_kinds().values():
             if keys := [key for key in self.plan.keys if key.kind == kind.name]:
                 kind.check(keys, self._parts)

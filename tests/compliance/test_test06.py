@@ -21,8 +21,3 @@ def test_test06_token_count(test06_run):
 def test_test06_sample_count(test06_run):
     """The log has as many answers as the audit asks for: 100."""
     test06_run.obeys(test06.sample_count)
-
-
-def test_test06_issue_order(test06_run):
-    """Each logged answer belongs to the sample that the seeds put in its place; none is missing."""
-    test06_run.obeys(test06.issue_order)

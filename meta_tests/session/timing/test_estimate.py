@@ -6,7 +6,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from mlperf_suite.session.curve_kind import CurveKey
+from mlperf_suite.features.endpoints.curve.curve_kind import CurveKey
 from mlperf_suite.session.run_kind import Step
 from mlperf_suite.session.timing.estimate import Estimator, size_that_fits
 
@@ -26,7 +26,10 @@ def test_a_curve_of_conversations_has_longer_points() -> None:
     nothing: Any = None
     # No accuracy run in smoke, and points above concurrency 32 that take twice as long otherwise.
     for smoke, more_s in ((True, -50), (False, 6 * 1200)):
-        settings: Any = SimpleNamespace(smoke=smoke, client=None, engine_kind="endpoint")
+        of_features = {"client": "loadgen"}
+        settings: Any = SimpleNamespace(
+            smoke=smoke, of_features=of_features, engine_kind="endpoint"
+        )
         estimator = Estimator(settings, None, nothing, nothing, {}, lambda: (0, 0))
         agents, single = (
             estimator.seconds(Step("points", CurveKey(benchmark), "")) or 0.0

@@ -19,7 +19,7 @@ from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.percentile import percentiles
 from mlperf_suite.engines.model_files import MODEL_FILES
 from mlperf_suite.errors import RefusedError
-from mlperf_suite.loadgen.logs import DetailLog
+from mlperf_suite.loadgen.logs import POWER_FORMAT, DetailLog
 from mlperf_suite.loadgen.timeline import RequestTimes, read_request_times
 from mlperf_suite.results.comparability import (
     Aspect,
@@ -43,7 +43,6 @@ from mlperf_suite.results.run_folder import (
     summary_fault,
 )
 from mlperf_suite.results.schema import Config, PerformanceFigures, Summary
-from mlperf_suite.rules.clock import POWER_FORMAT
 from mlperf_suite.rules.verdict import in_words, time_words
 
 _ASPECTS: tuple[Aspect, ...] = ("measurement", "engine", "release")

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from mlperf_suite.benchmarks.definition import Benchmark
-from mlperf_suite.benchmarks.rounds import Layout
+from mlperf_suite.benchmarks.definition import Benchmark, Category
+from mlperf_suite.benchmarks.rounds import Layout, Round
 from mlperf_suite.loadgen.logs import RunLogs
 from mlperf_suite.rules.facts import Facts, Subject
 from mlperf_suite.rules.registry import rule
-from mlperf_suite.rules.submitted_facts import PowerSupplyRating, SubmittedFacts
 from mlperf_suite.rules.verdict import Verdict, in_words, verdict
+from mlperf_suite.strict_json import JsonFile
 
 MEASUREMENT_FIELDS = (
     "input_data_types",
@@ -107,6 +107,46 @@ OTHER_BENCHMARKS = {
 """MLPerf's benchmarks that this suite does not judge, with the rounds that offer them
 (MODEL_CONFIG: models)."""
 SYSTEM_TYPES = ("datacenter", "edge", "datacenter,edge", "edge,datacenter")
+
+
+@dataclass(frozen=True, slots=True)
+class PowerSupplyRating:
+    """What systems/<system>_power.yaml has; `problem` says why nothing. `counts`: the result has a
+    power measurement beside which it counts."""
+
+    content: Any
+    problem: str
+    counts: bool
+
+
+class SubmittedBenchmark(Protocol):
+    """What is asked of a benchmark, whatever load generator measured it."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def category(self) -> Category: ...
+    @property
+    def also(self) -> Category | None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmittedFacts(Facts):
+    """What the result of any load generator has, apart from what its runs' own rules judge.
+
+    `missing_files`: required files that are absent. `copies`: other results of the submission that
+    have the same logs.
+    """
+
+    division: str
+    submitter: str
+    benchmark: SubmittedBenchmark
+    round: Round
+    missing_files: tuple[str, ...]
+    system: JsonFile
+    measurements: JsonFile
+    copies: tuple[str, ...] = ()
+    nameplate: PowerSupplyRating | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

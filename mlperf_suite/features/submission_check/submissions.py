@@ -15,16 +15,22 @@ from mlperf_suite.benchmarks.audits import Audit, Mode
 from mlperf_suite.benchmarks.catalog import find_benchmark
 from mlperf_suite.benchmarks.definition import Benchmark, Scenario
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
+from mlperf_suite.features.submission_check.places import (
+    BenchmarkPlace,
+    OtherResult,
+    Place,
+    TreeJudge,
+)
 from mlperf_suite.features.submission_check.power_measurement import POWER
 from mlperf_suite.features.submission_check.retrieval_rules import RETRIEVAL, RetrievalFacts
 from mlperf_suite.features.submission_check.submission_rules import (
     OTHER_BENCHMARKS,
+    PowerSupplyRating,
     ResultFacts,
     SystemFacts,
 )
 from mlperf_suite.features.submission_check.tree import Tree, find_submissions, read_power
 from mlperf_suite.judging.judges import Folders, Found, Judge, Review, judges
-from mlperf_suite.judging.places import BenchmarkPlace, OtherResult, Place, TreeJudge
 from mlperf_suite.judging.reading import is_utf8, read_json, read_text, read_yaml, size_of
 from mlperf_suite.judging.verdict_group import (
     VerdictGroup,
@@ -45,7 +51,6 @@ from mlperf_suite.rules.accuracy_files import (
 from mlperf_suite.rules.audit_rules import PART_III
 from mlperf_suite.rules.benchmark_rules import BenchmarkFacts
 from mlperf_suite.rules.facts import AnswerTokens, ComparedRuns, RunFacts, SubmittedTexts
-from mlperf_suite.rules.submitted_facts import PowerSupplyRating
 from mlperf_suite.rules.verdict import Verdict, set_aside_passed
 from mlperf_suite.strict_json import JsonFile
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from mlperf_suite import strict_json
 from mlperf_suite.benchmarks.definition import Scenario
+from mlperf_suite.features.submission_check.places import DIVISIONS, BenchmarkPlace, Place
 from mlperf_suite.features.submission_check.power_measurement import (
     CLIENT_JSON,
     HASHED,
@@ -22,7 +23,6 @@ from mlperf_suite.features.submission_check.power_measurement import (
     PowerFacts,
 )
 from mlperf_suite.judging.judges import Folders
-from mlperf_suite.judging.places import DIVISIONS, BenchmarkPlace, Place
 from mlperf_suite.judging.reading import file_names, folders_in, read_bytes, text_of
 from mlperf_suite.loadgen.logs import DETAIL, DetailLog
 from mlperf_suite.results.run_folder import SUMMARY_JSON

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from mlperf_suite.benchmarks.audits import TEST06, Audit, Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark, Generation, Scenario
-from mlperf_suite.client_results.series import FEWEST_POINTS, ULTRA_LOW, min_duration_s
 from mlperf_suite.loadgen.load_plan import (
     AUDIT_MODES,
     SMOKE,
@@ -35,19 +34,6 @@ AFTER_RUN_S = 2.0
 """Time to judge a run and write its reports, in s."""
 _OFFLINE_SLACK = 1.1
 """LoadGen issues a tenth more samples than the rate and the minimum duration ask for."""
-
-SMOKE_POINT_S = 15.0
-"""How long a smoke curve issues requests at each concurrency, in s."""
-PROBE_POINT_S = 60.0
-"""The same in the search for C_max of an official curve, in s."""
-_CLIENT_S = 25.0
-"""What the official client takes to start and to score, in s."""
-SMOKE_LONGEST_S = 65.0
-"""The longest that a smoke curve may take for a concurrency, with the last answers, in s."""
-CLIENT_START_S = 8.0
-"""What the official client takes to start, in s."""
-_SCORES_S, _CURVE_PROBES = 50.0, 10
-"""Of a smoke curve, its accuracy run, in s; of an official one, the doublings to a usual C_max."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,25 +334,6 @@ class Estimator:
         if self.speed is None and not kind.knows_seconds(step):
             return None
         return kind.seconds(step, step.key, self)
-
-    def curve_s(self, *, agentic: bool) -> float:
-        """Seconds of a curve of seven points, with what a search for C_max usually takes."""
-        if self.settings.smoke:
-            # The official client answers a request for each user before its accuracy run.
-            start_s, scores = (CLIENT_START_S, 2) if self.settings.client else (0.0, 1)
-            # The answers of agents are scored inline.
-            scores = 0 if agentic else scores
-            points_s = FEWEST_POINTS * (SMOKE_POINT_S + start_s)
-            # Each point waits twice as long for its last answers as the one before.
-            return points_s + SMOKE_LONGEST_S + scores * _SCORES_S
-        longer_s = min_duration_s(ULTRA_LOW + 1, agentic=agentic)
-        points_s = min_duration_s(1) + (FEWEST_POINTS - 1) * longer_s
-        return points_s + _CURVE_PROBES * PROBE_POINT_S
-
-    def client_run_s(self, place: tuple[str, str]) -> float:
-        """Seconds of the official client's runs of a scenario."""
-        runs = (RunKey(*place, "performance"), RunKey(*place, "accuracy"))
-        return _CLIENT_S + sum(self.run_s("run", run) for run in runs)
 
     def chats_s(self, key: RunKey) -> float:
         """Seconds of a run of messages, one after another."""

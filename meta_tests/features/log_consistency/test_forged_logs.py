@@ -1,0 +1,223 @@
+"""Small forgeries of a submission's logs that no break of a single rule shows, and who sees them.
+
+evidence/forgeries/ has many more.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from meta_tests.made_runs import MadeRun, line
+from meta_tests.tampering.log_forgeries import (
+    COMPLETED,
+    NO_ERRORS,
+    Forgery,
+    asked_for,
+    both,
+    broken_by,
+    made,
+    more_lines,
+    place_of,
+    times,
+    words,
+)
+from meta_tests.tampering.rule_breaks import not_passed, verdict_on
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B_EDGE
+from mlperf_suite.features.log_consistency.log_figures import LATENCY, TPOT, TTFT
+from mlperf_suite.rules import judge
+from mlperf_suite.rules.facts import AnswerTokens
+
+UNSUCCESSFUL = " * Run unsuccessful."
+SUMMARIES: dict[str, Forgery] = {
+    "advice": words("^TTFT Early", "Recommendations:\n * Reduce target QPS.\nTTFT Early"),
+    "errors": words(NO_ERRORS, "2 ERRORS encountered. See detailed log."),
+    "a warning in the detail log": more_lines(line("warning_generic_message", "x", warning=True)),
+    "no percentiles": words(r"^[\d.]+(th)? percentile latency.*\n", ""),
+    "a sentence that says NO": words(r"^(Min queries satisfied) : Yes", r"\1 : NO"),
+    "a figure that is no number": words(COMPLETED, r"\1 nan"),
+}
+
+P99, P999 = (TTFT.percentile.format(p) for p in ("99.00", "99.90"))
+TOO_FEW = " * Only processed 63 queries.  * Need to process at least 64 queries for early stopping."
+MORE_QUERIES = (
+    " * Run unsuccessful.  * Processed {} queries.  * Would need to run at least {} more queries,"
+    "  with the run being successful if every additional  query were under latency."
+)
+
+
+def more_queries(run: MadeRun) -> None:
+    run.entries["result_query_count"] = run.entries["generated_query_count"] + 1
+
+
+def of_two_processes(run: MadeRun) -> None:
+    run.broken_lines.append(line("generic_message", "x").replace('"pid": 1', '"pid": 2'))
+
+
+def a_day_to_come(run: MadeRun) -> None:
+    keys = ("power_begin", "power_end", "test_datetime")
+    both(**dict.fromkeys(keys, lambda text: text.replace("2026", "2926")))(run)
+
+
+FORGED: dict[str, dict[str, Forgery]] = {
+    "summary_agrees": SUMMARIES,
+    "validity_agrees": {
+        "tokens of early stopping": both(early_stopping_tpot_result=UNSUCCESSFUL),
+        "the minimum of queries not met": both(result_min_queries_met=False),
+        "no query over its latency": both(result_overlatency_query_count=0),
+        "a limit that every query kept": both(
+            requested_server_target_latency_ns=10**13, effective_target_latency_ns=10**13
+        ),
+    },
+    "ttft_limit validity_agrees percentile_order mean_in_percentiles": {
+        "a TTFT over its limit": times(1.2, *TTFT.places[-3:])
+    },
+    "result_valid validity_agrees log_lines": {"INVALID": both(result_validity="INVALID")},
+    "queries_issued": {
+        "at most ten queries at once": both(
+            requested_server_max_async_queries=10, effective_max_async_queries=10
+        ),
+        "at most a thousand queries": asked_for("max_query_count", 1000),
+        "at most five minutes": asked_for("max_duration_ms", 300_000),
+    },
+    "time_stamps": {"two processes": of_two_processes},
+    "time_span query_rate queries_issued": {
+        "a window of no length": both(power_end="03-04-2026 09:59:00.000")
+    },
+    "clock_dates": {
+        "a day to come": a_day_to_come,
+        "built before its sources": both(loadgen_build_date_utc="2026-01-01T10:00:00.000000"),
+    },
+    "percentile_order": {"TTFT of p99 as of p99.9": place_of(P999, P99)},
+    "percentile_order mean_in_percentiles": {"a TTFT of 0": both(**{TTFT.places[0]: 0})},
+    "token_times": {"4% less time for each token": times(0.96, *TPOT.places, TPOT.mean)},
+    "log_lines": {
+        "an error marked as none": more_lines(line("error_runtime", "x")),
+        "a count below 0": both(qsl_reported_performance_count=-1),
+    },
+    "loadgen_files": {
+        "a release that never was": both(loadgen_version="6.0.99 @ made up"),
+        "the log of another commit": both(loadgen_git_log_message="4c52c8e3b1 Increment version"),
+        "hashes that are none": both(loadgen_file_sha1={"/results.cc": "x" * 40}),
+    },
+    "samples_drawn": {"the same sample in each query": asked_for("performance_issue_same", True)},
+    "settings_took": {"asked for one minute": both(requested_min_duration_ms=60_000)},
+}
+
+
+@pytest.mark.parametrize(
+    ("rules", "forge"),
+    [
+        pytest.param(rules, forge, id=name)
+        for rules, forgeries in FORGED.items()
+        for name, forge in forgeries.items()
+    ],
+)
+def test_a_forgery_is_seen_by_its_rules_alone(rules: str, forge: Forgery) -> None:
+    assert broken_by(forge) == set(rules.split())
+
+
+SINGLE = LLAMA3_1_8B_EDGE.scenario("SingleStream")
+OF_TOO_FEW = {
+    "result_query_count": 63,
+    "result_min_queries_met": False,
+    "result_min_duration_met": False,
+    "result_validity": "INVALID",
+    "early_stopping_met": False,
+    "early_stopping_tpot_result": TOO_FEW,
+    # LoadGen looks at TTFT only where TPOT passed.
+    "early_stopping_ttft_result": "",
+}
+
+
+@pytest.mark.parametrize(
+    ("rule", "forge"),
+    [
+        ("validity_agrees", both(early_stopping_latency_ss=1)),
+        ("validity_agrees", both(early_stopping_ttft_result=" * Run successful.")),
+        ("queries_issued", more_queries),
+        ("query_rate", times(1.01, "result_qps_without_loadgen_overhead")),
+    ],
+)
+def test_a_forgery_of_single_stream_is_seen(rule: str, forge: Forgery) -> None:
+    run = MadeRun(LLAMA3_1_8B_EDGE, SINGLE, "performance")
+    assert verdict_on(run.facts(), rule).status == "passed"
+    forge(run)
+    assert verdict_on(run.facts(), rule).status == "failed"
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({}, "passed"),
+        ({"early_stopping_tpot_result": "Only processed 63 queries."}, "failed"),
+        ({"early_stopping_ttft_result": TOO_FEW}, "failed"),
+        ({"early_stopping_met": True}, "failed"),
+        ({"result_validity": "VALID"}, "failed"),
+        ({"result_min_queries_met": True}, "failed"),
+        ({"result_min_duration_met": True}, "failed"),
+    ],
+)
+def test_a_run_of_too_few_queries_is_invalid_in_loadgens_words(
+    changes: dict[str, Any], status: str
+) -> None:
+    run = MadeRun(LLAMA3_1_8B_EDGE, SINGLE, "performance")
+    run.entries |= OF_TOO_FEW | changes
+    assert verdict_on(run.facts(), "validity_agrees").status == status
+
+
+@pytest.mark.parametrize(("queries", "status"), [(459, "passed"), (458, "failed")])
+def test_early_stopping_succeeds_from_its_number_of_queries_on(queries: int, status: str) -> None:
+    run = made()
+    run.entries |= {
+        "result_query_count": queries,
+        "result_overlatency_query_count": queries,
+        "result_min_duration_met": False,
+        "result_validity": "INVALID",
+    }
+    assert verdict_on(run.facts(), "validity_agrees").status == status
+
+
+@pytest.mark.parametrize(("slack_ns", "needed"), [(0, 30_000), (-1, 40_000)])
+def test_loadgens_word_on_the_limits_is_that_of_the_percentiles(slack_ns: int, needed: int) -> None:
+    """Of a run whose TTFT at p99 is the limit, or 1 ns over it; early stopping ends both."""
+    run = made()
+    queries, limit_ns = run.entries["result_query_count"], run.entries[P99] + slack_ns
+    run.entries |= {
+        "requested_server_ttft_latency": limit_ns,
+        "result_validity": "INVALID",
+        "early_stopping_met": False,
+        "early_stopping_ttft_result": MORE_QUERIES.format(queries, needed - queries),
+    }
+    for is_met in (True, False):
+        run.entries["result_perf_constraints_met"] = is_met
+        status = "passed" if is_met is (slack_ns == 0) else "failed"
+        assert verdict_on(run.facts(), "validity_agrees").status == status
+
+
+@pytest.mark.parametrize(
+    ("answers", "longer", "status"),
+    [
+        # Of many answers 3% more or 5% less pass, of few a share of 2 by the root of their number.
+        *((13_368, longer, "passed") for longer in (0.029, -0.049)),
+        *((13_368, longer, "failed") for longer in (0.031, -0.051)),
+        *((400, longer, "passed") for longer in (0.099, -0.099)),
+        *((400, longer, "failed") for longer in (0.101, -0.101)),
+        (0, 0.0, "not judged"),
+    ],
+)
+def test_answers_are_as_long_as_in_accuracy(answers: int, longer: float, status: str) -> None:
+    run = made("Offline")
+    tokens = run.entries["result_tokens_per_second"] / run.entries["result_samples_per_second"]
+    run.accuracy_tokens = AnswerTokens(tokens / (1 + longer), answers)
+    assert verdict_on(run.facts(), "tokens_as_in_accuracy").status == status
+
+
+def test_in_offline_answers_may_come_all_at_once_but_not_in_no_time() -> None:
+    run = made("Offline")
+    most = run.entries[LATENCY.places[-1]]
+    both(**dict.fromkeys((*LATENCY.places, LATENCY.mean), most))(run)
+    assert not_passed(judge(run.facts())) == {}
+    run.entries[LATENCY.places[0]] = 0
+    assert verdict_on(run.facts(), "percentile_order").status == "failed"

@@ -1,0 +1,208 @@
+"""Measures a curve's points with MLCommons' official HTTP client, whose files are kept."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.engines.closed_loop import LoopTimes
+from mlperf_suite.engines.endpoint.server_metrics import Reading, ServerWatch
+from mlperf_suite.errors import RunError, SuiteError
+from mlperf_suite.features.endpoints.client_results.result_files import (
+    Distribution,
+    ResultSummary,
+    read_typed,
+)
+from mlperf_suite.features.endpoints.client_results.series import SeedSet
+from mlperf_suite.features.endpoints.curve.curve_figures import (
+    SCORED_FOLDER,
+    CurveBlock,
+    CurvePoint,
+)
+from mlperf_suite.features.endpoints.curve.curve_points import point_of
+from mlperf_suite.features.endpoints.official_client.client_answers import (
+    ClientAnswer,
+    read_answers,
+)
+from mlperf_suite.features.endpoints.official_client.client_job import (
+    PERFORMANCE_DATA,
+    ClientData,
+    ClientJob,
+    ClientLoad,
+)
+from mlperf_suite.features.endpoints.official_client.client_process import (
+    ClientProgress,
+    run_client,
+)
+from mlperf_suite.features.endpoints.official_client.installation import ClientInstallation
+from mlperf_suite.session.progress_display import ProgressDisplay
+
+POINTS_FOLDER, PROBES_FOLDER = "points", "probes"
+"""In a curve's folder: a folder for each point, with the client's files in `report`; and those of
+the search for C_max, which are no points."""
+_NS_PER_MS = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class OfficialPoints:
+    """Points with the official client, in a curve's folder.
+
+    `urls`: of the servers. `model`: its name there. `tokenizer`: the folder of its tokenizer.
+    `key_variable`: the environment variable with the bearer token, None without one. `workers`: the
+    client's processes. `silence_s`: how long it may print nothing. `count_tokens`: of each text.
+    `readers`: of each server's metrics, as for `ServerWatch`.
+    """
+
+    client: ClientInstallation
+    folder: Path
+    urls: tuple[str, ...]
+    model: str
+    tokenizer: Path | None
+    generation: Generation
+    seed_set: SeedSet
+    key_variable: str | None
+    workers: int
+    silence_s: float
+    watcher: ProgressDisplay
+    count_tokens: Callable[[Sequence[str]], Sequence[int]]
+    readers: Sequence[Callable[[], Reading]] = ()
+
+    def measure(
+        self,
+        concurrency: int,
+        prompts: Iterable[Sequence[int]],
+        requests: int,
+        least_s: float,
+        place: str = POINTS_FOLDER,
+    ) -> CurvePoint:
+        """Run one point into a folder in `place`, until so many requests are answered.
+
+        `prompts`: one for each request, read once.
+        `least_s`: the minimum duration that the configuration names, in s. A client that fails
+        makes a failed point; a full disk ends the curve, by OSError.
+        """
+        load = ClientLoad(concurrency=concurrency, requests=requests, least_s=least_s)
+        job = self._job(load, ClientData(prompts=prompts))
+        run_folder = self._new_folder(place, concurrency)
+        try:
+            with contextlib.ExitStack() as stack:
+                watches = [stack.enter_context(ServerWatch(read)) for read in self.readers]
+                report = run_client(
+                    self.client,
+                    job,
+                    run_folder,
+                    on_progress=self._progress,
+                    silence_s=self.silence_s,
+                )
+                views = [view for watch in watches if (view := watch.view()) is not None]
+        except SuiteError as error:
+            return CurvePoint(concurrency, "failed", reason=str(error))
+        folder = str(report.relative_to(self.folder.absolute()))
+        point = point_of_summary(report, concurrency, folder)
+        if point.outcome != "measured":
+            return point
+        return replace(point, blocks=self._blocks(report, concurrency), servers=tuple(views))
+
+    def _blocks(self, report: Path, concurrency: int) -> tuple[CurveBlock, ...]:
+        """The parts of a point, from what became of each request; none if that is not known."""
+        with contextlib.suppress(RunError):
+            answers = read_answers(report).get(PERFORMANCE_DATA, [])
+            if answers and all(answer.first_ns is not None for answer in answers):
+                tokens = self.count_tokens([answer.text for answer in answers])
+                return point_of(_times_of(answers, tokens), concurrency).blocks
+        return ()
+
+    def _job(self, load: ClientLoad, performance: ClientData) -> ClientJob:
+        seeds = self.seed_set.seeds
+        return ClientJob(
+            name=f"concurrency {load.concurrency}",
+            urls=self.urls,
+            model=self.model,
+            tokenizer=self.tokenizer,
+            load=load,
+            performance=performance,
+            generation=self.generation,
+            max_new_tokens=self.generation.max_new_tokens,
+            seeds=(seeds["scheduler_rng_seed"], seeds["sample_index_rng_seed"]),
+            workers=self.workers,
+            key_variable=self.key_variable,
+        )
+
+    def score(self, concurrency: int, data: ClientData, scorer: str, point: Path) -> Path:
+        """Have the accuracy data answered at a concurrency; returns the client's folder.
+
+        The client has no accuracy run at a fixed concurrency alone: a request for each user comes
+        before it. `scorer`: the client's name of one. `point`: the folder of the point's files,
+        beside which those of this run are. Raises ClientRunError, OSError.
+        """
+        performance = ClientData(prompts=itertools.islice(data.prompts, concurrency))
+        load = ClientLoad(concurrency=concurrency, requests=concurrency)
+        job = replace(self._job(load, performance), accuracy=data, scorer=scorer)
+        place = self.folder.absolute() / point.parent
+        names = (f"{SCORED_FOLDER}{f'-{n}' if n > 1 else ''}" for n in itertools.count(1))
+        folder = next(place / name for name in names if not (place / name).exists())
+        return run_client(
+            self.client, job, folder, on_progress=self._progress, silence_s=self.silence_s
+        )
+
+    def _progress(self, progress: ClientProgress) -> None:
+        self.watcher.requests(progress.completed, progress.total, progress.failed)
+
+    def _new_folder(self, place: str, concurrency: int) -> Path:
+        """A folder that is not there yet: a probe and a point may have the same concurrency."""
+        base = self.folder.absolute() / place
+        names = (f"{concurrency:05}{f'-{n}' if n > 1 else ''}" for n in itertools.count(1))
+        return next(base / name for name in names if not (base / name).exists())
+
+
+def _times_of(answers: Sequence[ClientAnswer], tokens: Sequence[int]) -> LoopTimes:
+    """The requests as those of the suite's own loop."""
+    rows = sorted(zip(answers, tokens, strict=True), key=lambda row: row[0].issued_ns)
+    begin_ns = rows[0][0].issued_ns
+    columns = (
+        [((at_ns or 0) - begin_ns) / 1e9 for at_ns in column]
+        for column in zip(*((a.issued_ns, a.first_ns, a.ended_ns) for a, _ in rows), strict=True)
+    )
+    issued_s, first_s, ended_s = (array("d", column) for column in columns)
+    counts = array("q", [count for _, count in rows])
+    return LoopTimes(issued_s, first_s, ended_s, counts, issuing_s=issued_s[-1])
+
+
+def point_of_summary(report: Path, concurrency: int, folder: str) -> CurvePoint:
+    """The figures of a point from the client's result_summary.json."""
+    file = report / "performance" / "result_summary.json"
+    summary, fault = read_typed(file, ResultSummary)
+    if summary is None:
+        return CurvePoint(concurrency, "failed", reason=fault, folder=folder)
+    completed, failed = summary.n_samples_completed, summary.n_samples_failed
+    reasons = {
+        f"{failed:,} requests failed": failed,
+        "no request was answered": not completed,
+        f"the run is {summary.state}, not complete": not summary.complete,
+        "no duration": not summary.duration_ns,
+    }
+    reason = next((words for words, holds in reasons.items() if holds), "")
+    return CurvePoint(
+        concurrency,
+        "failed" if reason else "measured",
+        reason=reason,
+        folder=folder,
+        duration_s=(summary.duration_ns or 0) / 1e9,
+        completed=completed,
+        failed=failed,
+        output_tokens=round(summary.output_sequence_lengths.total or 0.0),
+        tpot_p50_ms=_ms(summary.tpot, "50.0"),
+        tpot_p90_ms=_ms(summary.tpot, "90.0"),
+        ttft_p50_ms=_ms(summary.ttft, "50.0"),
+        ttft_p90_ms=_ms(summary.ttft, "90.0"),
+    )
+
+
+def _ms(times: Distribution, percent: str) -> float | None:
+    value = times.percentiles.get(percent)
+    return None if value is None else value / _NS_PER_MS

@@ -1,0 +1,89 @@
+"""The options of the official client and of the series, and what they cannot be combined with."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from mlperf_suite.errors import UsageError
+from mlperf_suite.features.endpoints.client_results.client_benchmarks import (
+    CLIENT_MODELS,
+    CLIENT_ROUND,
+)
+from mlperf_suite.features.endpoints.client_results.series import SERIES_MODELS
+from mlperf_suite.features.endpoints.official_client.installation import CLIENT
+from mlperf_suite.option_specs import OptionSpec, choice
+
+if TYPE_CHECKING:
+    from mlperf_suite.settings import Settings
+
+_of_endpoint = partial(OptionSpec, identifies=None, engine="endpoint", section="Servers")
+
+OPTIONS = {
+    "series": _of_endpoint(
+        "measure only the curve of MLPerf Endpoints, with --client inference-endpoint",
+        choice("endpoints"),
+        own_runs={"endpoints": ""},
+    ),
+    "client": _of_endpoint(
+        "the client that sends the requests: loadgen, the suite's client under LoadGen, or "
+        "inference-endpoint, MLCommons' official HTTP client (make endpoints-client)",
+        choice("loadgen", CLIENT),
+        "loadgen",
+        own_runs={CLIENT: "makes its own runs"},
+    ),
+}
+_TAKES_NO_IDS = ("text", "sglang", "vllm-generate")
+
+
+def by_official_client(settings: Settings) -> bool:
+    """Whether MLCommons' HTTP client sends the requests, in place of LoadGen."""
+    return bool(settings.of_features["client"] == CLIENT)
+
+
+def series_of(settings: Settings) -> str | None:
+    """The series whose curve alone is measured."""
+    series: str | None = settings.of_features["series"]
+    return series
+
+
+def check(settings: Settings) -> None:
+    """Raise UsageError for options that cannot be combined with the official HTTP client."""
+    series = series_of(settings)
+    if not by_official_client(settings):
+        if series:
+            raise UsageError(
+                f"--series {series}: can only be used with --client {CLIENT}: a curve by "
+                "the suite's own client is a rehearsal, which -m curve measures"
+            )
+        return
+    conflicts = {
+        "--logs": settings.logs is not None,
+        **settings.given_of_features("client"),
+        "--repeat": settings.repeat != 1,
+        "--profile-run": settings.profile_run is not None,
+        "--replicas": settings.replicated,
+        "--endpoint-header": bool(settings.endpoint_headers),
+        "--endpoint-ca": settings.endpoint_ca is not None,
+        "--scenario SingleStream": settings.scenario == "SingleStream",
+        f"--endpoint-server {settings.endpoint_server}": settings.endpoint_server in _TAKES_NO_IDS,
+    }
+    if in_use := [name for name, set_by_user in conflicts.items() if set_by_user]:
+        raise UsageError(
+            f"{in_use[0]}: cannot be used with --client {CLIENT}, which sends token ids to "
+            "/v1/completions for Offline, Server and Interactive"
+        )
+    if settings.round.name < CLIENT_ROUND:
+        raise UsageError(
+            f"--round {settings.round.name}: results of --client {CLIENT} are taken from "
+            f"{CLIENT_ROUND} on"
+        )
+    of_series = (name for name in CLIENT_MODELS if name.replace(".", "_") in SERIES_MODELS)
+    allowed = tuple(of_series) if series else CLIENT_MODELS
+    unknown = [name for name in settings.named_benchmarks if name not in allowed]
+    if unknown:
+        place = f"--series {series}" if series else f"--client {CLIENT}"
+        raise UsageError(
+            f"--benchmark {unknown[0]}: cannot be measured with {place}: must be one of "
+            f"{', '.join(allowed)}"
+        )

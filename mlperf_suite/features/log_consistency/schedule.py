@@ -1,0 +1,297 @@
+"""Recomputes what LoadGen's seeds determine: samples, their order, and when each is issued.
+
+A log has a sample's place in the order of issue as its seq_id, its number in the data as qsl_idx.
+
+LoadGen draws from std::mt19937 through std::shuffle, std::uniform_int_distribution,
+std::uniform_real_distribution and std::exponential_distribution, which each standard library may
+implement differently. This module follows libstdc++ since GCC 11, with which every LoadGen on a
+package index and in the public v5.1 results is built; `old` shuffles as libstdc++ did before.
+Sources: loadgen.cc, issue_query_controller.cc and test_settings_internal.cc of LoadGen, and
+bits/random.tcc, bits/uniform_int_dist.h and bits/stl_algo.h of libstdc++.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from mlperf_suite.loadgen.arrivals import BLOCK, NS, WORDS, exponential, generator, uniform
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+_DEFAULT_SEED = 5489
+"""std::mt19937's default."""
+MOST_QUERIES = 2**23
+"""No longer schedule is computed: this is nine times the longest of the public results."""
+
+Below = Callable[[Iterator[int], int], int]
+
+
+class TooLongError(Exception):
+    """A schedule has more queries than `MOST_QUERIES`."""
+
+    def __init__(self) -> None:
+        super().__init__("too many queries to compute")
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The queries that LoadGen generates before a run.
+
+    `samples`: per query. `duration_ns`: from the first query to the one after the last, in ns
+    (generated_query_duration). `last_ns`: from the first query to the last, in ns.
+    """
+
+    queries: int
+    samples: int
+    duration_ns: int
+    last_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What determines a schedule, from the detail log's effective settings.
+
+    `qps`: queries/s; for Offline, samples/s. `least`: effective_min_query_count. `samples`:
+    effective_samples_per_query. `loaded`: the number of samples that LoadGen draws from. `equal`:
+    whether each is issued equally often. `accuracy`: whether each is issued once. `unique`:
+    performance_issue_unique.
+    """
+
+    scenario: str
+    seed: int
+    qps: float
+    duration_ms: float
+    least: int
+    samples: int
+    loaded: int
+    equal: bool
+    accuracy: bool
+    unique: bool = False
+
+    def at(self, qps: float) -> Asked:
+        """The same settings at another rate."""
+        return replace(self, qps=qps)
+
+
+def words(seed: int) -> Iterator[int]:
+    """The output of std::mt19937(seed), word by word of 32 bits."""
+    bits = generator(seed)
+    while True:
+        yield from bits.random_raw(BLOCK).tolist()
+
+
+def below(draw: Iterator[int], count: int) -> int:
+    """A number from 0 to below `count`, at most 2**32 (Lemire's method, libstdc++ since GCC 11)."""
+    product = next(draw) * count
+    if product % WORDS < count:
+        least = (WORDS - count) % count
+        while product % WORDS < least:
+            product = next(draw) * count
+    return product // WORDS
+
+
+def below_old(draw: Iterator[int], count: int) -> int:
+    """A number from 0 to below `count`, as libstdc++ drew it until GCC 10."""
+    scale = (WORDS - 1) // count
+    while True:
+        word = next(draw)
+        if word < count * scale:
+            return word // scale
+
+
+def shuffle(items: list[int], draw: Iterator[int], below: Below) -> None:
+    """std::shuffle, which draws two places at once if both fit one word."""
+    count = len(items)
+    if count and (WORDS - 1) // count >= count:
+        if count % 2 == 0:
+            place = below(draw, 2)
+            items[1], items[place] = items[place], items[1]
+        for at in range(2 if count % 2 == 0 else 1, count, 2):
+            first, second = divmod(below(draw, (at + 1) * (at + 2)), at + 2)
+            items[at], items[first] = items[first], items[at]
+            items[at + 1], items[second] = items[second], items[at + 1]
+        return
+    for at in range(1, count):
+        place = below(draw, at + 1)
+        items[at], items[place] = items[place], items[at]
+
+
+@lru_cache(maxsize=64)
+def shuffled(seed: int, count: int, *, old: bool = False) -> tuple[int, ...]:
+    """The numbers below `count` as std::shuffle orders them with std::mt19937(seed)."""
+    items = list(range(count))
+    shuffle(items, words(seed), below_old if old else below)
+    return tuple(items)
+
+
+def loaded_sets(
+    seed: int, total: int, size: int, *, accuracy: bool, old: bool = False
+) -> list[list[int]]:
+    """The sets of samples that LoadGen loads: one of `size` for performance, all for accuracy.
+
+    `total`: the samples that are shuffled. From LoadGen 6.0.16 on, a performance run shuffles only
+    `size` samples; older ones shuffle the whole QSL.
+    """
+    order = list(shuffled(seed, total, old=old))
+    if not accuracy:
+        return [order[:size]]
+    return [order[start : start + size] for start in range(0, total, size)]
+
+
+def logging_draws(seed: int, count: int) -> npt.NDArray[np.float64]:
+    """The draws by which LoadGen decides whether it logs each of the first answers, (count,).
+
+    An answer is logged if its draw is at most accuracy_log_sampling_target / expected queries.
+    `seed`: accuracy_log_rng_seed. It shifts the output of an unseeded std::mt19937 for each sample.
+    """
+    import numpy as np
+
+    offset = float(uniform(generator(seed), 1)[0])
+    shifted = uniform(generator(_DEFAULT_SEED), count) + offset
+    return np.where(shifted < 1, shifted, shifted - 1)
+
+
+# When each query is issued
+
+
+def schedule(settings: Asked) -> Schedule:
+    """The queries of a run.
+
+    Raises ValueError for settings that give no queries, TooLongError for too many queries.
+    """
+    positive = (settings.qps, settings.loaded, settings.samples)
+    if min(positive) <= 0 or min(settings.least, settings.duration_ms) < 0:
+        raise ValueError("no rate, no samples or a negative count")
+    if settings.scenario == "Server":
+        return _at_a_rate(settings)
+    return _at_a_period(settings)
+
+
+def _least(settings: Asked) -> int:
+    """The minimum number of queries, rounded up to whole data sets if each is issued equally."""
+    if settings.accuracy or settings.unique:
+        return settings.loaded
+    return _whole_sets(settings.least, settings.loaded) if settings.equal else settings.least
+
+
+def _whole_sets(count: int, size: int) -> int:
+    return -(-count // size) * size
+
+
+def _grown(settings: Asked, minimum: int) -> int:
+    """The number of queries if the duration needs `minimum` of them."""
+    least = _least(settings)
+    if minimum <= least or settings.accuracy or settings.unique:
+        return least
+    return least + _whole_sets(minimum - least, settings.loaded) if settings.equal else minimum
+
+
+def _at_a_rate(settings: Asked) -> Schedule:
+    """Server: queries arrive as a Poisson process."""
+    import numpy as np
+
+    target_ns = 0.0 if settings.accuracy or settings.unique else settings.duration_ms * 1e6
+    mean_queries = target_ns / NS * settings.qps
+    # Ten standard deviations more than expected, and room to complete a data set.
+    room = mean_queries + 10 * mean_queries**0.5 + 1000 + _least(settings) + settings.loaded
+    if room > MOST_QUERIES:
+        raise TooLongError
+    # A power of two, so that runs of similar lengths share their draws.
+    gaps = exponential(settings.seed % WORDS, 1 << int(room).bit_length())[: int(room) + 1]
+    at = np.cumsum((gaps / settings.qps * NS).astype(np.int64))
+    # The first query is at 0, and the last is the first one due at or after the end.
+    minimum = int(np.searchsorted(at, target_ns)) + 2 if target_ns > 0 else 1
+    count = _grown(settings, minimum)
+    if count > len(at):
+        raise TooLongError
+    return Schedule(count, 1, int(at[count - 1]), int(at[count - 2]) if count > 1 else 0)
+
+
+def _at_a_period(settings: Asked) -> Schedule:
+    """SingleStream, and Offline with all samples in one query."""
+    if not math.isfinite(1 / settings.qps * NS):
+        raise ValueError("no such rate")
+    period_ns = int(1 / settings.qps * NS)
+    if settings.scenario == "Offline":
+        samples = settings.loaded if settings.accuracy else settings.samples
+        if settings.equal:
+            samples = _whole_sets(samples, settings.loaded)
+        return Schedule(1, samples, period_ns, 0)
+    # LoadGen generates twice the queries that it expects to need, in case answers come sooner.
+    target_ns = 2 * settings.duration_ms * 1e6
+    if period_ns == 0 or target_ns / period_ns > MOST_QUERIES:
+        raise TooLongError
+    minimum = -int(-target_ns // period_ns) + 1 if target_ns > 0 else 1
+    count = _grown(settings, minimum)
+    return Schedule(count, 1, count * period_ns, (count - 1) * period_ns)
+
+
+# Which sample is issued in which place
+#
+# Source: GenerateQueries and SampleDistribution in loadgen.cc of LoadGen. Tested on the cut
+# accuracy logs of 416 public v5.1 results.
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """What determines the order of samples, from the detail log's effective settings.
+
+    `scenario`: LoadGen's name. `total`: the samples that are shuffled, of which `size` are loaded.
+    `least`: effective_min_query_count. `equal`: whether each sample is issued equally often.
+    `unique`: whether each is issued once, performance_issue_unique.
+    """
+
+    scenario: str
+    accuracy: bool
+    qsl_seed: int
+    index_seed: int
+    total: int
+    size: int
+    least: int
+    equal: bool
+    unique: bool
+
+
+@lru_cache(maxsize=64)
+def first_samples(issue: Issue, count: int, *, old: bool = False) -> tuple[int, ...] | None:
+    """The samples in the first `count` places, or all there are; None for several loaded sets.
+
+    `old`: as drawn by a LoadGen built with libstdc++ before GCC 11.
+    """
+    sets = loaded_sets(issue.qsl_seed, issue.total, issue.size, accuracy=issue.accuracy, old=old)
+    if len(sets) != 1:
+        return None
+    (loaded,) = sets
+    size, draw = len(loaded), words(issue.index_seed)
+    draw_below = below_old if old else below
+
+    def shuffled(items: list[int]) -> list[int]:
+        shuffle(items, draw, draw_below)
+        return items
+
+    each_once = shuffled(list(range(size))) if issue.accuracy else []
+    unique = shuffled(list(range(size)))
+    queries = issue.least
+    if issue.accuracy:
+        queries = 1 if issue.scenario == "Offline" else size
+    order, equally = list(range(size)), list[int]()
+    for _ in range(0, queries, size):
+        equally += shuffled(order)
+    if issue.scenario == "Offline":
+        repeated = list[int]()
+        while len(repeated) < count and (not issue.accuracy or not repeated):
+            repeated += shuffled(list(loaded)) if issue.equal else loaded
+        return tuple(repeated[:count])
+    if issue.unique:
+        places: Sequence[int] = unique
+    elif issue.equal:
+        places = equally
+    else:
+        places = each_once or [draw_below(draw, size) for _ in range(count)]
+    return tuple(loaded[place] for place in places[:count])

@@ -1,0 +1,241 @@
+"""Rules of what LoadGen's seeds determine, which is recomputed and compared."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from functools import partial
+
+from mlperf_suite.features.log_consistency.agreement import DIGITS, Range, agreement_rule, figure_of
+from mlperf_suite.features.log_consistency.schedule import (
+    Asked,
+    Issue,
+    Schedule,
+    TooLongError,
+    first_samples,
+    loaded_sets,
+    schedule,
+)
+from mlperf_suite.rules.accuracy_files import parse_cut_log
+from mlperf_suite.rules.facts import RunFacts
+from mlperf_suite.rules.registry import SERVER
+from mlperf_suite.rules.verdict import Verdict, VerdictError, failure, not_judged, verdict
+
+_MOST_SAMPLES = 10_000_000
+LOG_NS = 16
+"""By how much a schedule's end may be off: logarithms differ in the last bit between machines."""
+_NEAR = 1e-13
+"""The relative precision of the search for a rate: less than 1 ns of a run of two hours."""
+_SIZES = ("qsl_reported_total_count", "effective_performance_sample_count")
+_seeds_rule = partial(
+    agreement_rule,
+    source="LoadGen's loadgen.cc, recomputed from the seeds; docs/evidence/log-consistency.md",
+)
+
+
+@_seeds_rule("performance", "accuracy", demand="the samples in the seed's order")
+def loaded_samples(run: RunFacts) -> Verdict:
+    """The run's samples are loaded in the order that its seed gives, by std::shuffle."""
+    seed = run.whole("effective_qsl_rng_seed")
+    total, size = (run.whole(key, 1) for key in _SIZES)
+    count = run.whole(run.detail.accuracy_count_key, 1)
+    if max(total, size, count) > _MOST_SAMPLES:
+        raise failure(f"{max(total, size, count):,} samples")
+    logged_sets = run.detail.values_of("loaded_qsl_set")
+    accuracy = run.is_accuracy
+    sizes = _shuffle_sizes(total, count if accuracy else size)
+    for old, shuffle_size in itertools.product((False, True), sizes):
+        if logged_sets == loaded_sets(seed, shuffle_size, size, accuracy=accuracy, old=old):
+            return verdict(True, f"{sum(map(len, logged_sets)):,} samples, as drawn")
+    drawn_sets = loaded_sets(seed, sizes[0], size, accuracy=accuracy)
+    return verdict(False, _first_difference(logged_sets, drawn_sets))
+
+
+@_seeds_rule("performance", "accuracy", demand="the queries that the seed gives")
+def generated_queries(run: RunFacts) -> Verdict:
+    """The number and duration of the generated queries follow from seed, rate and duration."""
+    schedules = _schedules(run)
+    queries = run.whole("generated_query_count")
+    samples = run.whole("generated_samples_per_query")
+    duration = run.whole("generated_query_duration")
+    # Between rates that give equally many queries, the duration takes each value between theirs.
+    alike = [s for s in schedules if (s.queries, s.samples) == (queries, samples)]
+    ends = [s.duration_ns for s in alike]
+    ok = bool(ends) and min(ends) - LOG_NS <= duration <= max(ends) + LOG_NS
+    first = (alike or schedules)[0]
+    return verdict(
+        ok,
+        _in_words(queries, samples, duration),
+        _in_words(first.queries, first.samples, first.duration_ns),
+    )
+
+
+@_seeds_rule("performance", demand="queries due at the seed's times", scenarios=SERVER)
+def scheduled_rate(run: RunFacts) -> Verdict:
+    """The scheduled rate follows from seed, rate and durations."""
+    schedules = _schedules(run)
+    queries = run.whole("generated_query_count")
+    # A different number of queries fails generated_queries.
+    schedules = [s for s in schedules if s.queries == queries] or schedules
+    first = schedules[0]
+    figure = figure_of(run, "result_scheduled_samples_per_sec")
+    if first.queries < 2 or first.last_ns <= 0:
+        return not_judged(f"{first.queries} queries", why="a single query has no rate")
+    rates = sorted((s.queries - 1) / s.last_ns * 1e9 for s in schedules)
+    ok = figure.overlap(Range(rates[0], rates[-1])) is not None
+    demand = f"{first.queries - 1:,} / {first.last_ns / 1e9:,.6f} s = {rates[0]:,.6g} queries/s"
+    return verdict(ok, f"{run.detail['result_scheduled_samples_per_sec']:,} queries/s", demand)
+
+
+@_seeds_rule("accuracy", demand="the samples of the seed's draws")
+def issue_order(run: RunFacts) -> Verdict:
+    """Each logged answer is for the sample that the seed puts at its place in the issue order.
+
+    Of a submission's cut log, of the entries at its two ends.
+    """
+    if run.submitted is not None:
+        entries = parse_cut_log(run.submitted.accuracy_log or "").places
+    else:
+        entries = run.logs.accuracy.places
+    if not entries:
+        return not_judged("no entry", why="no entry of the accuracy log has its place")
+    return order_verdict(run, entries)
+
+
+def order_verdict(run: RunFacts, entries: Sequence[tuple[int, int]]) -> Verdict:
+    """Whether each entry has the sample that the log's seeds give its position.
+
+    `entries`: position in the order of issue, and sample. Raises VerdictError.
+    """
+    total, size = (run.whole(key, 1) for key in _SIZES)
+    count = run.whole(run.detail.accuracy_count_key, 1)
+    accuracy = run.is_accuracy
+    departures = []
+    for shuffle_size in _shuffle_sizes(total, count if accuracy else size):
+        issue = Issue(
+            run.scenario.loadgen_scenario,
+            accuracy,
+            run.whole("effective_qsl_rng_seed"),
+            run.whole("effective_sample_index_rng_seed"),
+            shuffle_size,
+            size,
+            run.whole("effective_min_query_count"),
+            run.flag("effective_sample_concatenate_permutation"),
+            run.flag("effective_performance_issue_unique"),
+        )
+        if not (words := departure(entries, issue)):
+            return verdict(True, f"{len(entries):,} entries, as drawn")
+        departures.append(words)
+    return verdict(False, departures[0])
+
+
+def departure(entries: Sequence[tuple[int, int]], issue: Issue) -> str:
+    """The first entry with a wrong sample for its position, in words; "" if there is none.
+
+    If several sets of samples are loaded one after another, the order cannot be determined.
+    """
+    count = max(place for place, _ in entries) + 1
+    if max(count, issue.total, issue.least) > _MOST_SAMPLES:
+        return f"{max(count, issue.total, issue.least):,} samples"
+    if issue.accuracy:
+        # The whole order, so that it is computed once for all logs with these settings.
+        count = max(issue.total, 1)
+    words = ""
+    for old in (False, True):
+        order = first_samples(issue, count, old=old)
+        if order is None:
+            return ""
+        wrong = next(((p, i) for p, i in entries if p >= len(order) or order[p] != i), None)
+        if wrong is None:
+            return ""
+        place, index = wrong
+        draw = f"not {order[place]}" if place < len(order) else f"of {len(order):,}"
+        words = words or f"sample {index} in place {place:,}, {draw}"
+    return words
+
+
+def _shuffle_sizes(total: int, issued_count: int) -> list[int]:
+    """How many samples may be shuffled: all of the QSL's, or since LoadGen 6.0 only those used."""
+    return sorted({total, min(total, issued_count)}, reverse=True)
+
+
+def _first_difference(logged_sets: Sequence[object], drawn_sets: Sequence[Sequence[int]]) -> str:
+    """The first difference between the logged and the drawn sets, in words."""
+    if len(logged_sets) != len(drawn_sets):
+        return f"{len(logged_sets)} sets of samples, not {len(drawn_sets)}"
+    for logged_set, drawn_set in zip(logged_sets, drawn_sets, strict=True):
+        if not isinstance(logged_set, list) or len(logged_set) != len(drawn_set):
+            count = f"{len(logged_set):,}" if isinstance(logged_set, list) else "no list of"
+            return f"{count} samples, not {len(drawn_set):,}"
+        for place, (sample, draw) in enumerate(zip(logged_set, drawn_set, strict=True)):
+            if sample != draw:
+                return f"sample {sample} in place {place}, not {draw}"
+    return "other samples"
+
+
+def _in_words(queries: int, samples: int, duration_ns: int) -> str:
+    return f"{queries:,} queries of {samples:,} samples in {duration_ns / 1e9:,.9f} s"
+
+
+def _schedules(run: RunFacts) -> list[Schedule]:
+    """The schedules that the log's settings allow: for its rate as printed, and as rounded.
+
+    If these allow several numbers of queries (of whole data sets, if each sample is issued equally
+    often), the result includes those at the lowest and at the highest rate that give the log's
+    number. Raises VerdictError.
+    """
+    sets = run.detail.values_of("loaded_qsl_set")
+    loaded = len(sets[-1]) if sets and isinstance(sets[-1], list) else 0
+    request = Asked(
+        run.scenario.loadgen_scenario,
+        run.whole("effective_schedule_rng_seed"),
+        run.amount("effective_target_qps"),
+        run.amount("effective_min_duration_ms"),
+        run.whole("effective_min_query_count"),
+        run.whole("effective_samples_per_query"),
+        loaded,
+        run.flag("effective_sample_concatenate_permutation"),
+        run.is_accuracy,
+        run.flag("effective_performance_issue_unique"),
+    )
+    queries = run.whole("generated_query_count")
+    try:
+        rates = _rates(run, request)
+        schedules = [schedule(request.at(rate)) for rate in rates]
+        counts = [s.queries for s in schedules]
+        for least in (queries, queries + 1):
+            if min(counts) < least <= max(counts):
+                schedules += _around(request, min(rates), max(rates), least)
+        return schedules
+    except TooLongError as error:
+        raise VerdictError(not_judged(f"{request.qps:,} queries/s", why=str(error))) from None
+    except ValueError as error:
+        raise failure(f"{request.qps:,} queries/s of {loaded:,} samples", why=str(error)) from None
+
+
+def _around(request: Asked, below: float, above: float, least: int) -> list[Schedule]:
+    """The schedules just below and just above the rate at which there are `least` queries.
+
+    A higher rate never gives fewer. `below` and `above`, in queries/s, are on the two sides of it.
+    """
+    while above - below > _NEAR * above:
+        rate = (below + above) / 2
+        if schedule(request.at(rate)).queries < least:
+            below = rate
+        else:
+            above = rate
+    return [schedule(request.at(below)), schedule(request.at(above))]
+
+
+def _rates(run: RunFacts, request: Asked) -> list[float]:
+    """The rates that may have been requested, in queries/s, the likeliest first."""
+    if request.scenario == "SingleStream":
+        latency_ns = figure_of(run, "requested_single_stream_expected_latency_ns")
+        return [1e9 / ns for ns in _settings(latency_ns)]
+    return _settings(figure_of(run, "effective_target_qps"))
+
+
+def _settings(figure: Range) -> list[float]:
+    """The possible values of a setting, the printed one first: one of fewer digits than the log
+    prints may be rounded too, since it prints no zeros at the end."""
+    return [float(f"{figure.middle:.{DIGITS}g}"), figure.low, figure.high]
