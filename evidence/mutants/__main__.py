@@ -39,7 +39,8 @@ AREAS = {
         "mlperf_suite/features/endpoints/rules",
     ),
     "judging": (
-        *("mlperf_suite/judging", "mlperf_suite/features/endpoints/judging"),
+        *("mlperf_suite/judging", "mlperf_suite/features/submission_check"),
+        "mlperf_suite/features/endpoints/judging",
         "mlperf_suite/features/endpoints/client_results",
     ),
     "gate": (

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
 
 from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.feature import features
 from mlperf_suite.judging.verdict_group import VerdictGroup
-
-_OF_THE_CORE = ("mlperf_suite.judging.submissions",)
-"""Modules with a `JUDGE`."""
 
 Folders = Sequence[tuple[Path, list[str]]]
 """The folder itself and the visible ones below it, each before those in it, with the names in each
@@ -45,46 +41,25 @@ class Found:
     verdicts: Callable[[Review], list[VerdictGroup]]
 
 
-class OtherResult(Protocol):
-    """A result in a submission's tree that LoadGen did not measure."""
-
-    @property
-    def round(self) -> Round | None:
-        """The round whose seeds it has."""
-        ...
-
-    def judge(self, round_: Round, others: Sequence[Any], tokenizer: Path | None) -> VerdictGroup:
-        """The verdicts on it. `others`: those of the submission, itself included; `tokenizer`: see
-        `judge_folder`."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
     """Judges what it finds under a folder. `rank`: its place in the order of verdicts.
 
     `find` takes the folder's absolute path and its folders. `files`: names of files, besides
-    LoadGen's, that make a folder one to judge. `results_in`: of a benchmark's folder in a
-    submission's tree, with model_mapping.json, the results that LoadGen did not measure.
+    LoadGen's, that make a folder one to judge.
     """
 
     rank: int
     find: Callable[[Path, Folders], Found]
     files: frozenset[str] = frozenset()
-    results_in: Callable[[Any, Mapping[str, str]], Sequence[OtherResult]] = lambda place, names: ()
 
 
 @cache
 def judges() -> tuple[Judge, ...]:
     """Every judge, in the order of their verdicts."""
-    modules = [*_OF_THE_CORE, *(feature.judge for feature in features() if feature.judge)]
+    modules = [feature.judge for feature in features() if feature.judge]
     found: list[Judge] = [import_module(name).JUDGE for name in modules]
     return tuple(sorted(found, key=lambda judge: judge.rank))
-
-
-def results_of_others(place: Any, names: Mapping[str, str]) -> list[OtherResult]:
-    """The results in a benchmark's folder that LoadGen did not measure; see `Judge`."""
-    return [result for judge in judges() for result in judge.results_in(place, names)]
 
 
 def folders_below(root: Path) -> Iterator[tuple[Path, list[str]]]:

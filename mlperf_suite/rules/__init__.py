@@ -15,9 +15,7 @@ from mlperf_suite.rules import (
     kept_logs,
     audit_rules,
     test06,
-    power_rules,
-    submission_rules,
-    retrieval_rules,
+    benchmark_rules,
 )
 from mlperf_suite.rules.registry import accuracy_verdict, judge, rule_named, rules_for
 
@@ -25,15 +23,13 @@ __all__ = [
     "accuracy_rules",
     "accuracy_verdict",
     "audit_rules",
+    "benchmark_rules",
     "clock",
     "judge",
     "kept_logs",
     "limits",
-    "power_rules",
-    "retrieval_rules",
     "rule_named",
     "rules_for",
-    "submission_rules",
     "test06",
     "validity",
 ]

@@ -15,7 +15,7 @@ from mlperf_suite.features.endpoints.client_results.result_files import (
     ResultSummary,
 )
 from mlperf_suite.features.endpoints.rules.client_rules import ClientFacts, rules_of_a_run
-from mlperf_suite.rules.submission_rules import JsonFile
+from mlperf_suite.strict_json import JsonFile
 
 
 def facts(p90_ms: float | None, *, smoke: bool, estimate_ms: float | None = None) -> ClientFacts:

@@ -22,6 +22,8 @@ from mlperf_suite.features.endpoints.client_results.client_benchmarks import (
     client_benchmark,
 )
 from mlperf_suite.features.endpoints.client_results.result_files import (
+    CLIENT_ACCURACY,
+    CLIENT_SUMMARY,
     AccuracyResults,
     AccuracyScore,
     ClientConfig,
@@ -59,19 +61,19 @@ from mlperf_suite.features.endpoints.rules.client_rules import (
     rules_of_a_run,
     scores_of,
 )
-from mlperf_suite.judging.tree import CLIENT_ACCURACY, CLIENT_SUMMARY, read_yaml
+from mlperf_suite.judging.reading import read_yaml
 from mlperf_suite.loadgen.timeline import Timeline, write_timeline
 from mlperf_suite.results.baseline import write_answer_scores
 from mlperf_suite.results.record import Result, RunRecord, accuracy_figures, scorer_json
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import PerformanceFigures
-from mlperf_suite.rules.submission_rules import JsonFile
 from mlperf_suite.rules.verdict import Verdict, VerdictError
 from mlperf_suite.scorers.scorer import Scores, reads_special_tokens
 from mlperf_suite.session.engines import endpoint_config
 from mlperf_suite.session.load_run import Observation, StepMaker
 from mlperf_suite.session.preparation import Preparation
 from mlperf_suite.session.run_kind import Step
+from mlperf_suite.strict_json import JsonFile
 
 _WARMUP_REQUESTS = 2
 _SAME_SCORE = 0.01

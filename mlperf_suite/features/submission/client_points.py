@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite.features.endpoints.client_results.result_files import (
+    CLIENT_ACCURACY,
+    CLIENT_SUMMARY,
     AccuracyResults,
     ClientConfig,
     ResultSummary,
@@ -25,7 +27,7 @@ from mlperf_suite.features.endpoints.curve.curve_figures import (
     CurveFigures,
     curve_of,
 )
-from mlperf_suite.judging.tree import CLIENT_ACCURACY, CLIENT_SUMMARY, folders_in, read_yaml
+from mlperf_suite.judging.reading import folders_in, read_yaml
 from mlperf_suite.results.run_folder import SUMMARY_JSON, read_summary
 
 _DEEPEST = 6

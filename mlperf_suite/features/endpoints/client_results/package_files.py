@@ -15,6 +15,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert, fi
 from mlperf_suite.features.endpoints.client_results.result_files import Count, Figure
 from mlperf_suite.untrusted_files import printable
 
+POINT_YAML, SYSTEM_POWER = "point.yaml", "system_power.json"
 Text = Annotated[str, Meta(min_length=1)]
 Positive = Annotated[int, Meta(ge=1, le=2**31)]
 Division = Literal["Standardized", "Serviced", "RDI"]

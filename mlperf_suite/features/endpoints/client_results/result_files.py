@@ -14,6 +14,7 @@ from msgspec import DecodeError, Meta, Struct, ValidationError, convert, field, 
 from mlperf_suite import strict_json
 from mlperf_suite.untrusted_files import printable, read_regular
 
+CLIENT_SUMMARY, CLIENT_ACCURACY = "result_summary.json", "accuracy_results.json"
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 Requests = Annotated[int, Meta(ge=0, le=2**28)]
 """More than a hundred times the most that were published (1,738,404)."""

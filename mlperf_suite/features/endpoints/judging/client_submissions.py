@@ -23,6 +23,8 @@ from mlperf_suite.features.endpoints.client_results.client_benchmarks import (
 )
 from mlperf_suite.features.endpoints.client_results.client_events import RunEvents, read_events
 from mlperf_suite.features.endpoints.client_results.result_files import (
+    CLIENT_ACCURACY,
+    CLIENT_SUMMARY,
     AccuracyResults,
     AuditResult,
     ClientConfig,
@@ -31,9 +33,11 @@ from mlperf_suite.features.endpoints.client_results.result_files import (
     read_typed,
 )
 from mlperf_suite.features.endpoints.rules.client_rules import ClientFacts
-from mlperf_suite.judging.tree import BenchmarkPlace, Place, read_json, read_yaml, size_of
+from mlperf_suite.features.submission_check.places import BenchmarkPlace, Place
+from mlperf_suite.features.submission_check.submission_rules import PowerSupplyRating
+from mlperf_suite.judging.reading import read_json, read_yaml, size_of
 from mlperf_suite.judging.verdict_group import VerdictGroup, name_of, scenario_of, verdict_group
-from mlperf_suite.rules.submission_rules import PowerSupplyRating
+from mlperf_suite.loadgen.logs import DETAIL
 
 _AUDIT = "audit_"
 
@@ -114,13 +118,28 @@ def client_results_of(place: BenchmarkPlace, names: Mapping[str, str]) -> list[C
     for scenario in place.scenarios:
         name = names.get(place.benchmark, place.benchmark)
         benchmark = client_benchmark(name, scenario.scenario)
-        if benchmark is not None and scenario.is_of_client:
+        if benchmark is not None and _is_of_client(scenario):
             results.append(_read(scenario, benchmark))
     return results
 
 
+def _is_of_client(place: Place) -> bool:
+    """Whether the official client measured it: any of its files, and no detail log where the
+    official checker looks for one."""
+    logs = (place.folder / "performance" / "run_1" / DETAIL, place.folder / "accuracy" / DETAIL)
+    return any(map(Path.exists, _client_files(place))) and not any(map(Path.exists, logs))
+
+
+def _client_files(place: Place) -> tuple[Path, Path, Path]:
+    """config.yaml, result_summary.json and accuracy_results.json of the official client."""
+    yml = place.folder / "config.yml"
+    config = yml if yml.exists() else place.folder / "config.yaml"
+    performance, accuracy = place.folder / "performance", place.folder / "accuracy"
+    return config, performance / CLIENT_SUMMARY, accuracy / CLIENT_ACCURACY
+
+
 def _read(place: Place, benchmark: ClientBenchmark) -> ClientResult:
-    config_file, summary_file, accuracy_file = place.client_files
+    config_file, summary_file, accuracy_file = _client_files(place)
     content, problem = read_yaml(config_file)
     config, fault = (None, problem) if problem else config_of(content)
     summary, no_summary = read_typed(summary_file, ResultSummary)
@@ -223,7 +242,7 @@ def _nameplate(place: Place) -> PowerSupplyRating | None:
 
 
 def _missing(place: Place) -> Iterable[str]:
-    paths = [*place.client_files, place.folder / "measurements.json", place.folder / "README.md"]
+    paths = [*_client_files(place), place.folder / "measurements.json", place.folder / "README.md"]
     yield from (str(p.relative_to(place.folder)) for p in paths if size_of(p) == 0)
     if size_of(place.system_file) == 0:
         yield str(place.system_file.relative_to(place.submission))

@@ -14,12 +14,16 @@ from pathlib import Path
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
 from mlperf_suite.features.endpoints.client_results.client_benchmarks import ClientBenchmark
 from mlperf_suite.features.endpoints.client_results.package_files import (
+    POINT_YAML,
+    SYSTEM_POWER,
     PointFile,
     description_of,
     point_of,
 )
 from mlperf_suite.features.endpoints.client_results.provisioned_power import SystemPower
 from mlperf_suite.features.endpoints.client_results.result_files import (
+    CLIENT_ACCURACY,
+    CLIENT_SUMMARY,
     AccuracyResults,
     ResultSummary,
     config_of,
@@ -30,29 +34,18 @@ from mlperf_suite.features.endpoints.client_results.series import SERIES, SERIES
 from mlperf_suite.features.endpoints.judging.client_submissions import client_results_of, events_of
 from mlperf_suite.features.endpoints.rules.client_rules import ClientFacts
 from mlperf_suite.features.endpoints.rules.package_rules import CurveFacts, PointFacts
-from mlperf_suite.judging.judges import Folders, Found, Judge, Review
-from mlperf_suite.judging.tree import (
-    CLIENT_ACCURACY,
-    CLIENT_SUMMARY,
-    DIVISIONS,
-    POINT_YAML,
-    SYSTEM_POWER,
-    file_names,
-    folders_in,
-    read_json,
-    read_yaml,
-    size_of,
-)
+from mlperf_suite.features.submission_check.places import DIVISIONS, TreeJudge
+from mlperf_suite.judging.judges import Folders, Found, Review
+from mlperf_suite.judging.reading import file_names, folders_in, read_json, read_yaml, size_of
 from mlperf_suite.judging.verdict_group import VerdictGroup, name_of, verdict_group
 from mlperf_suite.rules import judge
+from mlperf_suite.rules.benchmark_rules import BenchmarkFacts, benchmark_known
 from mlperf_suite.rules.registry import rule_of
-from mlperf_suite.rules.submission_rules import BenchmarkFacts, JsonFile, benchmark_known
+from mlperf_suite.strict_json import JsonFile
 
 _POINT = re.compile(r"r([0-9]{1,9})")
 _DESCRIPTION, _CONFIG = "system_desc.json", "config.yaml"
 _FILES = (POINT_YAML, _CONFIG, CLIENT_SUMMARY, _DESCRIPTION)
-
-
 CLIENT_FILES = frozenset({CLIENT_SUMMARY, CLIENT_ACCURACY, POINT_YAML, SYSTEM_POWER})
 
 
@@ -80,7 +73,7 @@ def _find(root: Path, folders: Folders) -> Found:
     return Found(frozenset(packages), verdicts)
 
 
-JUDGE = Judge(rank=2, find=_find, files=CLIENT_FILES, results_in=client_results_of)
+JUDGE = TreeJudge(rank=2, find=_find, files=CLIENT_FILES, results_in=client_results_of)
 
 
 def _package_of(folder: Path, files: list[str]) -> Path | None:
@@ -99,7 +92,7 @@ def _judge_loose_client(root: Path, folder: Path, round_: Round | None) -> Verdi
     name = name_of("", *(folder.relative_to(root).parts or (root.name,)))
     description = "a result of the official HTTP client outside a submission's tree"
     of_run = round_ or ROUNDS[DEFAULT_ROUND]
-    facts = BenchmarkFacts(description, None, "closed", of_run, (), False)
+    facts = BenchmarkFacts(description, None, of_run)
     unknown = [v for v in judge(facts) if rule_of(benchmark_known).name == v.rule]
     return verdict_group(name, of_run, [("", unknown)])
 

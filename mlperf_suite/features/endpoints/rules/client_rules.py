@@ -39,11 +39,11 @@ from mlperf_suite.features.endpoints.rules.distribution_checks import (
     shape_faults,
     whole_faults,
 )
+from mlperf_suite.features.submission_check.submission_rules import SubmittedFacts
 from mlperf_suite.loadgen.load_plan import SMOKE
 from mlperf_suite.rules.facts import Subject
 from mlperf_suite.rules.registry import Rule, rule, rules_of
 from mlperf_suite.rules.stopping_criterion import queries_needed
-from mlperf_suite.rules.submission_rules import SubmittedFacts
 from mlperf_suite.rules.verdict import (
     Verdict,
     failure,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.judging.nameplates import (
+from meta_tests.features.submission_check.nameplates import (
     ALIASES,
     MERGED,
     RACK,

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from meta_tests.made_power import LENGTH, WATTS, write_measurement
 from meta_tests.tampering.power import DAMAGES, facts_of
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
+from mlperf_suite.features.submission_check.power_measurement import power_figures
 from mlperf_suite.rules import judge
-from mlperf_suite.rules.power_measurement import power_figures
 from mlperf_suite.rules.registry import rules_of
 
 OFFLINE = LLAMA3_1_8B.scenario("Offline")

@@ -17,7 +17,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from mlperf_suite.rules.power_measurement import (
+from mlperf_suite.features.submission_check.power_measurement import (
     CLIENT_JSON,
     FREE_IN_POWER,
     HASHED,

@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain, combinations
 from pathlib import Path
 
 from mlperf_suite.benchmarks.audits import Audit, Mode
 from mlperf_suite.benchmarks.catalog import find_benchmark
 from mlperf_suite.benchmarks.definition import Benchmark, Scenario
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
-from mlperf_suite.judging.judges import Folders, Found, Judge, Review, results_of_others
-from mlperf_suite.judging.tree import (
+from mlperf_suite.features.submission_check.places import (
     BenchmarkPlace,
+    OtherResult,
     Place,
-    Tree,
-    find_submissions,
-    is_utf8,
-    read_json,
-    read_power,
-    read_text,
-    read_yaml,
-    size_of,
+    TreeJudge,
 )
+from mlperf_suite.features.submission_check.power_measurement import POWER
+from mlperf_suite.features.submission_check.retrieval_rules import RETRIEVAL, RetrievalFacts
+from mlperf_suite.features.submission_check.submission_rules import (
+    OTHER_BENCHMARKS,
+    PowerSupplyRating,
+    ResultFacts,
+    SystemFacts,
+)
+from mlperf_suite.features.submission_check.tree import Tree, find_submissions, read_power
+from mlperf_suite.judging.judges import Folders, Found, Judge, Review, judges
+from mlperf_suite.judging.reading import is_utf8, read_json, read_text, read_yaml, size_of
 from mlperf_suite.judging.verdict_group import (
     VerdictGroup,
     name_of,
@@ -39,24 +43,16 @@ from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY, DetailLog, RunLogs, read_logs
 from mlperf_suite.rules import accuracy_verdict, judge
 from mlperf_suite.rules.accuracy_files import (
+    ACCURACY_TXT,
     MAX_ACCURACY_LOG_BYTES,
     parse_accuracy_txt,
     parse_cut_log,
 )
 from mlperf_suite.rules.audit_rules import PART_III
+from mlperf_suite.rules.benchmark_rules import BenchmarkFacts
 from mlperf_suite.rules.facts import AnswerTokens, ComparedRuns, RunFacts, SubmittedTexts
-from mlperf_suite.rules.power_measurement import POWER
-from mlperf_suite.rules.retrieval_rules import RETRIEVAL, RetrievalFacts
-from mlperf_suite.rules.submission_rules import (
-    BenchmarkFacts,
-    JsonFile,
-    PowerSupplyRating,
-    ResultFacts,
-    SystemFacts,
-)
 from mlperf_suite.rules.verdict import Verdict, set_aside_passed
-
-ACCURACY_TXT = "accuracy.txt"
+from mlperf_suite.strict_json import JsonFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +92,11 @@ def _judge_submission(
     submission: Path, benchmarks: Sequence[BenchmarkPlace], review: Review
 ) -> list[VerdictGroup]:
     names = _model_mapping(submission)
-    results = {b.folder: _results(b, names) for b in benchmarks}
+    of_others = {b.folder: _of_others(b, names) for b in benchmarks}
+    others = [*chain(*of_others.values())]
+    taken = {result.place for result in others}
+    results = {b.folder: _results(b, names, taken) for b in benchmarks}
     every_result = [result for of_benchmark in results.values() for result in of_benchmark]
-    of_others = {b.folder: results_of_others(b, names) for b in benchmarks}
-    others = [result for of_benchmark in of_others.values() for result in of_benchmark]
     rounds = [r.round for r in every_result] + [r.round for r in others]
     of_tree = review.round or _most_common(rounds)
     copies = _copies(every_result)
@@ -118,6 +115,12 @@ def _judge_submission(
             result.judge(of_tree, others, review.tokenizer) for result in of_others[place.folder]
         ]
     return judged
+
+
+def _of_others(place: BenchmarkPlace, names: dict[str, str]) -> list[OtherResult]:
+    """The results that LoadGen did not measure."""
+    others = [each for each in judges() if isinstance(each, TreeJudge)]
+    return [result for each in others for result in each.results_in(place, names)]
 
 
 def _judge_idle(system: Path, round_: Round) -> VerdictGroup:
@@ -171,7 +174,7 @@ def _copies(results: Sequence[_Result]) -> dict[Path, tuple[str, ...]]:
         for digest, by_log in logs_of.items()
         if len(by_log) > 1
     }
-    for one, two in itertools.combinations(results, 2):
+    for one, two in combinations(results, 2):
         if _is_same_run(one.performance[0].detail, two.performance[0].detail):
             runs[one.place.folder, two.place.folder] = [one.place, two.place]
     for places in runs.values():
@@ -207,25 +210,41 @@ def _benchmark_named(name: str, names: dict[str, str]) -> Benchmark | None:
     return find_benchmark(name) or find_benchmark(names.get(name, ""))
 
 
-def _results(place: BenchmarkPlace, names: dict[str, str]) -> list[_Result]:
+def _results(
+    place: BenchmarkPlace, names: dict[str, str], taken: Collection[Place]
+) -> list[_Result]:
+    """Those that LoadGen measured, and are not `taken` for another program's."""
     benchmark = _benchmark_named(place.benchmark, names)
     results = []
     for scenario_place in place.scenarios:
-        if scenario_place.is_of_client:
-            continue
         scenario = scenario_of(benchmark, scenario_place.scenario)
-        if benchmark is not None and scenario is not None:
+        if benchmark and scenario and scenario_place not in taken:
             runs = tuple(read_logs(path) for path in scenario_place.performance_runs)
             accuracy = read_logs(scenario_place.folder / "accuracy")
             results.append(_Result(scenario_place, benchmark, scenario, accuracy, runs))
     return results
 
 
+_RETRIEVAL = "retrieval with several models: known, not run here; its files are judged"
+_NO_LANGUAGE = "no language benchmark of MLPerf"
+
+
 def _judge_benchmark(
     place: BenchmarkPlace, official_name: str, benchmark: Benchmark | None, round_: Round
 ) -> VerdictGroup:
     scenarios = tuple(p.scenario for p in place.scenarios)
-    facts = BenchmarkFacts(official_name, benchmark, place.division, round_, scenarios, place.whole)
+    rounds = OTHER_BENCHMARKS.get(official_name)
+    why_not = _RETRIEVAL if official_name in RETRIEVAL else _NO_LANGUAGE
+    facts = BenchmarkFacts(
+        official_name,
+        benchmark,
+        round_,
+        scenarios,
+        place.division,
+        place.whole,
+        "" if rounds is None else why_not,
+        rounds,
+    )
     verdicts = judge(facts)
     if benchmark is None:
         of_none = "no benchmark of this suite"

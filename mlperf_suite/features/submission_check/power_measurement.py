@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from mlperf_suite.benchmarks.definition import Scenario
+from mlperf_suite.judging.reading import MALFORMED
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY, DetailLog
 from mlperf_suite.rules.facts import Facts, Subject
 from mlperf_suite.rules.verdict import failure
@@ -48,14 +49,7 @@ class PowerFacts(Facts):
     files, None if they are not JSON.
     """
 
-    malformed: ClassVar[tuple[type[Exception], ...]] = (
-        LookupError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        ArithmeticError,
-        RecursionError,
-    )
+    malformed: ClassVar[tuple[type[Exception], ...]] = MALFORMED
 
     scenario: Scenario
     detail: DetailLog

@@ -13,9 +13,9 @@ import pytest
 from meta_tests.judging.trees import V6_1, by_name, failures_by_run
 from meta_tests.made_runs import write_submission
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
+from mlperf_suite.features.submission_check.retrieval_rules import RETRIEVAL, RetrievalFacts
 from mlperf_suite.loadgen.logs import DetailLog
 from mlperf_suite.rules import judge
-from mlperf_suite.rules.retrieval_rules import RETRIEVAL, RetrievalFacts
 
 TEST09 = """TEST09: Verify Output Token Length in Performance Mode
 Total samples: 824

@@ -7,7 +7,10 @@ import math
 import pytest
 
 from meta_tests.made_runs import system_fields
-from mlperf_suite.rules.submission_rules import SYSTEM_FIELDS_OF_A_NETWORK, missing_system_fields
+from mlperf_suite.features.submission_check.submission_rules import (
+    SYSTEM_FIELDS_OF_A_NETWORK,
+    missing_system_fields,
+)
 
 
 @pytest.mark.parametrize("name", ["number_of_nodes", "accelerators_per_node"])

@@ -27,6 +27,7 @@ from meta_tests.made_runs import MadeRun, write_run, write_submission
 from meta_tests.tampering.edits import at, bytes_edited, removed, replaced, text_edited
 from meta_tests.tampering.member_changes import GONE, change_file
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
+from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
@@ -223,6 +224,17 @@ def test_an_empty_scenario_folder_fails_what_it_lacks(submission: Path, tmp_path
     (submission / RESULT).mkdir()
     wrong = failures_by_run(tmp_path)[SERVER]
     assert {"layout", "required_files", "result_valid", "accuracy_log_is_whole"} <= set(wrong)
+
+
+def test_the_clients_files_replace_no_log_where_it_may_not_measure(tmp_path: Path) -> None:
+    submission = write_submission(tmp_path, LLAMA2_70B_99, V6_0, scenarios=("Offline", "Server"))
+    offline = submission / "results/box/llama2-70b-99/Offline"
+    for name in ("performance", "accuracy"):
+        shutil.rmtree(offline / name)
+    (offline / "performance").mkdir()
+    (offline / "performance/result_summary.json").write_text("{}")
+    wrong = failures_by_run(tmp_path, V6_0)
+    assert "required_files" in wrong["Someone-box-llama2-70b-99-Offline"]
 
 
 def test_a_system_without_results_is_named_and_fails(submission: Path, tmp_path: Path) -> None:
