@@ -10,16 +10,16 @@ from mlperf_suite.plugin.outcomes import conclude, summary_of
 if TYPE_CHECKING:
     import pytest
 
-    from mlperf_suite.session.run_kind import StepKey
+    from mlperf_suite.plugin.cases import MetricCase
 
 
 class MetricChange:
     """A metric of a run and its baseline; the run is made when the change is asked for."""
 
-    def __init__(self, config: pytest.Config, step: StepKey, metric: str) -> None:
+    def __init__(self, config: pytest.Config, case: MetricCase) -> None:
         self._config = config
-        self._step = step
-        self._metric = metric
+        self._step = case.key
+        self._metric = case.metric
 
     def __repr__(self) -> str:
         return f"{self._step} {self._metric}"

@@ -27,7 +27,7 @@ from mlperf_suite.results.comparability import (
     identity_of,
 )
 from mlperf_suite.results.schema import Config, Meta, Summary
-from mlperf_suite.settings import check_features, resolve_settings
+from mlperf_suite.settings import check_options_of_features, resolve_settings
 
 CLIENT = "--client=inference-endpoint"
 PLUGIN = ("-p", "meta_tests.client_plugin")
@@ -261,7 +261,7 @@ def test_without_the_client_the_session_says_how_to_get_it(
 def test_what_cannot_go_together_is_refused_in_a_line(options: dict[str, Any], words: str) -> None:
     given = {"endpoint": ["http://127.0.0.1:9"], "client": "inference-endpoint", **options}
     with pytest.raises(UsageError, match=words):
-        check_features(resolve_settings(given, {}))
+        check_options_of_features(resolve_settings(given, {}))
     with pytest.raises(UsageError, match="--client: can only be used with --endpoint URL"):
         resolve_settings({"client": "inference-endpoint"}, {})
 

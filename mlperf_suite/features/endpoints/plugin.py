@@ -124,4 +124,4 @@ def curve_run(request: pytest.FixtureRequest, suite: Session) -> CurveFigures:
 @pytest.fixture
 def curve_change(request: pytest.FixtureRequest, suite: Session) -> MetricChange:
     """The change of a curve's area since the baseline."""
-    return MetricChange(request.config, request.param.key, request.param.metric)
+    return MetricChange(request.config, request.param)
