@@ -8,7 +8,7 @@ from pathlib import Path
 
 from meta_tests.tampering.edits import json_edited
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
-from mlperf_suite.judging.submissions import ACCURACY_TXT
+from mlperf_suite.rules.accuracy_files import ACCURACY_TXT
 
 
 @dataclass(frozen=True, slots=True)

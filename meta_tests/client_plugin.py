@@ -6,6 +6,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from mlperf_suite.official_client import installation
+from mlperf_suite.features.endpoints.official_client import installation
 
 installation.CLIENT_FOLDER = Path(os.environ["MADE_CLIENT"])

@@ -18,15 +18,15 @@ from meta_tests.made_client import (
     client_summary,
 )
 from meta_tests.suite_runs import ROOT
-from mlperf_suite.client_results.client_benchmarks import client_benchmark
-from mlperf_suite.official_client.client_job import (
+from mlperf_suite.features.endpoints.client_results.client_benchmarks import client_benchmark
+from mlperf_suite.features.endpoints.official_client.client_job import (
     ACCURACY_DATA,
     PERFORMANCE_DATA,
     ClientData,
     ClientJob,
     ClientLoad,
 )
-from mlperf_suite.official_client.installation import (
+from mlperf_suite.features.endpoints.official_client.installation import (
     CLIENT,
     KNOWN_COMMIT,
     KNOWN_VERSION,

@@ -22,7 +22,7 @@ LONGEST = (
     "loadgen/test_runner.py",
     "rules/test_damaged_logs.py",
     "features/mmlu/test_mmlu_run.py",
-    "judging/test_submissions.py",
+    "features/submission_check/test_submissions.py",
     "plugin/test_own_tests.py",
     "reports/test_strangers.py",
     "test_secrets.py",

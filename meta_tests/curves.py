@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from mlperf_suite.results.curve_figures import CurveBlock, CurveFigures, CurvePoint
+from mlperf_suite.features.endpoints.curve.curve_figures import CurveBlock, CurveFigures, CurvePoint
 
 CONCURRENCIES = (1, 4, 16, 32, 64, 128, 256)
 REGIONS = ("ultra-low", "low", "medium", "medium", "high", "high", "high")

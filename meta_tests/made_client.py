@@ -14,10 +14,14 @@ import yaml
 
 from meta_tests.made_runs import system_fields
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.client_results.client_benchmarks import WAN, ClientBenchmark, client_benchmark
-from mlperf_suite.rules.distribution_checks import bucket_edges
+from mlperf_suite.features.endpoints.client_results.client_benchmarks import (
+    WAN,
+    ClientBenchmark,
+    client_benchmark,
+)
+from mlperf_suite.features.endpoints.rules.distribution_checks import bucket_edges
+from mlperf_suite.features.submission_check.submission_rules import MEASUREMENT_FIELDS
 from mlperf_suite.rules.stopping_criterion import discarded_queries
-from mlperf_suite.rules.submission_rules import MEASUREMENT_FIELDS
 
 _GRID = ("99.9", "99.0", "97.0", "95.0", "90.0", "80.0", "75.0", "50.0", "25.0", "10.0", "1.0")
 _RUN_S = 640.0

@@ -13,8 +13,14 @@ from typing import Any
 from meta_tests.made_runs import MadeRun, sha1_sums, write_run
 from mlperf_suite.benchmarks.definition import Benchmark, Scenario
 from mlperf_suite.benchmarks.rounds import ROUNDS
+from mlperf_suite.features.submission_check.power_measurement import (
+    HASHED,
+    POWER,
+    RANGING,
+    SPL,
+    TESTING,
+)
 from mlperf_suite.loadgen.logs import DETAIL, SUMMARY
-from mlperf_suite.rules.power_measurement import HASHED, POWER, RANGING, SPL, TESTING
 
 BEGIN = datetime(2026, 8, 1, 0, 39, 24, 362000, tzinfo=UTC)
 LENGTH = timedelta(seconds=1700)

@@ -47,6 +47,10 @@ from mlperf_suite.features.log_consistency.schedule import (
     schedule,
     shuffled,
 )
+from mlperf_suite.features.submission_check.submission_rules import (
+    SYSTEM_FIELDS_FILLED,
+    SYSTEM_FIELDS_PRESENT,
+)
 from mlperf_suite.loadgen.clock_watch import FLOOR_S, ClockFigures
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, loadgen_mode
 from mlperf_suite.loadgen.logs import (
@@ -61,7 +65,6 @@ from mlperf_suite.loadgen.logs import (
 from mlperf_suite.rules.accuracy_files import parse_accuracy_txt
 from mlperf_suite.rules.facts import AnswerTokens, ComparedRuns, Division, RunFacts, SubmittedTexts
 from mlperf_suite.rules.stopping_criterion import discarded_queries
-from mlperf_suite.rules.submission_rules import SYSTEM_FIELDS_FILLED, SYSTEM_FIELDS_PRESENT
 
 HASH = "0123456789abcdef" * 4
 P99 = {family.name.lower(): family.percentile.format("99.00") for family in (LATENCY, TTFT, TPOT)}

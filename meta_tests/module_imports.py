@@ -13,7 +13,7 @@ PACKAGE = ROOT / "mlperf_suite"
 ORDER = (
     *("feature", "untrusted_files", "secrets", "errors", "strict_json", "random_models", "assets"),
     *("hardware", "energy", "ranges", "datasets", "scorers", "benchmarks", "engines"),
-    *("loadgen", "client_results", "official_client", "rules", "option_specs", "settings"),
+    *("loadgen", "rules", "option_specs", "settings"),
     *("results", "judging", "reports", "session", "commands", "plugin", "features"),
     "__main__",
 )

@@ -16,10 +16,10 @@ from meta_tests.plugin.pytest_output import pytest_output
 from meta_tests.suite_runs import ROOT
 from mlperf_suite.__main__ import main
 from mlperf_suite.feature import features
+from mlperf_suite.features.submission_check.submission_rules import missing_system_fields
 from mlperf_suite.option_specs import OptionSpec
 from mlperf_suite.plugin.options import rewrite
 from mlperf_suite.rules.registry import every_rule
-from mlperf_suite.rules.submission_rules import missing_system_fields
 from mlperf_suite.settings import OPTIONS, resolve_settings
 from scripts import make_options, make_rules_page, make_summary_page
 

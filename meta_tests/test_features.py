@@ -113,12 +113,18 @@ def collected(folder: Path) -> frozenset[str]:
     return frozenset(line for line in output.splitlines() if "::" in line)
 
 
+def needing(name: str) -> set[str]:
+    """The feature and those that need it, be it through another."""
+    direct = [feature.name for feature in features() if name in feature.needs]
+    return {name}.union(*map(needing, direct))
+
+
 @pytest.mark.parametrize("name", [feature.name for feature in features()])
 def test_without_a_feature_everything_else_is_collected(
     without_features: Path, name: str, tmp_path: Path
 ) -> None:
     """Those that need it go with it."""
-    gone = {feature.name for feature in features() if name in (feature.name, *feature.needs)}
+    gone = needing(name)
     copy = tmp_path / "mlperf_suite" / "features"
     shutil.copytree(without_features, tmp_path, symlinks=True, dirs_exist_ok=True)
     for feature in features():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,14 @@ from mlperf_suite.untrusted_files import MOST_TEXT_BYTES, read_regular
 
 _MOST_LEVELS = 100
 """How deep a text may be nested. What can hardly be read can often not be written again."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonFile:
+    """A JSON object read from a file; `problem` says why there is none."""
+
+    content: Mapping[str, Any]
+    problem: str = ""
 
 
 class RepeatedMemberError(ValueError):

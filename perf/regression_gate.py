@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from meta_tests.curves import made_curve
+from mlperf_suite.features.endpoints.curve.curve_figures import PART
 from mlperf_suite.loadgen.timeline import TOKEN_BLOCKS
 from mlperf_suite.results.regression import compare_summaries
 from mlperf_suite.results.schema import Summary
@@ -211,7 +212,7 @@ def share_of_curve_jobs(
     """How often a job fails that compares a curve with the last good and with the pinned one."""
 
     def summary(loss: float) -> Summary:
-        return Summary(curve=made_curve(noise, loss, seed=int(rng.integers(2**32)), **case))
+        return Summary(parts={PART: made_curve(noise, loss, seed=int(rng.integers(2**32)), **case)})
 
     def fails() -> bool:
         current = summary(loss)

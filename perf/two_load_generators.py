@@ -23,10 +23,17 @@ from pathlib import Path
 from meta_tests.servers.local_servers import LocalServer, vllm_server
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
-from mlperf_suite.client_results.result_files import ResultSummary, read_typed
-from mlperf_suite.official_client.client_job import ClientData, ClientJob, ClientLoad
-from mlperf_suite.official_client.client_process import run_client
-from mlperf_suite.official_client.installation import ClientInstallation, find_client
+from mlperf_suite.features.endpoints.client_results.result_files import ResultSummary, read_typed
+from mlperf_suite.features.endpoints.official_client.client_job import (
+    ClientData,
+    ClientJob,
+    ClientLoad,
+)
+from mlperf_suite.features.endpoints.official_client.client_process import run_client
+from mlperf_suite.features.endpoints.official_client.installation import (
+    ClientInstallation,
+    find_client,
+)
 from perf.embedded_engine import (
     Prompts,
     embedded_endpoint,

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from evidence.log_edits import Entry
-from mlperf_suite.judging.submissions import ACCURACY_TXT
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
+from mlperf_suite.rules.accuracy_files import ACCURACY_TXT
 
 Item = TypeVar("Item")
 

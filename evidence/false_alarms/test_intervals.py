@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from meta_tests.curves import made_curve
 from mlperf_suite.features.aggregate.aggregate import interval
 from mlperf_suite.features.caching_audit.block_times import LOOKS, MOST_FASTER, interval_of
-from mlperf_suite.results.curve_area import StepCurve, common_points
+from mlperf_suite.features.endpoints.curve.curve_area import StepCurve, common_points
 
 
 @pytest.mark.parametrize("common", [True, False])

@@ -28,7 +28,7 @@ from evidence.full_size_trees.runs import ProofRun, install_loadgen, make_runs, 
 from evidence.verdicts import CHECKER, LOOKS_OK
 from mlperf_suite import SUITE_FOLDER
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.rules.submission_rules import (
+from mlperf_suite.features.submission_check.submission_rules import (
     MEASUREMENT_FIELDS,
     SYSTEM_FIELDS_FILLED,
     SYSTEM_FIELDS_PRESENT,

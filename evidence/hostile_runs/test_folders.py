@@ -25,12 +25,12 @@ from meta_tests.suite_runs import ROOT
 from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, RemoteRun
+from mlperf_suite.features.endpoints.curve.curve_figures import CurveFigures, CurvePoint
 from mlperf_suite.judging.verdict_group import VerdictGroup
 from mlperf_suite.loadgen.timeline import TIMELINE_JSON
 from mlperf_suite.reports.sections import Block, Column, Paragraph, Table
 from mlperf_suite.reports.terminal import judged_table, terminal_view
 from mlperf_suite.reports.writing import write_index
-from mlperf_suite.results.curve_figures import CurveFigures, CurvePoint
 from mlperf_suite.results.run_folder import CHECKSUMS_JSON, SUMMARY_JSON
 from mlperf_suite.results.schema import Summary
 from mlperf_suite.results.typed_json import to_json

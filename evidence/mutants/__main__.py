@@ -34,13 +34,20 @@ from evidence.mutants.sites import Site, mutated, sites
 from meta_tests.suite_runs import ROOT
 
 AREAS = {
-    "rules": ("mlperf_suite/rules", "mlperf_suite/features/log_consistency"),
-    "judging": ("mlperf_suite/judging", "mlperf_suite/client_results"),
+    "rules": (
+        *("mlperf_suite/rules", "mlperf_suite/features/log_consistency"),
+        "mlperf_suite/features/endpoints/rules",
+    ),
+    "judging": (
+        *("mlperf_suite/judging", "mlperf_suite/features/submission_check"),
+        "mlperf_suite/features/endpoints/judging",
+        "mlperf_suite/features/endpoints/client_results",
+    ),
     "gate": (
         "mlperf_suite/results/regression.py",
         "mlperf_suite/results/comparability.py",
         "mlperf_suite/results/baseline.py",
-        "mlperf_suite/results/curve_area.py",
+        "mlperf_suite/features/endpoints/curve/curve_area.py",
     ),
     "client": ("mlperf_suite/engines/endpoint",),
 }

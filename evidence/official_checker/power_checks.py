@@ -17,8 +17,8 @@ from typing import Any
 from evidence.verdicts import CHECKER
 from meta_tests.tampering.power import facts_of
 from mlperf_suite.benchmarks.definition import Scenario
+from mlperf_suite.features.submission_check.power_measurement import power_figures
 from mlperf_suite.rules import judge
-from mlperf_suite.rules.power_measurement import power_figures
 
 Verdicts = dict[str, Any]
 """By the suite's rule, whether it passes; None if the official check did not get to it. Also the

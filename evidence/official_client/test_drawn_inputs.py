@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meta_tests.client_results.made_inputs import (
+from meta_tests.features.endpoints.made_inputs import (
     SIZE,
     SYSTEM,
     Salt,
@@ -18,9 +18,9 @@ from meta_tests.client_results.made_inputs import (
     sent,
     streams,
 )
-from mlperf_suite.client_results.series import FEWEST_PASSES, MANDATORY, Regions
-from mlperf_suite.client_results.steady_state import steady_state
-from mlperf_suite.client_results.super_passes import super_pass_size
+from mlperf_suite.features.endpoints.client_results.series import FEWEST_PASSES, MANDATORY, Regions
+from mlperf_suite.features.endpoints.client_results.steady_state import steady_state
+from mlperf_suite.features.endpoints.client_results.super_passes import super_pass_size
 
 BOUNDS = st.tuples(st.integers(33, 200_000), st.integers(1, 32))
 

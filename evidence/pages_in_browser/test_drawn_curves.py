@@ -10,8 +10,14 @@ import pytest
 
 from meta_tests.curves import made_curve
 from mlperf_suite.__main__ import main
-from mlperf_suite.reports.curve_sections import MOST_CURVES, curve_plots
-from mlperf_suite.results.curve_figures import REHEARSAL, CurveBlock, CurveFigures, CurvePoint
+from mlperf_suite.features.endpoints.curve.curve_figures import (
+    PART,
+    REHEARSAL,
+    CurveBlock,
+    CurveFigures,
+    CurvePoint,
+)
+from mlperf_suite.features.endpoints.curve.curve_sections import MOST_CURVES, curve_plots
 from mlperf_suite.results.schema import Meta, Summary
 
 CURVE = made_curve(0.01)
@@ -26,7 +32,7 @@ def test_curves_stand_on_one_chart_and_more_than_colours_are_named(
         runs[-1].mkdir()
         meta = Meta(benchmark="llama3.1-8b", scenario="Curve", status="complete")
         (runs[-1] / "summary.json").write_text(
-            json.dumps(Summary(meta=meta, curve=CURVE).as_json())
+            json.dumps(Summary(meta=meta, parts={PART: CURVE}).as_json())
         )
     html = tmp_path / "page.html"
     plot = ("--plot", str(tmp_path / "plot.png"))

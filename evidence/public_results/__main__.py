@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlperf_suite import SUITE_FOLDER
+from mlperf_suite.features.submission_check.places import Place
+from mlperf_suite.features.submission_check.tree import find_submissions
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.judging.judges import folders_below
-from mlperf_suite.judging.tree import Place, find_submissions
 from mlperf_suite.judging.verdict_group import VerdictGroup, name_of
 
 PAGE = SUITE_FOLDER / "docs" / "evidence" / "public-results.md"

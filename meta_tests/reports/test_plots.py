@@ -15,12 +15,12 @@ from meta_tests.reports.kept_run import a_timeline, change_summary, results_of
 from meta_tests.reports.outputs import PNG
 from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.features.endpoints.curve.curve_figures import REHEARSAL, CurveFigures
+from mlperf_suite.features.endpoints.curve.curve_sections import curve_plots
 from mlperf_suite.loadgen.timeline import EngineLoad, Timeline
 from mlperf_suite.reports.comparison import PLOT_FORMATS
-from mlperf_suite.reports.curve_sections import curve_plots
 from mlperf_suite.reports.plots import plots_of
 from mlperf_suite.reports.writing import write_reports
-from mlperf_suite.results.curve_figures import REHEARSAL, CurveFigures
 from mlperf_suite.results.schema import PerformanceFigures
 from mlperf_suite.results.typed_json import to_json
 

@@ -23,10 +23,15 @@ from meta_tests.made_curve import (
     write_tokenizer,
 )
 from meta_tests.made_package import client_point_config
-from mlperf_suite.client_results.series import SERIES_MODELS
+from mlperf_suite.features.endpoints.client_results.series import SERIES_MODELS
+from mlperf_suite.features.endpoints.curve.curve_figures import (
+    PART,
+    REHEARSAL,
+    CurveFigures,
+    CurvePoint,
+)
 from mlperf_suite.features.submission.client_points import read_points
 from mlperf_suite.judging.judge import judge_folder
-from mlperf_suite.results.curve_figures import REHEARSAL, CurveFigures, CurvePoint
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import Summary
 
@@ -164,7 +169,7 @@ def test_of_the_suites_own_curve_a_rehearsal_is_refused_and_its_search_left_out(
 ) -> None:
     curve = write_curve(tmp_path)
     write_facts(tmp_path)
-    summary = Summary(curve=CurveFigures("mlperf-suite 1.0", rehearsal=True))
+    summary = Summary(parts={PART: CurveFigures("mlperf-suite 1.0", rehearsal=True)})
     write_json(curve / "summary.json", summary.as_json())
     assert build(tmp_path) == 2
     refusal, outcome = capsys.readouterr().err.splitlines()
@@ -173,7 +178,7 @@ def test_of_the_suites_own_curve_a_rehearsal_is_refused_and_its_search_left_out(
     points = [CurvePoint(int(p.name[1:]), "measured", folder=p.name) for p in curve.glob("c*")]
     shutil.copytree(curve / "c64", curve / "search" / "c64")
     figures = CurveFigures("inference-endpoint", rehearsal=False, points=tuple(points))
-    write_json(curve / "summary.json", Summary(curve=figures).as_json())
+    write_json(curve / "summary.json", Summary(parts={PART: figures}).as_json())
     assert build(tmp_path) == 0
 
 

@@ -19,9 +19,9 @@ from meta_tests.tampering.edits import (
     together,
 )
 from mlperf_suite.benchmarks.definition import Scenario
-from mlperf_suite.judging.tree import read_power
+from mlperf_suite.features.submission_check.power_measurement import PowerFacts
+from mlperf_suite.features.submission_check.tree import read_power
 from mlperf_suite.loadgen.logs import read_logs
-from mlperf_suite.rules.power_measurement import PowerFacts
 
 Change = Callable[[Path], object]
 Edit = Callable[[Any], object]

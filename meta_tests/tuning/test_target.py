@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from mlperf_suite.features.endpoints.curve.curve_figures import PART, CurveFigures, CurvePoint
 from mlperf_suite.features.energy.energy_figures import EnergyFigures, KindFigures
 from mlperf_suite.features.peak_search.figures import PeakFigures
 from mlperf_suite.features.tuning.target import TARGETS, TrialFiles, costs_of
-from mlperf_suite.results.curve_figures import CurveFigures, CurvePoint
 from mlperf_suite.results.schema import Meta, PerformanceFigures, Run, Summary
 
 
@@ -42,7 +42,7 @@ def test_rates_are_those_of_the_peak_search() -> None:
 
 def test_a_curves_area_is_that_of_its_steps() -> None:
     points = (point(1, 500, 20), point(4, 1500, 40), point(16, 2000, 100), point(64, 9, 9, ""))
-    figure = TARGETS["curve"].figure(files(curve=CurveFigures("c", points=points)))
+    figure = TARGETS["curve"].figure(files(parts={PART: CurveFigures("c", points=points)}))
     # 10 tokens/s per user at 200 of the system, from there 150 up to 25 and 50 up to 50.
     assert figure and figure.rate == pytest.approx(10 * 200 + 15 * 150 + 25 * 50)
     assert TARGETS["curve"].figure(files()) is None

@@ -23,8 +23,7 @@ from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Sce
 from mlperf_suite.benchmarks.model_marks import model_facts
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
 from mlperf_suite.judging.judges import Folders, Review, folders_below, judges
-from mlperf_suite.judging.submissions import ACCURACY_TXT
-from mlperf_suite.judging.tree import (
+from mlperf_suite.judging.reading import (
     read_not_judged,
     read_scores,
     read_text,
@@ -55,10 +54,10 @@ from mlperf_suite.results.run_folder import (
 )
 from mlperf_suite.results.schema import PROFILED, Meta, Summary
 from mlperf_suite.rules import accuracy_verdict, judge
-from mlperf_suite.rules.accuracy_files import parse_accuracy_txt
+from mlperf_suite.rules.accuracy_files import ACCURACY_TXT, parse_accuracy_txt
+from mlperf_suite.rules.benchmark_rules import BenchmarkFacts
 from mlperf_suite.rules.facts import AnswerTokens, RunFacts, find_reference
 from mlperf_suite.rules.kept_logs import KeptRunFacts
-from mlperf_suite.rules.submission_rules import BenchmarkFacts
 from mlperf_suite.rules.verdict import Verdict, in_words, set_aside_passed
 
 __all__ = ["VerdictGroup", "holds_logs", "judge_folder"]
@@ -191,7 +190,7 @@ def _judge_unknown(name: str, run: _LooseRun, round_: Round | None) -> VerdictGr
     benchmark = run.benchmark.id if run.benchmark else description
     # LoadGen has no Interactive scenario: its bare name would be mistaken for the benchmark's.
     scenarios = (f"{in_words(scenario)} in the log",)
-    facts = BenchmarkFacts(benchmark, run.benchmark, "closed", of_run, scenarios, False)
+    facts = BenchmarkFacts(benchmark, run.benchmark, of_run, scenarios)
     failures = [v for v in judge(facts) if v.status == "failed"]
     return verdict_group(name, of_run, [("", failures)])
 

@@ -13,9 +13,6 @@ from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.feature import features
 from mlperf_suite.judging.verdict_group import VerdictGroup
 
-_OF_THE_CORE = ("mlperf_suite.judging.submissions", "mlperf_suite.judging.packages")
-"""Modules with a `JUDGE`."""
-
 Folders = Sequence[tuple[Path, list[str]]]
 """The folder itself and the visible ones below it, each before those in it, with the names in each
 that are no folders."""
@@ -60,7 +57,7 @@ class Judge:
 @cache
 def judges() -> tuple[Judge, ...]:
     """Every judge, in the order of their verdicts."""
-    modules = [*_OF_THE_CORE, *(feature.judge for feature in features() if feature.judge)]
+    modules = [feature.judge for feature in features() if feature.judge]
     found: list[Judge] = [import_module(name).JUDGE for name in modules]
     return tuple(sorted(found, key=lambda judge: judge.rank))
 

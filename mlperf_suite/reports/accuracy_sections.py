@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from mlperf_suite.reports.feature_report import feature_reports
 from mlperf_suite.reports.sections import (
     Block,
     Cell,
@@ -31,9 +32,8 @@ def accuracy_section(summary: Summary, samples: Sequence[Mapping[str, str]] = ()
     `samples`: each with `index`, `input`, `answer` and `reference`.
     """
     accuracy = summary.run.accuracy
-    scored = summary.curve is not None and any(p.accuracy for p in summary.curve.points)
-    said = "The curve's table has the scores." if scored else "No accuracy result."
-    blocks: list[Block] = [*notes([said])]
+    said = filter(None, (report.scores(summary) for report in feature_reports()))
+    blocks: list[Block] = [*notes([next(said, "No accuracy result.")])]
     if accuracy is not None:
         blocks = _scores(accuracy, summary.verdicts)
     if samples:

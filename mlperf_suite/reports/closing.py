@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
-from mlperf_suite.reports.curve_sections import curve_words
 from mlperf_suite.reports.feature_report import feature_reports
 from mlperf_suite.reports.machine_sections import (
     endpoint_sections,
@@ -107,8 +106,6 @@ def _figures(summary: Summary) -> Iterator[Line]:
         yield Line("node", summary.meta.node_name)
     if run.performance:
         yield from _speed(run.performance, {v.rule: v for v in summary.verdicts})
-    if summary.curve:
-        yield Line("curve", curve_words(summary.curve))
     if run.accuracy:
         yield from _accuracy(run.accuracy)
     for mode in AUDIT_MODES:

@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.reports.curve_sections import MOST_CURVES, draw_curves
+from mlperf_suite.benchmarks.definition import CURVE
+from mlperf_suite.reports.feature_report import feature_reports
 from mlperf_suite.reports.performance_sections import named_values
 from mlperf_suite.reports.plots import BLUE, ORANGE, draw_bars
 from mlperf_suite.reports.sections import (
@@ -24,7 +25,6 @@ from mlperf_suite.reports.sections import (
     Table,
     Words,
     columns,
-    count,
     decimal,
     notes,
     save_figure,
@@ -34,13 +34,11 @@ from mlperf_suite.results.baseline import (
     AT_A_RATE,
     BaselineRun,
     answer_scores,
+    differences_of_features,
     load_differences,
 )
 from mlperf_suite.results.comparability import SAMPLE_FACTS, differences
-from mlperf_suite.results.curve_area import common_points, curve_differences
-from mlperf_suite.results.curve_figures import CurveFigures
 from mlperf_suite.results.regression import (
-    CURVE,
     Metric,
     figures_missing,
     metrics_of,
@@ -79,9 +77,9 @@ def comparison_sections(runs: Sequence[BaselineRun], max_regression: float) -> l
     if evidence:
         blocks = [Paragraph(_OTHER_SAMPLES, style="bad"), Points(evidence)]
     sections = [Section("Comparison of runs", blocks, 1), _every_run(runs, max_regression)]
-    sections += _curve_sections(runs)
+    sections += _of_features(runs)
     for run in rest:
-        if first.kind == run.kind and not (first.summary.curve or run.summary.curve):
+        if first.kind == run.kind and run.summary.meta.scenario != CURVE:
             sections += _side_by_side(first, run)
     if lines := [line for run in runs for line in _differences(first, run, max_regression)]:
         sections.append(Section("Differences", [Points(lines)]))
@@ -90,8 +88,12 @@ def comparison_sections(runs: Sequence[BaselineRun], max_regression: float) -> l
     return sections
 
 
-def _name(run: BaselineRun) -> str:
+def run_name(run: BaselineRun) -> str:
     return run.folder.resolve().name if run.folder else Path(run.label).name
+
+
+def _of_features(runs: Sequence[BaselineRun]) -> list[Section]:
+    return [section for report in feature_reports() for section in report.comparison(runs)]
 
 
 def _every_run(runs: Sequence[BaselineRun], max_regression: float) -> Section:
@@ -99,15 +101,17 @@ def _every_run(runs: Sequence[BaselineRun], max_regression: float) -> Section:
     figures = [named_values(m.label, m.unit, values) for m, values in metrics]
     rows = []
     for number, run in enumerate(runs):
-        cells = [_name(run), _status(run)]
+        cells = [run_name(run), _status(run)]
         regression = _regression(first, run, max_regression) if number else RegressionFigures()
         for (metric, _), (_, values) in zip(metrics, figures, strict=True):
             change = regression.of(metric.name)
             words = f", {change.words} {change.outcome}" if change else ""
             cells.append(f"{values[number]}{words}")
         rows.append(cells)
-        if change := regression.of(CURVE.name):
-            cells[1] += f", {change.label} {change.words} {change.outcome}"
+        shown = {metric.name for metric, _ in metrics}
+        for change in regression.metrics:
+            if change.metric not in shown:
+                cells[1] += f", {change.label} {change.words} {change.outcome}"
     table = Table(columns(["run", "status", *(name for name, _ in figures)]), rows, style="wide")
     note = notes(["The others are compared with the first run."])
     plots = [
@@ -151,12 +155,12 @@ def gate_lines(runs: Sequence[BaselineRun], max_regression: float) -> list[str]:
     `max_regression`: the relative loss that still passes; a loss within the noise passes too.
     """
     first, *rest = runs
-    lines = [f"{_name(run)}: {fault}" for run in runs for fault in run.faults]
+    lines = [f"{run_name(run)}: {fault}" for run in runs for fault in run.faults]
     for run in rest:
         folder = run.folder or Path(run.label)
         regression = first.judge(run.summary, folder, max_regression, comparisons=len(rest))
         reasons = [regression.refused] if regression.refused else _losses(first, run, regression)
-        lines += [f"{_name(run)}: {reason}" for reason in reasons]
+        lines += [f"{run_name(run)}: {reason}" for reason in reasons]
     return lines
 
 
@@ -175,62 +179,26 @@ def _losses(first: BaselineRun, run: BaselineRun, regression: RegressionFigures)
     ]
 
 
-# Curves
-
-
-def _curves(runs: Sequence[BaselineRun]) -> dict[str, CurveFigures]:
-    """The first curves by their names in a legend, as many as can be told from each other."""
-    rows = {
-        ", ".join(filter(None, (f"{number}: {_name(run)}", run.summary.meta.engine))): curve
-        for number, run in enumerate(runs, 1)
-        if (curve := run.summary.curve)
-    }
-    return dict(list(rows.items())[:MOST_CURVES])
-
-
-def _curve_sections(runs: Sequence[BaselineRun]) -> list[Section]:
-    """All curves on one chart, and where each is above the first."""
-    curves = _curves(runs)
-    if not curves:
-        return []
-    lines = [line for run in runs[1:] for line in _which_is_above(runs[0], run)]
-    rest = sum(run.summary.curve is not None for run in runs) - len(curves)
-    left_out = [f"{count(rest, 'more curve')} not drawn."] if rest else []
-    caption = "The curves as step functions, with 95% intervals; below, TTFT p90."
-    plot = Plot("compare_curves", caption, partial(draw_curves, curves), panels=2)
-    return [Section("Curves", [Plots([plot]), Points(lines), *notes(left_out)])]
-
-
-def _which_is_above(first: BaselineRun, run: BaselineRun) -> list[str]:
-    before, now = first.summary.curve, run.summary.curve
-    if before is None or now is None:
-        return []
-    pair = common_points(before, now)
-    if pair.refusal:
-        return [f"{_name(run)} and {_name(first)}: {pair.refusal}"]
-    return [stretch.words(_name(first), _name(run)) for stretch in pair.stretches()]
-
-
 # What is not alike
 
 
 def _sample_differences(first: BaselineRun, run: BaselineRun) -> list[str]:
     """Evidence that two runs have different samples; facts missing in either are ignored."""
     return [
-        f"{fact.name}: {_name(first)} {fact.first}, {_name(run)} {fact.second}"
+        f"{fact.name}: {run_name(first)} {fact.first}, {run_name(run)} {fact.second}"
         for fact in differences(first.identity, run.identity, known_to_both=True)
         if fact.name in SAMPLE_FACTS
     ]
 
 
 def _differences(first: BaselineRun, run: BaselineRun, max_regression: float) -> list[str]:
-    lines = first.differences(run.identity, (_name(first), _name(run)))
+    lines = first.differences(run.identity, (run_name(first), run_name(run)))
     if run is not first and first.kind == run.kind:
         lines += load_differences(first.summary, run.summary)
-        lines += curve_differences(first.summary.curve, run.summary.curve)
+        lines += differences_of_features(first.summary, run.summary)
     if urls := _urls(run):
         lines.append(
-            f"hardware: not known for the servers of {_name(run)} ({urls}); the machine in its "
+            f"hardware: not known for the servers of {run_name(run)} ({urls}); the machine in its "
             "results is the client's"
         )
     return lines
@@ -251,7 +219,7 @@ def _failures(run: BaselineRun) -> list[Words]:
             words = f"found {verdict.found}, required {verdict.required}{why}"
             rule = rule_named(verdict.rule)
             demand = (f"({rule.sentence})",) if rule else ()
-            lines.append(Words(f"{_name(run)}: {verdict.rule}: {words}", demand))
+            lines.append(Words(f"{run_name(run)}: {verdict.rule}: {words}", demand))
     return lines
 
 
@@ -262,13 +230,13 @@ def _side_by_side(first: BaselineRun, run: BaselineRun) -> list[Section]:
     """Compare two runs; if only one has its engine in the suite's process, it comes first."""
     pair = (run, first) if _urls(first) and not _urls(run) else (first, run)
     before, after = pair
-    lines = [f"{_name(r)} is {r.summary.no_result}." for r in pair if r.summary.no_result]
+    lines = [f"{run_name(r)} is {r.summary.no_result}." for r in pair if r.summary.no_result]
     title = "Side by side"
     same_samples = not _sample_differences(before, after)
     if _urls(after) and not _urls(before) and not lines and same_samples:
         title = "What the network and the server's front end cost"
         lines = [_COST_NOTE, *_client_note(after)]
-    header = (Column(kind="soft"), *columns([_name(before), _name(after), "difference"]))
+    header = (Column(kind="soft"), *columns([run_name(before), run_name(after), "difference"]))
     rows = [*_word_rows(before, after), *_figure_rows(before, after)]
     table = Table(header, rows, style="wide")
     return [
@@ -350,7 +318,7 @@ def _answer_blocks(before: BaselineRun, after: BaselineRun) -> list[Block]:
     blocks: list[Block] = [Paragraph(f"{identical:,} of {len(pairs):,} answers are identical.")]
     if unequal:
         most = sorted(unequal, key=lambda pair: -pair.difference)[:_MOST_QUOTES]
-        names = _name(before), _name(after)
+        names = run_name(before), run_name(after)
         title = "Some answers that differ."
         if metric:
             title = f"The answers whose {metric} differs most, as the engines returned them."
@@ -402,7 +370,7 @@ def _answers(folder: Path) -> dict[int, tuple[int, str]]:
 def _draw(
     runs: Sequence[BaselineRun], metric: Metric, values: Sequence[float | None], axes: Any, ink: str
 ) -> None:
-    names = [f"{number}: {_name(run)}" for number, run in enumerate(runs, 1)]
+    names = [f"{number}: {run_name(run)}" for number, run in enumerate(runs, 1)]
     colours = [ORANGE, *[BLUE] * (len(runs) - 1)]
     draw_bars(dict(zip(names, values, strict=True)), colours, metric.unit, axes, ink)
     better = "higher" if metric.higher_is_better else "lower"
@@ -413,16 +381,22 @@ def plot_comparison(runs: Sequence[BaselineRun], path: Path) -> None:
     """Each metric of each run as bars, in the metric's unit. Raises OSError."""
     from matplotlib.figure import Figure
 
-    metrics, curves = _metrics(runs), _curves(runs)
-    heights = [3.2, 2.0] if curves else []
+    metrics = _metrics(runs)
+    blocks = [block for section in _of_features(runs) for block in section.blocks]
+    plots = [plot for block in blocks if isinstance(block, Plots) for plot in block.plots]
+    heights = [height for plot in plots for height in [3.2] + [2.0] * (plot.panels - 1)]
     heights += [0.7 + 0.28 * len(runs)] * len(metrics)
     figure = Figure(figsize=(8, 0.9 + sum(heights)), layout="constrained")
     rows = max(len(heights), 1)
     axes = figure.subplots(rows, 1, squeeze=False, height_ratios=heights or None)[:, 0]
-    if curves:
-        axes[0].sharex(axes[1])
-        draw_curves(curves, axes[:2], "black")
-    for axis, (metric, values) in zip(axes[2 if curves else 0 :], metrics, strict=False):
+    drawn = 0
+    for plot in plots:
+        panels = axes[drawn : drawn + plot.panels]
+        for panel in panels[:-1]:
+            panel.sharex(panels[-1])
+        plot.draw(panels if plot.panels > 1 else panels[0], "black")
+        drawn += plot.panels
+    for axis, (metric, values) in zip(axes[drawn:], metrics, strict=False):
         _draw(runs, metric, values, axis, "black")
     for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)

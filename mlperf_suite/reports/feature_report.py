@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 
 from mlperf_suite.feature import features
-from mlperf_suite.reports.sections import Line, Plot, Row, Section
+from mlperf_suite.reports.sections import Line, Paragraph, Plot, Row, Section
+from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.schema import Config, Summary
 
 
@@ -38,12 +39,32 @@ class FeatureReport:
         """Figures that readers look for first, before the run's own."""
         return []
 
+    def speed(self, summary: Summary) -> list[Section]:
+        """Sections on how fast it is, in place of the core's if there was no performance run."""
+        return []
+
     def of_speed(self, summary: Summary) -> list[Section]:
         """Sections of level 3 after those of speed and time."""
         return []
 
     def sections(self, summary: Summary, config: Config | None) -> list[Section]:
         """Sections after the run's figures."""
+        return []
+
+    def plots(self, summary: Summary) -> list[Plot]:
+        """Plots that are written into the run's folder."""
+        return []
+
+    def answer(self, summary: Summary) -> Paragraph | None:
+        """Whether a result is valid of which no rule failed; None if its rules alone say so."""
+        return None
+
+    def scores(self, summary: Summary) -> str:
+        """Where the scores are, a sentence, if there was no accuracy run."""
+        return ""
+
+    def comparison(self, runs: Sequence[BaselineRun]) -> list[Section]:
+        """Sections of a comparison of runs. Their plots are drawn into its plot as well."""
         return []
 
     def system_note(self, summary: Summary) -> str:

@@ -59,8 +59,6 @@ def speed_sections(summary: Summary, plots: Sequence[Plot] = ()) -> list[Section
     performance = summary.run.performance
     first = [tile for report in feature_reports() for tile in report.tiles(summary)]
     drawings = [Plots(plots, note=_CURVES_NOTE)] if plots else []
-    if performance is None and summary.curve is not None:
-        return []
     if performance is None:
         tiles = [Tiles(first)] if first else []
         return [Section("How fast?", [*tiles, *notes(["No performance result."]), *drawings])]

@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping, Sequence
 
 from mlperf_suite.reports.accuracy_sections import accuracy_section
-from mlperf_suite.reports.curve_sections import curve_sections
 from mlperf_suite.reports.feature_report import feature_reports
 from mlperf_suite.reports.machine_sections import (
     endpoint_sections,
@@ -92,11 +91,13 @@ def run_sections(
 
     `samples`: a few answers, each with `index`, `input`, `answer` and `reference`.
     """
+    of_features = [s for report in feature_reports() for s in report.speed(summary)]
+    is_core = summary.run.performance is not None or not of_features
     return [
         _head(summary),
         _validity(summary),
-        *speed_sections(summary, plots),
-        *curve_sections(summary.curve, summary.meta.benchmark),
+        *(speed_sections(summary, plots) if is_core else []),
+        *of_features,
         *time_sections(summary, config),
         *(s for report in feature_reports() for s in report.of_speed(summary)),
         *regression_sections(summary.regression),
@@ -156,12 +157,8 @@ def _answer(summary: Summary) -> Paragraph:
         answer = f"No: {count(failures, 'rule')} failed of {len(verdicts)}.{reason}"
     elif meta.profiler is not None:
         answer = f"No: {summary.no_result}. No rule is judged."
-    elif summary.curve and meta.status == "invalid":
-        failed = [point for point in summary.curve.points if point.outcome == "failed"]
-        answer = f"No: {count(len(failed), 'point')} failed of {len(summary.curve.points)}."
-    elif summary.curve and not verdicts and meta.status == "complete":
-        package = "submission --series endpoints builds its package, which is judged"
-        style, answer = "open", f"No rule judges a curve: {summary.no_result or package}."
+    elif own := next(filter(None, (report.answer(summary) for report in feature_reports())), None):
+        return own
     elif meta.status == "running" or not verdicts:
         style, answer = "open", "Unknown: the run has not finished, or no rule was judged."
     elif not (shortened or unjudged) and meta.profile != "smoke":

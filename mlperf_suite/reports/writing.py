@@ -17,7 +17,6 @@ from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.loadgen.timeline import read_timeline
 from mlperf_suite.reports.comparison import ANSWERS_JSON, SAMPLES_JSON
-from mlperf_suite.reports.curve_sections import curve_plots
 from mlperf_suite.reports.feature_report import IndexColumn, feature_reports
 from mlperf_suite.reports.html import html_page
 from mlperf_suite.reports.markdown import markdown_text
@@ -143,7 +142,7 @@ def _sections_with_plots(folder: Path, summary: Summary, config: Config) -> list
     plots = plots_of(timeline, _scenario(summary), summary.run.performance, below)
     if (folder / "plots").is_symlink():
         (folder / "plots").unlink()
-    drawings = [*plots, *curve_plots(summary.curve)]
+    drawings = [*plots, *(p for report in feature_reports() for p in report.plots(summary))]
     for plot in drawings:
         plot.png(folder / "plots" / f"{plot.name}.png")
     if drawings:

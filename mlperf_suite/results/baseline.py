@@ -17,15 +17,14 @@ from mlperf_suite import strict_json
 from mlperf_suite.errors import UsageError
 from mlperf_suite.results import typed_json
 from mlperf_suite.results.comparability import Aspect, Identity, differences, identity_of
-from mlperf_suite.results.curve_area import curve_differences
 from mlperf_suite.results.regression import (
     COMPARISONS,
-    CURVE,
     Metric,
     compare_summaries,
+    gates,
+    has_figures,
     metrics_of,
     metrics_of_features,
-    modes_of,
     samples_of,
     unusable_figures,
 )
@@ -72,10 +71,8 @@ class BaselineRun:
         return self.config is not None and self.config.engine is not None
 
     def metrics(self, mode: str) -> tuple[Metric, ...]:
-        """The metrics of one mode (performance, accuracy, curve or a feature's) that the baseline
-        has figures for."""
-        if mode == CURVE.mode:
-            return (CURVE,) if self.summary.curve else ()
+        """The metrics of one mode (performance, accuracy or a feature's) that the baseline has
+        figures for."""
         metrics = metrics_of([self.summary])
         return tuple(m for m in metrics if m.mode == mode and samples_of(m, self.summary))
 
@@ -132,7 +129,7 @@ class BaselineRun:
         """
         different = self.differences(identity_of(Config.read(read_config(folder)), current))
         different += load_differences(self.summary, current)
-        different += curve_differences(self.summary.curve, current.curve)
+        different += differences_of_features(self.summary, current)
         refusal = self._refusal(different) if different and not allow_different else None
         if self.summary.spoiled or current.spoiled:
             name = self.label if self.summary.spoiled else "this run"
@@ -187,6 +184,11 @@ def load_differences(baseline: Summary, current: Summary) -> list[str]:
     return lines
 
 
+def differences_of_features(baseline: Summary, current: Summary) -> list[str]:
+    """What makes two runs incomparable of what features measured."""
+    return [line for gate in gates() for line in gate.differences(baseline, current)]
+
+
 def _factor(first: float | None, second: float | None) -> float:
     """By what factor two figures differ, 1 if one is not known."""
     if not first or not second or min(first, second) <= 0:
@@ -218,7 +220,7 @@ def load_baseline(
     if fault := version_fault(content):
         raise UsageError(f"{option}{path}: {file.name} has {fault}")
     summary = Summary.read(content)
-    if needs_figures and not modes_of(summary) and summary.curve is None:
+    if needs_figures and not has_figures(summary):
         status = summary.meta.status
         raise UsageError(f"{option}{path}: the run has no figures to compare ({status})")
     return BaselineRun(str(path), summary, file.parent if file.name == SUMMARY_JSON else None)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
 from typing import Protocol
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario
 from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.loadgen.load_plan import MODES
-from mlperf_suite.results.curve_figures import CurveFigures
 from mlperf_suite.results.run_folder import BLOCKS_FOLDER, RunFolder
 from mlperf_suite.results.schema import (
     AccuracyFigures,
@@ -63,26 +61,6 @@ class ResultPart(Protocol):
     def summed_up(self, summary: Summary) -> Summary:
         """The summary with this part's figures."""
         ...
-
-
-@dataclass(slots=True)
-class CurveRecord:
-    """A curve as far as it was measured, and why it failed or is not complete; None so far."""
-
-    figures: CurveFigures = field(default_factory=partial(CurveFigures, ""))
-    failure: str | None = None
-    complete: bool = False
-
-    @property
-    def spoiled(self) -> bool:
-        return any(
-            point.outcome == "failed"
-            or (point.accuracy and (point.accuracy.reason or point.accuracy.passed is False))
-            for point in self.figures.points
-        )
-
-    def summed_up(self, summary: Summary) -> Summary:
-        return replace(summary, curve=self.figures)
 
 
 @dataclass(slots=True)

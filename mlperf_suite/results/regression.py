@@ -35,7 +35,6 @@ from operator import attrgetter
 from pathlib import Path
 
 from mlperf_suite.feature import features
-from mlperf_suite.results.curve_area import common_points, lost_points
 from mlperf_suite.results.schema import (
     ChangeFigures,
     ChangeOutcome,
@@ -55,7 +54,7 @@ _ENOUGH_REPEATS = 8
 _FEWEST_TO_DROP = 10
 """The number of blocks from which the one that differs most is left out."""
 _HALF = math.log(2)
-_MANY = 1e6
+MANY = 1e6
 """Degrees of freedom of an error that is practically known."""
 _FAR = 50.0
 """The largest logarithm of an interval's end: what lies beyond is no figure to print."""
@@ -112,8 +111,6 @@ METRICS: tuple[Metric, ...] = (
     *(_time(name, percentile) for name in ("ttft", "tpot") for percentile in ("p50", "p99")),
 )
 """The metrics of every benchmark; scores in percent are added by name."""
-CURVE = Metric("curve_area", "area of the curve", "tokens/s", "curve", True, "curve")
-"""The mean height of a curve in the range that two curves have in common."""
 
 
 @cache
@@ -254,11 +251,11 @@ def _outcome(
 
 def _noise(baseline: MetricSamples, current: MetricSamples, paired_error: float | None) -> Noise:
     if paired_error is not None:
-        return Noise(((paired_error / baseline.value, _MANY),), "the same samples")
+        return Noise(((paired_error / baseline.value, MANY),), "the same samples")
     if baseline.standard_error is not None and current.standard_error is not None:
         errors = (s.standard_error or 0.0 for s in (baseline, current))
         relative = [e / s.value for e, s in zip(errors, (baseline, current), strict=True)]
-        return Noise(((math.hypot(*relative), _MANY),), "the spread of the samples")
+        return Noise(((math.hypot(*relative), MANY),), "the spread of the samples")
     sides = baseline, current
     logs = [[math.log(value) for value in side.values] for side in sides]
     squares = sum(statistics.variance(of) * (len(of) - 1) for of in logs if len(of) > 1)
@@ -380,8 +377,7 @@ def figures_missing(baseline: Summary, current: Summary) -> list[str]:
     mode that both have, a figure that the baseline lacks (JSON's reader drops NaN)."""
     modes, own = modes_of(baseline), modes_of(current)
     missing = [f"no {mode} run, unlike the baseline" for mode in modes if mode not in own]
-    if (baseline.curve is None) != (current.curve is None):
-        missing.append("only one of this run and the baseline has a curve")
+    missing += [line for gate in gates() for line in gate.missing(baseline, current)]
     for metric in metrics_of((baseline, current)):
         has_figure = metric.mode in modes and samples_of(metric, current) is not None
         if has_figure and samples_of(metric, baseline) is None:
@@ -415,8 +411,9 @@ def compare_summaries(
         elif then and metric.mode in modes_of(current):
             error = (paired_errors or {}).get(metric.name, then.standard_error)
             vanished.append(_lost(metric, then, current, error, confidence(1, comparisons)))
-    curves, points = _curve_pair(baseline, current)
-    pairs, vanished = [*pairs, *curves], [*vanished, *points]
+    for gate in gates():
+        of_feature, lost = gate.compare(baseline, current)
+        pairs, vanished = [*pairs, *of_feature], [*vanished, *lost]
     groups = len({metric.group for metric, *_ in pairs})
 
     def judge(shared_among: int) -> list[ChangeFigures]:
@@ -445,40 +442,62 @@ def _lost(
 ) -> ChangeFigures:
     """A figure that is 0 or missing although its run was made. Noise cannot explain that, unless it
     is a score of so few answers that all may be wrong by chance. `error`: its standard error."""
-    change = replace(_change(metric, then), current=0.0, change=-1.0)
     if error and _score_of(metric, current)[0] == 0:
-        reach = Noise(((error / then.value, _MANY),), "").reach(level)
+        reach = Noise(((error / then.value, MANY),), "").reach(level)
         if reach is not None and reach >= 1:
             words = "-100.0% (few answers may have that by chance)"
-            return replace(change, words=words, noise_from="the spread of the samples")
-    return replace(change, outcome="regressed", words="lost altogether", noise_from="no figure now")
+            change = replace(_change(metric, then), current=0.0, change=-1.0, words=words)
+            return replace(change, noise_from="the spread of the samples")
+    return lost(metric, then)
 
 
-_Pair = tuple[Metric, MetricSamples, MetricSamples, Noise]
+def lost(metric: Metric, then: MetricSamples, words: str = "lost altogether") -> ChangeFigures:
+    """The loss of all of a figure."""
+    change = replace(_change(metric, then), outcome="regressed", current=0.0, change=-1.0)
+    return replace(change, words=words, noise_from="no figure now")
 
 
-def _curve_pair(baseline: Summary, current: Summary) -> tuple[list[_Pair], list[ChangeFigures]]:
-    """The areas of two curves; instead of them, the first concurrency that was lost altogether."""
-    before, now = baseline.curve, current.curve
-    if before is None or now is None:
+Pair = tuple[Metric, MetricSamples, MetricSamples, Noise]
+"""A metric, its figures in two runs, and their noise."""
+
+
+class FeatureGate:
+    """What the gate compares of a feature's part of two summaries; nothing without it.
+
+    `of_speed`: the names of the metrics that show how fast a system is.
+    """
+
+    of_speed: tuple[str, ...] = ()
+
+    def compares(self, summary: Summary) -> bool:
+        """Whether a summary has figures to compare."""
+        return False
+
+    def missing(self, baseline: Summary, current: Summary) -> list[str]:
+        """What cannot be compared because one side lacks it, in words."""
+        return []
+
+    def differences(self, baseline: Summary, current: Summary) -> list[str]:
+        """What makes the two incomparable, in words."""
+        return []
+
+    def compare(
+        self, baseline: Summary, current: Summary
+    ) -> tuple[list[Pair], list[ChangeFigures]]:
+        """What is judged together with the other metrics, and what was lost altogether."""
         return [], []
-    for point in lost_points(before, now):
-        then = next(p for p in before.measured if p.concurrency == point.concurrency)
-        change = replace(
-            _change(CURVE, MetricSamples((max(then.system_tps, 1e-9),))), current=0.0, change=-1.0
-        )
-        words = f"{point.outcome} at concurrency {point.concurrency:,}, which was measured then"
-        return [], [replace(change, outcome="regressed", words=words, noise_from="no figure now")]
-    # What a whole session has, more noise or less, is common to its points.
-    pair = common_points(before, now, together=True)
-    if pair.refusal:
-        return [], []
-    then_height, now_height = pair.heights()
-    error = pair.noise()
-    estimates = () if error is None else ((error, _MANY),)
-    words = f"the blocks of {len(pair.first.points)} points" if estimates else "not measured"
-    sides = MetricSamples((then_height,)), MetricSamples((now_height,))
-    return [(CURVE, *sides, Noise(estimates, words))], []
+
+
+@cache
+def gates() -> tuple[FeatureGate, ...]:
+    """The `GATE` of each feature that has one."""
+    places = (feature.gate for feature in features() if feature.gate)
+    return tuple(import_module(place).GATE for place in places)
+
+
+def has_figures(summary: Summary) -> bool:
+    """Whether a summary has figures to compare."""
+    return bool(modes_of(summary)) or any(gate.compares(summary) for gate in gates())
 
 
 def underpowered_metrics(changes: Sequence[ChangeFigures], at_a_rate: bool) -> list[str]:
@@ -489,7 +508,8 @@ def underpowered_metrics(changes: Sequence[ChangeFigures], at_a_rate: bool) -> l
     """
     performance = {metric.name for metric in METRICS if metric.of_run}
     times = [c for c in changes if c.metric in performance and not c.higher_is_better]
-    speed = [c for c in changes if c.metric in ("tokens_per_sec", CURVE.name)]
+    names = {"tokens_per_sec", *(name for gate in gates() for name in gate.of_speed)}
+    speed = [c for c in changes if c.metric in names]
     deciding = times if at_a_rate and times else speed
     blind = [(change.label, change.noise_from) for change in deciding if _is_blind(change)]
     if not blind or len(blind) < len(deciding):

@@ -23,7 +23,6 @@ from mlperf_suite.assets import EMBEDDED_MODEL
 from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.feature import features
 from mlperf_suite.loadgen.timeline import EngineLoad
-from mlperf_suite.results.curve_figures import REHEARSAL, CurveFigures
 from mlperf_suite.results.typed_json import read, to_json, written_fields
 from mlperf_suite.rules import rule_named
 from mlperf_suite.rules.verdict import Status, Verdict, in_words
@@ -407,7 +406,8 @@ class Summary:
     folder.
 
     `plan`: the steps of the session, with their estimates and times. `parts`: the figures that
-    features add; in the file each is a member of its own.
+    features add; in the file each is a member of its own. One may say with `no_result` why it makes
+    the summary no result.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -415,7 +415,6 @@ class Summary:
     system: dict[str, Any] = field(default_factory=dict)
     run: Run = field(default_factory=Run)
     parts: dict[str, Any] = field(default_factory=dict)
-    curve: CurveFigures | None = None
     plan: tuple[PlanRow, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     regression: RegressionFigures | None = None
@@ -439,8 +438,8 @@ class Summary:
     def no_result(self) -> str:
         """Why its figures are not a result, in words; empty if there is no reason. Rehearsals are
         compared with each other all the same."""
-        rehearsal = REHEARSAL if self.curve is not None and self.curve.rehearsal else ""
-        return "; ".join(filter(None, (self.spoiled, rehearsal)))
+        of_parts = [getattr(part, "no_result", "") for part in self.parts.values()]
+        return "; ".join(filter(None, (self.spoiled, *of_parts)))
 
     @property
     def machines(self) -> list[str]:

@@ -15,31 +15,21 @@ from mlperf_suite.rules import (
     kept_logs,
     audit_rules,
     test06,
-    power_rules,
-    submission_rules,
-    retrieval_rules,
-    client_rules,
-    package_rules,
-    agentic_rules,
+    benchmark_rules,
 )
 from mlperf_suite.rules.registry import accuracy_verdict, judge, rule_named, rules_for
 
 __all__ = [
     "accuracy_rules",
     "accuracy_verdict",
-    "agentic_rules",
     "audit_rules",
-    "client_rules",
+    "benchmark_rules",
     "clock",
     "judge",
     "kept_logs",
     "limits",
-    "package_rules",
-    "power_rules",
-    "retrieval_rules",
     "rule_named",
     "rules_for",
-    "submission_rules",
     "test06",
     "validity",
 ]

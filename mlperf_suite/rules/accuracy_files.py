@@ -17,6 +17,7 @@ from functools import lru_cache
 from mlperf_suite.benchmarks.definition import COUNTED_IN_A_SENTENCE
 from mlperf_suite.loadgen.logs import LoggedSample, logged_answers
 
+ACCURACY_TXT = "accuracy.txt"
 MAX_ACCURACY_LOG_BYTES = 10 * 1024
 """A submission's accuracy log is truncated to less (MAX_ACCURACY_LOG_SIZE of the official
 checker)."""

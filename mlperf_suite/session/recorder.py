@@ -18,7 +18,7 @@ from mlperf_suite.hardware import describe_system
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.node_files import NodeResult, write_node_files
 from mlperf_suite.results.record import Result, summary_of
-from mlperf_suite.results.regression import modes_of
+from mlperf_suite.results.regression import has_figures
 from mlperf_suite.results.run_folder import CONFIG_JSON, ENDED, SUMMARY_JSON, RunFolder
 from mlperf_suite.results.schema import Meta, Summary
 from mlperf_suite.rules.verdict import Verdict
@@ -195,8 +195,7 @@ class Recorder:
         place, kind = self._kind(result)
         summary: Summary = kind.summary(self, result)
         baseline = self._baselines.get(place)
-        is_empty = not modes_of(summary) and not (summary.curve and summary.curve.measured)
-        if baseline is None or is_empty:
+        if baseline is None or not has_figures(summary):
             return summary
         regression = baseline.judge(
             summary,

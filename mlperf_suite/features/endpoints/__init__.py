@@ -5,7 +5,7 @@ from mlperf_suite.feature import Feature
 FEATURE = Feature(
     name="endpoints",
     summary="--client, --series: the curve of MLPerf Endpoints, MLCommons' official HTTP client",
-    needs=("chats",),
+    needs=("chats", "submission_check"),
     benchmarks=("mlperf_suite.features.endpoints.endpoints_agents",),
     markers={"curve": "the curve of tokens/s over tokens/s per user, at fixed concurrencies"},
     options="mlperf_suite.features.endpoints.options",
@@ -13,5 +13,14 @@ FEATURE = Feature(
         "mlperf_suite.features.endpoints.client_kind",
         "mlperf_suite.features.endpoints.curve.curve_kind",
     ),
+    rules=(
+        "mlperf_suite.features.endpoints.rules.client_rules",
+        "mlperf_suite.features.endpoints.rules.package_rules",
+        "mlperf_suite.features.endpoints.rules.agentic_rules",
+    ),
+    figures={"curve": "mlperf_suite.features.endpoints.curve.curve_figures.CurveFigures"},
+    report="mlperf_suite.features.endpoints.curve.curve_report",
+    gate="mlperf_suite.features.endpoints.curve.curve_gate",
+    judge="mlperf_suite.features.endpoints.judging.packages",
     plugin="mlperf_suite.features.endpoints.plugin",
 )

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mlperf_suite.benchmarks.definition import Scenario
-from mlperf_suite.client_results.result_files import Distribution, ResultSummary
+from mlperf_suite.features.endpoints.client_results.result_files import Distribution, ResultSummary
+from mlperf_suite.features.endpoints.official_client.client_answers import ClientAnswer
 from mlperf_suite.loadgen.timeline import Timeline
-from mlperf_suite.official_client.client_answers import ClientAnswer
 from mlperf_suite.results.performance_figures import PERCENTILES, goodput, percentile_name
 from mlperf_suite.results.schema import EarlyStopping, Percentiles, PerformanceFigures
 

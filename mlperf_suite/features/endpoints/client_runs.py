@@ -15,8 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, ReferenceAccuracy
-from mlperf_suite.client_results.client_benchmarks import ClientRunKey, client_benchmark
-from mlperf_suite.client_results.result_files import (
+from mlperf_suite.engines.protocol import ClientFigures, RemoteRun
+from mlperf_suite.features.endpoints.client_figures import client_performance, client_timeline
+from mlperf_suite.features.endpoints.client_results.client_benchmarks import (
+    ClientRunKey,
+    client_benchmark,
+)
+from mlperf_suite.features.endpoints.client_results.result_files import (
+    CLIENT_ACCURACY,
+    CLIENT_SUMMARY,
     AccuracyResults,
     AccuracyScore,
     ClientConfig,
@@ -25,18 +32,14 @@ from mlperf_suite.client_results.result_files import (
     config_of,
     read_typed,
 )
-from mlperf_suite.engines.protocol import ClientFigures, RemoteRun
-from mlperf_suite.features.endpoints.client_figures import client_performance, client_timeline
 from mlperf_suite.features.endpoints.curve.curve_accuracy import scores_of_texts, token_ids_of
-from mlperf_suite.judging.client_submissions import events_of
-from mlperf_suite.judging.tree import CLIENT_ACCURACY, CLIENT_SUMMARY, read_yaml
-from mlperf_suite.loadgen.timeline import Timeline, write_timeline
-from mlperf_suite.official_client.client_answers import (
+from mlperf_suite.features.endpoints.judging.client_submissions import events_of
+from mlperf_suite.features.endpoints.official_client.client_answers import (
     ClientAnswer,
     read_answers,
     texts_by_sample,
 )
-from mlperf_suite.official_client.client_job import (
+from mlperf_suite.features.endpoints.official_client.client_job import (
     ACCURACY_DATA,
     PERFORMANCE_DATA,
     PLACEHOLDER,
@@ -45,30 +48,32 @@ from mlperf_suite.official_client.client_job import (
     ClientLoad,
     whole_passes,
 )
-from mlperf_suite.official_client.client_process import (
+from mlperf_suite.features.endpoints.official_client.client_process import (
     SILENCE_S,
     ClientProgress,
     run_client,
 )
-from mlperf_suite.official_client.installation import find_client
-from mlperf_suite.official_client.own_scorers import OwnScorer, own_scorer
-from mlperf_suite.results.baseline import write_answer_scores
-from mlperf_suite.results.record import Result, RunRecord, accuracy_figures, scorer_json
-from mlperf_suite.results.run_folder import write_json
-from mlperf_suite.results.schema import PerformanceFigures
-from mlperf_suite.rules.client_rules import (
+from mlperf_suite.features.endpoints.official_client.installation import find_client
+from mlperf_suite.features.endpoints.official_client.own_scorers import OwnScorer, own_scorer
+from mlperf_suite.features.endpoints.rules.client_rules import (
     ClientFacts,
     is_of_accuracy,
     rules_of_a_run,
     scores_of,
 )
-from mlperf_suite.rules.submission_rules import JsonFile
+from mlperf_suite.judging.reading import read_yaml
+from mlperf_suite.loadgen.timeline import Timeline, write_timeline
+from mlperf_suite.results.baseline import write_answer_scores
+from mlperf_suite.results.record import Result, RunRecord, accuracy_figures, scorer_json
+from mlperf_suite.results.run_folder import write_json
+from mlperf_suite.results.schema import PerformanceFigures
 from mlperf_suite.rules.verdict import Verdict, VerdictError
 from mlperf_suite.scorers.scorer import Scores, reads_special_tokens
 from mlperf_suite.session.engines import endpoint_config
 from mlperf_suite.session.load_run import Observation, StepMaker
 from mlperf_suite.session.preparation import Preparation
 from mlperf_suite.session.run_kind import Step
+from mlperf_suite.strict_json import JsonFile
 
 _WARMUP_REQUESTS = 2
 _SAME_SCORE = 0.01

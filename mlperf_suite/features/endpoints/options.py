@@ -5,10 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mlperf_suite.client_results.client_benchmarks import CLIENT_MODELS, CLIENT_ROUND
-from mlperf_suite.client_results.series import SERIES_MODELS
 from mlperf_suite.errors import UsageError
-from mlperf_suite.official_client.installation import CLIENT
+from mlperf_suite.features.endpoints.client_results.client_benchmarks import (
+    CLIENT_MODELS,
+    CLIENT_ROUND,
+)
+from mlperf_suite.features.endpoints.client_results.series import SERIES_MODELS
+from mlperf_suite.features.endpoints.official_client.installation import CLIENT
 from mlperf_suite.option_specs import OptionSpec, choice
 
 if TYPE_CHECKING:

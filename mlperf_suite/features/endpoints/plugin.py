@@ -9,25 +9,27 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS, runnable
-from mlperf_suite.client_results.client_benchmarks import (
+from mlperf_suite.features.endpoints.client_results.client_benchmarks import (
     CLIENT_MODELS,
     CLIENT_SCENARIOS,
     ClientRunKey,
     client_benchmark,
 )
+from mlperf_suite.features.endpoints.curve.curve_figures import curve_of
+from mlperf_suite.features.endpoints.curve.curve_gate import AREA
 from mlperf_suite.features.endpoints.curve.curve_kind import CurveKey
 from mlperf_suite.features.endpoints.options import by_official_client, series_of
+from mlperf_suite.features.endpoints.rules.client_rules import is_of_accuracy, rules_of_a_run
 from mlperf_suite.plugin.baseline_gate import baselines_of
 from mlperf_suite.plugin.cases import REGRESSION, Case, MetricCase, is_by_name, parametrize
 from mlperf_suite.plugin.metric_change import MetricChange
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.outcomes import make
-from mlperf_suite.rules.client_rules import is_of_accuracy, rules_of_a_run
 from mlperf_suite.session.run_kind import NoCase
 
 if TYPE_CHECKING:
     from mlperf_suite.benchmarks.audits import Mode
-    from mlperf_suite.results.curve_figures import CurveFigures
+    from mlperf_suite.features.endpoints.curve.curve_figures import CurveFigures
     from mlperf_suite.rules.verdict import Verdict
     from mlperf_suite.session.suite import Session
 
@@ -97,8 +99,8 @@ def _curve_changes(config: pytest.Config) -> list[Any]:
     for curve in _curves(config):
         (case,) = curve.values
         baseline = baselines_of(config).get(case.key.place)
-        for metric in baseline.metrics("curve") if baseline else ():
-            change = MetricCase(case.key, metric.name)
+        if baseline and curve_of(baseline.summary):
+            change = MetricCase(case.key, AREA.name)
             cases.append(pytest.param(change, marks=curve.marks, id=curve.id))
     return cases
 

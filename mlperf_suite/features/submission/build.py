@@ -48,15 +48,7 @@ from mlperf_suite.features.submission.texts import (
     source_readme,
     verified_text,
 )
-from mlperf_suite.judging.judge import judge_folder
-from mlperf_suite.judging.submissions import ACCURACY_TXT
-from mlperf_suite.judging.tree import read_scores
-from mlperf_suite.loadgen.load_plan import AUDIT_MODES, COMPARED
-from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY, read_logs
-from mlperf_suite.results.run_folder import ENDED, file_sha256, write_json
-from mlperf_suite.rules.audit_rules import PART_III
-from mlperf_suite.rules.facts import Division
-from mlperf_suite.rules.power_measurement import (
+from mlperf_suite.features.submission_check.power_measurement import (
     POWER,
     POWER_FILES,
     RANGING,
@@ -64,7 +56,19 @@ from mlperf_suite.rules.power_measurement import (
     SPL,
     TESTING,
 )
-from mlperf_suite.rules.submission_rules import MEASUREMENT_FIELDS, STATUSES, missing_system_fields
+from mlperf_suite.features.submission_check.submission_rules import (
+    MEASUREMENT_FIELDS,
+    STATUSES,
+    missing_system_fields,
+)
+from mlperf_suite.judging.judge import judge_folder
+from mlperf_suite.judging.reading import read_scores
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES, COMPARED
+from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY, read_logs
+from mlperf_suite.results.run_folder import ENDED, file_sha256, write_json
+from mlperf_suite.rules.accuracy_files import ACCURACY_TXT
+from mlperf_suite.rules.audit_rules import PART_III
+from mlperf_suite.rules.facts import Division
 
 AUTO = "auto"
 _FOR_A_PERSON = frozenset(

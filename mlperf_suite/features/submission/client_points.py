@@ -11,16 +11,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.client_results.result_files import (
+from mlperf_suite.features.endpoints.client_results.result_files import (
+    CLIENT_ACCURACY,
+    CLIENT_SUMMARY,
     AccuracyResults,
     ClientConfig,
     ResultSummary,
     config_of,
     read_typed,
 )
-from mlperf_suite.client_results.series import CONCURRENCY
-from mlperf_suite.judging.tree import CLIENT_ACCURACY, CLIENT_SUMMARY, folders_in, read_yaml
-from mlperf_suite.results.curve_figures import REHEARSAL, SCORED_FOLDER, CurveFigures
+from mlperf_suite.features.endpoints.client_results.series import CONCURRENCY
+from mlperf_suite.features.endpoints.curve.curve_figures import (
+    REHEARSAL,
+    SCORED_FOLDER,
+    CurveFigures,
+    curve_of,
+)
+from mlperf_suite.judging.reading import folders_in, read_yaml
 from mlperf_suite.results.run_folder import SUMMARY_JSON, read_summary
 
 _DEEPEST = 6
@@ -106,7 +113,7 @@ def _curve(folder: Path) -> CurveFigures | None:
     for place in (folder, *folder.parents[:3]):
         if (place / SUMMARY_JSON).is_file():
             summary = read_summary(place)
-            return summary.curve if summary else None
+            return curve_of(summary) if summary else None
     return None
 
 

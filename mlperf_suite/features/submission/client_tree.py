@@ -14,16 +14,22 @@ from typing import Any
 
 from mlperf_suite import __version__
 from mlperf_suite.benchmarks.rounds import Round
-from mlperf_suite.client_results.client_benchmarks import ClientBenchmark, client_benchmark
+from mlperf_suite.features.endpoints.client_results.client_benchmarks import (
+    ClientBenchmark,
+    client_benchmark,
+)
+from mlperf_suite.features.endpoints.client_results.result_files import (
+    CLIENT_ACCURACY,
+    CLIENT_SUMMARY,
+)
+from mlperf_suite.features.endpoints.official_client.client_job import PLACEHOLDER, scorers_of
 from mlperf_suite.features.submission.client_points import (
     ClientPoint,
     holds_client_run,
     read_points,
 )
-from mlperf_suite.judging.tree import CLIENT_ACCURACY, CLIENT_SUMMARY
-from mlperf_suite.official_client.client_job import PLACEHOLDER, scorers_of
+from mlperf_suite.features.submission_check.submission_rules import MEASUREMENT_FIELDS
 from mlperf_suite.results.run_folder import SUMMARY_JSON, read_summary, write_whole
-from mlperf_suite.rules.submission_rules import MEASUREMENT_FIELDS
 from mlperf_suite.secrets import scrub
 
 _FIRST_ROUND = "v6.1"

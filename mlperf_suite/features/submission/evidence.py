@@ -13,6 +13,7 @@ from mlperf_suite.benchmarks.definition import Benchmark, Scenario, Workload
 from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.engines.protocol import REPLAY
 from mlperf_suite.errors import UsageError
+from mlperf_suite.features.submission_check.power_measurement import POWER, RANGING, TESTING
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.loadgen.logs import DETAIL, SUMMARY
 from mlperf_suite.results.comparability import Identity, differences, identity_of, machine_of
@@ -34,7 +35,6 @@ from mlperf_suite.rules.facts import (
     find_speculation,
     gives_text_alone,
 )
-from mlperf_suite.rules.power_measurement import POWER, RANGING, TESTING
 
 _MODES: tuple[Mode, ...] = ("accuracy", "performance", *AUDIT_MODES)
 _NO_END = {"running": "wait until it has finished, or rerun it if it was killed"}

@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mlperf_suite.client_results.series import SERIES_MODELS, Regions
 from mlperf_suite.errors import RefusedError, UsageError
+from mlperf_suite.features.endpoints.client_results.series import SERIES_MODELS, Regions
+from mlperf_suite.features.endpoints.judging.packages import judge_package
 from mlperf_suite.features.submission.client_points import (
     ClientPoint,
     read_points,
@@ -23,7 +24,6 @@ from mlperf_suite.features.submission.client_points import (
 from mlperf_suite.features.submission.package_facts import PackageFacts, lacking_warmup, read_facts
 from mlperf_suite.features.submission.package_writer import PackageCurve, PackageWriter
 from mlperf_suite.features.submission.point_events import known_of_warmup
-from mlperf_suite.judging.packages import judge_package
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)
 _FOLDERS = ("organization", "submission_id", "implementation")

@@ -12,11 +12,23 @@ from typing import Any
 import msgspec
 
 from mlperf_suite import __version__
-from mlperf_suite.client_results.client_benchmarks import ClientBenchmark
-from mlperf_suite.client_results.package_files import OF_A_POINT, SteadyState
-from mlperf_suite.client_results.provisioned_power import ProvisionedPower, SystemPower
-from mlperf_suite.client_results.series import SEED_SETS, Regions, min_duration_s
 from mlperf_suite.errors import RefusedError
+from mlperf_suite.features.endpoints.client_results.client_benchmarks import ClientBenchmark
+from mlperf_suite.features.endpoints.client_results.package_files import (
+    OF_A_POINT,
+    POINT_YAML,
+    SYSTEM_POWER,
+    SteadyState,
+)
+from mlperf_suite.features.endpoints.client_results.provisioned_power import (
+    ProvisionedPower,
+    SystemPower,
+)
+from mlperf_suite.features.endpoints.client_results.result_files import (
+    CLIENT_ACCURACY,
+    CLIENT_SUMMARY,
+)
+from mlperf_suite.features.endpoints.client_results.series import SEED_SETS, Regions, min_duration_s
 from mlperf_suite.features.submission.client_points import ClientPoint
 from mlperf_suite.features.submission.package_facts import ACCURACY_RUN, PackageFacts
 from mlperf_suite.features.submission.point_events import (
@@ -27,14 +39,7 @@ from mlperf_suite.features.submission.point_events import (
     token_counts,
 )
 from mlperf_suite.features.submission.texts import folder_name
-from mlperf_suite.judging.tree import (
-    CLIENT_ACCURACY,
-    CLIENT_SUMMARY,
-    POINT_YAML,
-    SYSTEM_POWER,
-    read_json,
-    yaml_text,
-)
+from mlperf_suite.judging.reading import read_json, yaml_text
 from mlperf_suite.results.run_folder import write_json, write_whole
 from mlperf_suite.secrets import scrub
 

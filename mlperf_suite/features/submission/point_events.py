@@ -9,17 +9,17 @@ from typing import Any
 
 import msgspec
 
-from mlperf_suite.client_results.answer_texts import TokenCounts
-from mlperf_suite.client_results.package_files import SteadyState
-from mlperf_suite.client_results.series import min_duration_s
-from mlperf_suite.client_results.steady_state import steady_state
-from mlperf_suite.client_results.super_passes import (
+from mlperf_suite.engines.endpoint.exchanges import TextCodec
+from mlperf_suite.errors import RefusedError, UsageError
+from mlperf_suite.features.endpoints.client_results.answer_texts import TokenCounts
+from mlperf_suite.features.endpoints.client_results.package_files import SteadyState
+from mlperf_suite.features.endpoints.client_results.series import min_duration_s
+from mlperf_suite.features.endpoints.client_results.steady_state import steady_state
+from mlperf_suite.features.endpoints.client_results.super_passes import (
     WarmupEvents,
     read_super_passes,
     super_pass_size,
 )
-from mlperf_suite.engines.endpoint.exchanges import TextCodec
-from mlperf_suite.errors import RefusedError, UsageError
 from mlperf_suite.features.submission.client_points import ClientPoint
 
 WARMUP_COUNTS = ("duration_s", "requests_issued", "requests_completed", "concurrency")

@@ -12,8 +12,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mlperf_suite.features.submission_check.submission_rules import (
+    SYSTEM_FIELDS_FILLED,
+    SYSTEM_FIELDS_PRESENT,
+)
 from mlperf_suite.hardware import Gpu, gpus
-from mlperf_suite.rules.submission_rules import SYSTEM_FIELDS_FILLED, SYSTEM_FIELDS_PRESENT
 
 NO_ACCELERATOR = "none"
 """The value of every accelerator field if a machine has no accelerator."""

@@ -5,7 +5,7 @@ from mlperf_suite.feature import Feature
 FEATURE = Feature(
     name="tuning",
     summary="the search for the engine's best settings",
-    needs=("peak_search",),
+    needs=("endpoints", "peak_search"),
     commands={"tune": "mlperf_suite.features.tuning.command"},
     markers={"tune": "the search for the engine's best settings, and its winner's pairs"},
     plugin="mlperf_suite.features.tuning.plugin",

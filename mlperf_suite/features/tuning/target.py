@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from mlperf_suite.features.endpoints.curve.curve_area import StepCurve
+from mlperf_suite.features.endpoints.curve.curve_figures import curve_of
 from mlperf_suite.features.peak_search.figures import peak_of
 from mlperf_suite.features.peak_search.rate_search import PEAK_JSON
 from mlperf_suite.loadgen.timeline import Timeline, read_timeline
-from mlperf_suite.results.curve_area import StepCurve
 from mlperf_suite.results.regression import METRICS, samples_of
 from mlperf_suite.results.run_folder import read_object, read_summary, run_folders
 from mlperf_suite.results.schema import PerformanceFigures, Summary
@@ -110,7 +111,7 @@ def _goodput(run: TrialFiles) -> Figure | None:
 
 def _area(run: TrialFiles) -> Figure | None:
     """The area under the step function from 0 to the most tokens/s per user."""
-    curve = run.summary.curve
+    curve = curve_of(run.summary)
     if curve is None or not curve.measured:
         return None
     users, heights = StepCurve(curve.measured).steps()
@@ -182,7 +183,7 @@ def costs_of(runs: Sequence[TrialFiles]) -> dict[str, float]:
         for kind in energy.measured if energy else ():
             if kind.joules_per_token:
                 costs[f"{kind.kind} energy, J/token"] = kind.joules_per_token
-        for point in run.summary.curve.measured if run.summary.curve else ():
+        for point in curve.measured if (curve := curve_of(run.summary)) else ():
             if point.concurrency == 1 and point.ttft_p90_ms and point.tpot_p90_ms:
                 costs |= {"TTFT p90 of one user, ms": point.ttft_p90_ms}
                 costs |= {"TPOT p90 of one user, ms": point.tpot_p90_ms}

@@ -15,11 +15,14 @@ from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.engines.closed_loop import hold_concurrency
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.errors import RunError
+from mlperf_suite.features.endpoints.curve.curve_figures import PointAccuracy
 from mlperf_suite.features.endpoints.curve.official_points import OfficialPoints
-from mlperf_suite.official_client.client_answers import read_answers, texts_by_sample
-from mlperf_suite.official_client.client_job import ACCURACY_DATA, ClientData
-from mlperf_suite.official_client.own_scorers import OwnScorer, own_scorer
-from mlperf_suite.results.curve_figures import PointAccuracy
+from mlperf_suite.features.endpoints.official_client.client_answers import (
+    read_answers,
+    texts_by_sample,
+)
+from mlperf_suite.features.endpoints.official_client.client_job import ACCURACY_DATA, ClientData
+from mlperf_suite.features.endpoints.official_client.own_scorers import OwnScorer, own_scorer
 from mlperf_suite.scorers.scorer import Answer, Scores, reads_special_tokens
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.scenario_runs import decoded

@@ -23,7 +23,8 @@ from mlperf_suite.session.run_kind import (
 )
 
 if TYPE_CHECKING:
-    from mlperf_suite.results.record import CurveRecord, Result
+    from mlperf_suite.features.endpoints.curve.curve_figures import CurveRecord
+    from mlperf_suite.results.record import Result
     from mlperf_suite.session.session_parts import SessionParts
     from mlperf_suite.session.timing.estimate import Estimator
     from mlperf_suite.settings import Settings
@@ -85,7 +86,7 @@ class CurveKind(OfOnePart[CurveKey]):
         return Curves(*session.of_runs, session.recorder.config_json)
 
     def part(self) -> CurveRecord:
-        from mlperf_suite.results.record import CurveRecord
+        from mlperf_suite.features.endpoints.curve.curve_figures import CurveRecord
 
         return CurveRecord()
 

@@ -15,9 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from mlperf_suite.benchmarks.percentile import percentile
-from mlperf_suite.client_results.series import FEWEST_POINTS, MANDATORY, ULTRA_LOW, Regions
 from mlperf_suite.engines.closed_loop import LoopTimes
-from mlperf_suite.results.curve_figures import CurveBlock, CurvePoint
+from mlperf_suite.features.endpoints.client_results.series import (
+    FEWEST_POINTS,
+    MANDATORY,
+    ULTRA_LOW,
+    Regions,
+)
+from mlperf_suite.features.endpoints.curve.curve_figures import CurveBlock, CurvePoint
 
 GAIN = 1.05
 """A doubled concurrency that does not raise the throughput by this factor is past the knee."""

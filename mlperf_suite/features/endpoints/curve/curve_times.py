@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from mlperf_suite.client_results.series import FEWEST_POINTS, ULTRA_LOW, min_duration_s
+from mlperf_suite.features.endpoints.client_results.series import (
+    FEWEST_POINTS,
+    ULTRA_LOW,
+    min_duration_s,
+)
 
 SMOKE_POINT_S = 15.0
 """How long a smoke curve issues requests at each concurrency, in s."""

@@ -20,7 +20,6 @@ from typing import Any
 
 from mlperf_suite import __version__
 from mlperf_suite.benchmarks.definition import LOADGEN, Benchmark
-from mlperf_suite.client_results.series import SEED_SETS, min_duration_s
 from mlperf_suite.engines.closed_loop import Enough, LoopTimes, Prompt, hold_concurrency
 from mlperf_suite.engines.endpoint.engine import EndpointEngine
 from mlperf_suite.engines.endpoint.server_metrics import view_of
@@ -35,12 +34,19 @@ from mlperf_suite.errors import RunError
 from mlperf_suite.features.chats.agent_replay import turn_timeout_s
 from mlperf_suite.features.chats.agent_sessions import sessions_of
 from mlperf_suite.features.chats.chat_engine import ChatEndpoint
+from mlperf_suite.features.endpoints.client_results.series import SEED_SETS, min_duration_s
 from mlperf_suite.features.endpoints.curve.agent_points import (
     ConversationPoints,
     saltable,
     sampling_of,
 )
 from mlperf_suite.features.endpoints.curve.curve_accuracy import CurveAccuracy, token_ids_of
+from mlperf_suite.features.endpoints.curve.curve_figures import (
+    CurveFigures,
+    CurvePoint,
+    CurveRecord,
+    PointAccuracy,
+)
 from mlperf_suite.features.endpoints.curve.curve_points import (
     BLOCKS,
     GAIN,
@@ -65,14 +71,13 @@ from mlperf_suite.features.endpoints.curve.official_points import (
     PROBES_FOLDER,
     OfficialPoints,
 )
+from mlperf_suite.features.endpoints.official_client.client_job import whole_passes as passes_of
+from mlperf_suite.features.endpoints.official_client.client_process import SILENCE_S
+from mlperf_suite.features.endpoints.official_client.installation import find_client
 from mlperf_suite.features.endpoints.options import by_official_client
-from mlperf_suite.official_client.client_job import whole_passes as passes_of
-from mlperf_suite.official_client.client_process import SILENCE_S
-from mlperf_suite.official_client.installation import find_client
 from mlperf_suite.results import typed_json
 from mlperf_suite.results.comparability import differences, identity_of
-from mlperf_suite.results.curve_figures import CurveFigures, CurvePoint, PointAccuracy
-from mlperf_suite.results.record import CurveRecord, Result
+from mlperf_suite.results.record import Result
 from mlperf_suite.results.run_folder import (
     ENDED,
     read_config,

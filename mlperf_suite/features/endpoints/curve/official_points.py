@@ -10,22 +10,36 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.client_results.result_files import Distribution, ResultSummary, read_typed
-from mlperf_suite.client_results.series import SeedSet
 from mlperf_suite.engines.closed_loop import LoopTimes
 from mlperf_suite.engines.endpoint.server_metrics import Reading, ServerWatch
 from mlperf_suite.errors import RunError, SuiteError
+from mlperf_suite.features.endpoints.client_results.result_files import (
+    Distribution,
+    ResultSummary,
+    read_typed,
+)
+from mlperf_suite.features.endpoints.client_results.series import SeedSet
+from mlperf_suite.features.endpoints.curve.curve_figures import (
+    SCORED_FOLDER,
+    CurveBlock,
+    CurvePoint,
+)
 from mlperf_suite.features.endpoints.curve.curve_points import point_of
-from mlperf_suite.official_client.client_answers import ClientAnswer, read_answers
-from mlperf_suite.official_client.client_job import (
+from mlperf_suite.features.endpoints.official_client.client_answers import (
+    ClientAnswer,
+    read_answers,
+)
+from mlperf_suite.features.endpoints.official_client.client_job import (
     PERFORMANCE_DATA,
     ClientData,
     ClientJob,
     ClientLoad,
 )
-from mlperf_suite.official_client.client_process import ClientProgress, run_client
-from mlperf_suite.official_client.installation import ClientInstallation
-from mlperf_suite.results.curve_figures import SCORED_FOLDER, CurveBlock, CurvePoint
+from mlperf_suite.features.endpoints.official_client.client_process import (
+    ClientProgress,
+    run_client,
+)
+from mlperf_suite.features.endpoints.official_client.installation import ClientInstallation
 from mlperf_suite.session.progress_display import ProgressDisplay
 
 POINTS_FOLDER, PROBES_FOLDER = "points", "probes"

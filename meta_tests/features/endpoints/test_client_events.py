@@ -1,0 +1,187 @@
+"""events.jsonl of the official HTTP client: counted as its aggregator counts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from meta_tests.features.endpoints.made_inputs import write_lines
+from mlperf_suite.features.endpoints.client_results import client_events
+from mlperf_suite.features.endpoints.client_results.client_events import RunEvents, read_events
+
+Event = tuple[int, str, str] | tuple[int, str, str, object]
+START: Event = (10, "session.start_performance_tracking", "")
+STOP: Event = (90, "session.stop_performance_tracking", "")
+
+
+def words(texts: Sequence[str]) -> list[int]:
+    return [len(text.split()) for text in texts]
+
+
+def read(folder: Path, *events: Event, tokens: bool = True) -> RunEvents:
+    """The figures of events, each with or without data; `tokens`: whether there is a tokenizer."""
+    path = write_lines(folder / "events.jsonl", events)
+    counted, problem = read_events(path, words if tokens else None)
+    assert counted is not None, problem
+    return counted
+
+
+def test_requests_between_start_and_stop_count_though_they_end_later(tmp_path: Path) -> None:
+    counted = read(
+        tmp_path,
+        (1, "sample.issued", "before"),
+        START,
+        (12, "sample.issued", "a"),
+        (15, "sample.complete", "before"),
+        (20, "sample.recv_first", "a"),
+        STOP,
+        (91, "sample.issued", "after"),
+        (95, "sample.complete", "after"),
+        (99, "sample.complete", "a"),
+    )
+    assert (counted.issued, counted.completed) == (1, 1)
+    assert counted.ttft.tolist() == [8]
+    assert counted.latency.tolist() == [87]
+    assert (counted.duration_ns, counted.window_ns) == (89, 87)
+
+
+def test_the_window_ends_with_the_request_that_was_issued_last(tmp_path: Path) -> None:
+    of_a = (11, "sample.issued", "a"), (80, "sample.complete", "a")
+    of_b = (12, "sample.issued", "b"), (50, "sample.complete", "b")
+    never_ends = (13, "sample.issued", "c")
+    counted = read(tmp_path, START, of_a[0], of_b[0], never_ends, of_b[1], of_a[1])
+    assert (counted.duration_ns, counted.window_ns) == (70, 39)
+    assert (counted.issued, counted.completed) == (3, 2)
+
+
+def test_a_request_that_is_issued_again_counts_from_then_on(tmp_path: Path) -> None:
+    counted = read(
+        tmp_path,
+        START,
+        (11, "sample.issued", "a"),
+        (20, "sample.recv_first", "a"),
+        (30, "sample.issued", "a"),
+        (40, "sample.recv_first", "a"),
+        (50, "sample.complete", "a"),
+        (60, "sample.complete", "a"),
+    )
+    assert (counted.issued, counted.completed) == (2, 1)
+    assert counted.ttft.tolist() == [9, 10]
+    assert counted.latency.tolist() == [20]
+    assert counted.window_ns == 39
+
+
+def test_each_start_of_tracking_is_a_block_of_its_own(tmp_path: Path) -> None:
+    again, needless = ((at, "session.start_performance_tracking", "") for at in (100, 105))
+    of_a = (11, "sample.issued", "a"), (30, "sample.complete", "a")
+    of_b = (110, "sample.issued", "b"), (130, "error.client", "b"), (130, "sample.complete", "b")
+    counted = read(tmp_path, START, *of_a, STOP, again, needless, *of_b)
+    assert counted.duration_ns == 20 + 30
+    assert counted.failed == 1
+
+
+def test_nothing_counts_once_the_session_ended(tmp_path: Path) -> None:
+    end = (12, "session.ended", "")
+    assert read(tmp_path, START, end, (13, "sample.issued", "a")) == read(tmp_path, START)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x",
+        "\n",
+        '{"event_type": "sample.issued", "timestamp_ns": -1}',
+        '{"event_type": "sample.issued", "timestamp_ns": true}',
+        '{"event_type": 1, "timestamp_ns": 1}',
+        '{"event_type": "\udcff", "timestamp_ns": 1}',
+        '{"a": ' + '{"a": ' * 100_000,
+    ],
+)
+def test_a_line_that_is_no_event_is_named(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(text.encode(errors="surrogateescape"))
+    assert read_events(path) == (None, "events.jsonl: line 1 is no event")
+
+
+def test_a_fifo_and_a_folder_do_not_block(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "events.jsonl")
+    for path in (tmp_path / "events.jsonl", tmp_path):
+        counted, problem = read_events(path)
+        assert counted is None
+        assert problem.startswith(f"{path.name} cannot be read: ")
+
+
+def answered(folder: Path, *data: object, first: bool = True) -> RunEvents:
+    """A run of one request for each answer, first tokens after 5 ns and the last after 25 ns."""
+    events = [START]
+    for number, answer in enumerate(data):
+        start, uuid = 100 * (number + 1), f"{number}"
+        events.append((start, "sample.issued", uuid))
+        if first:
+            events.append((start + 5, "sample.recv_first", uuid))
+        events.append((start + 25, "sample.complete", uuid, answer))
+    return read(folder, *events)
+
+
+@pytest.mark.parametrize(
+    ("answer", "lengths", "tpot"),
+    [
+        (["TextModelOutput", ["a", " b c", " d"]], [4], [20 / 3]),
+        # Chunks are joined before they are counted.
+        (["TextModelOutput", ["a", "b", "c d"], None, None], [2], [10.0]),
+        (["TextModelOutput", "a b c"], [3], []),
+        (["TextModelOutput", []], [], []),
+        (["ErrorData", "a b"], [], []),
+        ([], [], []),
+        ({"a": 1}, [], []),
+    ],
+)
+def test_answers_are_counted_whole_and_after_their_first_chunk(
+    tmp_path: Path, answer: object, lengths: list[int], tpot: list[float]
+) -> None:
+    events = answered(tmp_path, answer)
+    assert (events.lengths.tolist(), events.tpot.tolist()) == (lengths, tpot)
+    assert events.uncounted == ""
+    # Without a first token there is no TPOT.
+    events = answered(tmp_path, answer, first=False)
+    assert (events.lengths.tolist(), events.tpot.tolist()) == (lengths, [])
+
+
+@pytest.mark.parametrize("rest", [[["think"], None], [None, [{"name": "f"}]]])
+def test_what_takes_the_chat_template_is_not_counted(tmp_path: Path, rest: list[object]) -> None:
+    plain, structured = ["TextModelOutput", "a b"], ["TextModelOutput", "a b", *rest]
+    assert "chat template" in answered(tmp_path, plain, structured, plain).uncounted
+
+
+def sent(folder: Path, *data: object, tokens: bool = True) -> RunEvents:
+    """A run of one request for each prompt, none of which was answered."""
+    issued = [(11, "sample.issued", f"{n}", prompt) for n, prompt in enumerate(data)]
+    return read(folder, START, *issued, tokens=tokens)
+
+
+def test_prompts_are_counted_by_their_token_ids_or_their_text(tmp_path: Path) -> None:
+    ids, text = ["PromptData", None, [7] * 9], ["PromptData", "a b c"]
+    both = [["PromptData", "a b c", [7] * 9], text, ["PromptData", None, []]]
+    events = sent(tmp_path, *both, ["PromptData"], ["PromptData", ""], None, 1)
+    assert (events.inputs.tolist(), events.uncounted_inputs) == ([0, 3, 9], "")
+    messages = ["PromptData", None, None, [{"role": "user", "content": "a"}]]
+    assert "chat template" in sent(tmp_path, text, messages).uncounted_inputs
+    # Those of token ids need no tokenizer.
+    events = sent(tmp_path, ids, ids, tokens=False)
+    assert (events.inputs.tolist(), events.uncounted_inputs) == ([9, 9], "")
+    assert "tokenizer" in sent(tmp_path, ids, text, ids, tokens=False).uncounted_inputs
+
+
+def test_more_texts_than_are_counted_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_events, "TEXTS_AT_ONCE", 4)
+    numbers = range(7)
+    prompts = [["PromptData", "a" + " b" * n] for n in numbers]
+    assert sent(tmp_path, *prompts).inputs.tolist() == [1 + n for n in numbers]
+    events = answered(tmp_path, *(["TextModelOutput", ["a", " b" * n]] for n in numbers))
+    assert events.lengths.tolist() == [1 + n for n in numbers]
+    assert len(events.tpot) == 6

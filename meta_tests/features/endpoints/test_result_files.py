@@ -1,0 +1,106 @@
+"""Files of the official HTTP client: read as types, and a damaged one gives one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlperf_suite.features.endpoints.client_results.package_files import point_of
+from mlperf_suite.features.endpoints.client_results.result_files import (
+    AccuracyResults,
+    ResultSummary,
+    config_of,
+    read_typed,
+)
+
+SUMMARY: dict[str, Any] = {
+    "n_samples_issued": 3,
+    "n_samples_completed": 3,
+    "n_samples_failed": 0,
+    "duration_ns": 10**9,
+    "state": "complete",
+    "complete": True,
+    "ttft": {"avg": 1.5, "early_stopping_percentiles": {"99.0": None}},
+    "run_config": {"scheduler_random_seed": 2**64 - 1, "load_pattern": {"type": "poisson"}},
+    "a member of tomorrow": [],
+}
+
+
+def written(folder: Path, content: Any) -> Path:
+    path = folder / "result_summary.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
+    return path
+
+
+def test_a_summary_is_read_as_it_is(tmp_path: Path) -> None:
+    summary, problem = read_typed(written(tmp_path, SUMMARY), ResultSummary)
+    assert summary is not None
+    assert problem == ""
+    assert summary.ttft.early_stopping_percentiles == {"99.0": None}
+    assert summary.tpot.avg is None
+    assert summary.run_config is not None
+    assert summary.run_config.scheduler_random_seed == 2**64 - 1
+
+
+def test_scores_of_a_performance_data_set_do_not_count(tmp_path: Path) -> None:
+    kinds = {"a": "performance", "b": "accuracy", "c": None}
+    scores = [{"dataset_name": name, "dataset_type": kind} for name, kind in kinds.items()]
+    path = written(tmp_path, {"accuracy_scores": scores})
+    results, _ = read_typed(path, AccuracyResults)
+    assert results is not None
+    assert [score.dataset_name for score in results.of_accuracy] == ["b", "c"]
+
+
+DAMAGES: dict[str, Any] = {
+    "empty": "",
+    "cut": json.dumps(SUMMARY)[:-9],
+    "half a surrogate pair": '{"state": "\\ud800"',
+    "deep": "[" * 100_000,
+    "twice": json.dumps(SUMMARY)[:-1] + ', "complete": true}',
+    "NaN": json.dumps(SUMMARY | {"qps": float("nan")}),
+    "infinite": json.dumps(SUMMARY | {"qps": 1}).replace('"qps": 1', '"qps": 1e999'),
+    "true for a count": SUMMARY | {"n_samples_issued": True},
+    "below 0": SUMMARY | {"duration_ns": -1},
+    "more requests than any run": SUMMARY | {"n_samples_issued": 2**40},
+    "many percentiles": SUMMARY | {"ttft": {"percentiles": {f"{p}": 1 for p in range(99)}}},
+    "no state": {name: value for name, value in SUMMARY.items() if name != "state"},
+    "many buckets": SUMMARY | {"ttft": {"histogram": {"counts": [1] * 10_000}}},
+    "a control character": SUMMARY | {"ttft": {"percentiles": {"\x1b[2J": "\x1b[2J"}}},
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_file_gives_one_line(tmp_path: Path, name: Any) -> None:
+    content, problem = read_typed(written(tmp_path, DAMAGES[name]), ResultSummary)
+    assert content is None
+    assert problem.startswith("result_summary.json")
+    assert problem.isprintable()
+    assert len(problem) < 300
+
+
+def test_what_is_no_file_gives_one_line(tmp_path: Path) -> None:
+    for path in (tmp_path / "absent", tmp_path, tmp_path / "a\0b"):
+        content, problem = read_typed(path, ResultSummary)
+        assert content is None
+        assert problem.isprintable() or "\0" in path.name
+
+
+@pytest.mark.parametrize(
+    "content", [None, "online", {"type": 3}, {"settings": {"runtime": {"min_duration_ms": ""}}}]
+)
+def test_a_configuration_that_is_none_gives_one_line(content: Any) -> None:
+    config, problem = config_of(content)
+    assert config is None
+    assert problem.startswith("config.yaml: ")
+
+
+def test_a_configuration_may_have_what_is_not_known_but_no_half_character() -> None:
+    config, problem = config_of({"type": "online", "settings": {"client": {}}})
+    assert (config is not None, problem) == (True, "")
+    for read in (config_of, point_of):
+        content, problem = read({"\ud800": 1, "type": "\ud800", "settings": {"\ud800": 1}})
+        assert content is None
+        assert problem.isprintable()

@@ -1,0 +1,5 @@
+"""What every test of judging may have."""
+
+from meta_tests.judging.conftest import submission
+
+__all__ = ["submission"]

@@ -1,0 +1,107 @@
+"""Files of a system's power supplies, and its private id.
+
+That the official checker takes them so is evidence/official_checker/test_nameplates.py.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from meta_tests.features.submission_check.nameplates import (
+    ALIASES,
+    MERGED,
+    RACK,
+    WITH_POWER,
+    WITHOUT_POWER,
+    nameplate,
+)
+from meta_tests.judging.trees import broken_rules
+from meta_tests.made_power import write_session
+from meta_tests.made_runs import write_submission
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.benchmarks.rounds import ROUNDS, Round
+from mlperf_suite.judging.judge import judge_folder
+
+V6_0, V6_1 = ROUNDS["v6.0"], ROUNDS["v6.1"]
+SCENARIOS = ("Server", "Offline")
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("tree")
+    write_submission(root, LLAMA3_1_8B, V6_1, scenarios=SCENARIOS)
+    return root
+
+
+@pytest.fixture(scope="module")
+def with_power(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("power")
+    submission = write_submission(root, LLAMA3_1_8B, V6_1, scenarios=SCENARIOS)
+    performance = submission / "results/box/llama3.1-8b/Server/performance"
+    write_session(performance, performance / "run_1")
+    return root
+
+
+@pytest.fixture(autouse=True)
+def without_nameplate(tree: Path, with_power: Path) -> None:
+    for root in (tree, with_power):
+        nameplate(root).unlink(missing_ok=True)
+
+
+def words_on(tree: Path, round_: Round = V6_1) -> str:
+    """What the rule says of the Server result."""
+    groups = {group.name: group for group in judge_folder(tree, round_)}
+    verdicts = groups["Someone-box-llama3.1-8b-Server"].verdicts
+    return next(v.line for v in verdicts if v.rule == "system_description")
+
+
+@pytest.mark.parametrize("name", WITH_POWER)
+def test_it_is_yaml_and_with_power_has_watts(name: str, tree: Path, with_power: Path) -> None:
+    for root, texts in ((tree, WITHOUT_POWER), (with_power, WITH_POWER)):
+        text, right = texts.get(name, ("", True))
+        nameplate(root).write_text(text)
+        assert broken_rules(root, V6_1) == ([] if right else ["system_description"])
+
+
+def test_the_watts_are_of_the_supplies_that_are_needed(with_power: Path) -> None:
+    assert "design power" not in words_on(with_power)
+    nameplate(with_power).write_text(RACK)
+    assert "design power 5,200.0 W" in words_on(with_power)
+
+
+def test_a_field_of_the_description_goes_before_the_file(with_power: Path) -> None:
+    system = nameplate(with_power).with_name("box.json")
+    described = system.read_text()
+    system.write_text(described.replace("{", '{"system_power_capacity": 5200, ', 1))
+    nameplate(with_power).write_text("Min PSUs Needed: 1\nPSUs: 3")
+    broken = broken_rules(with_power, V6_1)
+    system.write_text(described)
+    assert broken == []
+
+
+@pytest.mark.parametrize("content", [b"\xff", b"x" * 2**20, b"[" * 5000, MERGED.encode()])
+def test_what_takes_long_or_is_no_text_is_one_verdict(content: bytes, tree: Path) -> None:
+    nameplate(tree).write_bytes(content)
+    assert "system_description: failed: found box_power.yaml is" in words_on(tree)
+
+
+def test_a_part_that_is_named_many_times_is_counted_at_once(with_power: Path) -> None:
+    nameplate(with_power).write_text(ALIASES)
+    assert broken_rules(with_power, V6_1) == []
+
+
+def test_an_earlier_round_has_no_such_file(tmp_path: Path) -> None:
+    write_submission(tmp_path, LLAMA3_1_8B, V6_0, scenarios=SCENARIOS)
+    nameplate(tmp_path).write_text("[1, 2")
+    assert broken_rules(tmp_path, V6_0) == []
+
+
+def test_a_private_id_decides_nothing(tree: Path) -> None:
+    """The checker generates another where it cannot read one."""
+    private_id = tree / "closed/Someone/results/box/privateid.json"
+    for content in ('{"box": "calm-oak-1a2b"}', "{", "[]", '{"other": 3}'):
+        private_id.write_text(content)
+        assert broken_rules(tree, V6_1) == []
+    private_id.unlink()

@@ -1,0 +1,230 @@
+"""The files of one run of the official HTTP client as types; nothing in them makes a reader raise.
+
+Source of the fields: metrics/report.py and config/ of github.com/mlcommons/endpoints. Members that
+no rule uses are ignored. All times are in ns.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from msgspec import DecodeError, Meta, Struct, ValidationError, convert, field, json
+
+from mlperf_suite import strict_json
+from mlperf_suite.untrusted_files import printable, read_regular
+
+CLIENT_SUMMARY, CLIENT_ACCURACY = "result_summary.json", "accuracy_results.json"
+Count = Annotated[int, Meta(ge=0, le=2**53)]
+Requests = Annotated[int, Meta(ge=0, le=2**28)]
+"""More than a hundred times the most that were published (1,738,404)."""
+Figure = Annotated[float, Meta(ge=0, le=1e30)]
+_MOST, _MOST_PERCENTILES = Meta(max_length=1000), Meta(max_length=64)
+"""Of what the client writes at most 30 of, and 12 percentiles."""
+_MOST_BYTES = 2**26
+"""Many times the largest that was published (15 kB)."""
+_FileT = TypeVar("_FileT")
+
+
+class Histogram(Struct, frozen=True):
+    """The number of values in each bucket from a low to a high bound."""
+
+    buckets: Annotated[tuple[tuple[Figure, Figure], ...], _MOST] = ()
+    counts: Annotated[tuple[Requests, ...], _MOST] = ()
+
+
+class Distribution(Struct, frozen=True):
+    """One series of a run; every member is empty where nothing was measured.
+
+    `percentiles` and `early_stopping_percentiles` are by "99.0", the percentile in percent; an
+    estimate of early stopping is None if there were too few samples.
+    """
+
+    total: Figure | None = None
+    min: Figure | None = None
+    max: Figure | None = None
+    median: Figure | None = None
+    avg: Figure | None = None
+    std_dev: Figure | None = None
+    percentiles: Annotated[dict[str, Figure], _MOST_PERCENTILES] = field(default_factory=dict)
+    early_stopping_percentiles: Annotated[dict[str, Figure | None], _MOST_PERCENTILES] = field(
+        default_factory=dict
+    )
+    histogram: Histogram = field(default_factory=Histogram)
+
+
+class LoadPattern(Struct, frozen=True):
+    """How requests were issued: max_throughput, poisson, concurrency or agentic_inference."""
+
+    type: str | None = None
+    target_qps: Figure | None = None
+    target_concurrency: Count | None = None
+    use_legacy_loadgen_qps_metrics: bool | None = None
+
+
+class RunConfig(Struct, frozen=True):
+    """The part of its configuration that a run repeats in its summary."""
+
+    load_pattern: LoadPattern = field(default_factory=LoadPattern)
+    warmup: dict[str, Any] = field(default_factory=dict)
+    scheduler_random_seed: int | None = None
+    dataloader_random_seed: int | None = None
+
+
+class FullRun(Struct, frozen=True):
+    """Figures of every turn of a run of several turns, beside those of its window."""
+
+    output_sequence_lengths: Distribution = field(default_factory=Distribution)
+
+
+class ResultSummary(Struct, frozen=True):
+    """performance/result_summary.json.
+
+    `legacy_loadgen_window_duration_ns`: from the first request to the end of the last that was
+    issued, as LoadGen counts; None if the rates are over `duration_ns`.
+    `system_tps` and after: figures of MLPerf Endpoints that somebody added.
+    """
+
+    n_samples_issued: Requests
+    n_samples_completed: Requests
+    n_samples_failed: Requests
+    state: str
+    complete: bool
+    duration_ns: Count | None = None
+    version: str | None = None
+    git_sha: str | None = None
+    ttft: Distribution = field(default_factory=Distribution)
+    tpot: Distribution = field(default_factory=Distribution)
+    latency: Distribution = field(default_factory=Distribution)
+    output_sequence_lengths: Distribution = field(default_factory=Distribution)
+    input_sequence_lengths: Distribution = field(default_factory=Distribution)
+    legacy_loadgen_window_duration_ns: Count | None = None
+    qps: Figure | None = None
+    tps: Figure | None = None
+    system_tps: Figure | None = None
+    tps_per_user: Figure | None = None
+    system_tps_per_kw: Figure | None = None
+    e2e_avg_interactivity: Figure | None = None
+    output_tokens_per_turn_total: Figure | None = None
+    e2e_turn_time_seconds_total: Figure | None = None
+    output_sequence_lengths_full_run: FullRun | None = None
+    finish_reason_counts: Annotated[dict[str, Requests], _MOST] = field(default_factory=dict)
+    run_config: RunConfig | None = None
+
+
+class ResponseCounts(Struct, frozen=True):
+    """What became of the requests of one scored data set."""
+
+    issued: Count | None = None
+    scored: Count | None = None
+    empty: Count | None = None
+    missing: Count | None = None
+
+
+class AccuracyScore(Struct, frozen=True):
+    """One scored data set. `score`: a number, or several by name."""
+
+    dataset_name: str
+    score: float | dict[str, Any] | str | None = None
+    unit_samples: Count | None = None
+    num_repeats: Count | None = None
+    total_samples: Count | None = None
+    complete: bool | None = None
+    dataset_type: str | None = None
+    breakdown: dict[str, Any] | None = None
+    response_counts: ResponseCounts = field(default_factory=ResponseCounts)
+    output_sequence_lengths: Distribution = field(default_factory=Distribution)
+
+
+class AccuracyResults(Struct, frozen=True):
+    """accuracy/accuracy_results.json."""
+
+    accuracy_scores: Annotated[tuple[AccuracyScore, ...], _MOST]
+    average_accuracy: float | None = None
+
+    @property
+    def of_accuracy(self) -> list[AccuracyScore]:
+        """The scores that count, as the official checker takes them: of no type or "accuracy"."""
+        return [s for s in self.accuracy_scores if s.dataset_type in (None, "accuracy")]
+
+
+class EarlierResults(Struct, frozen=True):
+    """results.json, in which scores stand where there is no accuracy_results.json: a list, or an
+    object by data sets. None for other contents of a file of that name."""
+
+    accuracy_scores: tuple[dict[str, Any], ...] | dict[str, dict[str, Any]] | None = None
+
+
+def earlier_scores(path: Path) -> tuple[AccuracyResults | None, str]:
+    """The scores in results.json and "", or None and in one line why they cannot be read; "" if
+    there are none."""
+    earlier, problem = read_typed(path, EarlierResults)
+    if earlier is None or not earlier.accuracy_scores:
+        return None, problem
+    scores = earlier.accuracy_scores
+    if isinstance(scores, dict):
+        scores = tuple({**score, "dataset_name": name} for name, score in scores.items())
+    try:
+        return convert({"accuracy_scores": scores}, AccuracyResults), ""
+    except ValidationError as error:
+        return None, f"{path.name}: {printable(str(error))}"
+
+
+class AuditResult(Struct, frozen=True):
+    """audit/audit_<name>.json."""
+
+    test: str
+    passed: bool
+
+
+class Runtime(Struct, frozen=True):
+    """settings.runtime of config.yaml."""
+
+    min_duration_ms: Count | None = None
+    max_duration_ms: Count | None = None
+    n_samples_to_issue: Count | None = None
+    scheduler_random_seed: int | None = None
+    dataloader_random_seed: int | None = None
+
+
+class ClientSettings(Struct, frozen=True):
+    """settings of config.yaml."""
+
+    runtime: Runtime = field(default_factory=Runtime)
+    load_pattern: LoadPattern = field(default_factory=LoadPattern)
+
+
+class ClientConfig(Struct, frozen=True):
+    """config.yaml: the configuration as the client resolved it. `type`: online or offline."""
+
+    type: str | None = None
+    model_params: dict[str, Any] = field(default_factory=dict)
+    datasets: Annotated[tuple[dict[str, Any], ...], _MOST] = ()
+    settings: ClientSettings = field(default_factory=ClientSettings)
+
+
+def read_typed(path: Path, kind: type[_FileT]) -> tuple[_FileT | None, str]:
+    """A JSON file of the client and "", or None and in one line why it cannot be read."""
+    try:
+        raw = read_regular(path, _MOST_BYTES)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        return None, f"{path.name} cannot be read: {reason or 'no valid name'}"
+    try:
+        strict_json.loads(raw.decode("utf-8"))
+        return json.decode(raw, type=kind), ""
+    except strict_json.RepeatedMemberError as error:
+        return None, f"{path.name} has {printable(str(error))}"
+    except ValidationError as error:
+        return None, f"{path.name}: {printable(str(error))}"
+    except (DecodeError, ValueError):
+        return None, f"{path.name} is not JSON in UTF-8"
+
+
+def config_of(content: Any) -> tuple[ClientConfig | None, str]:
+    """The configuration in a YAML file's content and "", or None and in one line what is wrong."""
+    try:
+        return convert(content, ClientConfig), ""
+    # RecursionError: YAML may hold itself. UnicodeEncodeError: half a surrogate pair.
+    except (ValidationError, RecursionError, UnicodeEncodeError) as error:
+        return None, f"config.yaml: {printable(str(error))}"

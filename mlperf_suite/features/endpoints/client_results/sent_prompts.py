@@ -1,0 +1,216 @@
+"""What the prompts in events.jsonl say of a salt: a text of its own in each request.
+
+MLPerf Endpoints asks for one of at least 64 bits between the system prompt and the user's text
+where a server reuses its KV cache between requests (endpoints_rules.md §2.9.5.1). The form is the
+client's: "[<hex>] " before the prompt, "[salt: <hex>]" in messages. Prompts of token ids are read
+as text where the model's tokenizer is at hand, else by what the streams have in common.
+
+A replay of conversations has two salts in the system prompt instead, one of the pass before it and
+one of the conversation behind it (agentic_inference_strategy.py of the client).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec import DecodeError, Raw, json
+
+from mlperf_suite.features.endpoints.client_results.token_streams import TokenStreams
+
+Decoding = Callable[[Sequence[int]], str]
+"""From token ids to their text."""
+LEAST_BITS = 64
+_SALT = re.compile(r"\[(?:salt: ?([0-9a-fA-F]{1,256})|(?![0-9]{8,15}\])([0-9a-fA-F]{8,256}))\]")
+"""A decimal number in brackets is one of the data set, as in the examples of a program's input; it
+may be a salt of 64 bits, which has 16 digits."""
+_OF_TURNS = re.compile(r"\[salt: ([0-9a-f]{4})\]\n\n.*\n\n\[salt: ([0-9a-f]{4})\]", re.DOTALL)
+_DIFFERENT = 0.9
+"""Of the conversations, which have a pair of salts of their own: two of 16 bits may be the same."""
+_MOST_PROMPTS = 2**22
+"""Different prompts that are told apart, more than any data set has."""
+_FEWEST, _MOST = 100, 4096
+"""Salts from which their variation is estimated."""
+_SHARE = 0.9
+"""Of the bits, which drawn salts vary in: the estimate is a little low, the more so of few."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentPrompt:
+    """What one request sent: token ids, else a text, else messages. `text`, `chat`: a stranger's
+    values; `chat`: messages, tools, arguments of the template, a template of its own, and which
+    tool to call, each None if there is none; without messages it is empty."""
+
+    text: Any
+    token_ids: Sequence[int] | None
+    chat: Sequence[Any]
+
+
+@dataclass(slots=True)
+class SentPrompts:
+    """The prompts of requests, counted. `readable`: those that are a text or messages, or token ids
+    that `decode` makes a text of; `streams`: the other token ids.
+
+    `misplaced`: those whose salt has the user's text before it, or the system prompt behind it.
+    `least_bits`: of the shortest salt. `repeated`: salts that an earlier request had.
+    `of_turns`: those with the two salts of a conversation; `changed`: those with others than the
+    conversation had before.
+    """
+
+    decode: Decoding | None = None
+    readable: int = 0
+    streams: TokenStreams = field(default_factory=TokenStreams)
+    of_turns: int = 0
+    changed: int = 0
+    salted: int = 0
+    misplaced: int = 0
+    repeated: int = 0
+    least_bits: int = 0
+    _salts: set[str] = field(default_factory=set)
+    _some: list[str] = field(default_factory=list)
+    _before: set[int] = field(default_factory=set)
+    _different: set[int] = field(default_factory=set)
+    _conversations: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        return self.readable + self.streams.count
+
+    @property
+    def is_salted(self) -> bool | None:
+        """Whether any request has a salt; None if that cannot be told of token ids."""
+        return True if self.salted else self.streams.is_salted if self.streams.count else False
+
+    @property
+    def different(self) -> int:
+        """How many different prompts there are, up to a number that no data set has."""
+        return len(self._different)
+
+    def add(self, data: Raw, conversation: str = "") -> SentPrompt:
+        """Count the prompt of one request, the data of its event; returns what was sent."""
+        parts = _parts(data)
+        texts, token_ids = _texts(parts), _token_ids(parts)
+        prompt = SentPrompt(parts[0], token_ids, parts[2:] if parts[2] else ())
+        if token_ids is not None:
+            text = self._decoded(token_ids)
+            texts = None if text is None else ("", text)
+            if texts is None:
+                self.streams.add(token_ids)
+        if texts is not None:
+            self._add_texts(*texts, conversation)
+        elif token_ids is None:
+            return prompt
+        if len(self._different) < _MOST_PROMPTS:
+            self._different.add(hash(bytes(data)))
+        return prompt
+
+    def _decoded(self, token_ids: Sequence[int]) -> str | None:
+        try:
+            return self.decode(token_ids) if self.decode is not None else None
+        # OverflowError: an id that the library cannot take.
+        except (OverflowError, TypeError, ValueError):
+            return None
+
+    def _add_texts(self, system: str, user: str, conversation: str) -> None:
+        self.readable += 1
+        if (salts := _OF_TURNS.fullmatch(system)) is not None:
+            self.of_turns += 1
+            pair = salts[1], salts[2]
+            self.changed += self._conversations.setdefault(conversation, pair) != pair
+        text = system + user
+        if (match := _SALT.search(text)) is None:
+            return
+        salt, rest_of_system = match[1] or match[2], system[match.end() :]
+        self.salted += 1
+        # One text before all salts is the system prompt; others have the user's text in them.
+        self._before.add(hash(text[: match.start()]))
+        self.misplaced += len(self._before) > 1 or bool(rest_of_system.strip())
+        self.repeated += salt in self._salts
+        self._salts.add(salt)
+        self.least_bits = min(self.least_bits or 4 * len(salt), 4 * len(salt))
+        if len(self._some) < _MOST:
+            self._some.append(salt)
+
+    @property
+    def varying_bits(self) -> float:
+        """The entropy of the salts, digit by digit, as estimated from some of them."""
+        columns = zip(*(salt.lower() for salt in self._some), strict=False)
+        return sum(_entropy(column) for column in columns)
+
+    @property
+    def faults_of_turns(self) -> Iterator[str]:
+        """What is wrong with the salts of conversations, which each request must have."""
+        if self.of_turns < self.count:
+            yield f"{self.of_turns:,} of {self.count:,} requests with the salts of a conversation"
+        if self.changed:
+            yield f"{self.changed:,} requests with other salts than their conversation"
+        pairs, conversations = set(self._conversations.values()), len(self._conversations)
+        if len(pairs) < _DIFFERENT * conversations:
+            yield f"{len(pairs):,} pairs of salts in {conversations:,} conversations"
+
+    @property
+    def faults(self) -> Iterator[str]:
+        """What is wrong with the salts, where there are any."""
+        yield from self.streams.faults
+        if 0 < self.salted < self.readable:
+            yield f"{self.salted:,} of {self.readable:,} requests with a salt"
+        if 0 < self.least_bits < LEAST_BITS:
+            yield f"a salt of {self.least_bits} bits"
+        if self.repeated:
+            yield f"{self.repeated:,} salts sent before"
+        if self.misplaced:
+            yield f"{self.misplaced:,} salts not between system prompt and user's text"
+        drawn = len(self._some) < _FEWEST or self.varying_bits >= _SHARE * LEAST_BITS
+        if self.least_bits >= LEAST_BITS and not drawn:
+            yield f"salts that vary in {self.varying_bits:.0f} bits"
+
+
+def _entropy(values: tuple[str, ...]) -> float:
+    counts = Counter(values).values()
+    total = sum(counts)
+    return -sum(count / total * math.log2(count / total) for count in counts)
+
+
+def _parts(data: Raw) -> list[Any]:
+    """Text, token ids, messages and what belongs to them, each None if a prompt has none.
+
+    The client writes its name before them, and leaves out the last ones if they are empty.
+    """
+    try:
+        parts: Any = json.decode(data)
+    except (DecodeError, ValueError, RecursionError):
+        parts = None
+    return [*(parts[1:8] if isinstance(parts, list) else []), *[None] * 7][:7]
+
+
+def _token_ids(parts: list[Any]) -> list[int] | None:
+    """Those that were sent, which count before a text."""
+    ids = parts[1]
+    if not isinstance(ids, list) or not all(type(i) is int and 0 <= i < 2**31 for i in ids):
+        return None
+    return ids
+
+
+def _texts(parts: list[Any]) -> tuple[str, str] | None:
+    """The system's and the user's text of a prompt; None if it has neither."""
+    text, _, messages, *_ = parts
+    if isinstance(text, str):
+        return "", text
+    return _of_messages(messages) if isinstance(messages, list) else None
+
+
+def _of_messages(messages: list[Any]) -> tuple[str, str] | None:
+    """The texts of the system's messages, and the first text after them."""
+    system: list[str] = []
+    for message in messages:
+        content = message.get("content") if isinstance(message, dict) else None
+        if not isinstance(content, str):
+            return None
+        if message.get("role") != "system":
+            return "".join(system), content
+        system.append(content)
+    return None

@@ -1,0 +1,1 @@
+"""Judges what the official client wrote: results in trees, packages of MLPerf Endpoints."""

@@ -1,0 +1,68 @@
+"""What became of each request of a run of the official client, from its events.jsonl."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from msgspec import DecodeError, json
+
+from mlperf_suite.errors import RunError
+from mlperf_suite.features.endpoints.client_results.answer_texts import answer_text
+from mlperf_suite.features.endpoints.client_results.event_lines import events_in
+from mlperf_suite.untrusted_files import read_regular
+
+EVENTS_FILE, INDEX_FILE = "events.jsonl", "sample_idx_map.json"
+
+
+@dataclass(slots=True)
+class ClientAnswer:
+    """A request that ended, or of which that is not known yet. `sample`: its number in the data.
+
+    Times in ns of the client's clock; `first_ns` is None for an answer that was not streamed.
+    `text`: of the answer, "" for a request that failed.
+    """
+
+    sample: int
+    issued_ns: int
+    first_ns: int | None = None
+    ended_ns: int | None = None
+    text: str = ""
+
+
+def read_answers(report: Path) -> dict[str, list[ClientAnswer]]:
+    """By data set, the requests that ended, in the order of their ends.
+
+    Raises RunError for files that cannot be read.
+    """
+    try:
+        maps = json.decode(read_regular(report / INDEX_FILE), type=dict[str, dict[str, int]])
+        return _answers(report / EVENTS_FILE, maps)
+    except OSError as error:
+        raise RunError(f"{report}: {error.strerror or error}") from None
+    except (DecodeError, ValueError, RecursionError):
+        raise RunError(f"{report}: {INDEX_FILE} or {EVENTS_FILE} cannot be read") from None
+
+
+def _answers(path: Path, maps: dict[str, dict[str, int]]) -> dict[str, list[ClientAnswer]]:
+    places = {uuid: (name, number) for name, of in maps.items() for uuid, number in of.items()}
+    open_requests: dict[str, ClientAnswer] = {}
+    ended: dict[str, list[ClientAnswer]] = {name: [] for name in maps}
+    for event in events_in(path):
+        uuid, now_ns = event.sample_uuid, event.timestamp_ns
+        if uuid not in places:
+            continue
+        name, number = places[uuid]
+        request = open_requests.setdefault(uuid, ClientAnswer(number, now_ns))
+        if event.event_type == "sample.recv_first":
+            request.first_ns = now_ns
+        elif event.event_type == "sample.complete":
+            request.ended_ns, request.text = now_ns, answer_text(event.data).whole
+            ended[name].append(open_requests.pop(uuid))
+    return ended
+
+
+def texts_by_sample(answers: Sequence[ClientAnswer]) -> dict[int, str]:
+    """The text that answered each sample; one without an answer is missing."""
+    return {answer.sample: answer.text for answer in answers}

@@ -1,0 +1,1 @@
+"""The rules of the official client's results, of packages and of their curves."""

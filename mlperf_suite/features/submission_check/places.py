@@ -1,0 +1,151 @@
+"""Where the parts of a result are in a submission's tree, in either layout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from mlperf_suite.benchmarks.rounds import Layout, Round
+from mlperf_suite.judging.judges import Judge
+from mlperf_suite.judging.reading import folders_in
+from mlperf_suite.judging.verdict_group import VerdictGroup
+
+DIVISIONS = ("closed", "open", "network")
+_AUDITS = "TEST"
+
+
+class _OfBenchmark:
+    """What lies in <division>/<submitter>/results/<system>/<benchmark>."""
+
+    __slots__ = ()
+
+    @property
+    def benchmark_folder(self) -> Path:
+        raise NotImplementedError
+
+    @property
+    def benchmark(self) -> str:
+        return self.benchmark_folder.name
+
+    @property
+    def system(self) -> str:
+        return self.benchmark_folder.parent.name
+
+    @property
+    def submission(self) -> Path:
+        """The folder <division>/<submitter>."""
+        return self.benchmark_folder.parents[2]
+
+    @property
+    def submitter(self) -> str:
+        return self.submission.name
+
+    @property
+    def division(self) -> str:
+        return self.submission.parent.name
+
+
+@dataclass(frozen=True, slots=True)
+class Place(_OfBenchmark):
+    """One scenario's folder: <division>/<submitter>/results/<system>/<benchmark>/<scenario>."""
+
+    folder: Path
+
+    @property
+    def scenario(self) -> str:
+        return self.folder.name
+
+    @property
+    def benchmark_folder(self) -> Path:
+        return self.folder.parent
+
+    @property
+    def system_file(self) -> Path:
+        return self.submission / "systems" / f"{self.system}.json"
+
+    @property
+    def nameplate_file(self) -> Path:
+        """The power that the system's power supplies are made for."""
+        return self.submission / "systems" / f"{self.system}_power.yaml"
+
+    @property
+    def performance_runs(self) -> list[Path]:
+        """Each run_<n>; always includes run_1, which is required."""
+        runs = self.folder / "performance"
+        numbered = {path for path in folders_in(runs) if path.name.startswith("run_")}
+        return sorted(numbered | {runs / "run_1"})
+
+    def beside(self, branch: str) -> Path:
+        """The folder of this scenario under layout v5's measurements/ or compliance/."""
+        return self.submission / branch / self.system / self.benchmark / self.scenario
+
+    def audit(self, name: str) -> Path:
+        """An audit's folder in either layout; if it does not exist, its place in v6."""
+        here, there = self.folder / name, self.beside("compliance") / name
+        return there if there.is_dir() and not here.is_dir() else here
+
+    def measurements(self) -> Path:
+        """The folder of user.conf, README.md and the measurements' JSON file."""
+        there = self.beside("measurements")
+        return there if there.is_dir() and not self.measurements_file(self.folder) else self.folder
+
+    def measurements_file(self, folder: Path) -> Path | None:
+        """The JSON file of the measurements in that folder, or None."""
+        if (folder / "measurements.json").is_file():
+            return folder / "measurements.json"
+        try:
+            json_files = sorted(folder.glob("*.json"))
+        except OSError:
+            return None
+        return next((path for path in json_files if path.name.startswith(self.system)), None)
+
+    def layouts(self) -> set[Layout]:
+        """The layouts that this scenario's files follow."""
+        layouts: set[Layout] = set()
+        if any(path.name.startswith(_AUDITS) for path in folders_in(self.folder)):
+            layouts.add("v6")
+        if (self.folder / "measurements.json").is_file():
+            layouts.add("v6")
+        if any(self.beside(branch).is_dir() for branch in ("measurements", "compliance")):
+            layouts.add("v5")
+        return layouts
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkPlace(_OfBenchmark):
+    """One benchmark of one system. `whole`: whether all of its scenarios are visible."""
+
+    folder: Path
+    scenarios: tuple[Place, ...]
+    whole: bool
+
+    @property
+    def benchmark_folder(self) -> Path:
+        return self.folder
+
+
+class OtherResult(Protocol):
+    """A result in a submission's tree that LoadGen did not measure."""
+
+    @property
+    def place(self) -> Place: ...
+
+    @property
+    def round(self) -> Round | None:
+        """The round whose seeds it has."""
+        ...
+
+    def judge(self, round_: Round, others: Sequence[Any], tokenizer: Path | None) -> VerdictGroup:
+        """The verdicts on it. `others`: those of the submission, itself included; `tokenizer`: see
+        `judge_folder`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeJudge(Judge):
+    """A judge that also reads results in submissions' trees. `results_in`: of a benchmark, given
+    model_mapping.json, those that LoadGen did not measure."""
+
+    results_in: Callable[[BenchmarkPlace, Mapping[str, str]], Sequence[OtherResult]]

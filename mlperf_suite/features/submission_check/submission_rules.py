@@ -1,0 +1,436 @@
+"""The rules of a submission that no single log can show: files, layout, systems.
+
+Sources: the submission rules of MLPerf Inference, and constants.py and checks/ of the official
+submission checker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from mlperf_suite.benchmarks.definition import Benchmark, Category
+from mlperf_suite.benchmarks.rounds import Layout, Round
+from mlperf_suite.loadgen.logs import RunLogs
+from mlperf_suite.rules.facts import Facts, Subject
+from mlperf_suite.rules.registry import rule
+from mlperf_suite.rules.verdict import Verdict, in_words, verdict
+from mlperf_suite.strict_json import JsonFile
+
+MEASUREMENT_FIELDS = (
+    "input_data_types",
+    "retraining",
+    "starting_weights_filename",
+    "weight_data_types",
+    "weight_transformations",
+)
+"""The required fields of the measurements' JSON file (SYSTEM_IMP_REQUIRED_FILES of the checker)."""
+SYSTEM_FIELDS_FILLED = (
+    "division",
+    "submitter",
+    "system_type",
+    "status",
+    "system_name",
+    "number_of_nodes",
+    "host_processor_model_name",
+    "host_processors_per_node",
+    "host_processor_core_count",
+    "host_memory_capacity",
+    "host_memory_configuration",
+    "host_storage_capacity",
+    "host_storage_type",
+    "host_networking",
+    "host_network_card_count",
+    "host_networking_topology",
+    "accelerators_per_node",
+    "accelerator_model_name",
+    "accelerator_memory_capacity",
+    "accelerator_host_interconnect",
+    "accelerator_memory_configuration",
+    "accelerator_interconnect",
+    "cooling",
+    "framework",
+    "operating_system",
+    "other_software_stack",
+)
+"""The fields of a system's JSON file that must be filled in
+(SYSTEM_DESC_MEANINGFUL_RESPONSE_REQUIRED_FIELDS)."""
+SYSTEM_FIELDS_PRESENT = (
+    "host_processor_frequency",
+    "host_processor_caches",
+    "host_processor_interconnect",
+    "accelerator_frequency",
+    "accelerator_interconnect_topology",
+    "accelerator_on-chip_memories",
+    "hw_notes",
+    "sw_notes",
+    "system_type_detail",
+)
+"""The fields that must also be present, even if empty (SYSTEM_DESC_REQUIRED_FIELDS of the
+checker)."""
+SYSTEM_FIELDS_OF_A_NETWORK = (
+    "network_type",
+    "network_media",
+    "network_rate",
+    "nic_loadgen",
+    "number_nic_loadgen",
+    "net_software_stack_loadgen",
+    "network_protocol",
+    "number_connections",
+    "nic_sut",
+    "number_nic_sut",
+    "net_software_stack_sut",
+    "network_topology",
+)
+"""The fields that must also be present if is_network has any value, even "false"
+(SYSTEM_DESC_REQUIRED_FIELDS_NETWORK_MODE of the checker, which treats any text as true)."""
+COUNTS = {"number_of_nodes": 1, "accelerators_per_node": 0}
+"""The fields that the checker multiplies to count accelerators, with the least that each may be."""
+NOTES = ("hw_notes", "sw_notes")
+"""The fields that the checker joins as texts."""
+STATUSES = ("available", "preview", "rdi")
+_NETWORK, _CAPACITY = "is_network", "system_power_capacity"
+_OF_BOTH_TYPES = {("deepseek-r1", "v5.1"): "SingleStream"}
+"""What a benchmark needs in a round, beside its scenarios here, on a system of both types
+(required-scenarios-datacenter-edge): no other one differs."""
+_EVERY_ROUND = ("v5.1", "v6.0", "v6.1")
+OTHER_BENCHMARKS = {
+    **dict.fromkeys(("resnet", "bert-99", "bert-99.9", "3d-unet-99", "3d-unet-99.9"), _EVERY_ROUND),
+    **dict.fromkeys(("stable-diffusion-xl", "rgat", "whisper"), _EVERY_ROUND),
+    **dict.fromkeys(("dlrm-v2-99", "dlrm-v2-99.9"), ("v5.1",)),
+    **dict.fromkeys(("retinanet", "pointpainting"), ("v5.1", "v6.0")),
+    **dict.fromkeys(("dlrm-v3", "yolo-95", "yolo-99", "wan-2.2-t2v-a14b"), ("v6.0", "v6.1")),
+    "qwen3-vl-235b-a22b": ("v6.0", "v6.1"),
+    **dict.fromkeys(("qwen3.6-27b", "e2e-rag-qna", "e2e-rag-db"), ("v6.1",)),
+}
+"""MLPerf's benchmarks that this suite does not judge, with the rounds that offer them
+(MODEL_CONFIG: models)."""
+SYSTEM_TYPES = ("datacenter", "edge", "datacenter,edge", "edge,datacenter")
+
+
+@dataclass(frozen=True, slots=True)
+class PowerSupplyRating:
+    """What systems/<system>_power.yaml has; `problem` says why nothing. `counts`: the result has a
+    power measurement beside which it counts."""
+
+    content: Any
+    problem: str
+    counts: bool
+
+
+class SubmittedBenchmark(Protocol):
+    """What is asked of a benchmark, whatever load generator measured it."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def category(self) -> Category: ...
+    @property
+    def also(self) -> Category | None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmittedFacts(Facts):
+    """What the result of any load generator has, apart from what its runs' own rules judge.
+
+    `missing_files`: required files that are absent. `copies`: other results of the submission that
+    have the same logs.
+    """
+
+    division: str
+    submitter: str
+    benchmark: SubmittedBenchmark
+    round: Round
+    missing_files: tuple[str, ...]
+    system: JsonFile
+    measurements: JsonFile
+    copies: tuple[str, ...] = ()
+    nameplate: PowerSupplyRating | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultFacts(SubmittedFacts):
+    """One scenario's result of LoadGen. `layouts`: the layouts that its files follow."""
+
+    benchmark: Benchmark
+    layouts: frozenset[Layout]
+    accuracy: RunLogs
+    performance: RunLogs
+
+    @property
+    def subject(self) -> Subject:
+        return "result"
+
+
+@dataclass(frozen=True, slots=True)
+class SystemFacts(Facts):
+    """A system that a submission describes, by the name of its JSON file."""
+
+    name: str
+    has_results: bool
+
+    @property
+    def subject(self) -> Subject:
+        return "system"
+
+
+# Of one scenario's result
+
+
+@rule(
+    "result",
+    source="submission checker, PERFORMANCE_LOG_PATH, MEASUREMENTS_PATH, COMPLIANCE_PATH",
+    fix="Build the tree for its round with python -m mlperf_suite submission.",
+)
+def layout(result: ResultFacts) -> Verdict:
+    """Files follow the round's layout: v5.x beside results/, from v6.0 all under results/."""
+    descriptions = {
+        "v5": "measurements/ and compliance/ beside results/ (v5.x)",
+        "v6": "everything under results/ (v6)",
+    }
+    layouts = " and ".join(descriptions[name] for name in sorted(result.layouts))
+    expectation = result.round.layout
+    return verdict(
+        result.layouts == {expectation},
+        layouts or "neither layout",
+        descriptions[expectation],
+        f"round {result.round.name}",
+    )
+
+
+@rule(
+    "result",
+    "client",
+    source="submission checker, REQUIRED_PERF_FILES, REQUIRED_ACC_FILES, REQUIRED_MEASURE_FILES",
+    fix="Add the named files; python -m mlperf_suite submission writes all of them.",
+)
+def required_files(result: SubmittedFacts) -> Verdict:
+    """Every required file of a result exists and is not empty."""
+    files = result.missing_files
+    return verdict(not files, ", ".join(files) + " missing" if files else "all", "all")
+
+
+@rule(
+    "result",
+    "client",
+    source="submission checker, system_check.py: availability, system type, submitter and division",
+    fix="Correct the named fields of systems/<system>.json.",
+)
+def system_description(result: SubmittedFacts) -> Verdict:
+    """The system's JSON file fits the submitter, the division and the benchmark's category.
+
+    A file of its power supplies beside it is YAML, and beside a power measurement has their watts.
+    """
+    if result.system.problem:
+        return verdict(False, result.system.problem, "a system description")
+    says = result.system.content
+    wrong = [
+        f"{key} {says.get(key)!r}"
+        for key, fits in (
+            ("submitter", _same(says.get("submitter"), result.submitter)),
+            ("division", _same(says.get("division"), result.division)),
+            ("status", str(says.get("status")).lower() in STATUSES),
+            ("system_type", _covers(says.get("system_type"), result)),
+            ("is_network", result.division != "closed" or not _same(says.get(_NETWORK), "true")),
+        )
+        if not fits
+    ]
+    watts, fault = _design_power(result.nameplate, says)
+    wrong += [fault] if fault else []
+    expectation = f"{result.submitter}, {result.division}, {result.benchmark.category}, status"
+    fields = ", ".join(wrong) or f"{expectation} {says.get('status')}"
+    design = "" if watts is None else f"design power {watts:,} W"
+    return verdict(not wrong, fields, f"{expectation} {' or '.join(STATUSES)}", design)
+
+
+def _design_power(
+    nameplate: PowerSupplyRating | None, says: Mapping[str, Any]
+) -> tuple[float | None, str]:
+    """The watts that the checker sums up (system_check.py: nameplate_power_check), and what ends or
+    fails it there, or ""."""
+    if nameplate is None or nameplate.problem:
+        return None, nameplate.problem if nameplate else ""
+    if not nameplate.counts or _CAPACITY in says:
+        return None, ""
+    if nameplate.content is None:
+        return None, "an empty file of power supplies"
+    try:
+        return _watts(nameplate.content, {}), ""
+    except (AttributeError, LookupError, TypeError, ArithmeticError, RecursionError):
+        return None, "power supplies that name no PSUs, Min PSUs Needed and watts"
+
+
+def _watts(part: Any, known: dict[int, float]) -> float:
+    """The watts of as many of a component's power supplies as it needs, the largest; else those of
+    its parts. `known`: by the identity of a part, of which YAML may name one many times."""
+    if id(part) in known:
+        return known[id(part)]
+    parts = part
+    if isinstance(part, dict):
+        names = {name.lower(): name for name in part}
+        if {"psus", "min psus needed"} <= names.keys():
+            supplies = [psu.get("PowerCapacityWatts", 0) for psu in part[names["psus"]]]
+            needed = sorted(supplies, reverse=True)[: part[names["min psus needed"]]]
+            return float(sum(needed))
+        parts = part.values()
+    elif not isinstance(part, list):
+        return 0.0
+    known[id(part)] = sum(_watts(each, known) for each in parts)
+    return known[id(part)]
+
+
+@rule(
+    "result",
+    "client",
+    source="submission checker, SYSTEM_DESC_REQUIRED_FIELDS, "
+    "SYSTEM_DESC_MEANINGFUL_RESPONSE_REQUIRED_FIELDS",
+    fix="Fill in the named fields of systems/<system>.json.",
+)
+def system_fields(result: SubmittedFacts) -> Verdict:
+    """The system's JSON file has every field that the checker requires, filled in where
+    necessary."""
+    demand = "every field, filled in"
+    if result.system.problem:
+        return verdict(False, result.system.problem, demand)
+    wrong = missing_system_fields(result.system.content)
+    return verdict(not wrong, ", ".join(wrong) or demand, demand)
+
+
+def missing_system_fields(says: Mapping[str, Any]) -> list[str]:
+    """The fields that a system's JSON file still needs, each with its fault."""
+    absent = [name for name in SYSTEM_FIELDS_PRESENT if name not in says]
+    empty = [name for name in SYSTEM_FIELDS_FILLED if not says.get(name)]
+    wrong = [f"{name} empty" for name in empty] + [f"{name} missing" for name in absent]
+    wrong += [
+        f"{name} {in_words(says[name])}, not a whole number of {least} or more"
+        for name, least in COUNTS.items()
+        if says.get(name) and not _counts(says[name], least)
+    ]
+    notes = [name for name in NOTES if says.get(name) and not isinstance(says[name], str)]
+    return [*wrong, *(f"{name} is no text" for name in notes), *_wrong_network(says)]
+
+
+def _counts(value: object, least: int) -> bool:
+    """Whether it is a whole number, as such or as text, of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return False
+    try:
+        number = int(value)
+    except (ValueError, OverflowError):
+        return False
+    return number >= least and (isinstance(value, str) or number == value)
+
+
+def _wrong_network(says: Mapping[str, Any]) -> list[str]:
+    """The faults of is_network, which only a system of the network division needs.
+
+    If it is not text, even for JSON's false, the checker fails with an exception.
+    """
+    value = says.get(_NETWORK)
+    if value is None or value == "":
+        return []
+    words = f"{_NETWORK} {in_words(value)}"
+    if not isinstance(value, str):
+        return [f"{words} is no text: leave it out"]
+    absent = [name for name in SYSTEM_FIELDS_OF_A_NETWORK if name not in says]
+    return [f"{words} without {', '.join(absent)}: leave it out"] if absent else []
+
+
+def _same(value: object, name: str) -> bool:
+    return str(value).lower() == name.lower()
+
+
+def _covers(system_type: object, result: SubmittedFacts) -> bool:
+    types = str(system_type).split(",") if system_type in SYSTEM_TYPES else []
+    has_more = len(types) > 1 and (result.benchmark.id, result.round.name) in _OF_BOTH_TYPES
+    categories = {result.benchmark.category, result.benchmark.also}
+    return bool(categories & set(types)) and not has_more
+
+
+@rule(
+    "result",
+    "client",
+    source="submission checker, measurements_checks.py: SYSTEM_IMP_REQUIRED_FILES",
+    fix="Fill in the named fields of the measurements' JSON file.",
+)
+def measurements(result: SubmittedFacts) -> Verdict:
+    """The measurements' JSON file describes the weights and their transformations."""
+    demand = "every field filled in"
+    if result.measurements.problem:
+        return verdict(False, result.measurements.problem, demand)
+    empty = [name for name in MEASUREMENT_FIELDS if not result.measurements.content.get(name)]
+    return verdict(not empty, f"{', '.join(empty)} empty" if empty else demand, demand)
+
+
+@rule(
+    "result",
+    source="Inference rules, System and framework must be consistent",
+    fix="Make the accuracy and the performance run with one SUT and one data set.",
+)
+def same_system(result: ResultFacts) -> Verdict:
+    """Accuracy and performance ran on the same SUT and data, at plausible speeds.
+
+    In 398 public results an accuracy run answers at most 1.02 times as many samples/s.
+    """
+    keys = ["sut_name", "qsl_name"]
+    if result.benchmark.samples_of("accuracy") == result.benchmark.samples:
+        keys.append("qsl_reported_total_count")
+    accuracy, performance = result.accuracy.detail, result.performance.detail
+    differences = [
+        f"{key} {accuracy[key]} and {performance[key]}"
+        for key in keys
+        if accuracy[key] is None or accuracy[key] != performance[key]
+    ]
+    rates = [_answers_per_s(logs) for logs in (result.accuracy, result.performance)]
+    if rates[0] > _MOST_FASTER * rates[1] > 0:
+        differences.append(f"{rates[0]:,.4g} and {rates[1]:,.4g} answers/s")
+    demand = "the same in accuracy and performance"
+    return verdict(not differences, "; ".join(differences) or "the same", demand)
+
+
+_MOST_FASTER = 1000.0
+"""Far more than any system: replays of prepared answers, which prove the form, have hundreds."""
+_SHORTEST_S = 1e-3
+
+
+def _answers_per_s(logs: RunLogs) -> float:
+    """The answers of a run for each second of its time stamps; 0 if the log does not say."""
+    queries, samples = (
+        logs.detail.number(f"generated_{name}") or 0
+        for name in ("query_count", "samples_per_query")
+    )
+    begin, end = (logs.detail.stamp(key) or 0.0 for key in ("generated_query_count", "power_end"))
+    return queries * samples / max((end - begin) / 1e3, _SHORTEST_S)
+
+
+@rule(
+    "result",
+    "client",
+    official=False,
+    source="Inference rules, Replicability is mandatory",
+    fix="Submit each result with the logs of its own run.",
+)
+def logs_of_its_own(result: SubmittedFacts) -> Verdict:
+    """No other result of the submission has the logs of the same run, or the same hash.
+
+    Benchmarks of one model at two accuracy targets may share a run, in one scenario of one system.
+    """
+    run = f"the run of {', '.join(result.copies)}" if result.copies else "its own"
+    return verdict(not result.copies, run, "a run of its own")
+
+
+# Of a system
+
+
+@rule(
+    "system",
+    demand="results of every system described",
+    official=False,
+    source="Inference rules, Replicability is mandatory",
+    fix="Add the results, or remove the folder, or the system's JSON file from systems/.",
+)
+def has_results(system: SystemFacts) -> Verdict:
+    """Every submitter, and every system in systems/ or results/, has results."""
+    folder = f"results/{system.name}"
+    return verdict(system.has_results, folder if system.has_results else f"no {folder}")

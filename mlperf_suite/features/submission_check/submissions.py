@@ -1,0 +1,431 @@
+"""Judges a submission: each scenario's result by its runs, its files and its system."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, combinations
+from pathlib import Path
+
+from mlperf_suite.benchmarks.audits import Audit, Mode
+from mlperf_suite.benchmarks.catalog import find_benchmark
+from mlperf_suite.benchmarks.definition import Benchmark, Scenario
+from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
+from mlperf_suite.features.submission_check.places import (
+    BenchmarkPlace,
+    OtherResult,
+    Place,
+    TreeJudge,
+)
+from mlperf_suite.features.submission_check.power_measurement import POWER
+from mlperf_suite.features.submission_check.retrieval_rules import RETRIEVAL, RetrievalFacts
+from mlperf_suite.features.submission_check.submission_rules import (
+    OTHER_BENCHMARKS,
+    PowerSupplyRating,
+    ResultFacts,
+    SystemFacts,
+)
+from mlperf_suite.features.submission_check.tree import Tree, find_submissions, read_power
+from mlperf_suite.judging.judges import Folders, Found, Judge, Review, judges
+from mlperf_suite.judging.reading import is_utf8, read_json, read_text, read_yaml, size_of
+from mlperf_suite.judging.verdict_group import (
+    VerdictGroup,
+    name_of,
+    round_of,
+    scenario_of,
+    verdict_group,
+)
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES
+from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY, DetailLog, RunLogs, read_logs
+from mlperf_suite.rules import accuracy_verdict, judge
+from mlperf_suite.rules.accuracy_files import (
+    ACCURACY_TXT,
+    MAX_ACCURACY_LOG_BYTES,
+    parse_accuracy_txt,
+    parse_cut_log,
+)
+from mlperf_suite.rules.audit_rules import PART_III
+from mlperf_suite.rules.benchmark_rules import BenchmarkFacts
+from mlperf_suite.rules.facts import AnswerTokens, ComparedRuns, RunFacts, SubmittedTexts
+from mlperf_suite.rules.verdict import Verdict, set_aside_passed
+from mlperf_suite.strict_json import JsonFile
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """A scenario's folder, identified, and the logs of its runs."""
+
+    place: Place
+    benchmark: Benchmark
+    scenario: Scenario
+    accuracy: RunLogs
+    performance: tuple[RunLogs, ...]
+
+    @property
+    def round(self) -> Round | None:
+        logs = (self.performance[0].detail, self.accuracy.detail)
+        return next((round_ for log in logs if (round_ := round_of(log))), None)
+
+
+def _find(root: Path, folders: Folders) -> Found:
+    tree = find_submissions(root, folders)
+    return Found(frozenset(tree.submissions), partial(_judge_tree, tree))
+
+
+JUDGE = Judge(rank=1, find=_find)
+
+
+def _judge_tree(tree: Tree, review: Review) -> list[VerdictGroup]:
+    judged: list[VerdictGroup] = []
+    for submission in tree.submissions:
+        benchmarks = [b for b in tree.benchmarks if b.submission == submission]
+        judged += _judge_submission(submission, benchmarks, review)
+    of_none = review.round or ROUNDS[DEFAULT_ROUND]
+    return judged + [_judge_idle(path, of_none) for path in tree.idle_systems]
+
+
+def _judge_submission(
+    submission: Path, benchmarks: Sequence[BenchmarkPlace], review: Review
+) -> list[VerdictGroup]:
+    names = _model_mapping(submission)
+    of_others = {b.folder: _of_others(b, names) for b in benchmarks}
+    others = [*chain(*of_others.values())]
+    taken = {result.place for result in others}
+    results = {b.folder: _results(b, names, taken) for b in benchmarks}
+    every_result = [result for of_benchmark in results.values() for result in of_benchmark]
+    rounds = [r.round for r in every_result] + [r.round for r in others]
+    of_tree = review.round or _most_common(rounds)
+    copies = _copies(every_result)
+    judged = []
+    for place in benchmarks:
+        benchmark = _benchmark_named(place.benchmark, names)
+        name = place.benchmark if benchmark else names.get(place.benchmark, place.benchmark)
+        judged.append(_judge_benchmark(place, name, benchmark, of_tree))
+        judged += _judge_retrieval(place, name, of_tree)
+        of_place = results[place.folder]
+        judged += [
+            _judge_result(result, of_tree, review.high_accuracy, copies[result.place.folder])
+            for result in of_place
+        ]
+        judged += [
+            result.judge(of_tree, others, review.tokenizer) for result in of_others[place.folder]
+        ]
+    return judged
+
+
+def _of_others(place: BenchmarkPlace, names: dict[str, str]) -> list[OtherResult]:
+    """The results that LoadGen did not measure."""
+    others = [each for each in judges() if isinstance(each, TreeJudge)]
+    return [result for each in others for result in each.results_in(place, names)]
+
+
+def _judge_idle(system: Path, round_: Round) -> VerdictGroup:
+    """Judge a system that has a description or a folder and no result."""
+    submission, system_name = system.parents[1], system.name.removesuffix(".json")
+    name = name_of(submission.parent.name, submission.name, system_name)
+    return verdict_group(name, round_, [("", judge(SystemFacts(system_name, has_results=False)))])
+
+
+def _model_mapping(submission: Path) -> dict[str, str]:
+    """An open submission's own names for benchmarks (model_mapping.json)."""
+    if submission.parent.name != "open":
+        return {}
+    content = read_json(submission / "model_mapping.json").content
+    return {name: benchmark for name, benchmark in content.items() if isinstance(benchmark, str)}
+
+
+_OF_A_RUN = {
+    "accuracy": ("power_begin", "power_end"),
+    "performance": tuple(f"result_{place}_latency_ns" for place in ("min", "max", "mean")),
+}
+"""Detail log values, to the ms and the ns, that identify a run."""
+_LATENCY = re.compile(r"result_.+latency_ns|result_time_.+")
+_NEAR = 1e-6
+"""Of 4,383 pairs of public results of one submitter at most 1 of 28 latencies is as near; of two
+runs of one log with a changed digit here and there, most are."""
+
+
+def _copies(results: Sequence[_Result]) -> dict[Path, tuple[str, ...]]:
+    """By a result's folder, the other results that share a run's logs, or the hash of another log,
+    with it.
+
+    A result of the same scenario, system and model at its other accuracy target does not count.
+    """
+    runs: dict[tuple[object, ...], list[Place]] = defaultdict(list)
+    logs_of: dict[str, dict[str, list[Place]]] = defaultdict(lambda: defaultdict(list))
+    copies: dict[Path, set[str]] = defaultdict(set)
+    for result in results:
+        copies[result.place.folder] = set()
+        of_modes = (("accuracy", result.accuracy), ("performance", result.performance[0]))
+        for mode, logs in of_modes:
+            values = tuple(str(logs.detail[key]) for key in _OF_A_RUN[mode])
+            if "None" not in values:
+                runs[mode, *values].append(result.place)
+        digest = parse_accuracy_txt(read_text(_accuracy_txt(result.place)) or "").hash
+        if digest and (log := _cut_log(result.place)) is not None:
+            logs_of[digest][log].append(result.place)
+    # Logs of a deterministic system can be the same in all: their hash is then nobody else's.
+    runs |= {
+        ("hash", digest): [place for places in by_log.values() for place in places]
+        for digest, by_log in logs_of.items()
+        if len(by_log) > 1
+    }
+    for one, two in combinations(results, 2):
+        if _is_same_run(one.performance[0].detail, two.performance[0].detail):
+            runs[one.place.folder, two.place.folder] = [one.place, two.place]
+    for places in runs.values():
+        for place in places:
+            copies[place.folder] |= {
+                f"{copy.system} {copy.benchmark} {copy.scenario}"
+                for copy in places
+                if _run_of(copy) != _run_of(place)
+            }
+    return {folder: tuple(sorted(names)) for folder, names in copies.items()}
+
+
+def _is_same_run(one: DetailLog, two: DetailLog) -> bool:
+    """Whether most latencies of two logs are the same but for a last digit."""
+    pairs = [
+        (first, second)
+        for key in one.values.keys() & two.values.keys()
+        if _LATENCY.fullmatch(key) and (first := one.number(key)) and (second := two.number(key))
+    ]
+    return 2 * sum(math.isclose(*pair, rel_tol=_NEAR) for pair in pairs) > len(pairs)
+
+
+_AT_ACCURACY = re.compile(r"-99(?:\.9)?$")
+"""The end of the name of a benchmark whose model has two accuracy targets."""
+
+
+def _run_of(place: Place) -> tuple[str, str, str]:
+    """The run behind a result's logs: results for which it is equal may share logs."""
+    return place.system, _AT_ACCURACY.sub("", place.benchmark), place.scenario
+
+
+def _benchmark_named(name: str, names: dict[str, str]) -> Benchmark | None:
+    return find_benchmark(name) or find_benchmark(names.get(name, ""))
+
+
+def _results(
+    place: BenchmarkPlace, names: dict[str, str], taken: Collection[Place]
+) -> list[_Result]:
+    """Those that LoadGen measured, and are not `taken` for another program's."""
+    benchmark = _benchmark_named(place.benchmark, names)
+    results = []
+    for scenario_place in place.scenarios:
+        scenario = scenario_of(benchmark, scenario_place.scenario)
+        if benchmark and scenario and scenario_place not in taken:
+            runs = tuple(read_logs(path) for path in scenario_place.performance_runs)
+            accuracy = read_logs(scenario_place.folder / "accuracy")
+            results.append(_Result(scenario_place, benchmark, scenario, accuracy, runs))
+    return results
+
+
+_RETRIEVAL = "retrieval with several models: known, not run here; its files are judged"
+_NO_LANGUAGE = "no language benchmark of MLPerf"
+
+
+def _judge_benchmark(
+    place: BenchmarkPlace, official_name: str, benchmark: Benchmark | None, round_: Round
+) -> VerdictGroup:
+    scenarios = tuple(p.scenario for p in place.scenarios)
+    rounds = OTHER_BENCHMARKS.get(official_name)
+    why_not = _RETRIEVAL if official_name in RETRIEVAL else _NO_LANGUAGE
+    facts = BenchmarkFacts(
+        official_name,
+        benchmark,
+        round_,
+        scenarios,
+        place.division,
+        place.whole,
+        "" if rounds is None else why_not,
+        rounds,
+    )
+    verdicts = judge(facts)
+    if benchmark is None:
+        of_none = "no benchmark of this suite"
+        verdicts = [v if v.why else set_aside_passed([v], of_none)[0] for v in verdicts]
+    name = name_of(place.division, place.submitter, place.system, place.benchmark)
+    return verdict_group(name, round_, [("", verdicts)], benchmark)
+
+
+def _judge_retrieval(place: BenchmarkPlace, name: str, round_: Round) -> Iterator[VerdictGroup]:
+    """The files of each result of a benchmark of retrieval; nothing of any other."""
+    for at in place.scenarios if name in RETRIEVAL else ():
+        facts = RetrievalFacts(
+            name,
+            place.division,
+            read_text(_accuracy_txt(at)),
+            read_text(at.audit("TEST09") / "verify_output_len.txt"),
+            read_logs(at.performance_runs[0]).detail,
+            read_logs(at.folder / "accuracy").detail,
+        )
+        named = name_of(at.division, at.submitter, at.system, at.benchmark, at.scenario)
+        yield verdict_group(named, round_, [("", judge(facts))])
+
+
+def _judge_result(
+    result: _Result, round_: Round, high_accuracy: bool, copies: tuple[str, ...]
+) -> VerdictGroup:
+    place, benchmark = result.place, result.benchmark
+    accuracy_txt = read_text(_accuracy_txt(place))
+    accuracy = RunFacts(
+        benchmark,
+        result.scenario,
+        "accuracy",
+        round_,
+        result.accuracy,
+        scores=None if accuracy_txt is None else parse_accuracy_txt(accuracy_txt).scores,
+        reference=benchmark.reference,
+        high_accuracy=high_accuracy,
+        division="open" if place.division == "open" else "closed",
+        submitted=SubmittedTexts(accuracy_txt, accuracy_log=_cut_log(place)),
+        eos_token_ids=benchmark.eos_token_ids,
+        # An open submission may use a model of its own.
+        vocabulary=None if place.division == "open" else benchmark.vocabulary,
+    )
+    groups: list[tuple[str, list[Verdict]]] = [("", judge(_result_facts(result, round_, copies)))]
+    of_accuracy = judge(accuracy)
+    groups.append(("accuracy", of_accuracy))
+    passed = accuracy_verdict(of_accuracy)
+    for logs in result.performance:
+        facts = replace(
+            accuracy,
+            mode="performance",
+            logs=logs,
+            accuracy_passed=passed,
+            accuracy_tokens=_answer_tokens(accuracy),
+        )
+        groups.append(("performance", _of_run(logs.folder.name, judge(facts))))
+    power = read_power(place.folder / "performance", result.scenario, result.performance[0].detail)
+    if power is not None:
+        groups.append(("performance", judge(power)))
+    for mode in AUDIT_MODES:
+        audit = benchmark.audit(mode)
+        if audit is not None:
+            compared = ComparedRuns(
+                accuracy.logs.accuracy,
+                accuracy.scores,
+                result.performance[0].detail.number("result_samples_per_second"),
+            )
+            facts = _audit_facts(accuracy, place, audit, mode)
+            groups.append((mode, judge(replace(facts, compared=compared))))
+    name = name_of(place.division, place.submitter, place.system, place.benchmark, place.scenario)
+    return verdict_group(name, round_, groups, benchmark, result.scenario)
+
+
+def _accuracy_txt(place: Place) -> Path:
+    return place.folder / "accuracy" / ACCURACY_TXT
+
+
+def _cut_log(place: Place) -> str | None:
+    """The accuracy log, if it is as short as a truncated one."""
+    path = place.folder / "accuracy" / ACCURACY
+    return read_text(path) if size_of(path) <= MAX_ACCURACY_LOG_BYTES else None
+
+
+def _answer_tokens(accuracy: RunFacts) -> AnswerTokens | None:
+    """The answer lengths of the accuracy run: from accuracy.txt, else from its truncated log.
+
+    The log's ends are the answers that were given first and last, in public results of whisper the
+    shortest of all. They tell the mean only where most answers reach the limit.
+    """
+    scores, benchmark = accuracy.scores or {}, accuracy.benchmark
+    if (mean := scores.get("tokens_per_sample")) is not None:
+        return AnswerTokens(mean, benchmark.samples_of("accuracy"))
+    workload = benchmark.workload
+    if workload is None or workload.mean_tokens < workload.generation.max_new_tokens:
+        return None
+    text = accuracy.submitted.accuracy_log if accuracy.submitted else None
+    counts = [entry.tokens for entry in parse_cut_log(text or "").entries]
+    return AnswerTokens.of([count for count in counts if count is not None])
+
+
+def _of_run(run: str, verdicts: list[Verdict]) -> list[Verdict]:
+    """Verdicts of a run after the first carry its name; a submission needs only the first."""
+    return verdicts if run == "run_1" else [replace(v, rule=f"{run}-{v.rule}") for v in verdicts]
+
+
+def _audit_facts(accuracy: RunFacts, place: Place, audit: Audit, mode: Mode) -> RunFacts:
+    folder = place.audit(audit.name)
+    answers = read_logs(folder / "accuracy")
+    performance = read_logs(folder / "performance" / "run_1")
+    if DETAIL in performance.files:
+        answers = replace(answers, detail=performance.detail, files=performance.files)
+    others = sorted(path for path in folder.glob("verify*.txt") if path.name != audit.verified_in)
+    texts = SubmittedTexts(
+        verify_txt=read_text(folder / audit.verified_in),
+        verify_others=tuple(text for path in others if (text := read_text(path))),
+        accuracy_txts=tuple(
+            text for name in PART_III if (text := read_text(folder / "accuracy" / name))
+        ),
+    )
+    return replace(accuracy, mode=mode, logs=answers, scores=None, submitted=texts)
+
+
+def _result_facts(result: _Result, round_: Round, copies: tuple[str, ...]) -> ResultFacts:
+    place = result.place
+    folder = place.measurements()
+    file = place.measurements_file(folder)
+    missing_json = JsonFile({}, "no JSON file of the measurements")
+    return ResultFacts(
+        division=place.division,
+        submitter=place.submitter,
+        benchmark=result.benchmark,
+        round=round_,
+        layouts=frozenset(place.layouts()),
+        missing_files=tuple(_missing_files(result, folder)),
+        system=read_json(place.system_file),
+        measurements=read_json(file) if file else missing_json,
+        accuracy=result.accuracy,
+        performance=result.performance[0],
+        copies=copies,
+        nameplate=_nameplate(place, round_),
+    )
+
+
+def _nameplate(place: Place, round_: Round) -> PowerSupplyRating | None:
+    """The file of the system's power supplies, which the checker reads from v6.1 on."""
+    if round_.name < "v6.1" or not place.nameplate_file.exists():
+        return None
+    content, problem = read_yaml(place.nameplate_file)
+    return PowerSupplyRating(content, problem, (place.folder / "performance" / POWER).exists())
+
+
+def _missing_files(result: _Result, measurements: Path) -> list[str]:
+    """The required files that are missing or empty, as paths for the user."""
+    place = result.place
+    performance, accuracy = place.folder / "performance" / "run_1", place.folder / "accuracy"
+    paths = [performance / name for name in (SUMMARY, DETAIL)]
+    paths += [accuracy / name for name in (SUMMARY, DETAIL, ACCURACY, ACCURACY_TXT)]
+    paths += [place.system_file, measurements / "user.conf", measurements / "README.md"]
+    for audit in result.benchmark.audits if place.division != "open" else ():
+        folder = place.audit(audit.name)
+        paths += [folder / audit.verified_in, folder / "accuracy" / ACCURACY]
+        if audit.also_verified_in:
+            logs = folder / "performance" / "run_1"
+            paths += [folder / audit.also_verified_in, *(logs / name for name in (SUMMARY, DETAIL))]
+    absent = [_from(place, path) for path in paths if size_of(path) == 0]
+    texts = {ACCURACY_TXT, *(audit.verified_in for audit in result.benchmark.audits)}
+    absent += [f"{_from(place, p)} in UTF-8" for p in paths if p.name in texts and not is_utf8(p)]
+    # Layout v5 uses code/, v6 src/; this rule accepts either.
+    code = any((place.submission / name).is_dir() for name in ("src", "code"))
+    return absent if code else [*absent, "src/"]
+
+
+def _from(place: Place, path: Path) -> str:
+    """The path relative to the scenario's folder, or to the submitter's if it is outside that."""
+    root = place.folder if place.folder in path.parents else place.submission
+    return str(path.relative_to(root))
+
+
+def _most_common(rounds: Iterable[Round | None]) -> Round:
+    """The round of most results, the newest if several tie; the default if no result has one."""
+    counts = Counter(round_.name for round_ in rounds if round_ is not None)
+    if not counts:
+        return ROUNDS[DEFAULT_ROUND]
+    return ROUNDS[max(counts, key=lambda name: (counts[name], list(ROUNDS).index(name)))]

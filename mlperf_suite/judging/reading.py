@@ -1,0 +1,136 @@
+"""Reads the files beside logs; no content makes it raise."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mlperf_suite import strict_json
+from mlperf_suite.scorers.scorer import Scorer
+from mlperf_suite.strict_json import JsonFile
+from mlperf_suite.untrusted_files import read_regular
+
+MALFORMED: tuple[type[Exception], ...] = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
+"""What content of other types than expected causes."""
+
+
+def folders_in(folder: Path) -> list[Path]:
+    """The folders in a folder; empty if it cannot be read."""
+    try:
+        return [path for path in folder.iterdir() if path.is_dir()]
+    except OSError:
+        return []
+
+
+def file_names(folder: Path) -> frozenset[str] | None:
+    """The names of the files in a folder; None if it cannot be read."""
+    try:
+        return frozenset(path.name for path in folder.iterdir() if path.is_file())
+    except OSError:
+        return None
+
+
+def text_of(content: bytes | None) -> str | None:
+    """The text, if there is one in UTF-8."""
+    try:
+        return None if content is None else content.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def read_bytes(path: Path) -> bytes | None:
+    try:
+        return read_regular(path)
+    # ValueError: not a valid file name, since the name may itself come from a file.
+    except (OSError, ValueError):
+        return None
+
+
+def read_text(path: Path) -> str | None:
+    raw = read_bytes(path)
+    return None if raw is None else raw.decode("utf-8", errors="replace")
+
+
+def is_utf8(path: Path) -> bool:
+    """Whether the file, if it can be read, is UTF-8; the official checker ends at any other."""
+    raw = read_bytes(path)
+    return raw is None or text_of(raw) is not None
+
+
+def read_json(path: Path) -> JsonFile:
+    raw = read_bytes(path)
+    if raw is None:
+        return JsonFile({}, f"no {path.name}")
+    try:
+        content = strict_json.loads(raw.decode("utf-8"))
+        # A lone surrogate, which an escape can name, ends the checker where it writes.
+        json.dumps(content, ensure_ascii=False).encode("utf-8")
+    except strict_json.RepeatedMemberError as error:
+        return JsonFile({}, f"{path.name} has {error}")
+    except ValueError:
+        return JsonFile({}, f"{path.name} is not JSON in UTF-8")
+    if not isinstance(content, dict):
+        return JsonFile({}, f"{path.name} is no object")
+    return JsonFile(content)
+
+
+_MOST_YAML_BYTES, _MOST_MEMBERS = 2**18, 10_000
+
+
+class _YamlLoader(yaml.SafeLoader):  # type: ignore[misc]  # yaml has no types
+    def flatten_mapping(self, node: Any) -> None:
+        """Raises ValueError for more members than anybody writes: merged ones double in a line."""
+        super().flatten_mapping(node)
+        if len(node.value) > _MOST_MEMBERS:
+            raise ValueError(f"more than {_MOST_MEMBERS:,} members")
+
+
+def read_yaml(path: Path) -> tuple[Any, str]:
+    """The content of a YAML file and "", or None and why it cannot be read."""
+    text = text_of(read_bytes(path))
+    if text is None or len(text) > _MOST_YAML_BYTES:
+        return None, f"{path.name} is no text in UTF-8 of at most {_MOST_YAML_BYTES:,} characters"
+    try:
+        # PyYAML raises most kinds of errors for tags whose value does not fit.
+        return yaml.load(text, _YamlLoader), ""  # noqa: S506 - a SafeLoader
+    except (yaml.YAMLError, *MALFORMED):
+        return None, f"{path.name} is not YAML"
+
+
+def yaml_text(content: Mapping[str, Any]) -> str:
+    """The content as YAML, with its members in their order."""
+    text: str = yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True)
+    return text
+
+
+def size_of(path: Path) -> int:
+    """The file's size in bytes; 0 if there is no file."""
+    try:
+        return path.stat().st_size if path.is_file() else 0
+    except OSError:
+        return 0
+
+
+def read_not_judged(folder: Path, scorer: Scorer) -> dict[str, str]:
+    """The figures of an accuracy run that the suite could not judge, and why; see `scorer_json`."""
+    reasons = read_json(folder / f"{scorer.name}.json").content.get("not_judged")
+    return {str(n): str(why) for n, why in reasons.items()} if isinstance(reasons, dict) else {}
+
+
+def read_scores(folder: Path, scorer: Scorer) -> dict[str, float]:
+    """The figures that the suite wrote beside an accuracy run's logs, by name; may be empty."""
+    content = read_json(folder / f"{scorer.name}.json").content
+    # Only percentages are stored under their bare names.
+    values = {name.removeprefix("run_"): value for name, value in content.items()}
+    return {n: float(v) for n, v in values.items() if type(v) in (int, float) and abs(v) < 1e15}
