@@ -7,8 +7,8 @@ from array import array
 
 import pytest
 
-from mlperf_suite.engines.closed_loop import LoopTimes
 from mlperf_suite.features.endpoints.client_results.series import MANDATORY
+from mlperf_suite.features.endpoints.curve.closed_loop import LoopTimes
 from mlperf_suite.features.endpoints.curve.curve_points import (
     BLOCKS,
     c_max_of,
