@@ -10,7 +10,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +19,6 @@ from mlperf_suite.benchmarks.definition import OWN_HEAD
 from mlperf_suite.engines import vllm_arguments, vllm_environment
 from mlperf_suite.engines.protocol import DATA_PARALLEL, MODEL_CHANGES, SPECULATIVE
 from mlperf_suite.engines.vllm_arguments import (
-    SettingsSearch,
     VllmConfig,
     choose_arguments,
     choose_tensor_parallel,
@@ -322,56 +320,3 @@ def test_what_was_asked_is_kept_or_the_most_taken_and_every_idle_gpu_is_named(
 def test_the_reason_is_said(gpus: int, value: int, why: str) -> None:
     choice = choose_tensor_parallel(gpus, 32, 8, request=None)
     assert choice.value == value and why in choice.why
-
-
-# The settings, found in a process of its own
-
-
-CONFIG = VllmConfig("model")
-_SEARCH = "mlperf_suite.engines.vllm_arguments"
-
-
-def test_a_search_ends_when_it_is_no_longer_needed() -> None:
-    search = SettingsSearch(CONFIG)
-    (process,) = (p for p in psutil.Process().children() if _SEARCH in p.cmdline())
-    search.end()
-    assert not process.is_running()
-
-
-@pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A shell script in the place of Python."""
-    path = tmp_path / "python"
-    path.touch(0o755)
-    monkeypatch.setattr("sys.executable", str(path))
-    return path
-
-
-@pytest.mark.parametrize(
-    ("script", "cause"),
-    [
-        ("echo 'no device' >&2\nexit 1\n", "no device"),
-        ("echo 'a warning' >&2\nexec sleep 60\n", "no answer within 1 s"),
-    ],
-)
-def test_a_search_that_cannot_tell_names_the_cause(
-    program: Path, monkeypatch: pytest.MonkeyPatch, script: str, cause: str
-) -> None:
-    monkeypatch.setattr(f"{_SEARCH}._PATIENCE_S", 1)
-    program.write_text("#!/bin/sh\n" + script)
-    search = SettingsSearch(CONFIG)
-    with pytest.raises(EngineError, match=f"could not be compared .*: {cause}"):
-        search.result()
-    search.end()
-    program.unlink()
-    with pytest.raises(OSError, match="python"):
-        SettingsSearch(CONFIG)
-
-
-def test_a_search_has_nothing_of_ray(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program.write_text("""#!/bin/sh\nprintf '{"ray": "%s", "x": "%s"}' "$RAY_ADDRESS" "$X"\n""")
-    for name, value in {"RAY_ADDRESS": "ray", "X": "x"}.items():
-        monkeypatch.setenv(name, value)
-    search = SettingsSearch(CONFIG)
-    assert search.result() == {"ray": "", "x": "x"}
-    search.end()

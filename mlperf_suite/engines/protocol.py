@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.errors import EngineError
@@ -470,14 +470,6 @@ class RemoteEngine(Protocol):
 
     def take_remote_run(self) -> RemoteRun:
         """What happened since the last call."""
-
-
-@runtime_checkable
-class ReportingEngine(Protocol):
-    """An engine that reports figures of each run."""
-
-    def take_figures(self) -> Mapping[str, Any]:
-        """What happened since the last call, by the names of the figures in summary.json."""
 
 
 @runtime_checkable

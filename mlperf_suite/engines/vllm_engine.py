@@ -18,7 +18,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -72,11 +71,6 @@ _SCORED_AT_ONCE = 128
 _VLLM_TIMES = ("queued_ts", "scheduled_ts", "first_token_ts", "last_token_ts")
 _PARTS = (FRONT_END, QUEUE, PREFILL, DECODE)
 _Result = TypeVar("_Result")
-
-
-def load_replica(config: VllmConfig, number: int, folder: Path) -> VllmEngine:
-    """Load the engine of a replica with `VllmEngine.load`; its output goes to `folder`."""
-    return VllmEngine.load(replace(config, log_file=folder / f"engine-{number}.log"))
 
 
 class VllmEngine:

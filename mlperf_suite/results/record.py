@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario
@@ -34,8 +32,8 @@ class RunRecord:
 
     `rate`: samples/s of an accuracy run, used to plan Offline. `warm_up`: what was sent before it,
     None if nothing. `remote`: what a remote server and its client reported, None if the engine is
-    in this process. `of_engine`: see `ReportingEngine.take_figures`. `answers`: the answer lengths
-    of an accuracy run. `parts`: the figures that features add, by their names in summary.json.
+    in this process. `answers`: the answer lengths of an accuracy run. `parts`: the figures that
+    features add, by their names in summary.json.
     """
 
     verdicts: list[Verdict] = field(default_factory=list)
@@ -44,7 +42,6 @@ class RunRecord:
     failure: str | None = None
     warm_up: WarmUpFigures | None = None
     remote: RemoteRun | None = None
-    of_engine: Mapping[str, Any] = field(default_factory=dict)
     answers: AnswerTokens | None = None
     parts: dict[str, object] = field(default_factory=dict)
 
@@ -136,7 +133,6 @@ def summary_of(result: Result, session: Summary, selection: set[Mode]) -> Summar
         parts={
             **session.parts,
             **{name: part for run in runs.values() for name, part in run.parts.items()},
-            **_of_engine(runs),
         },
         verdicts=tuple(result.verdicts),
         logs=tuple(path for name in _LOGS for path in _files(result, name)),
@@ -146,15 +142,6 @@ def summary_of(result: Result, session: Summary, selection: set[Mode]) -> Summar
         summary = part.summed_up(summary)
     label = "; ".join(filter(None, (summary.no_result, summary.meta.label)))
     return replace(summary, meta=replace(summary.meta, label=label))
-
-
-def _of_engine(runs: Mapping[Mode, RunRecord]) -> dict[str, dict[str, Any]]:
-    """What the engine reported of the runs: by the names of figures, and by mode."""
-    parts = defaultdict[str, dict[str, Any]](dict)
-    for mode, run in runs.items():
-        for name, figures in run.of_engine.items():
-            parts[name][str(mode)] = figures
-    return dict(parts)
 
 
 def _status(result: Result, unfinished: set[Mode]) -> str:

@@ -7,10 +7,9 @@ differ in their LoadGen settings and prompts alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, Generation, Scenario
@@ -19,7 +18,6 @@ from mlperf_suite.engines.protocol import (
     Engine,
     RemoteEngine,
     RemoteRun,
-    ReportingEngine,
     RunObserver,
 )
 from mlperf_suite.loadgen.load_plan import SMOKE, LoadPlan, Shortened
@@ -108,18 +106,12 @@ class Observation:
         if isinstance(engine, RunObserver):
             engine.run_begins(name, mode)
         self.remote()
-        self.figures()
         self._cached_before = self._cached_tokens
 
     def remote(self) -> RemoteRun | None:
         """What an engine behind a network reports since the last call; None for a local engine."""
         engine = self._engine
         return engine.take_remote_run() if isinstance(engine, RemoteEngine) else None
-
-    def figures(self) -> Mapping[str, Any]:
-        """What the engine itself reports since the last call; see `ReportingEngine`."""
-        engine = self._engine
-        return engine.take_figures() if isinstance(engine, ReportingEngine) else {}
 
     @property
     def _cached_tokens(self) -> int | None:

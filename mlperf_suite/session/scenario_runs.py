@@ -140,13 +140,11 @@ class ScenarioRuns(StepMaker):
                 # Record what the servers did until then; a failure here must not hide the reason.
                 with contextlib.suppress(Exception):
                     record.remote = observation.remote()
-                    record.of_engine = observation.figures()
             raise
         if run.untimed:
             self.watcher.say(f"{key}: no timeline: {run.untimed}")
         if number == 1:
             record.rate = run.samples / run.elapsed_s if run.elapsed_s else None
-            record.of_engine = observation.figures()
         for companion in self.companions:
             companion.made(at_hand, run)
         return run, observation

@@ -304,7 +304,7 @@ def test_a_score_that_is_asked_for_right_after_the_last_ones_is_answered(
 _KEPT = """
 import os, subprocess, sys, threading
 from mlperf_suite.features.replicas import actor
-from mlperf_suite.engines.framed_socket import connect, new_key
+from mlperf_suite.features.replicas.handshake import connect, new_key
 from meta_tests.stand_in import Delays, StandInEngine
 
 some = sorted(os.sched_getaffinity(0))[:1]

@@ -14,7 +14,6 @@ from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.protocol import (
     CountsCachedTokens,
     MeteredEngine,
-    ReportingEngine,
     Request,
     ScoringEngine,
     TakesPrompts,
@@ -22,6 +21,7 @@ from mlperf_suite.engines.protocol import (
 )
 from mlperf_suite.features.replicas.engine import ReplicaEngine
 from mlperf_suite.features.replicas.loading import ReplicasConfig
+from mlperf_suite.features.replicas.session import ReplicatedEngine
 
 GENERATION = Generation()
 
@@ -43,7 +43,7 @@ def engine(nodes: LocalNodes) -> Iterator[ReplicaEngine]:
 
 
 def test_it_is_all_that_the_suite_asks_of_an_engine(engine: ReplicaEngine) -> None:
-    for kind in (TracingEngine, CountsCachedTokens, ReportingEngine, TakesPrompts, MeteredEngine):
+    for kind in (TracingEngine, CountsCachedTokens, ReplicatedEngine, TakesPrompts, MeteredEngine):
         assert isinstance(engine, kind)
     assert not isinstance(engine, ScoringEngine)
     assert engine.alive

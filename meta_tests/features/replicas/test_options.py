@@ -29,7 +29,7 @@ OF_REPLICAS = [name for name, spec in OPTIONS.items() if spec.only_with]
 
 @pytest.mark.parametrize("name", OF_REPLICAS)
 def test_an_option_of_replicas_is_refused_without_them(name: str) -> None:
-    values = {"replica_nodes": "a", "replica_routing": "tokens", "scaling": "true"}
+    values: dict[str, Any] = {"replica_nodes": "a", "replica_routing": "tokens", "scaling": "true"}
     with pytest.raises(UsageError) as error:
         resolve(None, **{name: values.get(name, "1")})
     option = name.replace("_", "-")

@@ -1,8 +1,14 @@
-"""What a report says of replicas and nodes."""
+"""What summary.json and a report say of replicas and nodes."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
+from pytest import MonkeyPatch
+
 from meta_tests.reports.outputs import markdown_rows, reports_of, terminal_text
+from meta_tests.session.scripted_session import ACCURACY, ScriptedEngine, scripted_session
 from mlperf_suite.features.replicas.figures import (
     RUNS,
     SCALING,
@@ -12,6 +18,7 @@ from mlperf_suite.features.replicas.figures import (
     ScalingFigures,
 )
 from mlperf_suite.features.replicas.scaling import scaling_figures
+from mlperf_suite.results.run_folder import read_summary
 from mlperf_suite.results.schema import Meta, Summary
 
 NODES = ("node-a (10.0.0.1)", "node-b (10.0.0.2)")
@@ -76,3 +83,24 @@ def test_efficiency_is_that_of_pairs_with_their_spread() -> None:
     assert 1.04 < figures.high < 1.05
     alone = scaling_figures(2, [(100.0, 190.0)])
     assert alone.low == alone.efficiency == alone.high == 0.95
+
+
+class TellingEngine(ScriptedEngine):
+    """Says the same of each run."""
+
+    def take_replicas_run(self) -> ReplicasRun:
+        return RUN
+
+
+def test_a_session_writes_what_replicas_did(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "mlperf_suite.features.replicas.scaling.measure_scaling", lambda *arguments: EFFICIENCY
+    )
+    options: dict[str, Any] = {"replicas": "2", "scaling": True, "total_sample_count": "4"}
+    session = scripted_session(tmp_path / "results", ACCURACY, kind=TellingEngine, **options)
+    assert session.suite.make(ACCURACY).ok
+    summary = read_summary(session.folder)
+    session.suite.close()
+    assert summary is not None
+    assert summary.parts[RUNS] == {"accuracy": RUN}
+    assert summary.parts[SCALING] == EFFICIENCY

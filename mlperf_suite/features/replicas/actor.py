@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.energy.meters import Recording
-from mlperf_suite.engines.framed_socket import Link, accept, listen
+from mlperf_suite.engines.framed_socket import Link
 from mlperf_suite.engines.hang_detector import HangDetector
 from mlperf_suite.engines.messages import (
     NOT_SENT,
@@ -58,6 +58,7 @@ from mlperf_suite.engines.protocol import (
     TracingEngine,
 )
 from mlperf_suite.errors import EngineDiedError, EngineError, SuiteError, of_the_system, one_line
+from mlperf_suite.features.replicas.handshake import accept, listen
 from mlperf_suite.features.replicas.node_energy import FindOwn, Metered, OwnMeters
 from mlperf_suite.hardware import cores_near
 

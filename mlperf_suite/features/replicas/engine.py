@@ -48,7 +48,7 @@ from mlperf_suite.engines.routing import UNKNOWN_BATCH, Router
 from mlperf_suite.errors import EngineError
 from mlperf_suite.features.replicas.actor import Loaded
 from mlperf_suite.features.replicas.cluster import Placed
-from mlperf_suite.features.replicas.figures import RUNS, ReplicasRun
+from mlperf_suite.features.replicas.figures import ReplicasRun
 from mlperf_suite.features.replicas.loading import (
     Prepared,
     PromptSets,
@@ -367,10 +367,6 @@ class ReplicaEngine(Driver):
         self._answer_count = self._answer_tokens = 0
         self._begun = None
         self._last = 0.0
-
-    def take_figures(self) -> dict[str, ReplicasRun]:
-        """See `ReportingEngine`."""
-        return {RUNS: self.take_replicas_run()}
 
     def take_replicas_run(self) -> ReplicasRun:
         """What happened since the last call."""

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.engines.framed_socket import Link, connect, new_key
+from mlperf_suite.engines.framed_socket import Link
 from mlperf_suite.engines.protocol import SILENCE_S, EngineDescription
 from mlperf_suite.engines.routing import ReplicaRouting
 from mlperf_suite.errors import EngineError
 from mlperf_suite.features.replicas.actor import Loaded, Make, ReferenceSearch
 from mlperf_suite.features.replicas.cluster import Cluster, Placed
+from mlperf_suite.features.replicas.handshake import connect, new_key
 from mlperf_suite.features.replicas.node_facts import NodeFacts, look_around
 from mlperf_suite.features.replicas.placement import (
     Node,

@@ -14,6 +14,8 @@ from mlperf_suite.session.engine_source import EngineFigures, EngineRequest, Eng
 from mlperf_suite.session.run_kind import Step
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mlperf_suite.engines.protocol import Engine
     from mlperf_suite.engines.vllm_arguments import VllmConfig
     from mlperf_suite.features.replicas.actor import Make
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from mlperf_suite.session.inputs import Inputs
     from mlperf_suite.session.preparation import Preparation
     from mlperf_suite.settings import Settings
-
 
 _SCALING = Step("scaling", None, "pairs of one replica alone and all of them")
 
@@ -86,11 +87,17 @@ class ReplicasSource(EngineSource):
 ENGINE = ReplicasSource()
 
 
+def _load_replica(config: VllmConfig, number: int, folder: Path) -> Engine:
+    """Load the engine of a replica, in its process; its output goes to `folder`."""
+    from mlperf_suite.engines.vllm_engine import VllmEngine
+
+    return VllmEngine.load(replace(config, log_file=folder / f"engine-{number}.log"))
+
+
 def _config(inputs: Inputs, request: EngineRequest) -> ReplicasConfig:
     """How to load the engines, from the settings."""
-    from mlperf_suite.engines.vllm_arguments import SettingsSearch
-    from mlperf_suite.engines.vllm_engine import load_replica
     from mlperf_suite.features.replicas.loading import ReplicasConfig
+    from mlperf_suite.features.replicas.settings_search import SettingsSearch
     from mlperf_suite.session.engines import vllm_config
 
     settings, config = inputs.settings, vllm_config(inputs, request)
@@ -110,7 +117,7 @@ def _config(inputs: Inputs, request: EngineRequest) -> ReplicasConfig:
         )
 
     def make(number: int, gpus: int) -> Make:
-        return partial(load_replica, of_gpus(gpus), number)
+        return partial(_load_replica, of_gpus(gpus), number)
 
     def search_on(gpus: int) -> Callable[[], SettingsSearch]:
         return partial(SettingsSearch, of_gpus(gpus))
