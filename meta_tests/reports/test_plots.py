@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,6 @@ from meta_tests.reports.kept_run import a_timeline, change_summary, results_of
 from meta_tests.reports.outputs import PNG
 from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
-from mlperf_suite.features.endpoints.curve.curve_figures import REHEARSAL, CurveFigures
-from mlperf_suite.features.endpoints.curve.curve_sections import curve_plots
 from mlperf_suite.loadgen.timeline import EngineLoad, Timeline
 from mlperf_suite.reports.comparison import PLOT_FORMATS
 from mlperf_suite.reports.plots import plots_of
@@ -78,15 +75,3 @@ def test_a_comparison_is_drawn_in_every_format(tmp_path: Path, ending: str) -> N
     assert main(["compare", *map(str, runs), "--plot", str(plot)]) == 0
     beginning = {".svg": b"<?xml", ".pdf": b"%PDF"}.get(ending, PNG)
     assert plot.read_bytes().startswith(beginning)
-
-
-# Curves
-
-
-def test_the_mark_is_on_the_picture_unless_the_client_is_the_official_one() -> None:
-    def svg_of(curve: CurveFigures) -> str:
-        (plot,) = curve_plots(curve)
-        return plot.svg()
-
-    assert REHEARSAL.upper() in svg_of(CURVE) and ">REHEARSAL<" in svg_of(CURVE)
-    assert "REHEARSAL" not in svg_of(replace(made_curve(blocks=1), rehearsal=False))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from array import array
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from mlperf_suite.features.endpoints.client_results.series import MANDATORY
 from mlperf_suite.features.endpoints.curve.closed_loop import LoopTimes
+from mlperf_suite.features.endpoints.curve.curve_kind import CurveKey
 from mlperf_suite.features.endpoints.curve.curve_points import (
     BLOCKS,
     c_max_of,
@@ -22,6 +25,8 @@ from mlperf_suite.features.endpoints.curve.curve_points import (
     tokens_per_s,
 )
 from mlperf_suite.features.endpoints.curve.curves import _Saturation
+from mlperf_suite.session.run_kind import Step
+from mlperf_suite.session.timing.estimate import Estimator
 
 
 def test_the_search_ends_after_two_steps_without_a_gain_or_past_the_knee() -> None:
@@ -137,3 +142,19 @@ def test_accuracy_is_gated_at_one_point_of_each_region_and_at_c_max() -> None:
     assert scored_points(1024, [1, 4, 60, 1024]) == [1, 4, 60, 1024]
     assert scored_points(16, [1, 2, 4, 8, 16, 32]) == [16]
     assert scored_points(None, [1, 2]) == []
+
+
+def test_a_curve_of_conversations_has_longer_points() -> None:
+    nothing: Any = None
+    # No accuracy run in smoke, and points above concurrency 32 that take twice as long otherwise.
+    for smoke, more_s in ((True, -50), (False, 6 * 1200)):
+        of_features = {"client": "loadgen"}
+        settings: Any = SimpleNamespace(
+            smoke=smoke, of_features=of_features, engine_kind="endpoint"
+        )
+        estimator = Estimator(settings, None, nothing, nothing, {}, nothing)
+        agents, single = (
+            estimator.seconds(Step("points", CurveKey(benchmark), "")) or 0.0
+            for benchmark in ("kimi-k3", "llama3.1-8b")
+        )
+        assert round(agents - single) == more_s

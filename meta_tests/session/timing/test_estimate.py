@@ -1,14 +1,8 @@
-"""How many samples a smoke run takes on machines from fast to slow, and how long a curve's points
-are; the times of runs are evidence."""
+"""How many samples a smoke run takes on machines from fast to slow. Times of runs are evidence."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
-from mlperf_suite.features.endpoints.curve.curve_kind import CurveKey
-from mlperf_suite.session.run_kind import Step
-from mlperf_suite.session.timing.estimate import Estimator, size_that_fits
+from mlperf_suite.session.timing.estimate import size_that_fits
 
 
 def test_a_slow_machine_is_given_more_time_for_few_samples() -> None:
@@ -20,19 +14,3 @@ def test_a_slow_machine_is_given_more_time_for_few_samples() -> None:
     # SingleStream asks at least 64 queries one by one: fewer samples would save no time.
     assert size_that_fits(22, lambda n: 300.0).samples == 22
     assert size_that_fits(22, lambda n: 300.0 + n).samples == 22
-
-
-def test_a_curve_of_conversations_has_longer_points() -> None:
-    nothing: Any = None
-    # No accuracy run in smoke, and points above concurrency 32 that take twice as long otherwise.
-    for smoke, more_s in ((True, -50), (False, 6 * 1200)):
-        of_features = {"client": "loadgen"}
-        settings: Any = SimpleNamespace(
-            smoke=smoke, of_features=of_features, engine_kind="endpoint"
-        )
-        estimator = Estimator(settings, None, nothing, nothing, {}, nothing)
-        agents, single = (
-            estimator.seconds(Step("points", CurveKey(benchmark), "")) or 0.0
-            for benchmark in ("kimi-k3", "llama3.1-8b")
-        )
-        assert round(agents - single) == more_s
