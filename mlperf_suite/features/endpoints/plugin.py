@@ -15,8 +15,6 @@ from mlperf_suite.features.endpoints.client_results.client_benchmarks import (
     ClientRunKey,
     client_benchmark,
 )
-from mlperf_suite.features.endpoints.curve.curve_figures import curve_of
-from mlperf_suite.features.endpoints.curve.curve_gate import AREA
 from mlperf_suite.features.endpoints.curve.curve_kind import CurveKey
 from mlperf_suite.features.endpoints.options import by_official_client, series_of
 from mlperf_suite.features.endpoints.rules.client_rules import is_of_accuracy, rules_of_a_run
@@ -95,10 +93,17 @@ def _curves(config: pytest.Config) -> Sequence[Any]:
 
 def _curve_changes(config: pytest.Config) -> list[Any]:
     """The area of each curve for which there is a baseline."""
-    cases = []
+    baselines = baselines_of(config)
+    cases: list[Any] = []
+    if not baselines:
+        return cases
+    # Not before: they read results and compute.
+    from mlperf_suite.features.endpoints.curve.curve_figures import curve_of
+    from mlperf_suite.features.endpoints.curve.curve_gate import AREA
+
     for curve in _curves(config):
         (case,) = curve.values
-        baseline = baselines_of(config).get(case.key.place)
+        baseline = baselines.get(case.key.place)
         if baseline and curve_of(baseline.summary):
             change = MetricCase(case.key, AREA.name)
             cases.append(pytest.param(change, marks=curve.marks, id=curve.id))
