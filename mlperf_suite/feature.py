@@ -32,10 +32,9 @@ class Feature:
     meta.benchmark. `engine`: a module with an `ENGINE`, which loads engines of a kind of its own.
     `rules`: modules with rules. `figures`: by their name in summary.json, such as peak or
     run.caching, the module and class of figures. `report`: a module with a `REPORT`, what reports
-    say of them. `metrics`: a module with `METRICS`, what the regression gate compares of them;
-    `gate`: one with a `GATE`, what it compares of two results together. `session`: a module with a
-    `SESSION`, what accompanies a session and its runs. `judge`: a module with a `JUDGE` of folders
-    given to --logs. `plugin`: a pytest plugin with fixtures and cases.
+    say of them. `gate`: a module with a `GATE`, what the regression gate compares of them.
+    `session`: a module with a `SESSION`, what accompanies a session and its runs. `judge`: a module
+    with a `JUDGE` of folders given to --logs. `plugin`: a pytest plugin with fixtures and cases.
     """
 
     name: str
@@ -51,7 +50,6 @@ class Feature:
     rules: tuple[str, ...] = ()
     figures: Mapping[str, str] = field(default_factory=dict)
     report: str = ""
-    metrics: str = ""
     gate: str = ""
     session: str = ""
     judge: str = ""

@@ -113,11 +113,9 @@ METRICS: tuple[Metric, ...] = (
 """The metrics of every benchmark; scores in percent are added by name."""
 
 
-@cache
-def metrics_of_features() -> tuple[Metric, ...]:
-    """The `METRICS` of each feature that has some."""
-    places = (feature.metrics for feature in features() if feature.metrics)
-    return tuple(metric for place in places for metric in import_module(place).METRICS)
+def metrics_of_features() -> list[Metric]:
+    """The metrics of each feature that has some."""
+    return [metric for gate in gates() for metric in gate.metrics]
 
 
 def modes_of(summary: Summary) -> list[str]:
@@ -464,9 +462,11 @@ Pair = tuple[Metric, MetricSamples, MetricSamples, Noise]
 class FeatureGate:
     """What the gate compares of a feature's part of two summaries; nothing without it.
 
-    `of_speed`: the names of the metrics that show how fast a system is.
+    `metrics`: those that are compared as the core's are. `of_speed`: the names of the metrics that
+    show how fast a system is.
     """
 
+    metrics: tuple[Metric, ...] = ()
     of_speed: tuple[str, ...] = ()
 
     def compares(self, summary: Summary) -> bool:

@@ -15,6 +15,6 @@ FEATURE = Feature(
     rules=("mlperf_suite.features.mmlu.mmlu_rules",),
     figures={"run.mmlu": "mlperf_suite.features.mmlu.figures.MmluFigures"},
     report="mlperf_suite.features.mmlu.report",
-    metrics="mlperf_suite.features.mmlu.figures",
+    gate="mlperf_suite.features.mmlu.figures",
     plugin="mlperf_suite.features.mmlu.plugin",
 )

@@ -8,7 +8,7 @@ import io
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mlperf_suite.results.regression import Metric, Score
+from mlperf_suite.results.regression import FeatureGate, Metric, Score
 from mlperf_suite.results.schema import Percentiles, Summary
 from mlperf_suite.untrusted_files import open_regular
 
@@ -74,6 +74,12 @@ def _of_answers(folder: Path) -> dict[object, float]:
     return {}
 
 
-METRICS = (
-    Metric("mmlu", "MMLU", "%", "mmlu", True, "mmlu", of_summary=_score, of_answers=_of_answers),
-)
+class MmluGate(FeatureGate):
+    metrics = (
+        Metric(
+            *("mmlu", "MMLU", "%", "mmlu"), True, "mmlu", of_summary=_score, of_answers=_of_answers
+        ),
+    )
+
+
+GATE = MmluGate()
