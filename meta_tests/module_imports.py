@@ -20,7 +20,7 @@ ORDER = (
 """Low to high: each imports only what stands before it, and itself."""
 PLACES = {
     **dict.fromkeys(("pytest", "allure"), ("plugin",)),
-    "vllm": ("engines", "features/chats"),
+    "vllm": ("engines", "features/chats", "features/tuning"),
     **dict.fromkeys(("httptools", "uvloop", "prometheus_client"), ("engines",)),
     **dict.fromkeys(("rouge_score", "nltk"), ("scorers",)),
     **dict.fromkeys(("sympy", "pylatexenc"), ("features/code_grading",)),

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from meta_tests.made_runs import MadeRun, write_run
 from meta_tests.suite_runs import ROOT, run_python, run_suite
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.feature import features
 from mlperf_suite.results.run_folder import read_summary
 from mlperf_suite.rules import rule_named
@@ -104,6 +106,16 @@ def is_of_a_feature(name: str) -> bool:
     rule = rule_named(name)
     assert rule is not None
     return rule.check.__module__.startswith("mlperf_suite.features.")
+
+
+def test_without_features_loose_logs_are_judged(without_features: Path, tmp_path: Path) -> None:
+    write_run(
+        tmp_path / "run", MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "performance")
+    )
+    words = ("-m", "pytest", "-m", "compliance", f"--logs={tmp_path}", "-q")
+    output = python(without_features, *words)
+    assert " passed" in output
+    assert "failed" not in output
 
 
 @cache

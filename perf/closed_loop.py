@@ -30,7 +30,7 @@ from meta_tests.servers.options import StandIn
 from meta_tests.servers.stand_in_server import RunningStandIn, engine_on, stand_in_server
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.closed_loop import hold_concurrency
+from mlperf_suite.features.endpoints.curve.closed_loop import hold_concurrency
 from perf.pairs import in_turn, middle, pairs_parser, print_header, print_row
 
 _SERVER = StandIn(first_token_s=0.05, rest_s=0.45, chunk_tokens=1)

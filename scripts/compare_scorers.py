@@ -21,11 +21,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlperf_suite.benchmarks.product_prompts import Version, texts_of
 from mlperf_suite.datasets.samples import Sample
-from mlperf_suite.scorers.qwen3_vl import HierarchicalF1Scorer, category_of
+from mlperf_suite.features.multimodal.hierarchical_f1 import HierarchicalF1Scorer, category_of
+from mlperf_suite.features.multimodal.product_prompts import Version, texts_of
+from mlperf_suite.features.multimodal.word_accuracy import (
+    WordAccuracyScorer,
+    english_normalizer,
+    word_errors,
+)
 from mlperf_suite.scorers.scorer import Answer
-from mlperf_suite.scorers.whisper import WordAccuracyScorer, english_normalizer, word_errors
 
 Case = tuple[str, str]
 """An answer and its reference."""

@@ -23,7 +23,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from meta_tests.datasets.data_files import write_json, write_jsonl, write_parquet
-from meta_tests.datasets.made_traces import ROW, exported, span, written
+from meta_tests.features.replay.made_traces import ROW, exported, span, written
 from meta_tests.suite_runs import ROOT
 from mlperf_suite.datasets.mlperf_frames import LLAMA2_70B, LLAMA3_1_405B
 from mlperf_suite.datasets.news import load_news

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlperf_suite.engines.closed_loop import LoopTimes
 from mlperf_suite.features.endpoints.client_results.series import MANDATORY, ULTRA_LOW
+from mlperf_suite.features.endpoints.curve.closed_loop import LoopTimes
 from mlperf_suite.features.endpoints.curve.curve_points import (
     BLOCKS,
     GAIN,

@@ -20,12 +20,12 @@ from evidence.full_size_trees.model import WORDS, ModelTokens, write_json, write
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99, LLAMA2_70B_99_9
 from mlperf_suite.benchmarks.llama3_1_405b import LLAMA3_1_405B
-from mlperf_suite.benchmarks.qwen3_vl import QWEN3_VL
-from mlperf_suite.benchmarks.whisper import WHISPER
-from mlperf_suite.datasets.speech import RATE_HZ
 from mlperf_suite.features.code_grading.benchmarks.deepseek_r1 import DEEPSEEK_R1
 from mlperf_suite.features.code_grading.benchmarks.gpt_oss_120b import GPT_OSS_120B
 from mlperf_suite.features.code_grading.benchmarks.mixtral_8x7b import MIXTRAL_8X7B
+from mlperf_suite.features.multimodal.qwen3_vl import QWEN3_VL
+from mlperf_suite.features.multimodal.speech import RATE_HZ
+from mlperf_suite.features.multimodal.whisper import WHISPER
 
 PROBLEMS = "problems.jsonl"
 """Made-up problems in LiveCodeBench's format, for --code-problems."""

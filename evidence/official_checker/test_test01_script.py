@@ -14,11 +14,11 @@ import pytest
 from evidence.from_elsewhere import INFERENCE, needs_inference
 from meta_tests.made_runs import MadeRun
 from meta_tests.tampering.rule_breaks import verdict_on
+from mlperf_suite.benchmarks.definition import WORD_ACCURACY
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.benchmarks.whisper import TEST01, WHISPER
+from mlperf_suite.features.multimodal.whisper import TEST01, WHISPER
 from mlperf_suite.loadgen.logs import AccuracyLog
 from mlperf_suite.rules.facts import ComparedRuns
-from mlperf_suite.scorers.whisper import WORD_ACCURACY
 
 OFFLINE = WHISPER.scenario("Offline")
 

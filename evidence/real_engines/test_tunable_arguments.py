@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mlperf_suite.engines.vllm_choices import vllm_choices
+from mlperf_suite.features.tuning.vllm_choices import vllm_choices
 
 
 def test_the_vllm_that_is_installed_has_these_arguments() -> None:

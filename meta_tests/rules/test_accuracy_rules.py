@@ -18,9 +18,9 @@ from mlperf_suite.benchmarks.definition import (
     ReferenceAccuracy,
 )
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
-from mlperf_suite.benchmarks.qwen3_vl import QWEN3_VL
-from mlperf_suite.benchmarks.whisper import WHISPER
 from mlperf_suite.features.code_grading.benchmarks.gpt_oss_120b import GPT_OSS_120B
+from mlperf_suite.features.multimodal.qwen3_vl import QWEN3_VL
+from mlperf_suite.features.multimodal.whisper import WHISPER
 from mlperf_suite.loadgen.logs import logged_answers
 from mlperf_suite.rules import accuracy_verdict, judge
 from mlperf_suite.rules.accuracy_files import MAX_ACCURACY_LOG_BYTES

@@ -9,12 +9,12 @@ import pytest
 
 from meta_tests.made_runs import MadeRun
 from meta_tests.tampering.rule_breaks import verdict_on
+from mlperf_suite.benchmarks.definition import WORD_ACCURACY
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.benchmarks.whisper import WHISPER
+from mlperf_suite.features.multimodal.whisper import WHISPER
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.loadgen.logs import AccuracyLog
 from mlperf_suite.rules.facts import ComparedRuns, SubmittedTexts
-from mlperf_suite.scorers.whisper import WORD_ACCURACY
 from mlperf_suite.session.plan import plan_session
 from mlperf_suite.session.run_kind import Selection
 

@@ -336,6 +336,8 @@ class Speculation:
 
 
 GEN_NUM = "gen_num"
+F1, WORD_ACCURACY, WORD_ERROR_RATE = "f1", "word_accuracy", "word_error_rate"
+"""Figures that accuracy.txt holds in forms of their own."""
 COUNTED_IN_A_SENTENCE = "Total samples evaluated"
 """How official scripts name the number of scored answers: `gen_num` in most, and in one a sentence
 apart from the figures, which need not be in accuracy.txt."""

@@ -16,7 +16,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from mlperf_suite import IS_CLONE
-from mlperf_suite.engines.hang_detector import handlers_kept
 from mlperf_suite.engines.protocol import Profiler
 from mlperf_suite.errors import EngineError, one_line
 from mlperf_suite.hardware import gpus as listed_gpus
@@ -44,6 +43,9 @@ def vllm_environment(
     `model`: a hub id or a folder. `sockets`: a folder for its processes' sockets, which vLLM leaves
     behind; "" is vLLM's own, the system's folder for temporary files.
     """
+    # Late: forecasts ask this file for vLLM's build, and need no psutil.
+    from mlperf_suite.engines.hang_detector import handlers_kept
+
     variables = vllm_variables(model, profiler)
     if "VLLM_RPC_BASE_PATH" not in os.environ and 0 < len(sockets) <= _LONGEST_FOLDER:
         variables["VLLM_RPC_BASE_PATH"] = sockets

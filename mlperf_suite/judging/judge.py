@@ -1,8 +1,7 @@
 """Judges runs made by others: from a folder to verdicts, for the round they belong to.
 
-A folder is a submission tree (either layout, closed and open), a package of MLPerf Endpoints,
-loose LoadGen logs, or results of this suite. Missing or damaged files become verdicts; nothing here
-raises for them.
+A folder has loose LoadGen logs, results of this suite, and what judges of features find, such as
+a submission's tree. Missing or damaged files become verdicts; nothing here raises for them.
 
 Of loose logs, benchmark and scenario come from the logs; where these fit several or none, from the
 suite's own summary beside them, or else from the folder names. The mode comes from the log or a
@@ -76,7 +75,6 @@ def judge_folder(
 ) -> list[VerdictGroup]:
     """Judge every run under a folder, for `round_` or else for the round that its seeds belong to.
 
-    A submission belongs to one round: the one whose seeds most of its results have.
     `high_accuracy`: gate accuracy at the reference's high target (99.9%); benchmarks that are
     always gated there do not need it. `smoke`: smoke results of this suite are judged as such: by
     shortened rules, and by the reference of the model and data that their summary names.
@@ -100,7 +98,7 @@ def holds_logs(root: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _LooseRun:
-    """A folder of logs outside any submission, with what its logs and names identify.
+    """A folder of logs that no judge has found, with what its logs and names identify.
 
     `names`: the names of its folders up to the requested one, the logs' own first. Folders above
     that one only show where the logs are kept. `changed`: see `KeptRunFacts`; None if no session of

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from mlperf_suite.benchmarks.definition import COUNTED_IN_A_SENTENCE
+from mlperf_suite.benchmarks.definition import COUNTED_IN_A_SENTENCE, F1, WORD_ACCURACY
 from mlperf_suite.loadgen.logs import LoggedSample, logged_answers
 
 ACCURACY_TXT = "accuracy.txt"
@@ -63,8 +63,8 @@ class AccuracyTxt:
 def parse_accuracy_txt(text: str) -> AccuracyTxt:
     """Parse the text of an accuracy.txt; never raises because of its content."""
     values: dict[str, set[float]] = {}
-    rates = [("word_accuracy", figure) for figure in _WORD_RATE.findall(text)]
-    rates += [("f1", str(100 * float(share))) for share in _F1_SHARE.findall(text)]
+    rates = [(WORD_ACCURACY, figure) for figure in _WORD_RATE.findall(text)]
+    rates += [(F1, str(100 * float(share))) for share in _F1_SHARE.findall(text)]
     for name, figure in (*_FIGURE.findall(text), *_SENTENCE.findall(text), *rates):
         values.setdefault(name, set()).add(float(figure))
     numbers = Counter(name for name, _ in _FIGURE.findall(text))

@@ -24,9 +24,8 @@ from mlperf_suite.rules.verdict import Verdict, VerdictError, failure, not_judge
 
 Division = Literal["closed", "open"]
 Subject = str
-"""What a rule judges: a run of a mode, a part of a kept run's folder (`kept_run`), a part of a
-submission (`result`, `benchmark`, `system`, `power`, `client`, `package`, `retrieval`), or
-what a feature makes."""
+"""What a rule judges: a run of a mode, a part of a kept run's folder (`kept_run`), a `benchmark`
+in a tree or a log, or what a feature makes or judges."""
 _LAST_RATE = {
     "Offline": "result_tokens_per_second",
     "Server": "result_completed_tokens_per_second",

@@ -13,7 +13,6 @@ from pytest import MonkeyPatch
 from meta_tests.features.chats.recorded_sessions import MODELS, rows, written
 from meta_tests.servers.chat_stand_in import Events, chat_server, delta, last
 from mlperf_suite.datasets.samples import Sample
-from mlperf_suite.engines.closed_loop import LoopTimes
 from mlperf_suite.engines.endpoint.config import parse_endpoint
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.features.chats.agent_sessions import read_sessions
@@ -27,6 +26,7 @@ from mlperf_suite.features.endpoints.curve.agent_points import (
     saltable,
     sampling_of,
 )
+from mlperf_suite.features.endpoints.curve.closed_loop import LoopTimes
 from mlperf_suite.features.endpoints.curve.curve_area import StepCurve
 from mlperf_suite.features.endpoints.curve.curve_figures import REHEARSAL, CurveFigures, CurvePoint
 from mlperf_suite.features.endpoints.curve.curve_kind import CurveKey

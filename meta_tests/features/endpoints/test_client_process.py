@@ -20,9 +20,7 @@ import pytest
 
 from meta_tests.client_stand_in import JOB, write_client
 from meta_tests.suite_runs import ROOT, still_running
-from mlperf_suite.benchmarks.product_prompts import ProductPrompt
 from mlperf_suite.datasets.media import MediaPrompt
-from mlperf_suite.datasets.products import load_products
 from mlperf_suite.errors import UsageError
 from mlperf_suite.features.endpoints.official_client import client_process
 from mlperf_suite.features.endpoints.official_client.client_job import ClientData
@@ -34,6 +32,8 @@ from mlperf_suite.features.endpoints.official_client.client_process import (
     run_client,
 )
 from mlperf_suite.features.endpoints.official_client.installation import KNOWN_COMMIT, find_client
+from mlperf_suite.features.multimodal.product_prompts import ProductPrompt
+from mlperf_suite.features.multimodal.products import load_products
 
 
 def processes_of(folder: Path) -> list[psutil.Process]:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from mlperf_suite.engines.closed_loop import LoopTimes
 from mlperf_suite.features.endpoints.client_results.series import MANDATORY
+from mlperf_suite.features.endpoints.curve.closed_loop import LoopTimes
 from mlperf_suite.features.endpoints.curve.curve_kind import CurveKey
 from mlperf_suite.features.endpoints.curve.curve_points import (
     BLOCKS,

@@ -27,8 +27,8 @@ from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99, LLAMA2_70B_99_9
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.llama3_1_405b import LLAMA3_1_405B
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.benchmarks.whisper import WHISPER
 from mlperf_suite.features.log_consistency.log_figures import LATENCY, TPOT, TTFT
+from mlperf_suite.features.multimodal.whisper import WHISPER
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
 from mlperf_suite.rules.registry import rules_of

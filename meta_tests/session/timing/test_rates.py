@@ -11,8 +11,8 @@ import pytest
 
 from meta_tests.session.timing.kept_offline_run import config_of, keep_offline_run, settings_of
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
-from mlperf_suite.benchmarks.qwen3_vl import QWEN3_VL
 from mlperf_suite.engines import vllm_environment
+from mlperf_suite.features.multimodal.qwen3_vl import QWEN3_VL
 from mlperf_suite.hardware import cpu_computes_bf16
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.results.run_folder import CONFIG_JSON, SUMMARY_JSON, read_summary, write_json

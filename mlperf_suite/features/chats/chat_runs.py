@@ -27,7 +27,7 @@ from mlperf_suite.features.chats.chat_client import ChatServer, ChatTurn
 from mlperf_suite.features.chats.chat_engine import ChatEndpoint
 from mlperf_suite.features.chats.chat_prompts import ChatMessages
 from mlperf_suite.features.chats.chat_rules import CONCURRENCY, ChatFacts
-from mlperf_suite.features.chats.figures import PART, ReplayFigures, ReplayPart, TurnTimes
+from mlperf_suite.features.chats.figures import PART, ReplayFigures, TurnTimes
 from mlperf_suite.features.chats.function_calls import BFCL_CHECKER, FunctionCallScorer
 from mlperf_suite.features.chats.token_chat import ReadAnswer, TokenChat, plain_answer
 from mlperf_suite.features.chats.tool_questions import question_of
@@ -154,7 +154,7 @@ class ChatRuns(StepMaker):
             summary = replay_summary(turns)
             content = {"expected": every, "seconds": round(seconds, 3), **summary}
             _write(result.folder.of_mode("performance"), REPLAY_JSON, content)
-        result.parts[PART] = ReplayPart(_replay_figures(summary, len(sessions)))
+        record.parts[PART] = _replay_figures(summary, len(sessions))
         record.figures = _performance_figures(summary, turns, seconds)
         accuracy = result.runs.get("accuracy")
         facts = self._facts(result, "performance", server, list(map(_turn_counts, turns)))

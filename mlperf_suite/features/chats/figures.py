@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from mlperf_suite.results.schema import Percentiles, Summary
+from mlperf_suite.results.schema import Percentiles
 
 PART = "run.replay"
 """The name of the figures in summary.json."""
@@ -41,16 +41,3 @@ class ReplayFigures:
     cached_first: int | None = None
     by_turn: dict[str, TurnTimes] = field(default_factory=dict)
     by_context: dict[str, TurnTimes] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class ReplayPart:
-    """The replay of a result, which its performance run made."""
-
-    figures: ReplayFigures
-    failure: str | None = None
-    complete: bool = True
-    spoiled: bool = False
-
-    def summed_up(self, summary: Summary) -> Summary:
-        return replace(summary, parts={**summary.parts, PART: self.figures})

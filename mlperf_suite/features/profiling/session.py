@@ -14,7 +14,6 @@ from mlperf_suite.errors import RunError, SuiteError
 from mlperf_suite.features.profiling import nsight
 from mlperf_suite.features.profiling.figures import PROFILE, ProfileFigures
 from mlperf_suite.features.profiling.trace import top_operations
-from mlperf_suite.results.run_folder import PROFILE_FOLDER
 from mlperf_suite.session.companion import Companion, ProfiledRuns, RunAtHand
 
 if TYPE_CHECKING:
@@ -106,6 +105,8 @@ def _profiling(
     Raises RunError if the engine has no profiler, Nsight Systems fails or there is no trace,
     EngineError if the engine does, and OSError if the folder cannot be written.
     """
+    from mlperf_suite.results.run_folder import PROFILE_FOLDER
+
     if not isinstance(engine, ProfilingEngine):
         name = engine.description.name
         raise RunError(f"--profile-run {profiler}: {name} has no profiler")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from mlperf_suite.features.replicas.figures import SCALING
 from mlperf_suite.features.replicas.placement import parse_nodes
-from mlperf_suite.results.run_folder import ENGINE_LOG
 from mlperf_suite.session.engine_source import EngineFigures, EngineRequest, EngineSource
 from mlperf_suite.session.run_kind import Step
 
@@ -50,6 +49,7 @@ class ReplicasSource(EngineSource):
 
     def placement(self, inputs: Inputs) -> list[str]:
         from mlperf_suite.features.replicas.loading import show_placement
+        from mlperf_suite.results.run_folder import ENGINE_LOG
 
         lines: list[str] = []
         request = EngineRequest("runs", inputs.settings.results_dir / ENGINE_LOG)

@@ -11,13 +11,17 @@ from typing import Any
 
 from mlperf_suite import __version__
 from mlperf_suite.benchmarks.audits import Audit
-from mlperf_suite.benchmarks.definition import COUNTED_IN_A_SENTENCE, GEN_NUM
+from mlperf_suite.benchmarks.definition import (
+    COUNTED_IN_A_SENTENCE,
+    F1,
+    GEN_NUM,
+    WORD_ACCURACY,
+    WORD_ERROR_RATE,
+)
 from mlperf_suite.engines.protocol import QUANTIZATION
 from mlperf_suite.features.submission.evidence import SuiteRun
 from mlperf_suite.features.submission_check.submission_rules import MEASUREMENT_FIELDS
 from mlperf_suite.loadgen.logs import RunLogs
-from mlperf_suite.scorers.qwen3_vl import F1
-from mlperf_suite.scorers.whisper import WORD_ACCURACY, WORD_ERROR_RATE
 from mlperf_suite.settings import engine_arg_text
 
 REPLAY_NOTICE = (

@@ -91,6 +91,7 @@ def _judge_tree(tree: Tree, review: Review) -> list[VerdictGroup]:
 def _judge_submission(
     submission: Path, benchmarks: Sequence[BenchmarkPlace], review: Review
 ) -> list[VerdictGroup]:
+    """Judge a submission for one round: the one whose seeds most of its results have."""
     names = _model_mapping(submission)
     of_others = {b.folder: _of_others(b, names) for b in benchmarks}
     others = [*chain(*of_others.values())]

@@ -92,7 +92,7 @@ def machine_space(gpus: int | None = None) -> Space:
 
     Imports vLLM, which takes some seconds. Raises EngineError if it is not usable.
     """
-    from mlperf_suite.engines.vllm_choices import vllm_choices
+    from mlperf_suite.features.tuning.vllm_choices import vllm_choices
 
     space: dict[str, tuple[Choice, ...]] = {n: (None, *v) for n, v in vllm_choices(gpus).items()}
     # A search of few trials changes one name after the other, in this order.
@@ -101,7 +101,7 @@ def machine_space(gpus: int | None = None) -> Space:
 
 def engine_arguments() -> frozenset[str]:
     """The names of the arguments of vLLM's engine. Imports vLLM."""
-    from mlperf_suite.engines.vllm_choices import argument_names
+    from mlperf_suite.features.tuning.vllm_choices import argument_names
 
     return argument_names()
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlperf_suite.benchmarks.definition import Benchmark
-from mlperf_suite.engines.closed_loop import hold_concurrency
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.errors import RunError
+from mlperf_suite.features.endpoints.curve.closed_loop import hold_concurrency
 from mlperf_suite.features.endpoints.curve.curve_figures import PointAccuracy
 from mlperf_suite.features.endpoints.curve.official_points import OfficialPoints
 from mlperf_suite.features.endpoints.official_client.client_answers import (

@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from mlperf_suite.benchmarks.percentile import percentile
-from mlperf_suite.engines.closed_loop import LoopTimes
 from mlperf_suite.features.endpoints.client_results.series import (
     FEWEST_POINTS,
     MANDATORY,
     ULTRA_LOW,
     Regions,
 )
+from mlperf_suite.features.endpoints.curve.closed_loop import LoopTimes
 from mlperf_suite.features.endpoints.curve.curve_figures import CurveBlock, CurvePoint
 
 GAIN = 1.05

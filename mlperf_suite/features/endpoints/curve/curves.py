@@ -20,7 +20,6 @@ from typing import Any
 
 from mlperf_suite import __version__
 from mlperf_suite.benchmarks.definition import LOADGEN, Benchmark
-from mlperf_suite.engines.closed_loop import Enough, LoopTimes, Prompt, hold_concurrency
 from mlperf_suite.engines.endpoint.engine import EndpointEngine
 from mlperf_suite.engines.endpoint.server_metrics import view_of
 from mlperf_suite.engines.protocol import (
@@ -39,6 +38,12 @@ from mlperf_suite.features.endpoints.curve.agent_points import (
     ConversationPoints,
     saltable,
     sampling_of,
+)
+from mlperf_suite.features.endpoints.curve.closed_loop import (
+    Enough,
+    LoopTimes,
+    Prompt,
+    hold_concurrency,
 )
 from mlperf_suite.features.endpoints.curve.curve_accuracy import CurveAccuracy, token_ids_of
 from mlperf_suite.features.endpoints.curve.curve_figures import (

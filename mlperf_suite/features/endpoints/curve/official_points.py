@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.closed_loop import LoopTimes
 from mlperf_suite.engines.endpoint.server_metrics import Reading, ServerWatch
 from mlperf_suite.errors import RunError, SuiteError
 from mlperf_suite.features.endpoints.client_results.result_files import (
@@ -19,6 +18,7 @@ from mlperf_suite.features.endpoints.client_results.result_files import (
     read_typed,
 )
 from mlperf_suite.features.endpoints.client_results.series import SeedSet
+from mlperf_suite.features.endpoints.curve.closed_loop import LoopTimes
 from mlperf_suite.features.endpoints.curve.curve_figures import (
     SCORED_FOLDER,
     CurveBlock,

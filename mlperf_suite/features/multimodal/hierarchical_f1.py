@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from mlperf_suite.benchmarks.definition import F1
 from mlperf_suite.scorers.scorer import GEN_NUM, Answer, Score, Scores, token_figures
 
-F1, UNREADABLE = "f1", "unreadable_answers"
+UNREADABLE = "unreadable_answers"
 _SEPARATOR = " > "
 _MOST_CHARACTERS = 1_000_000
 """A longer answer is not read: its category would have more levels than all the references."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from meta_tests.scorers.answers import ANY_TEXT, answer
 from mlperf_suite.errors import UsageError
-from mlperf_suite.scorers.whisper import (
+from mlperf_suite.features.multimodal.word_accuracy import (
     WordAccuracyScorer,
     edit_distance,
     english_normalizer,

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from meta_tests.features.submission.result_folders import Change, write_result
 from meta_tests.made_runs import MadeRun
-from meta_tests.submission.result_folders import Change, write_result
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS, judged_in_trees
 from mlperf_suite.benchmarks.definition import Benchmark

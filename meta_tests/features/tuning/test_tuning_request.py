@@ -13,7 +13,6 @@ import pytest
 from pytest import CaptureFixture, MonkeyPatch
 
 from mlperf_suite.__main__ import main
-from mlperf_suite.engines.vllm_choices import Machine, choices_for
 from mlperf_suite.errors import UsageError
 from mlperf_suite.features.tuning import space
 from mlperf_suite.features.tuning.space import (
@@ -27,6 +26,7 @@ from mlperf_suite.features.tuning.space import (
 )
 from mlperf_suite.features.tuning.tuning_options import add_options
 from mlperf_suite.features.tuning.tuning_request import Request, request_of
+from mlperf_suite.features.tuning.vllm_choices import Machine, choices_for
 
 
 def asked(*words: str) -> Request:

@@ -7,8 +7,8 @@ import json
 import shutil
 from pathlib import Path
 
+from meta_tests.features.submission.result_folders import submission_words, write_system
 from meta_tests.made_client import write_client_submission
-from meta_tests.submission.result_folders import submission_words, write_system
 from mlperf_suite.__main__ import main
 from mlperf_suite.features.submission_check.submission_rules import MEASUREMENT_FIELDS
 

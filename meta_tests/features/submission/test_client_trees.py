@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from meta_tests.submission.client_folders import client_folders, submit
-from meta_tests.submission.result_folders import write_result
+from meta_tests.features.submission.client_folders import client_folders, submit
+from meta_tests.features.submission.result_folders import write_result
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.judging.judge import judge_folder

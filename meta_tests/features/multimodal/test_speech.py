@@ -14,8 +14,8 @@ import pytest
 from mlperf_suite.benchmarks.prompts import TokensBesideMedia
 from mlperf_suite.datasets.media import MediaPrompt, Sound
 from mlperf_suite.datasets.samples import Sample, Samples
-from mlperf_suite.datasets.speech import RATE_HZ, load_speech
 from mlperf_suite.errors import DatasetError, UsageError
+from mlperf_suite.features.multimodal.speech import RATE_HZ, load_speech
 
 
 def write_clip(path: Path, samples: int = 8, channels: int = 1, rate: int = RATE_HZ) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mlperf_suite.benchmarks.definition import (
+    F1,
     NO_MARKS,
     Benchmark,
     Generation,
@@ -23,10 +24,10 @@ from mlperf_suite.benchmarks.definition import (
     samples_at_a_rate,
 )
 from mlperf_suite.benchmarks.model_marks import ModelMarks, Sibling
-from mlperf_suite.benchmarks.product_prompts import ProductPrompt
-from mlperf_suite.datasets.products import load_products
+from mlperf_suite.features.multimodal.hierarchical_f1 import HierarchicalF1Scorer
+from mlperf_suite.features.multimodal.product_prompts import ProductPrompt
+from mlperf_suite.features.multimodal.products import load_products
 from mlperf_suite.random_models import RANDOM_BLIP2
-from mlperf_suite.scorers.qwen3_vl import F1, HierarchicalF1Scorer
 
 _ID, _SAMPLES, _DRAWINGS, _SMOKE_TOKENS = "qwen3-vl-235b-a22b", 48_289, 32, 48
 _SERVER_MS = 12_000

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.benchmarks.product_prompts import ProductPrompt
-from mlperf_suite.benchmarks.qwen3_vl import QWEN3_VL
 from mlperf_suite.engines.protocol import MODEL_CHANGES
 from mlperf_suite.engines.vllm_arguments import _model_changes
 from mlperf_suite.errors import UsageError
+from mlperf_suite.features.multimodal.hierarchical_f1 import HierarchicalF1Scorer
+from mlperf_suite.features.multimodal.product_prompts import ProductPrompt
+from mlperf_suite.features.multimodal.qwen3_vl import QWEN3_VL
 from mlperf_suite.rules.facts import find_departures
-from mlperf_suite.scorers.qwen3_vl import HierarchicalF1Scorer
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.settings import resolve_settings
 

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 from pytest import CaptureFixture
 
-from meta_tests.datasets.made_traces import ROW, exported, span, written
+from meta_tests.features.replay.made_traces import ROW, exported, span, written
 from meta_tests.reports.outputs import page_rows
 from meta_tests.servers.options import StandIn
 from meta_tests.servers.stand_in_server import stand_in_server
 from mlperf_suite.__main__ import main
 from mlperf_suite.engines.endpoint.word_tokens import WordTokens
-from mlperf_suite.engines.open_loop import OpenLoop
 from mlperf_suite.engines.protocol import (
     FIRST_TOKEN,
     LATER_TOKENS,
@@ -23,6 +22,7 @@ from mlperf_suite.engines.protocol import (
     RemoteRun,
     RequestTimestamps,
 )
+from mlperf_suite.features.replay.open_loop import OpenLoop
 from mlperf_suite.features.replay.production_traces import TraceRequest
 from mlperf_suite.features.replay.trace_replay import (
     TRACE_MARK,

@@ -12,11 +12,16 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from mlperf_suite.benchmarks.product_prompts import ProductPrompt, Version, schema_of, texts_of
 from mlperf_suite.datasets.media import MediaPrompt, PictureFile
-from mlperf_suite.datasets.products import load_products
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.errors import DatasetError, UsageError
+from mlperf_suite.features.multimodal.product_prompts import (
+    ProductPrompt,
+    Version,
+    schema_of,
+    texts_of,
+)
+from mlperf_suite.features.multimodal.products import load_products
 
 
 def picture_file(color: str = "red", form: str = "JPEG") -> bytes:

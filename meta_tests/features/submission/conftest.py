@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.submission.result_folders import submission_words, write_system
+from meta_tests.features.submission.result_folders import submission_words, write_system
 from mlperf_suite.__main__ import main
 
 

@@ -19,9 +19,9 @@ from typing import Protocol, cast
 
 from mlperf_suite import IS_CLONE
 from mlperf_suite.assets import has_spellings, set_up_spellings, spellings_file
+from mlperf_suite.benchmarks.definition import WORD_ACCURACY, WORD_ERROR_RATE
 from mlperf_suite.scorers.scorer import GEN_NUM, Answer, Score, Scores, token_figures
 
-WORD_ACCURACY, WORD_ERROR_RATE = "word_accuracy", "word_error_rate"
 LETTERS = frozenset(" abcdefghijklmnopqrstuvwxyz'0123456789$%+-")
 """The characters that the reference passes to LoadGen (`labels` in reference_SUT.py)."""
 _MOST_JOINED = 3

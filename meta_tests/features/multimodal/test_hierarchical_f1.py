@@ -9,7 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meta_tests.scorers.answers import ANY_TEXT, answer
-from mlperf_suite.scorers.qwen3_vl import HierarchicalF1Scorer, category_of, levels_of
+from mlperf_suite.features.multimodal.hierarchical_f1 import (
+    HierarchicalF1Scorer,
+    category_of,
+    levels_of,
+)
 
 SCORER = HierarchicalF1Scorer()
 

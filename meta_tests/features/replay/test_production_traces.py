@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from meta_tests.datasets.made_traces import ROW, exported, span, written
+from meta_tests.features.replay.made_traces import ROW, exported, span, written
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.features.replay import production_traces
 from mlperf_suite.features.replay.production_traces import TraceRequest, kind_of, read_trace

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from meta_tests.features.submission.result_folders import failed_rules, files, write_result
 from meta_tests.made_power import write_session
-from meta_tests.submission.result_folders import failed_rules, files, write_result
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.judging.judge import judge_folder

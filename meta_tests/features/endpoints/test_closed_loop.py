@@ -11,8 +11,13 @@ import pytest
 from meta_tests.slots import SlotsEngine
 from meta_tests.stand_in import Delays, StandInEngine
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.closed_loop import Enough, LoopTimes, Prompt, hold_concurrency
 from mlperf_suite.errors import EngineDiedError
+from mlperf_suite.features.endpoints.curve.closed_loop import (
+    Enough,
+    LoopTimes,
+    Prompt,
+    hold_concurrency,
+)
 
 GENERATION = Generation(max_new_tokens=10, min_new_tokens=1)
 

@@ -12,7 +12,7 @@ import psutil
 import pytest
 from pytest import MonkeyPatch
 
-from meta_tests.tuning.scripted_runs import is_gone
+from meta_tests.features.tuning.scripted_runs import is_gone
 from mlperf_suite.errors import UsageError
 from mlperf_suite.features.tuning import serving
 from mlperf_suite.features.tuning.serving import ServerTemplate, run_served

@@ -14,6 +14,7 @@ from mlperf_suite.benchmarks.definition import (
     ALL_ROUNDS,
     COUNTED_IN_A_SENTENCE,
     NO_MARKS,
+    WORD_ACCURACY,
     Benchmark,
     Generation,
     ReferenceAccuracy,
@@ -24,9 +25,9 @@ from mlperf_suite.benchmarks.definition import (
 )
 from mlperf_suite.benchmarks.model_marks import ModelMarks, Sibling
 from mlperf_suite.benchmarks.prompts import TokensBesideMedia
-from mlperf_suite.datasets.speech import load_speech
+from mlperf_suite.features.multimodal.speech import load_speech
+from mlperf_suite.features.multimodal.word_accuracy import WordAccuracyScorer
 from mlperf_suite.random_models import RANDOM_WHISPER
-from mlperf_suite.scorers.whisper import WORD_ACCURACY, WordAccuracyScorer
 
 _SAMPLES, _OWN_CLIPS, _SMOKE_TOKENS = 1_633, 32, 48
 _REFERENCE = ReferenceAccuracy((at_least(WORD_ACCURACY, 100 - 2.0671),), _SAMPLES)

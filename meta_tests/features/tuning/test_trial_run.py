@@ -16,7 +16,13 @@ from typing import Any
 import pytest
 from pytest import MonkeyPatch
 
-from meta_tests.tuning.scripted_runs import id_in, is_gone, measured, request_in, run_script
+from meta_tests.features.tuning.scripted_runs import (
+    id_in,
+    is_gone,
+    measured,
+    request_in,
+    run_script,
+)
 from mlperf_suite.errors import UsageError
 from mlperf_suite.features.tuning import tune
 from mlperf_suite.results.schema import Meta, Summary

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from meta_tests.made_runs import MadeRun, remote_run, write_run
-from meta_tests.submission.result_folders import (
+from meta_tests.features.submission.result_folders import (
     MODES,
     V6_1,
     Change,
@@ -22,6 +21,7 @@ from meta_tests.submission.result_folders import (
     write_results,
     write_system,
 )
+from meta_tests.made_runs import MadeRun, remote_run, write_run
 from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS
