@@ -16,7 +16,6 @@ from mlperf_suite.features.endpoints.curve.curve_figures import (
     CurveFigures,
     CurvePoint,
 )
-from mlperf_suite.features.endpoints.curve.curve_sections import curve_plots
 from mlperf_suite.reports.closing import COLUMNS, closing_lines
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import Meta, Summary
@@ -100,12 +99,3 @@ def test_the_gate_gates_a_curve(
     runs = run_of(tmp_path / "run0", CURVE), run_of(tmp_path / "run1", second)
     status, text, _ = compare(*runs, "--gate")
     assert status == (words is not None) and (words or "") in text
-
-
-def test_the_mark_is_on_the_picture_unless_the_client_is_the_official_one() -> None:
-    def svg_of(curve: CurveFigures) -> str:
-        (plot,) = curve_plots(curve)
-        return plot.svg()
-
-    assert REHEARSAL.upper() in svg_of(CURVE) and ">REHEARSAL<" in svg_of(CURVE)
-    assert "REHEARSAL" not in svg_of(replace(made_curve(blocks=1), rehearsal=False))

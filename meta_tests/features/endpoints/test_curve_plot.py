@@ -1,0 +1,20 @@
+"""The plot of a curve, as it is drawn."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from meta_tests.curves import made_curve
+from mlperf_suite.features.endpoints.curve.curve_figures import REHEARSAL, CurveFigures
+from mlperf_suite.features.endpoints.curve.curve_sections import curve_plots
+
+CURVE = made_curve(0.01)
+
+
+def test_the_mark_is_on_the_picture_unless_the_client_is_the_official_one() -> None:
+    def svg_of(curve: CurveFigures) -> str:
+        (plot,) = curve_plots(curve)
+        return plot.svg()
+
+    assert REHEARSAL.upper() in svg_of(CURVE) and ">REHEARSAL<" in svg_of(CURVE)
+    assert "REHEARSAL" not in svg_of(replace(made_curve(blocks=1), rehearsal=False))
