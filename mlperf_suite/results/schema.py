@@ -481,7 +481,7 @@ class Summary:
         summary = read(cls, {**members, "parts": {}}) or cls()
         kinds = figures_of_features().items()
         parts = {name: read(kind, _member(members, name)) for name, kind in kinds}
-        return replace(summary, parts={name: part for name, part in parts.items() if part})
+        return replace(summary, parts={n: part for n, part in parts.items() if part is not None})
 
     @property
     def counts(self) -> dict[Status, int]:
