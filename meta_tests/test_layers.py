@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
@@ -79,6 +80,19 @@ def test_the_core_imports_no_feature_and_a_feature_what_it_declares() -> None:
 def feature_of(module: str) -> str:
     """The feature that a module is part of; empty if it is of the core."""
     return module.partition("mlperf_suite.features.")[2].partition(".")[0]
+
+
+def test_the_page_lists_each_feature_with_its_needs_and_files_that_are_there() -> None:
+    page = (PACKAGE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+    section = page.partition("## The features")[2].partition("Beside the package:")[0]
+    rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| `")]
+    listed = {}
+    for name, begin, needs in ([re.findall(r"`([^`]+)`", cell) for cell in row] for row in rows):
+        listed[name[0]] = tuple(needs)
+        places = [path for path in begin if path.endswith((".py", "/"))]
+        missing = [p for p in places if not (PACKAGE / "features" / name[0] / p).exists()]
+        assert places and missing == []
+    assert listed == {feature.name: feature.needs for feature in features()}
 
 
 def test_no_two_files_import_each_other() -> None:
