@@ -15,13 +15,13 @@ from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
 from mlperf_suite.engines.protocol import Engine, EngineDescription
 from mlperf_suite.errors import UsageError
+from mlperf_suite.features.servers.source import endpoint_config
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.session import engines
 from mlperf_suite.session.engine_source import EngineRequest
 from mlperf_suite.session.engines import (
     Engines,
     cpus_of,
-    endpoint_config,
     gpus_of,
     load_engine,
     vllm_config,
@@ -35,7 +35,7 @@ from mlperf_suite.session.suite import Session
 from mlperf_suite.settings import Settings, resolve_settings
 
 URL = "http://host:8000"
-PACKAGE = "mlperf_suite.engines.endpoint"
+PACKAGE = "mlperf_suite.features.servers"
 
 
 def settings_of(environment: dict[str, str] | None = None, **options: Any) -> Settings:

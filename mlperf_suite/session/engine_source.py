@@ -1,4 +1,4 @@
-"""Where a session's engine comes from: vLLM in this process, servers, or what a feature adds."""
+"""Where a session's engine comes from: vLLM in this process, or what a feature adds."""
 
 from __future__ import annotations
 
@@ -85,14 +85,11 @@ class EngineSource:
         raise NotImplementedError
 
 
-_OF_THE_CORE = ("endpoint_source", "vllm_source")
-
-
 @cache
 def _sources() -> tuple[EngineSource, ...]:
-    """Those of features, then the core's: the first that is chosen counts."""
+    """Those of features, then vLLM in this process: the first that is chosen counts."""
     modules = [feature.engine for feature in features() if feature.engine]
-    modules += [f"mlperf_suite.session.{name}" for name in _OF_THE_CORE]
+    modules.append("mlperf_suite.session.vllm_source")
     return tuple(import_module(name).ENGINE for name in modules)
 
 

@@ -89,7 +89,7 @@ class Chats(ScenarioRun):
         if inputs.settings.engine_kind != "endpoint":
             return None
         from mlperf_suite.features.chats.chat_engine import ChatEndpoint
-        from mlperf_suite.session.engines import endpoint_config
+        from mlperf_suite.features.servers.source import endpoint_config
 
         return ChatEndpoint.load(endpoint_config(inputs, request.log_file))
 

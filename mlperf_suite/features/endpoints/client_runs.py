@@ -61,6 +61,7 @@ from mlperf_suite.features.endpoints.rules.client_rules import (
     rules_of_a_run,
     scores_of,
 )
+from mlperf_suite.features.servers.source import endpoint_config
 from mlperf_suite.judging.reading import read_yaml
 from mlperf_suite.loadgen.timeline import Timeline, write_timeline
 from mlperf_suite.results.baseline import write_answer_scores
@@ -69,7 +70,6 @@ from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import PerformanceFigures
 from mlperf_suite.rules.verdict import Verdict, VerdictError
 from mlperf_suite.scorers.scorer import Scores, reads_special_tokens
-from mlperf_suite.session.engines import endpoint_config
 from mlperf_suite.session.load_run import Observation, StepMaker
 from mlperf_suite.session.preparation import Preparation
 from mlperf_suite.session.run_kind import Step

@@ -1,0 +1,9 @@
+"""Servers with an OpenAI-compatible API that run already, reached over HTTP, as one engine."""
+
+from mlperf_suite.feature import Feature
+
+FEATURE = Feature(
+    name="servers",
+    summary="--endpoint: servers with an OpenAI-compatible API that run already, as one engine",
+    engine="mlperf_suite.features.servers.source",
+)
