@@ -105,7 +105,7 @@ def engine_on(*servers: RunningStandIn, **config: Any) -> Iterator[EndpointEngin
 
     `config`: fields of `EndpointConfig` that differ.
     """
-    from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
+    from mlperf_suite.features.servers.config import EndpointConfig, parse_endpoint
     from mlperf_suite.features.servers.engine import EndpointEngine
 
     targets = tuple(parse_endpoint(server.url) for server in servers)

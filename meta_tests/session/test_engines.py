@@ -12,9 +12,9 @@ from pytest import MonkeyPatch
 
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
-from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
 from mlperf_suite.engines.protocol import Engine, EngineDescription
 from mlperf_suite.errors import UsageError
+from mlperf_suite.features.servers.config import EndpointConfig, parse_endpoint
 from mlperf_suite.features.servers.source import endpoint_config
 from mlperf_suite.loadgen.load_plan import RunKey
 from mlperf_suite.session import engines

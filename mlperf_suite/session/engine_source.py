@@ -37,7 +37,9 @@ class EngineFigures:
 class EngineSource:
     """What loads an engine. Its module imports nothing slow: engines are imported as they load.
 
-    `option`: the one that chooses it. `loading`: what a session does meanwhile, in words.
+    `option`: the one that chooses it. `loading`: what a session does meanwhile, in words, for about
+    `load_s` seconds. `is_remote`: whether it runs already, and the session only connects to it.
+    `model_hint`: what else a message says of the name of a model that is none.
     `is_one_system`: whether it is the same in every process of this machine, and not one each.
     `one_by_one`: whether one request at a time measures it.
     `inputs` is an `Inputs`, `preparation` a `Preparation`: neither is imported here, since both ask
@@ -46,6 +48,9 @@ class EngineSource:
 
     option: ClassVar[str] = ""
     loading: ClassVar[str] = "loading the engine"
+    load_s: ClassVar[float] = 30.0
+    is_remote: ClassVar[bool] = False
+    model_hint: ClassVar[str] = ""
     is_one_system: ClassVar[bool] = False
     one_by_one: ClassVar[bool] = True
 
@@ -60,6 +65,10 @@ class EngineSource:
     def engines(self, settings: Settings) -> int:
         """How many engines there will be, as far as the settings say."""
         return 1
+
+    def urls(self, settings: Settings) -> list[str]:
+        """Where it runs, if it runs already."""
+        return []
 
     def check(self, inputs: Any) -> None:
         """Find what would stop it, before data and model are read. Raises UsageError."""

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
 from mlperf_suite.errors import UsageError
 from mlperf_suite.features.servers import server_facts
+from mlperf_suite.features.servers.config import EndpointConfig, parse_endpoint
 from mlperf_suite.features.servers.server_facts import check_reachable, find_out, metrics
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from mlperf_suite.engines.endpoint.config import Target
 from mlperf_suite.engines.messages import Place, WorkerConfig
 from mlperf_suite.features.chats.chat import (
     ChatAnswer,
@@ -29,6 +28,7 @@ from mlperf_suite.features.servers.adapters import (
     error_line,
     error_words,
 )
+from mlperf_suite.features.servers.config import Target
 from mlperf_suite.features.servers.connection import Connection, Pool
 
 _VLLM_FIELDS = {"return_token_ids": True}

@@ -23,7 +23,6 @@ import psutil
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.datasets.media import MediaPrompt
 from mlperf_suite.engines.driver import Driver, Pending, UnfitError
-from mlperf_suite.engines.endpoint.config import EndpointConfig
 from mlperf_suite.engines.framed_socket import Link
 from mlperf_suite.engines.messages import (
     Answer,
@@ -64,6 +63,7 @@ from mlperf_suite.features.servers.adapters import (
     words_of,
 )
 from mlperf_suite.features.servers.completion_scores import SCORE_FORMS, OnBody, score_all
+from mlperf_suite.features.servers.config import EndpointConfig
 from mlperf_suite.features.servers.connection import most_connections
 from mlperf_suite.features.servers.exchanges import TextCodec
 from mlperf_suite.features.servers.figures import (

@@ -18,10 +18,10 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from mlperf_suite.benchmarks.definition import OWN_HEAD
-from mlperf_suite.engines.endpoint.config import EndpointConfig, ServerKind, Target
 from mlperf_suite.engines.protocol import MEDIA_CHANGES
 from mlperf_suite.errors import UsageError
 from mlperf_suite.features.servers.adapters import ADAPTERS, error_words, words_of
+from mlperf_suite.features.servers.config import EndpointConfig, ServerKind, Target
 from mlperf_suite.features.servers.connection import (
     Connection,
     Exchange,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mlperf_suite.engines.endpoint.config import EndpointConfig
+from mlperf_suite.features.servers.config import EndpointConfig
 from mlperf_suite.session.engine_source import EngineRequest, EngineSource
 
 if TYPE_CHECKING:
@@ -19,14 +19,20 @@ if TYPE_CHECKING:
 class EndpointSource(EngineSource):
     option = "--endpoint"
     loading = "connecting to the endpoint"
+    load_s = 2.0
+    is_remote = True
+    model_hint = "; --served-model-name is the server's own name for it"
     is_one_system = True
 
     def is_chosen(self, settings: Settings) -> bool:
-        return settings.engine_kind == "endpoint"
+        return bool(settings.of_features["endpoints"])
 
     def takes(self, media: str) -> bool:
         # A chat's message holds a picture as it is; servers transcribe sound by rules of their own.
         return media == "picture"
+
+    def urls(self, settings: Settings) -> list[str]:
+        return [target.url for target in settings.of_features["endpoints"]]
 
     def check_reachable(self, inputs: Inputs) -> None:
         from mlperf_suite.features.servers.server_facts import check_reachable
@@ -49,19 +55,20 @@ ENGINE = EndpointSource()
 def endpoint_config(inputs: Inputs, log_file: Path | None = None) -> EndpointConfig:
     """How to reach the endpoints, from the settings. Raises UsageError without a tokenizer."""
     settings = inputs.settings
+    options = settings.of_features
     return EndpointConfig(
-        tuple(settings.endpoints),
+        tuple(options["endpoints"]),
         inputs.model_path,
         inputs.tokenizer_folder,
         inputs.vocabulary,
-        served_model=settings.served_model_name,
-        kind=settings.endpoint_server,
-        routing=settings.endpoint_routing,
-        key=settings.api_key,
-        headers=dict(settings.endpoint_headers),
-        ca_file=settings.endpoint_ca,
-        clients=settings.endpoint_clients,
-        requests=settings.endpoint_requests,
+        served_model=options["served_model_name"],
+        kind=options["endpoint_server"],
+        routing=options["endpoint_routing"],
+        key=options["api_key"],
+        headers=options["endpoint_headers"],
+        ca_file=options["endpoint_ca"],
+        clients=options["endpoint_clients"],
+        requests=options["endpoint_requests"],
         context_needed=inputs.context_needed,
         silence_s=settings.engine_silence,
         log_file=log_file,
