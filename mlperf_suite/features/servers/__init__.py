@@ -7,4 +7,5 @@ FEATURE = Feature(
     summary="--endpoint: servers with an OpenAI-compatible API that run already, as one engine",
     options="mlperf_suite.features.servers.options",
     engine="mlperf_suite.features.servers.source",
+    report="mlperf_suite.features.servers.report",
 )
