@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 
-from mlperf_suite.engines.endpoint import server_facts
-from mlperf_suite.engines.endpoint.config import EndpointConfig
 from mlperf_suite.errors import UsageError
+from mlperf_suite.features.servers import server_facts
+from mlperf_suite.features.servers.config import EndpointConfig
 
 
 def check_reachable(config: EndpointConfig) -> None:

@@ -14,7 +14,7 @@ from meta_tests.warm_pytest import end_warm
 
 LONGEST = (
     "real_engine/test_offline_session.py",
-    "engines/endpoint/test_faults.py",
+    "features/servers/test_faults.py",
     "plugin/test_suite_with_stand_in.py",
     "judging/test_loose_logs.py",
     "rules/test_every_rule.py",
@@ -28,7 +28,7 @@ LONGEST = (
     "test_secrets.py",
     "plugin/test_workers.py",
     "session/test_executor.py",
-    "engines/endpoint/test_routing.py",
+    "features/servers/test_routing.py",
     "session/test_pipeline.py",
 )
 """The files that take longest: pytest-xdist's workers take files in the order of collection, and a

@@ -21,7 +21,7 @@ ORDER = (
 PLACES = {
     **dict.fromkeys(("pytest", "allure"), ("plugin",)),
     "vllm": ("engines", "features/chats", "features/tuning"),
-    **dict.fromkeys(("httptools", "uvloop", "prometheus_client"), ("engines",)),
+    **dict.fromkeys(("httptools", "uvloop", "prometheus_client"), ("features/servers",)),
     **dict.fromkeys(("rouge_score", "nltk"), ("scorers",)),
     **dict.fromkeys(("sympy", "pylatexenc"), ("features/code_grading",)),
     "ray": ("features/replicas",),
@@ -34,7 +34,7 @@ PLACES = {
     "jinja2": ("reports",),
     "matplotlib": ("features/mmlu", "features/peak_search", "reports"),
     "scipy": ("features/aggregate", "features/replicas", "features/tuning", "results"),
-    "tokenizers": ("engines", "random_models"),
+    "tokenizers": ("features/servers", "random_models"),
 }
 """Every outside library that could be replaced, and the parts of the package that import it."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from functools import cache
 from importlib import import_module
@@ -18,6 +19,7 @@ from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.feature import features
 from mlperf_suite.results.run_folder import read_summary
 from mlperf_suite.rules import rule_named
+from mlperf_suite.settings import OPTIONS_OF_FEATURES
 
 REPOSITORY = ("conftest.py", "pytest.ini", "mlperf_suite", "fixtures", "tests")
 PUBLISHED = """
@@ -68,6 +70,9 @@ def test_the_core_collects_and_speaks_of_no_feature(without_features: Path) -> N
     assert "tests/performance/test_offline.py" in output
     spoken = python(without_features, "-m", "mlperf_suite", "--help")
     spoken += python(without_features, "-m", "pytest", "--markers")
+    flags = {spec.flag for spec in OPTIONS_OF_FEATURES.values()}
+    helped = python(without_features, "-m", "pytest", "--help")
+    assert "--engine-silence" in helped and not flags & set(re.findall(r"--[\w-]+", helped))
     commands = {command for feature in features() for command in feature.commands}
     assert commands == {"aggregate", "replay", "submission", "tune"}
     words = {line.split()[0] for line in spoken.splitlines() if line.startswith("    ")}

@@ -26,15 +26,17 @@ class Feature:
 
     `needs`: the features that it imports. `commands`: by the name of a command of `mlperf-suite`,
     the module with its `COMMAND`. `markers`: of pytest, by name, each with a sentence. `options`: a
-    module with `OPTIONS`, settings of a session by name, and `check`, which refuses what cannot be
-    combined, if there is any. `benchmarks`: modules with `BENCHMARKS`. `kinds`: modules with a
-    `KIND` of run. `results`: what these make that is of no benchmark, by the names in
-    meta.benchmark. `engine`: a module with an `ENGINE`, which loads engines of a kind of its own.
-    `rules`: modules with rules. `figures`: by their name in summary.json, such as peak or
-    run.caching, the module and class of figures. `report`: a module with a `REPORT`, what reports
-    say of them. `gate`: a module with a `GATE`, what the regression gate compares of them.
-    `session`: a module with a `SESSION`, what accompanies a session and its runs. `judge`: a module
-    with a `JUDGE` of folders given to --logs. `plugin`: a pytest plugin with fixtures and cases.
+    module with `OPTIONS`, settings of a session by name; if there are any, `completed`, what
+    follows from them and the environment, `check`, which refuses what cannot be combined, and
+    `recorded`, what config.json says in place of their values. `benchmarks`: modules with
+    `BENCHMARKS`. `kinds`: modules with a `KIND` of run. `results`: what these make that is of no
+    benchmark, by the names in meta.benchmark. `engine`: a module with an `ENGINE`, which loads
+    engines of a kind of its own. `rules`: modules with rules. `figures`: by their name in
+    summary.json, such as peak or run.caching, the module and class of figures. `report`: a module
+    with a `REPORT`, what reports say of them. `gate`: a module with a `GATE`, what the regression
+    gate compares of them. `session`: a module with a `SESSION`, what accompanies a session and its
+    runs. `judge`: a module with a `JUDGE` of folders given to --logs. `plugin`: a pytest plugin
+    with fixtures and cases.
     """
 
     name: str

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-EngineKind = Literal["vllm", "endpoint"]
-"""The kind of SUT: vLLM in this process, or servers at URLs."""
 Identifies = str
 """What an option's value distinguishes: the system that is measured, the place where it is found,
 what runs of a benchmark measure of it (measurement), or what a feature's result does (its name)."""
@@ -26,6 +25,20 @@ class Values:
 
 
 @dataclass(frozen=True, slots=True)
+class EngineChoice:
+    """A kind of engine that a feature's option chooses, with the default of --engine-silence then.
+
+    `words`: the option with what it takes. `refusal`: why no option of another kind can be used,
+    of the values of all options.
+    """
+
+    kind: str
+    words: str
+    silence_s: float
+    refusal: Callable[[Mapping[str, Any]], str]
+
+
+@dataclass(frozen=True, slots=True)
 class OptionSpec:
     """One option. `name`: without dashes; by default that of the field of `Settings`, or of the key
     in a feature's `OPTIONS`.
@@ -34,8 +47,9 @@ class OptionSpec:
     (`results.comparability`). `reported_as`: the name under which a run reports what it made of the
     value, which may be auto; by default the setting's own. `variable`: the environment variable
     with the same meaning. A `switch` takes no value on the command line. `engine`: the only kind of
-    engine that has this option; None if all have it. Messages quote only the name of a `secret`,
-    never its value. `former`: the flags that mmlu.py and the node script had for it.
+    engine that has this option; None if all have it. `chooses`: the kind that it chooses, whose
+    `engine` it has. Messages quote only the name of a `secret`, never its value. `former`: the
+    flags that mmlu.py and the node script had for it.
     `section`: of the page of all options, if a feature has it. `not_with`: the names of options
     that it cannot be combined with, profile-run or client. `own_runs`: its values with which a
     session makes the runs of the option's feature alone, each with words that follow it.
@@ -55,7 +69,8 @@ class OptionSpec:
     variable: str | None = None
     repeatable: bool = False
     switch: bool = False
-    engine: EngineKind | None = None
+    engine: str | None = None
+    chooses: EngineChoice | None = None
     secret: bool = False
     former: tuple[str, ...] = ()
     section: str = ""
@@ -131,6 +146,8 @@ def _flag(text: str) -> bool:
     return {"0": False, "1": True, "false": False, "true": True}[text.lower()]
 
 
+HEADER_NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
+"""The name in NAME=VALUE, as of an HTTP header: all that a message says of a secret."""
 COUNT = checked(int, lambda count: count >= 1, "must be a whole number from 1")
 COUNT_OR_NONE = checked(int, lambda count: count >= 0, "must be a whole number from 0")
 COUNT_OR_AUTO = or_auto(COUNT)

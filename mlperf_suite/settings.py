@@ -30,10 +30,7 @@ from mlperf_suite.benchmarks.definition import (
 )
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
-from mlperf_suite.engines.endpoint.config import SERVER_KINDS, ServerKind, Target, parse_endpoint
-from mlperf_suite.engines.endpoint.config import SILENCE_S as ENDPOINT_SILENCE_S
 from mlperf_suite.engines.protocol import SILENCE_S
-from mlperf_suite.engines.routing import ENDPOINT_ROUTINGS, EndpointRouting
 from mlperf_suite.errors import UsageError
 from mlperf_suite.feature import features
 from mlperf_suite.loadgen.load_plan import MODES as LOADGEN_MODES
@@ -41,15 +38,15 @@ from mlperf_suite.option_specs import (
     COUNT,
     COUNT_OR_AUTO,
     COUNT_OR_NONE,
+    HEADER_NAME,
     RATE,
     RATE_OR_AUTO,
     TRUE_OR_FALSE,
-    EngineKind,
+    EngineChoice,
     OptionSpec,
     Values,
     checked,
     choice,
-    choice_or_auto,
     folder,
     name_or_path,
     named,
@@ -68,17 +65,7 @@ _OPTION = "option"
 _OF_A_MODEL = (("config.json",), ("tokenizer.json", "tokenizer.model", "tokenizer_config.json"))
 """A model folder has one file of each group."""
 _GATED_OWNERS = ("meta-llama/",)
-_KEY_VARIABLE = "API_KEY"
 _LONGEST_NODE_NAME = 100
-_HEADER_NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
-_HEADER_VALUE = re.compile(r"[!-~](?:[ -~]*[!-~])?")
-_OWN_HEADERS = frozenset(
-    {
-        *("host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade"),
-        *("expect", "content-type", "content-encoding", "accept-encoding"),
-    }
-)
-"""Headers that frame a message; the client sets them itself."""
 
 
 def _alias(model: str) -> str:
@@ -108,16 +95,6 @@ def _declares(spec_of: Callable[_Details, OptionSpec]) -> Callable[_Details, Any
         return field(metadata={_OPTION: spec}, repr=not spec.secret)
 
     return declare
-
-
-def _header(text: str) -> tuple[str, str]:
-    """The name and value in NAME=VALUE, for an HTTP header."""
-    name, _, value = text.partition("=")
-    name, value = name.strip(" "), value.strip(" ")
-    usable = _HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)
-    if not usable or name.lower() in _OWN_HEADERS:
-        raise ValueError(text)
-    return name, value
 
 
 def _engine_arg(text: str) -> tuple[str, object]:
@@ -166,8 +143,25 @@ _NODE_NAME = checked(
 option = _declares(OptionSpec)
 """A field of `Settings` that the user sets, with the details of its option."""
 _of_vllm = partial(option, engine="vllm")
-_of_endpoint = partial(option, engine="endpoint")
 _switch = partial(option, values=TRUE_OR_FALSE, default="false", switch=True)
+_MODULES_OF_FEATURES = [import_module(feature.options) for feature in features() if feature.options]
+OPTIONS_OF_FEATURES: Mapping[str, OptionSpec] = {
+    name: dataclasses.replace(spec, name=spec.name or name.replace("_", "-"))
+    for module in _MODULES_OF_FEATURES
+    for name, spec in module.OPTIONS.items()
+}
+"""The options that features add, by the names of their values."""
+_ENGINES = {name: spec.chooses for name, spec in OPTIONS_OF_FEATURES.items() if spec.chooses}
+_VLLM = "vllm"
+_OTHER_SILENCES = "".join(
+    f", or {engine.silence_s:g} with {OPTIONS_OF_FEATURES[name].flag}"
+    for name, engine in _ENGINES.items()
+)
+
+
+def _chosen_engine(value: Mapping[str, Any]) -> EngineChoice | None:
+    """The kind of engine that these values choose; None for vLLM in this process."""
+    return next((engine for name, engine in _ENGINES.items() if value[name]), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -348,80 +342,16 @@ class Settings:
     )
     engine_silence: float = option(
         "seconds without an answer or an engine step after which a busy engine is considered hung; "
-        f"by default {SILENCE_S:g}, or {ENDPOINT_SILENCE_S:g} with --endpoint",
+        f"by default {SILENCE_S:g}{_OTHER_SILENCES}",
         RATE,
         identifies=None,
-    )
-    endpoints: list[Target] = option(
-        "measure the server at this URL instead of an engine in this process; repeat it to measure "
-        "several servers as one system",
-        Values(parse_endpoint, "must be a URL like http://host:8000"),
-        name="endpoint",
-        identifies="place",
-        variable="ENDPOINT",
-        repeatable=True,
-    )
-    endpoint_server: ServerKind | None = _of_endpoint(
-        "the kind of server; auto detects it, text is any server that accepts and returns only "
-        "text",
-        choice_or_auto(*SERVER_KINDS),
-        "auto",
-        identifies="system",
-        reported_as="server",
-    )
-    endpoint_routing: EndpointRouting = _of_endpoint(
-        "how requests are distributed over several servers: to the one with the fewest "
-        "outstanding tokens, or to each in turn",
-        choice(*ENDPOINT_ROUTINGS),
-        "fewest-tokens",
-        identifies="system",
-        reported_as="routing",
-    )
-    endpoint_ca: Path | None = _of_endpoint(
-        "PEM file of the certificate authorities that verify the servers' certificates; by "
-        "default the system's",
-        checked(folder, Path.is_file, "must be an existing file"),
-        identifies=None,
-    )
-    endpoint_clients: int | None = _of_endpoint(
-        "number of client processes; auto chooses by the number of cores",
-        COUNT_OR_AUTO,
-        "auto",
-        identifies=None,
-    )
-    endpoint_requests: int | None = _of_endpoint(
-        "maximum number of concurrent requests per server; the rest wait in the client, which "
-        "client_bound judges; auto is 2,048 (256 for text), or twice the batch limit that the "
-        "server reports if that is more",
-        COUNT_OR_AUTO,
-        "auto",
-        identifies="system",
-        reported_as="requests_at_once",
-    )
-    served_model_name: str | None = _of_endpoint(
-        "the model's name on the servers; by default read from the servers",
-        checked(str, str.strip, "must be a name"),
-        identifies="system",
-        reported_as="served_model",
-    )
-    endpoint_headers: dict[str, str] = _of_endpoint(
-        "header sent with every request, as NAME=VALUE; may be repeated; values are never "
-        "recorded, and are best kept as a table in the --suite-config file",
-        Values(
-            _header,
-            "must be NAME=VALUE in ASCII without control characters, and not a header that the "
-            "client sets itself (such as Host)",
-        ),
-        name="endpoint-header",
-        identifies=None,
-        repeatable=True,
-        secret=True,
     )
     high_accuracy: bool = _switch(
         "require 99.9% of the reference accuracy instead of 99%", identifies="measurement"
     )
-    of_features: Mapping[str, Any] = field(default_factory=dict)
-    """The values of the options that features add, by their names with underscores."""
+    of_features: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The values of the options that features add, by their names with underscores, and what
+    follows from them."""
     max_new_tokens_given: bool = False
     """Whether the user set the answer length limit; otherwise each benchmark has its own."""
     round_given: bool = False
@@ -429,8 +359,6 @@ class Settings:
     profile_given: bool = False
     """Whether the user chose the profile; otherwise logs are judged by the official rules."""
     token: str | None = field(default=None, repr=False)
-    api_key: str | None = field(default=None, repr=False)
-    """The bearer token sent to an endpoint."""
 
     @property
     def has_carried_model(self) -> bool:
@@ -442,8 +370,10 @@ class Settings:
         return self.profile == "smoke"
 
     @property
-    def engine_kind(self) -> EngineKind:
-        return "endpoint" if self.endpoints else "vllm"
+    def engine_kind(self) -> str:
+        """The kind of engine, whose options apply."""
+        chosen = _chosen_engine(self.of_features)
+        return chosen.kind if chosen else _VLLM
 
     @property
     def own_runs(self) -> str:
@@ -515,13 +445,9 @@ class Settings:
             "results_dir": str(self.results_dir),
             "hub_token": "set" if self.token else "not set",
         }
-        if self.endpoints:
-            content |= {
-                "endpoints": [target.url for target in self.endpoints],
-                "endpoint_ca": self.endpoint_ca and str(self.endpoint_ca),
-                "endpoint_headers": sorted(self.endpoint_headers),
-                "api_key": "set" if self.api_key else "not set",
-            }
+        for module in _MODULES_OF_FEATURES:
+            if hasattr(module, "recorded"):
+                content |= module.recorded(self)
         if benchmark is not None:
             content |= self.workload(benchmark).prompt.as_json()
             generation = self.generation(benchmark)
@@ -535,14 +461,7 @@ _IN_EVERY_RESULT = {
     *(*PROFILES, *CATEGORIES, *SCENARIOS, *BENCHMARKS, *MODEL_ALIASES, *MODEL_ALIASES.values()),
     *LOADGEN_MODES,
 }
-_NOT_IN_JSON = ("logs", "plan", "endpoints")
-_MODULES_OF_FEATURES = [import_module(feature.options) for feature in features() if feature.options]
-OPTIONS_OF_FEATURES: Mapping[str, OptionSpec] = {
-    name: dataclasses.replace(spec, name=name.replace("_", "-"))
-    for module in _MODULES_OF_FEATURES
-    for name, spec in module.OPTIONS.items()
-}
-"""The options that features add, by their names with underscores."""
+_NOT_IN_JSON = ("logs", "plan")
 OPTION_OF_FIELD: Mapping[str, OptionSpec] = {
     **{
         setting.name: dataclasses.replace(spec, name=spec.name or setting.name.replace("_", "-"))
@@ -571,23 +490,27 @@ def resolve_settings(
     in_file = _read_config_file(config_file)
     _remember_engine_args(in_file.get("engine_arg"))
     names = [place.get(name) for place in (options, in_file) for name in _NAMES_OF_MODELS]
-    for headers in (options.get("endpoint_header"), in_file.get("endpoint_header")):
-        _remember_headers(headers, {str(name) for name in names if name})
+    for secret in (spec.dest for spec in OPTIONS if spec.secret):
+        for headers in (options.get(secret), in_file.get(secret)):
+            _remember_headers(headers, {str(name) for name in names if name})
     sources = {spec: _source(spec, options, environment, in_file) for spec in OPTIONS}
     value = {name: _value(spec, sources[spec]) for name, spec in OPTION_OF_FIELD.items()}
-    targets = list(value["endpoints"] or [])
+    chosen = _chosen_engine(value)
     places = {spec: source[0] for spec, source in sources.items() if source}
-    _check_engine(places, targets)
+    _check_engine(places, chosen, value)
     _check_needs(places)
     for name, spec in OPTION_OF_FIELD.items():
         if spec.implies and value[name] is not None:
             other, implied = spec.implies
             value[other] = implied if value[other] is None else value[other]
+    profile: Profile = value["profile"]
     of_features = {
-        name: _in_profile(spec, value.pop(name), value["profile"])
+        name: _in_profile(spec, value.pop(name), profile)
         for name, spec in OPTIONS_OF_FEATURES.items()
     }
-    profile: Profile = value["profile"]
+    for module in _MODULES_OF_FEATURES:
+        if hasattr(module, "completed"):
+            of_features |= module.completed(of_features, environment)
     names_of_benchmarks = list(dict.fromkeys(value["named_benchmarks"] or []))
     first, *rest = _benchmarks(names_of_benchmarks, profile)
     model = value["model"] or _workload(first, profile, None).model
@@ -615,9 +538,7 @@ def resolve_settings(
         "max_new_tokens": given_longest or max(answer_lengths),
         "engine_args": engine_args,
         "baselines": list(value["baselines"] or []),
-        "endpoints": targets,
-        "endpoint_headers": _headers(value["endpoint_headers"] or [], environment),
-        "engine_silence": value["engine_silence"] or (ENDPOINT_SILENCE_S if targets else SILENCE_S),
+        "engine_silence": value["engine_silence"] or (chosen.silence_s if chosen else SILENCE_S),
     }
     return Settings(
         **value,
@@ -626,24 +547,20 @@ def resolve_settings(
         round_given=options.get("round") is not None or "round" in in_file,
         profile_given=options.get("profile") is not None or "profile" in in_file,
         token=next((str(token) for token in tokens if token), None),
-        api_key=_api_key(environment) if targets else None,
     )
 
 
-def _check_engine(places: Mapping[OptionSpec, str], targets: Sequence[Target]) -> None:
-    """Raise UsageError for an option of the other kind of engine, or an endpoint given twice."""
+def _check_engine(
+    places: Mapping[OptionSpec, str], chosen: EngineChoice | None, value: Mapping[str, Any]
+) -> None:
+    """Raise UsageError for an option of another kind of engine than the chosen one."""
     for spec, place in places.items():
         where = place.removesuffix(" =")
-        if spec.engine == "vllm" and targets:
-            raise UsageError(
-                f"{where}: an option of vLLM in this process cannot be used with an endpoint "
-                f"({targets[0].url}): set it where the server is started"
-            )
-        if spec.engine == "endpoint" and not targets:
-            raise UsageError(f"{where}: can only be used with --endpoint URL")
-    urls = [target.url for target in targets]
-    if twice := [url for url in urls if urls.count(url) > 1]:
-        raise UsageError(f"--endpoint {twice[0]}: given twice")
+        if chosen and spec.engine not in (None, chosen.kind):
+            raise UsageError(f"{where}: {chosen.refusal(value)}")
+        if not chosen and spec.engine not in (None, _VLLM):
+            (words,) = (e.words for e in _ENGINES.values() if e.kind == spec.engine)
+            raise UsageError(f"{where}: can only be used with {words}")
 
 
 def _check_needs(places: Mapping[OptionSpec, str]) -> None:
@@ -660,26 +577,6 @@ def check_options_of_features(settings: Settings) -> None:
     for feature in features():
         if feature.options and hasattr(module := import_module(feature.options), "check"):
             module.check(settings)
-
-
-def _headers(pairs: Iterable[tuple[str, str]], environment: Mapping[str, str]) -> dict[str, str]:
-    """The headers by name. Raises UsageError for one that would be sent twice."""
-    headers: dict[str, str] = {}
-    names = {"authorization"} if environment.get(_KEY_VARIABLE) else set()
-    for name, value in pairs:
-        if name.lower() in names:
-            reason = f"{_KEY_VARIABLE} is set" if name.lower() == "authorization" else "given twice"
-            raise UsageError(f"--endpoint-header {name}: {reason}")
-        names.add(name.lower())
-        headers[name] = value
-    return headers
-
-
-def _api_key(environment: Mapping[str, str]) -> str | None:
-    key = environment.get(_KEY_VARIABLE) or None
-    if key is not None and (" " in key or not _HEADER_VALUE.fullmatch(key)):
-        raise UsageError(f"{_KEY_VARIABLE}: must be visible ASCII characters")
-    return key
 
 
 def _benchmarks(ids: Sequence[str], profile: Profile) -> list[Benchmark]:
@@ -733,10 +630,11 @@ def _remember_headers(headers: Any, models: set[str]) -> None:
             remember(value.rpartition(" ")[2])
 
 
-def check_model_is_reachable(settings: Settings) -> None:
+def check_model_is_reachable(settings: Settings, hint: str = "") -> None:
     """Raise UsageError for a model that cannot be loaded.
 
     Either the folder does not exist or holds no model, or the model is gated and there is no token.
+    `hint`: what else the message says of a name that is none.
     """
     model = settings.model
     if settings.has_carried_model:
@@ -751,11 +649,9 @@ def check_model_is_reachable(settings: Settings) -> None:
             raise UsageError(f"--model {model}: not a model's folder: it has no {absent[0]}")
         return
     if model.startswith((".", "/", "~")) or model.count("/") != 1:
-        hint = "; --served-model-name is the server's own name for it"
         raise UsageError(
             f"--model {model}: no such folder, and not a hub id (OWNER/NAME) or one of the "
-            f"aliases {', '.join(MODEL_ALIASES)}"
-            + (hint if settings.engine_kind == "endpoint" else "")
+            f"aliases {', '.join(MODEL_ALIASES)}{hint}"
         )
     if model.startswith(_GATED_OWNERS) and not settings.token and not _in_hub_cache(model):
         raise UsageError(
@@ -857,4 +753,4 @@ def _parse(spec: OptionSpec, where: str, text: str) -> Any:
 def _name_of_header(text: str) -> str:
     name, equals, _ = text.partition("=")
     name = name.strip(" ")
-    return f" {name}" if equals and _HEADER_NAME.fullmatch(name) else ""
+    return f" {name}" if equals and HEADER_NAME.fullmatch(name) else ""

@@ -22,8 +22,8 @@ import psutil
 
 from meta_tests.servers.options import StandIn
 from meta_tests.servers.stand_in_server import RunningStandIn, engine_on, stand_in_server
-from mlperf_suite.engines.endpoint.engine import EndpointEngine
 from mlperf_suite.errors import RunError
+from mlperf_suite.features.servers.engine import EndpointEngine
 from mlperf_suite.loadgen import runner
 from perf.pairs import pairs_parser, print_header, print_row, stolen_s
 from perf.server_load import ANSWER, completed_rate, is_held, latency_ms, print_added_ttft, serve_at

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from meta_tests.servers.chat_stand_in import chat_stand_in, delta, last, same
-from mlperf_suite.engines.endpoint.config import parse_endpoint
 from mlperf_suite.errors import DatasetError, SuiteError, UsageError
 from mlperf_suite.features.chats.agent_sessions import read_sessions
 from mlperf_suite.features.chats.chat import ChatRequest, ChatSampling
 from mlperf_suite.features.chats.chat_client import ChatClient
 from mlperf_suite.features.chats.chat_prompts import EMBEDDED_TEMPLATE, ChatMessages
+from mlperf_suite.features.servers.config import parse_endpoint
 
 DEEP = 100_000
 

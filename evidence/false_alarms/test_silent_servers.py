@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlperf_suite.engines.endpoint.exchanges import Queue
+from mlperf_suite.features.servers.exchanges import Queue
 
 SILENCE_S = 25.0
 

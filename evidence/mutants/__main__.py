@@ -49,7 +49,7 @@ AREAS = {
         "mlperf_suite/results/baseline.py",
         "mlperf_suite/features/endpoints/curve/curve_area.py",
     ),
-    "client": ("mlperf_suite/engines/endpoint",),
+    "client": ("mlperf_suite/features/servers",),
 }
 """What is mutated; the same number of mistakes is drawn in each."""
 LONGEST_S = 900

@@ -21,8 +21,8 @@ from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.prompts import load_tokenizer
 from mlperf_suite.engines.batch import generate_all
-from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
-from mlperf_suite.engines.endpoint.engine import EndpointEngine
+from mlperf_suite.features.servers.config import EndpointConfig, parse_endpoint
+from mlperf_suite.features.servers.engine import EndpointEngine
 from mlperf_suite.results.run_folder import read_config, read_summary
 from mlperf_suite.results.schema import Summary
 

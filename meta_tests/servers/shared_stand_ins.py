@@ -13,7 +13,7 @@ from typing import Any
 
 from meta_tests.servers.options import StandIn
 from meta_tests.servers.stand_in_server import RunningStandIn, engine_on, stand_in_server
-from mlperf_suite.engines.endpoint.engine import EndpointEngine
+from mlperf_suite.features.servers.engine import EndpointEngine
 
 _servers: list[RunningStandIn] = []
 _at_exit = ExitStack()

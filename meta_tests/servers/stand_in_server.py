@@ -45,7 +45,7 @@ from meta_tests.servers.replies import (
 )
 
 if TYPE_CHECKING:
-    from mlperf_suite.engines.endpoint.engine import EndpointEngine
+    from mlperf_suite.features.servers.engine import EndpointEngine
 
 ACCOUNT, BECOME = "/stand-in/account", "/stand-in/become"
 _OPEN_PATHS = ("/health", "/version", ACCOUNT)
@@ -105,8 +105,8 @@ def engine_on(*servers: RunningStandIn, **config: Any) -> Iterator[EndpointEngin
 
     `config`: fields of `EndpointConfig` that differ.
     """
-    from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
-    from mlperf_suite.engines.endpoint.engine import EndpointEngine
+    from mlperf_suite.features.servers.config import EndpointConfig, parse_endpoint
+    from mlperf_suite.features.servers.engine import EndpointEngine
 
     targets = tuple(parse_endpoint(server.url) for server in servers)
     fields = {"tokenizer": None, "vocabulary": StandIn().vocabulary} | config

@@ -17,6 +17,7 @@ from mlperf_suite.plugin.lifecycle import SUITE
 from mlperf_suite.plugin.options import NOTES, settings_of
 from mlperf_suite.plugin.workers import collects_suite
 from mlperf_suite.secrets import scrub, sweep
+from mlperf_suite.session.engine_source import source_of
 from mlperf_suite.settings import OPTIONS_OF_FEATURES
 from mlperf_suite.untrusted_files import printable
 
@@ -51,8 +52,8 @@ def header_lines(settings: Settings) -> list[str]:
         rules = f"profile: official, the rules of round {settings.round.name}"
     is_embedded = settings.model == EMBEDDED.model
     model = _EMBEDDED if is_embedded else f"model: {settings.model}"
-    if settings.endpoints:
-        model = f"model: {settings.model}, at {', '.join(t.url for t in settings.endpoints)}"
+    if urls := source_of(settings).urls(settings):
+        model = f"model: {settings.model}, at {', '.join(urls)}"
     of_features = OPTIONS_OF_FEATURES.items()
     own = [f"for {s.data_of}: {settings.of_features[n]}" for n, s in of_features if s.data_of]
     return [rules, *model.splitlines(), f"data: {'; '.join([settings.dataset, *own])}"]

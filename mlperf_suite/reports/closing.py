@@ -10,9 +10,6 @@ from pathlib import Path
 
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.reports.feature_report import feature_reports
-from mlperf_suite.reports.machine_sections import (
-    endpoint_sections,
-)
 from mlperf_suite.reports.performance_sections import (
     early_estimates,
     early_lines,
@@ -20,13 +17,12 @@ from mlperf_suite.reports.performance_sections import (
     reported_times,
     times_words,
 )
-from mlperf_suite.reports.sections import Line, Paragraph, Section, count
+from mlperf_suite.reports.sections import Line, count
 from mlperf_suite.results.schema import (
     AccuracyFigures,
     Percentiles,
     PerformanceFigures,
     RegressionFigures,
-    Run,
     ScoreFigures,
     Summary,
 )
@@ -112,7 +108,6 @@ def _figures(summary: Summary) -> Iterator[Line]:
         yield from rules_line(mode, summary.verdicts)
     for report in feature_reports():
         yield from report.closing(summary)
-    yield from _machine(run)
     if summary.regression:
         yield from _changes(summary.regression)
 
@@ -159,17 +154,6 @@ def _score(score: ScoreFigures) -> str:
     value = f"{score.value:,.{digits}f}"
     words = f"{score.name} {value}" if score.is_percentage else f"{value} {score.unit}"
     return f"{words} ({', '.join(limits)})" if limits else words
-
-
-def _machine(run: Run) -> Iterator[Line]:
-    """Servers, if the run has them."""
-    for label, sections in (("endpoint", endpoint_sections(run, None)),):
-        yield from _labelled(label, _brief_texts(sections))
-
-
-def _brief_texts(sections: Iterable[Section]) -> list[str]:
-    blocks = [block for section in sections for block in section.brief]
-    return [block.text for block in blocks if isinstance(block, Paragraph)]
 
 
 def _changes(regression: RegressionFigures) -> Iterator[Line]:

@@ -12,10 +12,6 @@ from collections.abc import Mapping, Sequence
 
 from mlperf_suite.reports.accuracy_sections import accuracy_section
 from mlperf_suite.reports.feature_report import feature_reports
-from mlperf_suite.reports.machine_sections import (
-    endpoint_sections,
-    is_remote,
-)
 from mlperf_suite.reports.performance_sections import (
     regression_sections,
     speed_sections,
@@ -41,7 +37,7 @@ from mlperf_suite.reports.sections import (
     paragraphs,
     record_table,
 )
-from mlperf_suite.results.schema import Config, Meta, Summary
+from mlperf_suite.results.schema import Config, Meta, Run, Summary
 from mlperf_suite.rules import rule_named
 from mlperf_suite.rules.verdict import Status, Verdict
 
@@ -103,7 +99,6 @@ def run_sections(
         *regression_sections(summary.regression),
         accuracy_section(summary, samples),
         *(s for report in feature_reports() for s in report.sections(summary, config)),
-        *endpoint_sections(summary.run, config),
         _run_section(summary, config),
     ]
 
@@ -180,6 +175,21 @@ def _names(verdicts: Sequence[Verdict], status: Status) -> str:
 
 
 # What was run?
+
+
+def is_remote(run: Run, config: Config | None) -> bool:
+    """Whether the run was made on endpoints. A run that failed early has no figures of them, but
+    its engine's description names them."""
+    engine = config.engine if config else None
+    return bool(run.remote) or (engine is not None and "endpoints" in engine.settings)
+
+
+def remote_note(place: str) -> str:
+    """Whose hardware is described. `place`: where the reader sees it described."""
+    return (
+        f"The engine is a server reached over HTTP. The hardware in {place} is that of the "
+        "client's machine, on which the suite ran; the server's is not known."
+    )
 
 
 def _run_section(summary: Summary, config: Config | None) -> Section:

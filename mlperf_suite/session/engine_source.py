@@ -1,4 +1,4 @@
-"""Where a session's engine comes from: vLLM in this process, servers, or what a feature adds."""
+"""Where a session's engine comes from: vLLM in this process, or what a feature adds."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ class EngineFigures:
 class EngineSource:
     """What loads an engine. Its module imports nothing slow: engines are imported as they load.
 
-    `option`: the one that chooses it. `loading`: what a session does meanwhile, in words.
+    `option`: the one that chooses it. `loading`: what a session does meanwhile, in words, for about
+    `load_s` seconds. `is_remote`: whether it runs already, and the session only connects to it.
+    `model_hint`: what else a message says of the name of a model that is none.
     `is_one_system`: whether it is the same in every process of this machine, and not one each.
     `one_by_one`: whether one request at a time measures it.
     `inputs` is an `Inputs`, `preparation` a `Preparation`: neither is imported here, since both ask
@@ -46,6 +48,9 @@ class EngineSource:
 
     option: ClassVar[str] = ""
     loading: ClassVar[str] = "loading the engine"
+    load_s: ClassVar[float] = 30.0
+    is_remote: ClassVar[bool] = False
+    model_hint: ClassVar[str] = ""
     is_one_system: ClassVar[bool] = False
     one_by_one: ClassVar[bool] = True
 
@@ -60,6 +65,10 @@ class EngineSource:
     def engines(self, settings: Settings) -> int:
         """How many engines there will be, as far as the settings say."""
         return 1
+
+    def urls(self, settings: Settings) -> list[str]:
+        """Where it runs, if it runs already."""
+        return []
 
     def check(self, inputs: Any) -> None:
         """Find what would stop it, before data and model are read. Raises UsageError."""
@@ -85,14 +94,11 @@ class EngineSource:
         raise NotImplementedError
 
 
-_OF_THE_CORE = ("endpoint_source", "vllm_source")
-
-
 @cache
 def _sources() -> tuple[EngineSource, ...]:
-    """Those of features, then the core's: the first that is chosen counts."""
+    """Those of features, then vLLM in this process: the first that is chosen counts."""
     modules = [feature.engine for feature in features() if feature.engine]
-    modules += [f"mlperf_suite.session.{name}" for name in _OF_THE_CORE]
+    modules.append("mlperf_suite.session.vllm_source")
     return tuple(import_module(name).ENGINE for name in modules)
 
 

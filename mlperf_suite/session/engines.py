@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlperf_suite.engines.endpoint.config import EndpointConfig
 from mlperf_suite.engines.protocol import QUANTIZATION, REPLICAS, Engine, EngineDescription
 from mlperf_suite.errors import SuiteError
 from mlperf_suite.hardware import describe_system
@@ -165,29 +164,6 @@ def load_engine(inputs: Inputs, request: EngineRequest) -> Engine:
         if engine is not None:
             return engine
     return source_of(inputs.settings).load(inputs, request)
-
-
-def endpoint_config(inputs: Inputs, log_file: Path | None = None) -> EndpointConfig:
-    """How to reach the endpoints, from the settings. Raises UsageError without a tokenizer."""
-    settings = inputs.settings
-    return EndpointConfig(
-        tuple(settings.endpoints),
-        inputs.model_path,
-        inputs.tokenizer_folder,
-        inputs.vocabulary,
-        served_model=settings.served_model_name,
-        kind=settings.endpoint_server,
-        routing=settings.endpoint_routing,
-        key=settings.api_key,
-        headers=dict(settings.endpoint_headers),
-        ca_file=settings.endpoint_ca,
-        clients=settings.endpoint_clients,
-        requests=settings.endpoint_requests,
-        context_needed=inputs.context_needed,
-        silence_s=settings.engine_silence,
-        log_file=log_file,
-        chat=bool(inputs.media),
-    )
 
 
 def load_vllm(inputs: Inputs, request: EngineRequest) -> Engine:

@@ -59,7 +59,7 @@ class Inputs:
         """
         check_round(self.settings.round)
         check_writable(self.settings.results_dir, leave_nothing=self.settings.plan)
-        check_model_is_reachable(self.settings)
+        check_model_is_reachable(self.settings, source_of(self.settings).model_hint)
         for benchmark in self.benchmarks:
             self._check_model(benchmark)
             own = [key for key in keys if key.benchmark == benchmark.id]
@@ -244,7 +244,7 @@ class Inputs:
         room = max_model_len - max(1, self.generation(benchmark, mode).min_new_tokens)
         for index, prompt in enumerate(self.prompts(benchmark, mode)):
             if len(prompt) > room:
-                remote = self.settings.engine_kind == "endpoint"
+                remote = source_of(self.settings).is_remote
                 raise UsageError(
                     f"sample {index}: its prompt of {len(prompt):,} tokens does not fit the "
                     f"engine's context of {max_model_len:,}: "
@@ -305,7 +305,7 @@ class Inputs:
         workload = self.workload(benchmark)
         if not workload.marks.shape or not self._is_model(workload):
             return ""
-        if self.settings.engine_kind == "endpoint":
+        if source_of(self.settings).is_remote:
             return f"that it is {workload.model} is the server's word: its files are not seen here"
         if not Path(self.model_path).is_dir():
             return ""

@@ -21,7 +21,6 @@ from meta_tests.servers.chat_stand_in import (
     last,
 )
 from mlperf_suite.__main__ import main
-from mlperf_suite.engines.endpoint.config import parse_endpoint
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.features.chats.agent_replay import (
     TurnFigures,
@@ -32,6 +31,7 @@ from mlperf_suite.features.chats.agent_replay import (
 from mlperf_suite.features.chats.agent_sessions import read_sessions
 from mlperf_suite.features.chats.chat_client import ChatClient
 from mlperf_suite.features.replay.recorded_sessions import replay_lines
+from mlperf_suite.features.servers.config import parse_endpoint
 
 
 def replayed(

@@ -13,14 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meta_tests.servers.chat_stand_in import Events, call_piece, chat_stand_in, delta, last, same
-from mlperf_suite.engines.endpoint.adapters import AnswerError
-from mlperf_suite.engines.endpoint.config import parse_endpoint
-from mlperf_suite.engines.endpoint.picture_messages import (
-    MOST_MEDIA,
-    picture_part,
-    sound_part,
-    text_part,
-)
 from mlperf_suite.errors import SuiteError
 from mlperf_suite.features.chats.chat import (
     ChatAnswer,
@@ -30,6 +22,14 @@ from mlperf_suite.features.chats.chat import (
     chat_body,
 )
 from mlperf_suite.features.chats.chat_client import ChatClient, ChatTurn
+from mlperf_suite.features.servers.adapters import AnswerError
+from mlperf_suite.features.servers.config import parse_endpoint
+from mlperf_suite.features.servers.picture_messages import (
+    MOST_MEDIA,
+    picture_part,
+    sound_part,
+    text_part,
+)
 
 SAMPLING = ChatSampling(max_tokens=16)
 MESSAGES = [{"role": "user", "content": "Hello"}]

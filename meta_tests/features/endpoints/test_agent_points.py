@@ -13,7 +13,6 @@ from pytest import MonkeyPatch
 from meta_tests.features.chats.recorded_sessions import MODELS, rows, written
 from meta_tests.servers.chat_stand_in import Events, chat_server, delta, last
 from mlperf_suite.datasets.samples import Sample
-from mlperf_suite.engines.endpoint.config import parse_endpoint
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.features.chats.agent_sessions import read_sessions
 from mlperf_suite.features.chats.bash_calls import InlineScorer
@@ -31,6 +30,7 @@ from mlperf_suite.features.endpoints.curve.curve_area import StepCurve
 from mlperf_suite.features.endpoints.curve.curve_figures import REHEARSAL, CurveFigures, CurvePoint
 from mlperf_suite.features.endpoints.curve.curve_kind import CurveKey
 from mlperf_suite.features.replay.recorded_sessions import asked_server
+from mlperf_suite.features.servers.config import parse_endpoint
 from mlperf_suite.results import typed_json
 from mlperf_suite.results.run_folder import read_object
 from mlperf_suite.scorers.scorer import Answer

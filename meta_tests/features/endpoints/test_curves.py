@@ -19,8 +19,6 @@ from pytest import MonkeyPatch
 from meta_tests.session.scripted_session import LLAMA, Make, ScriptedSession
 from meta_tests.slots import SlotsEngine
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.engines.endpoint.exchanges import TextCodec
-from mlperf_suite.engines.endpoint.server_metrics import RUNNING
 from mlperf_suite.engines.protocol import (
     ClientFigures,
     EndpointFigures,
@@ -52,6 +50,8 @@ from mlperf_suite.features.endpoints.official_client.client_job import (
 )
 from mlperf_suite.features.endpoints.official_client.client_process import ClientRunError
 from mlperf_suite.features.endpoints.official_client.installation import ClientInstallation
+from mlperf_suite.features.servers.exchanges import TextCodec
+from mlperf_suite.features.servers.server_metrics import RUNNING
 from mlperf_suite.results.run_folder import read_summary
 from mlperf_suite.results.schema import Summary
 
@@ -361,7 +361,7 @@ def client_of(monkeypatch: MonkeyPatch, jobs: list[ClientJob], state: Callable[[
         )
     monkeypatch.setattr("mlperf_suite.features.endpoints.curve.official_points.run_client", run)
     monkeypatch.setattr(
-        "mlperf_suite.engines.endpoint.server_facts.check_reachable", lambda config: None
+        "mlperf_suite.features.servers.server_facts.check_reachable", lambda config: None
     )
 
 
@@ -410,7 +410,7 @@ def test_official_points_have_the_servers_own_view(make: Make, monkeypatch: Monk
 
     monkeypatch.setattr(Curves, "official_points", read_points)
     monkeypatch.setattr(official_points, "run_client", slow)
-    monkeypatch.setattr("mlperf_suite.engines.endpoint.server_metrics._EVERY_S", 0.01)
+    monkeypatch.setattr("mlperf_suite.features.servers.server_metrics._EVERY_S", 0.01)
     curve = curve_in(made(make, Endpoint, **OFFICIAL))
     assert {p.servers[0].running_mean for p in curve.measured} == {2.5}
 

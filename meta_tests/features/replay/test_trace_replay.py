@@ -14,7 +14,6 @@ from meta_tests.reports.outputs import page_rows
 from meta_tests.servers.options import StandIn
 from meta_tests.servers.stand_in_server import stand_in_server
 from mlperf_suite.__main__ import main
-from mlperf_suite.engines.endpoint.word_tokens import WordTokens
 from mlperf_suite.engines.protocol import (
     FIRST_TOKEN,
     LATER_TOKENS,
@@ -31,6 +30,7 @@ from mlperf_suite.features.replay.trace_replay import (
     shared_tokens,
     trace_summary,
 )
+from mlperf_suite.features.servers.word_tokens import WordTokens
 
 TOKENS = WordTokens((1,), tuple(range(100, 400)), 400)
 

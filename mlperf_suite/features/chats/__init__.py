@@ -5,6 +5,7 @@ from mlperf_suite.feature import Feature
 FEATURE = Feature(
     name="chats",
     summary="edge-agentic: recorded conversations and function calling, without LoadGen",
+    needs=("servers",),
     benchmarks=("mlperf_suite.features.chats.qwen3_6_27b",),
     kinds=("mlperf_suite.features.chats.kind",),
     rules=("mlperf_suite.features.chats.chat_rules",),

@@ -14,12 +14,12 @@ from typing import Any
 
 import msgspec
 
-from mlperf_suite.engines.endpoint.adapters import (
+from mlperf_suite.errors import SuiteError
+from mlperf_suite.features.servers.adapters import (
     AnswerError,
     error_line,
     words_of,
 )
-from mlperf_suite.errors import SuiteError
 
 Json = Mapping[str, Any]
 

@@ -14,14 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from mlperf_suite.engines.endpoint.adapters import (
-    CHAT_COMPLETIONS,
-    AnswerError,
-    error_line,
-    error_words,
-)
-from mlperf_suite.engines.endpoint.config import Target
-from mlperf_suite.engines.endpoint.connection import Connection, Pool
 from mlperf_suite.engines.messages import Place, WorkerConfig
 from mlperf_suite.features.chats.chat import (
     ChatAnswer,
@@ -30,6 +22,14 @@ from mlperf_suite.features.chats.chat import (
     Json,
     chat_body,
 )
+from mlperf_suite.features.servers.adapters import (
+    CHAT_COMPLETIONS,
+    AnswerError,
+    error_line,
+    error_words,
+)
+from mlperf_suite.features.servers.config import Target
+from mlperf_suite.features.servers.connection import Connection, Pool
 
 _VLLM_FIELDS = {"return_token_ids": True}
 

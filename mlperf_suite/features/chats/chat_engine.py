@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.endpoint.config import EndpointConfig
-from mlperf_suite.engines.endpoint.server_facts import ServerFacts, find_out, metrics
 from mlperf_suite.engines.protocol import (
     SERVER_MODEL,
     SPECULATIVE,
@@ -15,6 +13,8 @@ from mlperf_suite.engines.protocol import (
 from mlperf_suite.errors import EngineError, UsageError
 from mlperf_suite.features.chats.chat import Json
 from mlperf_suite.features.chats.chat_client import ChatClient, ChatServer
+from mlperf_suite.features.servers.config import EndpointConfig
+from mlperf_suite.features.servers.server_facts import ServerFacts, find_out, metrics
 
 _UNKNOWN_CONTEXT = 131_072
 

@@ -73,23 +73,24 @@ class Chats(ScenarioRun):
         return estimator.available(benchmark, key.mode) * one_s
 
     def check_engine(self, benchmark: Benchmark, settings: Settings) -> None:
-        if not benchmark.scenarios and (not settings.endpoints or settings.own_runs):
+        endpoints = settings.of_features["endpoints"]
+        if not benchmark.scenarios and (not endpoints or settings.own_runs):
             raise UsageError(
                 f"{benchmark.id}: the suite's own client holds its conversations at a server: add "
                 "--endpoint, and no --client"
             )
-        if not source_of(settings).one_by_one or len(settings.endpoints) > 1:
+        if not source_of(settings).one_by_one or len(endpoints) > 1:
             raise UsageError(f"{benchmark.id}: one request is in flight at a time: name one server")
-        if not settings.smoke and not settings.endpoints:
+        if not settings.smoke and not endpoints:
             raise UsageError(
                 f"{benchmark.id}: an official run measures a server: start one and add --endpoint"
             )
 
     def engine(self, inputs: Inputs, request: EngineRequest) -> Engine | None:
-        if inputs.settings.engine_kind != "endpoint":
+        if not inputs.settings.of_features["endpoints"]:
             return None
         from mlperf_suite.features.chats.chat_engine import ChatEndpoint
-        from mlperf_suite.session.engines import endpoint_config
+        from mlperf_suite.features.servers.source import endpoint_config
 
         return ChatEndpoint.load(endpoint_config(inputs, request.log_file))
 

@@ -14,12 +14,12 @@ from typing import Any
 import msgspec
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.endpoint.adapters import AnswerError
 from mlperf_suite.engines.hang_detector import LOOK_S, HangDetector
 from mlperf_suite.engines.protocol import SILENCE_S, CountsCachedTokens, Engine, Request, Tokens
 from mlperf_suite.errors import EngineDiedError, EngineError, UsageError
 from mlperf_suite.features.chats.chat import ChatAnswer, ChatRequest, Json
 from mlperf_suite.features.chats.chat_client import ChatTurn
+from mlperf_suite.features.servers.adapters import AnswerError
 
 Encode = Callable[[Sequence[Json], Sequence[Json]], Sequence[int]]
 """The tokens of messages and tools. Raises UsageError if the template refuses them."""

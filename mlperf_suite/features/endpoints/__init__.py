@@ -5,7 +5,7 @@ from mlperf_suite.feature import Feature
 FEATURE = Feature(
     name="endpoints",
     summary="--client, --series: the curve of MLPerf Endpoints, MLCommons' official HTTP client",
-    needs=("chats", "submission_check"),
+    needs=("chats", "servers", "submission_check"),
     benchmarks=("mlperf_suite.features.endpoints.endpoints_agents",),
     markers={"curve": "the curve of tokens/s over tokens/s per user, at fixed concurrencies"},
     options="mlperf_suite.features.endpoints.options",

@@ -61,6 +61,7 @@ from mlperf_suite.features.endpoints.rules.client_rules import (
     rules_of_a_run,
     scores_of,
 )
+from mlperf_suite.features.servers.source import endpoint_config
 from mlperf_suite.judging.reading import read_yaml
 from mlperf_suite.loadgen.timeline import Timeline, write_timeline
 from mlperf_suite.results.baseline import write_answer_scores
@@ -69,7 +70,6 @@ from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import PerformanceFigures
 from mlperf_suite.rules.verdict import Verdict, VerdictError
 from mlperf_suite.scorers.scorer import Scores, reads_special_tokens
-from mlperf_suite.session.engines import endpoint_config
 from mlperf_suite.session.load_run import Observation, StepMaker
 from mlperf_suite.session.preparation import Preparation
 from mlperf_suite.session.run_kind import Step
@@ -170,8 +170,8 @@ class _ClientRun:
             accuracy=self._accuracy_data() if self._scorer else None,
             scorer=self._scorer.name if self._scorer else PLACEHOLDER,
             keeps_special_tokens=reads_special_tokens(inputs.scorer(benchmark)),
-            workers=settings.endpoint_clients or 1,
-            key_variable="API_KEY" if settings.api_key else None,
+            workers=settings.of_features["endpoint_clients"] or 1,
+            key_variable="API_KEY" if settings.of_features["api_key"] else None,
             warmup_requests=_WARMUP_REQUESTS if warmup is None else warmup,
             route="openai" if inputs.media else "openai_completions",
         )

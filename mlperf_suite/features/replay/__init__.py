@@ -5,6 +5,6 @@ from mlperf_suite.feature import Feature
 FEATURE = Feature(
     name="replay",
     summary="recorded agent sessions and production traces, replayed on a server",
-    needs=("chats",),
+    needs=("chats", "servers"),
     commands={"replay": "mlperf_suite.features.replay.command"},
 )

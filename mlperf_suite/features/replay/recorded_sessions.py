@@ -10,9 +10,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
-from mlperf_suite.engines.endpoint.server_facts import ServerFacts, find_out, metrics
-from mlperf_suite.engines.endpoint.server_metrics import HITS, ServerWatch
 from mlperf_suite.features.chats.agent_replay import (
     TURN_TIMEOUT_S,
     CacheReuse,
@@ -23,6 +20,9 @@ from mlperf_suite.features.chats.agent_replay import (
 from mlperf_suite.features.chats.agent_sessions import RecordedSession, read_sessions
 from mlperf_suite.features.chats.chat_client import ChatClient
 from mlperf_suite.features.replay.replay_page import replay_page
+from mlperf_suite.features.servers.config import EndpointConfig, parse_endpoint
+from mlperf_suite.features.servers.server_facts import ServerFacts, find_out, metrics
+from mlperf_suite.features.servers.server_metrics import HITS, ServerWatch
 from mlperf_suite.results.run_folder import write_whole
 
 _SALTED = ("vllm", "sglang")

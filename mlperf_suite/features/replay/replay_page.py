@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from mlperf_suite.engines.protocol import ServerView
+from mlperf_suite.features.servers.report import server_view_cells
 from mlperf_suite.reports.html import html_page
-from mlperf_suite.reports.machine_sections import server_view_cells
 from mlperf_suite.reports.plots import BLUE, ORANGE
 from mlperf_suite.reports.sections import (
     Block,

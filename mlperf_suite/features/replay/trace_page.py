@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from mlperf_suite.engines.protocol import ServerView
+from mlperf_suite.features.servers.report import server_view_cells
 from mlperf_suite.reports.html import html_page
-from mlperf_suite.reports.machine_sections import server_view_cells
 from mlperf_suite.reports.performance_sections import times_words
 from mlperf_suite.reports.plots import BLUE, GREEN, ORANGE
 from mlperf_suite.reports.sections import (

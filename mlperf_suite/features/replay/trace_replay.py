@@ -23,14 +23,14 @@ import numpy.typing as npt
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.percentile import percentiles
-from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
-from mlperf_suite.engines.endpoint.engine import EndpointEngine
-from mlperf_suite.engines.endpoint.word_tokens import WordTokens
 from mlperf_suite.engines.protocol import RemoteRun, RequestTimestamps
 from mlperf_suite.errors import UsageError
 from mlperf_suite.features.replay.open_loop import Due, OpenLoop
 from mlperf_suite.features.replay.production_traces import BLOCK, Trace, TraceRequest, read_trace
 from mlperf_suite.features.replay.trace_page import trace_lines, trace_page
+from mlperf_suite.features.servers.config import EndpointConfig, parse_endpoint
+from mlperf_suite.features.servers.engine import EndpointEngine
+from mlperf_suite.features.servers.word_tokens import WordTokens
 from mlperf_suite.results.run_folder import write_whole
 from mlperf_suite.results.schema import Goodput
 from mlperf_suite.rules.limits import FULL_SHARE

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from mlperf_suite.engines.endpoint.exchanges import TextCodec
 from mlperf_suite.errors import RefusedError, UsageError
 from mlperf_suite.features.endpoints.client_results.answer_texts import TokenCounts
 from mlperf_suite.features.endpoints.client_results.package_files import SteadyState
@@ -20,6 +19,7 @@ from mlperf_suite.features.endpoints.client_results.super_passes import (
     read_super_passes,
     super_pass_size,
 )
+from mlperf_suite.features.servers.exchanges import TextCodec
 from mlperf_suite.features.submission.client_points import ClientPoint
 
 WARMUP_COUNTS = ("duration_s", "requests_issued", "requests_completed", "concurrency")

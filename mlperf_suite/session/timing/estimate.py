@@ -30,13 +30,10 @@ from mlperf_suite.session.run_kind import Selection, Step
 from mlperf_suite.session.run_kinds import kind_of
 
 if TYPE_CHECKING:
-    from mlperf_suite.option_specs import EngineKind
     from mlperf_suite.settings import Settings
 
 PROBE_S = 5.0
 """How long a probe may take, in s, unless even the least work takes longer."""
-_LOAD_S: Mapping[EngineKind, float] = {"vllm": 30.0, "endpoint": 2.0}
-"""Time to load an engine, or to connect to one, in s."""
 AFTER_RUN_S = 2.0
 """Time to judge a run and write its reports, in s."""
 _OFFLINE_SLACK = 1.1
@@ -331,7 +328,7 @@ class Estimator:
     def seconds(self, step: Step) -> float | None:
         """How long a step of the plan takes; None if that is not known."""
         if step.kind == "load":
-            return _LOAD_S[self.settings.engine_kind]
+            return source_of(self.settings).load_s
         if step.kind == "probe":
             return PROBE_S
         # Whether there is a meter, and how many replicas, is known once the engine is loaded.

@@ -53,7 +53,7 @@ def planned(
             rates_known=[id_ for id_ in sorted(at_a_rate) if _rate_is_known(settings, id_)],
             offline_rate_given=settings.offline_target_qps is not None,
             profiled=profile_of(settings) is not None,
-            remote=settings.engine_kind == "endpoint",
+            remote=source_of(settings).is_remote,
             of_features=[
                 Step(word, None, what)
                 for companion in companion_kinds()
@@ -92,7 +92,7 @@ def forecast(settings: Settings, plan: Plan) -> Forecast:
     """How long each step of a plan takes, as far as it is known before an engine is loaded."""
     kept = _earlier_run(settings)
     speed, source = (kept.speed, f"estimated from the run {kept.name}") if kept else (None, "")
-    remote = settings.engine_kind == "endpoint"
+    remote = source_of(settings).is_remote
     is_typical = settings.model == EMBEDDED.model and not remote and is_cpu_build()
     if speed is None and is_typical:
         words, speed = _TYPICAL[cpu_computes_bf16()[0] and settings.precision != "fp32"]

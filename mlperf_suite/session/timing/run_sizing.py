@@ -20,6 +20,7 @@ from mlperf_suite.results.schema import CLIENT_BOUND, PerformanceFigures, PlanRo
 from mlperf_suite.rules.limits import client_bound
 from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.session.companion import ProfiledRuns, profile_of
+from mlperf_suite.session.engine_source import source_of
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import Plan, clock, plan_session
 from mlperf_suite.session.run_kind import Place, Step
@@ -180,7 +181,7 @@ class RunSizing:
 
     def lines(self) -> list[str]:
         """The plan with its times, and the sizes of the runs, once the speed was measured."""
-        remote = self._settings.engine_kind == "endpoint"
+        remote = source_of(self._settings).is_remote
         source = f"measured by a probe of the {'endpoint' if remote else 'loaded engine'}"
         total_s = self.announce(self._estimates) if self._total_s is None else None
         seconds = self._durations | self._estimates

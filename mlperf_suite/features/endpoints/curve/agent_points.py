@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from mlperf_suite.engines.endpoint.server_metrics import Reading, ServerWatch
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.features.chats.agent_replay import TurnFigures, answered_turn, cache_reuse
 from mlperf_suite.features.chats.agent_sessions import Message, RecordedSession
@@ -30,6 +29,7 @@ from mlperf_suite.features.endpoints.client_results.series import AGENTIC_SAMPLI
 from mlperf_suite.features.endpoints.curve.closed_loop import LoopTimes
 from mlperf_suite.features.endpoints.curve.curve_figures import CurvePoint, PointTurns
 from mlperf_suite.features.endpoints.curve.curve_points import BLOCKS, point_of
+from mlperf_suite.features.servers.server_metrics import Reading, ServerWatch
 from mlperf_suite.rules.limits import FULL_SHARE
 
 _SALT_BYTES = 8

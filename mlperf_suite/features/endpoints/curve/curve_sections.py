@@ -11,7 +11,7 @@ import numpy as np
 from mlperf_suite.features.endpoints.client_results.series import AGENTIC_TARGETS
 from mlperf_suite.features.endpoints.curve.curve_area import Knee, StepCurve
 from mlperf_suite.features.endpoints.curve.curve_figures import REHEARSAL, CurveFigures, CurvePoint
-from mlperf_suite.reports.machine_sections import server_view_cells
+from mlperf_suite.features.servers.report import server_view_cells
 from mlperf_suite.reports.plots import BLUE, GREEN, ORANGE
 from mlperf_suite.reports.sections import (
     Block,

@@ -20,8 +20,6 @@ from typing import Any
 
 from mlperf_suite import __version__
 from mlperf_suite.benchmarks.definition import LOADGEN, Benchmark
-from mlperf_suite.engines.endpoint.engine import EndpointEngine
-from mlperf_suite.engines.endpoint.server_metrics import view_of
 from mlperf_suite.engines.protocol import (
     Engine,
     RemoteEngine,
@@ -80,6 +78,9 @@ from mlperf_suite.features.endpoints.official_client.client_job import whole_pas
 from mlperf_suite.features.endpoints.official_client.client_process import SILENCE_S
 from mlperf_suite.features.endpoints.official_client.installation import find_client
 from mlperf_suite.features.endpoints.options import by_official_client
+from mlperf_suite.features.servers.engine import EndpointEngine
+from mlperf_suite.features.servers.server_metrics import view_of
+from mlperf_suite.features.servers.source import endpoint_config
 from mlperf_suite.results import typed_json
 from mlperf_suite.results.comparability import differences, identity_of
 from mlperf_suite.results.record import Result
@@ -92,7 +93,6 @@ from mlperf_suite.results.run_folder import (
 )
 from mlperf_suite.results.schema import Config
 from mlperf_suite.rules.limits import client_limits
-from mlperf_suite.session.engines import endpoint_config
 from mlperf_suite.session.load_run import Observation, StepMaker
 from mlperf_suite.session.plan import clock
 from mlperf_suite.session.run_kind import Step
@@ -146,8 +146,8 @@ class Curves(StepMaker):
             inputs.tokenizer_folder,
             inputs.generation(result.benchmark),
             SEED_SET,
-            "API_KEY" if settings.api_key else None,
-            settings.endpoint_clients or 1,
+            "API_KEY" if settings.of_features["api_key"] else None,
+            settings.of_features["endpoint_clients"] or 1,
             max(SILENCE_S, settings.engine_silence),
             self.watcher,
             lambda texts: [len(ids) for ids in token_ids_of(inputs, texts)],

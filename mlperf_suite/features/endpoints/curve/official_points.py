@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.endpoint.server_metrics import Reading, ServerWatch
 from mlperf_suite.errors import RunError, SuiteError
 from mlperf_suite.features.endpoints.client_results.result_files import (
     Distribution,
@@ -40,6 +39,7 @@ from mlperf_suite.features.endpoints.official_client.client_process import (
     run_client,
 )
 from mlperf_suite.features.endpoints.official_client.installation import ClientInstallation
+from mlperf_suite.features.servers.server_metrics import Reading, ServerWatch
 from mlperf_suite.session.progress_display import ProgressDisplay
 
 POINTS_FOLDER, PROBES_FOLDER = "points", "probes"

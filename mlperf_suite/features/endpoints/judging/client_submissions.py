@@ -14,7 +14,6 @@ from mlperf_suite.benchmarks.catalog import find_benchmark
 from mlperf_suite.benchmarks.chat_template import in_template, with_objects
 from mlperf_suite.benchmarks.prompts import load_tokenizer
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
-from mlperf_suite.engines.endpoint.exchanges import TextCodec
 from mlperf_suite.features.endpoints.client_results.answer_texts import Message
 from mlperf_suite.features.endpoints.client_results.client_benchmarks import (
     WAN,
@@ -33,6 +32,7 @@ from mlperf_suite.features.endpoints.client_results.result_files import (
     read_typed,
 )
 from mlperf_suite.features.endpoints.rules.client_rules import ClientFacts
+from mlperf_suite.features.servers.exchanges import TextCodec
 from mlperf_suite.features.submission_check.places import BenchmarkPlace, Place
 from mlperf_suite.features.submission_check.submission_rules import PowerSupplyRating
 from mlperf_suite.judging.reading import read_json, read_yaml, size_of

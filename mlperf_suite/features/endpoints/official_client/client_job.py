@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.datasets.media import MediaPrompt
-from mlperf_suite.engines.endpoint.picture_messages import with_picture
+from mlperf_suite.features.servers.picture_messages import with_picture
 
 Route = Literal["openai_completions", "openai"]
 """The API by the client's name: completions of token ids, or chat completions of text."""

@@ -11,15 +11,15 @@ import pytest
 
 from meta_tests.servers.options import StandIn
 from meta_tests.servers.stand_in_server import engine_on, stand_in_server
-from mlperf_suite.engines.endpoint.completion_scores import (
+from mlperf_suite.engines.protocol import Likelihood, Score, ScoreRequest, ScoringEngine
+from mlperf_suite.errors import EngineDiedError, EngineError
+from mlperf_suite.features.servers.completion_scores import (
     SCORE_FORMS,
     OnBody,
     score_all,
     score_bodies,
     score_of,
 )
-from mlperf_suite.engines.protocol import Likelihood, Score, ScoreRequest, ScoringEngine
-from mlperf_suite.errors import EngineDiedError, EngineError
 
 VLLM, SGLANG = SCORE_FORMS["vllm"], SCORE_FORMS["sglang"]
 CHOICES = ScoreRequest(7, [1, 2, 3], [[10], [11], [12]])

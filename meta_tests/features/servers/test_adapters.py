@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlperf_suite import secrets
-from mlperf_suite.engines.endpoint.adapters import (
+from mlperf_suite.engines.messages import Sampling
+from mlperf_suite.features.servers.adapters import (
     ADAPTERS,
     STRICT_TEXT,
     TRANSFORMERS,
@@ -21,7 +22,6 @@ from mlperf_suite.engines.endpoint.adapters import (
     error_words,
     words_of,
 )
-from mlperf_suite.engines.messages import Sampling
 
 GREEDY = Sampling(128, 1, 0.0, 1.0, 1, 42, wants_first=True, retries=0)
 token_lists = st.lists(st.integers(0, 31_999), min_size=1, max_size=30)

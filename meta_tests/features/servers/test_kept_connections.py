@@ -12,16 +12,16 @@ from unittest.mock import Mock
 
 import pytest
 
-from meta_tests.engines.endpoint.wire import Wire
-from mlperf_suite.engines.endpoint.adapters import ADAPTERS
-from mlperf_suite.engines.endpoint.config import parse_endpoint
-from mlperf_suite.engines.endpoint.connection import Connection, Pool
-from mlperf_suite.engines.endpoint.exchanges import Generating, Shared
+from meta_tests.features.servers.wire import Wire
 from mlperf_suite.engines.messages import Failure, Place, Sampling, ServerAnswer, WorkerConfig
 from mlperf_suite.features.chats.agent_replay import answered_turn, replay_summary
 from mlperf_suite.features.chats.agent_sessions import RecordedTurn
 from mlperf_suite.features.chats.chat import ChatRequest, ChatSampling
 from mlperf_suite.features.chats.chat_client import ChatClient, ChatTurn
+from mlperf_suite.features.servers.adapters import ADAPTERS
+from mlperf_suite.features.servers.config import parse_endpoint
+from mlperf_suite.features.servers.connection import Connection, Pool
+from mlperf_suite.features.servers.exchanges import Generating, Shared
 
 GUARD_S = 120.0
 PIECE = b'{"model": "m", "choices": [{"token_ids": [5], "text": "a", "finish_reason": "stop"}]}'

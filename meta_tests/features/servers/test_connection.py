@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from meta_tests.engines.endpoint.wire import REQUESTS, Exchange, open_exchange, sent_by
-from mlperf_suite.engines.endpoint import connection as http
-from mlperf_suite.engines.endpoint.adapters import ADAPTERS, PartialAnswer
+from meta_tests.features.servers.wire import REQUESTS, Exchange, open_exchange, sent_by
+from mlperf_suite.features.servers import connection as http
+from mlperf_suite.features.servers.adapters import ADAPTERS, PartialAnswer
 
 
 def chunked(*parts: bytes) -> bytes:

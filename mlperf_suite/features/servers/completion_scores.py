@@ -19,9 +19,9 @@ from typing import Any
 
 import msgspec
 
-from mlperf_suite.engines.endpoint.adapters import ADAPTERS, COMPLETIONS, error_line
 from mlperf_suite.engines.protocol import Likelihood, Score, ScoreRequest
 from mlperf_suite.errors import EngineError
+from mlperf_suite.features.servers.adapters import ADAPTERS, COMPLETIONS, error_line
 
 _TOP_K = 20
 """The most likely tokens that vLLM reports by default, if it cannot report chosen ones."""

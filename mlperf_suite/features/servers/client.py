@@ -1,4 +1,4 @@
-"""A client process: `python -m mlperf_suite.engines.endpoint.client FD`.
+"""A client process: `python -m mlperf_suite.features.servers.client FD`.
 
 One event loop sends the requests that arrive over the socket FD and reports the answers. The
 process ends when the other end of the socket closes, for whatever reason.
@@ -19,9 +19,6 @@ from typing import Any, cast
 import msgspec
 import uvloop
 
-from mlperf_suite.engines.endpoint.adapters import ADAPTERS
-from mlperf_suite.engines.endpoint.connection import Pool, raise_file_limit
-from mlperf_suite.engines.endpoint.exchanges import Generating, Posting, Shared, TextCodec
 from mlperf_suite.engines.framed_socket import Frames, frame
 from mlperf_suite.engines.messages import (
     ClientBeat,
@@ -32,6 +29,9 @@ from mlperf_suite.engines.messages import (
     WorkerConfig,
     to_worker,
 )
+from mlperf_suite.features.servers.adapters import ADAPTERS
+from mlperf_suite.features.servers.connection import Pool, raise_file_limit
+from mlperf_suite.features.servers.exchanges import Generating, Posting, Shared, TextCodec
 from mlperf_suite.secrets import remember
 
 _BEAT_S = 0.25

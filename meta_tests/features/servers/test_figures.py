@@ -5,8 +5,8 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
-from mlperf_suite.engines.endpoint.figures import ClientAccount, DepartureAccount, EndpointAccount
 from mlperf_suite.engines.messages import ServerAnswer
+from mlperf_suite.features.servers.figures import ClientAccount, DepartureAccount, EndpointAccount
 
 
 def answer_of(tokens: int = 4, **changes: Any) -> ServerAnswer:

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from mlperf_suite.engines.endpoint import server_facts
-from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
-from mlperf_suite.engines.endpoint.server_facts import check_reachable, find_out, metrics
 from mlperf_suite.errors import UsageError
+from mlperf_suite.features.servers import server_facts
+from mlperf_suite.features.servers.config import EndpointConfig, parse_endpoint
+from mlperf_suite.features.servers.server_facts import check_reachable, find_out, metrics
 
 
 def answer(body: bytes, *headers: str, status: str = "200 OK") -> bytes:

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mlperf_suite.benchmarks.percentile import percentile
-from mlperf_suite.engines.endpoint.adapters import words_of
 from mlperf_suite.engines.messages import ServerAnswer
 from mlperf_suite.engines.protocol import (
     DECODE,
@@ -24,6 +23,7 @@ from mlperf_suite.engines.protocol import (
     ServerView,
 )
 from mlperf_suite.engines.routing import AnswerAccount, percentiles_ms
+from mlperf_suite.features.servers.adapters import words_of
 
 CLIENT = "client"
 """The part of a request's time until its bytes are handed to the operating system."""

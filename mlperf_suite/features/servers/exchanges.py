@@ -15,15 +15,6 @@ from pathlib import Path
 
 import msgspec
 
-from mlperf_suite.engines.endpoint.adapters import (
-    Adapter,
-    AnswerError,
-    PartialAnswer,
-    error_line,
-    error_words,
-    words_of,
-)
-from mlperf_suite.engines.endpoint.connection import Connection, Exchange, Pool
 from mlperf_suite.engines.messages import (
     Failure,
     FromWorker,
@@ -34,6 +25,15 @@ from mlperf_suite.engines.messages import (
     ServerFirstTokens,
     WorkerConfig,
 )
+from mlperf_suite.features.servers.adapters import (
+    Adapter,
+    AnswerError,
+    PartialAnswer,
+    error_line,
+    error_words,
+    words_of,
+)
+from mlperf_suite.features.servers.connection import Connection, Exchange, Pool
 
 _BACKOFF_S = (0.5, 1.0, 2.0)
 _PASSING = (429, 500, 502, 503, 504)

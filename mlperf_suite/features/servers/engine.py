@@ -23,35 +23,6 @@ import psutil
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.datasets.media import MediaPrompt
 from mlperf_suite.engines.driver import Driver, Pending, UnfitError
-from mlperf_suite.engines.endpoint.adapters import (
-    ADAPTERS,
-    CHAT,
-    COMPLETIONS,
-    STRICT_TEXT,
-    TRANSFORMERS,
-    VLLM_CHAT,
-    words_of,
-)
-from mlperf_suite.engines.endpoint.completion_scores import SCORE_FORMS, OnBody, score_all
-from mlperf_suite.engines.endpoint.config import EndpointConfig
-from mlperf_suite.engines.endpoint.connection import most_connections
-from mlperf_suite.engines.endpoint.exchanges import TextCodec
-from mlperf_suite.engines.endpoint.figures import (
-    AnswerMarks,
-    ClientAccount,
-    DepartureAccount,
-    EndpointAccount,
-)
-from mlperf_suite.engines.endpoint.picture_messages import chat_prompt, trial_prompt
-from mlperf_suite.engines.endpoint.server_facts import ServerFacts, find_out, metrics
-from mlperf_suite.engines.endpoint.server_metrics import (
-    HITS,
-    QUEUE_S,
-    MetricsSampler,
-    Reading,
-    fill_load,
-    server_view,
-)
 from mlperf_suite.engines.framed_socket import Link
 from mlperf_suite.engines.messages import (
     Answer,
@@ -82,6 +53,35 @@ from mlperf_suite.engines.protocol import (
 )
 from mlperf_suite.engines.routing import Router
 from mlperf_suite.errors import EngineDiedError, EngineError, UsageError
+from mlperf_suite.features.servers.adapters import (
+    ADAPTERS,
+    CHAT,
+    COMPLETIONS,
+    STRICT_TEXT,
+    TRANSFORMERS,
+    VLLM_CHAT,
+    words_of,
+)
+from mlperf_suite.features.servers.completion_scores import SCORE_FORMS, OnBody, score_all
+from mlperf_suite.features.servers.config import EndpointConfig
+from mlperf_suite.features.servers.connection import most_connections
+from mlperf_suite.features.servers.exchanges import TextCodec
+from mlperf_suite.features.servers.figures import (
+    AnswerMarks,
+    ClientAccount,
+    DepartureAccount,
+    EndpointAccount,
+)
+from mlperf_suite.features.servers.picture_messages import chat_prompt, trial_prompt
+from mlperf_suite.features.servers.server_facts import ServerFacts, find_out, metrics
+from mlperf_suite.features.servers.server_metrics import (
+    HITS,
+    QUEUE_S,
+    MetricsSampler,
+    Reading,
+    fill_load,
+    server_view,
+)
 
 AT_ONCE, TEXT_AT_ONCE = 2048, 256
 """The most requests one endpoint holds at once, unless the user or the server's own limit says
@@ -230,7 +230,7 @@ class EndpointEngine(Driver):
     def _start_client(self, log_file: Path | None) -> Link:
         own_end, client_end = socket.socketpair()
         descriptor = client_end.fileno()
-        command = [sys.executable, "-m", "mlperf_suite.engines.endpoint.client", str(descriptor)]
+        command = [sys.executable, "-m", "mlperf_suite.features.servers.client", str(descriptor)]
         with client_end, (log_file or Path(os.devnull)).open("ab") as log:
             process = subprocess.Popen(
                 command, pass_fds=[descriptor], stdin=subprocess.DEVNULL, stdout=log, stderr=log

@@ -15,8 +15,8 @@ from meta_tests.servers.options import StandIn
 from meta_tests.servers.shared_stand_ins import engine_of
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import Answers, generate_all, requests_of
-from mlperf_suite.engines.endpoint.engine import EndpointEngine
 from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, Tokens
+from mlperf_suite.features.servers.engine import EndpointEngine
 
 GENERATION = Generation(max_new_tokens=8)
 LEAST = 0.5
@@ -134,7 +134,7 @@ def test_a_server_gets_twice_what_it_says_it_works_on(
 
 
 def test_no_more_requests_than_files_may_be_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlperf_suite.engines.endpoint.connection._MOST_FILES", 64 + 25)
+    monkeypatch.setattr("mlperf_suite.features.servers.connection._MOST_FILES", 64 + 25)
     with engine_of(StandIn(), StandIn()) as engine:
         assert engine.description.settings["requests_at_once"] == 12
 

@@ -1,4 +1,4 @@
-"""What a run's machines did: endpoints and their client."""
+"""What reports say of servers and their client."""
 
 from __future__ import annotations
 
@@ -9,41 +9,37 @@ from mlperf_suite.engines.protocol import (
     RemoteRun,
     ServerView,
 )
+from mlperf_suite.reports.feature_report import FeatureReport
+from mlperf_suite.reports.run_report import is_remote, remote_note
 from mlperf_suite.reports.sections import (
     Cell,
+    Line,
     Paragraph,
     Section,
     decimal,
-    paragraphs,
     record_table,
     time_cell,
 )
 from mlperf_suite.results.bottlenecks import percent
-from mlperf_suite.results.schema import Config, Run
+from mlperf_suite.results.schema import Config, Run, Summary
 from mlperf_suite.rules.verdict import in_words
 
-# Endpoints and their client
+
+class ServersReport(FeatureReport):
+    def sections(self, summary: Summary, config: Config | None) -> list[Section]:
+        is_shown = is_remote(summary.run, config)
+        return _endpoint_sections(summary.run) if is_shown else []
+
+    def closing(self, summary: Summary) -> list[Line]:
+        lines = _remote_lines(summary.run.remote)
+        return [Line("" if number else "endpoint", line) for number, line in enumerate(lines)]
 
 
-def is_remote(run: Run, config: Config | None) -> bool:
-    """Whether the run was made on endpoints. A run that failed early has no figures of them, but
-    its engine's description names them."""
-    engine = config.engine if config else None
-    return bool(run.remote) or (engine is not None and "endpoints" in engine.settings)
+REPORT = ServersReport()
 
 
-def remote_note(place: str) -> str:
-    """Whose hardware is described. `place`: where the reader sees it described."""
-    return (
-        f"The engine is a server reached over HTTP. The hardware in {place} is that of the "
-        "client's machine, on which the suite ran; the server's is not known."
-    )
-
-
-def endpoint_sections(run: Run, config: Config | None) -> list[Section]:
+def _endpoint_sections(run: Run) -> list[Section]:
     """The endpoints of each run, and its client."""
-    if not is_remote(run, config):
-        return []
     # How long LoadGen ran is only kept for performance runs.
     duration_s = run.performance.duration_s if run.performance else None
     endpoints = [
@@ -53,8 +49,7 @@ def endpoint_sections(run: Run, config: Config | None) -> list[Section]:
     ]
     note = Paragraph(remote_note("this report"))
     table = record_table(endpoints, ["run", "endpoint"])
-    brief = paragraphs(_remote_lines(run.remote))
-    sections = [Section("Endpoints", [note, *table], brief=brief)]
+    sections = [Section("Endpoints", [note, *table])]
     sections.append(_server_section(run.remote))
     clients = [
         {"run": mode, **_client(remote)}

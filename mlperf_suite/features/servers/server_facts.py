@@ -18,17 +18,17 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from mlperf_suite.benchmarks.definition import OWN_HEAD
-from mlperf_suite.engines.endpoint.adapters import ADAPTERS, error_words, words_of
-from mlperf_suite.engines.endpoint.config import EndpointConfig, ServerKind, Target
-from mlperf_suite.engines.endpoint.connection import (
+from mlperf_suite.engines.protocol import MEDIA_CHANGES
+from mlperf_suite.errors import UsageError
+from mlperf_suite.features.servers.adapters import ADAPTERS, error_words, words_of
+from mlperf_suite.features.servers.config import EndpointConfig, ServerKind, Target
+from mlperf_suite.features.servers.connection import (
     Connection,
     Exchange,
     header_lines,
     why_unreachable,
 )
-from mlperf_suite.engines.endpoint.server_metrics import figures_in
-from mlperf_suite.engines.protocol import MEDIA_CHANGES
-from mlperf_suite.errors import UsageError
+from mlperf_suite.features.servers.server_metrics import figures_in
 
 _ASK_S = 10.0
 """How long connecting to a server, and one answer of it, may take, in s."""

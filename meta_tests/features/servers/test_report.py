@@ -12,8 +12,8 @@ from meta_tests.reports.outputs import markdown_rows, page_rows, reports_of, ter
 from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.features.mmlu.report import mmlu_sections
 from mlperf_suite.loadgen.timeline import EngineLoad
-from mlperf_suite.reports.machine_sections import remote_note
 from mlperf_suite.reports.markdown import markdown_text
+from mlperf_suite.reports.run_report import remote_note
 from mlperf_suite.reports.writing import index_html, index_markdown
 from mlperf_suite.results.kept_runs import read_entries, trends_of
 from mlperf_suite.results.run_folder import write_json

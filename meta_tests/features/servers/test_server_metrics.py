@@ -16,9 +16,9 @@ from meta_tests.servers.shared_stand_ins import engine_of
 from meta_tests.servers.stand_in_server import engine_on, stand_in_server
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import generate_all
-from mlperf_suite.engines.endpoint import server_metrics
-from mlperf_suite.engines.endpoint.server_metrics import figures_in, fill_load, server_view
 from mlperf_suite.engines.protocol import ServerView, Steps
+from mlperf_suite.features.servers import server_metrics
+from mlperf_suite.features.servers.server_metrics import figures_in, fill_load, server_view
 
 VLLM = """# HELP vllm:num_requests_running Number of requests in model execution batches.
 # TYPE vllm:num_requests_running gauge

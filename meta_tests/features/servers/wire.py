@@ -7,7 +7,7 @@ from typing import Any
 
 from meta_tests.servers.options import StandIn
 from meta_tests.servers.replies import CompletionRequest, reply
-from mlperf_suite.engines.endpoint.connection import Connection
+from mlperf_suite.features.servers.connection import Connection
 
 
 class Wire(asyncio.Transport):

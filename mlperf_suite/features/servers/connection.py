@@ -19,8 +19,8 @@ from typing import Protocol, cast
 import httptools
 import msgspec
 
-from mlperf_suite.engines.endpoint.adapters import words_of
 from mlperf_suite.engines.messages import Place, WorkerConfig
+from mlperf_suite.features.servers.adapters import words_of
 
 MOST_HEAD = 64 * 1024
 MOST_LINE = 1_000_000

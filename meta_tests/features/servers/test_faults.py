@@ -33,9 +33,6 @@ from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import OWN_HEAD, Generation
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS
-from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
-from mlperf_suite.engines.endpoint.engine import EndpointEngine
-from mlperf_suite.engines.endpoint.server_facts import _of_sglang, check_reachable
 from mlperf_suite.engines.protocol import (
     SERVER_MODEL,
     SPECULATIVE,
@@ -44,6 +41,9 @@ from mlperf_suite.engines.protocol import (
     ScoringEngine,
 )
 from mlperf_suite.errors import EngineError, RunError, UsageError
+from mlperf_suite.features.servers.config import EndpointConfig, parse_endpoint
+from mlperf_suite.features.servers.engine import EndpointEngine
+from mlperf_suite.features.servers.server_facts import _of_sglang, check_reachable
 from mlperf_suite.loadgen.load_plan import Shortened, plan_run
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
 

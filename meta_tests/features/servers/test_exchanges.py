@@ -17,13 +17,9 @@ import msgspec
 import pytest
 from tokenizers import Tokenizer
 
-from meta_tests.engines.endpoint.wire import Wire, sent_by
+from meta_tests.features.servers.wire import Wire, sent_by
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
-from mlperf_suite.engines.endpoint.adapters import ADAPTERS
-from mlperf_suite.engines.endpoint.client import Client
-from mlperf_suite.engines.endpoint.connection import Connection
-from mlperf_suite.engines.endpoint.exchanges import Generating, Queue, Shared, TextCodec, _wait_s
 from mlperf_suite.engines.framed_socket import frame
 from mlperf_suite.engines.messages import (
     Drop,
@@ -34,6 +30,10 @@ from mlperf_suite.engines.messages import (
     ServerFirstTokens,
     WorkerConfig,
 )
+from mlperf_suite.features.servers.adapters import ADAPTERS
+from mlperf_suite.features.servers.client import Client
+from mlperf_suite.features.servers.connection import Connection
+from mlperf_suite.features.servers.exchanges import Generating, Queue, Shared, TextCodec, _wait_s
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.settings import resolve_settings
 

@@ -1,0 +1,121 @@
+"""When the settings choose servers, and how they say to reach them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pytest import MonkeyPatch
+
+from mlperf_suite.assets import embedded_model_dir
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.engines.protocol import Engine
+from mlperf_suite.errors import UsageError
+from mlperf_suite.features.servers.config import EndpointConfig, parse_endpoint
+from mlperf_suite.features.servers.source import endpoint_config
+from mlperf_suite.loadgen.load_plan import RunKey
+from mlperf_suite.session import engines
+from mlperf_suite.session.engine_source import EngineRequest
+from mlperf_suite.session.engines import load_engine
+from mlperf_suite.session.inputs import Inputs
+from mlperf_suite.session.plan import plan_session
+from mlperf_suite.session.progress_display import ProgressDisplay
+from mlperf_suite.session.run_kind import Selection
+from mlperf_suite.session.suite import Session
+from mlperf_suite.settings import Settings, resolve_settings
+
+URL = "http://host:8000"
+PACKAGE = "mlperf_suite.features.servers"
+
+
+def settings_of(environment: dict[str, str] | None = None, **options: Any) -> Settings:
+    return resolve_settings(options, environment or {})
+
+
+def inputs_of(settings: Settings) -> Inputs:
+    return Inputs(settings, [LLAMA3_1_8B])
+
+
+def test_vllm_is_loaded_without_an_endpoint(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
+    loaded: list[EndpointConfig] = []
+    connecting = SimpleNamespace(EndpointEngine=SimpleNamespace(load=loaded.append))
+    monkeypatch.setitem(sys.modules, f"{PACKAGE}.engine", connecting)
+    monkeypatch.setattr(engines, "load_vllm", lambda inputs, request: "vLLM")
+    request = EngineRequest("runs", tmp_path / "engine.log")
+    assert load_engine(inputs_of(settings_of()), request) == "vLLM"
+    assert not loaded
+    load_engine(inputs_of(settings_of(endpoint=[URL])), request)
+    assert [config.log_file for config in loaded] == [request.log_file]
+
+
+def test_an_endpoint_is_reached_as_the_settings_say() -> None:
+    # What was not said is left to the engine.
+    config = endpoint_config(inputs_of(settings_of(endpoint=[URL])))
+    defaults = (config.served_model, config.kind, config.key, config.ca_file, config.clients)
+    assert (*defaults, config.requests) == (None,) * 6
+    assert (config.routing, config.headers, config.silence_s) == ("fewest-tokens", {}, 22.0)
+    words: dict[str, Any] = {
+        **{"server": "sglang", "routing": "round-robin", "ca": __file__, "clients": "3"},
+        **{"requests": "30", "header": ["X-Team=blue"]},
+    }
+    settings = settings_of(
+        {"API_KEY": "sk-secret"},
+        endpoint=[URL, "https://other/v1"],
+        served_model_name="small",
+        engine_silence="7",
+        **{f"endpoint_{name}": value for name, value in words.items()},
+    )
+    assert endpoint_config(inputs_of(settings)) == EndpointConfig(
+        targets=(parse_endpoint(URL), parse_endpoint("https://other")),
+        model=str(embedded_model_dir()),
+        tokenizer=embedded_model_dir(),
+        vocabulary=49152,
+        served_model="small",
+        kind="sglang",
+        routing="round-robin",
+        key="sk-secret",
+        headers={"X-Team": "blue"},
+        ca_file=Path(__file__),
+        clients=3,
+        requests=30,
+        context_needed=8192,
+        silence_s=7.0,
+    )
+
+
+# Before anything is loaded
+
+
+def checked(settings: Settings, monkeypatch: MonkeyPatch, says: str = "") -> list[str]:
+    """The endpoints that a session's check asked; they answer, or are refused as said."""
+    urls: list[str] = []
+
+    def check_reachable(config: EndpointConfig) -> None:
+        urls.extend(target.url for target in config.targets)
+        if says:
+            raise UsageError(says)
+
+    def load(inputs: Inputs, request: EngineRequest) -> Engine:
+        raise AssertionError("a check loads nothing")
+
+    server_facts = SimpleNamespace(check_reachable=check_reachable)
+    monkeypatch.setitem(sys.modules, f"{PACKAGE}.server_facts", server_facts)
+    plan = plan_session(Selection([RunKey(LLAMA3_1_8B.id, "Offline", "performance")]))
+    Session(settings, plan, load, ProgressDisplay()).check()
+    return urls
+
+
+def test_each_endpoint_is_asked_before_a_load(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
+    results = str(tmp_path / "results")
+    two = settings_of(results_dir=results, endpoint=[URL, "http://other"])
+    assert checked(two, monkeypatch) == [URL, "http://other"]
+    assert checked(settings_of(results_dir=results), monkeypatch) == []
+    with pytest.raises(UsageError, match="connection refused"):
+        checked(two, monkeypatch, f"--endpoint {URL}: connection refused")
+    # No endpoint is asked where something here is wrong.
+    wrong = settings_of(results_dir=results, endpoint=[URL], model="nowhere")
+    with pytest.raises(UsageError, match="--model nowhere: no such folder"):
+        checked(wrong, monkeypatch, "never said")

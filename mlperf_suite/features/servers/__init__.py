@@ -1,0 +1,11 @@
+"""Servers with an OpenAI-compatible API that run already, reached over HTTP, as one engine."""
+
+from mlperf_suite.feature import Feature
+
+FEATURE = Feature(
+    name="servers",
+    summary="--endpoint: servers with an OpenAI-compatible API that run already, as one engine",
+    options="mlperf_suite.features.servers.options",
+    engine="mlperf_suite.features.servers.source",
+    report="mlperf_suite.features.servers.report",
+)

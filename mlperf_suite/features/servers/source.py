@@ -1,0 +1,76 @@
+"""Servers that run already, which --endpoint names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mlperf_suite.features.servers.config import EndpointConfig
+from mlperf_suite.session.engine_source import EngineRequest, EngineSource
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mlperf_suite.engines.protocol import Engine
+    from mlperf_suite.session.inputs import Inputs
+    from mlperf_suite.settings import Settings
+
+
+class EndpointSource(EngineSource):
+    option = "--endpoint"
+    loading = "connecting to the endpoint"
+    load_s = 2.0
+    is_remote = True
+    model_hint = "; --served-model-name is the server's own name for it"
+    is_one_system = True
+
+    def is_chosen(self, settings: Settings) -> bool:
+        return bool(settings.of_features["endpoints"])
+
+    def takes(self, media: str) -> bool:
+        # A chat's message holds a picture as it is; servers transcribe sound by rules of their own.
+        return media == "picture"
+
+    def urls(self, settings: Settings) -> list[str]:
+        return [target.url for target in settings.of_features["endpoints"]]
+
+    def check_reachable(self, inputs: Inputs) -> None:
+        from mlperf_suite.features.servers.server_facts import check_reachable
+
+        check_reachable(endpoint_config(inputs))
+
+    def load(self, inputs: Inputs, request: EngineRequest) -> Engine:
+        from mlperf_suite.features.servers.engine import EndpointEngine
+
+        # Not before: it loads the tokenizer, for which a mere check for a server would have to
+        # wait.
+        end_ids = tuple(end for end in inputs.eos_token_ids if end is not None)
+        config = endpoint_config(inputs, request.log_file)
+        return EndpointEngine.load(replace(config, end_ids=end_ids))
+
+
+ENGINE = EndpointSource()
+
+
+def endpoint_config(inputs: Inputs, log_file: Path | None = None) -> EndpointConfig:
+    """How to reach the endpoints, from the settings. Raises UsageError without a tokenizer."""
+    settings = inputs.settings
+    options = settings.of_features
+    return EndpointConfig(
+        tuple(options["endpoints"]),
+        inputs.model_path,
+        inputs.tokenizer_folder,
+        inputs.vocabulary,
+        served_model=options["served_model_name"],
+        kind=options["endpoint_server"],
+        routing=options["endpoint_routing"],
+        key=options["api_key"],
+        headers=options["endpoint_headers"],
+        ca_file=options["endpoint_ca"],
+        clients=options["endpoint_clients"],
+        requests=options["endpoint_requests"],
+        context_needed=inputs.context_needed,
+        silence_s=settings.engine_silence,
+        log_file=log_file,
+        chat=bool(inputs.media),
+    )
