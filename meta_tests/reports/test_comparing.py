@@ -340,6 +340,7 @@ def test_the_gate_is_not_passed_by_another_length(pair: tuple[Path, Path], compa
         (pair[0], 60_000, 60.0, 0),
         (pair[1], 29_000, 60.0, 0),
         (pair[1], 6_000, 6.0, 1),
+        (pair[1], 600, 0.6, 1),
         (pair[1], 600_000, 600.0, 1),
     ):
         changed(run, performance(total_new_tokens=tokens, duration_s=seconds))

@@ -405,6 +405,8 @@ def test_an_mmlu_run_is_compared_question_by_question(tmp_path: Path) -> None:
         meta = {"benchmark": "mmlu", "category": None, "scenario": None, "model": "m"}
         figures = {"accuracy": (200 - slower) / 3, "stderr": 2.7}
         (folder / "summary.json").write_text(json.dumps({"meta": meta, "run": {"mmlu": figures}}))
+    (scores,) = answer_scores(tmp_path / "a")[1].values()
+    assert (scores["anatomy", "0"], scores["anatomy", "299"]) == (100, 0)
     (baseline,) = load_baselines([tmp_path / "a"]).values()
     assert baseline.kind == ("mmlu", "")
     current = _read(tmp_path / "b")

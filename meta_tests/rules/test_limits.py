@@ -39,6 +39,13 @@ def test_without_early_stopping_it_takes_1024_queries(queries: Any, failures: An
     assert list(without_agreement(judge(run.facts()))) == failures
 
 
+@pytest.mark.parametrize("met", [True, False])
+def test_loadgens_words_on_early_stopping_are_told_if_it_was_not_met(met: bool) -> None:
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance")
+    run.entries |= {"early_stopping_met": met, "early_stopping_ttft_result": "Run longer."}
+    assert ("Run longer." in verdict_on(run.facts(), "early_stopping").why) is not met
+
+
 JUST_ENOUGH = {
     "result_query_count": (64, ("Server", "Interactive", "SingleStream")),
     "effective_min_duration_ms": (600_000, ("Server", "Offline")),

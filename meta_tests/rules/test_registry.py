@@ -11,6 +11,7 @@ from meta_tests.made_runs import MadeRun, every_scenario
 from meta_tests.tampering.rule_breaks import not_passed, put, rule_names
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import LOADGEN
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.rules import clock, judge, rule_named, rules_for
 from mlperf_suite.rules.accuracy_rules import gate_name
@@ -49,12 +50,19 @@ def test_logs_alone_are_not_judged_by_what_only_a_session_knows(mode: Any) -> No
     assert in_session - alone == by_mode[mode]
 
 
-def test_smoke_shortens_and_never_passes() -> None:
-    run = MadeRun(*every_scenario()[0], "performance")
-    run.entries["effective_min_duration_ms"] = 10_000
+@pytest.mark.parametrize(
+    ("rule", "key", "value"),
+    [
+        ("min_duration", "effective_min_duration_ms", 10_000),
+        ("target_percentile", "effective_target_latency_percentile", 0.9),
+    ],
+)
+def test_smoke_shortens_and_never_passes(rule: str, key: str, value: float) -> None:
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance")
+    run.entries[key] = value
     verdicts = {v.rule: v for v in judge(replace(run.facts(), smoke=True))}
-    assert verdicts["min_duration"].status == "shortened"
-    assert not verdicts["min_duration"].passed
+    assert verdicts[rule].status == "shortened"
+    assert not verdicts[rule].passed
     assert verdicts["seeds"].passed
 
 

@@ -173,7 +173,7 @@ def test_turns_share_a_connection_and_a_server_that_is_gone_is_named() -> None:
             for content in ("Hello", picture, "Hello"):
                 messages = [{"role": "user", "content": content}]
                 turn = await client.ask(ChatRequest(messages, SAMPLING))
-                assert (turn.failure, turn.answer.content) == ("", "a")
+                assert (turn.failure, turn.answer.content, turn.resent) == ("", "a", False)
             url = server.bodies[1]["messages"][0]["content"][1]["image_url"]["url"]
             assert len(url) > MOST_MEDIA
         gone = ChatClient(parse_endpoint("http://127.0.0.1:9"), "m")

@@ -98,6 +98,11 @@ def test_what_is_not_known_is_no_pass(rule: str) -> None:
     assert set(found) <= {"accuracy_calling_normalized"}
 
 
+def test_a_score_that_is_missing_fails_its_gate() -> None:
+    gates = ("accuracy_calling_overall", "accuracy_calling_normalized")
+    assert statuses(replace(CALLS, scores=None)) == dict.fromkeys(gates, "failed")
+
+
 def test_smoke_shortens_counts_and_lengths_and_nothing_else() -> None:
     small = of_count(11) | {"conversations": 3, "context": 2_048}
     run = replace(REPLAY, **(small | {"sent": {**SENT, "max_tokens": 32.0}}), smoke=True)

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -15,6 +16,7 @@ from meta_tests.made_package import as_agentic, write_package
 from meta_tests.tampering.package_breaks import BREAKS, CURVE, PackageBreak
 from mlperf_suite.features.endpoints.client_results.series import AGENTIC_MODELS, SERIES_MODELS
 from mlperf_suite.features.endpoints.judging.packages import judge_package
+from mlperf_suite.features.endpoints.rules.agentic_rules import _swe_bench_settings
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.rules.registry import rules_of
 
@@ -79,6 +81,13 @@ def test_an_honest_package_of_turns_passes(honest: Honest, tmp_path: Path, model
     (group,) = judge_package(copy)
     (status,) = {v.status for v in group.verdicts if v.rule == f"{PREFIX}agentic_accuracy"}
     assert status == "not judged"
+
+
+def test_the_problems_of_swe_bench_are_told_or_that_there_are_none() -> None:
+    scored = {"eval_method": "swe_bench_scorer", "extras": {"num_instances": 20}}
+    for datasets, said in (([], "none"), ([{"accuracy_config": scored}], "20")):
+        (fault,) = _swe_bench_settings(Mock(datasets=datasets))
+        assert fault == f"SWE-bench of {said} problems, not 200"
 
 
 def test_a_file_of_that_name_makes_no_package_of_another_submission(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from mlperf_suite.features.endpoints.client_results.result_files import (
     AccuracyResults,
     ResultSummary,
     config_of,
+    earlier_scores,
     read_typed,
 )
 
@@ -79,6 +80,12 @@ def test_a_damaged_file_gives_one_line(tmp_path: Path, name: Any) -> None:
     assert problem.startswith("result_summary.json")
     assert problem.isprintable()
     assert len(problem) < 300
+
+
+def test_scores_that_are_none_give_one_line(tmp_path: Path) -> None:
+    scores, problem = earlier_scores(written(tmp_path, {"accuracy_scores": [{"score": "a"}]}))
+    assert scores is None
+    assert problem.startswith("result_summary.json: ") and problem.isprintable()
 
 
 def test_what_is_no_file_gives_one_line(tmp_path: Path) -> None:

@@ -11,7 +11,11 @@ import pytest
 from meta_tests.features.endpoints.made_inputs import PASS_S, SIZE, passes_of, write_lines
 from mlperf_suite.features.endpoints.client_results import super_passes
 from mlperf_suite.features.endpoints.client_results.package_files import SteadyState
-from mlperf_suite.features.endpoints.client_results.steady_state import steady_state
+from mlperf_suite.features.endpoints.client_results.steady_state import (
+    _has_change_point,
+    _trend_variance,
+    steady_state,
+)
 from mlperf_suite.features.endpoints.client_results.super_passes import (
     read_super_passes,
     super_pass_size,
@@ -72,6 +76,14 @@ def test_a_rise_of_values_that_follow_each_other_is_no_trend() -> None:
     assert state.status == "windowable"
 
 
+def test_a_trend_and_a_change_point_are_those_of_the_literature() -> None:
+    """Hamed and Rao's variance, computed with numpy.correlate; Pettitt's K of the other values is
+    35 in both directions, and significant from 33.9."""
+    assert _trend_variance([1, 3, 2, 4, 5, 7, 6, 8, 9, 9]) == pytest.approx(232.894545)
+    values = [1, 2, 3, 4, 5, 7, 6, 8, 9, 10, 11, 12]
+    assert _has_change_point(values) and _has_change_point(values[::-1])
+
+
 def test_a_part_of_the_data_set_and_long_latencies_are_no_steady_state() -> None:
     assert steady_state(passes_of([10.0]), SIZE + 1, SIZE, 600.0).status == "partial_dataset"
     passes = passes_of([10.0] * 6)
@@ -123,6 +135,14 @@ def test_tpot_counts_what_comes_after_the_first_chunk(
     path = write_events(tmp_path / "events.jsonl", [answer])
     (one,), _ = read_super_passes(path, 5, count_words)
     assert one.tpot == ([60 / tokens] if tokens else [])
+
+
+def test_an_answer_without_a_first_chunk_has_a_latency_alone(tmp_path: Path) -> None:
+    path = write_events(tmp_path / "events.jsonl", [["TextModelOutput", "a b"]])
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if "recv_first" not in line))
+    (one,), _ = read_super_passes(path, 5, count_words)
+    assert (one.latency, one.tpot) == ([80], [])
 
 
 def test_requests_are_bucketed_by_issue_and_the_warm_up_is_told_apart(

@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -22,6 +23,7 @@ from meta_tests.servers.chat_stand_in import (
     last,
 )
 from meta_tests.suite_runs import run_suite
+from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.datasets.media import MediaPrompt, PictureFile
 from mlperf_suite.engines.protocol import MODEL_CHANGES, Request
@@ -68,16 +70,19 @@ def pages(owner: str, info: object = None) -> dict[str, Callable[[], str]]:
 
 @contextmanager
 def engine(
-    answer: Callable[[dict[str, Any]], Events] = vllm, owner: str = "vllm", info: object = None
+    answer: Callable[[dict[str, Any]], Events] = vllm,
+    owner: str = "vllm",
+    info: object = None,
+    tokenizer: Path | None = None,
 ) -> Iterator[tuple[EndpointEngine, ChatStandIn]]:
     """An engine on a chat server with these answers, and the server."""
     with chat_server(answer, pages=pages(owner, info)) as server:
-        config = EndpointConfig((parse_endpoint(server.url),), "m", None, 1000, chat=True)
+        config = EndpointConfig((parse_endpoint(server.url),), "m", tokenizer, 1000, chat=True)
         with closing(EndpointEngine.load(config)) as loaded:
             yield loaded, server
 
 
-def answers_of(loaded: EndpointEngine, asked: Sequence[MediaPrompt]) -> RecordingListener:
+def answers_of(loaded: EndpointEngine, asked: Sequence[Sequence[int]]) -> RecordingListener:
     listener = RecordingListener()
     requests = [Request(number, prompt) for number, prompt in enumerate(asked)]
     loaded.submit(requests, GENERATION, listener, stream=True)
@@ -116,6 +121,14 @@ def test_an_answer_elsewhere_than_in_content_is_refused(name: str) -> None:
         pytest.fail("it was taken")
 
 
+def test_the_trial_finds_a_server_that_does_not_stream() -> None:
+    submit = patch.object(
+        EndpointEngine, "submit", autospec=True, side_effect=EndpointEngine.submit
+    )
+    with submit as called, engine():
+        assert called.call_args.kwargs["stream"]
+
+
 def test_a_server_that_returns_text_needs_a_tokenizer_to_count_by() -> None:
     with pytest.raises(EngineError, match="its tokens cannot be counted"), engine(owner="someone"):
         pytest.fail("it was taken")
@@ -124,6 +137,9 @@ def test_a_server_that_returns_text_needs_a_tokenizer_to_count_by() -> None:
 def test_a_prompt_of_tokens_alone_is_a_users_text() -> None:
     assert json.loads(chat_prompt([1, 2], str)) == [{"role": "user", "content": "[1, 2]"}]
     assert b"image_url" in chat_prompt(trial_prompt(), str)
+    with engine(tokenizer=embedded_model_dir()) as (loaded, server):
+        answers_of(loaded, [[12345] * 3])
+        assert isinstance(server.bodies[1]["messages"][0]["content"], str)
 
 
 # What a server makes of a picture

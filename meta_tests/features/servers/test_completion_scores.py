@@ -56,6 +56,7 @@ def test_choices_of_one_token_are_asked_for_at_once_and_longer_ones_one_by_one()
     (body,) = map(json.loads, score_bodies(CHOICES, "served", VLLM))
     assert (body["model"], body["prompt"], body["max_tokens"]) == ("served", [1, 2, 3], 1)
     assert body["logprob_token_ids"] == [10, 11, 12] and body["logprobs"] == 20
+    assert body["return_token_ids"] is True
     assert "stream" not in body
     bodies = [json.loads(body) for body in score_bodies(LONGER, "served", VLLM)]
     assert [body["prompt"] for body in bodies] == [[1, 2, 10, 11], [1, 2, 12]]

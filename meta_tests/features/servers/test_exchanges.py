@@ -387,7 +387,17 @@ def test_a_fault_is_told_in_the_same_words_split_at_every_byte(fault: str, kind:
 
 @pytest.mark.parametrize(
     ("status", "passes"),
-    [(429, True), (500, True), (502, True), (503, True), (504, True), (400, False), (403, False)],
+    [
+        (429, True),
+        (500, True),
+        (502, True),
+        (503, True),
+        (504, True),
+        (400, False),
+        (401, False),
+        (403, False),
+        (404, False),
+    ],
 )
 def test_only_what_was_refused_for_now_is_sent_again_and_only_if_it_may(
     status: int, passes: bool
@@ -411,17 +421,28 @@ def test_only_what_was_refused_for_now_is_sent_again_and_only_if_it_may(
         resent, messages = asyncio.run(refused(retries))
         assert [type(message) for message in messages] == [Failure]
         assert resent == (retries if passes else 0)
+        words = "refused the key" if status in (401, 403) else "answered with status"
+        assert messages[0].why.startswith(words)
 
 
-def test_a_request_that_is_turned_away_is_sent_again_split_at_every_byte() -> None:
+@pytest.mark.parametrize("status", [b"429", b"503"])
+def test_a_request_that_is_turned_away_is_sent_again_split_at_every_byte(status: bytes) -> None:
     async def all_splits() -> None:
-        data = sent_by("vllm", "turned-away")
+        data = sent_by("vllm", "turned-away").replace(b"429", status, 1)
         for i in range(len(data)):
             shared, messages = sent_in([data[:i], data[i:]], "vllm")
             assert (shared.turned_away, messages) == ([1], [])
             assert len(shared.under_way) == 1
 
     asyncio.run(all_splits())
+
+
+def test_a_request_that_cannot_be_made_is_the_fault_of_no_server() -> None:
+    shared, messages = shared_of("vllm")
+    shared.pools[0].head.side_effect = ValueError("no head")  # type: ignore[attr-defined]
+    under_way(shared, 7).begin(Mock())
+    (failure,) = messages
+    assert failure.why == "could not be asked: ValueError: no head" and not failure.died
 
 
 # Text in place of tokens

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 from unittest.mock import Mock
 
+import psutil
 import pytest
 from msgspec.structs import replace
 
@@ -131,6 +132,12 @@ def test_a_server_gets_twice_what_it_says_it_works_on(
 ) -> None:
     with engine_of(StandIn(dialect=dialect, batch=batch), clients=1) as engine:
         assert engine.description.settings["requests_at_once"] == most
+
+
+def test_each_four_cores_have_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psutil.Process, "cpu_affinity", lambda self: list(range(8)))
+    with engine_of(StandIn(), clients=None) as engine:
+        assert engine.description.settings["clients"] == 2
 
 
 def test_no_more_requests_than_files_may_be_open(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,6 +76,11 @@ def server_of(
         server.shutdown()
 
 
+def test_each_of_vllms_data_parallel_engines_has_a_batch() -> None:
+    own = {"scheduler_config": {"max_num_seqs": 8}, "parallel_config": {"data_parallel_size": 4}}
+    assert server_facts._vllm_batch({"vllm_config": own}) == 32
+
+
 @pytest.mark.parametrize("owner", ["vllm", "sglang", "me"])
 def test_every_question_asks_for_an_answer_that_is_not_compressed(owner: str) -> None:
     pages = {path: answer(body) for path, body in pages_of(owner).items()}

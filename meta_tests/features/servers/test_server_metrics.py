@@ -126,9 +126,13 @@ def test_a_run_has_what_its_servers_said_of_it(monkeypatch: pytest.MonkeyPatch) 
         )
 
 
-def test_a_server_without_metrics_is_asked_for_them_once() -> None:
-    with stand_in_server(StandIn(dialect="sglang")) as server, engine_on(server) as engine:
+@pytest.mark.parametrize("metrics", ["", OTHERS["sglang"]])
+def test_a_server_without_metrics_alone_is_asked_for_them_once(metrics: str) -> None:
+    says = StandIn(dialect="sglang", metrics=metrics, queue_s=0.0 if metrics else None)
+    with stand_in_server(says) as server, engine_on(server) as engine:
         for _ in range(3):
             engine.run_begins("a run", "performance")
-            assert [place.server for place in engine.take_remote_run().endpoints] == [None]
-        assert server.account()["requests"].get("/metrics") == 1
+            (place,) = engine.take_remote_run().endpoints
+            assert metrics or place.server is None
+        count = server.account()["requests"].get("/metrics", 0)
+        assert count > 3 if metrics else count == 1

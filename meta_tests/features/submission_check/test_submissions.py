@@ -90,6 +90,25 @@ def test_the_ends_of_a_cut_log_may_be_the_shortest_answers(tmp_path: Path) -> No
     assert failures_by_run(tmp_path) == {}
 
 
+@pytest.mark.parametrize(("division", "failed"), [("closed", True), ("open", False)])
+def test_an_open_submission_may_have_its_own_vocabulary(
+    tmp_path: Path, division: Any, failed: bool
+) -> None:
+    submission = write_submission(
+        tmp_path, LLAMA3_1_8B, V6_1, division=division, scenarios=("Server",)
+    )
+    (log,) = submission.glob(f"results/*/*/*/accuracy/{ACCURACY}")
+    log.write_text(re.sub(r'("data" : ")[0-9A-F]{8}', r"\g<1>FFFFFF7F", log.read_text()))
+    (line,) = verdict_lines(tmp_path, "accuracy_answers")
+    assert (": failed:" in line) is failed
+
+
+def test_accuracy_txt_says_how_long_answers_are(tmp_path: Path) -> None:
+    write_submission(tmp_path, LLAMA2_70B_99, V6_0, scenarios=("Offline",))
+    (line,) = verdict_lines(tmp_path, "tokens_as_in_accuracy")
+    assert ": passed:" in line
+
+
 def test_an_open_submission_may_have_its_own_names(tmp_path: Path) -> None:
     write_submission(tmp_path, LLAMA3_1_8B, V6_1, division="open", name="my-llama")
     mapping = tmp_path / "open/Someone/model_mapping.json"
