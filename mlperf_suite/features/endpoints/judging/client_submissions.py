@@ -32,7 +32,6 @@ from mlperf_suite.features.endpoints.client_results.result_files import (
     read_typed,
 )
 from mlperf_suite.features.endpoints.rules.client_rules import ClientFacts
-from mlperf_suite.features.servers.exchanges import TextCodec
 from mlperf_suite.features.submission_check.places import BenchmarkPlace, Place
 from mlperf_suite.features.submission_check.submission_rules import PowerSupplyRating
 from mlperf_suite.judging.reading import read_json, read_yaml, size_of
@@ -161,6 +160,9 @@ def events_of(
     if path is None:
         return None
     place = _tokenizer_of(config, tokenizer)
+    # Not before: the client's modules come with it.
+    from mlperf_suite.features.servers.exchanges import TextCodec
+
     try:
         codec = None if place is None else TextCodec(str(place))
     # The library raises Exception itself for a file that it cannot read.
