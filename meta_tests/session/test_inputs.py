@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pytest import MonkeyPatch
 
-from meta_tests.session.made_inputs import inputs, own_data, own_model
+from meta_tests.session.scripted_session import inputs, own_data, own_model
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
