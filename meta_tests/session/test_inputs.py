@@ -57,17 +57,6 @@ def test_the_embedded_reference_is_of_the_embedded_model_and_data_alone(tmp_path
     assert "the model" in why_no_reference(EDGE, 84, model=own_model(tmp_path / "model"))
 
 
-def test_a_subset_of_the_embedded_data_has_a_gate_as_much_wider() -> None:
-    few, _ = inputs().reference(LLAMA3_1_8B, 21)
-    full_set, _ = inputs().reference(LLAMA3_1_8B, 84)
-    assert few is not None and full_set is not None
-    for score in few.scores[:4]:
-        whole = full_set.of(score.name)
-        assert whole is not None
-        # A quarter of the answers: their mean scatters twice as much.
-        assert 1 - score.share == pytest.approx(2 * (1 - whole.share))
-
-
 def departures(
     row: Benchmark = LLAMA3_1_8B,
     scenario: str = "Offline",

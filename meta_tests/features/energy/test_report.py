@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.reports.kept_run import a_timeline
 from meta_tests.reports.outputs import reports_of, terminal_text
 from mlperf_suite.energy.meters import (
     NVML_LABEL,
@@ -39,8 +38,6 @@ from mlperf_suite.features.energy.energy_figures import (
     write_curve,
 )
 from mlperf_suite.features.energy.price import Price
-from mlperf_suite.features.energy.report import REPORT
-from mlperf_suite.reports.plots import plots_of
 from mlperf_suite.reports.writing import write_index, write_reports
 from mlperf_suite.results.run_folder import read_summary, write_json
 from mlperf_suite.results.schema import Meta, PerformanceFigures, Run, Summary
@@ -125,20 +122,6 @@ def test_the_index_and_the_report_made_again_keep_the_energy(tmp_path: Path) -> 
     write_json(run / "summary.json", summary(None).as_json())
     write_index(tmp_path)
     assert "J/token" not in (tmp_path / "index.md").read_text()
-
-
-def test_the_power_stands_under_the_throughput(tmp_path: Path) -> None:
-    folder = tmp_path / "Performance"
-    folder.mkdir()
-    edges = tuple(float(i * 500) for i in range(41))
-    write_curve(folder, Curve(edges, {NVML_LABEL: tuple(600.0 + i for i in range(40))}))
-    below = REPORT.over_time(tmp_path, Summary(parts={ENERGY: EnergyFigures()}))
-    plots = plots_of(a_timeline(), None, below=below)
-    (plot,) = (plot for plot in plots if plot.name == "tokens_per_s")
-    figure = plot.svg()
-    assert "power, W" in figure and "tokens/s" in figure and NVML_LABEL in figure
-    assert plot.caption.endswith(f"Below, the power: {NVML_LABEL}.")
-    assert REPORT.over_time(tmp_path, Summary()) == []
 
 
 # Joules a token, watts, idle power, cost; and that no simulation can pass for a measurement
