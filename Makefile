@@ -58,16 +58,16 @@ mmlu: setup       ## measure the MMLU score with lm-eval, on an engine with a pr
 	$(PYTEST) -m mmlu $(ARGS)
 
 endpoint: setup   ## start vLLM's own server and measure it over HTTP, Offline and Server
-	@.venv/bin/python -m meta_tests.servers.demos endpoint $(ARGS)
+	@.venv/bin/python -m scripts.demos endpoint $(ARGS)
 
 curve: setup      ## start vLLM's own server and measure a curve over fixed concurrencies (a rehearsal)
-	@.venv/bin/python -m meta_tests.servers.demos curve $(ARGS)
+	@.venv/bin/python -m scripts.demos curve $(ARGS)
 
 ray: setup        ## install Ray, for replicas on several GPUs or nodes (docs/replicas.md)
 	@scripts/set_up_ray.sh
 
 cluster: ray      ## start two Ray nodes on this machine and measure replicas on them
-	@.venv/bin/python -m meta_tests.servers.demos cluster $(ARGS)
+	@.venv/bin/python -m scripts.demos cluster $(ARGS)
 
 test: ray         ## run the suite's own tests
 	$(PYTEST) meta_tests -rfE -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)

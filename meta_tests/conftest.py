@@ -23,7 +23,7 @@ LONGEST = (
     "rules/test_damaged_logs.py",
     "features/mmlu/test_mmlu_run.py",
     "features/submission_check/test_submissions.py",
-    "plugin/test_own_tests.py",
+    "plugin/test_own_folder.py",
     "reports/test_strangers.py",
     "test_secrets.py",
     "plugin/test_workers.py",

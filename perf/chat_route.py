@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import cycle, islice
 
-from meta_tests.servers.local_servers import vllm_server
 from mlperf_suite.features.chats.agent_sessions import load_sessions
 from mlperf_suite.features.chats.chat import ChatRequest, ChatSampling, Json
 from mlperf_suite.features.chats.chat_client import ChatClient, ChatServer, ChatTurn
@@ -26,6 +25,7 @@ from mlperf_suite.features.chats.token_chat import TokenChat, plain_answer
 from mlperf_suite.features.servers.config import parse_endpoint
 from perf.embedded_engine import embedded_endpoint, embedded_inputs
 from perf.pairs import in_turn, middle, pairs_parser, print_header, print_row, ratio_interval
+from scripts.local_servers import vllm_server
 
 _WARM_UP = 3
 

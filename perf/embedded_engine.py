@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from meta_tests.servers.local_servers import LocalServer
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS
@@ -24,6 +23,7 @@ from mlperf_suite.session.engine_source import EngineRequest
 from mlperf_suite.session.engines import load_engine, load_vllm
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.settings import resolve_settings
+from scripts.local_servers import LocalServer
 
 Prompts = Sequence[Sequence[int]]
 

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from meta_tests.servers.local_servers import LocalServer, vllm_server
 from meta_tests.stand_in import Delays, StandInEngine
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
@@ -32,6 +31,7 @@ from perf.embedded_engine import (
 )
 from perf.pairs import Pair, in_turn, middle, pairs_parser, print_header, print_row
 from perf.vllm_bench import Figures, Sent, bench
+from scripts.local_servers import LocalServer, vllm_server
 
 
 def _third_of_offline(server: LocalServer, prompts: Prompts) -> float:

@@ -20,7 +20,6 @@ from dataclasses import astuple, dataclass
 from itertools import count
 from pathlib import Path
 
-from meta_tests.servers.local_servers import LocalServer, vllm_server
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.features.endpoints.client_results.result_files import ResultSummary, read_typed
@@ -42,6 +41,7 @@ from perf.embedded_engine import (
     server_run,
 )
 from perf.pairs import in_turn, pairs_parser, print_header, print_row, ratio_interval
+from scripts.local_servers import LocalServer, vllm_server
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,23 +14,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_tests.datasets.hostile_pickles import (
+from meta_tests.datasets.pickled_tables import (
     CALL,
     COMMAND,
     FOUR,
     FRAME,
+    FULL,
     HOSTILE,
     NESTED,
     OBJECT_DTYPE,
     OPEN,
     POPEN,
     TARGET,
+    assert_written_table,
+    converted,
+    placed,
     raw,
     refused,
     stacked,
     text,
 )
-from meta_tests.datasets.pickled_tables import FULL, assert_written_table, converted, placed
 from mlperf_suite.datasets.parquet_conversion import write_parquet
 from mlperf_suite.datasets.samples import address_space, memory_limit
 from mlperf_suite.errors import DatasetError, SuiteError

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from meta_tests.made_runs import line
-from meta_tests.tampering.log_forgeries import (
+from meta_tests.tampering.rule_breaks import (
     COMPLETED,
     NO_ERRORS,
     NO_WARNINGS,
@@ -16,11 +16,11 @@ from meta_tests.tampering.log_forgeries import (
     broken_by,
     made,
     more_lines,
+    not_passed,
     place_of,
     times,
     words,
 )
-from meta_tests.tampering.rule_breaks import not_passed
 from mlperf_suite.features.log_consistency.log_figures import TTFT
 from mlperf_suite.rules import judge
 

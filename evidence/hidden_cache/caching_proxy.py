@@ -19,7 +19,7 @@ import urllib.parse
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from meta_tests.servers.launcher import own_child
+from meta_tests.servers.stand_in_server import own_child
 
 _LOOK_FOR_PARENT_S = 0.25
 _OWN_HEADERS = frozenset({"connection", "content-length", "keep-alive", "transfer-encoding"})

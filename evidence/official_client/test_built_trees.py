@@ -8,8 +8,7 @@ import pytest
 
 from evidence.from_elsewhere import INFERENCE, needs_inference
 from evidence.verdicts import official_verdict
-from meta_tests.features.submission.client_folders import client_folders, submit
-from meta_tests.features.submission.result_folders import write_result
+from meta_tests.features.submission.result_folders import client_folders, submit, write_result
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS
 

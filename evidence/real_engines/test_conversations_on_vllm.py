@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from meta_tests.servers.local_servers import vllm_server
 from mlperf_suite.__main__ import main
 from mlperf_suite.features.chats.agent_sessions import read_sessions
 from mlperf_suite.features.chats.chat_engine import ChatEndpoint
 from mlperf_suite.features.endpoints.curve.agent_points import ConversationPoints, sampling_of
 from mlperf_suite.features.replay.recorded_sessions import asked_server
+from scripts.local_servers import vllm_server
 
 SYSTEM = "You are a helper who answers in one short sentence. " * 12
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from meta_tests.servers.local_servers import vllm_server
 from mlperf_suite.__main__ import main
+from scripts.local_servers import vllm_server
 
 
 def test_vllm_reuses_what_the_trace_shares(tmp_path: Path) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from contextlib import AbstractContextManager
 
-from meta_tests.servers.local_servers import LocalServer, model_server
 from mlperf_suite import SUITE_FOLDER
 from mlperf_suite.assets import GGUF_FILE, assets_dir, embedded_model_dir
 from mlperf_suite.engines.vllm_arguments import VLLM_DTYPES
 from mlperf_suite.errors import UsageError
 from mlperf_suite.hardware import choose_precision
+from scripts.local_servers import LocalServer, model_server
 
 LLAMA_CPP_PYTHON = SUITE_FOLDER / ".venv-llama-cpp" / "bin" / "python"
 """The environment in which `make stacks` installs llama.cpp's server."""

@@ -11,9 +11,9 @@ import psutil
 import pytest
 
 from evidence.real_servers import other_servers
-from meta_tests.servers.local_servers import free_port, local_server
 from meta_tests.suite_runs import ROOT, hear_ctrl_c, still_running
 from mlperf_suite.errors import EngineError, UsageError
+from scripts.local_servers import free_port, local_server
 
 _SERVES = """
 import subprocess, sys
@@ -70,7 +70,7 @@ def test_a_server_that_is_not_ready_in_time_is_stopped(tmp_path: Path) -> None:
 
 _HOLDS = """
 import sys, time
-from meta_tests.servers.local_servers import local_server
+from scripts.local_servers import local_server
 port = int(sys.argv[1])
 with local_server("s", [sys.executable, "-c", sys.argv[2], sys.argv[1]], port=port, ready="/") as s:
     print(s.launcher.pid, flush=True)

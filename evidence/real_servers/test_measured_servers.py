@@ -15,7 +15,6 @@ from evidence.real_servers.other_servers import (
     llama_cpp_server,
     transformers_server,
 )
-from meta_tests.servers.local_servers import LocalServer, vllm_server
 from meta_tests.suite_runs import SuiteRun, run_suite
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.definition import Generation
@@ -25,6 +24,7 @@ from mlperf_suite.features.servers.config import EndpointConfig, parse_endpoint
 from mlperf_suite.features.servers.engine import EndpointEngine
 from mlperf_suite.results.run_folder import read_config, read_summary
 from mlperf_suite.results.schema import Summary
+from scripts.local_servers import LocalServer, vllm_server
 
 SILENCE_S = 1800.0
 """A machine under load may let a server wait long."""

@@ -15,10 +15,10 @@ from typing import Any
 import psutil
 import pytest
 
-from meta_tests.servers.local_servers import vllm_server
 from meta_tests.suite_runs import ROOT, hear_ctrl_c, still_running, wait_until
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.errors import EngineError
+from scripts.local_servers import vllm_server
 
 
 def get(url: str) -> Any:
@@ -46,7 +46,7 @@ def test_vllms_server_says_why_it_does_not_start() -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_the_demonstration_leaves_nothing_running(number: signal.Signals, tmp_path: Path) -> None:
     """Ctrl-C goes to the group, as a terminal sends it; SIGKILL to the demonstration alone."""
-    demo_command = [sys.executable, "-m", "meta_tests.servers.demos", "endpoint"]
+    demo_command = [sys.executable, "-m", "scripts.demos", "endpoint"]
     demo = subprocess.Popen(
         # A machine under load may let a server wait long.
         [*demo_command, f"--results-dir={tmp_path}", "--engine-silence=1800"],

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from meta_tests.benchmarks.made_model_folder import TEMPLATES, model_folder, workload_of
-from meta_tests.session.made_inputs import inputs
+from meta_tests.session.scripted_session import inputs
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.model_marks import EOS, TEMPLATE, model_facts

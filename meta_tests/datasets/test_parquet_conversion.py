@@ -7,30 +7,37 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+import resource
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from meta_tests.datasets.hostile_pickles import FOUR, HOSTILE, refused
 from meta_tests.datasets.pickled_tables import (
     EXPECTED,
+    FOUR,
     FULL,
+    HOSTILE,
     PICKLES,
     assert_written_table,
     converted,
     placed,
+    refused,
 )
 from mlperf_suite.__main__ import main
-from mlperf_suite.datasets import parquet_conversion
+from mlperf_suite.datasets import parquet_conversion, samples
+from mlperf_suite.datasets.mlperf_frames import LLAMA2_70B
+from mlperf_suite.datasets.news import load_news
 from mlperf_suite.datasets.parquet_conversion import convert_pickle
 from mlperf_suite.datasets.samples import address_space, memory_limit
 from mlperf_suite.errors import DatasetError
+from mlperf_suite.features.mmlu.mmlu_questions import load_mmlu
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -185,3 +192,74 @@ def test_nothing_that_a_table_names_is_imported(tmp_path: Path) -> None:
         "sys.exit(len(read_frame(data, len(data))) != 10 or 'pandas' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+
+
+# Parquet files made to exhaust memory and time, and tables whose columns are ambiguous
+
+
+def repeated(text: str, rows: int) -> pa.Array:
+    """One text for every row, which takes a few bytes in a file."""
+    return pa.DictionaryArray.from_arrays(np.zeros(rows, np.int32), [text])
+
+
+def table(path: Path, column: pa.Array, name: str, *, typed: bool = True) -> Path:
+    """A table of a column; `typed`: whether the file says that the text was a dictionary."""
+    path.parent.mkdir(exist_ok=True)
+    others = {
+        "output": repeated("a", len(column)),
+        "highlights": repeated("a", len(column)),
+        "choices": pa.array([["a", "b", "c", "d"]] * len(column)),
+        "answer": [0] * len(column),
+    }
+    pq.write_table(pa.table({name: column} | others), path, store_schema=typed)
+    return path
+
+
+LOADERS: dict[str, tuple[str, str, Callable[[Path], object]]] = {
+    "frame": ("input", "data.parquet", lambda path: LLAMA2_70B.load(str(path))),
+    "news": ("article", "data.parquet", lambda path: load_news(str(path))),
+    "MMLU": ("question", "anatomy/test.parquet", lambda path: load_mmlu(str(path.parent))),
+}
+
+
+@pytest.mark.parametrize(("kind", "typed"), [*((kind, True) for kind in LOADERS), ("frame", False)])
+def test_a_few_bytes_never_fill_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, typed: bool
+) -> None:
+    column, name, load = LOADERS[kind]
+    path = table(tmp_path / name, repeated("x" * 4_000_000, 300), column, typed=typed)
+    assert path.stat().st_size < 2_000_000
+    monkeypatch.setattr(samples, "_MEMORY_BASE", 2**29)
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    with pytest.raises(DatasetError, match="takes more memory than a table of its size does"):
+        load(path)
+    assert resource.getrlimit(resource.RLIMIT_AS) == before
+
+
+@pytest.mark.parametrize(("column", "name", "load"), LOADERS.values(), ids=LOADERS)
+def test_endless_rows_and_two_columns_of_one_name_are_refused(
+    tmp_path: Path, column: str, name: str, load: Callable[[Path], object]
+) -> None:
+    path = table(tmp_path / name, pa.array(["a", "b"]), column)
+    content = pq.read_table(path)
+    for double in (column, "other"):
+        twice = content.append_column(double, pa.array(["a", "b"]))
+        twice = twice.append_column(double, pa.array(["c", "d"]))
+        pq.write_table(twice, path)
+        with pytest.raises(DatasetError, match=f"two columns are named '{double}'"):
+            load(path)
+    if name == "data.parquet":
+        text = repeated("a", 10_000_001)
+        pq.write_table(pa.table(dict.fromkeys((column, "output", "highlights"), text)), path)
+        with pytest.raises(DatasetError, match="10,000,001 rows, and at most 10,000,000 are read"):
+            load(path)
+
+
+def test_a_narrower_limit_stays() -> None:
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    space = samples.address_space()
+    with samples.memory_limit(space + 2**31):
+        with samples.memory_limit(space + 2**40):
+            assert resource.getrlimit(resource.RLIMIT_AS)[0] == space + 2**31
+        assert resource.getrlimit(resource.RLIMIT_AS)[0] == space + 2**31
+    assert resource.getrlimit(resource.RLIMIT_AS) == before

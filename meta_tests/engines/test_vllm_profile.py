@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +11,12 @@ from types import SimpleNamespace
 import pytest
 
 from mlperf_suite.assets import embedded_model_dir
-from mlperf_suite.engines import vllm_arguments
-from mlperf_suite.engines.protocol import ProfilingEngine
+from mlperf_suite.engines import vllm_arguments, vllm_engine
+from mlperf_suite.engines.protocol import ProfilingEngine, ScoreRequest
 from mlperf_suite.engines.vllm_arguments import VllmConfig, choose_arguments
 from mlperf_suite.engines.vllm_engine import VllmEngine
 from mlperf_suite.engines.vllm_environment import vllm_variables
-from mlperf_suite.errors import EngineError
+from mlperf_suite.errors import EngineDiedError, EngineError
 
 
 class FakeLlm:
@@ -96,3 +97,23 @@ def test_only_the_engine_of_runs_is_profiled(
         load_vllm(inputs, EngineRequest(role, tmp_path / "run" / "engine.log"))
     assert [config.profiler for config in configs] == ["torch", None]
     assert configs[0].profile_folder == tmp_path / "run" / "profile"
+
+
+# Scoring without an engine: one that hangs, and what is asked of it
+
+
+def test_an_engine_that_hangs_while_it_scores_is_taken_for_dead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def never(*args: object) -> None:
+        await asyncio.sleep(3600)
+
+    monkeypatch.setattr(vllm_engine, "score_one", never)
+    engine = VllmEngine(VllmConfig("not loaded", silence_s=0.3))
+    try:
+        with pytest.raises(
+            EngineDiedError, match=r"showed no progress for 0\.005 minutes while 1 req"
+        ):
+            list(engine.score([ScoreRequest(0, [1, 2], [[3], [4]])]))
+    finally:
+        engine.close()

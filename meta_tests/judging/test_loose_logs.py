@@ -356,10 +356,6 @@ def test_trial_runs_and_runs_far_below_are_judged_where_they_were_asked_for(tmp_
     assert any("PeakQps" in name for name in by_name(folder))
 
 
-def test_an_audit_run_is_known_by_its_seed(tmp_path: Path) -> None:
-    assert modes_of(tmp_path, MadeRun(LLAMA3_1_8B, SERVER, "test06", V6_1)) == {"test06"}
-
-
 def test_hidden_folders_are_not_searched(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / DETAIL).write_text(line("a", 1))

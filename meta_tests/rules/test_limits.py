@@ -1,4 +1,5 @@
-"""Latencies and lengths at their limits, and what a client may take of a run."""
+"""Latencies and lengths at their limits, the queries that early stopping needs, and what a client
+may take of a run."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.loadgen.load_plan import LIMIT_KEYS
 from mlperf_suite.rules import judge
 from mlperf_suite.rules.facts import TEXT_ALONE, RunFacts, gives_text_alone
+from mlperf_suite.rules.stopping_criterion import discarded_queries, queries_needed
 from mlperf_suite.rules.verdict import Verdict
 
 
@@ -160,3 +162,22 @@ def test_a_cache_that_is_not_told_of_is_not_judged(cached: int | None, status: s
     assert verdict.status == status
     accuracy = judge(facts_of("Server", remote_run(cached=cached), "accuracy"))
     assert [v.status for v in accuracy if v.rule == "accuracy_generation"] == ["passed"]
+
+
+@pytest.mark.parametrize(
+    ("over", "percentile", "queries"), [(0, 0.99, 459), (1, 0.99, 662), (1, 0.9, 64)]
+)
+def test_early_stopping_needs_loadgens_number(over: int, percentile: float, queries: int) -> None:
+    """The numbers that LoadGen 5.0 to 6.0 writes into its logs."""
+    assert queries_needed(over, percentile) == queries
+
+
+@pytest.mark.parametrize("percentile", [0.5, 0.9, 0.99, 0.999])
+def test_early_stopping_discards_as_many_as_its_queries_allow(percentile: float) -> None:
+    least = queries_needed(1, percentile)
+    for queries in (1, 2, least - 1, least, least + 1, 1000, 14_368, 1_738_404):
+        discarded = discarded_queries(queries, percentile)
+        assert discarded == 0 or queries_needed(discarded, percentile) <= queries
+        assert queries_needed(discarded + 1, percentile) > queries
+    # As in public logs.
+    assert [discarded_queries(count, 0.9) for count in (100, 5000, 10_000)] == [3, 450, 930]

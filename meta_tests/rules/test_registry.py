@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from meta_tests.made_runs import MadeRun, every_scenario
 from meta_tests.tampering.rule_breaks import not_passed, put, rule_names
@@ -16,6 +18,7 @@ from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.rules import clock, judge, rule_named, rules_for
 from mlperf_suite.rules.accuracy_rules import gate_name
 from mlperf_suite.rules.registry import every_rule, rule_of
+from mlperf_suite.rules.verdict import figure_words, lasted_words
 
 
 @pytest.mark.parametrize("mode", ["accuracy", "performance", "test06"])
@@ -103,3 +106,16 @@ def test_seeds_of_another_round_are_named() -> None:
     run = MadeRun(*every_scenario()[0], "performance", ROUNDS["v5.1"])
     (line,) = not_passed(judge(replace(run.facts(), round=ROUNDS["v6.1"]))).values()
     assert "seeds: failed: found the seeds of v5.1" in line
+
+
+@given(st.floats(1e-9, 1e15), st.integers(3, 6))
+def test_a_figure_keeps_its_digits_and_is_no_power_of_ten(value: float, digits: int) -> None:
+    words = figure_words(value, digits)
+    assert "e" not in words
+    assert float(words.replace(",", "")) == pytest.approx(value, rel=0.51 * 10 ** (1 - digits))
+
+
+@given(st.floats(0, 1e6))
+def test_what_is_too_short_is_not_said_to_be_long_enough(seconds: float) -> None:
+    words = float(lasted_words(seconds).removesuffix(" s").replace(",", ""))
+    assert seconds - 0.1 - 1e-6 < words <= seconds + 1e-9

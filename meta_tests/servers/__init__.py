@@ -1,1 +1,1 @@
-"""Servers for measuring and testing the suite itself: a stand-in, and real ones on this machine."""
+"""Servers for measuring and testing the suite itself: stand-ins, and Ray nodes on this machine."""

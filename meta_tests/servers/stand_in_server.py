@@ -27,7 +27,6 @@ import httptools
 import msgspec
 import uvloop
 
-from meta_tests.servers.launcher import own_child
 from meta_tests.servers.options import StandIn
 from meta_tests.servers.replies import (
     COMPLETIONS,
@@ -43,6 +42,8 @@ from meta_tests.servers.replies import (
     reply,
     without_answer,
 )
+from mlperf_suite import SUITE_FOLDER
+from mlperf_suite.errors import SuiteError
 
 if TYPE_CHECKING:
     from mlperf_suite.features.servers.engine import EndpointEngine
@@ -84,6 +85,26 @@ class RunningStandIn:
         with urllib.request.urlopen(self.url + ACCOUNT, timeout=120) as answer:
             figures: dict[str, Any] = json.load(answer)
         return figures
+
+
+@contextlib.contextmanager
+def own_child(module: str, name: str, argument: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """Run a module of this repository that serves on a port of its own, which it prints first, as
+    long as the context and this process last. Yields the process and the port.
+
+    It gets `argument` and this process's id. Raises SuiteError if it does not start.
+    """
+    command = [sys.executable, "-m", module, argument, str(os.getpid())]
+    process = subprocess.Popen(command, cwd=SUITE_FOLDER, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        port = process.stdout.readline().strip()
+        if not port:
+            raise SuiteError(f"{name} did not start: status {process.wait()}")
+        yield process, int(port)
+    finally:
+        process.kill()
+        process.communicate()
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from meta_tests.servers import demos
+from scripts import demos
 
 
 @pytest.mark.parametrize("name", ["endpoint", "cluster"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,7 @@ from pytest import MonkeyPatch
 from meta_tests.made_runs import remote_run
 from meta_tests.stand_in import Delays, StandInEngine
 from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE, OFFICIAL
 from mlperf_suite.benchmarks.prompts import load_tokenizer
 from mlperf_suite.engines.protocol import (
     SPECULATIVE,
@@ -199,3 +201,19 @@ def break_runs(monkeypatch: MonkeyPatch, error: BaseException) -> list[int]:
 
     monkeypatch.setattr("mlperf_suite.session.load_run.run_loadgen", failing_run)
     return attempts
+
+
+def inputs(**options: Any) -> Inputs:
+    return Inputs(resolve_settings(options, {}), [LLAMA3_1_8B, LLAMA3_1_8B_EDGE])
+
+
+def own_data(folder: Path, samples: int) -> str:
+    file = folder / f"{samples}.json"
+    file.write_text(json.dumps([{"article": "a", "highlights": "b"}] * samples))
+    return str(file)
+
+
+def own_model(folder: Path, **changed: object) -> str:
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text(json.dumps({**OFFICIAL.marks.shape, **changed}))
+    return str(folder)

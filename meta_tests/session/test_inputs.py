@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pytest import MonkeyPatch
 
-from meta_tests.session.made_inputs import inputs, own_data, own_model
+from meta_tests.session.scripted_session import inputs, own_data, own_model
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
@@ -55,17 +55,6 @@ def test_the_embedded_reference_is_of_the_embedded_model_and_data_alone(tmp_path
     assert why_no_reference(EDGE, 84) == ""
     assert "the data" in why_no_reference(EDGE, 84, dataset=own_data(tmp_path, 84))
     assert "the model" in why_no_reference(EDGE, 84, model=own_model(tmp_path / "model"))
-
-
-def test_a_subset_of_the_embedded_data_has_a_gate_as_much_wider() -> None:
-    few, _ = inputs().reference(LLAMA3_1_8B, 21)
-    full_set, _ = inputs().reference(LLAMA3_1_8B, 84)
-    assert few is not None and full_set is not None
-    for score in few.scores[:4]:
-        whole = full_set.of(score.name)
-        assert whole is not None
-        # A quarter of the answers: their mean scatters twice as much.
-        assert 1 - score.share == pytest.approx(2 * (1 - whole.share))
 
 
 def departures(

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from pytest import MonkeyPatch
 
-from meta_tests.session.made_inputs import inputs
+from meta_tests.session.scripted_session import inputs
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.errors import DatasetError, UsageError

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from meta_tests.slots import SlotsEngine
-from meta_tests.stand_in import Delays, StandInEngine
+from meta_tests.stand_in import Delays, SlotsEngine, StandInEngine
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.errors import EngineDiedError
 from mlperf_suite.features.endpoints.curve.closed_loop import (

@@ -17,7 +17,7 @@ from msgspec import Raw
 from pytest import MonkeyPatch
 
 from meta_tests.session.scripted_session import LLAMA, Make, ScriptedSession
-from meta_tests.slots import SlotsEngine
+from meta_tests.stand_in import SlotsEngine
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.engines.protocol import (
     ClientFigures,

@@ -177,27 +177,6 @@ def test_off_opens_nothing(metered: Metered, ended: Ended) -> None:
     assert ended() and not opened
 
 
-def test_a_meter_that_dies_or_hangs_is_a_reason(metered: Metered, monkeypatch: MonkeyPatch) -> None:
-    answers = threading.Event()
-
-    def dies() -> float:
-        raise OSError("GPU is lost")
-
-    def hangs() -> float:
-        answers.wait(600)
-        return 1.0
-
-    try:
-        for read, why, stop_s in ((dies, "GPU is lost", 60), (hangs, "does not answer", 0.05)):
-            monkeypatch.setattr("mlperf_suite.energy.recording.STOP_S", stop_s)
-            meters = Meters((counter(read),))
-            figures = metered(lambda *_, m=meters: m)
-            assert figures is not None and figures.measured == ()
-            assert why in figures.kinds[0].why
-    finally:
-        answers.set()
-
-
 @pytest.mark.parametrize("at", ["idle", "begun", "run"])
 def test_whatever_interrupts_it_is_not_hidden_and_no_counter_is_read_on(
     monkeypatch: MonkeyPatch, ended: Ended, at: str

@@ -8,12 +8,16 @@ from pathlib import Path
 import pytest
 
 from meta_tests.loadgen.made_plans import a_plan, run, shipped_round, stand_in
-from meta_tests.tampering.rule_breaks import AGREEMENT
+from meta_tests.made_runs import MadeRun
+from meta_tests.tampering.rule_breaks import AGREEMENT, verdict_on
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
+from mlperf_suite.benchmarks.rounds import ROUNDS
+from mlperf_suite.features.log_consistency import seeded
 from mlperf_suite.features.log_consistency.releases import RELEASES, fingerprint
 from mlperf_suite.features.log_consistency.schedule import (
     MOST_QUERIES,
     Asked,
+    Schedule,
     TooLongError,
     loaded_sets,
     logging_draws,
@@ -97,3 +101,93 @@ def test_what_cannot_be_computed_is_told(change: dict[str, float], error: type[E
     request |= {"samples": 1, "loaded": 84, "equal": True, "accuracy": False}
     with pytest.raises(error):
         schedule(Asked(**(request | change)))  # type: ignore[arg-type]
+
+
+# Rules of what the seeds determine, where a rounded rate leaves several schedules
+
+
+def status_of(rule: str, **entries: object) -> str:
+    """Of a rule on a Server run of 221.533 queries/s with other entries."""
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance", round=ROUNDS["v6.1"])
+    run.entries |= {"effective_target_qps": 221.533, **entries}
+    return verdict_on(run.facts(), rule).status
+
+
+@pytest.mark.parametrize(
+    ("queries", "samples", "seconds", "status"),
+    [
+        *((1000, 1, seconds, "passed") for seconds in (600, 601, 602)),
+        (1002, 1, 605, "passed"),
+        *((queries, 1, 601, "failed") for queries in (1001, 1002)),
+        *((1000, 1, seconds, "failed") for seconds in (599, 605)),
+        *((1000, samples, 601, "failed") for samples in (0, 7)),
+    ],
+)
+def test_the_duration_lies_between_those_of_the_schedules_of_as_many_queries(
+    monkeypatch: pytest.MonkeyPatch, queries: int, samples: int, seconds: int, status: str
+) -> None:
+    schedules = [
+        Schedule(count, 1, end_s * 10**9, (end_s - 1) * 10**9)
+        for count, end_s in ((1000, 602), (1000, 600), (1002, 605))
+    ]
+    monkeypatch.setattr(seeded, "_schedules", lambda log: schedules)
+    entries = {"generated_query_count": queries, "generated_samples_per_query": samples}
+    duration_ns = seconds * 10**9
+    assert status_of("generated_queries", generated_query_duration=duration_ns, **entries) == status
+
+
+SETS = {10: 133_680, 11: 147_048}
+"""Queries of so many whole data sets, between which a rate that prints as 221.533 decides."""
+
+
+@pytest.mark.parametrize(
+    ("rate", "queries", "duration_ns", "status"),
+    [
+        # As LoadGen makes them of 221.53324600969475 queries/s, the least that gives 11 sets.
+        (221.533, SETS[11], 661_010_667_154, "passed"),
+        # Of 221.5335, of 221.533 and of 221.5325.
+        (221.533, SETS[11], 661_009_908_924, "passed"),
+        (221.533, SETS[10], 600_006_220_869, "passed"),
+        (221.533, SETS[10], 600_007_575_195, "passed"),
+        # At a rate that gives the other number, at one that prints as another, and at none.
+        (221.533, SETS[11], 661_010_668_000, "failed"),
+        (221.533, SETS[10], 600_007_576_000, "failed"),
+        (221.533, SETS[11] - 1, 661_010_000_000, "failed"),
+        # With fewer digits, of 221.5303 and of 221.53.
+        (221.53, SETS[10], 600_013_533_665, "passed"),
+        (221.53, SETS[10], 600_014_346_189, "passed"),
+        (221.53, SETS[10], 600_020_000_000, "failed"),
+    ],
+)
+def test_a_rate_of_more_digits(rate: float, queries: int, duration_ns: int, status: str) -> None:
+    entries = {"generated_query_count": queries, "generated_query_duration": duration_ns}
+    assert status_of("generated_queries", effective_target_qps=rate, **entries) == status
+
+
+@pytest.mark.parametrize(
+    ("queries", "rate", "status"),
+    [
+        (SETS[11], 222.458, "passed"),
+        (SETS[10], 222.798, "passed"),
+        (SETS[11], 222.798, "failed"),
+        (SETS[10], 222.458, "failed"),
+    ],
+)
+def test_the_scheduled_rate_is_of_the_queries(queries: int, rate: float, status: str) -> None:
+    entries = {"generated_query_count": queries, "result_scheduled_samples_per_sec": rate}
+    assert status_of("scheduled_rate", **entries) == status
+
+
+@pytest.mark.parametrize(
+    ("period_ns", "status"),
+    [(1_234_503, "passed"), (1_234_500, "passed"), (1_234_560, "failed")],
+)
+def test_an_expected_latency_of_fewer_digits_is_rounded(period_ns: int, status: str) -> None:
+    run = MadeRun(LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenario("SingleStream"), "performance")
+    queries = run.benchmark.samples * -(-1_200_000_000_000 // period_ns // run.benchmark.samples)
+    run.entries |= {
+        "requested_single_stream_expected_latency_ns": 1.2345e6,
+        "generated_query_count": queries,
+        "generated_query_duration": queries * period_ns,
+    }
+    assert verdict_on(run.facts(), "generated_queries").status == status

@@ -1,17 +1,33 @@
-"""MMLU's questions: the embedded ones, the published shapes, and what is wrong with bad ones."""
+"""MMLU's questions, how engines share them, and the rules of a run over them."""
 
 from __future__ import annotations
 
+import ast
 import csv
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from meta_tests.datasets.data_files import write_parquet
+from meta_tests.suite_runs import run_suite
+from meta_tests.tampering.rule_breaks import verdict_on
 from mlperf_suite.errors import DatasetError, UsageError
-from mlperf_suite.features.mmlu.mmlu_questions import SUBJECTS, Mmlu, Question, load_mmlu
+from mlperf_suite.features.mmlu import mmlu_rules
+from mlperf_suite.features.mmlu.journal import gpus_per_engine
+from mlperf_suite.features.mmlu.mmlu_questions import (
+    PUBLISHED_SCORES,
+    SUBJECTS,
+    Mmlu,
+    Question,
+    load_mmlu,
+)
+from mlperf_suite.features.mmlu.mmlu_rules import MmluFacts
+from mlperf_suite.features.mmlu.plugin import pytest_mlperf_engine_count
+from mlperf_suite.rules.registry import rules_of
+from mlperf_suite.settings import resolve_settings
 
 EMBEDDED = load_mmlu("embedded")
 GOOD_ROW = ["What is 1 + 1?", "1", "2", "3", "4", "1"]
@@ -148,3 +164,81 @@ def test_the_fingerprint_changes_with_the_content() -> None:
     changed["anatomy"] = changed["anatomy"][::-1]
     assert Mmlu("x", EMBEDDED.dev, EMBEDDED.test).sha256 == EMBEDDED.sha256
     assert Mmlu("x", EMBEDDED.dev, changed).sha256 != EMBEDDED.sha256
+
+
+@pytest.mark.parametrize(
+    ("right", "questions", "status"),
+    [
+        *((right, asked, "not judged") for right, asked in ((3, 3), (4, 5))),
+        *((right, asked, "passed") for right, asked in ((5, 5), (12, 20), (25, 57))),
+        *((right, asked, "failed") for right, asked in ((0, 5), (6, 20), (20, 57))),
+        (3_800, 14_042, "passed"),
+        (3_500, 14_042, "failed"),
+    ],
+)
+def test_few_questions_do_not_show_guessing(right: int, questions: int, status: str) -> None:
+    accuracy = 100 * right / questions
+    run = MmluFacts(questions, next(iter(PUBLISHED_SCORES)), questions, accuracy, questions)
+    assert verdict_on(run, "mmlu_score").status == status
+
+
+def test_each_rule_has_its_test() -> None:
+    source = (Path(mmlu_rules.__file__).parent / "tests" / "test_mmlu.py").read_text()
+    functions = [n for n in ast.parse(source).body if isinstance(n, ast.FunctionDef)]
+    names = {function.name for function in functions} - {"test_share"}
+    rules = [rule.name for rule in rules_of("mmlu")]
+    assert names == {f"test_{rule}" for rule in rules}
+    for rule in rules:
+        assert f"def test_{rule}(mmlu_run):" in source
+        assert f'mmlu_run.obeys("{rule}")' in source
+
+
+ARGUMENTS = ("--mmlu-limit=57", "-p", "meta_tests.scoring_plugin")
+
+
+@pytest.mark.parametrize(
+    ("marker", "shares"), [("mmlu", 1), ("mmlu or (offline and compliance and datacenter)", 0)]
+)
+def test_mmlu_is_not_scored_beside_a_loadgen_run(tmp_path: Path, marker: str, shares: int) -> None:
+    run = run_suite(
+        tmp_path / "results",
+        *("-m", marker, *ARGUMENTS, "--collect-only", "-q"),
+        SCORING='{"engines": 2}',
+        PYTEST_XDIST_WORKER_COUNT="2",
+        PYTEST_XDIST_TESTRUNUID="x",
+    )
+    assert run.output.count("::test_share[") == shares, run.output
+
+
+@pytest.mark.parametrize(
+    ("options", "engines", "gpus"),
+    [
+        ({}, 1, 4),
+        ({"tensor_parallel_size": "1"}, 4, 1),
+        ({"engine_arg": ["tensor_parallel_size=2"]}, 2, 2),
+        ({"tensor_parallel_size": "1", "engine_arg": ["data-parallel-size=2"]}, 2, 2),
+        (
+            {
+                "tensor_parallel_size": "2",
+                "engine_arg": ["pipeline_parallel_size=2", "data_parallel_size=x"],
+            },
+            1,
+            4,
+        ),
+        ({"tensor_parallel_size": "1", "engine_arg": ["data_parallel_size=8"]}, 1, 8),
+    ],
+)
+def test_an_engine_has_the_gpus_that_its_arguments_need(
+    options: dict[str, Any], engines: int, gpus: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3")
+    settings = resolve_settings(options, {})
+    assert (pytest_mlperf_engine_count(settings), gpus_per_engine(settings)) == (engines, gpus)
+
+
+def test_endpoints_are_one_engine_whatever_gpus_are_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    here = resolve_settings({"tensor_parallel_size": "1"}, {})
+    assert pytest_mlperf_engine_count(here) == 2
+    there = resolve_settings({"endpoint": ["http://one", "http://two"]}, {})
+    assert pytest_mlperf_engine_count(there) == 1

@@ -16,7 +16,7 @@ from meta_tests.plugin.pytest_output import pytest_output
 from meta_tests.servers.local_nodes import LocalNodes
 from meta_tests.suite_runs import run_suite
 from mlperf_suite.engines.protocol import EngineDescription
-from mlperf_suite.errors import EngineError
+from mlperf_suite.errors import EngineError, UsageError
 from mlperf_suite.features.replicas.loading import (
     ReplicasConfig,
     check_alike,
@@ -25,6 +25,7 @@ from mlperf_suite.features.replicas.loading import (
     machines_of,
 )
 from mlperf_suite.features.replicas.node_facts import NodeFacts
+from mlperf_suite.features.replicas.options import OPTIONS
 from mlperf_suite.features.replicas.placement import (
     Node,
     NodeShare,
@@ -35,6 +36,7 @@ from mlperf_suite.features.replicas.placement import (
     place,
     table,
 )
+from mlperf_suite.settings import resolve_settings
 
 EIGHT = Node("1", "node-a", "10.0.0.1", 8, 64, "NVIDIA H100")
 FOUR = Node("2", "node-b.cluster", "10.0.0.2", 4, 32, "NVIDIA H100")
@@ -238,3 +240,30 @@ def test_that_ray_is_missing_is_said_before_anything_loads(
     )
     assert re.search(r"--replicas: Ray .*install it with `make ray`", output)
     assert not (tmp_path / "results").exists()
+
+
+def resolve(environment: dict[str, str] | None = None, **options: Any) -> dict[str, Any]:
+    return dict(resolve_settings(options, environment or {}).of_features)
+
+
+def test_a_ray_cluster_is_asked_for_as_many_replicas_as_it_holds() -> None:
+    assert resolve()["replicas"] is None
+    assert resolve(replicas="2")["ray"] is None
+    assert resolve(ray="head:1", replicas="3")["replicas"] == 3
+    environment = {"MLPERF_NODES": "a:4,b"}
+    settings = resolve_settings({"ray": "head:1"}, environment).as_json()
+    assert (settings["replicas"], settings["replica_nodes"]) == ("auto", "a:4,b")
+
+
+OF_REPLICAS = [name for name, spec in OPTIONS.items() if spec.only_with]
+
+
+@pytest.mark.parametrize("name", OF_REPLICAS)
+def test_an_option_of_replicas_is_refused_without_them(name: str) -> None:
+    values: dict[str, Any] = {"replica_nodes": "a", "replica_routing": "tokens", "scaling": "true"}
+    with pytest.raises(UsageError) as error:
+        resolve(None, **{name: values.get(name, "1")})
+    option = name.replace("_", "-")
+    assert str(error.value) == f"--{option}: can only be used with --replicas or --ray"
+    # A variable may be there for other runs.
+    assert resolve({"MLPERF_NODES": "a,b"})["replicas"] is None

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from meta_tests.made_client import write_client_submission
 from meta_tests.made_runs import MadeRun, system_fields, with_a_long_one, write_run
+from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, Scenario
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
+from mlperf_suite.features.submission_check.submission_rules import MEASUREMENT_FIELDS
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
@@ -111,3 +115,30 @@ def failed_rules(root: Path) -> dict[str, list[str]]:
 
 def files(root: Path) -> set[str]:
     return {p.relative_to(root).as_posix() for p in root.rglob("*") if p.is_file()}
+
+
+SCENARIOS = ("Offline", "Server", "Interactive")
+
+
+def client_folders(root: Path, name: str = "llama3.1-8b") -> dict[str, Path]:
+    """The client's folder of each scenario of a benchmark."""
+    submission = write_client_submission(root / "made", name, SCENARIOS, with_events="Server")
+    folders = {}
+    for scenario in SCENARIOS:
+        folders[scenario] = root / f"client-{scenario.lower()}"
+        shutil.move(submission / "results/box" / name / scenario, folders[scenario])
+        for file in ("measurements.json", "README.md"):
+            (folders[scenario] / file).unlink()
+    shutil.rmtree(root / "made")
+    return folders
+
+
+def submit(root: Path, *results: str, round_: str = "v6.1", measurements: bool = True) -> int:
+    """Build <root>/tree of results; the command's exit status."""
+    weights = root / "weights.json"
+    weights.write_text(json.dumps(dict.fromkeys(MEASUREMENT_FIELDS, "made up")))
+    more = {"--measurements": str(weights)} if measurements else {}
+    words = submission_words(
+        results, write_system(root, "box"), root / "tree", **{"--round": round_}, **more
+    )
+    return main(words)

@@ -1,6 +1,6 @@
 """Runs a server as long as the process that asked for it lives.
 
-    python -m meta_tests.servers.launcher PARENT COMMAND ...
+    python -m scripts.launcher PARENT COMMAND ...
 
 The server and everything it started end when PARENT (a process id) is gone, however it ended, when
 standard input receives data or is closed, or on SIGTERM. Processes that the server leaves behind
@@ -9,17 +9,16 @@ become children of this process, so that none escapes. Exits with the server's s
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 
-from mlperf_suite import SUITE_FOLDER
-from mlperf_suite.errors import SuiteError
+import psutil
+
+from mlperf_suite.engines.hang_detector import end_processes
 
 _PR_SET_CHILD_SUBREAPER = 36
 _LOOK_S = 0.2
@@ -40,33 +39,8 @@ def main(parent: int, command: list[str]) -> int:
     return server.returncode if server.returncode >= 0 else 128 - server.returncode
 
 
-@contextlib.contextmanager
-def own_child(module: str, name: str, argument: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """Run a module of this repository that serves on a port of its own, which it prints first, as
-    long as the context and this process last. Yields the process and the port.
-
-    It gets `argument` and this process's id. Raises SuiteError if it does not start.
-    """
-    command = [sys.executable, "-m", module, argument, str(os.getpid())]
-    process = subprocess.Popen(command, cwd=SUITE_FOLDER, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        port = process.stdout.readline().strip()
-        if not port:
-            raise SuiteError(f"{name} did not start: status {process.wait()}")
-        yield process, int(port)
-    finally:
-        process.kill()
-        process.communicate()
-
-
 def _end(server: subprocess.Popen[bytes]) -> None:
     """End the server and everything it started."""
-    # Not for the servers that import this module: half of their start.
-    import psutil
-
-    from mlperf_suite.engines.hang_detector import end_processes
-
     if server.poll() is None:
         server.terminate()
         try:

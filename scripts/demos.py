@@ -1,6 +1,6 @@
 """Start servers or nodes on this machine, run pytest against them, stop them.
 
-    python -m meta_tests.servers.demos endpoint|curve|cluster [PYTEST OPTIONS]
+    python -m scripts.demos endpoint|curve|cluster [PYTEST OPTIONS]
 
 `endpoint`: vLLM's own server, measured like any other endpoint; `curve`: its curve. `cluster`: two
 Ray nodes, each with one core and one replica of the real engine with the embedded model; it
@@ -22,8 +22,8 @@ from types import FrameType
 from typing import NoReturn
 
 from meta_tests.servers.local_nodes import local_nodes
-from meta_tests.servers.local_servers import vllm_server
 from mlperf_suite.errors import SuiteError
+from scripts.local_servers import vllm_server
 
 _CANNOT_START, _USAGE = 3, 4
 """pytest's exit status for an internal error and for a wrong command."""

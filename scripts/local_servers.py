@@ -22,12 +22,12 @@ from pathlib import Path
 
 import psutil
 
-from meta_tests.servers.launcher import PATIENCE_S
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.engines.vllm_arguments import VLLM_DTYPES
 from mlperf_suite.engines.vllm_environment import last_error, vllm_variables
 from mlperf_suite.errors import EngineError
 from mlperf_suite.hardware import choose_precision, describe_system
+from scripts.launcher import PATIENCE_S
 
 _LOOK_S = 0.25
 
@@ -84,7 +84,7 @@ def local_server(
 def _launched(
     command: Sequence[str], environment: Mapping[str, str], log: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
-    launcher = [sys.executable, "-m", "meta_tests.servers.launcher", str(os.getpid()), *command]
+    launcher = [sys.executable, "-m", "scripts.launcher", str(os.getpid()), *command]
     with log.open("wb") as output:
         process = subprocess.Popen(
             launcher,
