@@ -29,10 +29,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         *("engine-arg", "engine-silence"),
     ),
     "Replicas": (),
-    "Servers": (
-        *("endpoint", "endpoint-server", "endpoint-routing", "endpoint-ca", "endpoint-clients"),
-        *("endpoint-requests", "served-model-name", "endpoint-header"),
-    ),
+    "Servers": (),
     "Regression gate": ("baseline", "max-regression", "baseline-allow-different"),
     "MMLU": (),
     "Profiling": (),
@@ -133,7 +130,9 @@ def page() -> str:
     """The page's text."""
     remaining = {spec.name: spec for spec in OPTIONS}
     sections = {title: [remaining.pop(name) for name in names] for title, names in SECTIONS.items()}
-    for spec in [spec for spec in remaining.values() if spec.section]:
+    own = [spec for spec in remaining.values() if spec.section]
+    # What chooses a kind of engine first: the others of its section need it.
+    for spec in sorted(own, key=lambda spec: spec.chooses is None):
         sections.setdefault(spec.section, []).append(remaining.pop(spec.name))
     sections[REST] = list(remaining.values())
     parts = [

@@ -55,7 +55,7 @@ def _refusal(value: Mapping[str, Any]) -> str:
 
 
 _ENDPOINT = EngineChoice("endpoint", "--endpoint URL", SILENCE_S, _refusal)
-_of_endpoint = partial(OptionSpec, engine=_ENDPOINT.kind)
+_of_endpoint = partial(OptionSpec, engine=_ENDPOINT.kind, section="Servers")
 
 OPTIONS = {
     "endpoints": _of_endpoint(
