@@ -1,6 +1,6 @@
 """Calls of tools: what is the call that was asked for, and what is not.
 
-Schemas that strangers wrote to harm are in evidence/agentic."""
+Schemas that strangers wrote to harm are in evidence/chats."""
 
 from __future__ import annotations
 

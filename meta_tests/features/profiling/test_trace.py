@@ -98,7 +98,7 @@ def test_a_trace_that_ends_early_shows_what_was_read(tmp_path: Path) -> None:
 def test_every_event_is_read_once_however_the_file_is_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int, indent: int | None
 ) -> None:
-    """More cuts are in evidence/profilers."""
+    """More cuts are in evidence/profiling."""
     arguments = {"shape": "[1, 2]", "text": '],"{'}
     events = [event("abc"[number % 3], 10 * number, 5, args=arguments) for number in range(9)]
     path = trace_of(tmp_path / "a.pt.trace.json", *events, indent=indent)

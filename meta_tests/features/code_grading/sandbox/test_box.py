@@ -225,7 +225,7 @@ def test_files_without_content_count(monkeypatch: pytest.MonkeyPatch) -> None:
 # What a program in the sandbox may use at most, and what its end tells.
 #
 # That a program sees and reaches nothing outside is checked by `fault` whenever a sandbox is found;
-# `evidence/sandbox/` has programs that try to get out.
+# `evidence/code_grading/` has programs that try to get out.
 
 
 MARK = f"limits-{uuid.uuid4().hex}"

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from evidence.sandbox.hostile_programs import (
+from evidence.code_grading.hostile_programs import (
     HOSTILE,
     MARK,
     Hostile,

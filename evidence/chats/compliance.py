@@ -1,6 +1,6 @@
 """The rules of messages and the official client's check_compliance on honest and damaged results.
 
-    python -m evidence.agentic.compliance [CLIENT_PYTHON] [--write]
+    python -m evidence.chats.compliance [CLIENT_PYTHON] [--write]
 
 CLIENT_PYTHON is that of .endpoints-client, whose checkout has the example's configuration. Each
 result has the files that the client writes of edge-agentic (config.yaml, scores.json,

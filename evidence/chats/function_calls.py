@@ -1,6 +1,6 @@
 """Scores of function calling by the suite and by the official scorer, on made answers.
 
-    python -m evidence.agentic.function_calls [CLIENT_PYTHON [BFCL_PYTHON]]
+    python -m evidence.chats.function_calls [CLIENT_PYTHON [BFCL_PYTHON]]
 
 CLIENT_PYTHON is that of .endpoints-client, BFCL_PYTHON that of .bfcl; both of one Python version,
 because the official scorer imports bfcl-eval from the second. Exit status 1 if any sample, verdict

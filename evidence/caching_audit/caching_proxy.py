@@ -1,6 +1,6 @@
 """An HTTP proxy that answers repeated requests from memory.
 
-    python -m evidence.hidden_cache.caching_proxy http://127.0.0.1:8000
+    python -m evidence.caching_audit.caching_proxy http://127.0.0.1:8000
 
 Tests the caching audit: together with a server, it is a serving stack whose front end hides a cache
 of whole answers. It runs in a separate process and does not identify itself in its answers.

@@ -1,6 +1,6 @@
 """The programs that commands start, read by the suite and by the official inline scorer.
 
-    python -m evidence.agentic.bash_programs agentic_coding_2.5h.jsonl [PYTHON]
+    python -m evidence.chats.bash_programs agentic_coding_2.5h.jsonl [PYTHON]
 
 PYTHON is that of the official client's environment (.endpoints-client/bin/python). Compared are all
 recorded answers of the file, and commands made of parts that shells and regular expressions find

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from evidence.agentic.compliance import DAMAGES, EXPLAINED, failures, honest
+from evidence.chats.compliance import DAMAGES, EXPLAINED, failures, honest
 
 CONFIG: dict[str, Any] = {
     "model_params": {"temperature": 0, "seed": 42, "max_new_tokens": 1024},

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evidence.hidden_cache.caching_proxy import caching_proxy
+from evidence.caching_audit.caching_proxy import caching_proxy
 from meta_tests.servers.options import StandIn
 from meta_tests.servers.stand_in_server import RunningStandIn, stand_in_server
 from mlperf_suite.assets import embedded_model_dir
