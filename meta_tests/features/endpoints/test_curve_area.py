@@ -180,3 +180,6 @@ def test_noise_that_hides_half_of_the_area_is_told() -> None:
         Summary(parts={PART: made_curve(0.01)}), Summary(parts={PART: made_curve(0.01)})
     )
     assert underpowered_metrics(changes, False) == []
+    slower = Summary(parts={PART: made_curve(0.01, 0.3)})
+    (change,) = compare_summaries(Summary(parts={PART: made_curve(0.01)}), slower)
+    assert change.outcome == "regressed"
