@@ -82,6 +82,10 @@ def test_a_setting_of_which_both_runs_made_the_same_is_no_difference() -> None:
     assert [fact.name for fact in before] == ["setting precision"]
 
 
+def test_what_one_of_two_runs_does_not_tell_is_a_difference() -> None:
+    assert "engine version" in different(config_of(), replace(config_of(), engine=None))
+
+
 def test_data_is_compared_by_its_sum_wherever_it_lies() -> None:
     """That of one mode counts where both runs read it."""
 
