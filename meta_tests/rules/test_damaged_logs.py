@@ -99,6 +99,17 @@ def test_a_member_twice_among_many_is_found_at_once() -> None:
         strict_json.loads("{" + ",".join(f'"{name}":0' for name in (*names, "last", "last")) + "}")
 
 
+@pytest.mark.parametrize("text", ["{" + '"f1": 1 ' * 400_000, '{"f1": 1 }' * 300_000 + "x"])
+def test_a_long_line_of_an_accuracy_txt_is_read_at_once(text: str) -> None:
+    with within(300):
+        assert parse_accuracy_txt(text).scores == {}
+
+
+def test_the_last_share_of_a_line_of_json_is_the_score() -> None:
+    text = '{"f1": 0.79, "all": {"f1": 0.8}}\nno {"f1": 0.1}\n'
+    assert parse_accuracy_txt(text).scores == {"f1": 80.0}
+
+
 def test_a_figure_that_no_float_holds_is_none() -> None:
     assert parse_accuracy_txt(f"{{'rouge1': 38.7, 'gen_num': {'1' * 400}}}").scores == {
         "rouge1": 38.7

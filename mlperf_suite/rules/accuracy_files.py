@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -29,8 +29,9 @@ _WORD_RATE = re.compile(
     r"^Word Error Rate: .{1,40}, accuracy=(\d{1,15}(?:\.\d{1,20})?)%\s*$", re.MULTILINE
 )
 """What accuracy_eval.py of whisper prints; the figure is `word_accuracy`."""
-_F1_SHARE = re.compile(r'^\{.*"f1":\s*(\d(?:\.\d{1,20})?)\b.*\}\s*$', re.MULTILINE)
-"""The share that evaluation.py of qwen3-vl writes as JSON; the figure is `f1`, in percent."""
+_F1_SHARE = re.compile(r'"f1":\s*(\d(?:\.\d{1,20})?)\b')
+"""In a line of JSON that evaluation.py of qwen3-vl writes, a share; the figure is `f1`, in
+percent."""
 _HASH = re.compile(r"^hash=([0-9a-f]{64})\s*$", re.MULTILINE)
 _ENTRY = re.compile(
     r'\{ "seq_id" : (\d{1,19}), "qsl_idx" : (\d{1,19}), "data" : "([0-9A-F]*)"'
@@ -60,11 +61,20 @@ class AccuracyTxt:
     unclear: frozenset[str] = frozenset()
 
 
+def _f1_shares(text: str) -> Iterator[float]:
+    """The last share of each line that is one JSON object."""
+    for line in text.split("\n"):
+        is_object = line.startswith("{") and line.rstrip().endswith("}")
+        # One expression for the whole line would take the square of its length.
+        if is_object and (shares := _F1_SHARE.findall(line)):
+            yield float(shares[-1])
+
+
 def parse_accuracy_txt(text: str) -> AccuracyTxt:
     """Parse the text of an accuracy.txt; never raises because of its content."""
     values: dict[str, set[float]] = {}
     rates = [(WORD_ACCURACY, figure) for figure in _WORD_RATE.findall(text)]
-    rates += [(F1, str(100 * float(share))) for share in _F1_SHARE.findall(text)]
+    rates += [(F1, str(100 * share)) for share in _f1_shares(text)]
     for name, figure in (*_FIGURE.findall(text), *_SENTENCE.findall(text), *rates):
         values.setdefault(name, set()).add(float(figure))
     numbers = Counter(name for name, _ in _FIGURE.findall(text))
