@@ -1,11 +1,11 @@
-"""Prompts with pictures as a chat server is sent them, and media as parts of a message."""
+"""Prompts with pictures as a chat server is sent them."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -13,7 +13,7 @@ from mlperf_suite.datasets.media import MediaPrompt, Message, PictureFile
 from mlperf_suite.errors import SuiteError
 
 MOST_MEDIA = 20_000_000
-"""The most bytes of a picture or sound in a message, before base64."""
+"""The most bytes of a picture in a message, before base64."""
 _json = msgspec.json.Encoder()
 _TRIAL_PIXELS = (64, 64)
 
@@ -55,26 +55,11 @@ def trial_prompt() -> MediaPrompt:
     return MediaPrompt([0], PictureFile(file.getvalue()), lambda: messages)
 
 
-def text_part(text: str) -> dict[str, Any]:
-    """A text as a part of a message's content."""
-    return {"type": "text", "text": text}
-
-
 def picture_part(data: bytes, kind: str) -> dict[str, Any]:
     """A picture as it is in its file, never resized. Raises SuiteError if it is too large."""
-    url = f"data:image/{kind};base64,{_base64(data, 'picture')}"
-    return {"type": "image_url", "image_url": {"url": url}}
-
-
-def sound_part(data: bytes, kind: Literal["wav", "mp3"]) -> dict[str, Any]:
-    """A sound as it is in its file. Raises SuiteError if it is too large."""
-    sound = {"data": _base64(data, "sound"), "format": kind}
-    return {"type": "input_audio", "input_audio": sound}
-
-
-def _base64(data: bytes, name: str) -> str:
     if len(data) > MOST_MEDIA:
         raise SuiteError(
-            f"a {name} of {len(data):,} bytes in a message: at most {MOST_MEDIA:,} are sent"
+            f"a picture of {len(data):,} bytes in a message: at most {MOST_MEDIA:,} are sent"
         )
-    return base64.b64encode(data).decode("ascii")
+    url = f"data:image/{kind};base64,{base64.b64encode(data).decode('ascii')}"
+    return {"type": "image_url", "image_url": {"url": url}}
