@@ -18,7 +18,7 @@ CHECKER = Path("tools/submission")
 LOOKS_OK = "SUMMARY: submission looks OK"
 _CHECK = re.compile(r"ERROR\] Some (.+?) Checks failed for")
 _EXCEPTION = re.compile(r"Running (\w+) in \w+$")
-_MOST_RULES = 5
+_MAX_LISTED_RULES = 5
 
 
 def official_verdict(root: Path, checker: Path, round_: Round, table: Path | None = None) -> str:
@@ -43,7 +43,7 @@ def official_verdict(root: Path, checker: Path, round_: Round, table: Path | Non
     return f"fails: {', '.join(sorted(checks))}{by_exception}"
 
 
-def own_verdict(root: Path, round_: Round, most: int = _MOST_RULES) -> str:
+def own_verdict(root: Path, round_: Round, most: int = _MAX_LISTED_RULES) -> str:
     """The rules that the suite finds broken in a tree, `most` of them by name."""
     rules = broken_rules(root, round_)
     more = f" and {len(rules) - most} more" if len(rules) > most else ""

@@ -152,8 +152,8 @@ def write_report(config: dict[str, Any]) -> None:
     measured = {f"{n:x}": n % samples for n in range(len(run.issued))}
     maps = {PERFORMANCE_DATA: measured, ACCURACY_DATA: numbers}
     (report / "sample_idx_map.json").write_text(json.dumps(maps))
-    of_accuracy = [d for d in config["datasets"] if d["type"] == "accuracy"]
-    if of_accuracy and of_accuracy[0]["accuracy_config"]["eval_method"] == "rouge":
+    accuracy_sets = [d for d in config["datasets"] if d["type"] == "accuracy"]
+    if accuracy_sets and accuracy_sets[0]["accuracy_config"]["eval_method"] == "rouge":
         scores = client_scores(replace(benchmark, answers=len(numbers)))
         good = dict.fromkeys(("rouge1", "rouge2", "rougeL", "rougeLsum"), "40.0")
         good |= {"gen_len": "41681", "gen_num": f"{len(numbers)}"}

@@ -12,7 +12,7 @@ from meta_tests.machine_lock import machine_lock
 from meta_tests.progress import Progress
 from meta_tests.warm_pytest import end_warm
 
-LONGEST = (
+SLOW_FILES = (
     "real_engine/test_offline_session.py",
     "features/servers/test_faults.py",
     "features/tuning/test_trial_run.py",
@@ -52,7 +52,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _turn(item: pytest.Item) -> int:
     name = item.path.as_posix().partition("/meta_tests/")[2]
-    return LONGEST.index(name) if name in LONGEST else len(LONGEST)
+    return SLOW_FILES.index(name) if name in SLOW_FILES else len(SLOW_FILES)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -191,7 +191,7 @@ IN_PLACE = {"FOLDER": str(ROOT), "my_tests": "tests", "X": "2", "NAME": "name", 
 PYTEST = r"(?:(?:\.venv/bin/|\.venv/bin/python -m )?pytest\b|mlperf-suite(?= -(?!-help)))(.*)"
 
 
-def of_pytest() -> list[tuple[Path, str]]:
+def pytest_commands() -> list[tuple[Path, str]]:
     """Every command of pytest on a page of docs, in a block or in a sentence."""
     rows = []
     for guide in GUIDES:
@@ -204,7 +204,7 @@ def of_pytest() -> list[tuple[Path, str]]:
     return sorted(set(rows), key=str)
 
 
-@pytest.mark.parametrize(("guide", "arguments"), of_pytest(), **_IDS)
+@pytest.mark.parametrize(("guide", "arguments"), pytest_commands(), **_IDS)
 def test_a_command_of_pytest_has_options_values_markers_and_tests_that_there_are(
     guide: Path, arguments: str
 ) -> None:

@@ -39,19 +39,19 @@ PARALLEL = (
 
 
 @cache
-def of_package() -> dict[str, frozenset[str]]:
+def package_imports() -> dict[str, frozenset[str]]:
     return {name: modules for name, modules in imports(PACKAGE.name).items() if layer_of(name)}
 
 
 def test_every_part_has_its_place_in_the_order() -> None:
-    assert {layer_of(name) for name in of_package()} == set(ORDER)
+    assert {layer_of(name) for name in package_imports()} == set(ORDER)
 
 
 def test_imports_go_down_the_order() -> None:
     upwards = [
         f"{name} imports {module}"
-        for name, modules in of_package().items()
-        for module in modules & of_package().keys()
+        for name, modules in package_imports().items()
+        for module in modules & package_imports().keys()
         if ORDER.index(layer_of(module)) > ORDER.index(layer_of(name))
     ]
     assert upwards == []
@@ -60,7 +60,7 @@ def test_imports_go_down_the_order() -> None:
 def test_the_package_imports_nothing_that_stands_beside_it() -> None:
     outwards = [
         f"{name} imports {module}"
-        for name, modules in of_package().items()
+        for name, modules in package_imports().items()
         for module in modules
         if module.partition(".")[0] in BESIDE
     ]
@@ -70,7 +70,7 @@ def test_the_package_imports_nothing_that_stands_beside_it() -> None:
 def test_the_core_imports_no_feature_and_a_feature_what_it_declares() -> None:
     needs = {feature.name: feature.needs for feature in features()}
     undeclared = []
-    for name, modules in of_package().items():
+    for name, modules in package_imports().items():
         own = feature_of(name)
         allowed = ("", own, *needs.get(own, ()))
         undeclared += [f"{name}: {other}" for other in modules if feature_of(other) not in allowed]
@@ -134,7 +134,7 @@ def place_of(module: str) -> str:
 def test_an_outside_library_is_imported_where_the_page_says(library: str) -> None:
     places = {
         place_of(name)
-        for name, modules in of_package().items()
+        for name, modules in package_imports().items()
         if any(module.partition(".")[0] == library for module in modules)
         if ".tests." not in name
     }

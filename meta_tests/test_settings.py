@@ -133,7 +133,7 @@ def given_as(name: str, text: str) -> dict[str, Any]:
 
 def attribute(settings: Settings, name: str) -> object:
     field = ATTRIBUTES.get(name, SPECS[name].dest)
-    own = settings.of_features
+    own = settings.feature_options
     return own[field] if field in own else getattr(settings, field)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from mlperf_suite.commands.command import Subcommand, say
-from mlperf_suite.errors import SuiteError, of_the_system
+from mlperf_suite.errors import SuiteError, os_error_line
 from mlperf_suite.feature import features
 
 _COMMANDS = {
@@ -65,7 +65,7 @@ def _run(arguments: Sequence[str], commands: dict[str, Subcommand]) -> int:
         say(f"error: {error}", sys.stderr)
         return 2
     except OSError as error:
-        say(f"error: {of_the_system(error, 'the system')}", sys.stderr)
+        say(f"error: {os_error_line(error, 'the system')}", sys.stderr)
         return 2
 
 

@@ -53,7 +53,7 @@ class RunError(SuiteError):
     """A LoadGen run that ended without a result."""
 
 
-def of_the_system(error: OSError, otherwise: object) -> str:
+def os_error_line(error: OSError, otherwise: object) -> str:
     """The file and what is wrong with it, in one line. `otherwise`: used if it names no file.
 
     A library may raise an OSError with its own message and no number: that message is then used.

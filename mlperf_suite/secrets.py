@@ -30,7 +30,7 @@ _PASSWORDS = (
 )
 """In a URL: a password up to the first @ and up to the last one, and a token, which is longer than
 the name of a user."""
-_SHORTEST = 6
+_MIN_SECRET_LENGTH = 6
 """Characters. Shorter values are not secrets, and redacting them would spoil other words."""
 
 _secrets: set[str] = set()
@@ -57,7 +57,7 @@ def remember(value: object) -> None:
             remember(item)
         return
     text = str(value).strip()
-    if len(text) >= _SHORTEST:
+    if len(text) >= _MIN_SECRET_LENGTH:
         escaped = {json.dumps(text, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)}
         data = text.encode(errors="surrogateescape")
         _secrets.update({text, html.escape(text), quote(data, safe=""), quote_plus(data), *escaped})
@@ -72,7 +72,7 @@ def _in_base64(data: bytes) -> Iterator[str]:
         whole = data[: len(data) - (before + len(data)) % 3]
         for encode in (base64.b64encode, base64.urlsafe_b64encode):
             piece = encode(b"\0" * before + whole).decode()[(0, 2, 3)[before] :]
-            if len(piece) >= _SHORTEST:
+            if len(piece) >= _MIN_SECRET_LENGTH:
                 yield piece
 
 

@@ -65,7 +65,7 @@ _OPTION = "option"
 _OF_A_MODEL = (("config.json",), ("tokenizer.json", "tokenizer.model", "tokenizer_config.json"))
 """A model folder has one file of each group."""
 _GATED_OWNERS = ("meta-llama/",)
-_LONGEST_NODE_NAME = 100
+_MAX_NODE_NAME_LENGTH = 100
 
 
 def _alias(model: str) -> str:
@@ -136,8 +136,8 @@ _FOLDER = Values(folder, "must be a folder")
 # results.node_files removes what a file name may not contain.
 _NODE_NAME = checked(
     str.strip,
-    lambda name: 0 < len(name) <= _LONGEST_NODE_NAME and name.isprintable(),
-    f"must be a name of at most {_LONGEST_NODE_NAME} printable characters",
+    lambda name: 0 < len(name) <= _MAX_NODE_NAME_LENGTH and name.isprintable(),
+    f"must be a name of at most {_MAX_NODE_NAME_LENGTH} printable characters",
 )
 
 option = _declares(OptionSpec)
@@ -349,7 +349,7 @@ class Settings:
     high_accuracy: bool = _switch(
         "require 99.9% of the reference accuracy instead of 99%", identifies="measurement"
     )
-    of_features: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    feature_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """The values of the options that features add, by their names with underscores, and what
     follows from them."""
     max_new_tokens_given: bool = False
@@ -372,21 +372,21 @@ class Settings:
     @property
     def engine_kind(self) -> str:
         """The kind of engine, whose options apply."""
-        chosen = _chosen_engine(self.of_features)
+        chosen = _chosen_engine(self.feature_options)
         return chosen.kind if chosen else _VLLM
 
     @property
     def own_runs(self) -> str:
         """Which option of a feature leaves out all but its own runs; empty if none does."""
         for name, spec in OPTIONS_OF_FEATURES.items():
-            if spec.own_runs and (value := self.of_features[name]) in spec.own_runs:
+            if spec.own_runs and (value := self.feature_options[name]) in spec.own_runs:
                 return f"{spec.flag} {value} {spec.own_runs[value]}".rstrip()
         return ""
 
-    def given_of_features(self, other: str) -> dict[str, bool]:
+    def implied_flags(self, other: str) -> dict[str, bool]:
         """Which options of features that cannot be combined with another one are set."""
         return {
-            spec.flag: bool(self.of_features[name])
+            spec.flag: bool(self.feature_options[name])
             for name, spec in OPTIONS_OF_FEATURES.items()
             if other in spec.not_with
         }
@@ -436,7 +436,9 @@ class Settings:
         Options of the other kind of engine and all secrets are left out.
         """
         content = {
-            name: self.of_features[name] if name in self.of_features else getattr(self, name)
+            name: self.feature_options[name]
+            if name in self.feature_options
+            else getattr(self, name)
             for name, spec in OPTION_OF_FIELD.items()
             if name not in _NOT_IN_JSON and spec.engine in (None, self.engine_kind)
         }
@@ -504,13 +506,13 @@ def resolve_settings(
             other, implied = spec.implies
             value[other] = implied if value[other] is None else value[other]
     profile: Profile = value["profile"]
-    of_features = {
+    feature_options = {
         name: _in_profile(spec, value.pop(name), profile)
         for name, spec in OPTIONS_OF_FEATURES.items()
     }
     for module in _MODULES_OF_FEATURES:
         if hasattr(module, "completed"):
-            of_features |= module.completed(of_features, environment)
+            feature_options |= module.completed(feature_options, environment)
     names_of_benchmarks = list(dict.fromkeys(value["named_benchmarks"] or []))
     first, *rest = _benchmarks(names_of_benchmarks, profile)
     model = value["model"] or _workload(first, profile, None).model
@@ -542,7 +544,7 @@ def resolve_settings(
     }
     return Settings(
         **value,
-        of_features=of_features,
+        feature_options=feature_options,
         max_new_tokens_given=bool(given_longest),
         round_given=options.get("round") is not None or "round" in in_file,
         profile_given=options.get("profile") is not None or "profile" in in_file,

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.untrusted_files import MOST_TEXT_BYTES, read_regular
+from mlperf_suite.untrusted_files import MAX_TEXT_BYTES, read_regular
 
-_MOST_LEVELS = 100
+_MAX_LEVELS = 100
 """How deep a text may be nested. What can hardly be read can often not be written again."""
 
 
@@ -27,7 +27,7 @@ class RepeatedMemberError(ValueError):
     """An object has a member twice; the message names it."""
 
 
-def load(path: Path, most: int = MOST_TEXT_BYTES) -> Any:
+def load(path: Path, most: int = MAX_TEXT_BYTES) -> Any:
     """Parse a stranger's file. Raises OSError (see `open_regular`), and as `loads` does."""
     return loads(read_regular(path, most).decode("utf-8"))
 
@@ -41,10 +41,10 @@ def loads(text: str | bytes) -> Any:
     except RecursionError:
         raise ValueError("nested too deeply") from None
     # Most texts, each line of a log among them, have too few brackets to be nested deeply.
-    if text.count("[") + text.count("{") <= _MOST_LEVELS:
+    if text.count("[") + text.count("{") <= _MAX_LEVELS:
         return content
     level: list[Any] = [[content]]
-    for _ in range(_MOST_LEVELS):
+    for _ in range(_MAX_LEVELS):
         parts = (part.values() if isinstance(part, dict) else part for part in level)
         level = [item for part in parts for item in part if isinstance(item, dict | list)]
         if not level:

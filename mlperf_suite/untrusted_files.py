@@ -8,11 +8,11 @@ import stat
 from io import BufferedReader
 from pathlib import Path
 
-MOST_TEXT_BYTES = 2**28
+MAX_TEXT_BYTES = 2**28
 """What a text or a file of JSON may hold: many times the largest that was published."""
 
 
-def open_regular(path: Path, most: int = MOST_TEXT_BYTES) -> BufferedReader:
+def open_regular(path: Path, most: int = MAX_TEXT_BYTES) -> BufferedReader:
     """Open a stranger's file to read it.
 
     Raises OSError for what would block or never end (a FIFO, a device) and for more than `most`
@@ -28,7 +28,7 @@ def open_regular(path: Path, most: int = MOST_TEXT_BYTES) -> BufferedReader:
     raise OSError(errno.EINVAL, fault, str(path))
 
 
-def read_regular(path: Path, most: int = MOST_TEXT_BYTES) -> bytes:
+def read_regular(path: Path, most: int = MAX_TEXT_BYTES) -> bytes:
     """The content of a stranger's file. Raises OSError, see `open_regular`."""
     with open_regular(path, most) as file:
         return file.read()

@@ -51,7 +51,7 @@ class Held:
     cpu_s: float
 
 
-def _of_suite(server: RunningStandIn, concurrency: int, requests: int) -> Held:
+def _suite_load(server: RunningStandIn, concurrency: int, requests: int) -> Held:
     with engine_on(server, clients=1) as engine:
         processes = [psutil.Process()]
         processes += [c for c in processes[0].children() if c.pid != server.process.pid]
@@ -74,7 +74,7 @@ def _spent(processes: Sequence[psutil.Process]) -> float:
     return sum(sum(process.cpu_times()[:2]) for process in processes)
 
 
-def _of_guidellm(program: Path, server: RunningStandIn, concurrency: int, requests: int) -> Held:
+def _guidellm_load(program: Path, server: RunningStandIn, concurrency: int, requests: int) -> Held:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "report.json"
         url = f"kind=openai_http,target={server.url},model=stand-in,request_format=/v1/completions"
@@ -93,7 +93,7 @@ def _of_guidellm(program: Path, server: RunningStandIn, concurrency: int, reques
     return Held(rate, ttft["p50"], ttft["p90"], cpu_s)
 
 
-def _of_aiperf(program: Path, server: RunningStandIn, concurrency: int, requests: int) -> Held:
+def _aiperf_load(program: Path, server: RunningStandIn, concurrency: int, requests: int) -> Held:
     with tempfile.TemporaryDirectory() as folder:
         options = {
             **{"--model": "stand-in", "--url": server.url, "--endpoint-type": "completions"},
@@ -138,14 +138,14 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-_PROGRAMS = {"guidellm": _of_guidellm, "aiperf": _of_aiperf}
+_PROGRAMS = {"guidellm": _guidellm_load, "aiperf": _aiperf_load}
 
 
 def main() -> None:
     options = _parser().parse_args()
     concurrency: int = options.concurrency
     with stand_in_server(_SERVER) as server:
-        sides = {"suite": partial(_measured, partial(_of_suite, server), concurrency)}
+        sides = {"suite": partial(_measured, partial(_suite_load, server), concurrency)}
         for name, client in _PROGRAMS.items():
             if program := getattr(options, name):
                 sides[name] = partial(_measured, partial(client, program, server), concurrency)

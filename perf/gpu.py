@@ -51,7 +51,7 @@ from mlperf_suite.hardware import (
 from perf.gpu_engine import Prompts, Subject, make_model, make_prompts
 from perf.gpu_page import ANSWER, MEAN_PROMPT, Latency, PrecisionFigures, Record, Smoke
 
-_LONGEST_PROMPT = 2500
+_MAX_PROMPT_LENGTH = 2500
 """About the benchmark's longest, in tokens."""
 _SHARES = ((1, "a third"), (2, "two thirds"))
 _NO_TIME = "no time was left"
@@ -332,7 +332,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         extras: dict[str, dict[str, object]] = {"auto": {}}
     else:
         device, model, sizes = Device(), make_model(logs / "shape-8b"), ON_GPU
-        prompts = make_prompts(sizes.most, 128_000, MEAN_PROMPT, _LONGEST_PROMPT)
+        prompts = make_prompts(sizes.most, 128_000, MEAN_PROMPT, _MAX_PROMPT_LENGTH)
         extras = {name: _PRECISIONS[name] for name in options.precision}
     record = Record(device.name() if device else None, describe_system()).continues(options.out)
     for number, (precision, extra) in enumerate(extras.items()):
@@ -342,7 +342,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         config = VllmConfig(
             str(model),
             "bf16" if device else "auto",
-            max_model_len=_LONGEST_PROMPT + ANSWER + 64,
+            max_model_len=_MAX_PROMPT_LENGTH + ANSWER + 64,
             max_new_tokens=ANSWER,
             load_timeout_s=max(60.0, share.left_s / 2),
             log_file=folder / "engine.log",

@@ -60,7 +60,7 @@ class _Counter:
         raise error
 
 
-def _of_suite(server: RunningStandIn, requests: int) -> float:
+def _suite_cost(server: RunningStandIn, requests: int) -> float:
     """The microseconds per request of the suite's client process."""
     with engine_on(server, clients=1) as engine:
         (client,) = (c for c in psutil.Process().children() if c.pid != server.process.pid)
@@ -80,7 +80,7 @@ def _of_suite(server: RunningStandIn, requests: int) -> float:
     return (after.user + after.system - before.user - before.system) / requests * 1e6
 
 
-def _of_process(name: str, server: RunningStandIn, requests: int) -> float:
+def _process_cost(name: str, server: RunningStandIn, requests: int) -> float:
     """The microseconds per request of another client, in a process of its own."""
     command = [sys.executable, "-m", __spec__.name, "--client", name, "--url", server.url]
     output = subprocess.run(
@@ -148,9 +148,9 @@ def main() -> None:
         print(uvloop.run(ask))
         return
     with stand_in_server(StandIn(tokens=100)) as server:
-        sides = {"suite": partial(_of_suite, server, options.requests)}
+        sides = {"suite": partial(_suite_cost, server, options.requests)}
         for name in _OTHERS:
-            sides[name] = partial(_of_process, name, server, options.requests)
+            sides[name] = partial(_process_cost, name, server, options.requests)
         print_header("round", *(f"{name}, us per request" for name in sides), "stolen, s")
         rounds = list(in_turn(sides, options.pairs))
     for turn in rounds:

@@ -37,7 +37,7 @@ from perf.pairs import print_header, print_row
 from perf.server_load import ANSWER
 
 _MB = 1e6
-_MOST_GROWTH = 0.02
+_MAX_GROWTH = 0.02
 _RUN_S = 1.0
 """The minimum duration of a run on the stand-in, in s; memory does not depend on it."""
 LoadEngine = Callable[[Inputs, EngineRequest], Engine]
@@ -123,7 +123,7 @@ def many_runs(runs: int, engine: str) -> list[str]:
         handles = f"{before.handles} to {now.handles}"
         threads = f"{before.threads} to {now.threads}"
         print_row(now.name, *memory, f"{change:+.2%}", handles, threads)
-        grown += [f"memory of {now.name} {change:+.2%}"] if change > _MOST_GROWTH else []
+        grown += [f"memory of {now.name} {change:+.2%}"] if change > _MAX_GROWTH else []
         grown += [f"handles of {now.name}"] if now.handles > before.handles else []
         grown += [f"threads of {now.name}"] if now.threads > before.threads else []
     print(f"\nprocesses: {len(first)} to {len(last)}; grown: {', '.join(grown) or 'nothing'}")

@@ -41,7 +41,7 @@ from perf.simulated_engines import (
     serving_engine,
 )
 
-_NEAR = 0.98
+_NEAR_BEST_SHARE = 0.98
 _EQUAL_TRIALS = 20
 _PROBE_NOISE = 2 * NOISE
 Way = Callable[[SimulatedEngine, int, int], Settings]
@@ -70,7 +70,7 @@ def _cut(engine: SimulatedEngine, seed: int, trials: int) -> Settings:
             continue
         probe = RATE * share * math.exp(source.gauss(0, _PROBE_NOISE))
         is_cut = cannot_win(probe, _PROBE_NOISE, leader)
-        CUTS[share >= _NEAR, is_cut] += 1
+        CUTS[share >= _NEAR_BEST_SHARE, is_cut] += 1
         trial = Trial(settings, probe, _PROBE_NOISE, cut="probe")
         search.add(trial if is_cut else engine.measure(settings))
     return search.best()
@@ -195,7 +195,7 @@ def main() -> None:
         print(f"| {name} | within 2% | median | worst |\n|---|---:|---:|---:|", flush=True)
         for way in arguments.ways:
             found = shares(WAYS[way], ENGINES[name], seeds, arguments.trials)
-            near = sum(share >= _NEAR for share in found)
+            near = sum(share >= _NEAR_BEST_SHARE for share in found)
             below = [
                 f"{(share - 1) * 100:.1f}%" for share in (statistics.median(found), min(found))
             ]

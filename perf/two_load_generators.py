@@ -58,7 +58,7 @@ class Reported:
 _COLUMNS = ("TTFT p50", "TTFT p90", "TPOT p50", "TPOT p90", "tokens/s")
 
 
-def _of_loadgen(server: LocalServer, prompts: Prompts, qps: float, seed: int) -> Reported:
+def _loadgen_rate(server: LocalServer, prompts: Prompts, qps: float, seed: int) -> Reported:
     with embedded_endpoint(server) as engine:
         detail = server_run(engine, prompts, qps, seed)[0].logs.detail
     names = [
@@ -75,7 +75,7 @@ def _reported(values: Sequence[float | None]) -> Reported:
     return Reported(ttft_p50, ttft_p90, tpot_p50, tpot_p90, rate)
 
 
-def _of_client(
+def _client_rate(
     client: ClientInstallation,
     server: LocalServer,
     prompts: Prompts,
@@ -126,8 +126,8 @@ def main() -> None:
         qps = options.qps or _third_of_offline(server, prompts)
         seeds, client_seeds = count(1), count(1)
         sides = {
-            "LoadGen": lambda: _of_loadgen(server, prompts, qps, next(seeds)),
-            "client": lambda: _of_client(
+            "LoadGen": lambda: _loadgen_rate(server, prompts, qps, next(seeds)),
+            "client": lambda: _client_rate(
                 client, server, prompts, qps, next(client_seeds), tokenizer
             ),
         }

@@ -22,7 +22,7 @@ from meta_tests.tampering.trees import LLAMA3_1_405B, round_of_tree, unpack
 from mlperf_suite.judging.judge import judge_folder
 
 CASES = 10_000
-_MOST_RULES = 4
+_MAX_LISTED_RULES = 4
 _BY_KIND = "| damage | cases | detected | most often by | harmless |"
 _BY_REASON = "| harmless | cases |"
 
@@ -38,7 +38,9 @@ class Tally:
     def by_kind(self) -> Iterator[str]:
         for kind in KINDS:
             cases, detections = self.cases[kind], self.seen[kind]
-            rules = ", ".join(f"`{rule}`" for rule, _ in self.rules[kind].most_common(_MOST_RULES))
+            rules = ", ".join(
+                f"`{rule}`" for rule, _ in self.rules[kind].most_common(_MAX_LISTED_RULES)
+            )
             yield f"| {kind} | {cases:,} | {detections:,} | {rules} | {cases - detections:,} |"
         cases, detections = self.cases.total(), self.seen.total()
         yield f"| all | {cases:,} | {detections:,} | | {cases - detections:,} |"

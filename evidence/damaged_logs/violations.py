@@ -17,7 +17,7 @@ from typing import Any
 
 from evidence.damaged_logs.random_damages import Damage, Tree
 from evidence.log_edits import PREFIX
-from mlperf_suite.features.log_consistency.log_clock import DATE_FORMAT, LATEST_S, ZONE_S
+from mlperf_suite.features.log_consistency.log_clock import DATE_FORMAT, MAX_LOG_DELAY_S, ZONE_S
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
 
 Values = Mapping[str, Any]
@@ -147,13 +147,13 @@ def _same_sources(value: Value) -> bool:
     return all(value.old.get(name) == value.new.get(name) for name in sources)
 
 
-def _of_another_zone(value: Value) -> bool:
+def _same_but_for_zone(value: Value) -> bool:
     """Whether a date is as late as it was but for time zones and the seconds of tolerance."""
     try:
         old, new = (datetime.strptime(date, DATE_FORMAT) for date in (value.old, value.new))
     except (TypeError, ValueError):
         return False
-    return ((old - new).total_seconds() + 1) % ZONE_S <= LATEST_S + 2
+    return ((old - new).total_seconds() + 1) % ZONE_S <= MAX_LOG_DELAY_S + 2
 
 
 def _as_printed(value: Value) -> bool:
@@ -201,7 +201,7 @@ _KEYS: tuple[tuple[str, str, Judge], ...] = (
     ("PA", r"loadgen_git_status_message", must("loadgen_unmodified")),
     ("PAT", r"loadgen_git_log_message|get_sut_name_duration_ns", harmless(_WORDS)),
     ("PAT", r"loadgen_(build_date_local|build_date_utc|git_commit_date)", harmless(_BUILD)),
-    ("PA", r"test_datetime", unless(_of_another_zone, _ZONE, "clock_dates")),
+    ("PA", r"test_datetime", unless(_same_but_for_zone, _ZONE, "clock_dates")),
     ("PA", r"power_begin|power_end", must("clock_dates", "time_span", "query_rate")),
     ("PA", r"(sut|qsl)_name", must("same_system")),
     ("PAT", r"qsl_reported_total_count", must("same_system", "loaded_samples", "log_agrees")),
@@ -381,12 +381,12 @@ def _stamps(old_entries: Entries, new_entries: Entries, mode: str) -> list[Deman
     for entry in old_entries:
         key = entry["key"]
         late = abs(stamps_ms.get(key, entry["time_ms"]) - entry["time_ms"])
-        if key in ("generated_query_count", "power_end") and late > _LATEST_MS:
+        if key in ("generated_query_count", "power_end") and late > _MAX_LATE_MS:
             return [Demand(_in_mode(frozenset({"time_span", "clock_dates"}), mode))]
     return []
 
 
-_LATEST_MS = 8000
+_MAX_LATE_MS = 8000
 """What the rules leave between LoadGen's work and its entry on it, and a little more."""
 
 
@@ -592,14 +592,14 @@ def demands(tree: Tree, damage: Damage) -> list[Demand]:
     if damage.file not in tree.before:
         files = [file for file in tree.before if damage.file in file.parents]
         submitted = [
-            file for file in files if file.name not in _NOT_ASKED and not _of_audits_run(file)
+            file for file in files if file.name not in _NOT_ASKED and not _is_audit_run(file)
         ]
         if submitted:
             return [Demand(_GONE)]
         return unseen("an audit's log, which a submission need not contain")
     path, before = tree.root / damage.file, tree.before[damage.file]
     if path.is_symlink() or not path.is_file():
-        return _of_removed_file(damage.file)
+        return _missing_file_demands(damage.file)
     after = path.read_bytes()
     if after == before:
         return unseen("nothing changed")
@@ -617,12 +617,12 @@ _NOT_ASKED = ("note",)
 _GONE = frozenset({"required_files", "layout", "system_description", "required_scenarios"})
 
 
-def _of_audits_run(file: Path) -> bool:
+def _is_audit_run(file: Path) -> bool:
     return mode_of(file) == "T" and file.name in (DETAIL, SUMMARY)
 
 
-def _of_removed_file(file: Path) -> list[Demand]:
-    if _of_audits_run(file):
+def _missing_file_demands(file: Path) -> list[Demand]:
+    if _is_audit_run(file):
         return unseen("an audit's log, which a submission need not contain")
     if "src" in file.parts:
         return unseen("text that the submitter chooses")

@@ -1042,7 +1042,7 @@ _SAMPLED = {
 }
 
 
-def _of_several_turns() -> dict[str, PackageDamage]:
+def _agentic_damages() -> dict[str, PackageDamage]:
     damages = {name: PACKAGE_DAMAGES[name] for name in _AS_OF_ONE_TURN} | _OF_TURNS
     models = (_KIMI, _QWEN, _DEEPSEEK)
     made = {
@@ -1057,7 +1057,7 @@ def _of_several_turns() -> dict[str, PackageDamage]:
     }
 
 
-PACKAGE_DAMAGES |= _of_several_turns()
+PACKAGE_DAMAGES |= _agentic_damages()
 
 
 def failed_rules(groups: Iterable[VerdictGroup]) -> set[str]:

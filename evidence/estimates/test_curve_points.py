@@ -13,7 +13,7 @@ from mlperf_suite.features.endpoints.curve.closed_loop import LoopTimes
 from mlperf_suite.features.endpoints.curve.curve_points import (
     BLOCKS,
     GAIN,
-    MOST_CONCURRENCY,
+    MAX_CONCURRENCY,
     c_max_of,
     endless_order,
     next_probe,
@@ -31,17 +31,17 @@ def search(slots: int, *, floor: float = 1.0) -> dict[int, float]:
     return throughput
 
 
-@given(st.integers(1, MOST_CONCURRENCY))
+@given(st.integers(1, MAX_CONCURRENCY))
 def test_the_search_ends_with_the_lowest_concurrency_of_the_highest_throughput(slots: int) -> None:
     throughput = search(slots)
     c_max = c_max_of(throughput)
     assert c_max is not None
     assert throughput[c_max] == max(throughput.values())
-    assert c_max < GAIN * 2 * slots and (slots < 2 * c_max or c_max == MOST_CONCURRENCY)
-    assert len(throughput) <= math.log2(MOST_CONCURRENCY) + 1
+    assert c_max < GAIN * 2 * slots and (slots < 2 * c_max or c_max == MAX_CONCURRENCY)
+    assert len(throughput) <= math.log2(MAX_CONCURRENCY) + 1
 
 
-@given(st.integers(ULTRA_LOW + 1, MOST_CONCURRENCY), st.sets(st.integers(1, MOST_CONCURRENCY)))
+@given(st.integers(ULTRA_LOW + 1, MAX_CONCURRENCY), st.sets(st.integers(1, MAX_CONCURRENCY)))
 def test_every_mandatory_region_has_a_point(c_max: int, made: set[int]) -> None:
     points = planned_points(c_max, made)
     assert points == sorted(set(points)) and len(points) >= 7

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from meta_tests.curves import made_curve
 from mlperf_suite.features.aggregate.aggregate import interval
-from mlperf_suite.features.caching_audit.block_times import LOOKS, MOST_FASTER, interval_of
+from mlperf_suite.features.caching_audit.block_times import LOOKS, MAX_SPEEDUP, interval_of
 from mlperf_suite.features.endpoints.curve.curve_area import StepCurve, common_points
 
 
@@ -67,7 +67,7 @@ def test_at_the_limit_the_caching_audit_errs_as_rarely_as_said(spread: float) ->
     for _ in range(audits):
         pairs: list[tuple[float, float]] = []
         for pair in range(1, LOOKS[-1] + 1):
-            pairs.append((math.exp(math.log1p(MOST_FASTER) + chance.gauss(0, spread)), 1.0))
+            pairs.append((math.exp(math.log1p(MAX_SPEEDUP) + chance.gauss(0, spread)), 1.0))
             if pair in LOOKS and finding_of(pairs) != "cannot tell":
                 break
         findings.append(finding_of(pairs))

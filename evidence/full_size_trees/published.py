@@ -354,14 +354,14 @@ def _one_file(file: str) -> dict[str, str]:
     return dict.fromkeys(_EVERY_MODE, file)
 
 
-def _of_llama2(benchmark: Benchmark) -> Published:
+def _llama2_data(benchmark: Benchmark) -> Published:
     files = {_OPEN_ORCA: [(_orca(294, "output"), benchmark.samples)]}
     return Published(benchmark, _LLAMA2_TOKENS, files, _one_file(_OPEN_ORCA))
 
 
 _CLIPS, _PRODUCTS = "dev-all-repack.json", "train-00000-of-00001.parquet"
 _MIXTRAL = "09292024_mixtral_15k_mintoken2_v1.parquet"
-_LONG = "mlperf_llama3.1_405b_dataset_8313_processed_fp16_eval.parquet"
+_LLAMA31_405B = "mlperf_llama3.1_405b_dataset_8313_processed_fp16_eval.parquet"
 _DEEPSEEK = "mlperf_deepseek_r1_dataset_4388_fp8_eval.parquet"
 _PERFORMANCE, _ACCURACY, _GPQA = (
     "perf_eval_ref.parquet",
@@ -371,8 +371,8 @@ _PERFORMANCE, _ACCURACY, _GPQA = (
 PUBLISHED: Mapping[str, Published] = {
     published.benchmark.id: published
     for published in (
-        _of_llama2(LLAMA2_70B_99),
-        _of_llama2(LLAMA2_70B_99_9),
+        _llama2_data(LLAMA2_70B_99),
+        _llama2_data(LLAMA2_70B_99_9),
         Published(
             MIXTRAL_8X7B,
             _LLAMA2_TOKENS,
@@ -388,8 +388,8 @@ PUBLISHED: Mapping[str, Published] = {
         Published(
             LLAMA3_1_405B,
             TOKENS,
-            {_LONG: [(_summary, 2_771), (_needle, 2_771), (_question, 2_771)]},
-            _one_file(_LONG),
+            {_LLAMA31_405B: [(_summary, 2_771), (_needle, 2_771), (_question, 2_771)]},
+            _one_file(_LLAMA31_405B),
         ),
         Published(
             DEEPSEEK_R1,

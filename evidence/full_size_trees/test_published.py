@@ -193,8 +193,8 @@ def test_the_problems_are_those_that_the_answers_solve(folder_of: Callable[[str]
 
 
 def _questions(published: Published) -> set[object]:
-    of_accuracy = published.samples(published.modes["accuracy"])
-    rows = [sample.row for sample in of_accuracy]
+    accuracy_samples = published.samples(published.modes["accuracy"])
+    rows = [sample.row for sample in accuracy_samples]
     return {r["ground_truth"] for r in rows if "livecodebench" in str(r["dataset"])}
 
 

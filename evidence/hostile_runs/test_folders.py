@@ -40,7 +40,7 @@ Told = list[str]
 """What a command printed, or what is shown in a terminal."""
 
 
-def of_report(folder: Path) -> Told:
+def report_text(folder: Path) -> Told:
     """With its plots, of a run on a stranger's server, with a curve."""
     run = write_kept(folder / RUN_NAME.format(1))
     content = json.loads((run / SUMMARY_JSON).read_text())
@@ -53,14 +53,14 @@ def of_report(folder: Path) -> Told:
     return [terminal_text(Summary.read(json.loads((run / SUMMARY_JSON).read_text())))]
 
 
-def of_index(folder: Path) -> Told:
+def index_text(folder: Path) -> Told:
     for number in range(2):
         poison_run(write_kept(folder / RUN_NAME.format(number)), TEXT)
     write_index(folder)
     return []
 
 
-def of_comparison(folder: Path) -> Told:
+def comparison_text(folder: Path) -> Told:
     first, second = (poison_run(write_kept(folder / name), TEXT) for name in ("a", "b"))
     answers = {"samples": [{"index": 7, "answer": f"another {HOSTILE}"}]}
     (first / "Accuracy" / "answers.json").write_text(json.dumps(answers))
@@ -69,13 +69,13 @@ def of_comparison(folder: Path) -> Told:
     return []
 
 
-def of_aggregate(folder: Path) -> Told:
+def aggregate_text(folder: Path) -> Told:
     nodes = map(str, write_hostile_nodes(folder, TEXT))
     assert main(["aggregate", *nodes, "--out", str(folder / "out")]) == 0
     return []
 
 
-def of_terminal(folder: Path) -> Told:
+def closing_text(folder: Path) -> Told:
     """The closing summary, and blocks and judged logs as a terminal shows them."""
     content = poisoned(json.loads((KEPT_RUN / SUMMARY_JSON).read_text()), TEXT)
     for part in content["verdicts"]:
@@ -91,7 +91,9 @@ def of_terminal(folder: Path) -> Told:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("told", [of_report, of_index, of_comparison, of_aggregate, of_terminal])
+@pytest.mark.parametrize(
+    "told", [report_text, index_text, comparison_text, aggregate_text, closing_text]
+)
 def test_whatever_a_folder_says_is_text(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], told: Callable[[Path], Told]
 ) -> None:

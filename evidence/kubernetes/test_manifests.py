@@ -206,6 +206,6 @@ def test_the_driver_starts_after_the_servers_and_ends_the_set() -> None:
         f":{port}"
         for n in range(server["replicas"])
     ]
-    assert [target.url for target in settings_of(suite).of_features["endpoints"]] == names
+    assert [target.url for target in settings_of(suite).feature_options["endpoints"]] == names
     assert values(serving)["MODEL"] == values(suite)["MODEL"]
     assert f"--port={port}" in serving["args"] and "--no-enable-prefix-caching" in serving["args"]

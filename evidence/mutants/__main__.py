@@ -52,7 +52,7 @@ AREAS = {
     "client": ("mlperf_suite/features/servers",),
 }
 """What is mutated; the same number of mistakes is drawn in each."""
-LONGEST_S = 900
+MUTANT_TIMEOUT_S = 900
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class Copies:
         try:
             path.write_text(mutated(source, mutant.site))
             words = ["-x", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-rfE", "--tb=no"]
-            task = [str(copy), [*words, f"@{ids}"], str(output), LONGEST_S]
+            task = [str(copy), [*words, f"@{ids}"], str(output), MUTANT_TIMEOUT_S]
             server.stdin.write(f"{json.dumps(task)}\n")
             server.stdin.flush()
             status = int(server.stdout.readline())

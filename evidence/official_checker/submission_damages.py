@@ -20,7 +20,7 @@ def hidden_folder(beside: Where) -> Change:
     return lambda home: beside(home).with_name(".git").mkdir()
 
 
-def of_server(name: str) -> Where:
+def server_file(name: str) -> Where:
     """A file of the measurements of Server."""
     return lambda home: home.measurements("Server") / name
 
@@ -82,10 +82,10 @@ PUBLISHED: dict[str, Tampering] = {
     ),
     "no Offline": gone("required_scenarios", lambda home: home.place("results", "Offline")),
     "no SingleStream": gone("required_scenarios", lambda home: home.place("results", SINGLE)),
-    "no README.md (Server)": gone("required_files", of_server("README.md")),
-    "no user.conf (Server)": gone("required_files", of_server("user.conf")),
+    "no README.md (Server)": gone("required_files", server_file("README.md")),
+    "no user.conf (Server)": gone("required_files", server_file("user.conf")),
     "an empty user.conf (Server)": seen_by(
-        text_edited(of_server("user.conf"), lambda _: ""), "required_files"
+        text_edited(server_file("user.conf"), lambda _: ""), "required_files"
     ),
     "weight_data_types empty (Server)": seen_by(weight_types_emptied, "measurements"),
     "no sources": gone(
@@ -131,7 +131,7 @@ FURTHER: dict[str, Tampering] = {
     "a system description that is not JSON": seen_by(replaced("{", "", system_json), OF_SYSTEM),
     "an edge system": system("system_description", "system_type", "edge"),
     "measurements that are not JSON": seen_by(
-        replaced("{", "[", of_server("measurements.json")), "measurements"
+        replaced("{", "[", server_file("measurements.json")), "measurements"
     ),
     "TEST06's answers are cut": seen_by(
         replaced("]", "", audit_log), f"{OF_ANSWERS} test06_token_count"

@@ -41,7 +41,7 @@ PUBLISHED = {
 }
 
 
-def of_client(root: Path) -> dict[str, dict[str, Verdict]]:
+def client_verdicts(root: Path) -> dict[str, dict[str, Verdict]]:
     """The verdicts of the rules on the client's results, by run and rule without its prefix."""
     return {
         group.name: {v.rule.removeprefix(PREFIX): v for v in group.verdicts}
@@ -60,7 +60,7 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_an_honest_result_passes(honest: Path, name: str) -> None:
-    judged = of_client(honest / name)
+    judged = client_verdicts(honest / name)
     assert len(judged) == len(SCENARIOS[name])
     not_passed = {
         rule: v.status
@@ -78,7 +78,7 @@ def test_a_damage_is_seen_by_its_rules_alone(honest: Path, tmp_path: Path, name:
     damage = CLIENT_DAMAGES[name]
     benchmark, scenario = damage.where.split("/")
     tree = damaged(name, honest, tmp_path / "tree")
-    verdicts = of_client(tree)[f"Someone-box-{benchmark}-{scenario}"]
+    verdicts = client_verdicts(tree)[f"Someone-box-{benchmark}-{scenario}"]
     failures = {rule for rule, verdict in verdicts.items() if verdict.status == "failed"}
     lines = [v.line for v in verdicts.values() if v.status == "failed"]
     assert failures == set(damage.rules.split()), lines
@@ -98,9 +98,9 @@ def test_each_check_of_the_official_checker_has_rules_and_each_rule_a_place() ->
     checks = checks_of_page()
     assert all(rules for _, _, rules in checks)
     named = {rule for _, _, rules in checks for rule in rules}
-    of_client = {rule.name for rule in rules_of("client")}
-    assert of_client - named == {"client_logs_of_its_own"}
-    assert {name for name in named - of_client if rule_named(name) is None} == set()
+    client_rules = {rule.name for rule in rules_of("client")}
+    assert client_rules - named == {"client_logs_of_its_own"}
+    assert {name for name in named - client_rules if rule_named(name) is None} == set()
 
 
 PARTS = ("performance", "accuracy", "compliance", "measurements", "system", "power")
@@ -173,7 +173,7 @@ def test_every_rule_is_broken_by_a_damage() -> None:
 
 @needs_results_v6_1
 def test_the_published_results_are_valid() -> None:
-    judged = of_client(RESULTS_V6_1 / "closed" / "NVIDIA")
+    judged = client_verdicts(RESULTS_V6_1 / "closed" / "NVIDIA")
     # Those of VR-NVL72; without events.jsonl nothing is said of the prompts.
     assert len([name for name in judged if SYSTEM in name]) == 6
     verdicts = [v for of in judged.values() for v in of.values()]

@@ -17,7 +17,7 @@ from mlperf_suite.features.endpoints.curve.curve_figures import (
     CurveFigures,
     CurvePoint,
 )
-from mlperf_suite.features.endpoints.curve.curve_sections import MOST_CURVES, curve_plots
+from mlperf_suite.features.endpoints.curve.curve_sections import MAX_CURVES, curve_plots
 from mlperf_suite.results.schema import Meta, Summary
 
 CURVE = made_curve(0.01)
@@ -27,7 +27,7 @@ def test_curves_stand_on_one_chart_and_more_than_colours_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs = []
-    for number in range(MOST_CURVES + 2):
+    for number in range(MAX_CURVES + 2):
         runs.append(tmp_path / f"run{number}")
         runs[-1].mkdir()
         meta = Meta(benchmark="llama3.1-8b", scenario="Curve", status="complete")
@@ -39,8 +39,8 @@ def test_curves_stand_on_one_chart_and_more_than_colours_are_named(
     assert main(["compare", *map(str, runs), *plot, "--html", str(html)]) == 0
     text, page = capsys.readouterr().out, html.read_text()
     assert "2 more curves not drawn." in text
-    assert all(f">{n}: run{n - 1}</text>" in page for n in range(1, MOST_CURVES + 1))
-    assert f">{MOST_CURVES + 1}: " not in page and REHEARSAL.upper() in page
+    assert all(f">{n}: run{n - 1}</text>" in page for n in range(1, MAX_CURVES + 1))
+    assert f">{MAX_CURVES + 1}: " not in page and REHEARSAL.upper() in page
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def test_a_node_that_is_lost_is_named() -> None:
         assert have_ended(replica_processes(nodes))
 
 
-def of_ray(process: psutil.Process) -> bool:
+def is_ray_process(process: psutil.Process) -> bool:
     try:
         return "ray" in " ".join(process.cmdline())
     # One that ended meanwhile.
@@ -47,7 +47,7 @@ def test_a_cluster_of_our_own_is_stopped() -> None:
     variables = dict(os.environ)
     engine = ReplicaEngine.load(replace(config, own_cpus=1))
     try:
-        ray = [p for p in psutil.process_iter() if p not in before and of_ray(p)]
+        ray = [p for p in psutil.process_iter() if p not in before and is_ray_process(p)]
         assert ray
     finally:
         engine.close()

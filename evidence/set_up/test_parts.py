@@ -130,11 +130,11 @@ def commit_client(checkout: Path, text: str = "", name: str = "inference-endpoin
 @pytest.fixture
 def suite(tmp_path: Path) -> Path:
     """A folder with the client's script and an interpreter that fits."""
-    write_python(copy_of_suite(tmp_path / "suite", f"scripts/{CLIENT}"), of_client())
+    write_python(copy_of_suite(tmp_path / "suite", f"scripts/{CLIENT}"), installation_status())
     return tmp_path / "suite"
 
 
-def of_client(*, newer: int = 0, pip: int = 0) -> str:
+def installation_status(*, newer: int = 0, pip: int = 0) -> str:
     """The exit status of "is it 3.12 or newer" and of pip's install."""
     return _CLIENT.format(newer=newer, pip=pip)
 
@@ -143,10 +143,10 @@ def test_the_clients_commit_is_built_once_and_named(suite: Path, tmp_path: Path)
     checkout, built = tmp_path / "checkout", suite / ".endpoints-client"
     build = partial(run_script, suite, CLIENT, CHECKOUT=str(checkout))
     commit = commit_client(checkout)
-    write_python(suite, of_client(pip=1))
+    write_python(suite, installation_status(pip=1))
     status, _, output = build()
     assert (status, "pip could not install commit" in output) == (1, True)
-    write_python(suite, of_client())
+    write_python(suite, installation_status())
     status, requests, output = build()
     assert status == 0, output
     assert "install -q -e .endpoints-client/source aiohttp evaluate nltk rouge_score\n" in requests
@@ -167,7 +167,7 @@ def test_the_clients_commit_is_built_once_and_named(suite: Path, tmp_path: Path)
 def test_on_python_3_11_a_bare_repository_is_built_with_bounds(suite: Path, tmp_path: Path) -> None:
     commit = commit_client(tmp_path / "checkout")
     git(tmp_path, "clone", "-q", "--bare", "checkout", "bare")
-    write_python(suite, of_client(newer=1))
+    write_python(suite, installation_status(newer=1))
     status, requests, output = run_script(suite, CLIENT, CHECKOUT=str(tmp_path / "bare"))
     assert (status, f"commit {commit}" in output) == (0, True), output
     assert "--ignore-requires-python -c .endpoints-client/constraints.txt" in requests

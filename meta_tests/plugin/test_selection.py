@@ -130,8 +130,8 @@ SCENARIOS = ("offline", "server", "interactive")
 
 def _kind(test: str) -> str:
     (scenario,) = [name for name in SCENARIOS if name in test]
-    of_accuracy = any(part in test for part in ("/test_accuracy.py", "-accuracy]", "issue_order"))
-    return f"{scenario} {'accuracy' if of_accuracy else 'performance'}"
+    is_accuracy = any(part in test for part in ("/test_accuracy.py", "-accuracy]", "issue_order"))
+    return f"{scenario} {'accuracy' if is_accuracy else 'performance'}"
 
 
 # The plan

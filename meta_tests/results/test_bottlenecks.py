@@ -68,7 +68,7 @@ def life_of(scenario: str, *shares: tuple[str, float], **more: Any) -> Performan
     return PerformanceFigures(scenario=scenario, life=TimeBreakdown(parts=parts, **more))
 
 
-NEARLY = LIMITS - 1e-9
+BELOW_LIMIT = LIMITS - 1e-9
 AROUND = (("issue", 0.02), ("front end", 0.02), (DECODE, LEADS), ("return", 0.02))
 
 
@@ -79,11 +79,11 @@ AROUND = (("issue", 0.02), ("front end", 0.02), (DECODE, LEADS), ("return", 0.02
             ("batch at its limit", run_of(batch_full=full, batch_limit=256, waiting=waiting), *rest)
             for full, waiting, *rest in (
                 (LIMITS, LIMITS, True, LIMITS, "max_num_seqs above 256"),
-                (LIMITS, NEARLY, False, LIMITS, ""),
-                (NEARLY, LIMITS, False, NEARLY, ""),
+                (LIMITS, BELOW_LIMIT, False, LIMITS, ""),
+                (BELOW_LIMIT, LIMITS, False, BELOW_LIMIT, ""),
             )
         ),
-        ("KV cache full", run_of(kv_full=NEARLY), False, NEARLY, "no request was"),
+        ("KV cache full", run_of(kv_full=BELOW_LIMIT), False, BELOW_LIMIT, "no request was"),
         ("KV cache full", run_of(kv_full=LIMITS), True, LIMITS, "no request was"),
         ("KV cache full", run_of(kv_full=0.0, preemptions=1), True, 0, "1 request was"),
         ("KV cache full", run_of(kv_full=1.0, preemptions=2), True, 1, "2 requests were"),

@@ -121,7 +121,7 @@ def test_the_verdicts_of_a_second_audit_are_no_change_and_its_scores_are_evidenc
 ) -> None:
     folder = RunFolder(tmp_path, "gpt-oss-120b", "Offline", NOW)
     folder.write("config.json", {})
-    scores = folder.of_mode("test07") / "gpt_oss.json"
+    scores = folder.log_folder("test07") / "gpt_oss.json"
     scores.parent.mkdir(parents=True)
     verdicts = folder.compliance / "verdicts.json"
     for words in ("[1]", "[1, 2]"):

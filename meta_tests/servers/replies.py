@@ -133,14 +133,14 @@ def read_request(options: StandIn, path: str, body: bytes) -> CompletionRequest:
     refused = 422 if options.dialect == "transformers" else 400
     try:
         if path == GENERATE:
-            request = _of_generate(msgspec.json.decode(body, type=_Generate))
+            request = _from_generate(msgspec.json.decode(body, type=_Generate))
         elif path == SCALE_OUT:
-            request = _of_scale_out(options, msgspec.json.decode(body, type=_VllmGenerate))
+            request = _from_scale_out(options, msgspec.json.decode(body, type=_VllmGenerate))
         else:
             completion = msgspec.json.decode(body, type=_Completion)
             if options.dialect in _FIELDS:
                 _check_fields(msgspec.json.decode(body), _FIELDS[options.dialect], refused)
-            request = _of_completion(options, completion)
+            request = _from_completion(options, completion)
     except msgspec.DecodeError as error:
         raise Refusal(refused, str(error)) from error
     if request.limit < 1:
@@ -158,7 +158,7 @@ def _check_fields(body: dict[str, Any], allowed: Collection[str], status: int) -
             raise Refusal(status, f"Object contains unknown field `{name}`")
 
 
-def _of_generate(body: _Generate) -> CompletionRequest:
+def _from_generate(body: _Generate) -> CompletionRequest:
     limit, least = body.sampling_params.max_new_tokens, body.sampling_params.min_new_tokens
     return CompletionRequest(
         body.input_ids,
@@ -173,7 +173,7 @@ def _of_generate(body: _Generate) -> CompletionRequest:
     )
 
 
-def _of_scale_out(options: StandIn, body: _VllmGenerate) -> CompletionRequest:
+def _from_scale_out(options: StandIn, body: _VllmGenerate) -> CompletionRequest:
     _check_model(options, body.model)
     sampling = body.sampling_params
     _check_fields(sampling, _VLLM_SAMPLING.split(), 400)
@@ -195,7 +195,7 @@ def _check_model(options: StandIn, model: str | None) -> None:
         raise Refusal(404, f"The model `{model}` does not exist.")
 
 
-def _of_completion(options: StandIn, body: _Completion) -> CompletionRequest:
+def _from_completion(options: StandIn, body: _Completion) -> CompletionRequest:
     if body.prompt is None:
         raise Refusal(400, "Either prompt or prompt_embeds must be provided.")
     if options.dialect in ("text", "transformers") and not isinstance(body.prompt, str):

@@ -40,7 +40,7 @@ class Break:
         return f"{self.where} {self.file.rpartition('/')[2]} {words}: {self.rules or 'none'}"
 
 
-def _of_file(where: str, file: str, *rows: tuple[FileChange, str]) -> list[Break]:
+def _file_breaks(where: str, file: str, *rows: tuple[FileChange, str]) -> list[Break]:
     return [Break(where, file, change, rules) for change, rules in rows]
 
 
@@ -67,12 +67,12 @@ def _more_tokens(factor: float) -> dict[str, Any]:
     return {_LENGTHS: scaled(factor), "tps": times(factor)}
 
 
-def _of_answers(**counts: int) -> dict[str, Any]:
+def _answer_counts(**counts: int) -> dict[str, Any]:
     return {f"{FIRST}response_counts.{name}": count for name, count in counts.items()}
 
 
 OF_FILES = [
-    *_of_file(
+    *_file_breaks(
         SERVER,
         CONFIG,
         (GONE, f"{NO_CONFIG} required_files"),
@@ -90,7 +90,7 @@ OF_FILES = [
         ({f"{RUN}n_samples_to_issue": 14_369}, "every_request_answered"),
         ({f"{RUN}n_samples_to_issue": 0}, ""),
     ),
-    *_of_file(
+    *_file_breaks(
         SERVER,
         SUMMARY,
         (GONE, f"{NO_SUMMARY} required_files"),
@@ -130,51 +130,51 @@ OF_FILES = [
         ({"input_sequence_lengths": {}}, ""),
         (_more_tokens(2), "accuracy_lengths"),
     ),
-    *_of_file(
+    *_file_breaks(
         SERVER,
         MEASUREMENTS,
         (GONE, "required_files measurements"),
         ({"retraining": ""}, "measurements"),
     ),
-    *_of_file(SERVER, "README.md", (GONE, "required_files")),
-    *_of_file(
+    *_file_breaks(SERVER, "README.md", (GONE, "required_files")),
+    *_file_breaks(
         SERVER,
         SYSTEM,
         (GONE, "required_files system_description system_fields"),
         ({"submitter": "B"}, "system_description"),
         ({"cooling": ""}, "system_fields"),
     ),
-    *_of_file(SERVER, "performance/power/spl.txt", ("Time,1,Watts,100\n", "power_logs")),
+    *_file_breaks(SERVER, "performance/power/spl.txt", ("Time,1,Watts,100\n", "power_logs")),
     # Other scenarios and benchmarks
-    *_of_file(
+    *_file_breaks(
         OFFLINE,
         CONFIG,
         ({"type": "online"}, "scenario_type"),
         ({f"{LOAD}type": "poisson"}, _DIFFERS),
     ),
-    *_of_file(
+    *_file_breaks(
         OFFLINE,
         SUMMARY,
         ({"tps": times(2)}, "rates"),
         ({"latency.max": 10**12}, "window"),
         (_more_tokens(2), "accuracy_lengths"),
     ),
-    *_of_file(EDGE, CONFIG, ({f"{LOAD}target_concurrency": 8}, _DIFFERS)),
-    *_of_file(
+    *_file_breaks(EDGE, CONFIG, ({f"{LOAD}target_concurrency": 8}, _DIFFERS)),
+    *_file_breaks(
         OSS,
         SUMMARY,
         ({f"{_LENGTHS}.avg": 1150.37}, "mean_tokens distributions"),
         ({f"{_LENGTHS}.avg": 1406.03}, "mean_tokens distributions"),
         ({f"{_LENGTHS}.avg": None}, "mean_tokens distributions"),
     ),
-    *_of_file(QWEN, SUMMARY, ({f"latency/{_ES}/99.0": 1.2e10}, "latency_limit distributions")),
-    *_of_file(
+    *_file_breaks(QWEN, SUMMARY, ({f"latency/{_ES}/99.0": 1.2e10}, "latency_limit distributions")),
+    *_file_breaks(
         TOOLS,
         CONFIG,
         ({f"{RUN}dataloader_random_seed": 42, f"{RUN}min_duration_ms": 0}, "config_of_its_run"),
     ),
     # Accuracy
-    *_of_file(
+    *_file_breaks(
         SERVER,
         ACCURACY,
         (GONE, f"{NO_SCORES} required_files"),
@@ -189,10 +189,10 @@ OF_FILES = [
         ({f"{FIRST}complete": False}, "accuracy_complete"),
         ({f"{FIRST}num_repeats": 2}, "accuracy_complete"),
         ({f"{FIRST}response_counts": GONE}, "accuracy_complete"),
-        (_of_answers(missing=1), "accuracy_complete"),
-        (_of_answers(scored=13_367), "accuracy_complete"),
-        (_of_answers(empty=13_368), "accuracy_complete"),
-        (_of_answers(empty=13_367), ""),
+        (_answer_counts(missing=1), "accuracy_complete"),
+        (_answer_counts(scored=13_367), "accuracy_complete"),
+        (_answer_counts(empty=13_368), "accuracy_complete"),
+        (_answer_counts(empty=13_367), ""),
         # A tenth, and 6 standard deviations of a mean of which nothing is said.
         ({f"{FIRST}{_LENGTHS}.total": 13_368 * 117}, ""),
         ({f"{FIRST}{_LENGTHS}.total": 13_368 * 115}, "accuracy_lengths"),
@@ -201,7 +201,7 @@ OF_FILES = [
         ({f"{FIRST}{_LENGTHS}": {"total": 13_368 * 110, "std_dev": 1e2}}, "accuracy_lengths"),
         ({f"{FIRST}{_LENGTHS}": {}}, ""),
     ),
-    *_of_file(
+    *_file_breaks(
         R1,
         ACCURACY,
         # 99% of the reference's 81.3582
@@ -213,27 +213,27 @@ OF_FILES = [
         ({f"{FIRST}total_samples": 0}, "accuracy_samples accuracy_complete accuracy_gate"),
         ({f"{FIRST}{_LENGTHS}.total": 4388 * 3000}, "accuracy_gate accuracy_lengths"),
     ),
-    *_of_file(
+    *_file_breaks(
         QWEN,
         ACCURACY,
         ({f"{FIRST}score": 0.782}, "accuracy_gate"),
         ({f"{FIRST}score": 78.0}, "accuracy_gate"),
     ),
-    *_of_file(
+    *_file_breaks(
         OSS,
         ACCURACY,
         ({"accuracy_scores.2.score": 0.1}, "accuracy_gate"),
         ({"accuracy_scores": lambda scores: scores[:1]}, "accuracy_samples"),
     ),
     # Audits
-    *_of_file(
+    *_file_breaks(
         SERVER,
         AUDIT,
         ('{"test": "output_caching_test", "passed": false}', "audits"),
         ('{"test": "x", "passed": true}', "audits"),
         ('{"test": "output_caching_test", "passed": true}', ""),
     ),
-    *_of_file(WAN, AUDIT, (GONE, "audits")),
+    *_file_breaks(WAN, AUDIT, (GONE, "audits")),
 ]
 
 # Events

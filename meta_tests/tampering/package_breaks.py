@@ -57,11 +57,11 @@ class PackageBreak:
         return f"{self.turns} {self.name or f'{self.files} {words}'}: {self.rules or 'none'}"
 
 
-def _of_files(files: str, *rows: tuple[FileChange, str]) -> list[PackageBreak]:
+def _file_breaks(files: str, *rows: tuple[FileChange, str]) -> list[PackageBreak]:
     return [PackageBreak(files, change, rules) for change, rules in rows]
 
 
-def _of_folder(rules: str, changes: dict[str, CurveChange]) -> list[PackageBreak]:
+def _folder_breaks(rules: str, changes: dict[str, CurveChange]) -> list[PackageBreak]:
     return [PackageBreak("", change, rules, name) for name, change in changes.items()]
 
 
@@ -178,7 +178,7 @@ def turn(conversation: int, of_pass: str = "0a0b", own: str = "") -> tuple[str, 
 
 _SALTED = [f"[{salt}] made up" for salt in SALTS[:40]]
 # So few requests are another run's, too.
-_SENT = _of_files(
+_SENT = _file_breaks(
     "r64/events.jsonl",
     *(
         (events_of(*prompts), "distributions salt")
@@ -215,7 +215,7 @@ def _warm_up(**ran: float) -> dict[str, Any]:
 
 OF_ONE_TURN = [
     # Layout and files
-    *_of_folder(
+    *_folder_breaks(
         "layout",
         {
             "no docs/": without("../../../docs"),
@@ -223,17 +223,17 @@ OF_ONE_TURN = [
             "another folder": lambda c: (c / "r64").rename(c / "r65"),
         },
     ),
-    *_of_folder("benchmark", {"another model": lambda c: c.rename(c.with_name("llama2-70b"))}),
-    *_of_folder(
+    *_folder_breaks("benchmark", {"another model": lambda c: c.rename(c.with_name("llama2-70b"))}),
+    *_folder_breaks(
         "layout accuracy_gate points", {"no point": without(*(f"r{c}" for c in CONCURRENCIES))}
     ),
-    *_of_files("../../../src/server/README.md", (GONE, "layout")),
+    *_file_breaks("../../../src/server/README.md", (GONE, "layout")),
     *(
         PackageBreak(f"r64/{file}", change, rules)
         for file in ("point.yaml", "config.yaml", "result_summary.json", "system_desc.json")
         for change, rules in ((GONE, "layout files_readable"), ("[1, 2]", "files_readable"))
     ),
-    *_of_files(
+    *_file_breaks(
         POINT,
         ({"shared_src": "src/absent"}, "layout"),
         ({"shared_docs": "../box-2026/docs"}, "layout"),
@@ -272,16 +272,16 @@ OF_ONE_TURN = [
         ({"nodes_used": [{"system_node_ensemble_id": 1, "nodes": 2}]}, "engagement"),
         ({"nodes_used": [{"system_node_ensemble_id": 1, "nodes": 1}] * 2}, "engagement"),
     ),
-    *_of_files("r24/point.yaml", ({f"{WINDOW}duration_s": 600.0}, "")),
-    *_of_files(
+    *_file_breaks("r24/point.yaml", ({f"{WINDOW}duration_s": 600.0}, "")),
+    *_file_breaks(
         POINTS,
         ({"seed_set": "B"}, "seeds"),
         ({"target_cohort": "2026-12-C1"}, "seeds"),
         ({"offline": "none"}, "offline_point"),
     ),
-    *_of_files("r512/point.yaml", ({"offline": "elected"}, "offline_point accuracy_points")),
+    *_file_breaks("r512/point.yaml", ({"offline": "elected"}, "offline_point accuracy_points")),
     # The system
-    *_of_files(
+    *_file_breaks(
         SYSTEMS,
         (GONE, "layout files_readable"),
         ({"node_types": GONE}, "files_readable"),
@@ -294,7 +294,7 @@ OF_ONE_TURN = [
         ({"c_min_override": 16}, ""),
         ({"c_min_override": 20}, "regions accuracy_points"),
     ),
-    *_of_files(
+    *_file_breaks(
         SYSTEM,
         ({"system_name": "Another"}, "system_description"),
         ({"tps_utilization": 0.5}, "system_description"),
@@ -305,30 +305,30 @@ OF_ONE_TURN = [
         ({"tensor_parallel": 0}, "engagement files_readable"),
         ({"disaggregated": True, "data_parallel": 4}, ""),
     ),
-    *_of_files(
+    *_file_breaks(
         CONFIG,
         ({f"{LOAD}target_concurrency": 128}, "files_agree"),
         ({"model_params.streaming": "off"}, "files_agree"),
     ),
-    *_of_folder("points", {"six points": without("r512")}),
-    *_of_folder(
+    *_folder_breaks("points", {"six points": without("r512")}),
+    *_folder_breaks(
         "points distributions", {"33 points": _together(*map(_measured_at, range(600, 626)))}
     ),
-    *_of_folder(
+    *_folder_breaks(
         "points distributions accuracy_points",
         {"a point twice": lambda c: shutil.copytree(c / "r64", c / "r064")},
     ),
-    *_of_folder(
+    *_folder_breaks(
         "regions accuracy_points distributions",
         {"no ultra-low point": _together(_measured_at(700, 16), _measured_at(701, 24))},
     ),
-    *_of_folder(
+    *_folder_breaks(
         "regions accuracy_points",
         {"no low point": _measured_at(700, 24), "no medium point": _measured_at(700, 64)},
     ),
-    *_of_folder("", {"a point in the margin": _measured_at(1127)}),
-    *_of_folder("regions", {"a point beyond the margin": _measured_at(1128)}),
-    *_of_folder(
+    *_folder_breaks("", {"a point in the margin": _measured_at(1127)}),
+    *_folder_breaks("regions", {"a point beyond the margin": _measured_at(1128)}),
+    *_folder_breaks(
         "offline_point accuracy_points",
         {
             "an elected point below C_max": _together(
@@ -336,9 +336,9 @@ OF_ONE_TURN = [
             )
         },
     ),
-    *_of_folder("duration figures distributions", {"a run of 1,199 s": _without_window(1199)}),
+    *_folder_breaks("duration figures distributions", {"a run of 1,199 s": _without_window(1199)}),
     # A run
-    *_of_files(
+    *_file_breaks(
         RUN,
         ({"run_config.load_pattern.target_concurrency": 128}, "files_agree"),
         ({"duration_ns": 0}, "duration figures distributions"),
@@ -362,9 +362,9 @@ OF_ONE_TURN = [
     ),
     *_SENT,
     # Accuracy
-    *_of_files(ALL_SCORES, (GONE, "accuracy_points accuracy_gate")),
-    *_of_files(f"r{C_MAX}/accuracy_results.json", (GONE, "accuracy_points")),
-    *_of_files(
+    *_file_breaks(ALL_SCORES, (GONE, "accuracy_points accuracy_gate")),
+    *_file_breaks(f"r{C_MAX}/accuracy_results.json", (GONE, "accuracy_points")),
+    *_file_breaks(
         SCORES,
         (GONE, "accuracy_points"),
         ('{"accuracy', "files_readable accuracy_points"),
@@ -374,7 +374,7 @@ OF_ONE_TURN = [
         ({"accuracy_scores": lambda s: [*s, *s]}, "accuracy_gate"),
         ({f"{FIRST}total_samples": 13_367}, "accuracy_gate"),
     ),
-    *_of_folder(
+    *_folder_breaks(
         "accuracy_points",
         {
             "accuracy at a fifth point": lambda c: [
@@ -382,15 +382,15 @@ OF_ONE_TURN = [
             ]
         },
     ),
-    *_of_folder(
+    *_folder_breaks(
         "",
         {"by data sets": _in_results(lambda s: {score["dataset_name"]: score for score in s})},
     ),
-    *_of_folder(
+    *_folder_breaks(
         "accuracy_gate",
         {"below the gate": _in_results(lambda s: [{**s[0], "score": {"rouge1": "38"}}])},
     ),
-    *_of_folder("accuracy_points files_readable", {"a text": _in_results(lambda s: "good")}),
+    *_folder_breaks("accuracy_points files_readable", {"a text": _in_results(lambda s: "good")}),
 ]
 
 # The Offline point
@@ -399,19 +399,19 @@ _LOWER = {"duration_ns": times(1.05)} | dict.fromkeys(("qps", "tps", "system_tps
 OF_DEDICATED = [
     replace(case, dedicated=True)
     for case in [
-        *_of_files(
+        *_file_breaks(
             f"r{OFFLINE}/result_summary.json",
             (_LOWER, "offline_point"),
             ({"tpot": {}, "ttft": {}, "tps_per_user": GONE}, ""),
         ),
-        *_of_files(
+        *_file_breaks(
             f"r{OFFLINE}/point.yaml",
             ({"concurrency": 1000}, "layout offline_point"),
             ({"concurrency": C_MAX}, "layout"),
         ),
-        *_of_files(f"r{OFFLINE}/accuracy_results.json", (GONE, "accuracy_points")),
-        *_of_folder("points", {"six points and Offline": without("r512")}),
-        *_of_folder(
+        *_file_breaks(f"r{OFFLINE}/accuracy_results.json", (GONE, "accuracy_points")),
+        *_folder_breaks("points", {"six points and Offline": without("r512")}),
+        *_folder_breaks(
             "points regions accuracy_points",
             {"none but Offline high": without("r128", "r256", "r512", "r1024")},
         ),
@@ -442,7 +442,7 @@ def _between(**changes: Any) -> dict[str, Any]:
 
 
 OF_POWER = [
-    *_of_files(
+    *_file_breaks(
         POWER,
         (GONE, "power"),
         ('{"cooling', "power"),
@@ -471,7 +471,7 @@ OF_POWER = [
             "",
         ),
     ),
-    *_of_folder(
+    *_folder_breaks(
         "",
         {"none, serviced": _together((POWER, GONE), *map(_serviced, (SYSTEMS, POINTS)))},
     ),
@@ -495,7 +495,7 @@ def _half_used(tps_per_kw: float, nodes: int = 1) -> CurveChange:
 
 _ONE_USED = (POINT, {"nodes_used": [{"system_node_ensemble_id": 1, "nodes": 1}]})
 OF_TWO_NODES = [
-    *_of_folder(
+    *_folder_breaks(
         "",
         {
             "two nodes": _two_nodes(),
@@ -504,7 +504,7 @@ OF_TWO_NODES = [
             "different, one of them named": _two_nodes(_ONE_USED, different=True),
         },
     ),
-    *_of_folder(
+    *_folder_breaks(
         "engagement",
         {
             "one used, power of both": _half_used(TPS / 27.64),
@@ -513,7 +513,7 @@ OF_TWO_NODES = [
             "a replica of more": _two_nodes((SYSTEM, {"tensor_parallel": 32, "data_parallel": 1})),
         },
     ),
-    *_of_folder(
+    *_folder_breaks(
         "power",
         {
             "the power of one": _two_nodes((POWER, {"provisioned_power_kw": 13.32})),
@@ -525,11 +525,11 @@ OF_TWO_NODES = [
             ),
         },
     ),
-    *_of_folder(
+    *_folder_breaks(
         "system_description",
         {"two of three": _two_nodes((SYSTEMS, {"system_node_ensemble_total": 3}))},
     ),
-    *_of_folder(
+    *_folder_breaks(
         "engagement power",
         {
             "different, of one ensemble": _two_nodes(
@@ -564,7 +564,7 @@ def with_score(pattern: str, name: str, new: Any) -> CurveChange:
 
 _TWO_INLINE = {"accuracy_scores": lambda s: [*s, s[0] | {"dataset_name": "another"}]}
 _OF_TURNS = [
-    *_of_files(
+    *_file_breaks(
         CONFIG,
         *(
             (change, "agentic_settings")
@@ -578,7 +578,7 @@ _OF_TURNS = [
             )
         ),
     ),
-    *_of_files(
+    *_file_breaks(
         RUN,
         ({"e2e_avg_interactivity": times(1.02)}, "figures"),
         ({"latency.total": 0, "e2e_avg_interactivity": 1.0}, "figures distributions"),
@@ -586,18 +586,18 @@ _OF_TURNS = [
         (_SUMS | {"e2e_avg_interactivity": 1.0}, ""),
         ({"n_samples_issued": 66_841, "n_samples_failed": 1}, "requests figures"),
     ),
-    *_of_files(POINT, ({_PATTERN: "concurrency"}, "points files_agree offline_point")),
-    *_of_files("r24/point.yaml", ({f"{WINDOW}duration_s": 600.0}, "")),
-    *_of_files(f"r{C_MAX}/point.yaml", ({"offline": "elected"}, "offline_point")),
-    *_of_files("r512/point.yaml", ({"offline": "dedicated"}, "offline_point accuracy_points")),
-    *_of_files("r128/accuracy_results.json", (GONE, "agentic_accuracy")),
-    *_of_files("r128/accuracy_results.json", (_TWO_INLINE, "agentic_accuracy")),
-    *_of_files(
+    *_file_breaks(POINT, ({_PATTERN: "concurrency"}, "points files_agree offline_point")),
+    *_file_breaks("r24/point.yaml", ({f"{WINDOW}duration_s": 600.0}, "")),
+    *_file_breaks(f"r{C_MAX}/point.yaml", ({"offline": "elected"}, "offline_point")),
+    *_file_breaks("r512/point.yaml", ({"offline": "dedicated"}, "offline_point accuracy_points")),
+    *_file_breaks("r128/accuracy_results.json", (GONE, "agentic_accuracy")),
+    *_file_breaks("r128/accuracy_results.json", (_TWO_INLINE, "agentic_accuracy")),
+    *_file_breaks(
         SCORES,
         ({"accuracy_scores": lambda s: s[:1]}, "agentic_accuracy accuracy_points"),
         ('{"accuracy', "files_readable accuracy_points agentic_accuracy"),
     ),
-    *_of_folder(
+    *_folder_breaks(
         "agentic_accuracy",
         {
             "inline below the gate": with_score("r128", "performance", 0.52),
@@ -606,7 +606,7 @@ _OF_TURNS = [
             "SWE-bench in percent": with_score("r*", "swe_bench", 97.5),
         },
     ),
-    *_of_files(
+    *_file_breaks(
         "r64/events.jsonl",
         *(
             (events_of(prompts), "distributions salt")
@@ -617,7 +617,7 @@ _OF_TURNS = [
             )
         ),
     ),
-    *_of_files(
+    *_file_breaks(
         "r24/result_summary.json",
         ({TURNS_AVG: 970.5}, "agentic_accuracy"),
         ({TURNS_AVG: 343.5}, "agentic_accuracy"),

@@ -43,7 +43,7 @@ from mlperf_suite.rules import judge, rules_for
 from mlperf_suite.rules.accuracy_files import MAX_ACCURACY_LOG_BYTES
 from mlperf_suite.rules.accuracy_rules import gate_name
 from mlperf_suite.rules.facts import Facts
-from mlperf_suite.rules.limits import FULL_SHARE, MOST_DELAY_MS
+from mlperf_suite.rules.limits import FULL_SHARE, MAX_DELAY_MS
 from mlperf_suite.rules.registry import every_rule
 from mlperf_suite.rules.verdict import Verdict
 
@@ -334,7 +334,7 @@ def busy_client(run: MadeRun, data: st.DataObject) -> None:
     elif run.scenario.name == "Offline" or data.draw(st.booleans()):
         run.remote = remote_run(busy_share=data.draw(full))
     else:
-        late = st.floats(MOST_DELAY_MS, exclude_min=True) | st.sampled_from([None, float("nan")])
+        late = st.floats(MAX_DELAY_MS, exclude_min=True) | st.sampled_from([None, float("nan")])
         delays: dict[str, Any] = {pick(data, "out_ms", "back_ms"): data.draw(late)}
         run.remote = remote_run(**delays)
 

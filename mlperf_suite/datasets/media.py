@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from PIL import Image
 
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
-MOST_BYTES = 20_000_000
+MAX_PICTURE_BYTES = 20_000_000
 """Of a picture's file: a request holds it as text."""
-_MOST_PIXELS = 100_000_000
+_MAX_PIXELS = 100_000_000
 """A few bytes can stand for endless pixels."""
 
 
@@ -63,14 +63,14 @@ class PictureFile:
     def check(self) -> None:
         """Raise ValueError for a file that is no picture, is too large, has too many pixels or is a
         PNG that ends early; the pixels themselves are not read."""
-        if len(self.content) > MOST_BYTES:
-            raise ValueError(f"{len(self.content):,} bytes, and at most {MOST_BYTES:,} are read")
+        if len(self.content) > MAX_PICTURE_BYTES:
+            raise ValueError(
+                f"{len(self.content):,} bytes, and at most {MAX_PICTURE_BYTES:,} are read"
+            )
         image = self._open()
         width, height = image.size
-        if not 0 < width * height <= _MOST_PIXELS:
-            raise ValueError(
-                f"{width:,} x {height:,} pixels, and at most {_MOST_PIXELS:,} are read"
-            )
+        if not 0 < width * height <= _MAX_PIXELS:
+            raise ValueError(f"{width:,} x {height:,} pixels, and at most {_MAX_PIXELS:,} are read")
         try:
             image.verify()
         # What Pillow raises for a file whose parts are damaged.

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 # One object may be referenced many times in a file, so a small file could stand for endless values.
 # A list that is there once takes two bytes a token; gpt-oss has each prompt up to eight times. The
 # largest official data, that of Llama 3.1 405B, has fewer than 2^27 tokens.
-_MOST_VALUES = 2**30
-_MOST_VALUES_PER_BYTE = 16
+_MAX_VALUES = 2**30
+_MAX_VALUES_PER_BYTE = 16
 # A token takes two bytes or more in the file, forty as Python's number, and then eight in an array.
 _MEMORY_BASE, _MEMORY_PER_BYTE = 4 * 2**30, 64
 # Official files take less than 0.2 µs a byte.
@@ -128,7 +128,7 @@ def write_parquet(source: Path, out: Path) -> Converted:
 
     where = f"convert {source}"
     arrays, sha256, size = _read(source, where)
-    most = min(_MOST_VALUES, size * _MOST_VALUES_PER_BYTE)
+    most = min(_MAX_VALUES, size * _MAX_VALUES_PER_BYTE)
     columns = {}
     for name, values in arrays.items():
         columns[name] = _column(where, name, values, most)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
 
 _PLAIN_DTYPE = re.compile(r"(b1|[iu][1248]|f[248]|[US][1-9]\d{0,5})\Z")
-_LONGEST_LINE = 120
+_MAX_LINE_LENGTH = 120
 
 
 class RefusedPickleError(Exception):
@@ -38,7 +38,7 @@ class RefusedPickleError(Exception):
 def printable(text: object) -> str:
     """A text from a file for a message: one line, ASCII, truncated to line length."""
     line = ascii(text)
-    return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…"
+    return line if len(line) <= _MAX_LINE_LENGTH else f"{line[:_MAX_LINE_LENGTH]}…"
 
 
 class PickledPart:
@@ -249,12 +249,12 @@ class Categorical(PickledPart):
     def values(self) -> Array:
         match self.state:
             case {"_dtype": CategoricalDtype() as dtype, "_codes": codes}:
-                return dtype.of_codes(_values(codes))
+                return dtype.values_by_code(_values(codes))
         return super().values()
 
 
 class CategoricalDtype(PickledPart):
-    def of_codes(self, codes: Array) -> Array:
+    def values_by_code(self, codes: Array) -> Array:
         """The value of each code; that of a missing value is -1."""
         import numpy as np
 
@@ -289,7 +289,7 @@ class BackedArray(PickledPart):
             case (cls, *_), (_, ReconstructedArray() as array, *_) if cls is StringArray:
                 return array.values()
             case (cls, *_), (CategoricalDtype() as dtype, codes, *_) if cls is Categorical:
-                return dtype.of_codes(_values(codes))
+                return dtype.values_by_code(_values(codes))
         return super().values()
 
 

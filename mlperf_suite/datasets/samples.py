@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _ROWS_AT_ONCE = 1024
-_MOST_ROWS = 10_000_000
+_MAX_ROWS = 10_000_000
 """Hundreds of times those of the largest published data."""
 _MEMORY_BASE, _MEMORY_PER_BYTE = 4 * 2**30, 64
 """The memory that a table may take, in bytes: a token takes two bytes or more in a file, and forty
 as Python's number."""
-_LONGEST_NAME = 80
+_MAX_NAME_LENGTH = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +185,9 @@ def parquet_parts(
 def _check_table(where: str, names: Sequence[str], rows: int) -> None:
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:
-        raise DatasetError(f"{where}: two columns are named '{repeated[:_LONGEST_NAME]}'")
-    if rows > _MOST_ROWS:
-        raise DatasetError(f"{where}: {rows:,} rows, and at most {_MOST_ROWS:,} are read")
+        raise DatasetError(f"{where}: two columns are named '{repeated[:_MAX_NAME_LENGTH]}'")
+    if rows > _MAX_ROWS:
+        raise DatasetError(f"{where}: {rows:,} rows, and at most {_MAX_ROWS:,} are read")
 
 
 def address_space() -> int:

@@ -35,7 +35,7 @@ class Router:
         spare: bool = True,
     ) -> None:
         self._batches = list(batches)
-        self._spares = [max(_LEAST_SPARE, batch // 4) if spare else 0 for batch in batches]
+        self._spares = [max(_MIN_SPARE_REQUESTS, batch // 4) if spare else 0 for batch in batches]
         self._spare = sum(self._spares)
         self._routing = routing
         self._turn = 0
@@ -181,7 +181,7 @@ class _Order:
 
 UNKNOWN_BATCH = 1024
 """Used for an engine that names no limit: about the size of the largest batches."""
-_LEAST_SPARE = 4
+_MIN_SPARE_REQUESTS = 4
 _STALE = 8
 """Entries per place, of which only the newest matters, beyond which a heap is rebuilt."""
 

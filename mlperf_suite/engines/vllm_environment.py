@@ -30,7 +30,7 @@ _NO_DEVICE = re.compile(r"Device string must not be empty|Failed to infer device
 _LSCPU = ("lscpu", "--json", "--extended=CPU,CORE,NODE", "--online")
 """The query that vLLM's CPU worker makes when it starts (vllm/utils/cpu_resource_utils.py)."""
 
-_LONGEST_FOLDER = 107 - len("/00000000-0000-0000-0000-000000000000")
+_MAX_FOLDER_LENGTH = 107 - len("/00000000-0000-0000-0000-000000000000")
 """Of a socket named as vLLM does; 107: the longest path of a socket, in bytes (unix(7))."""
 
 
@@ -47,7 +47,7 @@ def vllm_environment(
     from mlperf_suite.engines.hang_detector import handlers_kept
 
     variables = vllm_variables(model, profiler)
-    if "VLLM_RPC_BASE_PATH" not in os.environ and 0 < len(sockets) <= _LONGEST_FOLDER:
+    if "VLLM_RPC_BASE_PATH" not in os.environ and 0 < len(sockets) <= _MAX_FOLDER_LENGTH:
         variables["VLLM_RPC_BASE_PATH"] = sockets
     logging.getLogger("vllm").setLevel(os.environ.get("VLLM_LOGGING_LEVEL", "WARNING"))
     os.environ.update(variables)

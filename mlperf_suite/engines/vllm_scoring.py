@@ -27,14 +27,14 @@ async def score_one(llm: Any, new_id: Callable[[], str], request: ScoreRequest) 
         outputs.append(
             await _only_output(llm, new_id, request.prompt_token_ids, _next_token_params(choices))
         )
-        likelihoods = _of_next_token(outputs[0].outputs[0], choices)
+        likelihoods = _choice_likelihoods(outputs[0].outputs[0], choices)
     if likelihoods is None:
         likelihoods = []
         for continuation in request.continuations:
             whole = [*request.prompt_token_ids, *continuation]
             output = await _only_output(llm, new_id, whole, _params(prompt_logprobs=1))
             outputs.append(output)
-            likelihoods.append(_of_prompt(output.prompt_logprobs, continuation))
+            likelihoods.append(_prompt_likelihood(output.prompt_logprobs, continuation))
     return Score(
         tuple(likelihoods),
         (time.perf_counter() - start) * 1000,
@@ -76,7 +76,7 @@ def _params(**fields: Any) -> Any:
     )
 
 
-def _of_next_token(completion: Any, choices: Sequence[int]) -> list[Likelihood] | None:
+def _choice_likelihoods(completion: Any, choices: Sequence[int]) -> list[Likelihood] | None:
     """Each choice's likelihood; None if vLLM did not report one of them."""
     (logprobs,) = completion.logprobs
     if any(choice not in logprobs for choice in choices):
@@ -85,7 +85,7 @@ def _of_next_token(completion: Any, choices: Sequence[int]) -> list[Likelihood] 
     return [Likelihood(logprobs[choice].logprob, choice == greedy) for choice in choices]
 
 
-def _of_prompt(logprobs: Sequence[Any], continuation: Sequence[int]) -> Likelihood:
+def _prompt_likelihood(logprobs: Sequence[Any], continuation: Sequence[int]) -> Likelihood:
     """The likelihood of the prompt's last tokens. vLLM reports each token next to the likeliest."""
     total, greedy = 0.0, True
     for token, reports in zip(continuation, logprobs[-len(continuation) :], strict=True):

@@ -85,22 +85,22 @@ def read_json(path: Path) -> JsonFile:
     return JsonFile(content)
 
 
-_MOST_YAML_BYTES, _MOST_MEMBERS = 2**18, 10_000
+_MAX_YAML_BYTES, _MAX_MEMBERS = 2**18, 10_000
 
 
 class _YamlLoader(yaml.SafeLoader):  # type: ignore[misc]  # yaml has no types
     def flatten_mapping(self, node: Any) -> None:
         """Raises ValueError for more members than anybody writes: merged ones double in a line."""
         super().flatten_mapping(node)
-        if len(node.value) > _MOST_MEMBERS:
-            raise ValueError(f"more than {_MOST_MEMBERS:,} members")
+        if len(node.value) > _MAX_MEMBERS:
+            raise ValueError(f"more than {_MAX_MEMBERS:,} members")
 
 
 def read_yaml(path: Path) -> tuple[Any, str]:
     """The content of a YAML file and "", or None and why it cannot be read."""
     text = text_of(read_bytes(path))
-    if text is None or len(text) > _MOST_YAML_BYTES:
-        return None, f"{path.name} is no text in UTF-8 of at most {_MOST_YAML_BYTES:,} characters"
+    if text is None or len(text) > _MAX_YAML_BYTES:
+        return None, f"{path.name} is no text in UTF-8 of at most {_MAX_YAML_BYTES:,} characters"
     try:
         # PyYAML raises most kinds of errors for tags whose value does not fit.
         return yaml.load(text, _YamlLoader), ""  # noqa: S506 - a SafeLoader

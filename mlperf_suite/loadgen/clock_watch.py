@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-MOST_RATE = 0.001
+MAX_CLOCK_DRIFT = 0.001
 """The largest departure between the two clocks, as a share of the elapsed time. The kernel adjusts
 the system's clock by at most 0.0005 (MAXFREQ of linux/timex.h) without setting it."""
 FLOOR_S = 0.002
@@ -88,7 +88,7 @@ class ClockWatch:
 
     def _between(self, since: _Reading, now: _Reading) -> ClockFigures:
         elapsed = now.raw_s - since.raw_s
-        allowed = MOST_RATE * elapsed + FLOOR_S + since.uncertainty_s + now.uncertainty_s
+        allowed = MAX_CLOCK_DRIFT * elapsed + FLOOR_S + since.uncertainty_s + now.uncertainty_s
         return ClockFigures(
             elapsed,
             now.system_s - since.system_s - elapsed,
@@ -116,9 +116,9 @@ def clock_faults(clock: ClockFigures, log_s: float | None) -> list[str]:
         )
     if log_s is None:
         return faults
-    if log_s > clock.elapsed_s * (1 + MOST_RATE) + FLOOR_S:
+    if log_s > clock.elapsed_s * (1 + MAX_CLOCK_DRIFT) + FLOOR_S:
         faults.append(f"LoadGen counted {log_s:,.3f} s in a run of {clock.elapsed_s:,.3f} s")
     answering_s = clock.answering_s or 0.0
-    if log_s < answering_s * (1 - MOST_RATE) - FLOOR_S:
+    if log_s < answering_s * (1 - MAX_CLOCK_DRIFT) - FLOOR_S:
         faults.append(f"LoadGen counted {log_s:,.3f} s, its queries took {answering_s:,.3f} s")
     return faults

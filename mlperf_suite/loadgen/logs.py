@@ -24,7 +24,7 @@ DETAIL, SUMMARY, ACCURACY = (
 POWER_FORMAT = "%m-%d-%Y %H:%M:%S.%f"
 """Of power_begin and power_end."""
 _PREFIX = ":::MLLOG "
-_LARGEST = 2**64
+_MAX_NUMBER = 2**64
 _JSON_SPACE = " \t\r\n"
 _SAID_ONCE = (
     "requested_",
@@ -101,7 +101,7 @@ def _number(value: object) -> float | int | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     # No figure of LoadGen exceeds 64 bits, and larger integers cannot become floats.
-    return value if -_LARGEST <= value <= _LARGEST else None
+    return value if -_MAX_NUMBER <= value <= _MAX_NUMBER else None
 
 
 def parse_detail(text: str) -> DetailLog:
@@ -243,13 +243,13 @@ def parse_accuracy(text: str) -> AccuracyLog:
     return logged_answers(entries)
 
 
-_MOST_ACCURACY_BYTES = 2**32
+_MAX_ACCURACY_BYTES = 2**32
 
 
 def _read_accuracy(path: Path) -> AccuracyLog:
     """Read an accuracy log, entry by entry if each has its own line, as LoadGen writes them: a log
     of long answers takes hundreds of megabytes. Raises OSError."""
-    with open_regular(path, _MOST_ACCURACY_BYTES) as file:
+    with open_regular(path, _MAX_ACCURACY_BYTES) as file:
         with contextlib.suppress(ValueError):
             return logged_answers(_by_line(line.decode("utf-8", errors="replace") for line in file))
         # In another format or damaged: parsing the whole text shows what is wrong.

@@ -163,12 +163,14 @@ _EARLY_S = 1e-3
 different places; in fact none is early."""
 _APART_S = 5e-4
 """How far the start times derived from LoadGen's figures may differ if the schedule is right."""
-_LEAST, _MEAN, _MOST = (f"result_{name}_latency_ns" for name in ("min", "mean", "max"))
+_MIN_LATENCY, _MEAN_LATENCY, _MAX_LATENCY = (
+    f"result_{name}_latency_ns" for name in ("min", "mean", "max")
+)
 _PERCENTILES = {
     f"result_{100 * share:.2f}_percentile_latency_ns": share
     for share in (0.5, 0.8, 0.9, 0.95, 0.97, 0.99, 0.999)
 }
-REPORTED = (_LEAST, _MEAN, _MOST, *_PERCENTILES)
+REPORTED = (_MIN_LATENCY, _MEAN_LATENCY, _MAX_LATENCY, *_PERCENTILES)
 """The keys of a run's latencies in the detail log."""
 
 
@@ -178,7 +180,11 @@ def as_reported(latencies: Doubles) -> dict[str, float]:
     import numpy as np
 
     in_order = np.sort(latencies)
-    ends = {_LEAST: float(in_order[0]), _MEAN: float(in_order.mean()), _MOST: float(in_order[-1])}
+    ends = {
+        _MIN_LATENCY: float(in_order[0]),
+        _MEAN_LATENCY: float(in_order.mean()),
+        _MAX_LATENCY: float(in_order[-1]),
+    }
     return ends | {key: percentile(in_order, share) for key, share in _PERCENTILES.items()}
 
 

@@ -76,13 +76,13 @@ _TYPECODES = {
     **{"made_ms": "d", "made_tokens": "q", "running": "i", "waiting": "i", "kv_share": "d"},
 }
 """Of each column's array, in the order of the file."""
-_MOST_BYTES = 2**30
-_BEYOND = 1e15
+_MAX_TIMELINE_BYTES = 2**30
+_MAX_VALUE = 1e15
 """No time of a run in ms, and no count, is as large."""
-_MOST_PARTS = 16
+_MAX_PARTS = 16
 """More than the parts of a request that any engine and client tell apart."""
 _OF_REQUESTS = ("issued_ms", "first_token_ms", "finished_ms", "tokens")
-_EARLIEST_MS = -1.0
+_MIN_TIME_MS = -1.0
 """How far below zero a time may appear: LoadGen's instants are derived with that accuracy."""
 
 
@@ -289,7 +289,7 @@ def read_timeline(folder: Path) -> Timeline | None:
 def _texts(folder: Path) -> dict[str, msgspec.Raw]:
     """A timeline's members as texts: all of them as Python's numbers would take several times the
     memory. Raises OSError, ValueError or RecursionError."""
-    content = read_regular(folder / TIMELINE_JSON, _MOST_BYTES)
+    content = read_regular(folder / TIMELINE_JSON, _MAX_TIMELINE_BYTES)
     return msgspec.json.decode(content, type=dict[str, msgspec.Raw])
 
 
@@ -319,8 +319,8 @@ def _is_consistent(timeline: Timeline) -> bool:
     times = (*columns, timeline.made_ms, timeline.kv_share, *timeline.parts_ms.values())
     return (
         rows > 0
-        and len(timeline.parts_ms) <= _MOST_PARTS
-        and all(np.abs(column).max(initial=0) < _BEYOND for column in times)
+        and len(timeline.parts_ms) <= _MAX_PARTS
+        and all(np.abs(column).max(initial=0) < _MAX_VALUE for column in times)
         and {len(column) for column in (*columns, *timeline.parts_ms.values())} == {rows}
         and {len(column) for column in counts} in ({0}, {rows})
         and len(timeline.made_tokens) == points
@@ -379,12 +379,12 @@ def read_request_times(folder: Path) -> RequestTimes | None:
         first_ms = columns[1] = begin_ms
     if {len(column) for column in columns} != {len(begin_ms) or 1}:
         return None
-    if not all((abs(column) < _BEYOND).all() for column in columns) or (tokens < 0).any():
+    if not all((abs(column) < _MAX_VALUE).all() for column in columns) or (tokens < 0).any():
         return None
     latency, ttft, rest = end_ms - begin_ms, first_ms - begin_ms, end_ms - first_ms
     has_rest = tokens > 1
     tpot = rest[has_rest] / (tokens[has_rest] - 1)
-    if any((times < _EARLIEST_MS).any() for times in (latency, ttft, tpot)):
+    if any((times < _MIN_TIME_MS).any() for times in (latency, ttft, tpot)):
         return None
     return RequestTimes(
         from_loadgen,

@@ -55,7 +55,7 @@ def header_lines(settings: Settings) -> list[str]:
     if urls := source_of(settings).urls(settings):
         model = f"model: {settings.model}, at {', '.join(urls)}"
     of_features = OPTIONS_OF_FEATURES.items()
-    own = [f"for {s.data_of}: {settings.of_features[n]}" for n, s in of_features if s.data_of]
+    own = [f"for {s.data_of}: {settings.feature_options[n]}" for n, s in of_features if s.data_of]
     return [rules, *model.splitlines(), f"data: {'; '.join([settings.dataset, *own])}"]
 
 

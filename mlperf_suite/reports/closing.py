@@ -32,7 +32,7 @@ from mlperf_suite.rules.verdict import Status, Verdict, in_words
 COLUMNS = 80
 _LINES = 20
 """A screen's lines without the heading, pytest's last lines and the prompt."""
-_LEAST_RULE_LINES = 4
+_MIN_RULE_LINES = 4
 LABEL, _RULE, _FOUND = 10, 32, 20
 """Widths of the labels and of the columns of the rules that did not pass."""
 _HEADS: dict[Status, tuple[str, str, str]] = {
@@ -48,7 +48,7 @@ def closing_lines(summary: Summary, folder: Path) -> list[Line]:
     figures = [*_answer(summary), *_folded(_figures(summary))]
     # Not folded: a path is to be copied.
     end = list(_end(summary, folder))
-    room = max(_LINES - len(figures) - len(end), _LEAST_RULE_LINES)
+    room = max(_LINES - len(figures) - len(end), _MIN_RULE_LINES)
     return [*figures, *_rules(summary.verdicts, room), *end]
 
 

@@ -60,7 +60,7 @@ _COST_NOTE = (
     "The difference is the cost of the network and the server's front end only if the server has "
     "the same engine, settings and hardware as the other run, which the suite cannot check."
 )
-_MOST_QUOTES = 10
+_MAX_QUOTES = 10
 _Row = tuple[str, str, str, str]
 """What is compared, its value in two runs, and the difference."""
 
@@ -77,7 +77,7 @@ def comparison_sections(runs: Sequence[BaselineRun], max_regression: float) -> l
     if evidence:
         blocks = [Paragraph(_OTHER_SAMPLES, style="bad"), Points(evidence)]
     sections = [Section("Comparison of runs", blocks, 1), _every_run(runs, max_regression)]
-    sections += _of_features(runs)
+    sections += _feature_sections(runs)
     for run in rest:
         if first.kind == run.kind and run.summary.meta.scenario != CURVE:
             sections += _side_by_side(first, run)
@@ -92,7 +92,7 @@ def run_name(run: BaselineRun) -> str:
     return run.folder.resolve().name if run.folder else Path(run.label).name
 
 
-def _of_features(runs: Sequence[BaselineRun]) -> list[Section]:
+def _feature_sections(runs: Sequence[BaselineRun]) -> list[Section]:
     return [section for report in feature_reports() for section in report.comparison(runs)]
 
 
@@ -317,7 +317,7 @@ def _answer_blocks(before: BaselineRun, after: BaselineRun) -> list[Block]:
     identical = len(pairs) - len(unequal)
     blocks: list[Block] = [Paragraph(f"{identical:,} of {len(pairs):,} answers are identical.")]
     if unequal:
-        most = sorted(unequal, key=lambda pair: -pair.difference)[:_MOST_QUOTES]
+        most = sorted(unequal, key=lambda pair: -pair.difference)[:_MAX_QUOTES]
         names = run_name(before), run_name(after)
         title = "Some answers that differ."
         if metric:
@@ -382,7 +382,7 @@ def plot_comparison(runs: Sequence[BaselineRun], path: Path) -> None:
     from matplotlib.figure import Figure
 
     metrics = _metrics(runs)
-    blocks = [block for section in _of_features(runs) for block in section.blocks]
+    blocks = [block for section in _feature_sections(runs) for block in section.blocks]
     plots = [plot for block in blocks if isinstance(block, Plots) for plot in block.plots]
     heights = [height for plot in plots for height in [3.2] + [2.0] * (plot.panels - 1)]
     heights += [0.7 + 0.28 * len(runs)] * len(metrics)

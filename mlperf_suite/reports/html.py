@@ -13,7 +13,7 @@ from mlperf_suite.untrusted_files import read_regular
 
 _NO_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters other than tabs and line ends, and halves of surrogate pairs."""
-_LONG = 26
+_MAX_UNBROKEN = 26
 """Characters of a word that may be too wide for its column on a phone."""
 _PARTS = re.compile(r"[^/_=@+-]{1,24}[/_=@+-]*|[/_=@+-]+")
 """Parts of a path, a URL or a name."""
@@ -75,7 +75,7 @@ def _breakable(text: str) -> Any:
         option.format(word)
         if word.startswith("--")
         else place.join(_PARTS.findall(word))
-        if len(word) > _LONG
+        if len(word) > _MAX_UNBROKEN
         else escape(word)
         for word in text.split(" ")
     )

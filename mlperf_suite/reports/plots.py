@@ -21,7 +21,7 @@ from mlperf_suite.rules.verdict import in_words, times_in_unit
 
 BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
 _RATE_WINDOWS = 60
-_MOST_POINTS = 500
+_MAX_POINTS = 500
 _LIFE_BARS, _BATCH_POINTS = 60, 150
 _LIFE_STYLES = (
     ("#CC79A7", "..."),
@@ -117,7 +117,7 @@ def _cumulative(
     scale, unit = _unit(values, limit)
     times = np.sort(np.asarray(values)) / scale
     share = np.arange(1, len(times) + 1) / len(times) * 100
-    points = np.unique(np.linspace(0, len(times) - 1, _MOST_POINTS).astype(int))
+    points = np.unique(np.linspace(0, len(times) - 1, _MAX_POINTS).astype(int))
     axes.plot(times[points], share[points], color=BLUE, label="requests", drawstyle="steps-post")
     p99 = percentile(times.tolist(), 0.99) if p99_ms is None else p99_ms / scale
     axes.plot([p99], [99], "o", color=BLUE, label=f"p99 {significant(p99)} {unit}")

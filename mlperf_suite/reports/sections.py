@@ -22,7 +22,7 @@ _INK, GRID = "#101112", "#909192"
 """Placeholders for the page's colours in inline SVG."""
 _INKED = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
 NOT_REPORTED = "not reported"
-_MOST_LINES = 4
+_MAX_LINES = 4
 """The most lines of a plot's title or label."""
 Style = Literal["", "note", "ok", "open", "bad"]
 ColumnKind = Literal["text", "number", "words", "soft", "label", "badge", "rule", "what"]
@@ -183,7 +183,7 @@ def _drawn(figure: Any, kind: str, **style: Any) -> bytes:
 
     for text in figure.findobj(Text):
         text.set_parse_math(False)
-        text.set_text("\n".join(map(in_words, text.get_text().split("\n")[:_MOST_LINES])))
+        text.set_text("\n".join(map(in_words, text.get_text().split("\n")[:_MAX_LINES])))
     content = io.BytesIO()
     figure.savefig(content, format=kind, **style)
     return content.getvalue()

@@ -59,7 +59,7 @@ _INPUT_CHARACTERS = 400
 _FIGURES = ("tokens/s", "samples/s", "TTFT p99", "accuracy")
 _TEXT_COLUMNS = tuple(map(Column, ("run", "benchmark", "measured", "status", "label")))
 _PAGE_COLUMNS = (Column("run", "what"), Column("status", "badge"))
-_MOST_TRENDS = 12
+_MAX_TRENDS = 12
 
 
 def write_samples(
@@ -207,7 +207,7 @@ def index_html(entries: Sequence[KeptRun], trends: Sequence[Trend]) -> str:
         note = "The main metric of the kept runs, by system, scenario and model."
         plots = [
             Plot(f"trend_{i}", f"{t.runs}; on {t.system}.", partial(_trend, t))
-            for i, t in enumerate(trends[:_MOST_TRENDS])
+            for i, t in enumerate(trends[:_MAX_TRENDS])
         ]
         sections.append(Section("Trends", [*notes([note]), Plots(plots, "trends")]))
     if entries:
@@ -226,7 +226,7 @@ def _table(
     style: str = "",
 ) -> Table:
     """What each run is, in its medium's columns, then its figures and the gate's verdict."""
-    added = _of_features(entries)
+    added = _feature_columns(entries)
     figures = columns((), (*_FIGURES, *(column.name for column in added)))
     header = (*columns_before, *figures, Column("compared with baseline", "badge"))
     rows = [
@@ -257,14 +257,14 @@ def _figures(entry: KeptRun) -> tuple[str, ...]:
     return (*numbers, time, accuracy)
 
 
-def _of_features(entries: Sequence[KeptRun]) -> list[IndexColumn]:
+def _feature_columns(entries: Sequence[KeptRun]) -> list[IndexColumn]:
     """The columns that features add, if a run has something to say in them."""
     columns = [column for report in feature_reports() for column in report.index_columns()]
     return [c for c in columns if any(c.cell(entry.summary) for entry in entries)]
 
 
 def _notes(entries: Sequence[KeptRun]) -> list[Paragraph]:
-    return notes(column.note for column in _of_features(entries))
+    return notes(column.note for column in _feature_columns(entries))
 
 
 def _trend(trend: Trend, axes: Any, ink: str) -> None:

@@ -24,7 +24,7 @@ from mlperf_suite.engines.protocol import (
 from mlperf_suite.loadgen.request_parts import ISSUE, RETURN
 from mlperf_suite.loadgen.timeline import EngineLoad
 from mlperf_suite.results.schema import PartFigures, PerformanceFigures, TimeBreakdown
-from mlperf_suite.rules.limits import FULL_SHARE, MOST_DELAY_MS
+from mlperf_suite.rules.limits import FULL_SHARE, MAX_DELAY_MS
 from mlperf_suite.rules.verdict import time_words, times_in_unit
 
 LIMITS = 0.05
@@ -63,14 +63,14 @@ def bottlenecks(
     scenario, settings = performance.scenario or "", engine or {}
     findings: list[Bottleneck] = []
     if performance.load is not None:
-        findings += _of_load(performance.load, scenario, settings, gpus)
+        findings += _load_findings(performance.load, scenario, settings, gpus)
     if performance.life is not None:
         faster = _faster_steps(settings, None if remote else gpus)
-        findings += _of_life(
+        findings += _time_findings(
             performance.life, performance.load, scenario, faster, remote is not None
         )
     if remote is not None:
-        findings += _of_remote(remote, scenario, performance.duration_s)
+        findings += _client_findings(remote, scenario, performance.duration_s)
     return sorted(findings, key=lambda finding: (not finding.limits, -finding.share))
 
 
@@ -105,7 +105,7 @@ def _is_auto(settings: Mapping[str, object], name: str) -> bool:
 _RUN, _TIME = "of the run", "of the requests' time"
 
 
-def _of_drafts(name: str, drafted: int, accepted: int) -> Iterator[Bottleneck]:
+def _draft_findings(name: str, drafted: int, accepted: int) -> Iterator[Bottleneck]:
     """The finding on speculative decoding; none without it, or if its counts cannot be."""
     if not 0 <= accepted <= drafted or not drafted:
         return
@@ -120,7 +120,7 @@ def _of_drafts(name: str, drafted: int, accepted: int) -> Iterator[Bottleneck]:
     )
 
 
-def _of_load(
+def _load_findings(
     load: EngineLoad, scenario: str, settings: Mapping[str, object], gpus: int | None
 ) -> Iterator[Bottleneck]:
     put_back = "no request was" if not load.preemptions else f"{load.preemptions:,} requests were"
@@ -179,10 +179,10 @@ def _of_load(
             "had finished and another had not.",
             "--total-sample-count, for a longer run",
         )
-    yield from _of_drafts("drafts rejected", load.drafted_tokens, load.accepted_tokens)
+    yield from _draft_findings("drafts rejected", load.drafted_tokens, load.accepted_tokens)
 
 
-def _of_life(
+def _time_findings(
     life: TimeBreakdown, load: EngineLoad | None, scenario: str, faster: str, remote: bool
 ) -> Iterator[Bottleneck]:
     parts = {part.name: part for part in life.parts}
@@ -261,14 +261,16 @@ def _at_p50_and_p99(part: PartFigures) -> str:
     return f"{p50} {unit} at p50 and {p99} {unit} at p99"
 
 
-def _of_remote(remote: RemoteRun, scenario: str, duration_s: float | None) -> Iterator[Bottleneck]:
+def _client_findings(
+    remote: RemoteRun, scenario: str, duration_s: float | None
+) -> Iterator[Bottleneck]:
     client = remote.client
     late = "" if client.out_ms is None else f", with {time_words(client.out_ms)} of delay out"
     late += "" if client.back_ms is None else f" and {time_words(client.back_ms)} back at p99"
     if client.waited_for_room:
         late += f"; {client.waited_for_room:,} requests waited in the client for room at a server"
     delays = [ms for ms in (client.out_ms, client.back_ms) if ms is not None]
-    slow = scenario != _OFFLINE and any(ms > MOST_DELAY_MS for ms in delays)
+    slow = scenario != _OFFLINE and any(ms > MAX_DELAY_MS for ms in delays)
     had_room = scenario != _OFFLINE or client.servers_full is False
     kept_back = client.waited_for_room > 0 and had_room
     yield Bottleneck(
@@ -280,11 +282,11 @@ def _of_remote(remote: RemoteRun, scenario: str, duration_s: float | None) -> It
         f"a core{late}.",
         "--endpoint-clients, --endpoint-requests, or a separate machine for the client",
     )
-    yield from _of_endpoints(remote.endpoints, duration_s)
-    yield from _of_servers(remote.endpoints, scenario)
+    yield from _slow_endpoint_findings(remote.endpoints, duration_s)
+    yield from _server_findings(remote.endpoints, scenario)
 
 
-def _of_servers(endpoints: tuple[EndpointFigures, ...], scenario: str) -> Iterator[Bottleneck]:
+def _server_findings(endpoints: tuple[EndpointFigures, ...], scenario: str) -> Iterator[Bottleneck]:
     """Findings from the servers' own metrics: the fullest KV cache and the longest queue."""
     views = [(endpoint.url, endpoint.server) for endpoint in endpoints if endpoint.server]
     caches = [(view.kv_full, url, view) for url, view in views if view.kv_full is not None]
@@ -302,7 +304,7 @@ def _of_servers(endpoints: tuple[EndpointFigures, ...], scenario: str) -> Iterat
         )
     drafts = [(view.drafted_tokens or 0, view.accepted_tokens or 0) for _, view in views]
     drafted, accepted = (sum(numbers) for numbers in zip((0, 0), *drafts, strict=True))
-    yield from _of_drafts("the servers' drafts rejected", drafted, accepted)
+    yield from _draft_findings("the servers' drafts rejected", drafted, accepted)
     queues = [(view.waiting, url, view) for url, view in views if view.waiting is not None]
     for share, url, view in sorted(queues, key=itemgetter(0))[-1:]:
         ran = "" if view.running_mean is None else f", while {view.running_mean:,.1f} ran"
@@ -317,7 +319,7 @@ def _of_servers(endpoints: tuple[EndpointFigures, ...], scenario: str) -> Iterat
         )
 
 
-def _of_endpoints(
+def _slow_endpoint_findings(
     endpoints: tuple[EndpointFigures, ...], duration_s: float | None
 ) -> Iterator[Bottleneck]:
     """Findings on an endpoint that lags behind the others."""

@@ -102,21 +102,21 @@ def identity_of(config: Config | None, summary: Summary | None = None) -> Identi
     values |= {"data sha256": config.dataset.sha256, "prompts sha256": config.prompts_sha256}
     reports = {name: value for name, value in values.items() if value is not None}
     facts = {name: Fact("measurement", value) for name, value in reports.items()}
-    facts |= dict(_of_settings(settings, summary.meta))
+    facts |= dict(_settings_identity(settings, summary.meta))
     for mode, part in config.dataset.parts.items():
         if part.get("sha256") is not None:
             facts[f"{mode} data sha256"] = Fact("measurement", part["sha256"], if_known=True)
     if config.engine is not None:
-        facts |= _of_engine(config.engine)
+        facts |= _engine_identity(config.engine)
         reports |= _reports_of(config.engine)
-    facts |= _of_load_generator(settings, summary.meta)
+    facts |= _load_generator_identity(settings, summary.meta)
     if not summary.run.is_empty:
         place = "on servers elsewhere" if summary.run.remote else "in the suite's process"
         facts["place"] = Fact("engine", place)
     return Identity({**facts, **machine_of(summary.system or config.system).facts}, reports)
 
 
-def _of_load_generator(settings: Mapping[str, Any], meta: Meta) -> dict[str, Fact]:
+def _load_generator_identity(settings: Mapping[str, Any], meta: Meta) -> dict[str, Fact]:
     """What sent the requests: figures of two load generators are not of one measurement."""
     words = meta.load_generator or str(settings.get("client") or "loadgen")
     facts = {"load generator": Fact("measurement", words.partition(" ")[0])}
@@ -135,7 +135,7 @@ def machine_of(system: Mapping[str, Any]) -> Identity:
     )
 
 
-def _of_settings(settings: Mapping[str, Any], meta: Meta) -> Iterator[tuple[str, Fact]]:
+def _settings_identity(settings: Mapping[str, Any], meta: Meta) -> Iterator[tuple[str, Fact]]:
     """The facts of the options that identify something, and of the benchmark's own settings.
 
     The summary has some of them as the run resolved them.
@@ -156,7 +156,7 @@ def _of_settings(settings: Mapping[str, Any], meta: Meta) -> Iterator[tuple[str,
             yield f"setting {name}", Fact("measurement", value)
 
 
-def _of_engine(engine: EngineFacts) -> dict[str, Fact]:
+def _engine_identity(engine: EngineFacts) -> dict[str, Fact]:
     facts = {
         "engine": Fact("engine", engine.name),
         "stand-in engine": Fact("engine", engine.stand_in),

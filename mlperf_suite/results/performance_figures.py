@@ -187,7 +187,7 @@ of the other two."""
 _ESTIMATE = re.compile(r"percentile estimate: (\d+)")
 _DISCARDED = re.compile(r"Would discard (\d+) highest latency queries")
 _MORE = re.compile(r"at least (\d+) more queries")
-_MOST_DIGITS = 19
+_MAX_DIGITS = 19
 """LoadGen's integers have 64 bits; a longer one is not LoadGen's."""
 
 
@@ -222,7 +222,7 @@ def _words(value: object) -> str | None:
 
 def _number_in(pattern: re.Pattern[str], words: str | None) -> int | None:
     match = pattern.search(words or "")
-    return int(match[1]) if match and len(match[1]) <= _MOST_DIGITS else None
+    return int(match[1]) if match and len(match[1]) <= _MAX_DIGITS else None
 
 
 def _estimates(

@@ -49,12 +49,12 @@ FALSE_ALARMS = 0.0115
 """How often a comparison in which nothing changed may be called regressed. In simulation
 (perf/regression_gate.py) four of them then stay below 5% together, with two repeats too, where the
 two estimates of the noise have a chance each."""
-_ENOUGH_REPEATS = 8
+_SUFFICIENT_REPEATS = 8
 """Degrees of freedom from which the repeats count alone: those of five repeats on each side."""
-_FEWEST_TO_DROP = 10
+_MIN_BLOCKS_TO_DROP = 10
 """The number of blocks from which the one that differs most is left out."""
 _HALF = math.log(2)
-MANY = 1e6
+KNOWN_DF = 1e6
 """Degrees of freedom of an error that is practically known."""
 _FAR = 50.0
 """The largest logarithm of an interval's end: what lies beyond is no figure to print."""
@@ -249,22 +249,22 @@ def _outcome(
 
 def _noise(baseline: MetricSamples, current: MetricSamples, paired_error: float | None) -> Noise:
     if paired_error is not None:
-        return Noise(((paired_error / baseline.value, MANY),), "the same samples")
+        return Noise(((paired_error / baseline.value, KNOWN_DF),), "the same samples")
     if baseline.standard_error is not None and current.standard_error is not None:
         errors = (s.standard_error or 0.0 for s in (baseline, current))
         relative = [e / s.value for e, s in zip(errors, (baseline, current), strict=True)]
-        return Noise(((math.hypot(*relative), MANY),), "the spread of the samples")
+        return Noise(((math.hypot(*relative), KNOWN_DF),), "the spread of the samples")
     sides = baseline, current
     logs = [[math.log(value) for value in side.values] for side in sides]
     squares = sum(statistics.variance(of) * (len(of) - 1) for of in logs if len(of) > 1)
     degrees = sum(len(of) - 1 for of in logs)
     variances = [(squares / degrees, degrees)] if degrees else []
     sources = [" and ".join(str(len(of)) for of in logs) + " runs"] if degrees else []
-    blocks = _of_blocks(baseline, current)
-    if blocks and degrees < _ENOUGH_REPEATS and not (degrees and blocks[2] == "one run"):
+    blocks = _block_variance(baseline, current)
+    if blocks and degrees < _SUFFICIENT_REPEATS and not (degrees and blocks[2] == "one run"):
         variance, count, runs = blocks
         # Without its farthest block a mean is taken of the others: two degrees of freedom.
-        freedom = count - (2 if count >= _FEWEST_TO_DROP else 1)
+        freedom = count - (2 if count >= _MIN_BLOCKS_TO_DROP else 1)
         pooled = (freedom * variance + squares) / (freedom + degrees)
         variances.append((max(pooled, *(v for v, _ in variances), 0.0), freedom + degrees))
         sources.append(f"{count} blocks of {runs}")
@@ -273,7 +273,9 @@ def _noise(baseline: MetricSamples, current: MetricSamples, paired_error: float 
     return Noise(estimates, " and ".join(sources) or "not measured")
 
 
-def _of_blocks(baseline: MetricSamples, current: MetricSamples) -> tuple[float, int, str] | None:
+def _block_variance(
+    baseline: MetricSamples, current: MetricSamples
+) -> tuple[float, int, str] | None:
     """The variance of one run's logarithm as the blocks show it, their number and whose they are.
 
     That of the blocks, and that of their mean on top.
@@ -293,7 +295,7 @@ def _spread(values: Sequence[float]) -> float:
     The factor makes up for the value that is left out, to within 2% in normal noise.
     """
     count = len(values)
-    if count < _FEWEST_TO_DROP:
+    if count < _MIN_BLOCKS_TO_DROP:
         return statistics.stdev(values)
     middle = statistics.median(values)
     rest = sorted(values, key=lambda value: abs(value - middle))[:-1]
@@ -441,7 +443,7 @@ def _lost(
     """A figure that is 0 or missing although its run was made. Noise cannot explain that, unless it
     is a score of so few answers that all may be wrong by chance. `error`: its standard error."""
     if error and _score_of(metric, current)[0] == 0:
-        reach = Noise(((error / then.value, MANY),), "").reach(level)
+        reach = Noise(((error / then.value, KNOWN_DF),), "").reach(level)
         if reach is not None and reach >= 1:
             words = "-100.0% (few answers may have that by chance)"
             change = replace(_change(metric, then), current=0.0, change=-1.0, words=words)

@@ -212,7 +212,7 @@ class RunFolder:
         self.performance = self.path / "Performance"
         self.compliance = self.path / "Compliance"
 
-    def of_mode(self, mode: str) -> Path:
+    def log_folder(self, mode: str) -> Path:
         """The folder of a mode's LoadGen logs."""
         return self.path / mode_folder(mode)
 
@@ -281,12 +281,12 @@ class RunFolder:
         link.replace(link.with_name("latest"))
 
 
-_MOST_HASHED = 2**32
+_MAX_HASHED_BYTES = 2**32
 
 
 def file_sha256(path: Path) -> str:
     """The SHA-256 of a file, in hex. Raises OSError (see `open_regular`)."""
-    with open_regular(path, _MOST_HASHED) as file:
+    with open_regular(path, _MAX_HASHED_BYTES) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

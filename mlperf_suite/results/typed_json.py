@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 T = TypeVar("T")
 _ABSENT: Any = object()
-_MOST = 1e30
+_MAX_NUMBER = 1e30
 """The largest number that is read: no figure is near it, and sums and squares of it are finite."""
 
 
@@ -101,6 +101,10 @@ def _fields(kind: type) -> dict[str, tuple[Any, bool]]:
 def _simple(kind: type, value: object) -> Any:
     if kind not in (int, float):
         return value if isinstance(value, kind) else _ABSENT
-    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= _MOST:
+    if (
+        not isinstance(value, int | float)
+        or isinstance(value, bool)
+        or not abs(value) <= _MAX_NUMBER
+    ):
         return _ABSENT
     return kind(value) if kind is float or value == int(value) else _ABSENT

@@ -83,7 +83,7 @@ def log_tokens(run: RunFacts) -> Verdict:
     as a quarter of the reference's mean, or of what an end has room for (public ones: 91%).
     """
     cut = _cut_log(run)
-    least, longest = _SHARE * min(_mean_tokens(run), _MOST_IN_AN_END), cut.longest / 8
+    least, longest = _SHARE * min(_mean_tokens(run), _MAX_TOKENS_IN_AN_END), cut.longest / 8
     if cut.begins and cut.ends and not cut.whole and longest < least:
         raise failure(f"no answer above {longest:,.0f} tokens", f"one of {least:,.0f} or more")
     wrong = [entry.index for entry in cut.entries if not _as_reported(entry, run)]
@@ -99,12 +99,12 @@ def _mean_tokens(run: RunFacts) -> float:
     if tokens := reference.of("tokens_per_sample"):
         return tokens.value
     characters = reference.of("gen_len")
-    return characters.value / reference.answers / _MOST_CHARACTERS if characters else 0.0
+    return characters.value / reference.answers / _MAX_TOKEN_LENGTH if characters else 0.0
 
 
-_SHARE, _MOST_IN_AN_END = 0.25, 500
+_SHARE, _MAX_TOKENS_IN_AN_END = 0.25, 500
 """An end of 4,096 bytes has room for 500 tokens of 8 hex digits."""
-_MOST_CHARACTERS = 20
+_MAX_TOKEN_LENGTH = 20
 """More than the mean token of any answers has."""
 _LENGTHS = ("gen_len", "gen_num", "gen_tok_len", "tokens_per_sample")
 _NO_MORE = (("rougeL", "rouge1"), ("rougeLsum", "rouge1"), ("rouge2", "rouge1"))
@@ -140,12 +140,12 @@ def score_figures(run: RunFacts) -> Verdict:
         mean = tokens / answers_scored
         if abs(scores.get("tokens_per_sample", mean) - mean) > _ROUNDED:
             faults.append(f"tokens_per_sample {scores['tokens_per_sample']:,}, not {mean:,.1f}")
-        if not tokens <= scores.get("gen_len", tokens) <= _MOST_CHARACTERS * tokens:
+        if not tokens <= scores.get("gen_len", tokens) <= _MAX_TOKEN_LENGTH * tokens:
             faults.append(f"gen_len {scores['gen_len']:,.0f} of {tokens:,.0f} tokens")
     return verdict(not faults, "; ".join(faults) or f"{len(scores)} figures")
 
 
-_ALIKE, _FEWEST = 32, 3
+_ALIKE, _MIN_REPEATS = 32, 3
 """Answers are compared by so many tokens, if there are so many answers. In 398 public results at
 most 3 of 100 answers of an audit begin alike, and of a cut log none that are as long."""
 
@@ -178,7 +178,7 @@ def answers(run: RunFacts) -> Verdict:
     )
     faults = (_foreign_token(sample, run.vocabulary) for sample in tokens)
     # An audit of one or two samples issues each many times.
-    few = run.detail["qsl_reported_total_count"] in range(1, _FEWEST)
+    few = run.detail["qsl_reported_total_count"] in range(1, _MIN_REPEATS)
     fault = next(filter(None, faults), "") or ("" if few else _one_for_all(samples))
     return verdict(not fault, fault or f"{len(samples):,} answers")
 
@@ -213,7 +213,7 @@ def _foreign_token(sample: LoggedSample, vocabulary: int | None) -> str:
 def _one_for_all(samples: Sequence[LoggedSample]) -> str:
     beginnings = Counter(tuple(sample.token_ids[:_ALIKE]) for sample in samples)
     most = max(beginnings.values(), default=0)
-    alike = most >= _FEWEST and 2 * most > len(samples)
+    alike = most >= _MIN_REPEATS and 2 * most > len(samples)
     return f"{most:,} of {len(samples):,} answers have the same first {_ALIKE} tokens" * alike
 
 

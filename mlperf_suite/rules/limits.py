@@ -197,7 +197,7 @@ def _at_least(run: RunFacts, key: str, least: float, unit: str) -> Verdict:
 
 FULL_SHARE = 0.9
 """A client process that used this share of a core, or more, was at its limit."""
-MOST_DELAY_MS = 1.0
+MAX_DELAY_MS = 1.0
 """The maximum delay of the client itself at p99, on the way out and on the way back, in ms."""
 
 
@@ -216,7 +216,7 @@ def client_limits(client: ClientFigures, scenario: Scenario) -> list[str]:
         limits.append(f"a client process used {_percent(client.busy_share)} of a core")
     if not is_offline:
         for way, delay_ms in (("out", client.out_ms), ("back", client.back_ms)):
-            if delay_ms is None or not delay_ms <= MOST_DELAY_MS:
+            if delay_ms is None or not delay_ms <= MAX_DELAY_MS:
                 limits.append(f"{way} {_ms(delay_ms)} at p99")
     return limits
 
@@ -244,7 +244,7 @@ def client_bound(run: RunFacts) -> Verdict:
     """
     demand = f"below {_percent(FULL_SHARE)} of a core"
     if run.scenario.loadgen_scenario != "Offline":
-        demand += f", out and back at most {MOST_DELAY_MS:g} ms at p99"
+        demand += f", out and back at most {MAX_DELAY_MS:g} ms at p99"
     if run.remote is None:
         return verdict(True, "no client: the engine is in this process", demand)
     client = run.remote.client

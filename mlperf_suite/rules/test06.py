@@ -64,7 +64,7 @@ def _answers_issued(run: RunFacts) -> float:
     return answers
 
 
-_MOST_ANSWERS = 1e9
+_MAX_ANSWERS = 1e9
 """For more answers the Poisson distribution is the same, and the logarithms lose precision."""
 
 
@@ -75,7 +75,7 @@ def least_logged(answers: float) -> int:
     """
     if answers <= _SAMPLES_LOGGED:
         return _SAMPLES_LOGGED
-    if answers > _MOST_ANSWERS:
+    if answers > _MAX_ANSWERS:
         answers = math.inf
     share, below = _SAMPLES_LOGGED / answers, 0.0
     for logged in range(_SAMPLES_LOGGED):

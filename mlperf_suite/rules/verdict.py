@@ -10,7 +10,7 @@ from typing import Literal
 from mlperf_suite.untrusted_files import printable
 
 Status = Literal["passed", "failed", "shortened", "not judged"]
-_LONGEST = 300
+_MAX_TEXT_LENGTH = 300
 """The maximum number of characters of a log's own text that a verdict repeats."""
 _TINY = 1e-4
 """Python's general format writes a smaller number as a power of ten."""
@@ -65,7 +65,7 @@ def in_words(value: object) -> str:
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
     text = printable(" ".join(str(value).split()))
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return text if len(text) <= _MAX_TEXT_LENGTH else f"{text[: _MAX_TEXT_LENGTH - 1]}…"
 
 
 def figure_words(value: float, digits: int = 4) -> str:

@@ -79,7 +79,7 @@ class Inputs:
         """Raise UsageError for an official accuracy run without what its scorer needs: its answers
         cannot be scored later."""
         option, settings = self.workload(benchmark).scorer_option, self.settings
-        if option and settings.of_features[option.name] is None and not settings.smoke:
+        if option and settings.feature_options[option.name] is None and not settings.smoke:
             flag = OPTIONS_OF_FEATURES[option.name].flag
             raise UsageError(
                 f"{flag}: {benchmark.id}{option.need}, or select no accuracy run (-m performance)"
@@ -154,7 +154,7 @@ class Inputs:
         """The scorer of a benchmark's answers, with the option that it takes."""
         workload = self.workload(benchmark)
         option = workload.scorer_option
-        given = option and self.settings.of_features[option.name]
+        given = option and self.settings.feature_options[option.name]
         return option.make(given) if option and given is not None else workload.scorer
 
     def _all_samples(self, benchmark: Benchmark, mode: str) -> Samples:

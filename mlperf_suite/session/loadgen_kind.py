@@ -96,7 +96,7 @@ class LoadGenRuns(ScenarioRun):
     def maker(self, session: SessionParts) -> Maker:
         from mlperf_suite.session.scenario_runs import ScenarioRuns
 
-        return ScenarioRuns(*session.of_runs, session.preparation)
+        return ScenarioRuns(*session.run_parts, session.preparation)
 
     def record(self, step: Step, outcome: Any, result: Result) -> None:
         key: Any = step.key

@@ -13,7 +13,7 @@ from mlperf_suite import __version__, ranges
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
-from mlperf_suite.errors import of_the_system
+from mlperf_suite.errors import os_error_line
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.node_files import NodeResult, write_node_files
@@ -157,7 +157,7 @@ class Recorder:
                 self._write(result)
         except OSError as error:
             path = result.folder.path
-            result.unwritten = f"not everything could be written: {of_the_system(error, path)}"
+            result.unwritten = f"not everything could be written: {os_error_line(error, path)}"
             with contextlib.suppress(OSError):
                 result.folder.last_word(self.summary(result))
             raise

@@ -91,7 +91,7 @@ class ScenarioRuns(StepMaker):
 
         The logs of the first stay in the same folder, under other names.
         """
-        folder = result.folder.of_mode(key.mode)
+        folder = result.folder.log_folder(key.mode)
         folder = folder if number == 1 else folder / f"repeat_{number}"
         run, observation = self._run_once(key, folder, result, record, number)
         rate = samples_per_second(result.scenario, run.logs.detail)
@@ -267,7 +267,7 @@ class ScenarioRuns(StepMaker):
             name = f"{self.inputs.scorer(result.benchmark).name}.json"
             # The audit's limit is not a share of the reference accuracy.
             content = scorer_json(scores, None, high_accuracy)
-            write_json(result.folder.of_mode(key.mode) / name, content)
+            write_json(result.folder.log_folder(key.mode) / name, content)
 
     def _keep_performance(self, result: Result, record: RunRecord, run: LoadRun) -> None:
         figures = performance_figures(

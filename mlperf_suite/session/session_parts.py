@@ -25,6 +25,6 @@ class SessionParts:
     preparation: Preparation
 
     @property
-    def of_runs(self) -> tuple[Inputs, Engines, RunSizing, Sequence[Companion], ProgressDisplay]:
+    def run_parts(self) -> tuple[Inputs, Engines, RunSizing, Sequence[Companion], ProgressDisplay]:
         """What a `StepMaker` takes."""
         return self.inputs, self.engines, self.pace, self.companions, self.watcher

@@ -19,7 +19,7 @@ from mlperf_suite import ranges
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.engines.protocol import Engine
-from mlperf_suite.errors import RunError, SuiteError, of_the_system
+from mlperf_suite.errors import RunError, SuiteError, os_error_line
 from mlperf_suite.loadgen.runner import abandoned
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.schema import Config
@@ -206,7 +206,7 @@ class Session:
                 raise RunError(unmet)
             self._walk(key, result)
         except OSError as error:
-            failure = of_the_system(error, folder)
+            failure = os_error_line(error, folder)
         except SuiteError as error:
             failure = str(error)
         except BaseException as error:
@@ -221,7 +221,7 @@ class Session:
         except SuiteError as error:
             failure = failure or str(error)
         except OSError as error:
-            failure = failure or of_the_system(error, folder)
+            failure = failure or os_error_line(error, folder)
         return failure
 
     def _walk(self, key: StepKey, result: Any) -> None:

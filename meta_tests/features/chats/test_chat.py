@@ -25,7 +25,7 @@ from mlperf_suite.features.chats.chat_client import ChatClient, ChatTurn
 from mlperf_suite.features.servers.adapters import AnswerError
 from mlperf_suite.features.servers.config import parse_endpoint
 from mlperf_suite.features.servers.picture_messages import (
-    MOST_MEDIA,
+    MAX_MEDIA_BYTES,
     picture_part,
 )
 
@@ -157,11 +157,11 @@ def test_pictures_are_sent_as_they_are_and_none_that_is_too_large() -> None:
     url = picture_part(b"\x89PNG", "png")["image_url"]["url"]
     assert base64.b64decode(url.removeprefix("data:image/png;base64,")) == b"\x89PNG"
     with pytest.raises(SuiteError, match="a picture of 20,000,001 bytes"):
-        picture_part(bytes(MOST_MEDIA + 1), "png")
+        picture_part(bytes(MAX_MEDIA_BYTES + 1), "png")
 
 
 def test_turns_share_a_connection_and_a_server_that_is_gone_is_named() -> None:
-    picture = [{"type": "text", "text": "What is it?"}, picture_part(bytes(MOST_MEDIA), "png")]
+    picture = [{"type": "text", "text": "What is it?"}, picture_part(bytes(MAX_MEDIA_BYTES), "png")]
 
     async def ask() -> None:
         async with chat_stand_in(same([delta(content="a"), *last()])) as server:
@@ -171,7 +171,7 @@ def test_turns_share_a_connection_and_a_server_that_is_gone_is_named() -> None:
                 turn = await client.ask(ChatRequest(messages, SAMPLING))
                 assert (turn.failure, turn.answer.content, turn.resent) == ("", "a", False)
             url = server.bodies[1]["messages"][0]["content"][1]["image_url"]["url"]
-            assert len(url) > MOST_MEDIA
+            assert len(url) > MAX_MEDIA_BYTES
         gone = ChatClient(parse_endpoint("http://127.0.0.1:9"), "m")
         assert "refused the connection" in (await gone.ask(ChatRequest(MESSAGES, SAMPLING))).failure
 

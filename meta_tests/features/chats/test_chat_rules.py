@@ -17,14 +17,14 @@ SENT = {"temperature": 0.0, "seed": 42.0, "max_tokens": 1024.0, "concurrency": 1
 BOTH: dict[str, Any] = {"sent": SENT, "reasoned": 0, "miscounted": ()}
 
 
-def of_count(count: int) -> dict[str, Any]:
+def facts_with(count: int) -> dict[str, Any]:
     return BOTH | dict.fromkeys(("asked", "answered", "expected"), count)
 
 
 REPLAY = ChatFacts(
     QWEN3_6_27B,
     "performance",
-    **of_count(1_007),
+    **facts_with(1_007),
     conversations=20,
     context=32_768,
     accuracy_passed=True,
@@ -33,7 +33,7 @@ REPLAY = ChatFacts(
 CALLS = ChatFacts(
     QWEN3_6_27B,
     "accuracy",
-    **of_count(995),
+    **facts_with(995),
     scores={"overall": 83.65, "normalized": 85.33},
     checker="bfcl-eval's AST checker",
     bfcl=True,
@@ -104,7 +104,7 @@ def test_a_score_that_is_missing_fails_its_gate() -> None:
 
 
 def test_smoke_shortens_counts_and_lengths_and_nothing_else() -> None:
-    small = of_count(11) | {"conversations": 3, "context": 2_048}
+    small = facts_with(11) | {"conversations": 3, "context": 2_048}
     run = replace(REPLAY, **(small | {"sent": {**SENT, "max_tokens": 32.0}}), smoke=True)
     shortened = ("replay_settings", "whole_sessions", "context_length")
     assert statuses(run) == dict.fromkeys(shortened, "shortened")

@@ -53,7 +53,7 @@ NOT_JUDGED = {
 }
 
 
-def of_client(root: Path) -> dict[str, dict[str, Verdict]]:
+def client_verdicts(root: Path) -> dict[str, dict[str, Verdict]]:
     """The verdicts of the rules on the client's results, by run and rule without its prefix."""
     return {
         group.name: {v.rule.removeprefix(PREFIX): v for v in group.verdicts}
@@ -62,7 +62,7 @@ def of_client(root: Path) -> dict[str, dict[str, Verdict]]:
     }
 
 
-def of_status(verdicts: dict[str, Verdict], status: str) -> set[str]:
+def rules_with_status(verdicts: dict[str, Verdict], status: str) -> set[str]:
     return {rule for rule, verdict in verdicts.items() if verdict.status == status}
 
 
@@ -80,11 +80,13 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("where", SCENARIOS)
 def test_an_honest_result_passes(honest: Path, where: str) -> None:
     benchmark, _ = where.split("/")
-    (verdicts,) = of_client(honest / where).values()
-    assert of_status(verdicts, "failed") == set()
+    (verdicts,) = client_verdicts(honest / where).values()
+    assert rules_with_status(verdicts, "failed") == set()
     # Nothing is said of prompts without events.jsonl.
     no_prompts = set() if where == WITH_EVENTS else {"salt"}
-    assert of_status(verdicts, "not judged") == NOT_JUDGED.get(benchmark, set()) | no_prompts
+    assert (
+        rules_with_status(verdicts, "not judged") == NOT_JUDGED.get(benchmark, set()) | no_prompts
+    )
 
 
 @pytest.mark.parametrize("case", [*OF_FILES, *OF_EVENTS], ids=str)
@@ -92,11 +94,11 @@ def test_a_break_is_seen_by_its_rules_alone(honest: Path, case: Break) -> None:
     path = honest / case.where / RESULTS / case.where / case.file
     with kept(path):
         change_file(path, case.change)
-        (verdicts,) = of_client(honest / case.where).values()
+        (verdicts,) = client_verdicts(honest / case.where).values()
     if "power" in case.file:
         path.parent.rmdir()
     lines = [verdict.line for verdict in verdicts.values()]
-    assert of_status(verdicts, "failed") == set(case.rules.split()), lines
+    assert rules_with_status(verdicts, "failed") == set(case.rules.split()), lines
     assert all(line.isprintable() for line in lines)
 
 
@@ -118,7 +120,7 @@ def summary_verdict(honest: Path, where: str, rule: str, **changes: Any) -> Verd
         (folder / SUMMARY).write_text(json.dumps(client_summary(run)))
         if (folder / EVENTS).exists():
             (folder / EVENTS).write_text(client_events(run))
-        (verdicts,) = of_client(honest / where).values()
+        (verdicts,) = client_verdicts(honest / where).values()
     return verdicts[rule]
 
 
@@ -139,13 +141,13 @@ def test_a_copied_result_is_seen_in_both(honest: Path, tmp_path: Path) -> None:
     shutil.copytree(honest / "llama3.1-8b/Server", tmp_path / "tree")
     results = tmp_path / "tree" / RESULTS / "llama3.1-8b"
     shutil.copytree(results / "Server", results / "Interactive")
-    verdicts = of_client(tmp_path / "tree")
+    verdicts = client_verdicts(tmp_path / "tree")
     copied = [name for name, of in verdicts.items() if of["logs_of_its_own"].status == "failed"]
     assert copied == [f"Someone-box-llama3.1-8b-{name}" for name in ("Interactive", "Server")]
     # Runs of which nothing is known are no copies.
     for scenario in ("Server", "Interactive"):
         change_file(results / scenario / SUMMARY, {"duration_ns": None})
-    verdicts = of_client(tmp_path / "tree")
+    verdicts = client_verdicts(tmp_path / "tree")
     assert [of["logs_of_its_own"].status for of in verdicts.values()] == ["passed", "passed"]
 
 
@@ -158,12 +160,12 @@ def test_an_open_result_has_no_limit_and_no_gate(tmp_path: Path) -> None:
     submission = write_client_submission(tmp_path, "deepseek-r1", ("Server",), "open")
     folder = submission / "results/box/deepseek-r1/Server"
     change_file(folder / ACCURACY, {"accuracy_scores.0.score": 0.0})
-    (verdicts,) = of_client(tmp_path).values()
-    assert of_status(verdicts, "failed") == set()
+    (verdicts,) = client_verdicts(tmp_path).values()
+    assert rules_with_status(verdicts, "failed") == set()
 
 
 @pytest.fixture(scope="module")
-def of_both(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def both_trees(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("both")
     write_submission(root, LLAMA3_1_8B, ROUNDS["v6.1"], scenarios=("Offline",))
     write_client_submission(root, "llama3.1-8b", ("Server",))
@@ -171,19 +173,19 @@ def of_both(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def mixed(of_both: Path, tmp_path: Path) -> Iterator[Path]:
+def mixed(both_trees: Path, tmp_path: Path) -> Iterator[Path]:
     """The root of a submission of LoadGen's Offline and the client's Server."""
-    yield Path(shutil.copytree(of_both, tmp_path / "mixed"))
+    yield Path(shutil.copytree(both_trees, tmp_path / "mixed"))
 
 
 def failures(root: Path) -> dict[str, list[str]]:
     return {group.name: group.failed_rules for group in judge_folder(root) if group.failed_rules}
 
 
-def test_a_tree_may_hold_results_of_loadgen_and_of_the_client(of_both: Path) -> None:
-    assert failures(of_both) == {}
-    assert [group.round.name for group in judge_folder(of_both)] == ["v6.1"] * 3
-    assert list(of_client(of_both)) == ["Someone-box-llama3.1-8b-Server"]
+def test_a_tree_may_hold_results_of_loadgen_and_of_the_client(both_trees: Path) -> None:
+    assert failures(both_trees) == {}
+    assert [group.round.name for group in judge_folder(both_trees)] == ["v6.1"] * 3
+    assert list(client_verdicts(both_trees)) == ["Someone-box-llama3.1-8b-Server"]
 
 
 def test_a_scenario_with_loadgens_detail_log_is_loadgens(mixed: Path) -> None:
@@ -191,7 +193,7 @@ def test_a_scenario_with_loadgens_detail_log_is_loadgens(mixed: Path) -> None:
     shutil.copytree(results / "Server", results / "Offline", dirs_exist_ok=True)
     assert failures(mixed) == {}
     (results / "Server" / "accuracy" / "mlperf_log_detail.txt").write_text("")
-    assert of_client(mixed) == {}
+    assert client_verdicts(mixed) == {}
     assert "required_files" in failures(mixed)["Someone-box-llama3.1-8b-Server"]
     shutil.rmtree(results / "Server")
     assert failures(mixed)["Someone-box-llama3.1-8b"] == ["required_scenarios"]
@@ -208,7 +210,7 @@ def test_the_layout_of_the_clients_own_script_is_refused_by_the_names_of_files(m
     (folder / "performance" / "run_1").mkdir()
     for path in (folder / SUMMARY, folder / CONFIG):
         path.rename(folder / "performance" / "run_1" / path.name)
-    (verdicts,) = of_client(mixed).values()
+    (verdicts,) = client_verdicts(mixed).values()
     assert f"{CONFIG}, {SUMMARY}" in verdicts["required_files"].line
 
 

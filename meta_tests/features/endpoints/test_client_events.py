@@ -258,7 +258,7 @@ def test_a_salted_prompt_sent_again_and_one_behind_the_users_text_are_told() -> 
 
 
 def test_of_many_prompts_some_samples_are_kept_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(token_streams, "_MOST", 2**14)
+    monkeypatch.setattr(token_streams, "_MAX_KEPT_TOKENS", 2**14)
     draw = random.Random(4)
     texts = users(200, draw)
     counted = streams([[*SYSTEM, *marker(draw), *text] for _ in range(3) for text in texts])

@@ -151,7 +151,7 @@ def test_a_curve_has_its_c_max_and_a_score(make: Make, lines: list[str], scored:
 
 
 def test_smoke_leaves_out_long_ones(make: Make, lines: list[str], monkeypatch: MonkeyPatch) -> None:
-    monkeypatch.setattr(f"{CURVES}.SMOKE_LONGEST_S", 0.0)
+    monkeypatch.setattr(f"{CURVES}.SMOKE_MAX_S", 0.0)
     session = made(make)
     curve = curve_in(session)
     assert max(p.concurrency for p in curve.measured) == curve.c_max == 1

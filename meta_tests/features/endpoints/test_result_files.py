@@ -52,7 +52,7 @@ def test_scores_of_a_performance_data_set_do_not_count(tmp_path: Path) -> None:
     path = written(tmp_path, {"accuracy_scores": scores})
     results, _ = read_typed(path, AccuracyResults)
     assert results is not None
-    assert [score.dataset_name for score in results.of_accuracy] == ["b", "c"]
+    assert [score.dataset_name for score in results.counted_scores] == ["b", "c"]
 
 
 DAMAGES: dict[str, Any] = {

@@ -150,7 +150,7 @@ def metered(tmp_path: Path, monkeypatch: MonkeyPatch) -> Metered:
         try:
             span_s = (start, start + 0.001)
             run = LoadRun(read_logs(Path("nowhere")), 1.0, 4, 12, None, span_s)
-            return meter.of_run(run, tmp_path)
+            return meter.run_energy(run, tmp_path)
         finally:
             meter.close()
 

@@ -57,8 +57,8 @@ def test_a_sum_beyond_64_bits_is_known_by_what_is_left_of_it() -> None:
 @given(st.floats(1e-9, 1e15))
 def test_what_was_printed_is_within_what_it_may_have_been(value: Any) -> None:
     figure = float(f"{value:.6g}")
-    assert Range.of_printed(figure).holds(value)
-    assert Range.of_printed(figure).high - Range.of_printed(figure).low <= 1.1e-5 * figure
+    assert Range.from_printed(figure).holds(value)
+    assert Range.from_printed(figure).high - Range.from_printed(figure).low <= 1.1e-5 * figure
 
 
 ANSWERS = st.lists(

@@ -54,7 +54,7 @@ def more_queries(run: MadeRun) -> None:
     run.entries["result_query_count"] = run.entries["generated_query_count"] + 1
 
 
-def of_two_processes(run: MadeRun) -> None:
+def two_process_log(run: MadeRun) -> None:
     run.broken_lines.append(line("generic_message", "x").replace('"pid": 1', '"pid": 2'))
 
 
@@ -84,7 +84,7 @@ FORGED: dict[str, dict[str, Forgery]] = {
         "at most a thousand queries": asked_for("max_query_count", 1000),
         "at most five minutes": asked_for("max_duration_ms", 300_000),
     },
-    "time_stamps": {"two processes": of_two_processes},
+    "time_stamps": {"two processes": two_process_log},
     "time_span query_rate queries_issued": {
         "a window of no length": both(power_end="03-04-2026 09:59:00.000")
     },

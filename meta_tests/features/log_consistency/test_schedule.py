@@ -15,7 +15,7 @@ from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.features.log_consistency import seeded
 from mlperf_suite.features.log_consistency.releases import RELEASES, fingerprint
 from mlperf_suite.features.log_consistency.schedule import (
-    MOST_QUERIES,
+    MAX_QUERIES,
     Asked,
     Schedule,
     TooLongError,
@@ -93,7 +93,7 @@ def test_the_installed_loadgen_has_the_sources_of_its_version(tmp_path: Path) ->
         ({"qps": 0.0}, ValueError),
         ({"loaded": 0}, ValueError),
         ({"least": -1}, ValueError),
-        ({"qps": MOST_QUERIES / 60.0}, TooLongError),
+        ({"qps": MAX_QUERIES / 60.0}, TooLongError),
     ],
 )
 def test_what_cannot_be_computed_is_told(change: dict[str, float], error: type[Exception]) -> None:

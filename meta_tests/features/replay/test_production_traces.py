@@ -104,7 +104,7 @@ def test_times_years_apart_and_too_many_requests(
     file = written(tmp_path, ROW, ROW | {"timestamp": 1e14})
     with pytest.raises(DatasetError, match="more than a year apart"):
         read_trace(file)
-    monkeypatch.setattr(production_traces, "_MOST_REQUESTS", 2)
+    monkeypatch.setattr(production_traces, "_MAX_REQUESTS", 2)
     file = written(tmp_path, ROW, ROW, ROW)
     with pytest.raises(DatasetError, match="more than 2 requests: --limit N"):
         read_trace(file)

@@ -72,7 +72,7 @@ def energy_of(folder: Path, find: Callable[[], Meters]) -> EnergyFigures:
         time.sleep(0.01)
         ended = time.monotonic()
     run = LoadRun(read_logs(Path("nowhere")), 1.0, 4, 12, None, (began, ended))
-    figures = energy.of_run(run, folder)
+    figures = energy.run_energy(run, folder)
     energy.close()
     assert figures is not None
     return figures

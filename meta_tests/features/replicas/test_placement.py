@@ -243,7 +243,7 @@ def test_that_ray_is_missing_is_said_before_anything_loads(
 
 
 def resolve(environment: dict[str, str] | None = None, **options: Any) -> dict[str, Any]:
-    return dict(resolve_settings(options, environment or {}).of_features)
+    return dict(resolve_settings(options, environment or {}).feature_options)
 
 
 def test_a_ray_cluster_is_asked_for_as_many_replicas_as_it_holds() -> None:

@@ -20,7 +20,7 @@ from mlperf_suite.features.servers.adapters import (
     AnswerError,
     PartialAnswer,
     error_words,
-    words_of,
+    one_line,
 )
 
 GREEDY = Sampling(128, 1, 0.0, 1.0, 1, 42, wants_first=True, retries=0)
@@ -187,7 +187,7 @@ def test_what_is_no_answer_is_said_in_a_line(kind: str) -> None:
 
 @given(st.one_of(st.binary(), st.text(), st.dictionaries(st.text(), st.text())))
 def test_a_servers_words_are_one_short_printable_line(message: object) -> None:
-    line = words_of(message)
+    line = one_line(message)
     assert len(line) <= 100
     assert line.isprintable()
 
@@ -210,4 +210,4 @@ def test_no_part_of_a_key_that_a_server_sends_back_is_said(monkeypatch: pytest.M
         bodies = (words, {"error": {"message": words}}, json.dumps({"detail": words}).encode())
         for body in bodies:
             assert "0123" not in error_words(body)
-            assert "0123" not in words_of(words.encode())
+            assert "0123" not in one_line(words.encode())

@@ -33,7 +33,7 @@ def next_token(token: int, **logprobs: float) -> bytes:
     return json.dumps({"choices": [choice], "usage": USAGE}).encode()
 
 
-def of_prompt(*tokens: tuple[int, float, int]) -> bytes:
+def prompt_reply(*tokens: tuple[int, float, int]) -> bytes:
     rows: list[Any] = [None]
     rows += [
         {str(token): {"logprob": value, "rank": rank}, "29": {"logprob": -0.1, "rank": 1}}
@@ -44,8 +44,8 @@ def of_prompt(*tokens: tuple[int, float, int]) -> bytes:
 
 
 REPLIES = [
-    of_prompt((2, -9.0, 5), (10, -1.0, 1), (11, -0.5, 1)),
-    of_prompt((2, -9.0, 5), (12, -2.0, 4)),
+    prompt_reply((2, -9.0, 5), (10, -1.0, 1), (11, -0.5, 1)),
+    prompt_reply((2, -9.0, 5), (12, -2.0, 4)),
 ]
 """To `LONGER`."""
 OF_CHOICES = Likelihood(-2.0, False), Likelihood(-0.5, True), Likelihood(-3.0, False)
@@ -97,7 +97,7 @@ def next_tokens(*choices: tuple[float, int]) -> bytes:
     return generated(output_token_ids_logprobs=[rows], output_token_logprobs=[[-0.5, 11, None]])
 
 
-def of_input(*tokens: tuple[int, float, int]) -> bytes:
+def input_reply(*tokens: tuple[int, float, int]) -> bytes:
     """For each: the token, its log-probability, and the likeliest token there."""
     rows = [[value, token, None] for token, value, _ in tokens]
     tops = [[[-0.1, likeliest, None]] for *_, likeliest in tokens]
@@ -126,7 +126,7 @@ def test_sglang_is_asked_for_the_choices_by_their_ids_and_for_longer_ones_as_pro
 def test_sglangs_likelihoods_are_those_of_the_choices() -> None:
     reply = next_tokens((-2.0, 10), (-0.5, 11), (-3.0, 12))
     assert score_of(CHOICES, [reply], 1.5, SGLANG) == Score(OF_CHOICES, 1.5, 3, 2)
-    replies = [of_input((10, -1.0, 10), (11, -0.5, 11)), of_input((12, -2.0, 9))]
+    replies = [input_reply((10, -1.0, 10), (11, -0.5, 11)), input_reply((12, -2.0, 9))]
     score = score_of(LONGER, replies, 1.0, SGLANG)
     assert (score.likelihoods, score.tokens) == (OF_LONGER, 3 + 3)
 
@@ -142,8 +142,8 @@ NONE: list[tuple[str, ScoreRequest, bytes | EngineError, str]] = [
     # Left out, not reported, another token, too few.
     ("sglang", CHOICES, next_tokens((-2.0, 10), (-0.5, 11)), UNREADABLE),
     ("sglang", CHOICES, generated(output_token_logprobs=[[-0.5, 11, None]]), UNREADABLE),
-    ("sglang", LONGER, of_input((10, -1.0, 10), (12, -0.5, 11)), UNREADABLE),
-    ("sglang", LONGER, of_input((11, -0.5, 11)), UNREADABLE),
+    ("sglang", LONGER, input_reply((10, -1.0, 10), (12, -0.5, 11)), UNREADABLE),
+    ("sglang", LONGER, input_reply((11, -0.5, 11)), UNREADABLE),
     ("sglang", CHOICES, b'{"choices": []}', UNREADABLE),
 ]
 

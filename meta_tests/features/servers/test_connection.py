@@ -128,10 +128,13 @@ def test_another_status_is_told_with_the_beginning_of_its_body() -> None:
     ("data", "why"),
     [
         (b"\x00\x01 garbage\r\n\r\n", "sent a response that is not HTTP"),
-        (b"HTTP/1.1 200 OK\r\nX: " + b"a" * (http.MOST_HEAD + 1), "sent a head of more than"),
-        (chunked(b"data: " + b"a" * (http.MOST_LINE + 1)), "sent a line of more than"),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"a" * (http.MAX_HEAD_BYTES + 1), "sent a head of more than"),
+        (chunked(b"data: " + b"a" * (http.MAX_LINE_BYTES + 1)), "sent a line of more than"),
         (chunked(*[b"data: " + b"a" * 999 + b"\n"] * 1100), "sent an event of more than"),
-        (WHOLE % (http.MOST_WHOLE + 1) + b"a" * (http.MOST_WHOLE + 1), "sent an answer of more"),
+        (
+            WHOLE % (http.MAX_BODY_BYTES + 1) + b"a" * (http.MAX_BODY_BYTES + 1),
+            "sent an answer of more",
+        ),
     ],
     ids=["garbage", "endless head", "endless line", "endless event", "endless whole"],
 )

@@ -43,7 +43,7 @@ from mlperf_suite.engines.protocol import (
 from mlperf_suite.errors import EngineError, RunError, UsageError
 from mlperf_suite.features.servers.config import EndpointConfig, parse_endpoint
 from mlperf_suite.features.servers.engine import EndpointEngine
-from mlperf_suite.features.servers.server_facts import _of_sglang, check_reachable
+from mlperf_suite.features.servers.server_facts import _sglang_speculation, check_reachable
 from mlperf_suite.loadgen.load_plan import Shortened, plan_run
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
 
@@ -439,7 +439,7 @@ def test_sglangs_arguments_tell_its_speculation(
     arguments: dict[str, object], setting: dict[str, object]
 ) -> None:
     said = {"model_path": "m", "speculative_algorithm": "NEXTN", "speculative_num_steps": 3}
-    assert _of_sglang(said | arguments) == {"method": "nextn", "steps": 3, **setting}
+    assert _sglang_speculation(said | arguments) == {"method": "nextn", "steps": 3, **setting}
 
 
 @pytest.mark.parametrize(("clients", "prompt"), [(1, 100_000), (2, 3)])

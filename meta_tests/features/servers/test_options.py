@@ -34,8 +34,8 @@ def test_an_endpoint_takes_the_place_of_an_engine_in_this_process() -> None:
     assert resolve().engine_kind == "vllm"
     settings = resolve(endpoint=[URL, "https://other/prefix"])
     assert settings.engine_kind == "endpoint"
-    assert [t.url for t in settings.of_features["endpoints"]] == [URL, "https://other/prefix"]
-    assert resolve({"ENDPOINT": URL}).of_features["endpoints"] == [TARGET]
+    assert [t.url for t in settings.feature_options["endpoints"]] == [URL, "https://other/prefix"]
+    assert resolve({"ENDPOINT": URL}).feature_options["endpoints"] == [TARGET]
     assert (resolve().engine_silence, settings.engine_silence) == (1800.0, 22.0)
     assert resolve(endpoint=[URL], engine_silence="60").engine_silence == 60.0
 
@@ -61,14 +61,14 @@ def test_a_secret_in_a_url_is_refused_and_not_repeated(url: str) -> None:
 
 def test_the_key_is_never_shown() -> None:
     settings = resolve({"API_KEY": "sk-secret"}, endpoint=[URL])
-    assert settings.of_features["api_key"] == "sk-secret"
+    assert settings.feature_options["api_key"] == "sk-secret"
     assert "sk-secret" not in repr(settings)
     assert "sk-secret" not in json.dumps(settings.as_json())
     assert settings.as_json()["api_key"] == "set"
     for empty in ({}, {"API_KEY": ""}):
         assert resolve(empty, endpoint=[URL]).as_json()["api_key"] == "not set"
     # Somebody else's then.
-    assert resolve({"API_KEY": "sk-secret\n"}).of_features["api_key"] is None
+    assert resolve({"API_KEY": "sk-secret\n"}).feature_options["api_key"] is None
 
 
 @pytest.mark.parametrize("key", ["sk\r\nX: 1", "sk secret", "schlüssel", "sk\x7f", "\t"])
@@ -99,14 +99,14 @@ def test_a_header_that_cannot_be_sent_is_refused_without_its_value(text: str, na
 def test_headers_are_kept_by_name_and_only_their_names_are_written(tmp_path: Path) -> None:
     headers = ["X-Team=a=b c", "Authorization=Basic c2VjcmV0"]
     settings = resolve(endpoint=[URL], endpoint_header=headers)
-    assert settings.of_features["endpoint_headers"] == {
+    assert settings.feature_options["endpoint_headers"] == {
         "X-Team": "a=b c",
         "Authorization": "Basic c2VjcmV0",
     }
     assert "c2VjcmV0" not in repr(settings) + json.dumps(settings.as_json())
     file = tmp_path / "suite.toml"
     file.write_text(f"endpoint = ['{URL}']\n[endpoint-header]\nX-Team = 5\nX-Flag = true")
-    assert resolve(config_file=file).of_features["endpoint_headers"] == {
+    assert resolve(config_file=file).feature_options["endpoint_headers"] == {
         "X-Team": "5",
         "X-Flag": "true",
     }

@@ -20,7 +20,7 @@ from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, Tokens
 from mlperf_suite.features.servers.engine import EndpointEngine
 
 GENERATION = Generation(max_new_tokens=8)
-LEAST = 0.5
+MIN_SHARE = 0.5
 """The share of a stand-in's delay that is seen at least: on a busy machine the client's stamp of
 what it sent, or of the first piece, comes late."""
 
@@ -141,7 +141,7 @@ def test_each_four_cores_have_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_more_requests_than_files_may_be_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlperf_suite.features.servers.connection._MOST_FILES", 64 + 25)
+    monkeypatch.setattr("mlperf_suite.features.servers.connection._MAX_FILES", 64 + 25)
     with engine_of(StandIn(), StandIn()) as engine:
         assert engine.description.settings["requests_at_once"] == 12
 
@@ -167,16 +167,16 @@ def parts_of(server: StandIn) -> tuple[tuple[str, ...], list[list[float]]]:
 @pytest.mark.parametrize("tells_times", [False, True])
 def test_what_a_server_tells_is_put_before_its_first_token(tells_times: bool) -> None:
     parts, rows = parts_of(StandIn(first_token_s=0.2, rest_s=0.1, tells_times=tells_times))
-    assert all(sum(row) >= LEAST * 0.3 for row in rows)
+    assert all(sum(row) >= MIN_SHARE * 0.3 for row in rows)
     if not tells_times:
         assert parts == ("client", "until first token", "later tokens")
-        assert all(until_first >= LEAST * 0.2 for until_first, _ in rows)
+        assert all(until_first >= MIN_SHARE * 0.2 for until_first, _ in rows)
         return
     assert parts == ("client", "network and front end", "queue", "prefill", "decode")
     for network, queue, prefill, _ in rows:
         assert (queue, prefill) == pytest.approx((0.05, 0.1))
         # The stand-in's own quarter, and what the network took.
-        assert network >= LEAST * 0.05
+        assert network >= MIN_SHARE * 0.05
 
 
 class _Asking(Answers):

@@ -48,7 +48,7 @@ def write_result(
         audit = benchmark.audit(mode)
         if mode in AUDIT_MODES and audit is None:
             continue
-        logs, run = folder.of_mode(mode), MadeRun(benchmark, scenario, mode, round_)
+        logs, run = folder.log_folder(mode), MadeRun(benchmark, scenario, mode, round_)
         write_run(logs, run)
         (logs / "user.conf").write_text("made up\n")
         verdicts += [v.as_json() for v in judge(run.facts())] if audit else []

@@ -145,9 +145,9 @@ def test_each_session_lies_where_the_round_wants_it(
     assert status == 0, output
     performance = next((tmp_path / "tree").glob("closed/*/results/*/*/Offline/performance"))
     of_power = ("client.json", "client.log", "ptd_logs.txt", "server.json", "server.log")
-    of_runs = ("mlperf_log_detail.txt", "mlperf_log_summary.txt", "spl.txt")
+    log_names = ("mlperf_log_detail.txt", "mlperf_log_summary.txt", "spl.txt")
     assert files(performance) == {f"power/{file}" for file in of_power} | {
-        f"{mode}/{file}" for mode in ("ranging", "run_1") for file in of_runs
+        f"{mode}/{file}" for mode in ("ranging", "run_1") for file in log_names
     }
     judged = [v for j in judge_folder(tmp_path / "tree", ROUNDS[name]) for v in j.verdicts]
     power_rules = {rule.name for rule in rules_of("power")}
@@ -168,7 +168,7 @@ def test_a_folder_may_be_one_session_and_a_result_without_one_is_no_power_result
     assert names == {"Offline"}
 
 
-def of_another_run(power: Path) -> None:
+def replace_power_run(power: Path) -> None:
     log = power / "Server" / "run_1" / DETAIL
     log.write_text(log.read_text() + "\n")
 
@@ -176,7 +176,7 @@ def of_another_run(power: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (of_another_run, "Server: its run_1/ is the performance run of none of the results"),
+        (replace_power_run, "Server: its run_1/ is the performance run of none of the results"),
         (lambda power: shutil.copytree(power / "Offline", power / "again"), "8b Offline has"),
         (shutil.rmtree, "--power "),
         (lambda power: [*map(shutil.rmtree, power.iterdir())], "--power "),

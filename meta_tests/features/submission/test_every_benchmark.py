@@ -167,7 +167,7 @@ def test_speculation_is_refused_where_the_benchmark_does_not_allow_it(
         assert ("speculative decoding (mtp)" in output) == is_refused
 
 
-def of_parts(accuracy: str, prompts: str | None = "0") -> Change:
+def accuracy_parts(accuracy: str, prompts: str | None = "0") -> Change:
     def change(config: dict[str, Any]) -> None:
         part = {"name": "acc.parquet", "samples": 4395, "sha256": accuracy}
         config["dataset"]["parts"] = {"accuracy": part}
@@ -189,7 +189,7 @@ def of_parts(accuracy: str, prompts: str | None = "0") -> Change:
 def test_accuracy_with_data_of_its_own_may_be_of_another_session(
     tmp_path: Path, submit: Submit, accuracy: str, prompts: str | None, why: str
 ) -> None:
-    changes = {"accuracy": of_parts(accuracy, prompts), "performance": of_parts("1")}
+    changes = {"accuracy": accuracy_parts(accuracy, prompts), "performance": accuracy_parts("1")}
     runs = [
         write(tmp_path / mode, GPT_OSS_120B, modes=(mode,), config=changes[mode]) for mode in BOTH
     ]

@@ -41,7 +41,7 @@ def untouched(_: object) -> None:
 
 
 @pytest.fixture(scope="module")
-def of_rounds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def round_trees(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """By the name of the round, results/ of both benchmarks and the tree/ that is built of them."""
     root = tmp_path_factory.mktemp("rounds")
     system = write_system(root)
@@ -54,29 +54,29 @@ def of_rounds(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", ROUNDS)
-def test_a_tree_of_every_round_obeys_every_rule(of_rounds: Path, name: str) -> None:
-    judged = judge_folder(of_rounds / name / "tree")
+def test_a_tree_of_every_round_obeys_every_rule(round_trees: Path, name: str) -> None:
+    judged = judge_folder(round_trees / name / "tree")
     assert {j.round.name for j in judged} == {name}
-    assert failed_rules(of_rounds / name / "tree") == {}
+    assert failed_rules(round_trees / name / "tree") == {}
     assert len(judged) == 2 + 5
 
 
-def test_measurements_and_audits_lie_where_the_layout_has_them(of_rounds: Path) -> None:
+def test_measurements_and_audits_lie_where_the_layout_has_them(round_trees: Path) -> None:
     place = "1x_Made_Up/llama3.1-8b/Server"
-    home = of_rounds / "v6.1/tree/closed/Someone"
+    home = round_trees / "v6.1/tree/closed/Someone"
     for name in ("measurements.json", "user.conf", "README.md", "TEST06/verify_accuracy.txt"):
         assert (home / "results" / place / name).is_file()
     assert (home / "src/llama3.1-8b/README.md").is_file()
-    home = of_rounds / "v5.1/tree/closed/Someone"
+    home = round_trees / "v5.1/tree/closed/Someone"
     assert (home / "code/llama3.1-8b/README.md").is_file()
     assert (home / "measurements" / place / "1x_Made_Up_vllm_Server.json").is_file()
     assert (home / "compliance" / place / "TEST06/verify_accuracy.txt").is_file()
     assert not (home / "results" / place / "TEST06").exists()
 
 
-def test_the_logs_are_the_runs_own_and_the_accuracy_log_is_cut(of_rounds: Path) -> None:
-    (run,) = (of_rounds / "v6.1/results").glob("*-llama3.1-8b-edge-offline")
-    place = (of_rounds / "v6.1/tree" / README).parent
+def test_the_logs_are_the_runs_own_and_the_accuracy_log_is_cut(round_trees: Path) -> None:
+    (run,) = (round_trees / "v6.1/results").glob("*-llama3.1-8b-edge-offline")
+    place = (round_trees / "v6.1/tree" / README).parent
     for own_folder, folder in (("Accuracy", "accuracy"), ("Performance", "performance/run_1")):
         assert (place / folder / DETAIL).read_bytes() == (run / own_folder / DETAIL).read_bytes()
     whole = (run / "Accuracy" / ACCURACY).read_bytes()
@@ -307,7 +307,7 @@ OTHERS: dict[str, tuple[Change, Change]] = {
 """By what is said of it, the settings of an accuracy run and of a performance run."""
 
 
-def of_two_runs(folder: Path, *changes: Change) -> list[Path]:
+def split_runs(folder: Path, *changes: Change) -> list[Path]:
     """Accuracy and performance of each scenario, by runs of their own."""
     return [
         write_result(folder / mode, LLAMA3_1_8B_EDGE, scenario, modes=(mode,), config=change)
@@ -318,7 +318,7 @@ def of_two_runs(folder: Path, *changes: Change) -> list[Path]:
 
 @pytest.mark.parametrize("words", OTHERS)
 def test_accuracy_of_another_system_is_refused(tmp_path: Path, submit: Any, words: str) -> None:
-    status, output = submit(of_two_runs(tmp_path, *OTHERS[words]))
+    status, output = submit(split_runs(tmp_path, *OTHERS[words]))
     assert status == 2 and f"not the same in accuracy and performance: {words}" in output
 
 
@@ -337,7 +337,7 @@ def asked_for_a_cache_in_vain(config: dict[str, Any]) -> None:
 def test_the_same_engine_is_no_other(
     tmp_path: Path, submit: Any, changes: tuple[Change, Change]
 ) -> None:
-    status, output = submit(of_two_runs(tmp_path, *changes))
+    status, output = submit(split_runs(tmp_path, *changes))
     assert status == 0, output
 
 

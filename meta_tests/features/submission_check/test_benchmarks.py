@@ -16,7 +16,7 @@ from mlperf_suite.benchmarks.rounds import ROUNDS
 DEEPSEEK_R1, GPT_OSS_120B = BENCHMARKS["deepseek-r1"], BENCHMARKS["gpt-oss-120b"]
 
 
-def of_offline(root: Path, benchmark: Benchmark) -> Path:
+def offline_file(root: Path, benchmark: Benchmark) -> Path:
     """A tree's accuracy.txt of Offline, of an open submission, which has no audits."""
     write_submission(root, benchmark, ROUNDS["v6.1"], division="open", scenarios=("Offline",))
     return root / "open/Someone/results/box" / benchmark.id / "Offline/accuracy/accuracy.txt"
@@ -31,7 +31,7 @@ OFFICIAL_TEXTS = {
 
 @pytest.mark.parametrize("id_", OFFICIAL_TEXTS)
 def test_the_number_of_answers_is_read_under_the_official_name(tmp_path: Path, id_: str) -> None:
-    path = of_offline(tmp_path, BENCHMARKS[id_])
+    path = offline_file(tmp_path, BENCHMARKS[id_])
     path.write_text(OFFICIAL_TEXTS[id_] + HASH)
     assert failures_by_run(tmp_path) == {}
     (line,) = verdict_lines(tmp_path, "accuracy_every_sample")
@@ -41,10 +41,10 @@ def test_the_number_of_answers_is_read_under_the_official_name(tmp_path: Path, i
 
 
 def test_where_no_official_text_says_the_number_it_is_not_judged(tmp_path: Path) -> None:
-    of_offline(tmp_path, GPT_OSS_120B).write_text("'exact_match': 83.130" + HASH)
+    offline_file(tmp_path, GPT_OSS_120B).write_text("'exact_match': 83.130" + HASH)
     assert failures_by_run(tmp_path) == {}
     assert ": not judged:" in verdict_lines(tmp_path, "accuracy_every_sample")[0]
-    path = of_offline(tmp_path / "other", DEEPSEEK_R1)
+    path = offline_file(tmp_path / "other", DEEPSEEK_R1)
     path.write_text("{'exact_match': 81.4, 'tokens_per_sample': 3886.25}" + HASH)
     assert list(failures_by_run(tmp_path / "other").values()) == [["accuracy_every_sample"]]
 
@@ -57,7 +57,7 @@ def test_a_scenario_that_the_round_did_not_offer_yet_is_named_and_fails(tmp_path
 
 
 def test_performance_and_accuracy_may_have_data_of_their_own(tmp_path: Path) -> None:
-    of_offline(tmp_path, GPT_OSS_120B)
+    offline_file(tmp_path, GPT_OSS_120B)
     assert ": passed:" in verdict_lines(tmp_path, "same_system")[0]
     log = tmp_path / "open/Someone/results/box/gpt-oss-120b/Offline/performance/run_1"
     detail = log / "mlperf_log_detail.txt"

@@ -188,7 +188,7 @@ def test_each_setting_is_undone_in_turn(tmp_path: Path, monkeypatch: MonkeyPatch
         return Measured(Trial(command.settings, rate, 0.001), command.folder.name, 2.0)
 
     monkeypatch.setattr(tune, "run_trial", trial_of)
-    monkeypatch.setattr(tune, "_LONGEST_S", 60.0)
+    monkeypatch.setattr(tune, "_MAX_TRIAL_S", 60.0)
     default, best, worse = ({"a": a, "b": a, "c": c} for a, c in ((None, None), (1, None), (1, 1)))
     keep_trials(tmp_path, (default, 100), (best, 143), (worse, 128), seconds=30)
     request = Request(tmp_path, 1, dict.fromkeys(gains, (None, 1)), around_minutes=0.2)

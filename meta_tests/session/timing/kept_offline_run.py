@@ -20,7 +20,7 @@ def settings_of(results: Path, **options: Any) -> Settings:
 
 def config_of(settings: Settings) -> dict[str, Any]:
     """What a run of these settings leaves as its config.json."""
-    described = {"clients": settings.of_features["endpoint_clients"], "dtype": "bfloat16"}
+    described = {"clients": settings.feature_options["endpoint_clients"], "dtype": "bfloat16"}
     engine = {"name": "an engine", "version": "1", "stand_in": False, "settings": described}
     speed = {name: getattr(SPEED, name) for name in SPEED.__slots__}
     requested_settings = settings.as_json(LLAMA3_1_8B)

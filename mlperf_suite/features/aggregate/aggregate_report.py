@@ -52,7 +52,7 @@ _ALL_NOTE = (
 _RUN_COLUMNS = ("node", "scenario", "run", "started", "accuracy rules", "hardware")
 _NARROW = ("node", "valid", "tokens/s", "share", "TTFT p99", "TPOT p99", "latency p99")
 """The columns that fit a terminal of 80."""
-_MOST_BARS = 16
+_MAX_BARS = 16
 
 
 def write_aggregate_reports(out: Path, aggregate: Aggregate) -> list[Path]:
@@ -208,7 +208,7 @@ def _scaling(scaling: Scaling | None, nodes: int) -> list[str]:
 def _plot(figures: ScenarioFigures) -> Plot | None:
     """Each node's tokens/s as bars; None if a node has none or there are too many nodes."""
     values = [node.tokens_per_sec for node in figures.nodes]
-    if None in values or len(values) > _MOST_BARS:
+    if None in values or len(values) > _MAX_BARS:
         return None
     slowest, caption = None, f"Tokens/s of each node in {figures.scenario}"
     if figures.slowest:

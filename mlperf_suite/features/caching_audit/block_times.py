@@ -24,7 +24,7 @@ SAME = Audit(MODE, queries=1, logged=1, same=True)
 queries in each depends on the speed of the system."""
 Finding = Literal["no caching", "caching", "cannot tell"]
 Kind = Literal["mix", "same"]
-MOST_FASTER = 0.10
+MAX_SPEEDUP = 0.10
 """TEST04's limit, as a share: one repeated sample may be this much faster."""
 LOOKS = (10, 20, 30)
 """The numbers of pairs after which the audit computes the interval; it ends if that decides."""
@@ -85,10 +85,10 @@ class Interval:
 
     @property
     def finding(self) -> Finding:
-        """What the interval shows about MOST_FASTER."""
-        if self.low is not None and self.low > MOST_FASTER:
+        """What the interval shows about MAX_SPEEDUP."""
+        if self.low is not None and self.low > MAX_SPEEDUP:
             return "caching"
-        if self.high is not None and self.high < MOST_FASTER:
+        if self.high is not None and self.high < MAX_SPEEDUP:
             return "no caching"
         return "cannot tell"
 

@@ -51,7 +51,7 @@ class CachingAudit(ScenarioRun):
     def maker(self, session: SessionParts) -> Maker:
         from mlperf_suite.features.caching_audit.audit import CachingAudits
 
-        return CachingAudits(*session.of_runs)
+        return CachingAudits(*session.run_parts)
 
     def begin(self, key: RunKey, result: Result) -> None:
         from mlperf_suite.features.caching_audit.figures import CachingPart

@@ -21,7 +21,7 @@ from mlperf_suite.untrusted_files import read_regular
 
 Message = dict[str, Any]
 _ASSISTANT_FIELDS = ("role", "content", "name", "tool_calls", "reasoning_content")
-_MOST_BYTES = 500_000_000
+_MAX_FILE_BYTES = 500_000_000
 EMBEDDED_SESSIONS = Path(__file__).parent / "embedded" / "agent_sessions.jsonl"
 """Short conversations that were written for this project."""
 
@@ -59,7 +59,7 @@ class RecordedSession:
 def read_sessions(path: Path) -> list[RecordedSession]:
     """The conversations of a file, in the order of their first lines. Raises DatasetError."""
     try:
-        lines = read_regular(path, _MOST_BYTES).decode("utf-8").splitlines()
+        lines = read_regular(path, _MAX_FILE_BYTES).decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise DatasetError(f"{path}: cannot be read: {error}") from error
     rows: dict[str, list[Message]] = {}

@@ -43,7 +43,7 @@ _QUOTED = re.compile(r"""'[^']*'|"(?:[^"\\]|\\.)*"|`[^`]*`""")
 _SEPARATOR = re.compile(r"\|\||\||&&|;|\n")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _VERSION = re.compile(r"\.\d+(\.\d+)?$")
-_MOST_CHARACTERS = 20_000
+_MAX_COMMAND_LENGTH = 20_000
 """Of a command; a longer one starts nothing. Text of a stranger full of quotes would take minutes:
 an answer has at most 1,024 tokens."""
 
@@ -69,7 +69,7 @@ def _command(call: Any) -> str:
     if not isinstance(arguments, dict):
         return ""
     command = arguments.get("command") or arguments.get("cmd")
-    return command if isinstance(command, str) and len(command) <= _MOST_CHARACTERS else ""
+    return command if isinstance(command, str) and len(command) <= _MAX_COMMAND_LENGTH else ""
 
 
 def _programs(command: str) -> Iterator[str]:

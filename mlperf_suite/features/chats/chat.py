@@ -18,7 +18,7 @@ from mlperf_suite.errors import SuiteError
 from mlperf_suite.features.servers.adapters import (
     AnswerError,
     error_line,
-    words_of,
+    one_line,
 )
 
 Json = Mapping[str, Any]
@@ -178,7 +178,7 @@ class _Text:
 class _Call:
     """A tool call that comes in pieces: the first has its id and name."""
 
-    _LONGEST_NAME = 1_000
+    _MAX_NAME_LENGTH = 1_000
 
     def __init__(self, most: int) -> None:
         self._id = self._name = ""
@@ -186,10 +186,10 @@ class _Call:
 
     def add(self, piece: _CallPiece) -> bool:
         function = piece.function or _Function()
-        self._id = self._id or (piece.id or "")[: self._LONGEST_NAME]
+        self._id = self._id or (piece.id or "")[: self._MAX_NAME_LENGTH]
         # vLLM sends the name once; a server that repeats it must not double it.
         named = bool(function.name) and not self._name
-        self._name = self._name or (function.name or "")[: self._LONGEST_NAME]
+        self._name = self._name or (function.name or "")[: self._MAX_NAME_LENGTH]
         return self._arguments.add(function.arguments) or named
 
     def complete(self) -> ToolCall:
@@ -249,7 +249,7 @@ def _decoded(event: bytes) -> _Chunk:
     except msgspec.ValidationError as error:
         raise AnswerError(f"sent JSON that is not a chat completion: {error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise AnswerError(f"sent invalid JSON: {words_of(event)}") from error
+        raise AnswerError(f"sent invalid JSON: {one_line(event)}") from error
     if chunk.error or (chunk.choices is None and chunk.usage is None):
         raise AnswerError(error_line(event))
     return chunk

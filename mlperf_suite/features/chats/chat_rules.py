@@ -19,7 +19,7 @@ from mlperf_suite.rules.verdict import Verdict, not_judged, verdict
 
 TEMPERATURE, SEED, CONCURRENCY = 0, 42, 1
 CONVERSATIONS, TURNS = 20, 1_007
-MOST_SECONDS = 4 * 3600
+MAX_DURATION_S = 4 * 3600
 """max_duration_ms_valid of the ruleset edge-v0.1."""
 _chat_rule = partial(rule, run_kind=CHATS)
 
@@ -233,10 +233,10 @@ def calling_counts(run: ChatFacts) -> Verdict:
 )
 def most_duration(run: ChatFacts) -> Verdict:
     """The replay takes at most four hours."""
-    demand = f"at most {MOST_SECONDS:,} s"
+    demand = f"at most {MAX_DURATION_S:,} s"
     if run.seconds is None:
         return not_judged("a duration that is not known", demand)
-    return verdict(0 < run.seconds <= MOST_SECONDS, f"{run.seconds:,.1f} s", demand)
+    return verdict(0 < run.seconds <= MAX_DURATION_S, f"{run.seconds:,.1f} s", demand)
 
 
 @_chat_rule(

@@ -153,7 +153,7 @@ class ChatRuns(StepMaker):
             seconds = time.monotonic() - began
             summary = replay_summary(turns)
             content = {"expected": every, "seconds": round(seconds, 3), **summary}
-            _write(result.folder.of_mode("performance"), REPLAY_JSON, content)
+            _write(result.folder.log_folder("performance"), REPLAY_JSON, content)
         record.parts[PART] = _replay_figures(summary, len(sessions))
         record.figures = _performance_figures(summary, turns, seconds)
         accuracy = result.runs.get("accuracy")

@@ -73,7 +73,7 @@ class Chats(ScenarioRun):
         return estimator.available(benchmark, key.mode) * one_s
 
     def check_engine(self, benchmark: Benchmark, settings: Settings) -> None:
-        endpoints = settings.of_features["endpoints"]
+        endpoints = settings.feature_options["endpoints"]
         if not benchmark.scenarios and (not endpoints or settings.own_runs):
             raise UsageError(
                 f"{benchmark.id}: the suite's own client holds its conversations at a server: add "
@@ -87,7 +87,7 @@ class Chats(ScenarioRun):
             )
 
     def engine(self, inputs: Inputs, request: EngineRequest) -> Engine | None:
-        if not inputs.settings.of_features["endpoints"]:
+        if not inputs.settings.feature_options["endpoints"]:
             return None
         from mlperf_suite.features.chats.chat_engine import ChatEndpoint
         from mlperf_suite.features.servers.source import endpoint_config
@@ -97,7 +97,7 @@ class Chats(ScenarioRun):
     def maker(self, session: SessionParts) -> Maker:
         from mlperf_suite.features.chats.chat_runs import ChatRuns
 
-        return ChatRuns(*session.of_runs)
+        return ChatRuns(*session.run_parts)
 
 
 KIND = Chats()

@@ -98,7 +98,7 @@ class OfficialClient(RunKind[ClientRunKey]):
     def maker(self, session: SessionParts) -> Maker:
         from mlperf_suite.features.endpoints.client_runs import ClientRuns
 
-        return ClientRuns(*session.of_runs, session.preparation)
+        return ClientRuns(*session.run_parts, session.preparation)
 
     def result(self, key: ClientRunKey, recorder: Any, started: datetime) -> Any:
         return recorder.new_result(key.place, started, by_client=True)

@@ -170,8 +170,8 @@ class _ClientRun:
             accuracy=self._accuracy_data() if self._scorer else None,
             scorer=self._scorer.name if self._scorer else PLACEHOLDER,
             keeps_special_tokens=reads_special_tokens(inputs.scorer(benchmark)),
-            workers=settings.of_features["endpoint_clients"] or 1,
-            key_variable="API_KEY" if settings.of_features["api_key"] else None,
+            workers=settings.feature_options["endpoint_clients"] or 1,
+            key_variable="API_KEY" if settings.feature_options["api_key"] else None,
             warmup_requests=_WARMUP_REQUESTS if warmup is None else warmup,
             route="openai" if inputs.media else "openai_completions",
         )

@@ -38,18 +38,18 @@ _TAKES_NO_IDS = ("text", "sglang", "vllm-generate")
 
 def by_official_client(settings: Settings) -> bool:
     """Whether MLCommons' HTTP client sends the requests, in place of LoadGen."""
-    return bool(settings.of_features["client"] == CLIENT)
+    return bool(settings.feature_options["client"] == CLIENT)
 
 
 def series_of(settings: Settings) -> str | None:
     """The series whose curve alone is measured."""
-    series: str | None = settings.of_features["series"]
+    series: str | None = settings.feature_options["series"]
     return series
 
 
 def check(settings: Settings) -> None:
     """Raise UsageError for options that cannot be combined with the official HTTP client."""
-    series, options = series_of(settings), settings.of_features
+    series, options = series_of(settings), settings.feature_options
     if not by_official_client(settings):
         if series:
             raise UsageError(
@@ -59,7 +59,7 @@ def check(settings: Settings) -> None:
         return
     conflicts = {
         "--logs": settings.logs is not None,
-        **settings.given_of_features("client"),
+        **settings.implied_flags("client"),
         "--repeat": settings.repeat != 1,
         "--endpoint-header": bool(options["endpoint_headers"]),
         "--endpoint-ca": options["endpoint_ca"] is not None,

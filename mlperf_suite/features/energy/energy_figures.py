@@ -33,8 +33,8 @@ SETTLED_S = 1.0
 _BEYOND = 1e15
 """No time in ms and no power in W of a run is as large."""
 """An engine that was just loaded draws more power at first; idle power is measured after this."""
-_MOST_POINTS = 400
-_LEAST_STEP_S = 2 * INTERVAL_S
+_MAX_POINTS = 400
+_MIN_STEP_S = 2 * INTERVAL_S
 _J_PER_KWH = 3.6e6
 _MILLION = 1e6
 
@@ -133,7 +133,7 @@ def energy_figures(
     curve. `idle`: watts by label."""
     begin, end = span_s
     kinds = [KindFigures(absent.kind, absent.label, absent.why) for absent in meters.absent]
-    steps = max(1, min(_MOST_POINTS, math.floor((end - begin) / _LEAST_STEP_S)))
+    steps = max(1, min(_MAX_POINTS, math.floor((end - begin) / _MIN_STEP_S)))
     edges = [begin + (end - begin) * i / steps for i in range(steps + 1)]
     curve: dict[str, tuple[float, ...]] = {}
     for label in dict.fromkeys(counter.label for counter in meters.counters):

@@ -42,6 +42,6 @@ OPTIONS = {
 
 def check(settings: Settings) -> None:
     """Raise UsageError for prices in two currencies, which cannot be added up."""
-    kwh, hour = (settings.of_features[name] for name in ("price_kwh", "price_hour"))
+    kwh, hour = (settings.feature_options[name] for name in ("price_kwh", "price_hour"))
     if kwh and hour and Price.parse(kwh).currency != Price.parse(hour).currency:
         raise UsageError(f"--price-kwh {kwh}: --price-hour {hour} has a different currency")

@@ -110,14 +110,14 @@ class Energy(Companion):
 
     @classmethod
     def steps(cls, settings: Settings) -> Mapping[str, str]:
-        return {} if settings.of_features["energy"] == "off" else {IDLE_POWER: _BEFORE_WORK}
+        return {} if settings.feature_options["energy"] == "off" else {IDLE_POWER: _BEFORE_WORK}
 
     def makers(self) -> Mapping[str, Callable[[], object]]:
         return {IDLE_POWER: self.measure_idle}
 
     def loaded(self, engine: Engine) -> None:
         self.close()
-        if self.settings.of_features["energy"] == "off":
+        if self.settings.feature_options["energy"] == "off":
             return
         try:
             self._meters = self.find(self.settings, engine)
@@ -169,8 +169,8 @@ class Energy(Companion):
 
         if not _is_metered(run):
             return
-        energy = self.of_run(load_run, run.folder)
-        prices = (self.settings.of_features[name] for name in ("price_kwh", "price_hour"))
+        energy = self.run_energy(load_run, run.folder)
+        prices = (self.settings.feature_options[name] for name in ("price_kwh", "price_hour"))
         kwh, hour = (Price.parse(text) if text else None for text in prices)
         figures = performance_figures(
             run.result.scenario, load_run.logs.detail, load_run.elapsed_s, load_run.tokens
@@ -179,7 +179,7 @@ class Energy(Companion):
         parts = {ENERGY: energy, COST: cost}
         run.record.parts |= {name: part for name, part in parts.items() if part is not None}
 
-    def of_run(self, run: LoadRun, folder: Path) -> EnergyFigures | None:
+    def run_energy(self, run: LoadRun, folder: Path) -> EnergyFigures | None:
         """The energy of the run that was just read; None if there was nothing to meter. Writes the
         power curve to `folder`. Raises OSError if the folder cannot be written."""
         if self._why:

@@ -29,7 +29,7 @@ class Range:
     high: float
 
     @classmethod
-    def of_printed(cls, value: float) -> Range:
+    def from_printed(cls, value: float) -> Range:
         """The range of a figure that the log prints as `value`, which is finite."""
         if value == 0:
             return cls(0, 0)
@@ -64,4 +64,4 @@ def figure_of(run: RunFacts, key: str) -> Range:
     number = run.amount(key)
     if number == 0:
         raise failure(f"{key} 0")
-    return Range.of_printed(number)
+    return Range.from_printed(number)

@@ -65,12 +65,12 @@ def _tokens(run: RunFacts) -> Verdict:
     if count != len(samples) or count < 2:
         return verdict(True, "not every answer is logged")
     by_rate = run.amount(key) * seconds
-    tokens = min(sum(sample.token_count or 0 for sample in samples), _MOST_TOKENS)
+    tokens = min(sum(sample.token_count or 0 for sample in samples), _MAX_TOKENS)
     same = abs(tokens - by_rate) <= _ROUNDING * by_rate
     return verdict(same, f"{tokens:,} tokens logged, {by_rate:,.0f} by {key}")
 
 
-_MOST_TOKENS = 2**63
+_MAX_TOKENS = 2**63
 """More than any log has; a damaged count may be too large for a float."""
 _ROUNDING = 2e-5
 """For two figures of six digits each: at most 3.7e-6 in the audits of 34 public and own results."""

@@ -28,7 +28,7 @@ from mlperf_suite.rules.verdict import Verdict, failure, verdict
 
 _MULTI_STREAM_PERCENTILE = 0.99
 """LoadGen adds an estimate at this percentile to a SingleStream run's words."""
-_MOST_PERCENTILE, _MOST_QUERIES = 0.999, 10**8
+_MAX_PERCENTILE, _MAX_QUERIES = 0.999, 10**8
 """What is beyond is no run's: the binomial distribution would take minutes, or exceed a float."""
 _SUCCESSFUL = " * Run successful."
 _UNSUCCESSFUL = re.compile(
@@ -144,10 +144,10 @@ def _early_stopping(run: RunFacts) -> str:
     if name == "Offline":
         return "" if met and not any(texts) else f"early stopping in Offline: {' '.join(texts)}"
     percentile, passed = run.amount("effective_target_latency_percentile"), True
-    if not 0.5 <= percentile <= _MOST_PERCENTILE:
+    if not 0.5 <= percentile <= _MAX_PERCENTILE:
         return f"effective_target_latency_percentile {percentile}"
-    if answer_count(run) > _MOST_QUERIES:
-        return f"{answer_count(run):,} queries, where no run has {_MOST_QUERIES:,}"
+    if answer_count(run) > _MAX_QUERIES:
+        return f"{answer_count(run):,} queries, where no run has {_MAX_QUERIES:,}"
     for family, text in zip(_judged(run), texts, strict=True):
         # LoadGen looks at TTFT only where TPOT passed.
         if not passed:

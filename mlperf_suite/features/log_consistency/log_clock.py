@@ -22,13 +22,13 @@ from mlperf_suite.rules.verdict import Verdict, failure, verdict
 DATE_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 ROUNDING_S = 0.002
 """power_begin and power_end are each truncated to ms; their difference is off by less than this."""
-LATEST_S = 5.0
+MAX_LOG_DELAY_S = 5.0
 """Maximum time between a step of LoadGen and its log entry; at most 0.19 s in 862 public logs."""
 ZONE_S = 900
 """Time zones differ by multiples of 15 minutes: test_datetime is local time, power_begin UTC."""
-_MOST_ZONE_S = 14 * 3600
+_MAX_ZONE_S = 14 * 3600
 _DATES = ("loadgen_git_commit_date", "loadgen_build_date_utc", "test_datetime")
-_MOST_GAPS = 20
+_MAX_ARRIVAL_GAPS = 20
 """A query comes later than so many mean gaps after the one before in 2 of 10**9 cases."""
 _clock_rule = partial(
     agreement_rule,
@@ -92,15 +92,17 @@ def time_span(run: RunFacts) -> Verdict:
     if run.scenario.name in SERVER:
         # It ends with the time between the last query and the next.
         due = run.amount("generated_query_duration") / 1e9
-        least = max(least, due - _MOST_GAPS / (run.amount("effective_target_qps") or math.inf))
+        least = max(
+            least, due - _MAX_ARRIVAL_GAPS / (run.amount("effective_target_qps") or math.inf)
+        )
     span = end - begin
-    ok = -ROUNDING_S <= span - seconds <= LATEST_S and seconds >= least - ROUNDING_S
+    ok = -ROUNDING_S <= span - seconds <= MAX_LOG_DELAY_S and seconds >= least - ROUNDING_S
     figures = (
         f"{end:,.3f} s - {begin:,.3f} s = {span:,.3f} s of time stamps, {seconds:,.3f} s by "
         "power_begin and power_end"
     )
     minimum = f", of at least {least:,.0f} s" if least else ""
-    demand = f"{seconds:,.3f} to {seconds + LATEST_S:,.3f} s of time stamps{minimum}"
+    demand = f"{seconds:,.3f} to {seconds + MAX_LOG_DELAY_S:,.3f} s of time stamps{minimum}"
     return verdict(ok, figures, demand)
 
 
@@ -115,7 +117,7 @@ def clock_dates(run: RunFacts) -> Verdict:
     detail = run.detail
     begin, date = _moment(run, "power_begin"), _moment(run, "test_datetime", DATE_FORMAT)
     elapsed = run.stamp("generated_query_count") / 1e3
-    if begin > datetime.now() + timedelta(seconds=_MOST_ZONE_S):
+    if begin > datetime.now() + timedelta(seconds=_MAX_ZONE_S):
         raise failure(f"power_begin {detail['power_begin']}", why="the day has not come yet")
     # test_datetime is truncated to whole seconds.
     late = ((begin - date).total_seconds() - elapsed + 1) % ZONE_S - 1
@@ -124,11 +126,11 @@ def clock_dates(run: RunFacts) -> Verdict:
         "time zones aside"
     )
     apart = abs((begin - date).total_seconds() - elapsed)
-    if apart > _MOST_ZONE_S + LATEST_S + 1 or not -ROUNDING_S <= late <= LATEST_S + 1:
-        return verdict(False, figures, f"0 to {LATEST_S + 1:.0f} s")
+    if apart > _MAX_ZONE_S + MAX_LOG_DELAY_S + 1 or not -ROUNDING_S <= late <= MAX_LOG_DELAY_S + 1:
+        return verdict(False, figures, f"0 to {MAX_LOG_DELAY_S + 1:.0f} s")
     dates = [(key, day) for key in _DATES if (day := _date(run, key)) is not None]
     for (earlier, first), (later, second) in itertools.pairwise(dates):
-        if (first - second).total_seconds() > _MOST_ZONE_S:
+        if (first - second).total_seconds() > _MAX_ZONE_S:
             raise failure(f"{earlier} {detail[earlier]}, {later} {detail[later]}")
     return verdict(True, figures)
 

@@ -33,7 +33,7 @@ TOKENS_APART = 0.05
 results, whose systems batch differently or sample tokens."""
 TOKENS_LONGER = 0.03
 """The share by which they may be longer, which makes a system look faster: at most 0.013 there."""
-_FEW = 2.0
+_FEW_ANSWERS_FACTOR = 2.0
 """For few answers, the share is this divided by the root of their number, if that is more."""
 
 
@@ -63,13 +63,13 @@ def loadgen_files(run: RunFacts) -> Verdict:
         raise failure(f"LoadGen {logged_version}, its git log begins with {log_message[:40]}")
     prints = RELEASES.get(version)
     if prints is None:
-        return _of_no_release(run, logged_version)
+        return _unknown_release_verdict(run, logged_version)
     own_print = fingerprint(files)
     words = f"{len(files)} files of LoadGen {logged_version}, fingerprint {own_print}"
     return verdict(own_print in prints, words, f"{version}: {' or '.join(prints)}")
 
 
-def _of_no_release(run: RunFacts, version: str) -> Verdict:
+def _unknown_release_verdict(run: RunFacts, version: str) -> Verdict:
     first, last = next(iter(RELEASES)), list(RELEASES)[-1]
     words, demand = f"LoadGen {version}", f"a LoadGen from {first} to {last}"
     if run.departures is not None:
@@ -97,7 +97,7 @@ def tokens_as_in_accuracy(run: RunFacts) -> Verdict:
     words = f"{tokens:,.0f} tokens / {count:,} answers = {mean:,.3f} tokens an answer"
     if accuracy is None or accuracy.answers < 1 or accuracy.mean <= 0:
         return not_judged(words, why="no accuracy run says how long its answers are")
-    few = _FEW / min(accuracy.answers, count) ** 0.5
+    few = _FEW_ANSWERS_FACTOR / min(accuracy.answers, count) ** 0.5
     less, more = max(TOKENS_APART, few), max(TOKENS_LONGER, few)
     return verdict(
         -less <= mean / accuracy.mean - 1 <= more,
@@ -258,7 +258,7 @@ LABELS = {
 """The summary's labels, with the detail log key of the same figure."""
 _RARE = frozenset({"target_latency (ns)", *_IN_SINGLE_STREAM})
 """Labels that not every summary has whose detail log has the key."""
-_MOST = 2**64
+_MAX_NUMBER = 2**64
 _CENT = 0.005
 """The summary has two decimals where the detail log has six digits."""
 
@@ -273,12 +273,12 @@ def _same(words: str, value: object) -> bool:
     except ValueError:
         return False
     # A damaged value may not be a number, or be too large for a float.
-    if not (abs(number) < _MOST and abs(value) < _MOST):
+    if not (abs(number) < _MAX_NUMBER and abs(value) < _MAX_NUMBER):
         return False
     if isinstance(value, int) and isinstance(number, int):
         # A double without a fraction is printed as an integer.
         return number == value
-    return Range.of_printed(float(value)).holds(float(number), _CENT * (1 + 1e-9))
+    return Range.from_printed(float(value)).holds(float(number), _CENT * (1 + 1e-9))
 
 
 # Lines and settings
@@ -299,7 +299,7 @@ def log_lines(run: RunFacts) -> Verdict:
     if not isinstance(version, str):
         return verdict(False, f"loadgen_version {version}")
     if not is_known(version):
-        return _of_no_release(run, version)
+        return _unknown_release_verdict(run, version)
     keys = [entry.key for entry in run.detail.entries]
     errors = [key for key in keys if key.startswith("error")]
     if len(errors) > len(run.detail.errors):

@@ -339,7 +339,7 @@ def _computed(log: Mapping[str, Any], scenario: str) -> Any:
         yield "min_query_count", 1, 1
     elif scenario == "SingleStream":
         yield "max_async_queries", 1, 1
-        yield "min_query_count", *_of_whole_sets(log, least, duration_ms)
+        yield "min_query_count", *_whole_set_counts(log, least, duration_ms)
     yield "samples_per_query", *samples
     if scenario != "Server":
         yield "target_latency_ns", 0, 0
@@ -367,7 +367,7 @@ def _in_one_query(
     return max(least, samples[0]), max(least, samples[1])
 
 
-def _of_whole_sets(log: Mapping[str, Any], least: int, duration_ms: float) -> tuple[int, int]:
+def _whole_set_counts(log: Mapping[str, Any], least: int, duration_ms: float) -> tuple[int, int]:
     """SingleStream asks for whole data sets if each sample is issued equally often."""
     if not _get(log, "requested_sample_concatenate_permutation"):
         return least, least

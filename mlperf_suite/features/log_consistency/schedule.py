@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 _DEFAULT_SEED = 5489
 """std::mt19937's default."""
-MOST_QUERIES = 2**23
+MAX_QUERIES = 2**23
 """No longer schedule is computed: this is nine times the longest of the public results."""
 
 Below = Callable[[Iterator[int], int], int]
 
 
 class TooLongError(Exception):
-    """A schedule has more queries than `MOST_QUERIES`."""
+    """A schedule has more queries than `MAX_QUERIES`."""
 
     def __init__(self) -> None:
         super().__init__("too many queries to compute")
@@ -200,7 +200,7 @@ def _at_a_rate(settings: Asked) -> Schedule:
     mean_queries = target_ns / NS * settings.qps
     # Ten standard deviations more than expected, and room to complete a data set.
     room = mean_queries + 10 * mean_queries**0.5 + 1000 + _least(settings) + settings.loaded
-    if room > MOST_QUERIES:
+    if room > MAX_QUERIES:
         raise TooLongError
     # A power of two, so that runs of similar lengths share their draws.
     gaps = exponential(settings.seed % WORDS, 1 << int(room).bit_length())[: int(room) + 1]
@@ -225,7 +225,7 @@ def _at_a_period(settings: Asked) -> Schedule:
         return Schedule(1, samples, period_ns, 0)
     # LoadGen generates twice the queries that it expects to need, in case answers come sooner.
     target_ns = 2 * settings.duration_ms * 1e6
-    if period_ns == 0 or target_ns / period_ns > MOST_QUERIES:
+    if period_ns == 0 or target_ns / period_ns > MAX_QUERIES:
         raise TooLongError
     minimum = -int(-target_ns // period_ns) + 1 if target_ns > 0 else 1
     count = _grown(settings, minimum)

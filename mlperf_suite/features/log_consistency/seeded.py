@@ -21,10 +21,10 @@ from mlperf_suite.rules.facts import RunFacts
 from mlperf_suite.rules.registry import SERVER
 from mlperf_suite.rules.verdict import Verdict, VerdictError, failure, not_judged, verdict
 
-_MOST_SAMPLES = 10_000_000
+_MAX_SAMPLES = 10_000_000
 LOG_NS = 16
 """By how much a schedule's end may be off: logarithms differ in the last bit between machines."""
-_NEAR = 1e-13
+_BISECTION_TOLERANCE = 1e-13
 """The relative precision of the search for a rate: less than 1 ns of a run of two hours."""
 _SIZES = ("qsl_reported_total_count", "effective_performance_sample_count")
 _seeds_rule = partial(
@@ -39,7 +39,7 @@ def loaded_samples(run: RunFacts) -> Verdict:
     seed = run.whole("effective_qsl_rng_seed")
     total, size = (run.whole(key, 1) for key in _SIZES)
     count = run.whole(run.detail.accuracy_count_key, 1)
-    if max(total, size, count) > _MOST_SAMPLES:
+    if max(total, size, count) > _MAX_SAMPLES:
         raise failure(f"{max(total, size, count):,} samples")
     logged_sets = run.detail.values_of("loaded_qsl_set")
     accuracy = run.is_accuracy
@@ -135,7 +135,7 @@ def departure(entries: Sequence[tuple[int, int]], issue: Issue) -> str:
     If several sets of samples are loaded one after another, the order cannot be determined.
     """
     count = max(place for place, _ in entries) + 1
-    if max(count, issue.total, issue.least) > _MOST_SAMPLES:
+    if max(count, issue.total, issue.least) > _MAX_SAMPLES:
         return f"{max(count, issue.total, issue.least):,} samples"
     if issue.accuracy:
         # The whole order, so that it is computed once for all logs with these settings.
@@ -218,7 +218,7 @@ def _around(request: Asked, below: float, above: float, least: int) -> list[Sche
 
     A higher rate never gives fewer. `below` and `above`, in queries/s, are on the two sides of it.
     """
-    while above - below > _NEAR * above:
+    while above - below > _BISECTION_TOLERANCE * above:
         rate = (below + above) / 2
         if schedule(request.at(rate)).queries < least:
             below = rate

@@ -57,7 +57,7 @@ def _score(summary: Summary) -> Score | None:
     return None if mmlu is None else (mmlu.accuracy, mmlu.stderr)
 
 
-def _of_answers(folder: Path) -> dict[object, float]:
+def _answers_by_key(folder: Path) -> dict[object, float]:
     """An answer's key is its subject and question."""
     with (
         contextlib.suppress(OSError, ValueError, KeyError, csv.Error),
@@ -77,7 +77,11 @@ def _of_answers(folder: Path) -> dict[object, float]:
 class MmluGate(FeatureGate):
     metrics = (
         Metric(
-            *("mmlu", "MMLU", "%", "mmlu"), True, "mmlu", of_summary=_score, of_answers=_of_answers
+            *("mmlu", "MMLU", "%", "mmlu"),
+            True,
+            "mmlu",
+            of_summary=_score,
+            of_answers=_answers_by_key,
         ),
     )
 

@@ -60,7 +60,7 @@ class MmluKind(RunKind[MmluKey]):
         from mlperf_suite.features.mmlu.mmlu_questions import load_mmlu
         from mlperf_suite.features.mmlu.score_files import MmluTask
 
-        own = settings.of_features
+        own = settings.feature_options
         data = load_mmlu(own["mmlu_data"], settings.token)
         return MmluTask(data, data.shots(own["mmlu_shots"]), data.selection(own["mmlu_limit"]))
 
@@ -99,7 +99,7 @@ class MmluKind(RunKind[MmluKey]):
 
         settings = recorder.inputs.settings
         label = recorder.engines.label("scoring")
-        result.write_scores(settings.model, label, details=settings.of_features["mmlu_details"])
+        result.write_scores(settings.model, label, details=settings.feature_options["mmlu_details"])
         data = result.task.data
         questions = {"dev": data.dev, "test": data.test}
         content = {
@@ -143,7 +143,7 @@ def _size(estimator: Estimator) -> tuple[int, int]:
     task: MmluTask | None = estimator.of_kind(MMLU.kind)
     if task is not None:
         return task.planned, task.shots
-    own = estimator.settings.of_features
+    own = estimator.settings.feature_options
     embedded, shots = own["mmlu_data"] == "embedded", own["mmlu_shots"]
     return own["mmlu_limit"] or _QUESTIONS[embedded], _SHOTS[embedded] if shots is None else shots
 

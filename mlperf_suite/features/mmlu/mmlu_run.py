@@ -73,7 +73,7 @@ class MmluRun:
             return record
         folder = record.folder.path
         with contextlib.closing(self._journal(engine, folder / JOURNAL_NAME)) as journal:
-            if self.inputs.settings.of_features["mmlu_resume"]:
+            if self.inputs.settings.feature_options["mmlu_resume"]:
                 record.resumed = self._take_over(journal, folder)
             start_s = time.perf_counter()
             try:
@@ -93,7 +93,7 @@ class MmluRun:
                 scored=len(record.scores.samples),
                 accuracy=record.scores.overall.accuracy,
                 questions=record.scores.overall.questions,
-                min_accuracy=self.inputs.settings.of_features["mmlu_min_accuracy"],
+                min_accuracy=self.inputs.settings.feature_options["mmlu_min_accuracy"],
             )
         )
         return record
@@ -115,7 +115,7 @@ class MmluRun:
             path = self.shares.journal(index)
             engine = self._load_engine(index, self.shares.engine_log(index))
             with contextlib.closing(self._journal(engine, path)) as journal:
-                if self.inputs.settings.of_features["mmlu_resume"]:
+                if self.inputs.settings.feature_options["mmlu_resume"]:
                     self._take_over(journal, path.parent)
                 scores = self._score(engine, journal, questions)
             failure = None

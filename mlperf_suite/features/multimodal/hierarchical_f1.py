@@ -18,7 +18,7 @@ from mlperf_suite.scorers.scorer import GEN_NUM, Answer, Score, Scores, token_fi
 
 UNREADABLE = "unreadable_answers"
 _SEPARATOR = " > "
-_MOST_CHARACTERS = 1_000_000
+_MAX_TEXT_LENGTH = 1_000_000
 """A longer answer is not read: its category would have more levels than all the references."""
 
 
@@ -76,7 +76,7 @@ def _levels(category: str) -> list[str]:
 
 def category_of(text: str) -> str | None:
     """The category of an answer, None if the answer is not valid."""
-    if len(text) > _MOST_CHARACTERS:
+    if len(text) > _MAX_TEXT_LENGTH:
         return None
     try:
         return _reader()(text)

@@ -20,7 +20,7 @@ EMBEDDED_SPEECH = Path(__file__).parent / "embedded" / "speech.json"
 RATE_HZ = 16_000
 _PAUSES = 8
 """Before the package's own clips, in steps of 0.1 s."""
-_LONGEST_S = 30.0
+_MAX_CLIP_S = 30.0
 """Longer clips are left out, as officially: Whisper hears 30 s."""
 
 
@@ -38,7 +38,7 @@ def load_speech(source: str, token: str | None = None) -> Samples:
     if source == "embedded":
         samples = tuple(_after_pauses(samples))
     if not samples:
-        raise DatasetError(f"--dataset {path}: no clip of at most {_LONGEST_S:.0f} s")
+        raise DatasetError(f"--dataset {path}: no clip of at most {_MAX_CLIP_S:.0f} s")
     return Samples("embedded" if source == "embedded" else path.name, samples)
 
 
@@ -61,7 +61,7 @@ def _samples(manifest: Path) -> Iterator[Sample]:
         if not isinstance(transcript, str):
             raise DatasetError(f"{where}: 'transcript' is not a text")
         sound = _read_clip(where, _find_clip(where, manifest.parent, name))
-        if sound.seconds <= _LONGEST_S:
+        if sound.seconds <= _MAX_CLIP_S:
             yield Sample("", transcript, id=PurePosixPath(name).stem, media=sound)
 
 
@@ -91,7 +91,7 @@ def _read_clip(where: str, path: Path) -> Sound:
     try:
         with wave.open(str(path), "rb") as file:
             form = (file.getnchannels(), 8 * file.getsampwidth(), file.getframerate())
-            frames = file.readframes(int(_LONGEST_S * RATE_HZ) + 1)
+            frames = file.readframes(int(_MAX_CLIP_S * RATE_HZ) + 1)
     except (wave.Error, EOFError) as error:
         why = "it ends early" if isinstance(error, EOFError) else first_line(error)
         raise DatasetError(f"{where}: {path.name} is not a readable WAV file: {why}") from None

@@ -24,7 +24,7 @@ from mlperf_suite.scorers.scorer import GEN_NUM, Answer, Score, Scores, token_fi
 
 LETTERS = frozenset(" abcdefghijklmnopqrstuvwxyz'0123456789$%+-")
 """The characters that the reference passes to LoadGen (`labels` in reference_SUT.py)."""
-_MOST_JOINED = 3
+_MAX_JOINED_WORDS = 3
 """The most words that count as one."""
 
 
@@ -100,7 +100,9 @@ def join_words(answer: Sequence[str], reference: Sequence[str]) -> tuple[list[st
     joined: tuple[list[str], list[str]] = ([], [])
     i = j = 0
     while i < len(answer) and j < len(reference):
-        mine, others = _joint(answer[i : i + _MOST_JOINED], reference[j : j + _MOST_JOINED])
+        mine, others = _joint(
+            answer[i : i + _MAX_JOINED_WORDS], reference[j : j + _MAX_JOINED_WORDS]
+        )
         joined[0].append("".join(answer[i : i + mine]))
         joined[1].append("".join(reference[j : j + others]))
         i, j = i + mine, j + others
@@ -110,7 +112,7 @@ def join_words(answer: Sequence[str], reference: Sequence[str]) -> tuple[list[st
 def _joint(answer: Sequence[str], reference: Sequence[str]) -> tuple[int, int]:
     """How many words of the answer and of the reference, from their beginnings, make the same one;
     one of each if none do."""
-    for count in range(1, _MOST_JOINED + 1):
+    for count in range(1, _MAX_JOINED_WORDS + 1):
         if count <= len(reference) and "".join(reference[:count]) == answer[0]:
             return 1, count
         if count <= len(answer) and "".join(answer[:count]) == reference[0]:

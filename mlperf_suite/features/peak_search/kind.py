@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.features.peak_search.trials import MOST_SAMPLES, SHORT
+from mlperf_suite.features.peak_search.trials import MAX_TRIAL_SAMPLES, SHORT
 from mlperf_suite.session.loadgen_kind import needs_offline, offline_run
 from mlperf_suite.session.run_kind import (
     Maker,
@@ -53,7 +53,7 @@ class PeakSearchKind(OfOnePart[SearchKey]):
     name, rank, long_steps, is_compared = SearchKey.kind, 2, ("search",), False
 
     def why_not(self, key: SearchKey, settings: Settings) -> NoCase | None:
-        is_asked = settings.of_features["find_peak_qps"]
+        is_asked = settings.feature_options["find_peak_qps"]
         return super().why_not(key, settings) or (None if is_asked else SEARCH)
 
     def fault(
@@ -81,7 +81,7 @@ class PeakSearchKind(OfOnePart[SearchKey]):
     def maker(self, session: SessionParts) -> Maker:
         from mlperf_suite.features.peak_search.rate_search import PeakSearches
 
-        return PeakSearches(*session.of_runs, session.preparation)
+        return PeakSearches(*session.run_parts, session.preparation)
 
     def part(self) -> SearchPart:
         from mlperf_suite.features.peak_search.figures import SearchPart
@@ -101,6 +101,6 @@ def _search_s(key: SearchKey, estimator: Estimator) -> float:
     benchmark, smoke = BENCHMARKS[key.benchmark], estimator.settings.smoke
     # Its rate follows from Offline's, whatever rate Server is given.
     times = replace(estimator.times(benchmark, benchmark.scenario(key.scenario)), server_qps=None)
-    samples = min(len(times.lengths.prompts), MOST_SAMPLES)
+    samples = min(len(times.lengths.prompts), MAX_TRIAL_SAMPLES)
     trial_s = max(SHORT[smoke].min_duration_ms / 1000, times.at_once_s(samples)) + AFTER_RUN_S
     return _RUNS * trial_s + times.run_s("performance", samples)

@@ -15,7 +15,7 @@ from pathlib import Path
 from mlperf_suite.errors import UsageError
 from mlperf_suite.features.peak_search.figures import PeakSearch, RateTrial
 from mlperf_suite.features.peak_search.report import plot_peak
-from mlperf_suite.features.peak_search.trials import MOST_SAMPLES, SHORT
+from mlperf_suite.features.peak_search.trials import MAX_TRIAL_SAMPLES, SHORT
 from mlperf_suite.loadgen.load_plan import SMOKE, Shortened, plan_run
 from mlperf_suite.loadgen.logs import DetailLog
 from mlperf_suite.results.performance_figures import goodput
@@ -35,7 +35,7 @@ MAX_FULL_RUNS = 4
 MAX_RUNS = MAX_SHORT_RUNS + MAX_FULL_RUNS
 RESOLUTION = 1.05
 """The search ends when the lowest failed rate is within this factor of the highest that held."""
-_MOST_STEPS_DOWN = 5
+_MAX_STEPS_DOWN = 5
 """The maximum number of short runs that only step down: far below the rate asked for, a run takes
 hours, since each sends all samples."""
 _STEP = 1.25
@@ -84,7 +84,7 @@ def _next_rate(highest: float, failures: Counter[float], count: int) -> float | 
     `highest`: the highest rate that held, 0 if none did. `failures`: how often each rate failed.
     """
     if not highest:
-        return min(failures) / _STEP**count if count < _MOST_STEPS_DOWN else None
+        return min(failures) / _STEP**count if count < _MAX_STEPS_DOWN else None
     if not failures:
         return highest * _STEP**count
     above = [rate for rate in failures if rate > highest]
@@ -143,7 +143,7 @@ class PeakSearches(StepMaker):
 
     def _try_rate(self, result: Result, rate: float, full_length: bool, folder: Path) -> RateTrial:
         settings, scenario = self.settings, result.scenario
-        samples = min(len(self.inputs.prompts(result.benchmark)), MOST_SAMPLES)
+        samples = min(len(self.inputs.prompts(result.benchmark)), MAX_TRIAL_SAMPLES)
         shortened: Shortened | None = SHORT[settings.smoke]
         if full_length:
             own = dataclasses.replace(SMOKE[scenario.loadgen_scenario], latency_factor=1)

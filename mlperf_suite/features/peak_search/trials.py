@@ -7,5 +7,5 @@ SHORT: dict[bool, Shortened] = {
     False: Shortened(60_000, 1),
 }
 """A trial run of the peak search, by whether the profile is smoke."""
-MOST_SAMPLES = 1024
+MAX_TRIAL_SAMPLES = 1024
 """Equal issue mode sends whole multiples of the samples, so a trial run needs fewer of them."""

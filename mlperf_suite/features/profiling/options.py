@@ -27,12 +27,12 @@ OPTIONS = {
 
 def check(settings: Settings) -> None:
     """Raise UsageError for options that cannot be combined with --profile-run."""
-    profiler = settings.of_features["profile_run"]
+    profiler = settings.feature_options["profile_run"]
     if profiler is None:
         return
     conflicts = {
         "--mode accuracy": settings.mode == "accuracy",
-        **settings.given_of_features("profile-run"),
+        **settings.implied_flags("profile-run"),
         "--baseline": bool(settings.baselines),
         "--repeat": settings.repeat != 1,
         "--logs": settings.logs is not None,

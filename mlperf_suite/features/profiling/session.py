@@ -30,7 +30,7 @@ _OPENS: dict[Profiler, str] = {
 class Profiling(Companion):
     @classmethod
     def profile(cls, settings: Settings) -> ProfiledRuns | None:
-        values = settings.of_features
+        values = settings.feature_options
         profiler = values["profile_run"]
         return ProfiledRuns(profiler, values["profile_seconds"]) if profiler else None
 
@@ -41,7 +41,7 @@ class Profiling(Companion):
         return None
 
     def check(self) -> None:
-        if self.settings.of_features["profile_run"] == "cuda":
+        if self.settings.feature_options["profile_run"] == "cuda":
             nsight.check()
             ranges.turn_on()
 

@@ -20,9 +20,9 @@ from typing import Any, Literal, TextIO
 _BEGINS = re.compile(r'"traceEvents"\s*:\s*\[')
 _GAP = re.compile(r"[ \t\r\n,]*")
 _CHUNK = 1 << 20
-_LONGEST_EVENT = 1 << 24
+_MAX_EVENT_LENGTH = 1 << 24
 """Characters; anything longer is not an event, and the trace is damaged."""
-_LONGEST_NAME = 80
+_MAX_NAME_LENGTH = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def top_operations(traces: Iterable[Path], most: int = 10) -> TopOperations:
                 if kind is None or event.get("ph") != "X":
                     continue
                 start, length = float(event["ts"]), float(event["dur"])
-                name = names.setdefault(str(event["name"])[:_LONGEST_NAME], len(names))
+                name = names.setdefault(str(event["name"])[:_MAX_NAME_LENGTH], len(names))
                 place = (kind, (number, event.get("pid")), event.get("tid"))
                 lanes.setdefault(place, _Lane()).add(start, length, name)
         except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, RecursionError):
@@ -132,7 +132,7 @@ def _events_in(file: TextIO) -> Iterator[dict[str, Any]]:
     text, begins = "", None
     while begins is None:
         more = file.read(_CHUNK)
-        if not more or len(text) > _LONGEST_EVENT:
+        if not more or len(text) > _MAX_EVENT_LENGTH:
             raise ValueError("no traceEvents")
         text += more
         begins = _BEGINS.search(text)
@@ -146,7 +146,7 @@ def _events_in(file: TextIO) -> Iterator[dict[str, Any]]:
             event, at = decode(text, at)
         except ValueError:
             more = file.read(_CHUNK)
-            if not more or len(text) - at > _LONGEST_EVENT:
+            if not more or len(text) - at > _MAX_EVENT_LENGTH:
                 raise
             text, at = text[at:] + more, 0
             continue

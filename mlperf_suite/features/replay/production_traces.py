@@ -21,12 +21,12 @@ from mlperf_suite.untrusted_files import read_regular
 Kind = Literal["sessions", "mooncake", "OpenTelemetry"]
 BLOCK = 512
 """Tokens of a prompt that one of mooncake's hash ids stands for."""
-_MOST_BYTES = 500_000_000
-_MOST_REQUESTS = 1_000_000
-_MOST_TOKENS = 10_000_000
+_MAX_FILE_BYTES = 500_000_000
+_MAX_REQUESTS = 1_000_000
+_MAX_TOKENS = 10_000_000
 """No model takes a longer prompt."""
-_MOST_S = 366 * 86_400.0
-_MOST_ID = 2**63
+_MAX_TIME_S = 366 * 86_400.0
+_MAX_BLOCK_ID = 2**63
 _INPUT = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens")
 _OUTPUT = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens")
 """Each by its name and by the one that it had in conventions before 1.27."""
@@ -85,7 +85,7 @@ def read_trace(path: Path, limit: int | None = None) -> Trace:
     if short := sum(not request.answer for request in requests):
         notes.append(f"{short:,} answers of no tokens: one token is requested")
     began = requests[0].at_s
-    if requests[-1].at_s - began > _MOST_S:
+    if requests[-1].at_s - began > _MAX_TIME_S:
         raise DatasetError(f"{path}: its times are more than a year apart")
     moved = [
         TraceRequest(round(r.at_s - began, 9), r.prompt, max(1, r.answer), r.blocks)
@@ -99,9 +99,9 @@ def _taken(path: Path, rows: Iterator[TraceRequest], limit: int | None) -> list[
     for request in rows:
         if len(requests) == limit:
             break
-        if len(requests) == _MOST_REQUESTS:
+        if len(requests) == _MAX_REQUESTS:
             raise DatasetError(
-                f"{path}: more than {_MOST_REQUESTS:,} requests: --limit N takes the first N"
+                f"{path}: more than {_MAX_REQUESTS:,} requests: --limit N takes the first N"
             )
         requests.append(request)
     return requests
@@ -110,7 +110,7 @@ def _taken(path: Path, rows: Iterator[TraceRequest], limit: int | None) -> list[
 def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """The file's objects with the numbers of their lines: one on each line, or a single one."""
     try:
-        text = read_regular(path, _MOST_BYTES).decode("utf-8")
+        text = read_regular(path, _MAX_FILE_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise DatasetError(f"{path}: cannot be read: {error}") from error
     first = text.lstrip().partition("\n")[0].rstrip()
@@ -143,7 +143,7 @@ def _number(where: str, name: str, value: object, most: float) -> float:
 
 
 def _count(where: str, name: str, value: object, least: int = 0) -> int:
-    number = _number(where, name, value, _MOST_TOKENS)
+    number = _number(where, name, value, _MAX_TOKENS)
     if number < least or number != int(number):
         raise DatasetError(f"{where}: `{name}` is {number:g}, not a count of tokens")
     return int(number)
@@ -164,7 +164,9 @@ def _rows(path: Path) -> Iterator[TraceRequest]:
 def _blocks(where: str, ids: object, prompt: int) -> tuple[int, ...]:
     if ids is None or ids == []:
         return ()
-    if not isinstance(ids, list) or any(type(i) is not int or not 0 <= i < _MOST_ID for i in ids):
+    if not isinstance(ids, list) or any(
+        type(i) is not int or not 0 <= i < _MAX_BLOCK_ID for i in ids
+    ):
         raise DatasetError(f"{where}: `hash_ids` are not whole numbers from 0 on")
     if len(ids) != (wanted := math.ceil(prompt / BLOCK)):
         raise DatasetError(
@@ -180,7 +182,7 @@ def _spans(path: Path) -> Iterator[TraceRequest]:
         for resource in _list(where, content, "resourceSpans"):
             for scope in _list(where, resource, "scopeSpans"):
                 for span in _list(where, scope, "spans"):
-                    yield from _of_span(where, span)
+                    yield from _span_request(where, span)
 
 
 def _list(where: str, holder: dict[str, Any], name: str) -> Sequence[dict[str, Any]]:
@@ -190,7 +192,7 @@ def _list(where: str, holder: dict[str, Any], name: str) -> Sequence[dict[str, A
     return members
 
 
-def _of_span(where: str, span: dict[str, Any]) -> Iterator[TraceRequest]:
+def _span_request(where: str, span: dict[str, Any]) -> Iterator[TraceRequest]:
     """The request of a span of a model; nothing for any other span."""
     values = {
         attribute.get("key"): attribute.get("value")
@@ -221,9 +223,9 @@ def _whole(where: str, name: str, value: object) -> int:
         isinstance(value, str)
         and value.isascii()
         and value.isdigit()
-        and len(value) <= len(str(_MOST_ID))
+        and len(value) <= len(str(_MAX_BLOCK_ID))
     ):
         return int(value)
-    if type(value) is int and 0 <= value < 2 * _MOST_ID:
+    if type(value) is int and 0 <= value < 2 * _MAX_BLOCK_ID:
         return value
     raise DatasetError(f"{where}: `{name}` is not a whole number from 0 on")

@@ -29,7 +29,7 @@ from mlperf_suite.results import typed_json
 from mlperf_suite.rules.verdict import in_words
 
 _TIMES = {"TTFT": "ttft_ms", "TPOT": "tpot_ms", "latency": "latency_ms"}
-_MOST_MISSING = 50
+_MAX_LISTED_TURNS = 50
 _NO_METRICS = "The server has no metrics, or the replay was over before they were read."
 _CACHED_SHARE = 0.5
 _CACHED_NOTE = (
@@ -132,7 +132,7 @@ def _server(summary: Mapping[str, Any]) -> list[Block]:
 def _missing(turns: Sequence[Mapping[str, Any]]) -> Points:
     lines = [
         f"{in_words(turn['conversation'])}, turn {turn['position']}: {in_words(turn['failure'])}"
-        for turn in turns[:_MOST_MISSING]
+        for turn in turns[:_MAX_LISTED_TURNS]
     ]
     more = len(turns) - len(lines)
     return Points([*lines, *([f"and {more:,} more"] if more else [])])

@@ -39,7 +39,7 @@ from mlperf_suite.session.plan import clock
 TRACE_MARK = "rehearsal on a recorded trace, not an MLPerf result"
 _ANY_ID = 2**31 - 1
 """What the ids of answers stay below: what they mean matters to nobody here."""
-_MOST_LATE_MS = 10.0
+_MAX_DELAY_MS = 10.0
 """How late requests may be sent, and answers taken up, at p99."""
 _WINDOWS = 60
 _BLOCKS_KEPT = 20_000
@@ -266,7 +266,7 @@ def _limits(remote: RemoteRun, answers: _Answers) -> list[str]:
         limits.append(f"a client process used {client.busy_share:.0%} of a core")
     late_ms = {"sent": _percentiles(answers.late_ms).get("p99"), "taken up": client.back_ms}
     for name, delay_ms in late_ms.items():
-        if delay_ms is not None and delay_ms > _MOST_LATE_MS:
+        if delay_ms is not None and delay_ms > _MAX_DELAY_MS:
             limits.append(f"{name} {delay_ms:,.1f} ms late at p99")
     return limits
 

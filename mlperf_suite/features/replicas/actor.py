@@ -57,7 +57,7 @@ from mlperf_suite.engines.protocol import (
     Tokens,
     TracingEngine,
 )
-from mlperf_suite.errors import EngineDiedError, EngineError, SuiteError, of_the_system, one_line
+from mlperf_suite.errors import EngineDiedError, EngineError, SuiteError, one_line, os_error_line
 from mlperf_suite.features.replicas.handshake import accept, listen
 from mlperf_suite.features.replicas.node_energy import FindOwn, Metered, OwnMeters
 from mlperf_suite.hardware import cores_near
@@ -376,7 +376,7 @@ class Replica:
         except SuiteError:
             raise
         except OSError as error:
-            raise EngineError(of_the_system(error, log_folder)) from error
+            raise EngineError(os_error_line(error, log_folder)) from error
         # Whatever an engine's libraries raise, the user needs the reason in one line.
         except Exception as error:
             raise EngineError(f"{type(error).__name__}: {one_line(error)}") from error

@@ -34,7 +34,7 @@ _CLOSE_S = 30.0
 _OBJECTS = 256 << 20
 """Bytes for the object store of the suite's own cluster, which holds the prompts; what does not fit
 there, Ray writes to disk."""
-_LONGEST_FOLDER = 24
+_MAX_FOLDER_LENGTH = 24
 """The longest path for Ray's folder: it holds sockets, whose paths have 107 bytes at most."""
 
 
@@ -432,7 +432,7 @@ def folder_for_ray() -> Path:
     """Create a folder with a short name that only this user may enter."""
     base = tempfile.gettempdir()
     short = Path("/tmp")  # noqa: S108 - mkdtemp makes a folder that only this user may enter
-    if len(base) > _LONGEST_FOLDER and os.access(short, os.W_OK):
+    if len(base) > _MAX_FOLDER_LENGTH and os.access(short, os.W_OK):
         base = str(short)
     return Path(tempfile.mkdtemp(prefix="mlperf-ray-", dir=base))
 

@@ -76,7 +76,7 @@ connection. Ray takes as long to give up a node that leaves without notice."""
 _METERS_S = 30.0
 """How long a replica may take to find or read its energy meters, in s; a driver that does not
 answer is given up before."""
-_ENOUGH_ANSWERS = 32
+_SUFFICIENT_ANSWERS = 32
 """The number of answers from which their mean predicts the length of the next."""
 _PROMPT_COST = 0.25
 """How many answer tokens a prompt token counts as until a probe measures it: prompt tokens are
@@ -244,7 +244,7 @@ class ReplicaEngine(Driver):
     # What the driver asks
 
     def _expected_tokens(self, generation: Generation) -> int:
-        if self._answer_count < _ENOUGH_ANSWERS:
+        if self._answer_count < _SUFFICIENT_ANSWERS:
             return generation.max_new_tokens
         return min(generation.max_new_tokens, self._answer_tokens // self._answer_count)
 

@@ -33,13 +33,13 @@ class ReplicasSource(EngineSource):
     one_by_one = False
 
     def is_chosen(self, settings: Settings) -> bool:
-        return settings.of_features["replicas"] is not None
+        return settings.feature_options["replicas"] is not None
 
     def takes(self, media: str) -> bool:
         return False
 
     def engines(self, settings: Settings) -> int:
-        replicas = settings.of_features["replicas"]
+        replicas = settings.feature_options["replicas"]
         return replicas if isinstance(replicas, int) else 1
 
     def check(self, inputs: Inputs) -> None:
@@ -62,7 +62,7 @@ class ReplicasSource(EngineSource):
         return ReplicaEngine.load(_config(inputs, request), request.say)
 
     def steps(self, settings: Settings) -> tuple[Step, ...]:
-        return (_SCALING,) if settings.of_features["scaling"] else ()
+        return (_SCALING,) if settings.feature_options["scaling"] else ()
 
     def make(self, step: Step, preparation: Preparation) -> EngineFigures:
         from mlperf_suite.features.replicas.scaling import SMOKE_PROMPTS, measure_scaling
@@ -101,9 +101,9 @@ def _config(inputs: Inputs, request: EngineRequest) -> ReplicasConfig:
     from mlperf_suite.session.engines import vllm_config
 
     settings, config = inputs.settings, vllm_config(inputs, request)
-    options = settings.of_features
+    options = settings.feature_options
 
-    def of_gpus(gpus: int) -> VllmConfig:
+    def gpu_config(gpus: int) -> VllmConfig:
         extra = config.extra
         if gpus > 1:
             # As in a process of its own: in Ray's placement group, vLLM would ask Ray for workers.
@@ -117,10 +117,10 @@ def _config(inputs: Inputs, request: EngineRequest) -> ReplicasConfig:
         )
 
     def make(number: int, gpus: int) -> Make:
-        return partial(_load_replica, of_gpus(gpus), number)
+        return partial(_load_replica, gpu_config(gpus), number)
 
     def search_on(gpus: int) -> Callable[[], SettingsSearch]:
-        return partial(SettingsSearch, of_gpus(gpus))
+        return partial(SettingsSearch, gpu_config(gpus))
 
     return ReplicasConfig(
         make,

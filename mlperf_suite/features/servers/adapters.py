@@ -20,10 +20,10 @@ from mlperf_suite.secrets import scrub
 from mlperf_suite.untrusted_files import printable
 
 COMPLETIONS, CHAT_COMPLETIONS = "/v1/completions", "/v1/chat/completions"
-_LONGEST_MS = 1e9
+_MAX_TIME_MS = 1e9
 _SPARSE_PIECES = 16
 """Tokens per piece of an answer that is not timed; vLLM supports this from 0.32 on."""
-_LONGEST = 4096
+_MAX_MESSAGE_LENGTH = 4096
 """How much of a server's message is read, in bytes or characters, before it becomes one line."""
 
 
@@ -168,7 +168,7 @@ def _server_s(metrics: Any) -> tuple[float, ...]:
     if not isinstance(metrics, dict):
         return ()
     times_ms = [metrics.get(name) for name in ("queue_time_ms", "time_to_first_token_ms")]
-    usable = [ms for ms in times_ms if isinstance(ms, int | float) and 0 <= ms <= _LONGEST_MS]
+    usable = [ms for ms in times_ms if isinstance(ms, int | float) and 0 <= ms <= _MAX_TIME_MS]
     return tuple(ms / 1000 for ms in usable) if len(usable) == len(times_ms) else ()
 
 
@@ -457,7 +457,7 @@ def _decoded(decoder: msgspec.json.Decoder[Any], event: bytes) -> Any:
     except msgspec.ValidationError as error:
         raise AnswerError(f"sent JSON that is not a completion: {error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise AnswerError(f"sent invalid JSON: {words_of(event)}") from error
+        raise AnswerError(f"sent invalid JSON: {one_line(event)}") from error
     if content.error:
         raise AnswerError(error_line(event))
     return content
@@ -482,14 +482,14 @@ def error_line(content: object) -> str:
     return f"answered with an error: {error_words(content)}"
 
 
-def words_of(message: object) -> str:
+def one_line(message: object) -> str:
     """A server's message as one line of at most 100 characters, with known secrets redacted."""
     if isinstance(message, dict):
         message = message.get("message") or message
     if isinstance(message, bytes | bytearray):
-        message = bytes(message[:_LONGEST]).decode(errors="replace")
+        message = bytes(message[:_MAX_MESSAGE_LENGTH]).decode(errors="replace")
     # Redact before cutting: part of a key would no longer be recognized.
-    line = printable(" ".join(scrub(str(message)[:_LONGEST])[:400].split()))
+    line = printable(" ".join(scrub(str(message)[:_MAX_MESSAGE_LENGTH])[:400].split()))
     return line if len(line) <= 100 else f"{line[:99]}…"
 
 
@@ -499,4 +499,4 @@ def error_words(content: object) -> str:
         content = _json_of(content)
     if isinstance(content, dict):
         content = content.get("error") or content.get("message") or content.get("detail") or content
-    return words_of(content) or "nothing more"
+    return one_line(content) or "nothing more"

@@ -105,9 +105,9 @@ def score_bodies(request: ScoreRequest, model: str, form: ScoreForm) -> list[byt
     """The JSON of each request to the server needed to score `request`."""
     prompt = list(request.prompt_token_ids)
     if _one_token_each(request):
-        bodies = [form.of_next(model, prompt, [token for (token,) in request.continuations])]
+        bodies = [form.choices_body(model, prompt, [token for (token,) in request.continuations])]
     else:
-        bodies = [form.of_end(model, prompt, list(end)) for end in request.continuations]
+        bodies = [form.end_body(model, prompt, list(end)) for end in request.continuations]
     return [msgspec.json.encode(body) for body in bodies]
 
 
@@ -122,7 +122,9 @@ def score_of(
             raise ValueError(error_line(answer))
     if _one_token_each(request):
         logprobs, greedy = form.next_logprobs(answers[0])
-        likelihoods = [_of_choice(logprobs, greedy, token) for (token,) in request.continuations]
+        likelihoods = [
+            _choice_likelihood(logprobs, greedy, token) for (token,) in request.continuations
+        ]
     else:
         likelihoods = list(map(form.end_likelihood, answers, request.continuations))
     counts = [form.prompt_counts(answer) for answer in answers]
@@ -130,7 +132,7 @@ def score_of(
     return Score(tuple(likelihoods), latency_ms, tokens, cached)
 
 
-def _of_choice(logprobs: dict[int, float], greedy: int, token: int) -> Likelihood:
+def _choice_likelihood(logprobs: dict[int, float], greedy: int, token: int) -> Likelihood:
     if token not in logprobs:
         raise ValueError(f"token {token} is not among the {len(logprobs)} most likely ones")
     return Likelihood(logprobs[token], token == greedy)
@@ -144,12 +146,12 @@ class ScoreForm:
 
     path, member = COMPLETIONS, "choices"
 
-    def of_next(self, model: str, prompt: list[int], choices: list[int]) -> dict[str, Any]:
+    def choices_body(self, model: str, prompt: list[int], choices: list[int]) -> dict[str, Any]:
         """The request for the log-probabilities of these choices of the next token."""
         by_id = {"logprob_token_ids": choices, "return_tokens_as_token_ids": True}
         return self._body(model, prompt) | {"logprobs": _TOP_K} | by_id
 
-    def of_end(self, model: str, prompt: list[int], end: list[int]) -> dict[str, Any]:
+    def end_body(self, model: str, prompt: list[int], end: list[int]) -> dict[str, Any]:
         """The request for the log-probabilities of the tokens `end` after the prompt."""
         return self._body(model, prompt + end) | {"prompt_logprobs": 1}
 
@@ -191,10 +193,10 @@ class SglangScores(ScoreForm):
 
     path, member = ADAPTERS["sglang"].path, "meta_info"
 
-    def of_next(self, model: str, prompt: list[int], choices: list[int]) -> dict[str, Any]:
+    def choices_body(self, model: str, prompt: list[int], choices: list[int]) -> dict[str, Any]:
         return self._body(model, prompt) | {"token_ids_logprob": choices}
 
-    def of_end(self, model: str, prompt: list[int], end: list[int]) -> dict[str, Any]:
+    def end_body(self, model: str, prompt: list[int], end: list[int]) -> dict[str, Any]:
         # The first position of those reported has no log-probability.
         reports = {"logprob_start_len": len(prompt) - 1, "top_logprobs_num": 1}
         return self._body(model, prompt + end) | reports

@@ -20,14 +20,14 @@ import httptools
 import msgspec
 
 from mlperf_suite.engines.messages import Place, WorkerConfig
-from mlperf_suite.features.servers.adapters import words_of
+from mlperf_suite.features.servers.adapters import one_line
 
-MOST_HEAD = 64 * 1024
-MOST_LINE = 1_000_000
+MAX_HEAD_BYTES = 64 * 1024
+MAX_LINE_BYTES = 1_000_000
 """The most bytes a server may send as a response's head, and as one line of a stream."""
-MOST_WHOLE = 32_000_000
+MAX_BODY_BYTES = 32_000_000
 """The most bytes of an answer that comes in one piece."""
-_MOST_OF_AN_ERROR = 4096
+_MAX_ERROR_BYTES = 4096
 _OK = 200
 _DONE = b"[DONE]"
 _NO_EVENTS = (b"", _DONE)
@@ -49,7 +49,7 @@ _OPENING = 64
 _json = msgspec.json.Decoder(msgspec.Raw)
 
 
-_MOST_FILES, _FILES_LEFT = 65_536, 64
+_MAX_FILES, _FILES_LEFT = 65_536, 64
 """The most open files of a process, and how many of them it needs for something else."""
 
 
@@ -157,9 +157,9 @@ class Connection(asyncio.Protocol):
         except httptools.HttpParserError as error:
             cause = error.__context__
             self._fail("sent a response that is not HTTP" if cause is None else str(cause))
-        if not self._status and self._head_size > MOST_HEAD:
+        if not self._status and self._head_size > MAX_HEAD_BYTES:
             # The parser reports a header only once it is complete.
-            self._fail(f"sent a head of more than {MOST_HEAD:,} bytes")
+            self._fail(f"sent a head of more than {MAX_HEAD_BYTES:,} bytes")
         if self._whole:
             self._finish()
 
@@ -200,15 +200,15 @@ class Connection(asyncio.Protocol):
         """How the server compressed the answer; empty if it did not."""
         names = [self.headers.get(n, b"") for n in (b"content-encoding", b"transfer-encoding")]
         codings = [coding.strip().lower() for coding in b",".join(names).split(b",")]
-        return words_of(b", ".join(coding for coding in codings if coding not in _PLAIN))
+        return one_line(b", ".join(coding for coding in codings if coding not in _PLAIN))
 
     def on_body(self, data: bytes) -> None:
         if self._status != _OK:
-            self._buffer += data[: max(0, _MOST_OF_AN_ERROR - len(self._buffer))]
+            self._buffer += data[: max(0, _MAX_ERROR_BYTES - len(self._buffer))]
         elif not self.streams:
             self._buffer += data
-            if len(self._buffer) > MOST_WHOLE:
-                raise _UnusableError(f"sent an answer of more than {MOST_WHOLE:,} bytes")
+            if len(self._buffer) > MAX_BODY_BYTES:
+                raise _UnusableError(f"sent an answer of more than {MAX_BODY_BYTES:,} bytes")
         elif (
             self._between_events
             and data.startswith(b"data: {")
@@ -251,8 +251,8 @@ class Connection(asyncio.Protocol):
             self._buffer.clear()
         if rest:
             self._buffer += rest
-            if len(self._buffer) > MOST_LINE:
-                raise _UnusableError(f"sent a line of more than {MOST_LINE:,} bytes")
+            if len(self._buffer) > MAX_LINE_BYTES:
+                raise _UnusableError(f"sent a line of more than {MAX_LINE_BYTES:,} bytes")
         for line in lines:
             if not line:
                 self._report_lines()
@@ -277,8 +277,8 @@ class Connection(asyncio.Protocol):
             self._report_json()
             self._data.append(value.strip())
             self._data_size += len(line)
-            if self._data_size > MOST_LINE:
-                raise _UnusableError(f"sent an event of more than {MOST_LINE:,} bytes")
+            if self._data_size > MAX_LINE_BYTES:
+                raise _UnusableError(f"sent an event of more than {MAX_LINE_BYTES:,} bytes")
 
     def _report_json(self) -> None:
         """Report an event of one line that is JSON already, or that ends the stream."""
@@ -504,7 +504,7 @@ def raise_file_limit() -> None:
 def _file_limits() -> tuple[int, int]:
     """The soft limit that a client process sets itself, and the hard one."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return (_MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)), hard
+    return (_MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_FILES)), hard
 
 
 def why_unreachable(error: BaseException, patience_s: float) -> str:

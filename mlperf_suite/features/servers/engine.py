@@ -60,7 +60,7 @@ from mlperf_suite.features.servers.adapters import (
     STRICT_TEXT,
     TRANSFORMERS,
     VLLM_CHAT,
-    words_of,
+    one_line,
 )
 from mlperf_suite.features.servers.completion_scores import SCORE_FORMS, OnBody, score_all
 from mlperf_suite.features.servers.config import EndpointConfig
@@ -95,7 +95,7 @@ RETRIES = 3
 _UNKNOWN_CONTEXT = 131_072
 """The context length assumed, in tokens, if neither the server nor the benchmark gives one."""
 _CORES_PER_CLIENT = 4
-_MOST_CLIENTS = 8
+_MAX_CLIENT_PROCESSES = 8
 _TRIAL_TOKENS, _TRIAL_S = 2, 60.0
 
 
@@ -153,7 +153,7 @@ class EndpointEngine(Driver):
             raise EngineError(f"the endpoints are of several kinds: {', '.join(sorted(kinds))}")
         names = {server.model for server in servers}
         if len(names) > 1:
-            models = ", ".join(map(words_of, sorted(names)))
+            models = ", ".join(map(one_line, sorted(names)))
             raise EngineError(f"the endpoints serve several models: {models}")
         kind = servers[0].kind
         text_alone = kind == "text" or (config.chat and kind != "vllm")
@@ -187,7 +187,7 @@ class EndpointEngine(Driver):
     def _start_clients(self) -> list[Link]:
         config = self._config
         cores = len(psutil.Process().cpu_affinity() or [0])
-        count = config.clients or max(1, min(_MOST_CLIENTS, cores // _CORES_PER_CLIENT))
+        count = config.clients or max(1, min(_MAX_CLIENT_PROCESSES, cores // _CORES_PER_CLIENT))
         scores = SCORE_FORMS.get(self._form)
         posts = COMPLETIONS if scores is None else scores.path
         hello = WorkerConfig(

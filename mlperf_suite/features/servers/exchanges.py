@@ -31,7 +31,7 @@ from mlperf_suite.features.servers.adapters import (
     PartialAnswer,
     error_line,
     error_words,
-    words_of,
+    one_line,
 )
 from mlperf_suite.features.servers.connection import Connection, Exchange, Pool
 
@@ -40,20 +40,20 @@ _PASSING = (429, 500, 502, 503, 504)
 """Statuses of a server that may answer the same request a moment later."""
 _TURNING_AWAY = (429, 503)
 """Statuses with which a server may say in Retry-After when it has room for a request."""
-_LEAST_WAIT_S = 0.1
+_MIN_WAIT_S = 0.1
 """How long a request waits, in s, that may be sent again at once."""
 _UNFIT = (400, 404, 405, 415, 422, 501)
 """Statuses of a server that does not know this form of request."""
 _REDIRECTS = (301, 302, 303, 307, 308)
 
-_MOST_PIECES, _FEW_PIECES = 4, 64
-"""An answer has no end if it comes in more than `_MOST_PIECES` times as many pieces as it may have
-tokens, plus `_FEW_PIECES`. One that is only a little too long is accepted and reported."""
+_MAX_PIECES_FACTOR, _FEW_PIECES = 4, 64
+"""An answer has no end if it comes in more than `_MAX_PIECES_FACTOR` times as many pieces as it may
+have tokens, plus `_FEW_PIECES`. One that is only a little too long is accepted and reported."""
 
 _NO_SIGNS: tuple[int, int, str | None, int | None] = (0, 0, None, None)
 """What of an answer came so far: tokens, pieces of text, its finish_reason and its own count."""
 
-_LONGEST_WAITS = 3.0
+_MAX_WAIT_FACTOR = 3.0
 """How many times the longest wait for a first token so far an overtaken request may wait."""
 
 _json = msgspec.json.Encoder()
@@ -105,7 +105,7 @@ class Queue:
     A server may queue: Offline sends it everything at once, and the last first token comes minutes
     later. So a wait alone says nothing, however long. A request counts as forgotten only if all of
     these hold: it waited longer than `silence_s`; a request sent after it got its first token; and
-    it waited more than `_LONGEST_WAITS` times as long as any request that got one since the place
+    it waited more than `_MAX_WAIT_FACTOR` times as long as any request that got one since the place
     was last idle.
 
     A server that answers in order lets requests overtake by at most a batch. A server that spreads
@@ -135,7 +135,7 @@ class Queue:
 
     def has_forgotten(self, sent_s: float, waited_s: float, silence_s: float) -> bool:
         """Whether a request sent then, having waited this long, should have a first token."""
-        longest_s = max(silence_s, _LONGEST_WAITS * self.longest_s)
+        longest_s = max(silence_s, _MAX_WAIT_FACTOR * self.longest_s)
         return sent_s < self.newest and waited_s > longest_s
 
 
@@ -229,14 +229,14 @@ class Request(Exchange):
         if wait_s is not None and wait_s <= self.shared.hello.silence_s / 2:
             # No sign of life: a server that turns everything away is lost after the silence limit.
             self.shared.turned_away[self.place] += 1
-            self._send_again(max(wait_s, _LEAST_WAIT_S))
+            self._send_again(max(wait_s, _MIN_WAIT_S))
             return
         self.shared.pieces[self.place] += 1
         if wait_s is not None:
             why = f"turned a request away for {wait_s:,.0f} s (status {status}), too long to wait: "
             self.fail(why + "raise --engine-silence to twice that", died=False)
         elif status in _REDIRECTS:
-            where = words_of(headers.get(b"location", b"elsewhere"))
+            where = one_line(headers.get(b"location", b"elsewhere"))
             self.fail(f"redirects to {where}: give that URL", died=True)
         elif status in (401, 403):
             self.fail(f"refused the key (status {status}): set API_KEY", died=True)
@@ -363,7 +363,7 @@ class Generating(Request):
             self._last = arrived
             self._ended_before = shared.queues[self.place].ended
         pieces, most = max(count, pieces), self._sampling.max_tokens
-        if pieces > _MOST_PIECES * most + _FEW_PIECES:
+        if pieces > _MAX_PIECES_FACTOR * most + _FEW_PIECES:
             self._refuse(f"sent {pieces:,} pieces of an answer of at most {most:,} tokens")
             return
         if not self._first and (answer.token_ids or answer.text):

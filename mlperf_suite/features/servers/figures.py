@@ -23,7 +23,7 @@ from mlperf_suite.engines.protocol import (
     ServerView,
 )
 from mlperf_suite.engines.routing import AnswerAccount, percentiles_ms
-from mlperf_suite.features.servers.adapters import words_of
+from mlperf_suite.features.servers.adapters import one_line
 
 CLIENT = "client"
 """The part of a request's time until its bytes are handed to the operating system."""
@@ -66,7 +66,7 @@ class EndpointAccount(AnswerAccount):
 
 
 _TOKEN_BYTES = 4
-_LEAST_SLACK = 8
+_MIN_SLACK = 8
 """How many tokens two counts of a text may differ by, however short it is."""
 
 
@@ -91,7 +91,7 @@ class DepartureAccount:
         # one, and allow a tenth more or less.
         reported = tokens if answer.completion_tokens is None else answer.completion_tokens
         count = tokens if ids else reported
-        slack = 0 if ids else max(_LEAST_SLACK, most // 10)
+        slack = 0 if ids else max(_MIN_SLACK, most // 10)
         if answer.finish_reason == "length" and count < most - slack:
             self._note("truncated by the server's own limit", f"{count} tokens of {most}")
         elif answer.finish_reason not in ("stop", "length"):
@@ -105,14 +105,14 @@ class DepartureAccount:
         if prompt_tokens is not None and answer.prompt_tokens not in (None, prompt_tokens):
             lengths = f"{answer.prompt_tokens} tokens for {prompt_tokens}"
             self._note("with another prompt length in usage", lengths)
-        if abs(reported - tokens) > (0 if ids else max(_LEAST_SLACK, reported // 10, tokens // 10)):
+        if abs(reported - tokens) > (0 if ids else max(_MIN_SLACK, reported // 10, tokens // 10)):
             counts = f"{reported} tokens for {tokens}"
             self._note("with another token count in usage", counts)
 
     def _note(self, kind: str, example: str) -> None:
         self.counts[kind] += 1
         if not self.examples.get(kind):
-            self.examples[kind] = words_of(example)
+            self.examples[kind] = one_line(example)
 
     def words(self) -> tuple[str, ...]:
         """Each kind of departure with its count and first example."""

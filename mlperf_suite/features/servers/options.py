@@ -141,7 +141,7 @@ def completed(value: Mapping[str, Any], environment: Mapping[str, str]) -> dict[
 
 def recorded(settings: Settings) -> dict[str, object]:
     """What config.json says of them in other words than their values."""
-    value = settings.of_features
+    value = settings.feature_options
     if not value["endpoints"]:
         return {}
     return {

@@ -12,7 +12,7 @@ import msgspec
 from mlperf_suite.datasets.media import MediaPrompt, Message, PictureFile
 from mlperf_suite.errors import SuiteError
 
-MOST_MEDIA = 20_000_000
+MAX_MEDIA_BYTES = 20_000_000
 """The most bytes of a picture in a message, before base64."""
 _json = msgspec.json.Encoder()
 _TRIAL_PIXELS = (64, 64)
@@ -57,9 +57,9 @@ def trial_prompt() -> MediaPrompt:
 
 def picture_part(data: bytes, kind: str) -> dict[str, Any]:
     """A picture as it is in its file, never resized. Raises SuiteError if it is too large."""
-    if len(data) > MOST_MEDIA:
+    if len(data) > MAX_MEDIA_BYTES:
         raise SuiteError(
-            f"a picture of {len(data):,} bytes in a message: at most {MOST_MEDIA:,} are sent"
+            f"a picture of {len(data):,} bytes in a message: at most {MAX_MEDIA_BYTES:,} are sent"
         )
     url = f"data:image/{kind};base64,{base64.b64encode(data).decode('ascii')}"
     return {"type": "image_url", "image_url": {"url": url}}

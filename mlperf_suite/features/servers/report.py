@@ -98,7 +98,7 @@ def server_view_cells(server: ServerView) -> dict[str, Cell]:
     def ratio(part: int | None, whole: int | None) -> str:
         return "" if part is None or not whole else percent(min(part, whole) / whole)
 
-    def of_whole(share: float | None) -> str:
+    def percent_text(share: float | None) -> str:
         return "" if share is None else percent(share)
 
     return {
@@ -106,8 +106,8 @@ def server_view_cells(server: ServerView) -> dict[str, Cell]:
         "running, max": decimal(server.running_most, 0),
         "waiting": decimal(server.waiting_mean, 1),
         "waiting, max": decimal(server.waiting_most, 0),
-        "KV cache": of_whole(server.kv_mean),
-        "KV cache, max": of_whole(server.kv_most),
+        "KV cache": percent_text(server.kv_mean),
+        "KV cache, max": percent_text(server.kv_most),
         "preempted": decimal(server.preemptions, 0),
         "prompt from cache": ratio(server.cached_tokens, server.looked_up_tokens),
         "drafts accepted": ratio(server.accepted_tokens, server.drafted_tokens),

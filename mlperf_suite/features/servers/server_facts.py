@@ -20,7 +20,7 @@ from typing import Any, cast
 from mlperf_suite.benchmarks.definition import OWN_HEAD
 from mlperf_suite.engines.protocol import MEDIA_CHANGES
 from mlperf_suite.errors import UsageError
-from mlperf_suite.features.servers.adapters import ADAPTERS, error_words, words_of
+from mlperf_suite.features.servers.adapters import ADAPTERS, error_words, one_line
 from mlperf_suite.features.servers.config import EndpointConfig, ServerKind, Target
 from mlperf_suite.features.servers.connection import (
     Connection,
@@ -158,25 +158,25 @@ def find_out(config: EndpointConfig, target: Target) -> ServerFacts:
     if kind == "sglang":
         info = _info(config, target, "/get_server_info", "/server_info")
         version, length = str(info.get("version") or ""), length or info.get("context_length")
-        speculative, root = _of_sglang(info), info.get("model_path") or root
+        speculative, root = _sglang_speculation(info), info.get("model_path") or root
         changes = tuple(name for name in SGLANG_MEDIA_CHANGES if info.get(name))
         batch = _sglang_batch(info)
     elif kind in ("vllm", "tensorrt-llm"):
         version = str(_info(config, target, "/version").get("version") or "")
     if kind == "vllm":
-        speculative = _of_vllm(_metrics(config, target))
+        speculative = _vllm_speculation(_metrics(config, target))
         info = _info(config, target, "/server_info?config_format=json")
         batch, changes = _vllm_batch(info), _vllm_media_changes(info)
     return ServerFacts(
         kind,
-        words_of(version),
+        one_line(version),
         str(model["id"]),
         length if type(length) is int and length > 0 else None,
         target,
         _count_addresses(target),
         response.headers.get(b"server", b"").startswith(STAND_IN.encode()),
         speculative,
-        words_of(root) if isinstance(root, str) and root else None,
+        one_line(root) if isinstance(root, str) and root else None,
         kind == "vllm" and form is None and _takes(config, target, ADAPTERS["vllm-generate"].path),
         batch,
         changes,
@@ -222,7 +222,7 @@ def _metrics(config: EndpointConfig, target: Target, path: str = "/metrics") -> 
     return []
 
 
-def _of_vllm(metrics: Sequence[str]) -> dict[str, object] | None:
+def _vllm_speculation(metrics: Sequence[str]) -> dict[str, object] | None:
     """A vLLM server's `SPECULATIVE`: only if it decodes so does it have the counters for it, one of
     them for each proposed place (vllm/v1/spec_decode/metrics.py)."""
     if any(line.startswith(_SPECULATIVE_COUNTERS) for line in metrics):
@@ -231,7 +231,7 @@ def _of_vllm(metrics: Sequence[str]) -> dict[str, object] | None:
     return None if any(line.startswith("vllm:") for line in metrics) else {}
 
 
-def _of_sglang(info: Mapping[str, Any]) -> dict[str, object] | None:
+def _sglang_speculation(info: Mapping[str, Any]) -> dict[str, object] | None:
     """An SGLang server's `SPECULATIVE`, from its arguments (sglang/srt/server_args.py)."""
     method = info.get("speculative_algorithm", "")
     if not method:
@@ -245,10 +245,10 @@ def _of_sglang(info: Mapping[str, Any]) -> dict[str, object] | None:
         quantization = "none"
     adaptive = info.get("speculative_adaptive")
     facts = {
-        "method": words_of(str(method)).lower(),
+        "method": one_line(str(method)).lower(),
         "steps": "adaptive" if adaptive else info.get("speculative_num_steps"),
         "topk": info.get("speculative_eagle_topk"),
-        "head": OWN_HEAD if own else words_of(str(head)),
+        "head": OWN_HEAD if own else one_line(str(head)),
         "quantization": quantization,
     }
     thresholds = (info.get(f"speculative_accept_threshold_{name}", 1) for name in ("single", "acc"))
@@ -318,7 +318,7 @@ def _model_of(
     for model in models:
         if any(_same_model(config.model, model.get(key)) for key in ("id", "root")):
             return model
-    names = ", ".join(words_of(model["id"]) for model in models[:5]) or "no model"
+    names = ", ".join(one_line(model["id"]) for model in models[:5]) or "no model"
     raise UsageError(
         f"{target.url} serves {names}, and not {config.model}: give --model the model that it "
         "serves, or --served-model-name if it is that one under another name"
@@ -382,7 +382,7 @@ def _ask(config: EndpointConfig, target: Target, path: str, body: bytes | None =
         kind = UsageError if page.any_data else _UnansweredError
         raise kind(f"{target.url} {page.why}")
     if 300 <= page.status < 400:
-        where = words_of(page.headers.get(b"location", b"elsewhere"))
+        where = one_line(page.headers.get(b"location", b"elsewhere"))
         raise _UnansweredError(f"{target.url} redirects to {where}: give --endpoint that URL")
     if page.status in (401, 403):
         fault = "refused the key" if config.key else "requires a key"

@@ -39,13 +39,13 @@ _NAMES = {
     "trtllm_spec_decode_num_accepted_tokens_total",
 }
 _FIGURES = {name: figure for figure, names in _NAMES.items() for name in names.split()}
-_LATEST = (RUNNING, WAITING, KV_SHARE)
+_GAUGES = (RUNNING, WAITING, KV_SHARE)
 """The figures of an instant; the others count since the server started."""
-_MOST = {RUNNING: 1e6, WAITING: 1e6, KV_SHARE: 1.0}
-_MOST_COUNTED = 1e15
+_MAX_GAUGES = {RUNNING: 1e6, WAITING: 1e6, KV_SHARE: 1.0}
+_MAX_COUNTER = 1e15
 """No server reports more; a larger number is no figure."""
 _EVERY_S = 1.0
-_MOST_MISSES = 3
+_MAX_MISSES = 3
 
 Reading = Mapping[str, float]
 
@@ -59,7 +59,7 @@ def figures_in(lines: Iterable[str]) -> dict[str, float]:
         for family in text_string_to_metric_families(page):
             for sample in family.samples:
                 figure = _FIGURES.get(sample.name)
-                if figure and 0 <= sample.value <= _MOST.get(figure, _MOST_COUNTED):
+                if figure and 0 <= sample.value <= _MAX_GAUGES.get(figure, _MAX_COUNTER):
                     values.setdefault(figure, []).append(float(sample.value))
     except ValueError:
         return {}
@@ -80,7 +80,7 @@ class MetricsSampler:
 
     def _run(self) -> None:
         misses = 0
-        while misses < _MOST_MISSES and not self._end.wait(_EVERY_S):
+        while misses < _MAX_MISSES and not self._end.wait(_EVERY_S):
             figures = self._read()
             misses = 0 if figures else misses + 1
             if figures:
@@ -137,7 +137,7 @@ def server_view(readings: Sequence[Reading], growth: Reading) -> ServerView | No
     """What the readings of a run amount to. `growth`: of each counter during the run."""
     if not readings:
         return None
-    columns = {name: [r[name] for r in readings if name in r] for name in _LATEST}
+    columns = {name: [r[name] for r in readings if name in r] for name in _GAUGES}
     means = {name: round(fmean(of), 4) if of else None for name, of in columns.items()}
     most = {name: round(max(of), 4) if of else None for name, of in columns.items()}
 
@@ -172,7 +172,7 @@ def view_of(steps: Steps) -> ServerView | None:
     if not len(steps.running) == len(steps.waiting) == len(steps.kv_share) == len(steps.ended_s):
         return None
     columns = zip(steps.running, steps.waiting, steps.kv_share, strict=True)
-    readings = [dict(zip(_LATEST, map(float, row), strict=True)) for row in columns]
+    readings = [dict(zip(_GAUGES, map(float, row), strict=True)) for row in columns]
     counted = {PREEMPTIONS: steps.preempted, DRAFTED: steps.drafted, ACCEPTED: steps.accepted}
     return server_view(readings, {name: float(sum(of)) for name, of in counted.items() if of})
 
@@ -182,14 +182,14 @@ def fill_load(steps: Steps, servers: Sequence[Sequence[tuple[float, Reading]]]) 
     from the last reading before each; nothing unless every server reports all three."""
     import numpy as np
 
-    complete = all(of and all(name in r for _, r in of for name in _LATEST) for of in servers)
+    complete = all(of and all(name in r for _, r in of for name in _GAUGES) for of in servers)
     if not servers or not complete or not steps.ended_s:
         return
-    sums = dict.fromkeys(_LATEST, np.zeros(len(steps.ended_s)))
+    sums = dict.fromkeys(_GAUGES, np.zeros(len(steps.ended_s)))
     for of in servers:
         times = np.asarray([at for at, _ in of])
         rows = np.maximum(np.searchsorted(times, steps.ended_s, side="right") - 1, 0)
-        for name in _LATEST:
+        for name in _GAUGES:
             sums[name] = sums[name] + np.asarray([reading[name] for _, reading in of])[rows]
     steps.running.extend(sums[RUNNING].round().astype(int).tolist())
     steps.waiting.extend(sums[WAITING].round().astype(int).tolist())

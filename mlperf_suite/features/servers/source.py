@@ -25,14 +25,14 @@ class EndpointSource(EngineSource):
     is_one_system = True
 
     def is_chosen(self, settings: Settings) -> bool:
-        return bool(settings.of_features["endpoints"])
+        return bool(settings.feature_options["endpoints"])
 
     def takes(self, media: str) -> bool:
         # A chat's message holds a picture as it is; servers transcribe sound by rules of their own.
         return media == "picture"
 
     def urls(self, settings: Settings) -> list[str]:
-        return [target.url for target in settings.of_features["endpoints"]]
+        return [target.url for target in settings.feature_options["endpoints"]]
 
     def check_reachable(self, inputs: Inputs) -> None:
         from mlperf_suite.features.servers.server_facts import check_reachable
@@ -55,7 +55,7 @@ ENGINE = EndpointSource()
 def endpoint_config(inputs: Inputs, log_file: Path | None = None) -> EndpointConfig:
     """How to reach the endpoints, from the settings. Raises UsageError without a tokenizer."""
     settings = inputs.settings
-    options = settings.of_features
+    options = settings.feature_options
     return EndpointConfig(
         tuple(options["endpoints"]),
         inputs.model_path,

@@ -11,7 +11,7 @@ from mlperf_suite.errors import UsageError
 _WORD = re.compile(r"[Ġ▁][A-Za-z]{2,}")
 """A whole word after a space, as tokenizers of bytes and of sentence pieces write it: neither joins
 with its neighbours."""
-_FEWEST = 100
+_MIN_WORDS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class WordTokens:
             raise UsageError(f"--tokenizer: {file}: {error}") from error
         ids = tokenizer.get_vocab()
         words = sorted(number for text, number in ids.items() if _WORD.fullmatch(text))
-        if len(words) < _FEWEST:
+        if len(words) < _MIN_WORDS:
             words = sorted(set(ids.values()) - set(tokenizer.get_added_tokens_decoder()))
-        if len(words) < _FEWEST:
+        if len(words) < _MIN_WORDS:
             raise UsageError(f"--tokenizer: {file} has only {len(words)} tokens")
         return cls(tuple(tokenizer.encode("").ids[:1]), tuple(words), max(ids.values()) + 1)

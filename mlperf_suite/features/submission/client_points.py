@@ -78,7 +78,7 @@ def read_points(folders: Sequence[Path]) -> tuple[list[ClientPoint], list[str]]:
                 "(inference-endpoint)"
             )
             continue
-        found = [_read(place) for place in _of_run(folder, curve)]
+        found = [_read(place) for place in _point_folders(folder, curve)]
         points += [point for point in found if isinstance(point, ClientPoint)]
         reasons += [point for point in found if isinstance(point, str)]
         if not found:
@@ -117,7 +117,7 @@ def _curve(folder: Path) -> CurveFigures | None:
     return None
 
 
-def _of_run(folder: Path, curve: CurveFigures | None) -> Iterator[Path]:
+def _point_folders(folder: Path, curve: CurveFigures | None) -> Iterator[Path]:
     """The folders of a curve's points, without those of the search for C_max; else every one."""
     points = curve.measured if curve and (folder / SUMMARY_JSON).is_file() else ()
     for place in [folder / point.folder for point in points if point.folder] or [folder]:

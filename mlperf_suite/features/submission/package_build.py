@@ -170,8 +170,8 @@ def _curve(
         Regions.of(c_max, c_min or min(fixed))
     except (TypeError, ValueError) as error:
         reasons.append(f"{error}: a curve has a C_min of 1 to 32 and a higher C_max")
-    by_number, of_accuracy = _with_accuracy(by_number, facts)
-    reasons += of_accuracy
+    by_number, counted_scores = _with_accuracy(by_number, facts)
+    reasons += counted_scores
     curve = PackageCurve(model, dict(sorted(by_number.items())), c_max, c_min, dedicated)
     return (None if reasons else curve), reasons
 

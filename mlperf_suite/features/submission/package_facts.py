@@ -19,7 +19,7 @@ from mlperf_suite.untrusted_files import read_regular
 
 ACCURACY_RUN = "accuracy"
 """In a point's table: the folder of its accuracy run, or false for none."""
-_MOST_BYTES = 2**20
+_MAX_FILE_BYTES = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ def lacking_warmup(facts: PackageFacts, names: Sequence[str]) -> list[str]:
 def read_facts(path: Path) -> PackageFacts:
     """The facts in a file, none if it does not exist. Raises UsageError if it is no TOML."""
     try:
-        text = read_regular(path, _MOST_BYTES).decode("utf-8")
+        text = read_regular(path, _MAX_FILE_BYTES).decode("utf-8")
         return PackageFacts(path, _plain(tomllib.loads(text)))
     except FileNotFoundError:
         return PackageFacts(path, {})

@@ -50,10 +50,10 @@ def describe_machine(
         f"{len(accelerators)}x {accelerators[0].name}" if accelerators else host_name
     )
     described["number_of_nodes"] = "1"
-    return described | _of_machines(machines, described) if machines else described
+    return described | _machine_fields(machines, described) if machines else described
 
 
-def _of_machines(
+def _machine_fields(
     machines: Sequence[Mapping[str, Any]], described: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The fields that differ for several machines, or for one machine with several engines."""

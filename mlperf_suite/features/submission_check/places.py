@@ -16,7 +16,7 @@ DIVISIONS = ("closed", "open", "network")
 _AUDITS = "TEST"
 
 
-class _OfBenchmark:
+class _BenchmarkFolder:
     """What lies in <division>/<submitter>/results/<system>/<benchmark>."""
 
     __slots__ = ()
@@ -48,7 +48,7 @@ class _OfBenchmark:
 
 
 @dataclass(frozen=True, slots=True)
-class Place(_OfBenchmark):
+class Place(_BenchmarkFolder):
     """One scenario's folder: <division>/<submitter>/results/<system>/<benchmark>/<scenario>."""
 
     folder: Path
@@ -114,7 +114,7 @@ class Place(_OfBenchmark):
 
 
 @dataclass(frozen=True, slots=True)
-class BenchmarkPlace(_OfBenchmark):
+class BenchmarkPlace(_BenchmarkFolder):
     """One benchmark of one system. `whole`: whether all of its scenarios are visible."""
 
     folder: Path

@@ -61,9 +61,9 @@ ANALYZERS = {
 }
 """PTDaemon's type number of each analyzer, by name."""
 _TWO_CHANNELS = ANALYZERS["YokogawaWT330_multichannel"]
-MOST_APART_S = 0.8
+MAX_CLOCK_DIFFERENCE_S = 0.8
 """Maximum difference between a phase's time on the client and on the server."""
-LEAST_DELTA = -5.0
+MIN_DELTA = -5.0
 """Testing may draw less power than ranging, but by less than 5 percent."""
 _AT_EDGES_S = 800.0
 """A warning counts if it is this far from both ends of the load. The checker treats its tolerance
@@ -235,7 +235,7 @@ def phases(facts: PowerFacts) -> Verdict:
             raise failure(f"{len(client)} and {len(server)} phases of {mode}")
         for client_phase, server_phase in zip(client, server, strict=True):
             apart = abs(client_phase[0] - server_phase[0])
-            if not apart <= MOST_APART_S:
+            if not apart <= MAX_CLOCK_DIFFERENCE_S:
                 raise failure(f"clocks {apart * 1000:,.0f} ms apart in {mode}")
     spans = {"ranging": load_span(facts, RANGING), "testing": load_span(facts, TESTING)}
     for mode, span in spans.items():
@@ -255,7 +255,7 @@ def phases(facts: PowerFacts) -> Verdict:
         watts[mode] = round(sum(samples) / len(samples) if samples else -1.0, 5)
     delta = round((watts["testing"] / watts["ranging"] - 1) * 100, 2)
     words = f"{watts['ranging']:,.1f} W ranging, {watts['testing']:,.1f} W testing ({delta:+g}%)"
-    if not delta > LEAST_DELTA:
+    if not delta > MIN_DELTA:
         raise failure(words)
     return verdict(True, words)
 

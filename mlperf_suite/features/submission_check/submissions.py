@@ -93,7 +93,7 @@ def _judge_submission(
 ) -> list[VerdictGroup]:
     """Judge a submission for one round: the one whose seeds most of its results have."""
     names = _model_mapping(submission)
-    of_others = {b.folder: _of_others(b, names) for b in benchmarks}
+    of_others = {b.folder: _foreign_results(b, names) for b in benchmarks}
     others = [*chain(*of_others.values())]
     taken = {result.place for result in others}
     results = {b.folder: _results(b, names, taken) for b in benchmarks}
@@ -118,7 +118,7 @@ def _judge_submission(
     return judged
 
 
-def _of_others(place: BenchmarkPlace, names: dict[str, str]) -> list[OtherResult]:
+def _foreign_results(place: BenchmarkPlace, names: dict[str, str]) -> list[OtherResult]:
     """The results that LoadGen did not measure."""
     others = [each for each in judges() if isinstance(each, TreeJudge)]
     return [result for each in others for result in each.results_in(place, names)]
@@ -145,7 +145,7 @@ _OF_A_RUN = {
 }
 """Detail log values, to the ms and the ns, that identify a run."""
 _LATENCY = re.compile(r"result_.+latency_ns|result_time_.+")
-_NEAR = 1e-6
+_LATENCY_TOLERANCE = 1e-6
 """Of 4,383 pairs of public results of one submitter at most 1 of 28 latencies is as near; of two
 runs of one log with a changed digit here and there, most are."""
 
@@ -195,7 +195,7 @@ def _is_same_run(one: DetailLog, two: DetailLog) -> bool:
         for key in one.values.keys() & two.values.keys()
         if _LATENCY.fullmatch(key) and (first := one.number(key)) and (second := two.number(key))
     ]
-    return 2 * sum(math.isclose(*pair, rel_tol=_NEAR) for pair in pairs) > len(pairs)
+    return 2 * sum(math.isclose(*pair, rel_tol=_LATENCY_TOLERANCE) for pair in pairs) > len(pairs)
 
 
 _AT_ACCURACY = re.compile(r"-99(?:\.9)?$")
@@ -290,9 +290,9 @@ def _judge_result(
         vocabulary=None if place.division == "open" else benchmark.vocabulary,
     )
     groups: list[tuple[str, list[Verdict]]] = [("", judge(_result_facts(result, round_, copies)))]
-    of_accuracy = judge(accuracy)
-    groups.append(("accuracy", of_accuracy))
-    passed = accuracy_verdict(of_accuracy)
+    counted_scores = judge(accuracy)
+    groups.append(("accuracy", counted_scores))
+    passed = accuracy_verdict(counted_scores)
     for logs in result.performance:
         facts = replace(
             accuracy,
@@ -301,7 +301,7 @@ def _judge_result(
             accuracy_passed=passed,
             accuracy_tokens=_answer_tokens(accuracy),
         )
-        groups.append(("performance", _of_run(logs.folder.name, judge(facts))))
+        groups.append(("performance", _with_run_name(logs.folder.name, judge(facts))))
     power = read_power(place.folder / "performance", result.scenario, result.performance[0].detail)
     if power is not None:
         groups.append(("performance", judge(power)))
@@ -346,7 +346,7 @@ def _answer_tokens(accuracy: RunFacts) -> AnswerTokens | None:
     return AnswerTokens.of([count for count in counts if count is not None])
 
 
-def _of_run(run: str, verdicts: list[Verdict]) -> list[Verdict]:
+def _with_run_name(run: str, verdicts: list[Verdict]) -> list[Verdict]:
     """Verdicts of a run after the first carry its name; a submission needs only the first."""
     return verdicts if run == "run_1" else [replace(v, rule=f"{run}-{v.rule}") for v in verdicts]
 

@@ -27,7 +27,7 @@ def write_answer(
     request: Request, trials: Sequence[Measured], claim: TuningResult, say: Callable[[str], None]
 ) -> None:
     """Write and say the answer: the text, the page, and a winner's settings as a file."""
-    lines = [*answer_lines(request, claim), *_of_failures(trials)]
+    lines = [*answer_lines(request, claim), *_failures_note(trials)]
     if claim.is_better:
         write_whole(request.out / WINNER, space_text(claim.best))
     else:
@@ -74,7 +74,7 @@ def _split(request: Request, claim: TuningResult) -> Settings:
     return {}
 
 
-def _of_failures(trials: Sequence[Measured]) -> list[str]:
+def _failures_note(trials: Sequence[Measured]) -> list[str]:
     """That no setting ran but the default's: then nothing was compared."""
     others = [run.trial for run in trials if run.trial.settings != trials[0].trial.settings]
     if not others or any(trial.rate is not None for trial in others):

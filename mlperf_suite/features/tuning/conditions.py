@@ -110,7 +110,7 @@ def conditions_of(file: Path | None, space: Space) -> Conditions:
     tables = written.get(CONDITIONS, [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise UsageError(f"{where}: when: must be a list of tables, [[when]]")
-    own = list(_of_vllm(space))
+    own = list(_vllm_conditions(space))
     for condition in own:
         _check(condition, [name for name in condition.names if name in written], where)
     found = [_condition(table, space, where) for table in tables]
@@ -119,7 +119,7 @@ def conditions_of(file: Path | None, space: Space) -> Conditions:
     return [*own, *found]
 
 
-def _of_vllm(space: Space) -> Iterator[Condition]:
+def _vllm_conditions(space: Space) -> Iterator[Condition]:
     """Those without which vLLM refuses its arguments or ignores one (vllm/config/scheduler.py)."""
     if {_TOKENS, _BATCH} <= space.keys():
         yield Condition({}, _TOKENS, ">=", _BATCH, space)

@@ -24,7 +24,7 @@ from mlperf_suite.rules.verdict import figure_words
 _SHARE = 0.99
 """Of the default's score on the same samples, which settings must keep: MLPerf's usual share of a
 reference."""
-_FEWEST = 3
+_MIN_RUNS = 3
 """Runs from which the probe's error is known."""
 _UNKNOWN_ERROR, _LEAST_ERROR = 0.25, 0.05
 _LOOKS = 1
@@ -56,7 +56,7 @@ def leader_of(best: Estimate | None, trials: Sequence[Measured], unit: str) -> L
     if best is None or not whole:
         return None
     error = _UNKNOWN_ERROR
-    if len(whole) >= _FEWEST:
+    if len(whole) >= _MIN_RUNS:
         error = statistics.stdev(math.log(rate / probe) for rate, probe in whole)
     rate, probe = max(whole)
     return Leader(best, probe, rate, max(error, _LEAST_ERROR), unit)

@@ -19,7 +19,7 @@ WRONG_CUT = 0.01
 """At most this share of trials of settings that equal the best is cut, all looks together."""
 WRONG_REJECTION = 0.01
 """At most this share of settings that meet the gate exactly is rejected, however often checked."""
-_FEWEST = 40
+_MIN_ANSWERS = 40
 """Scores before the first rejection: the limit theorem needs some."""
 _TIGHTEST = 300
 """The number of scores at which the sequence is the tightest."""
@@ -76,7 +76,7 @@ class AccuracyCheck:
         if len(self._reference):
             values = values[: len(self._reference)] - self._reference[: len(values)]
         count = len(values)
-        if count < _FEWEST:
+        if count < _MIN_ANSWERS:
             return False
         deviation = max(float(values.std(ddof=1)), 1e-12)
         return float(values.mean()) + deviation * _reach(count) < self._gate

@@ -30,7 +30,7 @@ _START = 8
 """Trials spread over the space before the model proposes, the default among them."""
 _START_UNTIL = 0.25
 """The share of the budget after which the model proposes, however few trials there are."""
-_FEW = 20
+_MIN_TRIALS_TO_COMBINE = 20
 """With fewer trials in all, as the first ones took so long, each trial of the start changes one
 setting of the default: the others could each hold something that fails."""
 _SINGLE_UNTIL = 0.7
@@ -41,9 +41,9 @@ _SAFE = 0.6
 """How likely."""
 _REFIT = 4
 """Trials between two fits of the model's variances."""
-_MOST_ROWS = 20_000
+_MAX_GRID_ROWS = 20_000
 """Larger spaces are sampled at each proposal, by half of this."""
-_LEAST_NOISE = 0.01
+_MIN_NOISE = 0.01
 """Two runs of the same settings differ by at least this, whatever the blocks of one show."""
 
 
@@ -57,7 +57,7 @@ class TuningSearch:
         self._space, self._conditions = space, conditions
         self._random = np.random.default_rng(seed)
         self._counts = [len(choices) for choices in space.values()]
-        self._every = _every(self._counts) if math.prod(self._counts) <= _MOST_ROWS else None
+        self._every = _every(self._counts) if math.prod(self._counts) <= _MAX_GRID_ROWS else None
         if self._every is not None:
             self._every = self._allowed(self._every)
         self._start = self._allowed(_spread(self._counts, self._random))
@@ -74,7 +74,7 @@ class TuningSearch:
         `pending`: those that are being measured, which are not proposed again."""
         done = len(self.trials) + len(pending)
         is_first = sum(trial.rate is not None for trial in self.trials) < 2
-        few = bool(done) and spent / done > 1 / _FEW
+        few = bool(done) and spent / done > 1 / _MIN_TRIALS_TO_COMBINE
         start, until = (self._single, _SINGLE_UNTIL) if few else (self._start, _START_UNTIL)
         if done < len(start) and (is_first or spent < until):
             return self._settings(start[done])
@@ -125,7 +125,7 @@ class TuningSearch:
         rows = self._indices([trial.settings for trial in done])
         logs = np.array([math.log(trial.rate or 1.0) for trial in done])
         # How certain a run was is itself known from few blocks, so no run counts more than most.
-        usual = max(statistics.median(trial.error for trial in done), _LEAST_NOISE)
+        usual = max(statistics.median(trial.error for trial in done), _MIN_NOISE)
         errors = np.maximum([trial.error for trial in done], usual)
         self._rates.fit(rows, logs, errors, is_last or len(self.trials) % _REFIT == 0)
         return rows
@@ -141,7 +141,7 @@ class TuningSearch:
     def _rows(self) -> Indices:
         if self._every is not None:
             return self._every
-        drawn = self._random.integers(self._counts, size=(_MOST_ROWS // 2, len(self._counts)))
+        drawn = self._random.integers(self._counts, size=(_MAX_GRID_ROWS // 2, len(self._counts)))
         tried = self._indices([trial.settings for trial in self.trials])
         return self._allowed(np.concatenate([tried, *_neighbours(tried, self._counts), drawn]))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite.engines.vllm_environment import allowed_cpus, is_cpu_build
-from mlperf_suite.errors import UsageError, of_the_system
+from mlperf_suite.errors import UsageError, os_error_line
 from mlperf_suite.settings import engine_arg_text
 
 Value = str | int | float | bool
@@ -81,7 +81,7 @@ def contents(file: Path | None) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UsageError(f"--space {of_the_system(error, file)}") from error
+        raise UsageError(f"--space {os_error_line(error, file)}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"--space {file}: not TOML in UTF-8: {error}") from error
 

@@ -43,7 +43,7 @@ _WIDTHS = (2.0, 1.5, 1.0)
 around what is expected of them."""
 _STEPS = 25
 """Steps of a fit; the next one goes on from there."""
-_NEAR, _LOW = 0.15, 1.0
+_LESS_WEIGHT, _LOW = 0.15, 1.0
 """Logarithms below the best: from the first, trials count less; lower than the second, none is."""
 _MISFIT = 0.25
 """How much less: the model need not be right where settings are slow."""
@@ -137,7 +137,7 @@ class Surrogate:
         """Take trials. `errors`: the standard deviation of each one's logarithm, as the runs say
         themselves. `refits`: whether the variances are fitted anew, which takes the longest."""
         best = float(np.sort(logs)[-max(1, len(logs) // 8) :].mean())
-        low = np.minimum(best - logs, 1.5 * _LOW) - _NEAR
+        low = np.minimum(best - logs, 1.5 * _LOW) - _LESS_WEIGHT
         self._misfit = (_MISFIT * np.maximum(low, 0.0)) ** 2
         logs = np.maximum(logs, best - _LOW)
         self._rows, self._errors, self._level = rows, errors, float(logs.mean())

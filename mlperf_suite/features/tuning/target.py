@@ -27,7 +27,7 @@ _BOTH = "datacenter and (accuracy or performance)"
 _ACCURACY = ("-m", "offline and datacenter and accuracy", "--warmup=0")
 _CURVE = ("-m", "curve")
 _PEAK = ("--find-peak-qps", "-k", "test_accuracy.py or test_peak_qps.py")
-_FEWEST_BLOCKS = 4
+_MIN_BLOCKS = 4
 _OF_MEDIAN = 1.0483
 """A normal distribution's standard deviation by the median difference of two draws from it."""
 _RESOLUTION = 0.014
@@ -93,7 +93,7 @@ def _error(blocks: Sequence[float]) -> float:
     """The relative standard error of the mean, from the median difference of neighbouring blocks:
     the step from reading prompts to writing answers is in every run and no noise."""
     logs = list(map(math.log, blocks))
-    if len(logs) < _FEWEST_BLOCKS:
+    if len(logs) < _MIN_BLOCKS:
         return 0.0
     median = statistics.median(abs(after - before) for before, after in pairwise(logs))
     return _OF_MEDIAN * median / math.sqrt(len(logs))
@@ -177,7 +177,7 @@ def costs_of(runs: Sequence[TrialFiles]) -> dict[str, float]:
         if performance := run.summary.run.performance:
             costs |= _latencies(performance)
         elif timeline := read_timeline(run.folder / "Accuracy"):
-            costs = {**_of_requests(timeline), **costs}
+            costs = {**_request_costs(timeline), **costs}
         costs |= _at_the_peak(run.folder)
         energy = run.summary.parts.get("run.energy")
         for kind in energy.measured if energy else ():
@@ -212,7 +212,7 @@ def _latencies(run: PerformanceFigures) -> dict[str, float]:
     }
 
 
-def _of_requests(timeline: Timeline) -> dict[str, float]:
+def _request_costs(timeline: Timeline) -> dict[str, float]:
     """Of a run that is no performance run; TPOT by the engine's own times if it did not stream."""
     decode_ms = timeline.parts_ms.get("decode", ())
     tpot = timeline.tpot_ms or [

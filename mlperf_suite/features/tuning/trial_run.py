@@ -171,7 +171,7 @@ def last_words(file: Path) -> str:
 
 def check_options(options: Sequence[str]) -> None:
     """Raise UsageError for options of a run that the search sets itself."""
-    of_runs = ("--results-dir", "-m", "-k", "--find-peak-qps", "--engine-arg", "--warmup")
-    own = (*of_runs, "--endpoint", "--logs", "--plan", "--co")
+    run_options = ("--results-dir", "-m", "-k", "--find-peak-qps", "--engine-arg", "--warmup")
+    own = (*run_options, "--endpoint", "--logs", "--plan", "--co")
     if taken := [word for word in options if word.partition("=")[0] in own]:
         raise UsageError(f"tune: {taken[0]}: not with tune, which sets it or does not support it")

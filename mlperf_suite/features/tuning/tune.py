@@ -33,11 +33,11 @@ from mlperf_suite.features.tuning.tuning_request import Request
 from mlperf_suite.rules.verdict import figure_words
 
 _TRIALS, _PAIRS, _AROUND, _LOCK = "trials.jsonl", "pairs.jsonl", "around.jsonl", ".lock"
-_LONGEST_S = 6 * 3600.0
+_MAX_TRIAL_S = 6 * 3600.0
 _FACTOR = 5
 """A run that takes this many times as long as the default's hangs."""
 _SIZE, _QUERY = "--total-sample-count", "--offline-target-qps"
-_MOST_CANDIDATES = 3
+_MAX_CANDIDATES = 3
 """How many candidates may fail in the pairs before the tuning gives up."""
 _OF_BEST, _OF_DEFAULT = "the candidate failed in the pairs: ", "the default failed in the pairs: "
 _QUERY_HEADROOM = 1.25
@@ -110,7 +110,7 @@ class Tuning:
         """
         failed: list[str] = []
         claim = TuningResult(self._default, self._default)
-        while len(failed) < _MOST_CANDIDATES:
+        while len(failed) < _MAX_CANDIDATES:
             best = dict(self._search.best())
             if best == self._default:
                 return replace(claim, best=best, pairs=(), failed=failed)
@@ -226,7 +226,7 @@ class Tuning:
     ) -> Measured:
         """One run in the next folder. `alike`: a run of the same form, by which it is limited."""
         request = self._request
-        limit_s = min(_LONGEST_S, _FACTOR * alike.seconds) if alike else _LONGEST_S
+        limit_s = min(_MAX_TRIAL_S, _FACTOR * alike.seconds) if alike else _MAX_TRIAL_S
         devices = {"CUDA_VISIBLE_DEVICES": slot} if slot else {}
         folder = self._runs / f"{next(self._numbers):03}"
         options = [*self._sizes, *request.options]

@@ -46,7 +46,7 @@ _LATENCIES = (
 )
 """What throughput is drawn over: the first of them that trials have."""
 
-_LONGEST = 24
+_MAX_WORD_LENGTH = 24
 """Characters of a choice in the plot; the table has all of them."""
 
 
@@ -200,7 +200,7 @@ def _parallel(
     for place, (name, choices) in enumerate(space.items()):
         for height, choice in zip(_heights(choices), choices, strict=True):
             word = choice_word(name, choice)
-            word = word if len(word) <= _LONGEST else f"{word[: _LONGEST - 1]}…"
+            word = word if len(word) <= _MAX_WORD_LENGTH else f"{word[: _MAX_WORD_LENGTH - 1]}…"
             # A dollar is no formula's.
             style = {"fontsize": 6, "color": ink, "va": "center", "parse_math": False}
             axes.text(place, height, f" {word}", **style)

@@ -16,7 +16,7 @@ from mlperf_suite.features.tuning.space import Space, check_names, space_of
 from mlperf_suite.features.tuning.target import TARGETS, TuneTarget
 from mlperf_suite.features.tuning.trial_run import check_options
 
-_MOST_MINUTES = 100_000
+_MAX_MINUTES = 100_000
 _AROUND_SHARE = 0.25
 
 
@@ -104,7 +104,7 @@ def _check_slots(slots: Sequence[str]) -> None:
 
 
 def _minutes(option: str, value: float, least: float = 1e-9) -> float:
-    if not least <= value < _MOST_MINUTES:
-        bound = f"{'above 0' if least else 'from 0'} and below {_MOST_MINUTES:,}"
+    if not least <= value < _MAX_MINUTES:
+        bound = f"{'above 0' if least else 'from 0'} and below {_MAX_MINUTES:,}"
         raise UsageError.for_option(option, f"{value:g}", f"must be a number {bound}")
     return value

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _FIRST_TOKENS = 4
 _BATCHES = (64, 32, 16, 8, 4)
-_LEAST_STEPS = 3
+_MIN_STEPS = 3
 _LEAST_TOKENS, _MOST_TOKENS = 5, 32
 _PREFILL_SHARE, _DECODE_SHARE = 0.4, 0.1
 USUAL_BATCH = 32
@@ -182,4 +182,4 @@ def _usual_step_s(engine: Engine, requests: int) -> float | None:
     for number, of in of_engines.items():
         full = [end_s for end_s, tokens in of if tokens == shares[number]]
         between += [after - before for before, after in pairwise(full)]
-    return median(between) if len(between) >= _LEAST_STEPS else None
+    return median(between) if len(between) >= _MIN_STEPS else None

@@ -29,7 +29,7 @@ from mlperf_suite.session.timing.estimate import Estimator, Speed, offline_qps, 
 
 _END_S = 3.0
 """Time to stop the engine and to write the last reports."""
-_LONG_TAIL = 2.0
+_TAIL_FACTOR = 2.0
 """Answers that can be longer than this many times their mean have a tail."""
 
 
@@ -236,7 +236,7 @@ class RunSizing:
         workload = self._inputs.workload(benchmark)
         # In a short run the first pictures or sounds, which prepare their part of the model, count.
         too_slow = bool(workload.media) and self._settings.smoke
-        tail = too_slow or longest > _LONG_TAIL * workload.part(key.mode).mean_tokens
+        tail = too_slow or longest > _TAIL_FACTOR * workload.part(key.mode).mean_tokens
         return offline_qps(self._rate(key), tail=tail)
 
     def _rate(self, key: RunKey) -> float:

@@ -50,7 +50,7 @@ PROBLEM_S = 1200.0
 problem."""
 BUDGET_S = 4 * 3600.0
 _MEMORY_BYTES = 4 * GIBIBYTE
-_LARGEST_TESTS = GIBIBYTE
+_MAX_TESTS_BYTES = GIBIBYTE
 _WORD = re.compile(r"\S+")
 _QUESTION_ID = re.compile(rb'"question_id"\s*:\s*"([^"\\]+)"')
 
@@ -134,10 +134,10 @@ def _tests(text: str) -> list[Mapping[str, Any]]:
         except binascii.Error:
             raise ValueError("test cases that are neither JSON nor base64") from None
         unpacker = zlib.decompressobj()
-        data = unpacker.decompress(packed, _LARGEST_TESTS)
+        data = unpacker.decompress(packed, _MAX_TESTS_BYTES)
         if not unpacker.eof:
             raise ValueError(
-                f"test cases of more than {_LARGEST_TESTS} bytes, or cut off"
+                f"test cases of more than {_MAX_TESTS_BYTES} bytes, or cut off"
             ) from None
         cases = json.loads(pickled_string(data))
     if not isinstance(cases, list):

@@ -41,13 +41,13 @@ from mlperf_suite.features.code_grading.scorers.code_grading import worker_count
 
 TIME_LIMIT_S = 20.0
 MEMORY_LIMIT = 4 * 2**30
-LONGEST = 4_000
+MAX_ANSWER_LENGTH = 4_000
 """A longer answer, in characters, is compared by `as_in_math` only; MATH's own answers have at most
 a few hundred."""
 _START_LIMIT_S = 600.0
 _PAIRS_PER_PROCESS = 24
-_MOST_BITS = 100_000
-_MOST_FACTORIAL = 8_000
+_MAX_BITS = 100_000
+_MAX_FACTORIAL = 8_000
 """Limits on powers and factorials: integers of that many bits, about the same for both."""
 
 _WHOLE_TEXT = re.compile(r"\\text\{(.+?)\}$")
@@ -95,7 +95,7 @@ _THOUSANDS = re.compile(r"(\d),(\d\d\d)($|\D)")
 _FRACTION = re.compile(r"-?[0-9]+.?/0*[1-9][0-9]*.?$")
 _BRACKETS = "()[]"
 _HARD_POWER = re.compile(r"\^\(|\^\{|\^[0-9]+\^|\^[0-9][0-9]")
-_MOST_LETTERS = 2
+_MAX_VARIABLES = 2
 
 
 def grade_math(pairs: Sequence[tuple[str, str]]) -> list[bool]:
@@ -107,7 +107,7 @@ def grade_math(pairs: Sequence[tuple[str, str]]) -> list[bool]:
     places = [
         place
         for place, (answer, reference) in enumerate(pairs)
-        if not equal[place] and answer.strip() and reference and len(answer) <= LONGEST
+        if not equal[place] and answer.strip() and reference and len(answer) <= MAX_ANSWER_LENGTH
     ]
     if not places:
         return equal
@@ -295,7 +295,7 @@ def _vanishes(difference: str) -> bool:
     """Whether sympy simplifies a difference to 0; False if it is too complex to try."""
     unknown = difference.replace("sqrt", "").replace("frac", "")
     letters = {character for character in unknown if character.isalpha()}
-    if len(letters) > _MOST_LETTERS or _HARD_POWER.search(difference):
+    if len(letters) > _MAX_VARIABLES or _HARD_POWER.search(difference):
         return False
     import sympy
 
@@ -382,7 +382,7 @@ class _Evaluator:
             raise ValueError("no function")
         values = [self._expression(arg) for arg in args]
         if name in self._FACTORIALS and any(
-            value.is_number and abs(value) > _MOST_FACTORIAL for value in values
+            value.is_number and abs(value) > _MAX_FACTORIAL for value in values
         ):
             raise ValueError("too large a factorial")
         return factory(*values)
@@ -405,7 +405,7 @@ _BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
 def _power(base: Any, exponent: Any) -> Any:
     if base.is_Rational and exponent.is_Rational:
         bits = max(int(base.p).bit_length(), int(base.q).bit_length())
-        if bits * abs(exponent) > _MOST_BITS:
+        if bits * abs(exponent) > _MAX_BITS:
             raise ValueError("too large a power")
     return base**exponent
 

@@ -113,9 +113,9 @@ class _Tracking:
         elif kind == "sample.issued" and self._blocks:
             self.events.later_prompts.add(event.data)
         elif uuid in self._open:
-            self._of_request(event, *self._open[uuid])
+            self._on_request(event, *self._open[uuid])
 
-    def _of_request(self, event: Event, issued_ns: int, block: list[int]) -> None:
+    def _on_request(self, event: Event, issued_ns: int, block: list[int]) -> None:
         kind, now = event.event_type, event.timestamp_ns
         if kind == "sample.recv_first":
             self.events.ttft.append(now - issued_ns)

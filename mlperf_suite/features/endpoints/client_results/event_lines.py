@@ -10,8 +10,8 @@ from msgspec import DecodeError, Meta, Raw, Struct, json
 
 from mlperf_suite.untrusted_files import open_regular
 
-_MOST_BYTES = 2**38
-_LONGEST_LINE = 2**26
+_MAX_EVENTS_BYTES = 2**38
+_MAX_LINE_LENGTH = 2**26
 
 
 class Event(Struct):
@@ -31,8 +31,8 @@ def events_in(path: Path) -> Iterator[Event]:
     Raises OSError for a file that cannot be read, ValueError with one line for what is no event.
     """
     decoder, number = json.Decoder(Event), 0
-    with open_regular(path, _MOST_BYTES) as file:
-        while line := file.readline(_LONGEST_LINE):
+    with open_regular(path, _MAX_EVENTS_BYTES) as file:
+        while line := file.readline(_MAX_LINE_LENGTH):
             number += 1
             try:
                 event = decoder.decode(line)

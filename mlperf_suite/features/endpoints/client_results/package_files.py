@@ -19,7 +19,7 @@ POINT_YAML, SYSTEM_POWER = "point.yaml", "system_power.json"
 Text = Annotated[str, Meta(min_length=1)]
 Positive = Annotated[int, Meta(ge=1, le=2**31)]
 Division = Literal["Standardized", "Serviced", "RDI"]
-_LONGEST_SHORT_NAME = 20
+_MAX_SHORT_NAME_LENGTH = 20
 
 
 class Seeds(Struct, frozen=True):
@@ -167,7 +167,7 @@ class SystemDescription(Struct, frozen=True):
     system_size: Text
     system_node_ensemble_count: Positive
     system_node_ensemble_total: Positive
-    shortened_system_name: Annotated[str, Meta(min_length=1, max_length=_LONGEST_SHORT_NAME)]
+    shortened_system_name: Annotated[str, Meta(min_length=1, max_length=_MAX_SHORT_NAME_LENGTH)]
     division: Division
     node_types: Annotated[tuple[NodeType, ...], Meta(min_length=1)]
     availability_url: str | None = None

@@ -18,7 +18,7 @@ from mlperf_suite.features.endpoints.client_results.result_files import Count, F
 
 _OVERHEAD = {"liquid": 0.30, "air": 0.50}
 """What cooling and conversion add to a system's components (§4.5.2)."""
-_NEAR_W, _NEAR_KW, _NEAR_TBPS = 0.5, 0.005, 1e-6
+_TOLERANCE_W, _TOLERANCE_KW, _TOLERANCE_TBPS = 0.5, 0.005, 1e-6
 _SUBSECTIONS = ("D.1", "D.2", "D.3", "D.4")
 
 
@@ -128,13 +128,13 @@ _ARM = re.compile(r"\b(grace|neoverse|arm|graviton|axion|ampere|altra|agi)\b")
 _X86 = re.compile(r"\b(xeon|epyc|intel|amd|x86|x86_64)\b")
 
 
-def _of_model(model: str | None, table: Mapping[str, float]) -> float | None:
+def _model_power(model: str | None, table: Mapping[str, float]) -> float | None:
     """The power of the first model in a table of appendix D that a name holds."""
     name = re.sub(r"[^a-z0-9]", "", (model or "").lower())
     return next((watts for key, watts in table.items() if key in name), None)
 
 
-def _of_cpu(model: str | None, cores: int | None) -> float | None:
+def _cpu_power(model: str | None, cores: int | None) -> float | None:
     """Appendix D.2."""
     name = (model or "").lower()
     if cores is None and (match := re.search(r"([0-9]{1,5})[\s-]*core", name)):
@@ -223,8 +223,8 @@ class ProvisionedPower:
             self.faults.append("components without cpu and accelerator")
             return 0.0
         cores = self.cores.get(nodes.system_node_ensemble_id)
-        cpu_w = self._watts("cpu", cpu.tdp_per_unit, _of_cpu(cpu.model, cores))
-        default = _of_model(accelerator.model, _ACCELERATORS)
+        cpu_w = self._watts("cpu", cpu.tdp_per_unit, _cpu_power(cpu.model, cores))
+        default = _model_power(accelerator.model, _ACCELERATORS)
         accelerator_w = self._watts("accelerator", accelerator.tdp_per_unit, default)
         devices_w = cpu.count_per_node * cpu_w + accelerator.count_per_node * accelerator_w
         return devices_w + network_w
@@ -282,13 +282,13 @@ class ProvisionedPower:
         if nics.counted and not by_parts and not nics.excluded_from_published_power:
             self.faults.append("nics counted that are in the published power")
         least_tbps = count * nics.count_per_node * nics.bandwidth_per_nic_gbps / 1000
-        if bandwidth_tbps < least_tbps - _NEAR_TBPS:
+        if bandwidth_tbps < least_tbps - _TOLERANCE_TBPS:
             self.faults.append(f"required bandwidth {bandwidth_tbps:g} Tb/s below {least_tbps:g}")
-        if sum(s.count * s.bandwidth_tbps for s in switches) < bandwidth_tbps - _NEAR_TBPS:
+        if sum(s.count * s.bandwidth_tbps for s in switches) < bandwidth_tbps - _TOLERANCE_TBPS:
             self.faults.append("switches of less than the required bandwidth")
         for switch in switches:
             watts = {m: by[network.cabling] for m, by in _SWITCHES.items() if network.cabling in by}
-            default = _of_model(switch.model, watts)
+            default = _model_power(switch.model, watts)
             self.switches_w += switch.count * self._watts(
                 "switch", switch.power_per_switch, default
             )
@@ -306,11 +306,11 @@ class ProvisionedPower:
         }
         stored_figures = self.power.computed or {}
         for name, value in figures.items():
-            near = 1e-9 if name == "overhead_fraction" else _NEAR_W
+            near = 1e-9 if name == "overhead_fraction" else _TOLERANCE_W
             if (figure := stored_figures.get(name)) is not None and abs(figure - value) > near:
                 self.faults.append(f"computed {name} {figure:g} is {value:g}")
         power_kw = self.power.provisioned_power_kw
-        if power_kw is not None and abs(power_kw - (self.kw or 0.0)) > _NEAR_KW:
+        if power_kw is not None and abs(power_kw - (self.kw or 0.0)) > _TOLERANCE_KW:
             self.faults.append(f"provisioned_power_kw {power_kw:g} is {self.kw:g}")
 
 

@@ -19,9 +19,9 @@ Count = Annotated[int, Meta(ge=0, le=2**53)]
 Requests = Annotated[int, Meta(ge=0, le=2**28)]
 """More than a hundred times the most that were published (1,738,404)."""
 Figure = Annotated[float, Meta(ge=0, le=1e30)]
-_MOST, _MOST_PERCENTILES = Meta(max_length=1000), Meta(max_length=64)
+_MAX_ENTRIES, _MAX_PERCENTILES = Meta(max_length=1000), Meta(max_length=64)
 """Of what the client writes at most 30 of, and 12 percentiles."""
-_MOST_BYTES = 2**26
+_MAX_FILE_BYTES = 2**26
 """Many times the largest that was published (15 kB)."""
 _FileT = TypeVar("_FileT")
 
@@ -29,8 +29,8 @@ _FileT = TypeVar("_FileT")
 class Histogram(Struct, frozen=True):
     """The number of values in each bucket from a low to a high bound."""
 
-    buckets: Annotated[tuple[tuple[Figure, Figure], ...], _MOST] = ()
-    counts: Annotated[tuple[Requests, ...], _MOST] = ()
+    buckets: Annotated[tuple[tuple[Figure, Figure], ...], _MAX_ENTRIES] = ()
+    counts: Annotated[tuple[Requests, ...], _MAX_ENTRIES] = ()
 
 
 class Distribution(Struct, frozen=True):
@@ -46,8 +46,8 @@ class Distribution(Struct, frozen=True):
     median: Figure | None = None
     avg: Figure | None = None
     std_dev: Figure | None = None
-    percentiles: Annotated[dict[str, Figure], _MOST_PERCENTILES] = field(default_factory=dict)
-    early_stopping_percentiles: Annotated[dict[str, Figure | None], _MOST_PERCENTILES] = field(
+    percentiles: Annotated[dict[str, Figure], _MAX_PERCENTILES] = field(default_factory=dict)
+    early_stopping_percentiles: Annotated[dict[str, Figure | None], _MAX_PERCENTILES] = field(
         default_factory=dict
     )
     histogram: Histogram = field(default_factory=Histogram)
@@ -108,7 +108,7 @@ class ResultSummary(Struct, frozen=True):
     output_tokens_per_turn_total: Figure | None = None
     e2e_turn_time_seconds_total: Figure | None = None
     output_sequence_lengths_full_run: FullRun | None = None
-    finish_reason_counts: Annotated[dict[str, Requests], _MOST] = field(default_factory=dict)
+    finish_reason_counts: Annotated[dict[str, Requests], _MAX_ENTRIES] = field(default_factory=dict)
     run_config: RunConfig | None = None
 
 
@@ -139,11 +139,11 @@ class AccuracyScore(Struct, frozen=True):
 class AccuracyResults(Struct, frozen=True):
     """accuracy/accuracy_results.json."""
 
-    accuracy_scores: Annotated[tuple[AccuracyScore, ...], _MOST]
+    accuracy_scores: Annotated[tuple[AccuracyScore, ...], _MAX_ENTRIES]
     average_accuracy: float | None = None
 
     @property
-    def of_accuracy(self) -> list[AccuracyScore]:
+    def counted_scores(self) -> list[AccuracyScore]:
         """The scores that count, as the official checker takes them: of no type or "accuracy"."""
         return [s for s in self.accuracy_scores if s.dataset_type in (None, "accuracy")]
 
@@ -199,14 +199,14 @@ class ClientConfig(Struct, frozen=True):
 
     type: str | None = None
     model_params: dict[str, Any] = field(default_factory=dict)
-    datasets: Annotated[tuple[dict[str, Any], ...], _MOST] = ()
+    datasets: Annotated[tuple[dict[str, Any], ...], _MAX_ENTRIES] = ()
     settings: ClientSettings = field(default_factory=ClientSettings)
 
 
 def read_typed(path: Path, kind: type[_FileT]) -> tuple[_FileT | None, str]:
     """A JSON file of the client and "", or None and in one line why it cannot be read."""
     try:
-        raw = read_regular(path, _MOST_BYTES)
+        raw = read_regular(path, _MAX_FILE_BYTES)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
         return None, f"{path.name} cannot be read: {reason or 'no valid name'}"

@@ -24,16 +24,16 @@ from mlperf_suite.features.endpoints.client_results.token_streams import TokenSt
 
 Decoding = Callable[[Sequence[int]], str]
 """From token ids to their text."""
-LEAST_BITS = 64
+MIN_SALT_BITS = 64
 _SALT = re.compile(r"\[(?:salt: ?([0-9a-fA-F]{1,256})|(?![0-9]{8,15}\])([0-9a-fA-F]{8,256}))\]")
 """A decimal number in brackets is one of the data set, as in the examples of a program's input; it
 may be a salt of 64 bits, which has 16 digits."""
 _OF_TURNS = re.compile(r"\[salt: ([0-9a-f]{4})\]\n\n.*\n\n\[salt: ([0-9a-f]{4})\]", re.DOTALL)
 _DIFFERENT = 0.9
 """Of the conversations, which have a pair of salts of their own: two of 16 bits may be the same."""
-_MOST_PROMPTS = 2**22
+_MAX_PROMPTS = 2**22
 """Different prompts that are told apart, more than any data set has."""
-_FEWEST, _MOST = 100, 4096
+_MIN_SALTS, _MAX_SALTS = 100, 4096
 """Salts from which their variation is estimated."""
 _SHARE = 0.9
 """Of the bits, which drawn salts vary in: the estimate is a little low, the more so of few."""
@@ -104,7 +104,7 @@ class SentPrompts:
             self._add_texts(*texts, conversation)
         elif token_ids is None:
             return prompt
-        if len(self._different) < _MOST_PROMPTS:
+        if len(self._different) < _MAX_PROMPTS:
             self._different.add(hash(bytes(data)))
         return prompt
 
@@ -132,7 +132,7 @@ class SentPrompts:
         self.repeated += salt in self._salts
         self._salts.add(salt)
         self.least_bits = min(self.least_bits or 4 * len(salt), 4 * len(salt))
-        if len(self._some) < _MOST:
+        if len(self._some) < _MAX_SALTS:
             self._some.append(salt)
 
     @property
@@ -158,14 +158,14 @@ class SentPrompts:
         yield from self.streams.faults
         if 0 < self.salted < self.readable:
             yield f"{self.salted:,} of {self.readable:,} requests with a salt"
-        if 0 < self.least_bits < LEAST_BITS:
+        if 0 < self.least_bits < MIN_SALT_BITS:
             yield f"a salt of {self.least_bits} bits"
         if self.repeated:
             yield f"{self.repeated:,} salts sent before"
         if self.misplaced:
             yield f"{self.misplaced:,} salts not between system prompt and user's text"
-        drawn = len(self._some) < _FEWEST or self.varying_bits >= _SHARE * LEAST_BITS
-        if self.least_bits >= LEAST_BITS and not drawn:
+        drawn = len(self._some) < _MIN_SALTS or self.varying_bits >= _SHARE * MIN_SALT_BITS
+        if self.least_bits >= MIN_SALT_BITS and not drawn:
             yield f"salts that vary in {self.varying_bits:.0f} bits"
 
 
@@ -200,10 +200,10 @@ def _texts(parts: list[Any]) -> tuple[str, str] | None:
     text, _, messages, *_ = parts
     if isinstance(text, str):
         return "", text
-    return _of_messages(messages) if isinstance(messages, list) else None
+    return _system_and_first(messages) if isinstance(messages, list) else None
 
 
-def _of_messages(messages: list[Any]) -> tuple[str, str] | None:
+def _system_and_first(messages: list[Any]) -> tuple[str, str] | None:
     """The texts of the system's messages, and the first text after them."""
     system: list[str] = []
     for message in messages:

@@ -18,11 +18,11 @@ from mlperf_suite.features.endpoints.client_results.client_benchmarks import Cli
 
 ULTRA_LOW = 32
 """The highest concurrency of an ultra-low point, and of C_min (§5.4)."""
-FEWEST_POINTS, MOST_POINTS = 7, 32
+MIN_POINTS, MAX_POINTS = 7, 32
 """Of a curve; a dedicated Offline point is one more than the fewest (§5.3)."""
 OFFLINE_SHARE = 0.98
 """Of the throughput at C_max, which a dedicated Offline point must reach (§5.7.2)."""
-FEWEST_PASSES = 4
+MIN_PASSES = 4
 """Super-passes of a steady-state window (§4.4)."""
 MANDATORY = ("ultra-low", "low", "medium", "high")
 """The regions that need a point, with an accuracy run (§5.3)."""

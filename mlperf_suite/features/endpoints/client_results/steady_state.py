@@ -15,7 +15,7 @@ from statistics import NormalDist, fmean, median, pstdev
 from typing import Literal
 
 from mlperf_suite.features.endpoints.client_results.package_files import SteadyState, Window
-from mlperf_suite.features.endpoints.client_results.series import FEWEST_PASSES
+from mlperf_suite.features.endpoints.client_results.series import MIN_PASSES
 from mlperf_suite.features.endpoints.client_results.super_passes import SuperPass
 
 Metric = Literal["tpot_p50", "tpot_p90"]
@@ -27,9 +27,9 @@ _STATES: dict[int, Literal["Plateau", "Drifting Up", "Drifting Down"]] = {
 }
 _Verdict = Literal["STEADY STATE", "drifting_up", "drifting_down", "not found"]
 _SIGNIFICANT = 0.05
-_LEAST_DRIFT = 0.05
+_MIN_DRIFT = 0.05
 """The share of its level by which a metric must change from end to end to count as drifting."""
-_MOST_VARIATION = 0.08
+_MAX_VARIATION = 0.08
 """Standard deviation over mean, of the super-passes of a window."""
 _BAND = 0.05
 """How far from the later level the first super-passes are left out."""
@@ -65,7 +65,7 @@ def steady_state(
     warmup = _warmup(whole)
     if issued < samples:
         return SteadyState(status="partial_dataset", verdict="not found")
-    if len(whole) - warmup < FEWEST_PASSES:
+    if len(whole) - warmup < MIN_PASSES:
         return SteadyState(status="insufficient_passes", verdict="not found")
     measured = whole[warmup:]
     spans = _plateaus(measured)
@@ -113,7 +113,7 @@ def _metric(passes: Sequence[SuperPass], share: float) -> list[float]:
 def _warmup(passes: Sequence[SuperPass]) -> int:
     """How many of the first super-passes are left out, at least one and at most half of them."""
     values = _metric(passes, 0.5)
-    if len(values) < FEWEST_PASSES:
+    if len(values) < MIN_PASSES:
         return 1
     level = median(values[len(values) // 2 :]) or math.inf
     most, count = max(1, len(values) // 2), 0
@@ -126,12 +126,12 @@ def _plateaus(passes: Sequence[SuperPass]) -> list[_Span]:
     """The windows without a drift, each grown from its start as far as it goes."""
     metrics = [_metric(passes, share) for share in _METRICS.values()]
     spans, start = [], 0
-    while start <= len(passes) - FEWEST_PASSES:
-        end = start + FEWEST_PASSES
+    while start <= len(passes) - MIN_PASSES:
+        end = start + MIN_PASSES
         while end <= len(passes) and all(_is_flat(m[start:end]) for m in metrics):
             end += 1
         end -= 1
-        if end - start >= FEWEST_PASSES:
+        if end - start >= MIN_PASSES:
             spans.append(_Span(start, end))
             start = end
         else:
@@ -140,7 +140,7 @@ def _plateaus(passes: Sequence[SuperPass]) -> list[_Span]:
 
 
 def _is_flat(values: Sequence[float]) -> bool:
-    return _drift(values) == 0 and _variation(values) <= _MOST_VARIATION
+    return _drift(values) == 0 and _variation(values) <= _MAX_VARIATION
 
 
 def _variation(values: Sequence[float]) -> float:
@@ -153,7 +153,7 @@ def _drift(values: Sequence[float]) -> Literal[-1, 0, 1]:
     n, level = len(values), median(values) or math.inf
     middle = (n - 1) / 2
     slope = sum((i - middle) * v for i, v in enumerate(values)) / (n * (n * n - 1) / 12)
-    if abs(slope * (n - 1) / level) < _LEAST_DRIFT:
+    if abs(slope * (n - 1) / level) < _MIN_DRIFT:
         return 0
     rises = sum(
         (later > value) - (later < value)
@@ -197,7 +197,7 @@ def _lasts(passes: Sequence[SuperPass], least_s: float) -> bool:
     pass_s = median([(p.last_ns - p.first_ns) / 1e9 for p in passes])
     latencies = [latency for p in passes for latency in p.latency]
     relaxation_s = _LATENCIES * _percentile(latencies, 0.9) / 1e9 if latencies else 0.0
-    precision_s = needed * pass_s if needed > FEWEST_PASSES else 0.0
+    precision_s = needed * pass_s if needed > MIN_PASSES else 0.0
     return _duration_s(passes) >= max(least_s, relaxation_s, precision_s)
 
 

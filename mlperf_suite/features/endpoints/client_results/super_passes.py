@@ -82,7 +82,7 @@ class _Reader:
         elif uuid in self._open:
             self._answer(event)
         elif not self._started or uuid in self._before:
-            self._of_warmup(kind, uuid, now)
+            self._on_warmup(kind, uuid, now)
 
     def _issue(self, uuid: str, now: int) -> None:
         if self._number % self._size == 0:
@@ -106,7 +106,7 @@ class _Reader:
                 if len(self._texts) >= TEXTS_AT_ONCE:
                     self.count()
 
-    def _of_warmup(self, kind: str, uuid: str, now: int) -> None:
+    def _on_warmup(self, kind: str, uuid: str, now: int) -> None:
         warmup = self.warmup
         if kind == "sample.issued" and uuid:
             warmup.first_ns = warmup.first_ns if warmup.issued else now

@@ -19,16 +19,16 @@ from statistics import median
 
 _TAIL = 32
 """Tokens by whose sameness two requests may be of one sample."""
-_LONGEST_SALT = 80
+_MAX_SALT_TOKENS = 80
 """Tokens that requests of one sample differ by at most: a salt of 256 bits by its digits. Others
 are of two samples that end alike, as problems of programs do."""
-_MOST = 2**22
+_MAX_KEPT_TOKENS = 2**22
 """Token ids that are kept: of whole samples, fewer and fewer of them."""
 _CHANCE = 16
 """Tokens that two salts may begin with alike: half of a million drawn ones share no ten digits."""
-_FEWEST_TOKENS = 4
+_MIN_SALT_TOKENS = 4
 """Of a salt of 64 bits, if a token has at most 18."""
-_FEWEST_SALTS, _FEWEST_BITS = 1000, 32.0
+_MIN_SALTS, _MIN_BITS = 1000, 32.0
 """Salts of which their variation is estimated, which is less than drawn ones of 64 bits have: how
 a tokenizer cuts them makes some tokens likelier."""
 
@@ -64,7 +64,7 @@ class TokenStreams:
         if tail % self._share == 0:
             self._by_tail[tail].append(stream)
             self._kept += len(stream)
-        while self._kept > _MOST and len(self._by_tail) > 1:
+        while self._kept > _MAX_KEPT_TOKENS and len(self._by_tail) > 1:
             self._keep_fewer()
 
     def _keep_fewer(self) -> None:
@@ -98,11 +98,11 @@ class TokenStreams:
         of_samples = self._salts
         if max(of_samples.extra) > _CHANCE:
             yield f"salts behind {max(of_samples.extra):,} tokens of the user's text"
-        elif (size := median(map(len, of_samples.salts))) < _FEWEST_TOKENS:
+        elif (size := median(map(len, of_samples.salts))) < _MIN_SALT_TOKENS:
             yield f"salts of {size:g} tokens"
-        elif len(of_samples.salts) >= _FEWEST_SALTS:
+        elif len(of_samples.salts) >= _MIN_SALTS:
             bits = _varying_bits(of_samples.salts)
-            if bits < _FEWEST_BITS:
+            if bits < _MIN_BITS:
                 yield f"salts of token ids that vary in {bits:.0f} bits"
 
     @cached_property
@@ -123,7 +123,7 @@ class TokenStreams:
 
 def _are_of_one_sample(one: array[int], other: array[int]) -> bool:
     alike = _alike(one, other) + _alike(one[::-1], other[::-1])
-    return max(len(one), len(other)) - alike <= _LONGEST_SALT
+    return max(len(one), len(other)) - alike <= _MAX_SALT_TOKENS
 
 
 def _alike(first: Sequence[int], second: Sequence[int]) -> int:

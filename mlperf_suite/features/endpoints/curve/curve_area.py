@@ -26,13 +26,13 @@ Interval = tuple[float, float]
 _DRAWS = 4000
 _SEED = 1
 _CONFIDENCE = 0.95
-_FARTHEST = 5.0
+_MAX_DISTANCE = 5.0
 """The largest distance of a draw, as a logarithm."""
 _NORMAL = 1.96
 """Standard errors in half of a 95% interval."""
-FEWEST_POINTS = 3
+MIN_POINTS = 3
 """From which a curve has a knee, and two curves are compared."""
-_LEAST_OVERLAP = 0.5
+_MIN_OVERLAP = 0.5
 """Of the narrower curve's range, which two curves must have in common to be compared."""
 
 
@@ -139,9 +139,9 @@ class StepCurve:
 
     def knee(self) -> Knee | None:
         """Kneedle's knee (Satopää et al., 2011) without smoothing: both axes scaled to 0..1, the
-        point farthest above the falling chord. None for fewer than FEWEST_POINTS points, and for
+        point farthest above the falling chord. None for fewer than MIN_POINTS points, and for
         a curve with no point above its chord."""
-        if len(self.points) < FEWEST_POINTS:
+        if len(self.points) < MIN_POINTS:
             return None
         height = _scaled(self.users) + _scaled(self.system) - 1
         knees = height.argmax(axis=1)
@@ -175,7 +175,7 @@ def _distances(point: CurvePoint, rng: np.random.Generator) -> Figures:
     if count > 1:
         widened = np.sqrt((count + 1) / rng.chisquare(count - 1, _DRAWS))[:, None]
         distances[1:] = (logs - logs.mean(axis=0))[rng.integers(count, size=_DRAWS)] * widened
-    clipped: Figures = np.clip(distances, -_FARTHEST, _FARTHEST)
+    clipped: Figures = np.clip(distances, -_MAX_DISTANCE, _MAX_DISTANCE)
     return clipped
 
 
@@ -221,12 +221,12 @@ class CurvePair:
             ranges = [(side.users[0].min(), side.users[0].max()) for side in sides]
             common = min(high for _, high in ranges) - max(low for low, _ in ranges)
             narrower = min(high - low for low, high in ranges)
-            if fewest >= FEWEST_POINTS and common >= _LEAST_OVERLAP * narrower > 0:
+            if fewest >= MIN_POINTS and common >= _MIN_OVERLAP * narrower > 0:
                 return ""
-            if fewest >= FEWEST_POINTS:
+            if fewest >= MIN_POINTS:
                 words = " and ".join(f"{low:,.4g} to {high:,.4g}" for low, high in ranges)
                 return f"the curves have too little in common: {words} tokens/s per user"
-        return f"a curve has {fewest} measured points, fewer than {FEWEST_POINTS}"
+        return f"a curve has {fewest} measured points, fewer than {MIN_POINTS}"
 
     def heights(self) -> tuple[float, float]:
         """The mean system tokens/s of each curve in the common range."""

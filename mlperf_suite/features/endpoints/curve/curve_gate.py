@@ -9,7 +9,7 @@ from mlperf_suite.features.endpoints.curve.curve_area import (
 )
 from mlperf_suite.features.endpoints.curve.curve_figures import curve_of
 from mlperf_suite.results.regression import (
-    MANY,
+    KNOWN_DF,
     FeatureGate,
     Metric,
     MetricSamples,
@@ -55,7 +55,7 @@ class CurveGate(FeatureGate):
             return [], []
         then_height, now_height = pair.heights()
         error = pair.noise()
-        estimates = () if error is None else ((error, MANY),)
+        estimates = () if error is None else ((error, KNOWN_DF),)
         words = f"the blocks of {len(pair.first.points)} points" if estimates else "not measured"
         sides = MetricSamples((then_height,)), MetricSamples((now_height,))
         return [(AREA, *sides, Noise(estimates, words))], []

@@ -83,7 +83,7 @@ class CurveKind(OfOnePart[CurveKey]):
     def maker(self, session: SessionParts) -> Maker:
         from mlperf_suite.features.endpoints.curve.curves import Curves
 
-        return Curves(*session.of_runs, session.recorder.config_json)
+        return Curves(*session.run_parts, session.recorder.config_json)
 
     def part(self) -> CurveRecord:
         from mlperf_suite.features.endpoints.curve.curve_figures import CurveRecord

@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.features.endpoints.client_results.series import (
-    FEWEST_POINTS,
     MANDATORY,
+    MIN_POINTS,
     ULTRA_LOW,
     Regions,
 )
@@ -28,7 +28,7 @@ GAIN = 1.05
 """A doubled concurrency that does not raise the throughput by this factor is past the knee."""
 _PAST_THE_KNEE = 2
 """Doublings without a gain after which no higher concurrency can matter."""
-MOST_CONCURRENCY = 16_384
+MAX_CONCURRENCY = 16_384
 BLOCKS = 8
 """The parts of equal length in which a point is judged, and from which its intervals are made."""
 _GROWING_BLOCKS = 3
@@ -50,7 +50,7 @@ def next_probe(throughput: Mapping[int, float]) -> int | None:
     if not throughput:
         return 1
     highest = max(throughput)
-    if not throughput[highest] or highest * 2 > MOST_CONCURRENCY:
+    if not throughput[highest] or highest * 2 > MAX_CONCURRENCY:
         return None
     ascending = sorted(throughput)
     gains = [
@@ -79,7 +79,7 @@ def planned_points(c_max: int, made: Collection[int] = ()) -> list[int]:
         for low, high in bounds:
             if not any(low <= point <= high for point in points):
                 points.add(round(math.sqrt(low * high)))
-    while len(points) < FEWEST_POINTS and (between := _widest_gap(points)) is not None:
+    while len(points) < MIN_POINTS and (between := _widest_gap(points)) is not None:
         points.add(between)
     return sorted(points)
 

@@ -8,7 +8,7 @@ from functools import partial
 from mlperf_suite.features.endpoints.curve.curve_area import common_points
 from mlperf_suite.features.endpoints.curve.curve_figures import CurveFigures, curve_of
 from mlperf_suite.features.endpoints.curve.curve_sections import (
-    MOST_CURVES,
+    MAX_CURVES,
     curve_plots,
     curve_sections,
     curve_words,
@@ -74,7 +74,7 @@ def _curves(runs: Sequence[BaselineRun]) -> dict[str, CurveFigures]:
         for number, run in enumerate(runs, 1)
         if (curve := curve_of(run.summary))
     }
-    return dict(list(rows.items())[:MOST_CURVES])
+    return dict(list(rows.items())[:MAX_CURVES])
 
 
 def _comparison(runs: Sequence[BaselineRun]) -> list[Section]:

@@ -27,7 +27,7 @@ from mlperf_suite.reports.sections import (
     time_cell,
 )
 
-MOST_CURVES = 6
+MAX_CURVES = 6
 """On one chart; more cannot be told from each other."""
 _LOOKS = (
     (BLUE, "o", "-"),

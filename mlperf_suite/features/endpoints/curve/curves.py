@@ -66,7 +66,7 @@ from mlperf_suite.features.endpoints.curve.curve_points import (
 from mlperf_suite.features.endpoints.curve.curve_times import (
     CLIENT_START_S,
     PROBE_POINT_S,
-    SMOKE_LONGEST_S,
+    SMOKE_MAX_S,
     SMOKE_POINT_S,
 )
 from mlperf_suite.features.endpoints.curve.official_points import (
@@ -100,7 +100,7 @@ from mlperf_suite.session.run_kind import Step
 CURVE_JSON = "curve.json"
 SEED_SET = SEED_SETS["A"]
 _WARM_UP_REQUESTS = 2
-_FEWEST_ANSWERS = 4
+_MIN_POINT_ANSWERS = 4
 """Of a point that the official client measures before any rate is known."""
 _SALT_BYTES = 8
 """The series asks for a salt of at least 64 bits before a prompt that a KV cache could know."""
@@ -146,8 +146,8 @@ class Curves(StepMaker):
             inputs.tokenizer_folder,
             inputs.generation(result.benchmark),
             SEED_SET,
-            "API_KEY" if settings.of_features["api_key"] else None,
-            settings.of_features["endpoint_clients"] or 1,
+            "API_KEY" if settings.feature_options["api_key"] else None,
+            settings.feature_options["endpoint_clients"] or 1,
             max(SILENCE_S, settings.engine_silence),
             self.watcher,
             lambda texts: [len(ids) for ids in token_ids_of(inputs, texts)],
@@ -270,10 +270,10 @@ class _Curve:
         start_s = CLIENT_START_S if self._official is not None else 0.0
         expected_s = 0.0
         while (concurrency := next_probe(self.throughput)) is not None:
-            if is_smoke and expected_s > SMOKE_LONGEST_S:
+            if is_smoke and expected_s > SMOKE_MAX_S:
                 self.maker.watcher.say(
                     f"concurrency {concurrency:,} is left out: it would take about "
-                    f"{expected_s:.0f} s, and smoke takes {SMOKE_LONGEST_S:.0f} s for it at most"
+                    f"{expected_s:.0f} s, and smoke takes {SMOKE_MAX_S:.0f} s for it at most"
                 )
                 break
             began_s = time.monotonic()
@@ -411,7 +411,7 @@ class _Curve:
         # The throughput grows with the concurrency, and a point must not be too short.
         above = [c for c in self.rates if c >= concurrency]
         rate = self.rates[min(above)] if above else max(self.rates.values(), default=0.0) * 1.5
-        requests = max(concurrency, _FEWEST_ANSWERS, math.ceil(rate * seconds))
+        requests = max(concurrency, _MIN_POINT_ANSWERS, math.ceil(rate * seconds))
         if whole_passes:
             requests = passes_of(count, rate, seconds)
         # A row for each request: the client sends a row again as it is, with the same salt.

@@ -34,7 +34,7 @@ _INLINE, _SWE_BENCH = "performance", "swe_bench"
 """The type of the scores of a performance run, and the data set of the accuracy run."""
 _INLINE_METHOD, _SWE_BENCH_METHOD = "agentic_inference_inline", "swe_bench_scorer"
 _PENALTIES = ("repetition_penalty", "presence_penalty", "frequency_penalty")
-_MOST_NAMED = 4
+_MAX_LISTED = 4
 
 
 @_package_rule(
@@ -60,11 +60,11 @@ def agentic_accuracy(curve: CurveFacts) -> Verdict:
     faults = [*_inline_faults(curve, targets), *_swe_bench_faults(curve, targets)]
     faults += _length_faults(curve, targets)
     if faults:
-        return verdict(False, "; ".join(faults[:_MOST_NAMED]), demand)
+        return verdict(False, "; ".join(faults[:_MAX_LISTED]), demand)
     unknown = [p.name for p in curve.points if _turn_tokens(p) is None]
     if unknown:
         why = "no output_sequence_lengths_full_run in result_summary.json"
-        return not_judged(f"tokens of {', '.join(unknown[:_MOST_NAMED])}", demand, why)
+        return not_judged(f"tokens of {', '.join(unknown[:_MAX_LISTED])}", demand, why)
     return verdict(True, f"{len(curve.points)} points", demand)
 
 
@@ -144,8 +144,8 @@ def agentic_settings(curve: CurveFacts) -> Verdict:
             *(_swe_bench_settings(point.client.config) if point.has_accuracy else ()),
         )
     ]
-    more = f" and {len(faults) - _MOST_NAMED} more" if len(faults) > _MOST_NAMED else ""
-    return verdict(not faults, "; ".join(faults[:_MOST_NAMED]) + more or "the reference's")
+    more = f" and {len(faults) - _MAX_LISTED} more" if len(faults) > _MAX_LISTED else ""
+    return verdict(not faults, "; ".join(faults[:_MAX_LISTED]) + more or "the reference's")
 
 
 def _replay_faults(config: ClientConfig) -> Iterator[str]:
@@ -183,7 +183,7 @@ def _swe_bench_settings(config: ClientConfig) -> Iterator[str]:
     ]
     problems = [_block(of_data, "extras").get("num_instances") for of_data in settings]
     if problems != [SWE_BENCH_PROBLEMS]:
-        said = ", ".join(_short(count) for count in problems[:_MOST_NAMED]) or "none"
+        said = ", ".join(_short(count) for count in problems[:_MAX_LISTED]) or "none"
         yield f"SWE-bench of {said} problems, not {SWE_BENCH_PROBLEMS}"
 
 

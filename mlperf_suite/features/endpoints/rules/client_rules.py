@@ -55,7 +55,7 @@ from mlperf_suite.rules.verdict import (
 
 _client_rule = partial(rule, "client")
 _own_rule = partial(_client_rule, official=False)
-_NEAR = 1e-9
+_FIGURE_TOLERANCE = 1e-9
 """Figures that one program computed from the same integers."""
 _P90, _P99 = "90.0", "99.0"
 _TEST09_TOKENS = (1150.38, 1406.02)
@@ -112,7 +112,7 @@ class ClientFacts(SubmittedFacts):
     @property
     def scored(self) -> AccuracyResults:
         """The scores. Raises VerdictError if there are none."""
-        if self.accuracy is None or not self.accuracy.of_accuracy:
+        if self.accuracy is None or not self.accuracy.counted_scores:
             raise failure(
                 "no accuracy_results.json with scores that can be read", "what the client wrote"
             )
@@ -125,7 +125,7 @@ def _is_whole(result: ClientFacts) -> bool:
 
 
 def _is_scored(result: ClientFacts) -> bool:
-    return result.accuracy is not None and bool(result.accuracy.of_accuracy)
+    return result.accuracy is not None and bool(result.accuracy.counted_scores)
 
 
 # Files and configuration
@@ -415,7 +415,11 @@ def _figure(value: float | None) -> str:
 
 
 def _is_near(first: float | None, second: float | None) -> bool:
-    return first is not None and second is not None and math.isclose(first, second, rel_tol=_NEAR)
+    return (
+        first is not None
+        and second is not None
+        and math.isclose(first, second, rel_tol=_FIGURE_TOLERANCE)
+    )
 
 
 @_own_rule(
@@ -707,7 +711,7 @@ def _series_again(series: Distribution, values: Sequence[float]) -> _Pairs:
 )
 def accuracy_samples(result: ClientFacts) -> Verdict:
     """The accuracy run has as many samples as the benchmark's accuracy data set."""
-    count = sum(s.total_samples or 0 for s in result.scored.of_accuracy)
+    count = sum(s.total_samples or 0 for s in result.scored.counted_scores)
     answers = result.benchmark.answers
     return verdict(count == answers, f"{count:,} samples", f"{answers:,}")
 
@@ -720,7 +724,7 @@ def accuracy_samples(result: ClientFacts) -> Verdict:
 def accuracy_complete(result: ClientFacts) -> Verdict:
     """Every sample of the accuracy run was answered and scored."""
     faults = []
-    for score in result.scored.of_accuracy:
+    for score in result.scored.counted_scores:
         counts = score.response_counts
         if score.complete is not True:
             faults.append(f"{score.dataset_name} not complete")
@@ -750,7 +754,7 @@ def accuracy_lengths(result: ClientFacts) -> Verdict:
     The published results differ by 1.3% at most. Tokens that are too many in every figure of a
     summary are seen in nothing else of it.
     """
-    scores = result.accuracy.of_accuracy if result.accuracy else []
+    scores = result.accuracy.counted_scores if result.accuracy else []
     lengths = [s.output_sequence_lengths for s in scores]
     count = sum(s.total_samples or 0 for s in scores)
     mean = result.summary.output_sequence_lengths.avg if result.summary else None
@@ -766,7 +770,7 @@ def accuracy_lengths(result: ClientFacts) -> Verdict:
 
 def scores_of(result: ClientFacts) -> dict[str, float]:
     """The scores by the reference's names and in its units. Raises VerdictError."""
-    scores = result.scored.of_accuracy
+    scores = result.scored.counted_scores
     if any(isinstance(s.score, dict) for s in scores):
         (first, *others) = scores
         if others or not isinstance(first.score, dict):
@@ -810,7 +814,7 @@ def accuracy_gate(result: ClientFacts) -> Verdict:
     """
     gates = result.benchmark.expected
     if not gates:
-        words = f"scores of {len(result.scored.of_accuracy)} data sets"
+        words = f"scores of {len(result.scored.counted_scores)} data sets"
         return not_judged(words, "the benchmark's gate", "its score has no gate in the checker")
     scores = scores_of(result)
     demand = ", ".join(f"{e.name} {e.low():,.6g}" for e in gates)

@@ -17,13 +17,13 @@ from itertools import accumulate, pairwise
 from mlperf_suite.features.endpoints.client_results.result_files import Distribution
 from mlperf_suite.rules.stopping_criterion import discarded_queries
 
-_NEAR = 1e-9
+_SUM_TOLERANCE = 1e-9
 """Figures that one program computed from the same values, relative."""
 _TAIL = (50.0, 99.99)
 """The percentiles that early stopping estimates."""
 _ROUNDED = 1e-15
 """Of the squares' sum: what rounding makes of a standard deviation, 7e-16 at most."""
-_LEAST_SURE = 0.25
+_MAX_COUNT_SLACK = 0.25
 """How far from a whole number that may lead, where it still says something."""
 _UNSPLIT = 1.02
 """Of a text's tokens: a tokenizer may make a few more of its part behind the first chunk."""
@@ -65,13 +65,13 @@ def bucket_edges(least: float, most: float, count: int) -> list[float]:
 def shape_faults(series: Distribution, n: int) -> Iterator[str]:
     """What n values cannot be, if the series has all of its figures."""
     knots = sorted(_knots(series, n))
-    if any(low > high * (1 + _NEAR) for (_, low), (_, high) in pairwise(knots)):
+    if any(low > high * (1 + _SUM_TOLERANCE) for (_, low), (_, high) in pairwise(knots)):
         yield "percentiles and histogram are not of the same values"
         return
     total, std_dev = series.total or 0.0, series.std_dev or 0.0
     steps = [(end - start, a, b) for (start, a), (end, b) in pairwise(knots) if end > start]
     low, high = (sum(row[0] * row[side] for row in steps) for side in (1, 2))
-    if not low * (1 - _NEAR) <= total <= high * (1 + _NEAR):
+    if not low * (1 - _SUM_TOLERANCE) <= total <= high * (1 + _SUM_TOLERANCE):
         yield f"total {total:,g}, by percentiles and histogram {low:,g} to {high:,g}"
         return
     squares = max(n - 1, 0) * std_dev**2
@@ -89,7 +89,7 @@ def whole_faults(series: Distribution, n: int) -> Iterator[str]:
     total, std_dev = int(series.total or 0), series.std_dev or 0.0
     squares = (Fraction(std_dev) ** 2 * n * (n - 1) + total * total) / n if n else Fraction(0)
     slack = _ROUNDED * float(squares)
-    if slack > _LEAST_SURE or total > 2**53:
+    if slack > _MAX_COUNT_SLACK or total > 2**53:
         return
     whole = round(squares)
     if abs(squares - whole) > slack or (whole - total) % 2:
@@ -165,5 +165,5 @@ def _spread_fault(
         least += count * (min(below, above, 0.0) ** 2)
         most += count * max(below, above) ** 2
     spread = squares + n * (mean - point) ** 2
-    slack = _NEAR * (spread + n * mean**2)
+    slack = _SUM_TOLERANCE * (spread + n * mean**2)
     return not least - slack <= spread <= most + slack

@@ -30,10 +30,10 @@ from mlperf_suite.features.endpoints.client_results.series import (
     AGENTIC,
     AGENTIC_MODELS,
     CONCURRENCY,
-    FEWEST_PASSES,
-    FEWEST_POINTS,
     MANDATORY,
-    MOST_POINTS,
+    MAX_POINTS,
+    MIN_PASSES,
+    MIN_POINTS,
     OFFLINE_SHARE,
     SEED_SETS,
     SERIES_MODELS,
@@ -59,8 +59,8 @@ from mlperf_suite.rules.verdict import (
 _package_rule = partial(rule, "package")
 _own_rule = partial(_package_rule, official=False)
 _AS_WRITTEN = "Submit result_summary.json exactly as the client wrote it."
-_MOST_FAULTS = 4
-_NEAR = 0.01
+_MAX_LISTED_FAULTS = 4
+_FIGURE_TOLERANCE = 0.01
 """Of a figure that somebody computed from the client's own (the checker's metric-consistency)."""
 _OVER = 1.001
 """Of a concurrency: the client issues a request just after the one that it replaces."""
@@ -97,7 +97,7 @@ class PointFacts:
 
     @property
     def has_accuracy(self) -> bool:
-        return self.client.accuracy is not None and bool(self.client.accuracy.of_accuracy)
+        return self.client.accuracy is not None and bool(self.client.accuracy.counted_scores)
 
     @property
     def system_tps(self) -> float | None:
@@ -155,7 +155,7 @@ class CurveFacts(Facts):
         return [(point, point.file) for point in self.points if point.file]
 
     @property
-    def of_files(self) -> list[tuple[PointFacts, PointFile]]:
+    def points_with_files(self) -> list[tuple[PointFacts, PointFile]]:
         """The same. Raises VerdictError if there are none."""
         if not self.files:
             raise VerdictError(not_judged("no point.yaml that can be read", "one or more"))
@@ -191,8 +191,8 @@ class CurveFacts(Facts):
 def _verdict(faults: Iterable[str], passed: object, demand: object = "") -> Verdict:
     """Passed if there is no fault; else the first of them."""
     lines = list(faults)
-    more = f" and {len(lines) - _MOST_FAULTS} more" if len(lines) > _MOST_FAULTS else ""
-    return verdict(not lines, "; ".join(lines[:_MOST_FAULTS]) + more or passed, demand)
+    more = f" and {len(lines) - _MAX_LISTED_FAULTS} more" if len(lines) > _MAX_LISTED_FAULTS else ""
+    return verdict(not lines, "; ".join(lines[:_MAX_LISTED_FAULTS]) + more or passed, demand)
 
 
 def _faults_of(
@@ -276,7 +276,7 @@ def _differ(point: PointFacts, first: Mapping[str, Any], name: str) -> bool:
 def benchmark(curve: CurveFacts) -> Verdict:
     """Every point is for the benchmark that the folder names, with one data set."""
     model_names = (*SERIES_MODELS, *AGENTIC_MODELS)
-    models = {f.model_name for _, f in curve.of_files}
+    models = {f.model_name for _, f in curve.points_with_files}
     faults = [f"model {name}" for name in sorted(models | {curve.model}) if name not in model_names]
     if models != {curve.model}:
         faults.append(f"points of {', '.join(sorted(models))} in {curve.model}/")
@@ -299,7 +299,9 @@ def files_agree(curve: CurveFacts) -> Verdict:
     The official checker compares none of them: a point measured at one concurrency may be handed in
     as another.
     """
-    faults = [f"{p.name}: {fault}" for p, file in curve.of_files for fault in _disagreed(p, file)]
+    faults = [
+        f"{p.name}: {fault}" for p, file in curve.points_with_files for fault in _disagreed(p, file)
+    ]
     faults += _faults_of(
         [p for p in curve.points if p.client.config and p.client.summary],
         client_rules.config_of_its_run,
@@ -341,7 +343,7 @@ def _disagreed(point: PointFacts, file: PointFile) -> Iterator[str]:
 def seeds(curve: CurveFacts) -> Verdict:
     """Every point has the seeds of one set that is published for its cohort."""
     faults = []
-    names = {f.seed_set for _, f in curve.of_files}
+    names = {f.seed_set for _, f in curve.points_with_files}
     if len(names) > 1:
         faults.append(f"sets {', '.join(sorted(names))}")
     for point, file in curve.files:
@@ -364,7 +366,9 @@ def seeds(curve: CurveFacts) -> Verdict:
 )
 def drafter(curve: CurveFacts) -> Verdict:
     """Speculative decoding, if any, uses a drafter that is approved for the cohort."""
-    with_one = [(p, f, f.speculative_decoding) for p, f in curve.of_files if f.speculative_decoding]
+    with_one = [
+        (p, f, f.speculative_decoding) for p, f in curve.points_with_files if f.speculative_decoding
+    ]
     faults = [
         f"{p.name}: {block.get('model_id') or 'no model_id'}, {block.get('weight_checksum')}"
         for p, f, block in with_one
@@ -381,7 +385,7 @@ def drafter(curve: CurveFacts) -> Verdict:
 def warmup(curve: CurveFacts) -> Verdict:
     """No point's warm-up completed more than it issued, nor ran at concurrency 0."""
     faults = []
-    for point, file in curve.of_files:
+    for point, file in curve.points_with_files:
         block = file.warmup
         ran = block.duration_s or block.requests_issued or block.requests_completed
         if block.requests_completed > block.requests_issued:
@@ -403,8 +407,8 @@ def points(curve: CurveFacts) -> Verdict:
     """A curve has 7 to 32 points (at least 8 with a dedicated Offline point), each once and, except
     for that point, at a fixed concurrency."""
     dedicated = 0 if curve.is_agentic else len(curve.points) - len(curve.fixed)
-    least, count = FEWEST_POINTS + bool(dedicated), len(curve.points)
-    faults = [] if least <= count <= MOST_POINTS else [f"{count} points"]
+    least, count = MIN_POINTS + bool(dedicated), len(curve.points)
+    faults = [] if least <= count <= MAX_POINTS else [f"{count} points"]
     fixed_load = AGENTIC if curve.model in AGENTIC_MODELS else CONCURRENCY
     for point, file in curve.files:
         pattern = file.runtime_settings.load_pattern
@@ -412,7 +416,7 @@ def points(curve: CurveFacts) -> Verdict:
             faults.append(f"{point.name}: load pattern {pattern}")
     twice = Counter(p.concurrency for p in curve.fixed)
     faults += [f"{count} points at {c:,}" for c, count in twice.items() if count > 1]
-    return _verdict(faults, f"{count} points", f"{least} to {MOST_POINTS} at fixed concurrency")
+    return _verdict(faults, f"{count} points", f"{least} to {MAX_POINTS} at fixed concurrency")
 
 
 @_package_rule(
@@ -452,7 +456,7 @@ def regions(curve: CurveFacts) -> Verdict:
 def offline_point(curve: CurveFacts) -> Verdict:
     """One point is the Offline result: the one at C_max, or a dedicated one that is at least as
     concurrent and reaches 98% of its throughput. Multi-turn curves have none."""
-    of_offline = [(p, f) for p, f in curve.of_files if p.offline]
+    of_offline = [(p, f) for p, f in curve.points_with_files if p.offline]
     if curve.is_agentic:
         return verdict(not of_offline, ", ".join(p.name for p, _ in of_offline) or "none", "none")
     c_max = curve.description.max_supported_concurrency
@@ -482,7 +486,7 @@ def duration(curve: CurveFacts) -> Verdict:
     """Every point is measured for 600 s up to concurrency 32, else 1,200 s, or 2,400 s with several
     turns: its steady-state window if that gives its figures, else the whole run."""
     faults = []
-    for point, file in curve.of_files:
+    for point, file in curve.points_with_files:
         run, block = point.client.summary, file.steady_state
         if run is None:
             continue
@@ -508,7 +512,7 @@ def steady_state(curve: CurveFacts) -> Verdict:
     """A steady-state window that gives the figures has at least 4 super-passes of whole passes over
     the data set, all of them of its own run, and no metric that drifts."""
     faults = []
-    for point, file in curve.of_files:
+    for point, file in curve.points_with_files:
         if file.steady_state is not None:
             faults += [f"{point.name}: {fault}" for fault in _window_faults(curve, point, file)]
     return _verdict(faults, f"{sum(f.steady_state is not None for _, f in curve.files)} blocks")
@@ -518,11 +522,11 @@ def _window_faults(curve: CurveFacts, point: PointFacts, file: PointFile) -> Ite
     block = file.steady_state
     assert block is not None
     window, passes = block.window, block.window.passes
-    if block.status == "insufficient_passes" and passes is not None and passes >= FEWEST_PASSES:
+    if block.status == "insufficient_passes" and passes is not None and passes >= MIN_PASSES:
         yield f"insufficient_passes of {passes}"
     if block.status != "windowable":
         return
-    if passes is None or passes < FEWEST_PASSES or window.duration_s is None:
+    if passes is None or passes < MIN_PASSES or window.duration_s is None:
         yield f"windowable with {passes} super-passes"
         return
     if drifting := sorted(name for name, state in block.state.items() if state != "Plateau"):
@@ -614,7 +618,11 @@ def _far(
     point: PointFacts, name: str, figure: float | None, expectation: float | None
 ) -> list[str]:
     """The line on a stored figure that is not what it should be, if it is not."""
-    if figure is None or expectation is None or math.isclose(figure, expectation, rel_tol=_NEAR):
+    if (
+        figure is None
+        or expectation is None
+        or math.isclose(figure, expectation, rel_tol=_FIGURE_TOLERANCE)
+    ):
         return []
     return [f"{point.name}: {name} {figure:,.2f} is {expectation:,.2f}"]
 
@@ -827,7 +835,7 @@ def engagement(curve: CurveFacts) -> Verdict:
     if provisioned is None or provisioned.kw is None:
         return not_judged("no provisioned power", why="see the rule on power")
     faults = []
-    for point, file in curve.of_files:
+    for point, file in curve.points_with_files:
         entries = file.nodes_used or ()
         nodes_used = {entry.system_node_ensemble_id: entry.nodes for entry in entries}
         of_point = [
