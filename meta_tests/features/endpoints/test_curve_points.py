@@ -148,8 +148,8 @@ def test_a_curve_of_conversations_has_longer_points() -> None:
     nothing: Any = None
     # No accuracy run in smoke, and points above concurrency 32 that take twice as long otherwise.
     for smoke, more_s in ((True, -50), (False, 6 * 1200)):
-        of_features = {"client": "loadgen"}
-        settings: Any = SimpleNamespace(smoke=smoke, of_features=of_features)
+        feature_options = {"client": "loadgen"}
+        settings: Any = SimpleNamespace(smoke=smoke, feature_options=feature_options)
         estimator = Estimator(settings, None, nothing, nothing, {}, nothing)
         agents, single = (
             estimator.seconds(Step("points", CurveKey(benchmark), "")) or 0.0
