@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -30,6 +31,12 @@ def nodes() -> Iterator[LocalNodes]:
         pytest.skip("replicas need Ray: make ray")
     with local_nodes({"node-a": 1, "node-b": 1}) as cluster, joining(cluster):
         yield cluster
+
+
+def skip_on_one_core() -> None:
+    """Skip the test where this process has one core: no two replicas of a machine share one."""
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("needs two cores")
 
 
 @contextmanager
@@ -82,6 +89,7 @@ def load(nodes: LocalNodes) -> Iterator[Load]:
     loaded: list[ReplicaEngine] = []
 
     def make(config: ReplicasConfig | None = None, **changes: object) -> ReplicaEngine:
+        skip_on_one_core()
         fields = {"make": stand_in, "needs_vllm": False, "address": nodes.address, **changes}
         engine = ReplicaEngine.load(config or ReplicasConfig(**fields))  # type: ignore[arg-type]
         loaded.append(engine)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import select
 import socket
 import threading
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 
 from meta_tests.engines.recording import RecordingListener
+from meta_tests.features.replicas.nodes import skip_on_one_core
 from meta_tests.suite_runs import run_python
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.framed_socket import Link
@@ -332,8 +332,7 @@ replica.close()
     [("3,4", "near", True), ("3", "near", False), ("3,4", "any", False)],
 )
 def test_a_replica_keeps_to_the_cores_near_its_gpus(gpus: str, binding: str, near: bool) -> None:
-    if len(os.sched_getaffinity(0)) < 2:
-        pytest.skip("needs two cores")
+    skip_on_one_core()
     told = run_python("-c", _KEPT, gpus, binding)
     assert told.stdout.split() == [str(near)] * 3, told.stderr
 

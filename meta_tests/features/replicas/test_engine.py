@@ -8,7 +8,12 @@ import psutil
 import pytest
 
 from meta_tests.engines.recording import RecordingListener
-from meta_tests.features.replicas.nodes import have_ended, replica_processes, stand_in
+from meta_tests.features.replicas.nodes import (
+    have_ended,
+    replica_processes,
+    skip_on_one_core,
+    stand_in,
+)
 from meta_tests.servers.local_nodes import LocalNodes
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.protocol import (
@@ -29,6 +34,7 @@ GENERATION = Generation()
 @pytest.fixture(scope="module")
 def engine(nodes: LocalNodes) -> Iterator[ReplicaEngine]:
     """Two replicas, one on each node, for tests that leave them as they are."""
+    skip_on_one_core()
     config = ReplicasConfig(stand_in, needs_vllm=False, address=nodes.address)
     lines: list[str] = []
     replica_engine = ReplicaEngine.load(config, lines.append)

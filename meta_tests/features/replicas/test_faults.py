@@ -10,7 +10,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from meta_tests.features.replicas.nodes import Load, error_of, have_ended, replica_processes, slow
+from meta_tests.features.replicas.nodes import (
+    Load,
+    error_of,
+    have_ended,
+    replica_processes,
+    skip_on_one_core,
+    slow,
+)
 from meta_tests.servers.local_nodes import LocalNodes
 from meta_tests.servers.replica_stand_in import answering, echo, failing
 from mlperf_suite.benchmarks.definition import Generation
@@ -71,6 +78,8 @@ def test_an_address_where_no_cluster_is_ends_at_once() -> None:
 
 
 def test_a_run_that_is_interrupted_while_it_loads_leaves_no_process(nodes: LocalNodes) -> None:
+    skip_on_one_core()
+
     def interrupt(line: str) -> None:
         if "idle" in line:
             raise KeyboardInterrupt
