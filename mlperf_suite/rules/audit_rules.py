@@ -10,13 +10,13 @@ import re
 from functools import partial
 
 from mlperf_suite.benchmarks.audits import ISSUED_ONCE, TEST06, Audit, Mode
-from mlperf_suite.benchmarks.definition import MIN_DURATION_MS
 from mlperf_suite.loadgen.logs import DETAIL
 from mlperf_suite.rules.accuracy_files import parse_accuracy_txt
 from mlperf_suite.rules.facts import TEXT_ALONE, RunFacts
+from mlperf_suite.rules.limits import min_duration
 from mlperf_suite.rules.registry import CLOSED, rule
 from mlperf_suite.rules.validity import error_verdict, mode_verdict, whole_log_verdict
-from mlperf_suite.rules.verdict import Verdict, VerdictError, not_judged, time_words, verdict
+from mlperf_suite.rules.verdict import Verdict, VerdictError, not_judged, verdict
 
 AUDITS: tuple[Mode, ...] = ("test06", "test07", "test09", "test01")
 _every_audit = partial(rule, *AUDITS, divisions=CLOSED)
@@ -302,9 +302,7 @@ def same_rate(run: RunFacts) -> Verdict:
 def full_length(run: RunFacts) -> Verdict:
     """The audit is set to last at least ten minutes, as the performance run is."""
     need_detail_log(run)
-    demand = f"at least {time_words(MIN_DURATION_MS, exact=True)}"
-    value_ms = run.number("effective_min_duration_ms", demand)
-    return verdict(value_ms >= MIN_DURATION_MS, time_words(value_ms, exact=True), demand)
+    return min_duration(run)
 
 
 @rule(

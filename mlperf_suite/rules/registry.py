@@ -35,26 +35,47 @@ _LATER_RUN = re.compile(r"run_\d+-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """One demand on one subject, and the runs that it applies to; see `rule` for the fields."""
+class Scope:
+    """The runs that a rule applies to.
+
+    `scenarios`, `divisions`: of the runs. `session_only`: it needs what only the running session
+    knows. `submitted_only`: it reads what only a submission has. `metric`: the accuracy figure that
+    it gates; it applies only to benchmarks judged by that figure. `same_samples`: it applies only
+    to benchmarks whose accuracy run has the same samples as the others. `of_tokens`: it applies
+    only where LoadGen counts tokens, since it reads how many or how fast; if false, only where
+    LoadGen does not. `run_kind`: it is of benchmarks whose runs are of this kind.
+    """
+
+    scenarios: tuple[str, ...] = EVERY_SCENARIO
+    divisions: tuple[Division, ...] = EVERY_DIVISION
+    session_only: bool = False
+    submitted_only: bool = False
+    metric: str | None = None
+    same_samples: bool = False
+    of_tokens: bool | None = None
+    run_kind: str = LOADGEN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule(Scope):
+    """One demand on one subject, and the runs that it applies to.
+
+    `check` returns a verdict, or raises VerdictError. `source`: where the rule comes from. `fix`:
+    the usual fix, in one line. `demand`: what verdicts require where the check does not say it.
+    `official`: it is MLPerf's own rule, not only the suite's. `whole_log`: it compares a log with
+    itself, so a damaged or truncated one is not judged: the rule on whole logs fails it.
+    `shortens`: smoke relaxes it.
+    """
 
     name: str
     subject: Subject
     check: Callable[[Any], Verdict]
-    demand: str
-    official: bool
     source: str
     fix: str
-    scenarios: tuple[str, ...]
-    divisions: tuple[Division, ...]
-    session_only: bool
-    submitted_only: bool
-    metric: str | None
-    same_samples: bool
-    whole_log: bool
-    of_tokens: bool | None
-    run_kind: str
-    shortens: Relaxation
+    demand: str = ""
+    official: bool = True
+    whole_log: bool = False
+    shortens: Relaxation = False
 
     @property
     def sentence(self) -> str:
@@ -122,61 +143,14 @@ _RULES: list[Rule] = []
 _NAMED: dict[str, Rule] = {}
 
 
-def rule(
-    *subjects: Subject,
-    demand: str = "",
-    official: bool = True,
-    source: str,
-    fix: str,
-    scenarios: tuple[str, ...] = EVERY_SCENARIO,
-    divisions: tuple[Division, ...] = EVERY_DIVISION,
-    session_only: bool = False,
-    submitted_only: bool = False,
-    metric: str | None = None,
-    same_samples: bool = False,
-    whole_log: bool = False,
-    of_tokens: bool | None = None,
-    run_kind: str = LOADGEN,
-    shortens: Relaxation = False,
-) -> Callable[[AnyCheck], AnyCheck]:
+def rule(*subjects: Subject, **terms: Any) -> Callable[[AnyCheck], AnyCheck]:
     """Register a function as a rule of each subject; the first sentence of its docstring is the
-    rule's.
-
-    The function returns a verdict, or raises VerdictError. `demand`: what verdicts require where
-    the function does not say it. `official`: it is MLPerf's own rule, not only the suite's.
-    `source`: where it comes from. `fix`: the usual fix, in one line. `scenarios`, `divisions`: of
-    the runs that it applies to. `session_only`: it needs what only the running session knows.
-    `submitted_only`: it reads what only a submission has. `metric`: the accuracy figure that it
-    gates; it applies only to benchmarks judged by that figure. `same_samples`: it applies only to
-    benchmarks whose accuracy run has the same samples as the others. `whole_log`: it compares a log
-    with itself, so a damaged or truncated one is not judged: the rule on whole logs fails it.
-    `of_tokens`: it applies only where LoadGen counts tokens, since it reads how many or how fast;
-    if false, only where LoadGen does not.
-    `run_kind`: it is of benchmarks whose runs are of this kind.
-    `shortens`: smoke relaxes it.
-    """
+    rule's. `terms`: fields of `Rule` and `Scope`, of which `source` and `fix` have no default.
+    Raises TypeError for a term that they do not have."""
 
     def register(check: AnyCheck) -> AnyCheck:
         for subject in subjects:
-            entry = Rule(
-                name=rule_name(check, subject),
-                subject=subject,
-                check=check,
-                demand=demand,
-                official=official,
-                source=source,
-                fix=fix,
-                scenarios=scenarios,
-                divisions=divisions,
-                session_only=session_only,
-                submitted_only=submitted_only,
-                metric=metric,
-                same_samples=same_samples,
-                whole_log=whole_log,
-                of_tokens=of_tokens,
-                run_kind=run_kind,
-                shortens=shortens,
-            )
+            entry = Rule(name=rule_name(check, subject), subject=subject, check=check, **terms)
             _RULES.append(entry)
             _NAMED[entry.name] = entry
         return check

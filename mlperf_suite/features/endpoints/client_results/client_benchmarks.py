@@ -58,7 +58,8 @@ class ClientBenchmark:
     `samples`: of the data set; `answers`: of the accuracy run. `limits_ms`: by the series of
     result_summary.json whose 99th percentile has a limit. `expected`: the scores that are gated;
     none if MLPerf's figure cannot be compared. `scale`: from the client's number to their unit.
-    `also`: a second category that offers the benchmark.
+    `also`: a second category that offers the benchmark. `mean_tokens`: the least and the most mean
+    length of an answer, as the benchmark's TEST09 has them.
     """
 
     id: str
@@ -70,6 +71,7 @@ class ClientBenchmark:
     expected: tuple[ExpectedScore, ...] = ()
     scale: float = 1.0
     also: Category | None = None
+    mean_tokens: tuple[float, float] | None = None
 
 
 _OTHERS = (
@@ -96,6 +98,7 @@ def client_benchmark(name: str, scenario: str) -> ClientBenchmark | None:
     own = next((s for s in benchmark.scenarios if s.name.lower() == names[1]), None)
     if own is None:
         return None
+    test09 = benchmark.audit("test09")
     return ClientBenchmark(
         benchmark.id,
         benchmark.category,
@@ -105,4 +108,5 @@ def client_benchmark(name: str, scenario: str) -> ClientBenchmark | None:
         own.limits,
         benchmark.reference.scores,
         _SCALES.get(benchmark.id, 1.0),
+        mean_tokens=test09.mean_tokens if test09 else None,
     )
