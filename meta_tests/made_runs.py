@@ -63,7 +63,14 @@ from mlperf_suite.loadgen.logs import (
     parse_detail,
 )
 from mlperf_suite.rules.accuracy_files import parse_accuracy_txt
-from mlperf_suite.rules.facts import AnswerTokens, ComparedRuns, Division, RunFacts, SubmittedTexts
+from mlperf_suite.rules.facts import (
+    AnswerTokens,
+    ComparedRuns,
+    Division,
+    RunFacts,
+    SessionFacts,
+    SubmittedTexts,
+)
 from mlperf_suite.rules.stopping_criterion import discarded_queries
 
 HASH = "0123456789abcdef" * 4
@@ -681,6 +688,11 @@ class MadeRun:
         rates = tuple(self.verify_rates)
         texts = SubmittedTexts(self.accuracy_txt, self.verify_txt, self.cut_log, rates)
         scores = parse_accuracy_txt(self.accuracy_txt).scores
+        session = None
+        if self.departures is not None:
+            session = SessionFacts(
+                self.departures, remote=self.remote, cached_tokens=self.cached_tokens
+            )
         kind, more = RunFacts, dict[str, Any]()
         if self.mode == CACHING:
             caching = self._caching_facts()
@@ -699,9 +711,7 @@ class MadeRun:
             submitted=texts if self.submitted else None,
             eos_token_ids=self.benchmark.eos_token_ids,
             vocabulary=self.benchmark.vocabulary,
-            departures=self.departures,
-            cached_tokens=self.cached_tokens,
-            remote=self.remote,
+            session=session,
             accuracy_tokens=self.accuracy_tokens,
             compared=self.compared,
             **more,

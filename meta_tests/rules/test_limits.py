@@ -70,6 +70,10 @@ def facts_of(scenario: str, remote: RemoteRun | None, mode: Mode = "performance"
     return MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario(scenario), mode, remote=remote).facts()
 
 
+def of_session(facts: RunFacts, **changed: Any) -> RunFacts:
+    return replace(facts, session=replace(facts.in_session, **changed))
+
+
 def client_bound(scenario: str, remote: RemoteRun | None, *, smoke: bool = False) -> Verdict:
     return verdict_on(replace(facts_of(scenario, remote), smoke=smoke), "client_bound")
 
@@ -127,20 +131,21 @@ CUT = "3 answers cut by the server's own limit"
 def test_a_server_that_did_otherwise_fails_smoke_too(mode: Any, rule: Any, smoke: Any) -> None:
     facts = replace(facts_of("Server", remote_run(departures=(CUT,)), mode), smoke=smoke)
     assert list(not_passed(judge(facts))) == [rule]
-    cached_and_short = replace(facts, departures=("at most 16 new tokens, not 128",))
+    cached_and_short = of_session(facts, departures=("at most 16 new tokens, not 128",))
     (verdict,) = [v for v in judge(cached_and_short) if not v.passed]
     assert (verdict.status, verdict.found) == ("failed", f"at most 16 new tokens, not 128, {CUT}")
 
 
 def test_speculation_that_nobody_tells_of_is_not_judged_and_excuses_no_departure() -> None:
-    facts = replace(facts_of("Server", remote_run()), undisclosed=("x",), possible_models="A or B")
+    facts = facts_of("Server", remote_run())
+    facts = of_session(facts, undisclosed=("x",), possible_models="A or B")
     for smoke in (False, True):
         verdict = verdict_on(replace(facts, smoke=smoke), "generation")
         why = "the engine does not say x; A or B"
         assert (verdict.status, verdict.why) == ("not judged", why)
-    departed = replace(facts, departures=("a prefix cache",))
+    departed = of_session(facts, departures=("a prefix cache",))
     assert verdict_on(departed, "generation").status == "failed"
-    verdict = verdict_on(replace(facts, undisclosed=()), "generation")
+    verdict = verdict_on(of_session(facts, undisclosed=()), "generation")
     assert (verdict.status, verdict.why) == ("passed", "A or B")
 
 

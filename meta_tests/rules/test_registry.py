@@ -18,6 +18,7 @@ from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.rules import clock, judge, rule_named, rules_for
 from mlperf_suite.rules.accuracy_rules import gate_name
 from mlperf_suite.rules.registry import every_rule, rule_of
+from mlperf_suite.rules.registry import rule as rule_decorator
 from mlperf_suite.rules.verdict import figure_words, lasted_words
 
 
@@ -84,6 +85,12 @@ def test_a_rule_is_found_by_its_function_and_by_the_name_of_its_verdicts() -> No
         assert rule.sentence.endswith(".")
     with pytest.raises(KeyError, match="judge"):
         rule_of(judge)
+    for terms, named in (
+        ({"source": ""}, "fix"),
+        ({"source": "", "fix": "", "sauce": ""}, "sauce"),
+    ):
+        with pytest.raises(TypeError, match=named):
+            rule_decorator("performance", **terms)(judge)
     assert rule_named("run_2-loadgen_clock") is rule_of(clock.loadgen_clock)
     assert rule_named("no rule") is None
 

@@ -100,6 +100,24 @@ class ComparedRuns:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionFacts:
+    """What only the session that made a run knows of it, and no log shows.
+
+    `departures`: how its generation deviates from the benchmark's. `undisclosed`: what the engine
+    does not say of its generation. A few words each. `possible_models`: what else the model may be,
+    empty if that is not a question. `remote`: what a remote server and its client reported; None if
+    the engine is in this process. `cached_tokens`: prompt tokens that the engine took from a cache
+    in this run; None if it does not count them.
+    """
+
+    departures: tuple[str, ...] = ()
+    undisclosed: tuple[str, ...] = ()
+    possible_models: str = ""
+    remote: RemoteRun | None = None
+    cached_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RunFacts(Facts):
     """All that a rule may know of a run, and its way to read the run's detail log.
 
@@ -113,15 +131,10 @@ class RunFacts(Facts):
     system, None if there was no accuracy run. `smoke`: rules may be shortened. `submitted`: the run
     is from a submission, whose accuracy log is truncated and whose TEST06 may lack a detail log.
     `eos_token_ids`: the model's own, None if unknown. `vocabulary`: the number of the model's
-    tokens, None if unknown. `departures`: how the session's generation deviates from the
-    benchmark's; None if only logs are available, which do not show it. `undisclosed`: what the
-    engine does not say of its generation, a few words each. `possible_models`: what else the model
-    may be, empty if that is not a question. `remote`: what a remote server and its client reported;
-    None if the engine is in this process. `accuracy_tokens`: those of the accuracy run of the same
-    system, None if unknown. `text_alone`: see `gives_text_alone`. `cached_tokens`: prompt tokens
-    that the engine took from a cache in this run; None if it does not count them, or if only logs
-    are available. `compared`: see `ComparedRuns`; None if there are none. `blocks`: the logs of
-    several LoadGen runs that are judged as one; `logs` are then those of the last.
+    tokens, None if unknown. `session`: None if only logs are available. `accuracy_tokens`: those
+    of the accuracy run of the same system, None if unknown. `text_alone`: see `gives_text_alone`.
+    `compared`: see `ComparedRuns`; None if there are none. `blocks`: the logs of several LoadGen
+    runs that are judged as one; `logs` are then those of the last.
     """
 
     benchmark: Benchmark
@@ -141,19 +154,22 @@ class RunFacts(Facts):
     submitted: SubmittedTexts | None = None
     eos_token_ids: tuple[int, ...] | None = None
     vocabulary: int | None = None
-    departures: tuple[str, ...] | None = None
-    undisclosed: tuple[str, ...] = ()
-    possible_models: str = ""
-    remote: RemoteRun | None = None
+    session: SessionFacts | None = None
     text_alone: bool = False
     accuracy_tokens: AnswerTokens | None = None
-    cached_tokens: int | None = None
     compared: ComparedRuns | None = None
     blocks: tuple[RunLogs, ...] = ()
 
     @property
     def subject(self) -> Subject:
         return self.mode
+
+    @property
+    def in_session(self) -> SessionFacts:
+        """Of a rule that is `session_only`. Raises VerdictError, not judged, if there was none."""
+        if self.session is None:
+            raise VerdictError(not_judged("logs alone", why="no session knows more of the run"))
+        return self.session
 
     @property
     def detail(self) -> DetailLog:

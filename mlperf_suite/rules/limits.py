@@ -224,7 +224,8 @@ def client_limits(client: ClientFigures, scenario: Scenario) -> list[str]:
 def _only_delayed(run: RunFacts) -> bool:
     """Whether only delay limited the client, not its CPU: a smoke run may share its machine with
     the server, whose work delays the client. The run is marked regardless."""
-    return run.remote is not None and run.remote.client.busy_share < FULL_SHARE
+    remote = run.in_session.remote
+    return remote is not None and remote.client.busy_share < FULL_SHARE
 
 
 @_performance_rule(
@@ -245,9 +246,10 @@ def client_bound(run: RunFacts) -> Verdict:
     demand = f"below {_percent(FULL_SHARE)} of a core"
     if run.scenario.loadgen_scenario != "Offline":
         demand += f", out and back at most {MAX_DELAY_MS:g} ms at p99"
-    if run.remote is None:
+    remote = run.in_session.remote
+    if remote is None:
         return verdict(True, "no client: the engine is in this process", demand)
-    client = run.remote.client
+    client = remote.client
     limits = client_limits(client, run.scenario)
     figures = f"{_percent(client.busy_share)} of a core, out {_ms(client.out_ms)}, back "
     figures += f"{_ms(client.back_ms)} at p99"

@@ -228,7 +228,7 @@ def judge(facts: Facts) -> list[Verdict]:
         facts.mode,
         facts.division,
         submitted=facts.submitted is not None,
-        in_session=facts.departures is not None,
+        in_session=facts.session is not None,
     )
     return [entry.judge(facts) for entry in rules]
 

@@ -162,8 +162,9 @@ def whole_dataset(run: RunFacts) -> Verdict:
 def _departs_in_length_alone(run: RunFacts) -> bool:
     """Whether only the answer length limit deviates from the benchmark: smoke does not excuse a
     cache, or a server that did not do as asked."""
-    by_server = run.remote is not None and run.remote.departures
-    return not by_server and not besides_length(run.departures or ())
+    remote = run.in_session.remote
+    by_server = remote is not None and remote.departures
+    return not by_server and not besides_length(run.in_session.departures)
 
 
 @rule(
@@ -185,14 +186,16 @@ def generation(run: RunFacts) -> Verdict:
     say whether, or how, it decodes speculatively. What else the model may be, if its files or the
     server do not show it, stands beside the verdict.
     """
-    departures = (*(run.departures or ()), *(run.remote.departures if run.remote else ()))
+    session = run.in_session
+    remote = session.remote
+    departures = (*session.departures, *(remote.departures if remote else ()))
     if departures:
         return verdict(False, ", ".join(departures))
-    if run.undisclosed:
+    if session.undisclosed:
         words = "as the benchmark specifies, as far as it is known"
-        why = f"the engine does not say {', '.join(run.undisclosed)}"
-        return not_judged(words, why="; ".join(filter(None, [why, run.possible_models])))
-    return verdict(True, "as the benchmark specifies", why=run.possible_models)
+        why = f"the engine does not say {', '.join(session.undisclosed)}"
+        return not_judged(words, why="; ".join(filter(None, [why, session.possible_models])))
+    return verdict(True, "as the benchmark specifies", why=session.possible_models)
 
 
 @rule(
@@ -206,7 +209,7 @@ def cached_prompt_tokens(run: RunFacts) -> Verdict:
 
     MLPerf issues samples more than once, and each must be computed each time.
     """
-    return cached_tokens_verdict(run.cached_tokens)
+    return cached_tokens_verdict(run.in_session.cached_tokens)
 
 
 def cached_tokens_verdict(count: int | None) -> Verdict:

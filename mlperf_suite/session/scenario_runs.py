@@ -21,7 +21,13 @@ from mlperf_suite.results.record import Result, RunRecord, accuracy_figures, sco
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import PROFILED, PerformanceFigures
 from mlperf_suite.rules import accuracy_verdict, clock, judge, limits, validity
-from mlperf_suite.rules.facts import AnswerTokens, ComparedRuns, RunFacts, gives_text_alone
+from mlperf_suite.rules.facts import (
+    AnswerTokens,
+    ComparedRuns,
+    RunFacts,
+    SessionFacts,
+    gives_text_alone,
+)
 from mlperf_suite.rules.registry import rule_of
 from mlperf_suite.rules.verdict import Verdict, lasted_words, set_aside
 from mlperf_suite.scorers.scorer import Answer, Scores, reads_special_tokens
@@ -234,12 +240,14 @@ class ScenarioRuns(StepMaker):
             else None,
             eos_token_ids=self.inputs.eos_token_ids if benchmark.audit(mode) else None,
             vocabulary=self.inputs.vocabulary,
-            departures=departures,
-            undisclosed=self.inputs.speculation(benchmark, result.scenario, engine).undisclosed,
-            possible_models=self.inputs.possible_models(benchmark),
-            remote=record.remote,
+            session=SessionFacts(
+                departures,
+                self.inputs.speculation(benchmark, result.scenario, engine).undisclosed,
+                self.inputs.possible_models(benchmark),
+                record.remote,
+                cached_tokens,
+            ),
             text_alone=gives_text_alone(engine),
-            cached_tokens=cached_tokens,
             accuracy_tokens=accuracy.answers if accuracy else None,
             compared=self._compared.get(key.place),
         )
@@ -297,13 +305,14 @@ class ScenarioRuns(StepMaker):
         """Make the same run again, for --repeat, and add its figures to those of the first."""
         run, observation = self._observed_run(key, result, record, number)
         remote = observation.remote()
-        facts = dataclasses.replace(
-            self._facts[key],
-            logs=run.logs,
+        first_facts = self._facts[key]
+        session = dataclasses.replace(
+            first_facts.in_session,
             remote=remote,
             departures=self.departures(result.benchmark, result.scenario),
             cached_tokens=observation.cached_tokens(remote),
         )
+        facts = dataclasses.replace(first_facts, logs=run.logs, session=session)
         for check in _RULES_OF_REPEATS:
             verdict = rule_of(check).judge(facts)
             why = f"repeat {number}: {verdict.why or verdict.found}"

@@ -98,6 +98,11 @@ def test_what_is_not_known_is_no_pass(rule: str) -> None:
     assert set(found) <= {"accuracy_calling_normalized"}
 
 
+def test_settings_that_are_not_known_are_named_in_one_order() -> None:
+    (unknown,) = (v for v in judge(replace(REPLAY, sent={})) if v.rule == "replay_settings")
+    assert unknown.why == "not known: temperature, seed, concurrency, max_tokens"
+
+
 def test_a_score_that_is_missing_fails_its_gate() -> None:
     gates = ("accuracy_calling_overall", "accuracy_calling_normalized")
     assert statuses(replace(CALLS, scores=None)) == dict.fromkeys(gates, "failed")

@@ -27,7 +27,7 @@ from mlperf_suite.features.log_consistency.schedule import (
 )
 from mlperf_suite.loadgen.load_plan import Shortened
 from mlperf_suite.rules import judge
-from mlperf_suite.rules.facts import AnswerTokens, RunFacts
+from mlperf_suite.rules.facts import AnswerTokens, RunFacts, SessionFacts
 
 RUNS = [
     (scenario, mode)
@@ -73,7 +73,7 @@ def test_a_real_run_agrees_with_itself(tmp_path: Path, scenario: str, mode: str)
         shipped_round(),
         load_run.logs,
         smoke=True,
-        departures=(),
+        session=SessionFacts(),
         accuracy_tokens=AnswerTokens(load_run.tokens / load_run.samples, load_run.samples),
     )
     verdicts = [v for v in judge(facts) if v.rule in AGREEMENT]

@@ -32,7 +32,7 @@ from mlperf_suite.loadgen.logs import RunLogs
 from mlperf_suite.results.record import Result, RunRecord
 from mlperf_suite.results.run_folder import BLOCKS_FOLDER
 from mlperf_suite.rules import judge
-from mlperf_suite.rules.facts import gives_text_alone
+from mlperf_suite.rules.facts import SessionFacts, gives_text_alone
 from mlperf_suite.session.load_run import Observation, Prompts, StepMaker
 from mlperf_suite.session.run_kind import Step
 
@@ -78,7 +78,7 @@ class CachingAudits(StepMaker):
                 self.settings.round,
                 blocks[-1].logs,
                 smoke=self.settings.smoke,
-                departures=(),
+                session=SessionFacts(),
                 text_alone=gives_text_alone(self.engine.description.settings),
                 blocks=tuple(block.logs for block in blocks),
                 caching=audit,

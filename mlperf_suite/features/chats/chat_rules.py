@@ -76,8 +76,9 @@ def _settings(run: ChatFacts) -> Verdict:
     known = {name: run.sent[name] for name in demands if name in run.sent}
     wrong = {name: value for name, value in known.items() if value != demands[name]}
     found = ", ".join(f"{name} {_number(value)}" for name, value in (wrong or known).items())
-    if not wrong and known.keys() != demands.keys():
-        return not_judged(found, words, f"not known: {', '.join(demands.keys() - known.keys())}")
+    unknown = [name for name in demands if name not in known]
+    if unknown and not wrong:
+        return not_judged(found, words, f"not known: {', '.join(unknown)}")
     return verdict(not wrong, found, words)
 
 

@@ -72,7 +72,7 @@ def loadgen_files(run: RunFacts) -> Verdict:
 def _unknown_release_verdict(run: RunFacts, version: str) -> Verdict:
     first, last = next(iter(RELEASES)), list(RELEASES)[-1]
     words, demand = f"LoadGen {version}", f"a LoadGen from {first} to {last}"
-    if run.departures is not None:
+    if run.session is not None:
         return not_judged(words, demand, "this version is not known")
     return verdict(
         False, words, demand, "this version is not known: only a newer suite may know it"
