@@ -90,7 +90,7 @@ def test_a_rule_is_found_by_its_function_and_by_the_name_of_its_verdicts() -> No
         ({"source": "", "fix": "", "sauce": ""}, "sauce"),
     ):
         with pytest.raises(TypeError, match=named):
-            rule_decorator("performance", **terms)(judge)
+            rule_decorator("performance", **terms)(clock.loadgen_clock)
     assert rule_named("run_2-loadgen_clock") is rule_of(clock.loadgen_clock)
     assert rule_named("no rule") is None
 
