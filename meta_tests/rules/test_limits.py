@@ -110,7 +110,7 @@ def test_a_request_that_waited_in_the_client_makes_a_run_client_bound() -> None:
         assert (verdict.status, verdict.why) == ("failed", why)
     assert client_bound("Offline", remote_run(waited=2, full=True)).passed
     verdict = client_bound("Offline", remote_run(waited=2))
-    assert verdict.status == "not judged" and "do not tell whether they had room" in verdict.why
+    assert verdict.status == "not judged" and "do not report whether they had room" in verdict.why
     assert client_bound("Offline", remote_run(1.0, waited=2)).status == "failed"
 
 

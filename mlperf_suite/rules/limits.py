@@ -253,7 +253,7 @@ def client_bound(run: RunFacts) -> Verdict:
     figures += f"{_ms(client.back_ms)} at p99"
     if client.waited_for_room and client.servers_full is None and not limits:
         waited = f"{client.waited_for_room:,} requests waited in the client"
-        why = f"{waited}, and the servers do not tell whether they had room: --endpoint-requests"
+        why = f"{waited}, and the servers do not report whether they had room: --endpoint-requests"
         return not_judged(figures, demand, why)
     return verdict(not limits, figures, demand, "; ".join(limits))
 
