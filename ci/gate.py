@@ -221,8 +221,8 @@ def _gate(job: Job, gate: str, run: Run) -> tuple[int, str]:
         ]
         if unseen := _unseen(lines):
             unreadable.append(
-                f"- Against the {kind} baseline: cannot tell of {', '.join(unseen)}. The noise "
-                f"may hide a loss of {job.max_regression}%: repeat more often, or measure again on "
+                f"- Against the {kind} baseline: {', '.join(unseen)}: inconclusive. The noise "
+                f"may hide a loss of {job.max_regression}%: use more repeats, or measure again on "
                 "a machine that does nothing else."
             )
         status = status or (0 if job.pin else comparison)

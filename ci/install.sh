@@ -67,7 +67,7 @@ cd "$suite"
 # Each installed package's record of its own files: what was installed by hand changes one.
 record() { cat .venv/lib/python*/site-packages/*.dist-info/RECORD 2>/dev/null | sort | sha256sum; }
 if [ -d .venv ] && [ "$(record)" != "$(cat "$home/record" 2>/dev/null || true)" ]; then
-  say "the environment is not as the last set-up left it: it is made anew"
+  say "the environment is not as the last set-up left it: installing it again"
   rm -rf .venv
 fi
 export BUILD=${BUILD:-gpu}

@@ -132,7 +132,7 @@ BEGAN = datetime(2026, 3, 4, 10, 0, 0, 500_000)
 """When a made-up run of the first benchmark issued its first query. Those of the others are a few
 ms later and longer, since no two runs have the same times."""
 MADE_MS, FIRST_MS = 250.0, 0.1
-"""The time stamps of the entries on the queries that were made, and of those before."""
+"""The timestamps of the entries on the queries that were made, and of those before."""
 TOKENS = 3
 """Of an answer in an accuracy log, and in a performance run where nothing says another mean."""
 _ENDS = ("begin", "end")
@@ -542,7 +542,7 @@ class MadeRun:
     """A run that obeys every rule until somebody changes it.
 
     `broken_lines`: texts put after the detail log's first entry. `answers`: the accuracy log's.
-    `stamps`: time stamps of single keys' entries, in ms, in place of their own. `cut_log`: the
+    `stamps`: timestamps of single keys' entries, in ms, in place of their own. `cut_log`: the
     accuracy log as it is submitted.
     `remote`: what an engine behind a network told of it, None of one in this process.
     `cached_tokens`: prompt tokens that the engine counted as taken from a cache. `caching`: of a
@@ -618,7 +618,7 @@ class MadeRun:
         return "\n".join([lines[0], *self.broken_lines, *lines[1:]]) + "\n"
 
     def stamp_ms(self, key: str) -> float:
-        """The time stamp of a key's entry."""
+        """The timestamp of a key's entry."""
         if key in self.stamps:
             stamp: float = self.stamps[key]
             return stamp

@@ -141,7 +141,7 @@ def test_the_table_begins_with_what_was_measured_and_lost(
         f"| {run} | 91, -9.0% regressed | 2, -1.0% cannot tell | 950.0 ms, +5.6% cannot tell |",
         "",
         f"plot: {job.out / 'offline-pinned.png'}",
-        f"gate: {run}: tokens_per_sec: -9.0%, 100 then and 91 tokens/s now",
+        f"gate: {run}: tokens_per_sec: -9.0%, baseline 100, candidate 91 tokens/s",
         f"gate: {run}: --baseline X: not comparable: model: A, B "
         "(--baseline-allow-different compares anyway)",
     ]
@@ -152,11 +152,11 @@ def test_the_table_begins_with_what_was_measured_and_lost(
     assert rest[0] == "Installed: fork 1+slow."
     missing_lines = next(n for n, part in enumerate(rest) if part.startswith("- "))
     assert rest[missing_lines].splitlines() == [
-        "- Against the pinned baseline: tokens_per_sec: -9.0%, 100 then and 91 tokens/s now",
+        "- Against the pinned baseline: tokens_per_sec: -9.0%, baseline 100, candidate 91 tokens/s",
         "- Against the pinned baseline: --baseline X: not comparable: model: A, B "
         "(a run on the default branch with pin replaces the baseline)",
-        "- Against the pinned baseline: cannot tell of QPS, TTFT p99. The noise may hide a "
-        "loss of 5%: repeat more often, or measure again on a machine that does nothing else.",
+        "- Against the pinned baseline: QPS, TTFT p99: inconclusive. The noise may hide a "
+        "loss of 5%: use more repeats, or measure again on a machine that does nothing else.",
     ]
     assert missing_lines < rest.index("Against the pinned baseline:")
     assert "Plot: `offline-pinned.png` of the results." in rest[-2]

@@ -116,7 +116,7 @@ tensor-parallel-size = 1
 max_num_seqs = 1024
 ```
 
-Names and `auto` are accepted in any case. A value that cannot be used ends the session before
+The case of names and of `auto` does not matter. A value that cannot be used ends the session before
 anything is loaded, with one line that names the option, the value and the allowed values. A value
 that breaks an MLPerf rule is accepted, and that rule fails. An option's environment variable is in
 brackets after the option.

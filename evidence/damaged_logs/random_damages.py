@@ -183,7 +183,7 @@ def _(rng: random.Random, tree: Tree, lines: list[str], at: int, entry: Entry) -
     return _change_value(lines, at, entry, rng.choice([*wrong, str(value), [value]]))
 
 
-@line_kind("the metadata of a value: its time stamp, its flags")
+@line_kind("the metadata of a value: its timestamp, its flags")
 def _(rng: random.Random, tree: Tree, lines: list[str], at: int, entry: Entry) -> str:
     name = rng.choice(["time_ms", "is_error", "is_warning", "pid", "tid", "line_no", "file"])
     holder = entry.content if name == "time_ms" else entry.content["metadata"]

@@ -363,7 +363,7 @@ def _changed(
 
 
 def _stamps(old_entries: Entries, new_entries: Entries, mode: str) -> list[Demand]:
-    """Of time stamps that go back or are none, and of another process."""
+    """Of timestamps that go back or are none, and of another process."""
     if mode == "T" or old_entries == new_entries:
         return []
     stamps = _in_mode(frozenset({"time_stamps"}), mode)

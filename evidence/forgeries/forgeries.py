@@ -156,7 +156,7 @@ def times(factor: float) -> New:
 
 
 def clock(change_ms: Callable[[float], float], scenario: str = "Server") -> Change:
-    """Change each time stamp in a performance run's detail log."""
+    """Change each timestamp in a performance run's detail log."""
 
     def change(home: Home) -> None:
         with DetailFile(_folder(home, scenario, _RUN)) as log:
@@ -549,16 +549,16 @@ FORGERIES: dict[str, Tampering] = {
         "query_rate tokens_as_in_accuracy validity_agrees",
     ),
     # Time
-    "every time stamp a tenth (Server)": _forged(
+    "every timestamp a tenth (Server)": _forged(
         "ten minutes: the log is that of one minute", clock(lambda ms: ms / 10), "time_span"
     ),
-    "every time stamp times 1.2 (Offline)": _forged(
+    "every timestamp times 1.2 (Offline)": _forged(
         "a longer run", clock(lambda ms: ms * 1.2, "Offline"), "time_span"
     ),
-    "time stamps end after five minutes (Server)": _forged(
+    "timestamps end after five minutes (Server)": _forged(
         "ten minutes: it was stopped after five", clock(lambda ms: min(ms, 300_000.0)), "time_span"
     ),
-    "time stamps go back (Server)": _forged(
+    "timestamps go back (Server)": _forged(
         "one run: the results were written by an earlier one",
         clock(lambda ms: ms if ms < 300_000 else ms - 621_709.0),
         "time_span time_stamps",

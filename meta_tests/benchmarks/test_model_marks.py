@@ -124,9 +124,12 @@ def test_what_the_files_do_not_show_is_said(tmp_path: Path) -> None:
 
     folder = str(model_folder(tmp_path / "copy", row))
     tail = "a model trained further from it"
-    assert words(row, folder) == f"its files do not tell {workload_of(row).model} from {tail}"
+    assert (
+        words(row, folder) == f"its files do not distinguish {workload_of(row).model} from {tail}"
+    )
     assert words(oss, str(model_folder(tmp_path / "oss", oss))) == (
-        f"its files do not tell openai/gpt-oss-120b from openai/gpt-oss-safeguard-120b or {tail}"
+        "its files do not distinguish openai/gpt-oss-120b from openai/gpt-oss-safeguard-120b "
+        f"or {tail}"
     )
     # A hub id names one model, and another model has no reference.
     assert words(row, workload_of(row).model) == ""

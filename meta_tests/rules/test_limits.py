@@ -89,14 +89,14 @@ def test_a_full_processor_fails_with_its_number_in_smoke_too() -> None:
         for smoke in (False, True):
             verdict = client_bound(scenario, remote_run(busy_share=0.973), smoke=smoke)
             assert verdict.status == "failed"
-            assert verdict.found == "97.3% of a core, out 0.20 ms, back 0.30 ms at p99"
+            assert verdict.found == "97.3% of a core, send 0.20 ms, receive 0.30 ms at p99"
             assert verdict.why == "a client process used 97.3% of a core"
 
 
 def test_where_queries_come_one_by_one_a_delay_fails_and_in_offline_none_does() -> None:
     late = remote_run(out_ms=1.5, back_ms=None)
     verdict = client_bound("Server", late)
-    why = "out 1.50 ms at p99; back not measured at p99"
+    why = "send 1.50 ms at p99; receive not measured at p99"
     assert (verdict.status, verdict.why) == ("failed", why)
     assert client_bound("Offline", late).passed
     assert client_bound("Server", late, smoke=True).status == "shortened"
@@ -114,7 +114,7 @@ def test_a_request_that_waited_in_the_client_makes_a_run_client_bound() -> None:
         assert (verdict.status, verdict.why) == ("failed", why)
     assert client_bound("Offline", remote_run(waited=2, full=True)).passed
     verdict = client_bound("Offline", remote_run(waited=2))
-    assert verdict.status == "not judged" and "do not tell whether they had room" in verdict.why
+    assert verdict.status == "not judged" and "do not report whether they had room" in verdict.why
     assert client_bound("Offline", remote_run(1.0, waited=2)).status == "failed"
 
 

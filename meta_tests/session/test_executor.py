@@ -101,7 +101,7 @@ def test_without_a_rate_the_run_sized_by_it_fails(make: Make, monkeypatch: Monke
     monkeypatch.setattr("mlperf_suite.session.load_run.run_loadgen", run_of_no_time)
     session = make(ACCURACY, PERFORMANCE)
     assert session.suite.make(ACCURACY).ok
-    why = "neither an accuracy run nor a step shows the rate to plan for"
+    why = "neither an accuracy run nor a step measured the rate"
     assert session.suite.make(PERFORMANCE).failure == f"{PERFORMANCE}: {why}"
 
 
@@ -145,7 +145,9 @@ def test_a_short_run_made_again(faster: Make, lines: list[str], monkeypatch: Mon
     assert figures.samples_per_sec == second["result_samples_per_second"]
     assert re.match(r"a first run ended after \d\.\d s of at least 2\.0 s", figures.made_again)
     (line,) = lines
-    assert line.startswith(f"{PERFORMANCE}: a first run") and line.endswith("made again for longer")
+    assert line.startswith(f"{PERFORMANCE}: a first run") and line.endswith(
+        "rerunning it for longer"
+    )
     refresh_figures(session.folder)
     assert session.summary(PERFORMANCE).run.performance.made_again == figures.made_again
     page = html.unescape((session.folder / "report.html").read_text())

@@ -61,7 +61,7 @@ def round_of(detail: DetailLog) -> Round | None:
 
 
 def scenario_of(benchmark: Benchmark | None, name: str) -> Scenario | None:
-    """The benchmark's scenario of that name, in any case as in the official checker."""
+    """The benchmark's scenario of that name; case does not matter, as in the official checker."""
     scenarios = benchmark.scenarios if benchmark else ()
     return next((s for s in scenarios if s.name.lower() == name.lower()), None)
 

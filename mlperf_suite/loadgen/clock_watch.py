@@ -105,7 +105,7 @@ def _excess_s(figures: ClockFigures) -> float:
 def clock_faults(clock: ClockFigures, log_s: float | None) -> list[str]:
     """How LoadGen's clock departed from the machine's during a run, a few words each.
 
-    `log_s`: the time stamps of LoadGen's log between the generation of the queries and the end of
+    `log_s`: the timestamps of LoadGen's log between the generation of the queries and the end of
     the run, in s; None if it lacks them.
     """
     faults = []

@@ -41,7 +41,7 @@ _SAID_ONCE = (
 
 
 class Entry(NamedTuple):
-    """One entry of a detail log. `line`: its number in the file, from 1. `ms`: its time stamp, in
+    """One entry of a detail log. `line`: its number in the file, from 1. `ms`: its timestamp, in
     ms since the log began, None if it has none. `process`, `thread`: the ids of its writer."""
 
     line: int
@@ -88,7 +88,7 @@ class DetailLog:
         return [entry.value for entry in self.entries if entry.key == key]
 
     def stamp(self, key: str) -> float | None:
-        """The time stamp of the key's last entry, in ms since the log began."""
+        """The timestamp of the key's last entry, in ms since the log began."""
         return next((e.ms for e in reversed(self.entries) if e.key == key), None)
 
     def milliseconds(self, key: str) -> float | None:

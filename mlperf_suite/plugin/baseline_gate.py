@@ -81,14 +81,14 @@ def regression_verdict(regression: RegressionFigures | None, metric: str) -> Ver
     change = regression.of(metric)
     if change is None or change.baseline is None or change.current is None:
         return Verdict(rule, "not judged", "no figure", limit)
-    # Of all metrics, those of performance runs alone are made again.
+    # Of all metrics, only performance runs are repeated.
     is_repeated = any(m.name == metric and m.of_run for m in METRICS)
     advice = ": --repeat 5 measures it better" if is_repeated else ""
     return Verdict(
         rule,
         _STATUS.get(change.outcome, "passed"),
-        f"{change.outcome}: {change.words}, {figure_words(change.baseline, 6)} then and "
-        f"{figure_words(change.current, 6)} {change.unit} now",
+        f"{change.outcome}: {change.words}, baseline {figure_words(change.baseline, 6)}, "
+        f"candidate {figure_words(change.current, 6)} {change.unit}",
         limit,
         f"noise from {change.noise_from}{advice if change.outcome == 'cannot tell' else ''}",
     )

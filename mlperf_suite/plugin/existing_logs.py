@@ -120,7 +120,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Logs of which nothing was judged are no success."""
+    """Fail if nothing could be judged."""
     if session.exitstatus == pytest.ExitCode.OK and _is_nothing_judged(session.config):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

@@ -66,9 +66,9 @@ def or_fail(config: pytest.Config, action: Callable[[], Product]) -> Product:
 
 
 def _fail(config: pytest.Config, failure: str | None) -> NoReturn:
-    """Fail the current test with one line; end the session if no other run can be made."""
+    """Fail the current test with one line; end the session if the engine is unusable."""
     if not suite_of(config).can_go_on:
-        config.stash[_CURRENT].session.shouldfail = "no other run can be made in this session"
+        config.stash[_CURRENT].session.shouldfail = "the engine is unusable"
     pytest.fail(failure or "", pytrace=False)
 
 

@@ -172,8 +172,8 @@ def _losses(first: BaselineRun, run: BaselineRun, regression: RegressionFigures)
         lines.append("its engine is not known, but the baseline's is: config.json does not name it")
     lines += underpowered_metrics(regression.metrics, at_a_rate)
     return lines + [
-        f"{change.metric}: {change.words}, {figure_words(change.baseline or 0.0, 6)} then and "
-        f"{figure_words(change.current or 0.0, 6)} {change.unit} now"
+        f"{change.metric}: {change.words}, baseline {figure_words(change.baseline or 0.0, 6)}, "
+        f"candidate {figure_words(change.current or 0.0, 6)} {change.unit}"
         for change in regression.metrics
         if change.outcome == "regressed"
     ]

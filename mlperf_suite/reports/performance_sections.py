@@ -94,7 +94,7 @@ def _gate(run: Run) -> list[Row]:
 
 
 def _loadgen_line(performance: PerformanceFigures) -> str:
-    """What LoadGen says, of how much and how long; the official client says no such word."""
+    """What LoadGen says, of how much and how long; the official client has no verdict."""
     target, length = performance.target_qps, performance.duration_s
     word = "VALID" if performance.valid else "INVALID"
     parts = ["" if performance.valid is None else f"LoadGen says {word}: "]

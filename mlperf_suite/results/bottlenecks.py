@@ -265,7 +265,7 @@ def _client_findings(
     remote: RemoteRun, scenario: str, duration_s: float | None
 ) -> Iterator[Bottleneck]:
     client = remote.client
-    late = "" if client.out_ms is None else f", with {time_words(client.out_ms)} of delay out"
+    late = "" if client.out_ms is None else f", with {time_words(client.out_ms)} send delay"
     late += "" if client.back_ms is None else f" and {time_words(client.back_ms)} back at p99"
     if client.waited_for_room:
         late += f"; {client.waited_for_room:,} requests waited in the client for room at a server"

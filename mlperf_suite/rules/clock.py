@@ -27,7 +27,7 @@ clock_rule = partial(
 def loadgen_clock(run: RunFacts) -> Verdict:
     """LoadGen's clock kept time during the run: it was not set, and its rate was right.
 
-    The system's clock is read beside CLOCK_MONOTONIC_RAW four times a second, and the time stamps
+    The system's clock is read beside CLOCK_MONOTONIC_RAW four times a second, and the timestamps
     of LoadGen's log are compared with the time that the run and its answers took.
     """
     logs = run.blocks or (run.logs,)

@@ -245,7 +245,7 @@ class RunFacts(Facts):
         """The time of the key's last entry, in ms since the log began."""
         moment = self.detail.stamp(key)
         if moment is None:
-            raise absent(f"a time stamp of {key}")
+            raise absent(f"a timestamp of {key}")
         return moment
 
 

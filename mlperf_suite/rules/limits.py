@@ -215,7 +215,7 @@ def client_limits(client: ClientFigures, scenario: Scenario) -> list[str]:
     if not client.busy_share < FULL_SHARE:
         limits.append(f"a client process used {_percent(client.busy_share)} of a core")
     if not is_offline:
-        for way, delay_ms in (("out", client.out_ms), ("back", client.back_ms)):
+        for way, delay_ms in (("send", client.out_ms), ("receive", client.back_ms)):
             if delay_ms is None or not delay_ms <= MAX_DELAY_MS:
                 limits.append(f"{way} {_ms(delay_ms)} at p99")
     return limits
@@ -245,17 +245,17 @@ def client_bound(run: RunFacts) -> Verdict:
     """
     demand = f"below {_percent(FULL_SHARE)} of a core"
     if run.scenario.loadgen_scenario != "Offline":
-        demand += f", out and back at most {MAX_DELAY_MS:g} ms at p99"
+        demand += f", send and receive delay at most {MAX_DELAY_MS:g} ms at p99"
     remote = run.in_session.remote
     if remote is None:
         return verdict(True, "no client: the engine is in this process", demand)
     client = remote.client
     limits = client_limits(client, run.scenario)
-    figures = f"{_percent(client.busy_share)} of a core, out {_ms(client.out_ms)}, back "
+    figures = f"{_percent(client.busy_share)} of a core, send {_ms(client.out_ms)}, receive "
     figures += f"{_ms(client.back_ms)} at p99"
     if client.waited_for_room and client.servers_full is None and not limits:
         waited = f"{client.waited_for_room:,} requests waited in the client"
-        why = f"{waited}, and the servers do not tell whether they had room: --endpoint-requests"
+        why = f"{waited}, and the servers do not report whether they had room: --endpoint-requests"
         return not_judged(figures, demand, why)
     return verdict(not limits, figures, demand, "; ".join(limits))
 

@@ -311,7 +311,7 @@ class Inputs:
             return ""
         names = workload.marks.possible_models(self._model_facts or {})
         others = " or ".join([*names, "a model trained further from it"])
-        return f"its files do not tell {workload.model} from {others}"
+        return f"its files do not distinguish {workload.model} from {others}"
 
     def reference(
         self,

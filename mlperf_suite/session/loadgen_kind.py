@@ -139,7 +139,7 @@ def _rate_steps(keys: Collection[RunKey], selection: Selection) -> dict[Place, S
         )
         sized = sized_by_rate(key, selection) and not has_rate
         if place not in steps and (sized or _gives_server_no_rate(key, selection)):
-            steps[place] = Step("rate", key, f"{key}: rate to plan for")
+            steps[place] = Step("rate", key, f"{key}: estimate the rate")
     return steps
 
 

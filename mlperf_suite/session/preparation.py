@@ -112,13 +112,13 @@ class Preparation(StepMaker):
         return probe(engine, prompts, generation, silence_s=silence_s)
 
     def rate(self, step: Step) -> float:
-        """The samples/s to plan for, measured with a few prompts of the benchmark's lengths.
+        """An estimate of the samples/s, measured with a few prompts of the benchmark's lengths.
 
         Measured once, so that all repeats have the same length.
         """
         benchmark = BENCHMARKS[step.key.benchmark]
         scenario = benchmark.scenario(step.key.scenario)
-        self.watcher.begin("measuring the rate to plan for")
+        self.watcher.begin("estimating the rate")
         count = rate_probe_samples(scenario, smoke=self.settings.smoke)
         own = self.inputs.prompts(benchmark)
         prompts = warm_up_prompts(own, min(count, len(own)))

@@ -14,7 +14,7 @@ class ProgressDisplay:
         """Ask `left_s` at any time how many seconds of the session are left, None if unknown."""
 
     def step(self, name: str) -> None:
-        """A step begins that takes long."""
+        """Called before a long step."""
 
     def begin(self, name: str, total: int | None = None) -> None:
         """Something begins, with `total` samples ahead if known."""

@@ -44,7 +44,7 @@ from mlperf_suite.session.timing.estimate import sized_by_rate
 
 _DECODED_AT_ONCE = 64
 _TOO_SHORT = "too_short_"
-"""What the names of the logs of a run that was made again begin with: nothing takes them for
+"""What the names of the logs of a run that was rerun begin with: nothing takes them for
 logs of a run."""
 _RULES_OF_REPEATS = (
     limits.client_bound,
@@ -67,7 +67,7 @@ class ScenarioRuns(StepMaker):
     """By place, what an audit of it is compared with."""
 
     def make(self, step: Step, result: Result) -> object:
-        """Measure the rate to plan for, warm the engine up, or make a run. Raises SuiteError or
+        """Estimate the rate, warm the engine up, or make a run. Raises SuiteError or
         OSError."""
         if step.kind == "rate":
             return self.preparation.rate(step)
@@ -108,7 +108,7 @@ class ScenarioRuns(StepMaker):
             f"a first run ended after {lasted_words(run.elapsed_s)} of at least "
             f"{lasted_words(least_s)}, since the engine was faster than measured before it"
         )
-        self.watcher.say(f"{key}: {why}; it is made again for longer")
+        self.watcher.say(f"{key}: {why}; rerunning it for longer")
         for path in [path for path in folder.iterdir() if path.is_file()]:
             path.replace(path.with_name(f"{_TOO_SHORT}{path.name}"))
         self.pace.correct(key, rate)

@@ -82,7 +82,7 @@ def test_the_terminal_tells_the_performance_runs_servers_and_client() -> None:
     terminal = terminal_text(summary_of("accuracy", "performance", remote=remote))
     assert terminal.count("http://one:8000: 60 requests, 6,000 tokens\n") == 1
     words = " ".join(terminal.split())
-    assert "client processes: 2, the busiest at 30% of a core; delay at p99 0.20 ms out" in words
+    assert "client processes: 2, the busiest at 30% of a core; p99 delay: send 0.20 ms" in words
     assert "the server's hardware is not known" in words
     assert words.count("http://one:8000 turned requests away 1,200 times: the wait counts in") == 1
 

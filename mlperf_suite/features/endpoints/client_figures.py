@@ -23,7 +23,7 @@ _ESTIMATED = "99.0"
 def client_performance(
     scenario: Scenario, summary: ResultSummary, timeline: Timeline | None
 ) -> PerformanceFigures:
-    """The content of run.performance. `valid` is None: the client says no such word."""
+    """The content of run.performance. `valid` is None: the client has no verdict of its own."""
     load = summary.run_config.load_pattern if summary.run_config else None
     series = {"latency": summary.latency, "ttft": summary.ttft, "tpot": summary.tpot}
     estimates = {name: of.early_stopping_percentiles.get(_ESTIMATED) for name, of in series.items()}

@@ -1,4 +1,4 @@
-"""Rules of a log's clocks: time stamps, dates and durations must describe one and the same run.
+"""Rules of a log's clocks: timestamps, dates and durations must describe one and the same run.
 
 LoadGen stamps each entry with the ms since its log began, records by the system clock when it
 issued the first query and got the last answer (power_begin, power_end), and counts latencies in ns.
@@ -40,7 +40,7 @@ _clock_rule = partial(
 
 @_clock_rule(demand="never decreasing, one process")
 def time_stamps(run: RunFacts) -> Verdict:
-    """The time stamps of each thread never go back, and one process wrote the log."""
+    """The timestamps of each thread never go back, and one process wrote the log."""
     entries = run.detail.entries
     last: dict[str, float] = {}
     for entry in entries:
@@ -48,7 +48,7 @@ def time_stamps(run: RunFacts) -> Verdict:
         thread = str(entry.thread)
         before = last.get(thread, 0.0)
         if entry.ms is None:
-            raise failure(f"line {entry.line} has no time stamp")
+            raise failure(f"line {entry.line} has no timestamp")
         if not entry.ms >= before:
             raise failure(f"line {entry.line}: {entry.ms:,.6f} ms after {before:,.6f} ms")
         last[thread] = entry.ms
@@ -78,7 +78,7 @@ def _moment(run: RunFacts, key: str, form: str = POWER_FORMAT) -> datetime:
 
 @_clock_rule(demand="the duration between power_begin and power_end")
 def time_span(run: RunFacts) -> Verdict:
-    """The time stamps span the run's duration by its clock, which meets the requested duration.
+    """The timestamps span the run's duration by its clock, which meets the requested duration.
 
     From query generation to the end of the run they span power_begin to power_end. A run that
     claims to have met its minimum duration must have lasted that long, and one at a rate until its
@@ -98,19 +98,19 @@ def time_span(run: RunFacts) -> Verdict:
     span = end - begin
     ok = -ROUNDING_S <= span - seconds <= MAX_LOG_DELAY_S and seconds >= least - ROUNDING_S
     figures = (
-        f"{end:,.3f} s - {begin:,.3f} s = {span:,.3f} s of time stamps, {seconds:,.3f} s by "
+        f"{end:,.3f} s - {begin:,.3f} s = {span:,.3f} s of timestamps, {seconds:,.3f} s by "
         "power_begin and power_end"
     )
     minimum = f", of at least {least:,.0f} s" if least else ""
-    demand = f"{seconds:,.3f} to {seconds + MAX_LOG_DELAY_S:,.3f} s of time stamps{minimum}"
+    demand = f"{seconds:,.3f} to {seconds + MAX_LOG_DELAY_S:,.3f} s of timestamps{minimum}"
     return verdict(ok, figures, demand)
 
 
-@_clock_rule(demand="commit, build, run; power_begin by test_datetime and the time stamps")
+@_clock_rule(demand="commit, build, run; power_begin by test_datetime and the timestamps")
 def clock_dates(run: RunFacts) -> Verdict:
-    """The run's date and time stamps agree on its start, which is after LoadGen was built.
+    """The run's date and timestamps agree on its start, which is after LoadGen was built.
 
-    power_begin equals test_datetime plus the elapsed time stamps, except for the time zone.
+    power_begin equals test_datetime plus the elapsed timestamps, except for the time zone.
     LoadGen's commit, its build and the run come in this order, as far as they are logged, and no
     run is of a day to come.
     """

@@ -355,7 +355,10 @@ class EndpointEngine(Driver):
         return f"{self._config.targets[place].url} {why}"
 
     def _cause_of_loss(self, worker: int) -> str:
-        return "a client process of the suite ended"
+        process = self._clients[worker]
+        status = process.poll()
+        ended = "ended" if status is None else f"ended with exit status {status}"
+        return f"a client process of the suite {ended}: process {process.pid}"
 
     def _mute_worker(self, before: float) -> str | None:
         for worker, beat in self._beats.items():

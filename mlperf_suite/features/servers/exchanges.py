@@ -1,4 +1,4 @@
-"""Requests of a client process: sent, received, and sent again if that does no harm."""
+"""Requests of a client process: sent, received, and retried where that is safe."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ class Shared:
 
 
 class Request(Exchange):
-    """One request, from its first sending to its end; sent again if that does no harm. `retries`:
+    """One request, from its first sending to its end; retried where that is safe. `retries`:
     how often, at most, if the server refuses it for now."""
 
     def __init__(self, shared: Shared, number: int, place: int, retries: int) -> None:

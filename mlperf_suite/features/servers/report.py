@@ -119,8 +119,8 @@ def _client(remote: RemoteRun) -> dict[str, Cell]:
     return {
         "processes": decimal(client.processes, 0),
         "busiest, % of a core": decimal(client.busy_share * 100, 1),
-        "delay out p99": time_cell(client.out_ms),
-        "delay back p99": time_cell(client.back_ms),
+        "send delay p99": time_cell(client.out_ms),
+        "receive delay p99": time_cell(client.back_ms),
         "connections": decimal(client.connections, 0),
         "waited for room": decimal(client.waited_for_room, 0),
         "resent": decimal(client.resent, 0),
@@ -147,6 +147,6 @@ def _remote_lines(remote: Mapping[str, RemoteRun]) -> list[str]:
         return [*lines, "the server's hardware is not known"]
     lines.append(
         f"client processes: {client.processes:,}, the busiest at {client.busy_share * 100:.3g}% of "
-        f"a core; delay at p99 {time_cell(client.out_ms)} out, {time_cell(client.back_ms)} back"
+        f"a core; p99 delay: send {time_cell(client.out_ms)}, receive {time_cell(client.back_ms)}"
     )
     return [*lines, "the server's hardware is not known"]

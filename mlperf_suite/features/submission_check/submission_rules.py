@@ -395,7 +395,7 @@ _MIN_LATENCY_S = 1e-3
 
 
 def _answers_per_s(logs: RunLogs) -> float:
-    """The answers of a run for each second of its time stamps; 0 if the log does not say."""
+    """The answers of a run for each second of its timestamps; 0 if the log does not say."""
     queries, samples = (
         logs.detail.number(f"generated_{name}") or 0
         for name in ("query_count", "samples_per_query")

@@ -78,7 +78,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What lower is better of, with the default and with the winner: medians of the pairs."""
+    """Metrics where lower is better, with the default and with the winner: medians of the pairs."""
 
     name: str
     before: float

@@ -104,7 +104,7 @@ def offline_qps(samples_per_s: float, *, tail: bool = False) -> float:
 
 
 def rate_probe_samples(scenario: Scenario, *, smoke: bool) -> int:
-    """The number of samples that measure the rate to plan for; SingleStream sends them one by
+    """The number of samples that estimate the rate; SingleStream sends them one by
     one."""
     one_by_one = scenario.loadgen_scenario == "SingleStream"
     return _LATENCY_PROBES if one_by_one else _RATE_PROBE_SAMPLES[smoke]

@@ -250,7 +250,7 @@ class RunSizing:
         rate = rate or (self._accuracy_rates.get(key.place) if alike else None)
         rate = rate or self._rates.get(key.place)
         if rate is None:
-            raise RunError("neither an accuracy run nor a step shows the rate to plan for")
+            raise RunError("neither an accuracy run nor a step measured the rate")
         return rate
 
     def server_qps(self, benchmark: str) -> float:

@@ -749,8 +749,8 @@ def accuracy_lengths(result: ClientFacts) -> Verdict:
     """The performance run's mean answer length is within 10% of the accuracy run's, if both use one
     data set, as all benchmarks but gpt-oss-120b do.
 
-    The published results differ by 1.3% at most. Tokens that are too many in every figure of a
-    summary are seen in nothing else of it.
+    The published results differ by 1.3% at most. If every figure of a summary has too many tokens,
+    no other rule detects it.
     """
     scores = result.accuracy.counted_scores if result.accuracy else []
     lengths = [s.output_sequence_lengths for s in scores]

@@ -37,17 +37,17 @@ def test_settings_took(any_run):
 
 
 def test_time_stamps(any_run):
-    """The time stamps of each thread never go back, and one process wrote the log."""
+    """The timestamps of each thread never go back, and one process wrote the log."""
     any_run.obeys(log_clock.time_stamps)
 
 
 def test_time_span(any_run):
-    """The time stamps span the run's duration, which is as long as requested."""
+    """The timestamps span the run's duration, which is as long as requested."""
     any_run.obeys(log_clock.time_span)
 
 
 def test_clock_dates(any_run):
-    """The run's date agrees with its time stamps, and is after LoadGen was built."""
+    """The run's date agrees with its timestamps, and is after LoadGen was built."""
     any_run.obeys(log_clock.clock_dates)
 
 
