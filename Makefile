@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PYTEST := .venv/bin/python -m pytest
 EVIDENCE = MLPERF_ENDPOINTS_CLI=$${MLPERF_ENDPOINTS_CLI:-.evidence/endpoints-checker/bin/endpoints-submission-cli} $(PYTEST) evidence --ignore=evidence/full_size_trees/test_trees.py -rfEs
-OF_REAL_ENGINES = mmlu random_models real_engines real_servers replicas whole_sessions
+OF_REAL_ENGINES = mmlu random_models real_engines real_servers replicas vllm_builds whole_sessions
 MUTANTS_DATA = MUTANTS_COVERAGE=$(CURDIR)/.evidence/coverage
 # Set by many images: without Python's caches each session compiles the suite again, half a second.
 export PYTHONDONTWRITEBYTECODE :=

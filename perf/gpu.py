@@ -39,7 +39,7 @@ from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.engines.vllm_arguments import VllmConfig
 from mlperf_suite.engines.vllm_engine import VllmEngine
 from mlperf_suite.engines.vllm_environment import runs_on_cpu
-from mlperf_suite.errors import one_line
+from mlperf_suite.errors import SuiteError, one_line
 from mlperf_suite.hardware import (
     GpuMeter,
     are_numbered_by_bus,
@@ -205,7 +205,8 @@ class Measurement:
                 self.leave_out(stage, _NO_TIME)
         # vLLM and torch raise many kinds of errors: one lost stage must not cost the others.
         except Exception as error:
-            self.leave_out(stage, f"{type(error).__name__}: {one_line(error)}")
+            words = str(error) if isinstance(error, SuiteError) else one_line(error)
+            self.leave_out(stage, f"{type(error).__name__}: {words}")
             if stage != "smoke" and not any(engine.alive for engine in self._engines):
                 self._lost = "its engine ended" if self._engines else "its engine did not load"
 

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer
 
+from meta_tests import fake_nvml
 from mlperf_suite.engines.vllm_arguments import VllmConfig
 from mlperf_suite.errors import EngineError
 from perf import gpu
-from perf.gpu import ON_GPU, Clock, Measurement, main
+from perf.gpu import ON_GPU, Clock, Device, Measurement, main
 from perf.gpu_engine import VOCABULARY, make_model, make_prompts
 from perf.gpu_page import ANSWER, Latency, PrecisionFigures, Record, Smoke, render
 
@@ -184,6 +185,33 @@ def test_a_failing_stage_costs_only_those_of_its_engine(
         "offline": ["its engine did not load"],
         "server": ["its engine did not load"],
     }
+
+
+@pytest.mark.parametrize(
+    ("visible", "used_gib", "joules"),
+    [(None, 1.0, 1000.0), ("1,0", 70.0, 5000.0), ("GPU-1", 70.0, 5000.0), ("7", None, None)],
+)
+def test_memory_and_energy_are_those_of_the_gpu_that_the_engine_uses(
+    monkeypatch: pytest.MonkeyPatch,
+    visible: str | None,
+    used_gib: float | None,
+    joules: float | None,
+) -> None:
+    def memory(gib: int) -> SimpleNamespace:
+        return SimpleNamespace(total=80 * 2**30, used=gib * 2**30)
+
+    fake_nvml.install(
+        monkeypatch,
+        fake_nvml.gpu(0, MemoryInfo=memory(1)),
+        fake_nvml.gpu(1, MemoryInfo=memory(70), TotalEnergyConsumption=5_000_000),
+    )
+    if visible is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    device = Device()
+    assert (device.used_gib(), device.energy_j()) == (used_gib, joules)
+    assert ("NVML does not name" in device.name()) is (joules is None)
 
 
 def figures() -> PrecisionFigures:

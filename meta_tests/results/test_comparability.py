@@ -63,6 +63,7 @@ def test_mmlus_options_count_in_its_own_runs_alone() -> None:
     ("engine", "facts"),
     [
         ({"kv_cache_dtype": "fp8"}, {"the engine's kv_cache_dtype"}),
+        ({"quantization": "fp8"}, {"the engine's quantization"}),
         ({"speculative": "mtp"}, {"the engine's speculative"}),
         ({"max_num_seqs": 64}, {"the engine's max_num_seqs"}),
         ({"load_s": 3.0, "dtype_why": "asked for", "clients": 4, "replica_cores": ["0-1"]}, set()),

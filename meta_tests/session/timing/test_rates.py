@@ -14,7 +14,7 @@ from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.engines import vllm_environment
 from mlperf_suite.features.multimodal.qwen3_vl import QWEN3_VL
 from mlperf_suite.hardware import cpu_computes_bf16
-from mlperf_suite.loadgen.load_plan import RunKey
+from mlperf_suite.loadgen.load_plan import SMOKE, RunKey
 from mlperf_suite.results.run_folder import CONFIG_JSON, SUMMARY_JSON, read_summary, write_json
 from mlperf_suite.results.schema import Config
 from mlperf_suite.session.inputs import Inputs
@@ -147,3 +147,29 @@ def test_answers_with_a_long_tail_and_pictures_are_planned_for_with_more_headroo
         pace = RunSizing(Inputs(resolve_settings({}, {}), [row]), plan, {})
         pace.learn(Step("rate", key, "a rate"), 10.0)
         assert pace.target_qps(key) == qps
+
+
+@pytest.mark.parametrize("samples_per_s", [50.0, 1000.0, 5000.0])
+def test_a_smoke_run_on_a_fast_engine_lasts_its_seconds_and_not_twice_as_long(
+    samples_per_s: float,
+) -> None:
+    """Few samples show less than a GPU's rate: each run takes a third of a second beside it."""
+
+    def run_s(samples: float) -> float:
+        return 0.3 + samples / samples_per_s
+
+    def planned_samples() -> float:
+        qps = pace.target_qps(OFFLINE)
+        assert qps is not None
+        # LoadGen plans for a tenth more (loadgen/issue_query_controller.cc).
+        return 1.1 * qps * least_s
+
+    least_s = SMOKE["Offline"].min_duration_ms / 1000
+    pace = RunSizing(
+        Inputs(resolve_settings({}, {}), [LLAMA3_1_8B]), plan_session(Selection([OFFLINE])), {}
+    )
+    pace.learn(Step("rate", OFFLINE, "a rate"), 84 / run_s(84))
+    first = planned_samples()
+    if run_s(first) < least_s:
+        pace.correct(OFFLINE, first / run_s(first))
+    assert least_s <= run_s(planned_samples()) < 2 * least_s

@@ -234,8 +234,9 @@ class RunSizing:
             return self._settings.offline_target_qps
         longest = self._inputs.generation(benchmark, key.mode).max_new_tokens
         workload = self._inputs.workload(benchmark)
-        # In a short run the first pictures or sounds, which prepare their part of the model, count.
-        too_slow = bool(workload.media) and self._settings.smoke
+        # In a short run the first pictures or sounds, which prepare their part of the model, count,
+        # and a run that ended far too early reached less than a longer one does.
+        too_slow = self._settings.smoke and (bool(workload.media) or key.place in self._corrected)
         tail = too_slow or longest > _TAIL_FACTOR * workload.part(key.mode).mean_tokens
         return offline_qps(self._rate(key), tail=tail)
 
