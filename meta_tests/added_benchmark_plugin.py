@@ -1,7 +1,5 @@
 """`-p meta_tests.added_benchmark_plugin`: the suite with one more benchmark, on a stand-in."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

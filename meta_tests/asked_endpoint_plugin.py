@@ -3,8 +3,6 @@
 For sessions on a stand-in engine, whose endpoints nobody serves.
 """
 
-from __future__ import annotations
-
 import os
 
 from mlperf_suite.errors import UsageError

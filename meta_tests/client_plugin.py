@@ -1,8 +1,6 @@
 """`-p meta_tests.client_plugin`: the official client is the one in the folder that MADE_CLIENT
 names."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A stand-in for the official client: prints and writes as it does, or ends badly."""
 
-from __future__ import annotations
-
 import json
 import sys
 from dataclasses import replace

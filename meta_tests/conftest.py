@@ -1,7 +1,5 @@
 """What the tests of the suite share: the order of files, the machine, the progress."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Made curves: a server whose queue grows with its concurrency, with noise of known size."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

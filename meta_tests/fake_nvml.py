@@ -1,7 +1,5 @@
 """A stand-in for pynvml, with whatever GPUs a test wants to see."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace

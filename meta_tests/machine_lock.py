@@ -1,7 +1,5 @@
 """This machine as a lock among pytest-xdist's workers: one marked `alone` runs beside no other."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from collections.abc import Iterator

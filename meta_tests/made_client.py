@@ -1,7 +1,5 @@
 """Results as the official HTTP client writes them, made from drawn latencies and lengths."""
 
-from __future__ import annotations
-
 import json
 import random
 from dataclasses import dataclass

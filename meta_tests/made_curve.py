@@ -2,8 +2,6 @@
 it, from drawn latencies or a replay of them; and the facts of submission.toml. None of it is a
 measurement."""
 
-from __future__ import annotations
-
 import heapq
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """RequestParts of requests that were never made, for tests of what is made from them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from types import SimpleNamespace
 

@@ -1,8 +1,6 @@
 """Runs of nodes that were never made: folders as a session leaves them, their logs and timelines of
 the same requests."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """A package of the series MLPerf Endpoints that obeys every rule, made from drawn latencies."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from statistics import fmean

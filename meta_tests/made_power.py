@@ -1,7 +1,5 @@
 """A made-up power measurement, as PTDaemon's client leaves one: sessions that obey every rule."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

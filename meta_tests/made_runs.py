@@ -1,7 +1,5 @@
 """Made-up runs that obey every rule: their logs as LoadGen writes them, and submissions."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from array import array

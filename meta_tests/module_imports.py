@@ -1,7 +1,5 @@
 """What each Python file of the repository imports, and where the package's parts may."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from functools import cache

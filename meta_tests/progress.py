@@ -1,8 +1,6 @@
 """What `make test` prints while it runs, and last: how much is left, what was skipped for want of
 what."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter, defaultdict
 

@@ -5,8 +5,6 @@ which the user presses Ctrl-C; `asked` a file that gets a line for each question
 the number of engines that there can be; `log` what the engine writes to its log.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import zlib

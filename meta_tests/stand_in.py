@@ -3,8 +3,6 @@
 Results made with it measure nothing but the suite, and their descriptions say so.
 """
 
-from __future__ import annotations
-
 import heapq
 import itertools
 import threading

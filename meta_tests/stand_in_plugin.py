@@ -7,8 +7,6 @@ the first query, `replace_by_file` a folder that a file takes the place of at th
 `most_qps` the queries/s above which an answer takes 13 s.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,8 +1,6 @@
 """Sessions of the suite as a user starts them: `pytest` in a process of its own, to its end or into
 a fault."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

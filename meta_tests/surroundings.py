@@ -1,7 +1,5 @@
 """What tests of the suite itself run in: hypothesis's profiles, threads that do not spin."""
 
-from __future__ import annotations
-
 import os
 
 from hypothesis import HealthCheck, settings

@@ -1,7 +1,5 @@
 """What CI runs: the gates and their tables, the baselines, the comment."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import re

@@ -1,7 +1,5 @@
 """The pages agree with the code and with each other: links, commands, options, pictures."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Features are folders: the core works without them, and finds those of other packages."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """What the machine tells of itself: GPUs through NVML, and what its CPU computes."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from pathlib import Path

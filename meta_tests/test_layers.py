@@ -1,7 +1,5 @@
 """The layers of the package: imports go down the order of docs/architecture.md, nowhere a cycle."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """A test marked `alone` runs beside no other, and waits for no newcomer."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Ranges: none and no import where nobody asked, one after the other where somebody did."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Tokens and keys never appear in what the suite writes or says, however a session ends."""
 
-from __future__ import annotations
-
 import base64
 import json
 from pathlib import Path

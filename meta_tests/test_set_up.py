@@ -1,8 +1,6 @@
 """make setup: which build it installs, on a Python that only writes down what it is asked, what it
 says of a machine before, and what is said where it was not run."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

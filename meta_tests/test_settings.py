@@ -1,7 +1,5 @@
 """Settings: each option, who beats whom, and what an impossible value says."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import replace

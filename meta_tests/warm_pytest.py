@@ -7,8 +7,6 @@ what is the same in each: who has plugins of pytest, the embedded model's tokeni
 does as `python -m pytest` from then on. The process ends when its standard input does.
 """
 
-from __future__ import annotations
-
 import atexit
 import gc
 import json

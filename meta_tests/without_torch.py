@@ -3,8 +3,6 @@
 transformers and NLTK import both if they are there: two thirds of the time of such a session.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ Its prompts are published tokenized, its grader compares the last token, and its
 `meta_tests.added_benchmark_plugin` puts this folder beside the package's own benchmarks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

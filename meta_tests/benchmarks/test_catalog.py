@@ -1,7 +1,5 @@
 """The benchmarks that the suite knows, what each says of itself, and one that a plugin adds."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

@@ -2,8 +2,6 @@
 
 Every sibling that is known is in evidence/model_marks."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Prompts as token ids: the official text and cut, and the embedded model's chat wrapping."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

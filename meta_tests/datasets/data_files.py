@@ -1,7 +1,5 @@
 """Writes rows to the kinds of file that data sets are read from."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

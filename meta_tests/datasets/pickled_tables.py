@@ -1,7 +1,5 @@
 """A table as pandas pickles it, and the pickles of other versions of pandas."""
 
-from __future__ import annotations
-
 import io
 import os
 import pickle

@@ -1,7 +1,5 @@
 """The readers of MLPerf's language data, and this project's own small data for each."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

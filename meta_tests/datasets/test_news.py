@@ -1,7 +1,5 @@
 """The data loader: every shape it reads, every fault it names, the edge benchmark's selection."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

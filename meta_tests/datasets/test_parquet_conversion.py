@@ -3,8 +3,6 @@
 `evidence/datasets/` has more of both.
 """
 
-from __future__ import annotations
-
 import hashlib
 import pickle
 import resource

@@ -1,7 +1,5 @@
 """The counters that a machine shows: GPUs through NVML, CPUs through files as Linux has them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A folder with the files of a model, of no use as one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 SIZE = 10_000_000

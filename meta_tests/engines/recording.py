@@ -1,7 +1,5 @@
 """A listener that keeps what an engine tells it."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 

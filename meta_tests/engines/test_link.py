@@ -1,7 +1,5 @@
 """What is sent arrives whole and in order."""
 
-from __future__ import annotations
-
 import socket
 import threading
 

@@ -1,7 +1,5 @@
 """The fingerprint of a model's files: of the same files the same, of others another."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

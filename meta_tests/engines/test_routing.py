@@ -1,7 +1,5 @@
 """Which replica a request goes to, and that all end together."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """What vLLM is asked for, and what is said where it cannot load. No model is loaded here."""
 
-from __future__ import annotations
-
 import os
 import sys
 from contextlib import closing

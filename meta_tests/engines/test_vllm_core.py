@@ -1,7 +1,5 @@
 """The process that imports vLLM early: it becomes the first engine core, or ends."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 from importlib.metadata import PackageNotFoundError

@@ -1,7 +1,5 @@
 """The variables that vLLM reads while it loads."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

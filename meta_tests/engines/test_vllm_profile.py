@@ -1,7 +1,5 @@
 """vLLM's profiler: how it is asked for, and whose trace is whose. No model is loaded here."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from dataclasses import replace

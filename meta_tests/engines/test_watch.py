@@ -1,7 +1,5 @@
 """An engine that hangs is found by what is seen of it, and one that works is left alone."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import signal

@@ -1,7 +1,5 @@
 """What every test of judging may have."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Judging logs by themselves, and results of this suite."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

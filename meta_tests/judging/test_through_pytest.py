@@ -1,7 +1,5 @@
 """Judging folders by `pytest --logs`."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

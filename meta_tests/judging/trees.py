@@ -1,7 +1,5 @@
 """What is said of the runs under a folder."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Files that never end or never begin: whoever reads them whole does not come back."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Short plans of LoadGen's runs, and engines that answer them in process."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reading LoadGen's logs: nothing in them raises, and nothing wrong in them goes unnoticed."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import tracemalloc

@@ -1,7 +1,5 @@
 """The life of each request; evidence/loadgen/ has it beside LoadGen's own trace."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from pathlib import Path

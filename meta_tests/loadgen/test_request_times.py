@@ -1,7 +1,5 @@
 """The times of a run's requests, read as arrays: the same as those of the whole timeline."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import tempfile

@@ -1,7 +1,5 @@
 """Real LoadGen runs with engines that do as they are told: settings, answers, faults."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import gc

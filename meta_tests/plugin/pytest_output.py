@@ -1,7 +1,5 @@
 """What pytest prints for the suite: its tests where it only collects, its plan, its errors."""
 
-from __future__ import annotations
-
 import os
 from functools import cache
 

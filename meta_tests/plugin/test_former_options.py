@@ -1,7 +1,5 @@
 """Who comes from run.py and mmlu.py gives the options that they gave there."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The language benchmarks' smoke forms: from the benchmark's data to its verdicts."""
 
-from __future__ import annotations
-
 import pytest
 
 from meta_tests.plugin.pytest_output import collected_tests

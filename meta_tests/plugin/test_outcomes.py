@@ -1,7 +1,5 @@
 """What becomes of a test: by its verdict, and where the run that it is of died."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace

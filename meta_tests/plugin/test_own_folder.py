@@ -1,7 +1,5 @@
 """The suite's options are there in its own folder, and in no other pytest session."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """tests/ says each demand once: every rule of every run has a test, and every test its rule."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from importlib import import_module

@@ -1,7 +1,5 @@
 """Which tests are run, in which order, and what is said of the others."""
 
-from __future__ import annotations
-
 import socket
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The whole suite as a user starts it, on a stand-in engine: results, verdicts, faults."""
 
-from __future__ import annotations
-
 import json
 import signal
 import xml.etree.ElementTree as ET

@@ -1,7 +1,5 @@
 """What a person sees while a run goes: on a terminal, and where the output is a file."""
 
-from __future__ import annotations
-
 import errno
 import io
 import json

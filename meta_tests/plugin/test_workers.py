@@ -1,7 +1,5 @@
 """pytest-xdist: two engines never measure each other."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace

@@ -4,8 +4,6 @@ They are tests of one's own (docs/own-tests.md): not named test_*.py, so that py
 only where they are named.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

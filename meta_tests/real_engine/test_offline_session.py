@@ -4,8 +4,6 @@ The one session of these tests that loads a real engine; what needs one beside i
 engine_checks.py, on the same engine. It has the machine for itself (`alone`).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import xml.etree.ElementTree as ET

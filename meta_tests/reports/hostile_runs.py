@@ -1,7 +1,5 @@
 """Texts that a stranger made to harm, and files in which they stand for every text."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

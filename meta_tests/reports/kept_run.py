@@ -1,7 +1,5 @@
 """Folders of a run that was kept: as the suite left it, and as a row of an index."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the tests of reports read: the texts of a summary's reports, and the tables in them."""
 
-from __future__ import annotations
-
 import io
 import re
 from html.parser import HTMLParser

@@ -1,7 +1,5 @@
 """The closing summary fits a screen, has the answer first and names each rule that did not pass."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from hypothesis import given

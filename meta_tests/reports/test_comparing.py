@@ -1,7 +1,5 @@
 """python -m mlperf_suite compare: its tables, an engine beside servers, answers, the gate."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

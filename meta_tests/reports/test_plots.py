@@ -1,7 +1,5 @@
 """Plots as they are drawn: what they show and say, in pages and in files."""
 
-from __future__ import annotations
-
 import html
 import json
 from pathlib import Path

@@ -2,8 +2,6 @@
 
 Plots are drawn in test_plots.py."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

@@ -3,8 +3,6 @@ and nothing elsewhere is read or written.
 
 More of them are in evidence/hostile_runs."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

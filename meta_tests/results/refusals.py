@@ -1,7 +1,5 @@
 """What is said of runs that are no aggregate."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The sentences on what limited a run: each is arithmetic on figures of the run."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

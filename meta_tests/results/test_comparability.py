@@ -1,7 +1,5 @@
 """Which facts about two runs make them comparable, and to whom."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the node script's users parse: the files of a session, and when they call it valid."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """A performance run's figures: early stopping, shown wherever the 90th percentile is, and lives."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from pathlib import Path

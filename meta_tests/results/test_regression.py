@@ -2,8 +2,6 @@
 
 How often it is wrong is counted in evidence/false_alarms."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """A run's folder: its name, and which older ones it takes the place of."""
 
-from __future__ import annotations
-
 import json
 import resource
 import shutil

@@ -1,8 +1,6 @@
 """summary.json's schema: what is written is read again, and nothing that a file may hold
 stops a reader."""
 
-from __future__ import annotations
-
 import json
 import types
 from dataclasses import fields, is_dataclass, replace

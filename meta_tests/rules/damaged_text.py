@@ -1,7 +1,5 @@
 """A guard for texts that are made to keep a reader busy for ever."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """An accuracy run's logs, and its scores against their reference."""
 
-from __future__ import annotations
-
 from array import array
 from dataclasses import replace
 from typing import Any

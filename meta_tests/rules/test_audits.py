@@ -1,7 +1,5 @@
 """TEST07 and TEST09 of a round whose audit.config draws with replacement, as v6.0's does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

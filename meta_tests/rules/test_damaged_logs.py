@@ -3,8 +3,6 @@
 Each key in turn is evidence/damaged_logs/test_each_key.py.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

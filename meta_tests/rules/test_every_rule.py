@@ -1,7 +1,5 @@
 """A valid run passes every rule, and a break of one rule is seen by that rule alone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

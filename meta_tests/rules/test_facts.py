@@ -1,7 +1,5 @@
 """What a run must score, or why nobody knows it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

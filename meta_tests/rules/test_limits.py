@@ -1,8 +1,6 @@
 """Latencies and lengths at their limits, the queries that early stopping needs, and what a client
 may take of a run."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which rules hold for a run, and what smoke makes of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

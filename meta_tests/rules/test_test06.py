@@ -1,7 +1,5 @@
 """TEST06: answers at their end, the audit's settings, and how many answers chance logs."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Answers made of texts, for the tests of scorers: a token is a character."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 from mlperf_suite.datasets.samples import Sample

@@ -1,7 +1,5 @@
 """The official computation of ROUGE (llama3.1-8b/evaluation.py), restated plainly."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

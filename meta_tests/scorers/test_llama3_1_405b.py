@@ -1,7 +1,5 @@
 """Llama 3.1 405B's scores, against figures that the official script printed for these texts."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 

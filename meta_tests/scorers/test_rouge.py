@@ -1,7 +1,5 @@
 """ROUGE against a plain restatement of the official computation (llama3.1-8b/evaluation.py)."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import tracemalloc

@@ -1,7 +1,5 @@
 """A chat server in this process, whose stream a test writes as it likes."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -6,8 +6,6 @@ Prints its address and processes as one line of JSON when it is ready, and stops
 input ends. It listens only on the loopback address.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Options of a stand-in server: its behaviour and its faults."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import msgspec

@@ -1,7 +1,5 @@
 """Stand-in engines and meters for replicas, created by name in the processes of a Ray cluster."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Builds a stand-in server's answers from requests, in the dialects of real servers."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Collection
@@ -354,7 +352,7 @@ def _scores(request: CompletionRequest) -> dict[str, Any]:
     return {"text": "", "output_ids": [_FIRST_ID], "meta_info": meta}
 
 
-def _streamed(options: StandIn, answer: _Answer) -> Reply:
+def _streamed(options: StandIn, answer: "_Answer") -> Reply:
     fault = answer.fault
     head = _head(200, _EVENTS, "Transfer-Encoding: chunked\r\n")
     messages = answer.messages()

@@ -4,8 +4,6 @@ Starting one takes longer than most of what is tested. A test whose server must 
 certificate or count its connections starts its own (`stand_in_server`).
 """
 
-from __future__ import annotations
-
 import atexit
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

@@ -1,7 +1,5 @@
 """The demonstrations pass the user's options on; what they start is evidence."""
 
-from __future__ import annotations
-
 import signal
 from contextlib import nullcontext
 from types import SimpleNamespace

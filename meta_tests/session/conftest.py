@@ -1,7 +1,5 @@
 """Sessions on scripted engines, in a folder of the test's own, without what takes their time."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Sessions on engines that do as they are told, with the real LoadGen."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """How the settings say to load vLLM, and what is known of an engine that is loaded."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Steps executed on a stand-in engine with the real LoadGen: order, failures, warm-up, records."""
 
-from __future__ import annotations
-
 import contextlib
 import html
 import json

@@ -1,7 +1,5 @@
 """What runs are made of: which reference accuracy holds, what departs, which data is taken."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

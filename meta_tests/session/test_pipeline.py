@@ -1,7 +1,5 @@
 """The plan is what runs: the steps made are those planned, whatever was selected or fails."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from pathlib import Path

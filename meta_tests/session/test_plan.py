@@ -1,7 +1,5 @@
 """The plan of a session: its steps, their order, what needs what, and how it is printed."""
 
-from __future__ import annotations
-
 from itertools import product
 
 from hypothesis import given

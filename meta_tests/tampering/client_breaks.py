@@ -3,8 +3,6 @@
 Many more are in evidence/official_client.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A change takes the place where it is made, such as a submission's or a performance folder.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

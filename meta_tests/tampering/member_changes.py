@@ -1,7 +1,5 @@
 """Changes of members in a file of JSON or YAML, by their paths, which may be taken back."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ Of a made package of llama3_1-8b with an elected Offline point, unless a break i
 dedicated point or of a curve of several turns. Many more are in evidence/endpoints_packages.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

@@ -1,7 +1,5 @@
 """A power measurement, damaged in one way at a time, and the rules that each damage breaks."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

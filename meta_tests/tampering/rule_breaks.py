@@ -1,7 +1,5 @@
 """A break of each rule: what is changed in a run that obeys all of them."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable

@@ -4,8 +4,6 @@
 Kept packed, since a tree takes an hour of runs.
 """
 
-from __future__ import annotations
-
 import tarfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """One result of several nodes' runs: what is summed, what is pooled, and what is written."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """python -m mlperf_suite aggregate: what it writes, and what nobody can misread."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which runs of several nodes are one aggregate, and what is said of those that are not."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from datetime import timedelta

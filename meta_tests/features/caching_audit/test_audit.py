@@ -1,7 +1,5 @@
 """The caching audit with the real LoadGen: on engines with and without a cache, and with noise."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 from typing import Any

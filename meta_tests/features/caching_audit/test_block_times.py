@@ -1,7 +1,5 @@
 """The caching audit's statistic: its interval is exact; how often it errs is evidence."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

@@ -1,7 +1,5 @@
 """The caching audit's rules where their logs, or the engine, tell less than they ask."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

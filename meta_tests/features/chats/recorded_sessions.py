@@ -1,7 +1,5 @@
 """Recorded sessions of an agent, as the files of a benchmark have them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Recorded sessions asked again: the history that is sent, missing turns, figures and the score."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Chat answers in pieces of any size, their times, and hostile ones, which end with a reason."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import itertools

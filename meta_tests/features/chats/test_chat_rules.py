@@ -1,7 +1,5 @@
 """The rules of messages: an honest run passes each, and each sees its own break alone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

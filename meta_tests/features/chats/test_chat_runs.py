@@ -1,7 +1,5 @@
 """edge-agentic's smoke form: from the project's conversations and questions to verdicts."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from pathlib import Path

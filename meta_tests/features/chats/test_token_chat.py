@@ -1,7 +1,5 @@
 """Chat on an engine that takes tokens: times, counts, parsers, and turns that do not end."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -2,8 +2,6 @@
 
 Schemas that strangers wrote to harm are in evidence/chats."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

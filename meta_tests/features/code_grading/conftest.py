@@ -1,7 +1,5 @@
 """A sandbox for tests, where this machine has one."""
 
-from __future__ import annotations
-
 import pytest
 
 from meta_tests.features.code_grading.sandbox.this_machine import usable_sandbox

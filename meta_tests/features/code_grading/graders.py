@@ -1,7 +1,5 @@
 """Graders of programs that run none, for the tests of scorers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from mlperf_suite.features.code_grading.scorers.code_grading import CodeGrades

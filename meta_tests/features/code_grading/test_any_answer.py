@@ -1,7 +1,5 @@
 """Whatever a model answers is scored, by every scorer that looks for something in a text."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 

@@ -1,7 +1,5 @@
 """Grading side by side: the order of answers, the time, a sandbox that breaks."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,7 +1,5 @@
 """DeepSeek-R1's scores; each answer is judged by its exam's rules."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The answer at the end of a text, against what the official parsers found in these texts."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

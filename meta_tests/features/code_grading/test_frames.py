@@ -1,7 +1,5 @@
 """The published data of these benchmarks, and this project's own small data for each."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

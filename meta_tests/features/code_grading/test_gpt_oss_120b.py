@@ -1,7 +1,5 @@
 """gpt-oss-120b's scores, against what the official script found in these texts."""
 
-from __future__ import annotations
-
 import pytest
 
 from meta_tests.features.code_grading.graders import graded, no_sandbox

@@ -1,7 +1,5 @@
 """What runs of these benchmarks are made of: the data of each mode, what graders need."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

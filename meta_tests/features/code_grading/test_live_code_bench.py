@@ -1,7 +1,5 @@
 """LiveCodeBench: the code of an answer, the problems' files, and when a program passes."""
 
-from __future__ import annotations
-
 import base64
 import json
 import math

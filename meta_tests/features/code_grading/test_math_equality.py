@@ -1,7 +1,5 @@
 """Equality of mathematical answers, against what PRM800K's own grader said of these pairs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

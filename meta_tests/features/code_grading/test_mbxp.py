@@ -1,7 +1,5 @@
 """MBXP against what mxeval and MLPerf's evaluate_mbxp.py do: which program, and when it passes."""
 
-from __future__ import annotations
-
 import pytest
 
 from meta_tests.scorers.answers import answer as answer_of

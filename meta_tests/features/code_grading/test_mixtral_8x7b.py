@@ -1,7 +1,5 @@
 """Mixtral's scores, against figures that the official script printed for these texts."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

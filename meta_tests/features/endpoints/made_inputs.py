@@ -1,7 +1,5 @@
 """Prompts with drawn salts, as texts and as token ids, and super-passes of drawn times."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable, Iterable, Sequence

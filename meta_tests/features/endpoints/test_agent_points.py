@@ -1,7 +1,5 @@
 """Conversations held at fixed concurrencies: salts, delays, figures, and points that fail."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Results of the official HTTP client: honest ones pass, each break is seen by its rules alone."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """events.jsonl of the official HTTP client: counted as its aggregator counts."""
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Sequence

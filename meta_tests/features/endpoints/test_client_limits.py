@@ -1,7 +1,5 @@
 """Latency limits of the official client's runs that are too short for an estimate at p99."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The official client as a process, on a stand-in: progress, every bad end, and nothing left."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Sessions with --client inference-endpoint, on a stand-in client and a stand-in server."""
 
-from __future__ import annotations
-
 import json
 import signal
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A closed loop holds its concurrency, times every request, and ends however the engine ends."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator

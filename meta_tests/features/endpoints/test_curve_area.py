@@ -2,8 +2,6 @@
 
 How often the intervals hold is counted in evidence/false_alarms."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

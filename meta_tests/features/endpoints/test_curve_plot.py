@@ -1,7 +1,5 @@
 """The plot of a curve, as it is drawn."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from meta_tests.curves import made_curve

@@ -1,7 +1,5 @@
 """Which concurrencies a curve measures, and what is computed of one."""
 
-from __future__ import annotations
-
 import math
 from array import array
 from types import SimpleNamespace

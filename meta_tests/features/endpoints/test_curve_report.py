@@ -1,7 +1,5 @@
 """The curve in a report, in the terminal, in `compare` and on charts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A curve as a session measures it: searched, planned, kept point by point, and continued."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import threading

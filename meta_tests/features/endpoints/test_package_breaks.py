@@ -1,7 +1,5 @@
 """Packages of MLPerf Endpoints: honest ones pass, each break is seen by its rules alone."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

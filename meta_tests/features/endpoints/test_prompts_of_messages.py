@@ -1,7 +1,5 @@
 """Messages in events.jsonl, counted in the chat template of the client's tokenizer."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path

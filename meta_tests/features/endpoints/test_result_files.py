@@ -1,7 +1,5 @@
 """Files of the official HTTP client: read as types, and a damaged one gives one line."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

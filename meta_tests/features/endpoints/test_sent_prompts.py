@@ -1,7 +1,5 @@
 """Salts in prompts: found in the client's forms, and what is wrong with them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

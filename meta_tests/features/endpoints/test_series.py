@@ -1,7 +1,5 @@
 """The tables of MLPerf Endpoints: cohorts, drafters and the regions of a curve."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The steady state of a point: which super-passes count, and what a run without them is called."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The power of a run stands under its throughput."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from meta_tests.reports.kept_run import a_timeline

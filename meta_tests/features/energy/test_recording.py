@@ -1,8 +1,6 @@
 """The reading thread, which comes to its end whatever a counter does; and from readings to joules:
 wrap-arounds, resets, counters that stand still, gaps, dead readers."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import threading

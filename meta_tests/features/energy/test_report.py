@@ -1,7 +1,5 @@
 """Energy in every output: labelled as no MLPerf Power, the reason where it was not measured."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

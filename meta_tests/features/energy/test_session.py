@@ -1,7 +1,5 @@
 """Energy beside real LoadGen runs: what is metered, when, and that no meter disturbs a run."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time

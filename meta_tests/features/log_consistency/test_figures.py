@@ -1,7 +1,5 @@
 """Bounds of figures: those of any answers lie within them, and rounding is allowed for."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -3,8 +3,6 @@
 evidence/forgeries/ has many more.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What the seeds determine, computed again: the same as real LoadGen runs have it."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """MMLU's questions, how engines share them, and the rules of a run over them."""
 
-from __future__ import annotations
-
 import ast
 import csv
 from pathlib import Path

@@ -1,7 +1,5 @@
 """MMLU as a user starts it, on a stand-in engine: files, verdicts, faults, going on."""
 
-from __future__ import annotations
-
 import csv
 import json
 import shutil

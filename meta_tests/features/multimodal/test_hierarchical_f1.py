@@ -1,7 +1,5 @@
 """Qwen3-VL's hierarchical F1, against figures that the official scorers give for these texts."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

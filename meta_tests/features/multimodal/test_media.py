@@ -1,7 +1,5 @@
 """Benchmarks with sound or pictures: what a round changes, and what may not be changed."""
 
-from __future__ import annotations
-
 import json
 import wave
 from dataclasses import replace

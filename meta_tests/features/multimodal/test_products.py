@@ -1,7 +1,5 @@
 """The product catalogue: published columns, pictures as they are, and prompts of both rounds."""
 
-from __future__ import annotations
-
 import json
 from io import BytesIO
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Systems whose highest rate is known."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from mlperf_suite.features.peak_search.figures import RateTrial

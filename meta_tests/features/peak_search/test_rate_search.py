@@ -1,7 +1,5 @@
 """The search for the highest valid rate, on systems whose highest rate is known."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Traces as torch's profiler writes them."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A stand-in for the command `nsys`, which notes what it is told."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Runs under a profiler: how long, what they leave, and that nothing takes them for a result."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import json

@@ -1,7 +1,5 @@
 """The operations of a trace: own times, over threads and files, whatever the file looks like."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Production traces, of a few requests each."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

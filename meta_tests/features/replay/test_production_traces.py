@@ -1,7 +1,5 @@
 """Traces of production: what is read of each format, and files that end in one line."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

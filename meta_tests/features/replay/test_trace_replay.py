@@ -1,7 +1,5 @@
 """A production trace replayed: its times, lengths and shared prefixes, and what its report says."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

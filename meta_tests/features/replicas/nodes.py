@@ -1,7 +1,5 @@
 """Two Ray nodes on this machine, started once, and replicas of a stand-in engine on them."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The driver and a replica's end of a link, on plain sockets: what Ray has no part in."""
 
-from __future__ import annotations
-
 import select
 import socket
 import threading

@@ -1,7 +1,5 @@
 """Replicas in real processes of a real Ray cluster, with a stand-in engine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import psutil

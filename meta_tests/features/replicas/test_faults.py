@@ -1,8 +1,6 @@
 """Replicas that are lost, that do not load, and clusters that cannot hold them: each ends in a line
 that names the node and the replica, and leaves nothing behind."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Driver and replica hear each other, and nobody gets in without the key."""
 
-from __future__ import annotations
-
 import contextlib
 import queue
 import socket

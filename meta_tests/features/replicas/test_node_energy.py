@@ -1,7 +1,5 @@
 """The energy of replicas is read on their nodes, each device's once."""
 
-from __future__ import annotations
-
 import time
 from array import array
 from collections.abc import Callable, Mapping, Sequence

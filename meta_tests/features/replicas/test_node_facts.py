@@ -1,7 +1,5 @@
 """What a node tells of itself, and what a process leaves behind when it is killed."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

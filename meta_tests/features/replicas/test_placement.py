@@ -1,7 +1,5 @@
 """Which replica runs where, and what is said of it."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What summary.json and a report say of replicas and nodes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

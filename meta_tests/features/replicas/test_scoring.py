@@ -1,7 +1,5 @@
 """Scores from replicas, in real processes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

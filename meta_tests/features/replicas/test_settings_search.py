@@ -1,7 +1,5 @@
 """The search for the settings that an engine has in a process of its own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import psutil

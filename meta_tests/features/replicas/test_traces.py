@@ -1,7 +1,5 @@
 """One trace of what several replicas tell, in this process's times."""
 
-from __future__ import annotations
-
 import math
 from array import array
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What each kind of server is asked, and what is made of its answers."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, cast
 

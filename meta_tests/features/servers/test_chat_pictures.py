@@ -1,7 +1,5 @@
 """Prompts with pictures on the route of chat completions, under the driver and its clients."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Callable, Iterator, Sequence

@@ -1,8 +1,6 @@
 """Log-probabilities as vLLM's server and SGLang's give them: what is asked for, and what is made of
 it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

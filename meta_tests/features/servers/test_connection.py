@@ -1,7 +1,5 @@
 """HTTP as servers speak it, in pieces of any size, and what is none of it."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

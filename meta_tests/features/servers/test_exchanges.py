@@ -1,7 +1,5 @@
 """What a client process tells of an answer, whatever pieces it came in."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from array import array

@@ -3,8 +3,6 @@
 What each fault is called is told without a server (`test_exchanges.py`).
 """
 
-from __future__ import annotations
-
 import json
 import re
 import socket

@@ -1,7 +1,5 @@
 """What is counted of a run against servers, and what their words are compared with."""
 
-from __future__ import annotations
-
 from array import array
 from typing import Any
 

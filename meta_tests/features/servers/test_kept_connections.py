@@ -1,7 +1,5 @@
 """A server may close a connection that it kept, just as the next request is sent on it."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from array import array

@@ -1,7 +1,5 @@
 """The options of servers: their URLs, and the secrets that they are sent."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

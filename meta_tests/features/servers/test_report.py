@@ -1,7 +1,5 @@
 """Reports of a run on servers elsewhere: their figures and the client's, and what is not known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

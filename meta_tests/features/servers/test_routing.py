@@ -1,7 +1,5 @@
 """Which of several servers takes a request."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from itertools import pairwise

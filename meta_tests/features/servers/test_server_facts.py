@@ -1,7 +1,5 @@
 """A server's answers about itself: read as the answers of runs are, or refused in one line."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import socketserver

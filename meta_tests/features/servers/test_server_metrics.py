@@ -1,7 +1,5 @@
 """A server's own metrics: what is read of them, and what they amount to over a run."""
 
-from __future__ import annotations
-
 import math
 import time
 from array import array

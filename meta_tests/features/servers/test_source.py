@@ -1,7 +1,5 @@
 """When the settings choose servers, and how they say to reach them."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import SimpleNamespace

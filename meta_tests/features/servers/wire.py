@@ -1,7 +1,5 @@
 """A connection without a network, and the bytes of a stand-in server's answers on it."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

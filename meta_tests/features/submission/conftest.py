@@ -1,7 +1,5 @@
 """The submission command, with the description of a system that it needs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

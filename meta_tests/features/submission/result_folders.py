@@ -1,7 +1,5 @@
 """Result folders as the suite leaves them, and what the rules say of a tree built of them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Sequence

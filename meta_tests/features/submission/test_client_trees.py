@@ -1,7 +1,5 @@
 """Trees of round v6.1 from the official HTTP client's results, alone and beside LoadGen's."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Submissions of each benchmark: texts of its scores and audits, and what of it is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Packages of MLPerf Endpoints, built of the client's files and submission.toml."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Submissions from result folders: the tree of each round, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

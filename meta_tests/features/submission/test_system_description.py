@@ -1,7 +1,5 @@
 """The description of a system, as far as the machine tells it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Descriptions of a system's power supplies, and whether each is right."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 SERVER = """

@@ -1,7 +1,5 @@
 """Judging submissions of benchmarks whose texts, rounds or data are their own."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

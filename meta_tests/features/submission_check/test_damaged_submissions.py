@@ -1,7 +1,5 @@
 """Judging submissions that are damaged: the rules that see it, and nothing that raises."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -3,8 +3,6 @@
 That the official checker takes them so is evidence/official_checker/test_nameplates.py.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

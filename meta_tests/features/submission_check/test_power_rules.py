@@ -3,8 +3,6 @@
 That the official checks say the same is evidence/official_checker/test_official_power.py.
 """
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

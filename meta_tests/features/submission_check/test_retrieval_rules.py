@@ -1,7 +1,5 @@
 """The files of e2e-rag: honest ones pass, and each fault is named."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

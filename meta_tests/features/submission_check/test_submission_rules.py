@@ -1,7 +1,5 @@
 """What a system description must say where it speaks of a network."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Judging submissions in both layouts: what is right."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Tests of the search use a small space in the place of the machine's, which imports vLLM."""
 
-from __future__ import annotations
-
 import pytest
 from pytest import MonkeyPatch
 

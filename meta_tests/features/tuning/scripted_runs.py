@@ -1,7 +1,5 @@
 """Trials that run a script for a shell in the place of the suite, and what is left of them."""
 
-from __future__ import annotations
-
 import sys
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The search and the claim on simulated engines: 10,000 settings, 5% noise, a known optimum."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

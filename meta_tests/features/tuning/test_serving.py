@@ -1,7 +1,5 @@
 """Trials on servers that a command template starts: what a server may do wrong, and who is left."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 import threading

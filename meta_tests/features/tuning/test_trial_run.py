@@ -1,8 +1,6 @@
 """One trial as a process of its own: what a failed one says, and that whatever ends it leaves none
 of its processes behind."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """`tune` on trials whose rates are known: what is searched, compared, kept, continued and said."""
 
-from __future__ import annotations
-
 import fcntl
 import itertools
 import json

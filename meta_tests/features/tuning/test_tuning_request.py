@@ -1,8 +1,6 @@
 """What a tuning is asked: the words of its command, the space of a file or of a machine, and
 settings as the options of a run, of a server and of a file."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from argparse import ArgumentParser

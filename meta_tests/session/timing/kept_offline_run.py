@@ -1,7 +1,5 @@
 """A valid Offline run among the results, from which a later session may take its rate."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How many samples a smoke run takes on machines from fast to slow. Times of runs are evidence."""
 
-from __future__ import annotations
-
 from mlperf_suite.session.timing.estimate import size_that_fits
 
 

@@ -1,7 +1,5 @@
 """What the probe makes of the times that it took; how near it comes is evidence."""
 
-from __future__ import annotations
-
 from array import array
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Which earlier runs are of the same system, so that Server may take its rate from them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

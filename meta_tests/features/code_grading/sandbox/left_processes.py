@@ -1,7 +1,5 @@
 """Processes that a sandbox should have ended."""
 
-from __future__ import annotations
-
 import os
 
 import psutil

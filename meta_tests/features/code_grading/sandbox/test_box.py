@@ -1,7 +1,5 @@
 """What a sandbox does for whoever runs a program in it, and when there is none."""
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

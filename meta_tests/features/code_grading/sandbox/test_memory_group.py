@@ -1,7 +1,5 @@
 """Control groups of programs: where they are made, what is written to them, what is left."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whether this machine can run programs in a sandbox."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 
