@@ -1,6 +1,8 @@
 """A package of the series MLPerf Endpoints that obeys every rule, made from drawn latencies."""
 
 import json
+from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -23,80 +25,19 @@ SCORED = (16, 24, 64, C_MAX)
 OFFLINE = 13368
 """The concurrency of a dedicated Offline point: the size of a data set."""
 PASSES = 5
-_DATA_SETS = """
-- name: agentic_coding
-  type: performance
-  accuracy_config: {eval_method: agentic_inference_inline}
-  agentic_inference:
-    enable_salt: true
-    inject_tool_delay: true
-    num_trajectories_to_issue: 613
-    stop_issuing_on_first_user_complete: false
-- name: swe_bench
-  type: accuracy
-  accuracy_config: {eval_method: swe_bench_scorer, extras: {num_instances: 200}}
-"""
-_SAMPLING = """
-kimi-k3: {temperature: 1.0, top_p: 1.0, max_new_tokens: 8192, streaming: "on"}
-qwen3_6-35b-a3b:
-  {temperature: 1.0, top_k: 20, top_p: 0.95, repetition_penalty: 1.0, presence_penalty: 1.5,
-   max_new_tokens: 8192}
-deepseek-v4_1-flash: {temperature: 0.6}
-"""
-_POINT = """
-region: submitters_choice
-dataset: made up
-warmup:
-  duration_s: 60.0
-  requests_issued: 100
-  requests_completed: 100
-  data_source: made up
-  concurrency: 8
-  logs_retained: true
-division: Standardized
-max_supported_concurrency: 1024
-model_precision: fp8
-link_to_model: https://example.org/model
-dataset_name: made up
-dataset_type: Performance
-dataset_link: https://example.org/data
-steady_state:
-  status: windowable
-  verdict: STEADY STATE
-  window: {super_pass_start: 1, super_pass_end: 4, duration_s: 1210.0}
-  state: {tpot_p50: Plateau, tpot_p90: Plateau}
-nodes_used: [{system_node_ensemble_id: 1, nodes: 1}]
-shared_src: src/server
-shared_docs: docs
-seed_set: A
-target_cohort: 2026-11-C1
-"""
-_SYSTEM = """
-system_name: Box of eight
-shortened_system_name: Box 8
-system_availability_status: Available
-availability_url: https://example.org/box
-max_supported_concurrency: 1024
-system_size: 1 node
-system_node_ensemble_count: 1
-system_node_ensemble_total: 1
-division: Standardized
-tensor_parallel: 1
-pipeline_parallel: 1
-expert_parallel: 1
-data_parallel: 8
-node_types:
-- system_node_ensemble_id: 1
-  number_of_nodes: 1
-  host_processor_core_count: 64
-  host_memory_configuration: 16 x 64 GB
-  accelerator_info: [{accelerator_model_name: Accelerator, accelerators_per_node: 8}]
-  host_network_card_count: "2"
-  driver: "1.0"
-  filesystem: ext4
-  cooling: air
-"""
+_PARTS = Path(__file__).parent / "data/package.yaml"
 SPEC = {"source_type": "vendor_spec", "source": "https://example.org/specification"}
+
+
+@cache
+def _parts() -> dict[str, Any]:
+    parts: dict[str, Any] = yaml.safe_load(_PARTS.read_text())
+    return parts
+
+
+def _made(part: str) -> Any:
+    """A part of what a package says, anew."""
+    return deepcopy(_parts()[part])
 
 
 def point_summary(model: str, concurrency: int, run: ClientRun | None = None) -> dict[str, Any]:
@@ -161,7 +102,7 @@ def client_point_config(concurrency: int) -> dict[str, Any]:
 def point_file(model: str, concurrency: int, offline: str) -> dict[str, Any]:
     """A point.yaml."""
     samples = SERIES_MODELS[model].samples
-    point: dict[str, Any] = yaml.safe_load(_POINT)
+    point: dict[str, Any] = _made("point")
     point |= {"concurrency": concurrency, "model_name": model, "offline": offline}
     runtime = dict(SEED_SETS["A"].seeds)
     point["runtime_settings"] = {"load_pattern": _load(concurrency)["type"], "runtime": runtime}
@@ -171,7 +112,7 @@ def point_file(model: str, concurrency: int, offline: str) -> dict[str, Any]:
 
 def system_description() -> dict[str, Any]:
     """A system_desc.json: one node of eight accelerators, with a replica on each."""
-    content: dict[str, Any] = yaml.safe_load(_SYSTEM)
+    content: dict[str, Any] = _made("system")
     return content
 
 
@@ -233,8 +174,8 @@ def as_agentic(curve: Path, model: str = AGENTIC_MODELS[0]) -> Path:
         (folder / "point.yaml").write_text(yaml.safe_dump(point))
         config = yaml.safe_load((folder / "config.yaml").read_text())
         config["settings"]["load_pattern"]["type"] = AGENTIC
-        config |= {"datasets": yaml.safe_load(_DATA_SETS)}
-        config["model_params"] = yaml.safe_load(_SAMPLING)[model]
+        config |= {"datasets": _made("data_sets")}
+        config["model_params"] = _made("sampling")[model]
         (folder / "config.yaml").write_text(yaml.safe_dump(config))
         summary = json.loads((folder / "result_summary.json").read_text())
         summary["output_sequence_lengths_full_run"] = {

@@ -77,18 +77,12 @@ def start_suite(results_dir: Path, *arguments: str, **environment: str) -> Start
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
-        # A shell ignores SIGINT for what it starts in the background, and children inherit that.
-        preexec_fn=hear_ctrl_c,  # noqa: PLW1509 - it takes no lock
     )
 
 
 def _own_environment() -> dict[str, str]:
     """This process's environment, without the variables of a pytest-xdist worker."""
     return {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_XDIST")}
-
-
-def hear_ctrl_c() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def run_suite(results_dir: Path, *arguments: str, **environment: str) -> SuiteRun:

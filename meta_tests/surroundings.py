@@ -1,9 +1,15 @@
-"""What tests of the suite itself run in: hypothesis's profiles, threads that do not spin."""
+"""What tests of the suite itself run in: hypothesis's profiles, threads that do not spin,
+Ctrl-C."""
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
 
+# A shell ignores SIGINT for what it starts in the background, and so would every process that a
+# test starts and interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # Real engines are tested beside other tests. By default, an OpenMP thread that waits for another
 # one spins, on the core that the other may need. Every process that a test starts inherits this.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")

@@ -44,15 +44,3 @@ def test_whoever_is_alone_waits_for_those_before_and_goes_before_those_after(
     first.join(60)
     alone.join(60)
     assert order == ["first begins", "first ends", "alone begins", "alone ends"]
-
-
-def test_two_that_are_not_alone_hold_it_together(locks: tuple[Path, Path]) -> None:
-    entered = threading.Event()
-
-    def enter() -> None:
-        with machine_lock(False, locks):
-            entered.set()
-
-    with machine_lock(False, locks):
-        threading.Thread(target=enter, daemon=True).start()
-        assert entered.wait(60)

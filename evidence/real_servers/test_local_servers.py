@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from evidence.real_servers import other_servers
-from meta_tests.suite_runs import ROOT, hear_ctrl_c, still_running
+from meta_tests.suite_runs import ROOT, still_running
 from mlperf_suite.errors import EngineError, UsageError
 from scripts.local_servers import free_port, local_server
 
@@ -87,7 +87,6 @@ def test_nothing_outlives_the_process_that_asked(number: signal.Signals) -> None
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        preexec_fn=hear_ctrl_c,  # noqa: PLW1509 - it takes no lock
     )
     assert holder.stdout is not None
     launcher = psutil.Process(int(holder.stdout.readline()))

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from meta_tests.suite_runs import ROOT, hear_ctrl_c, still_running, wait_until
+from meta_tests.suite_runs import ROOT, still_running, wait_until
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.errors import EngineError
 from scripts.local_servers import vllm_server
@@ -55,7 +55,6 @@ def test_the_demonstration_leaves_nothing_running(number: signal.Signals, tmp_pa
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
-        preexec_fn=hear_ctrl_c,  # noqa: PLW1509 - it takes no lock
     )
     wait_until(lambda: bool(list(tmp_path.glob("2*/Accuracy/mlperf_log_detail.txt"))), demo)
     family = psutil.Process(demo.pid).children(recursive=True)

@@ -1,6 +1,7 @@
 """A table as pandas pickles it, and the pickles of other versions of pandas."""
 
 import io
+import json
 import os
 import pickle
 import struct
@@ -46,36 +47,7 @@ EXPECTED: dict[str, list[Any]] = {
     "objects": [1, None, 3],
     "words": [["a", "ä"], [], None],
 }
-
-
-WRITTEN = {
-    "pandas": {
-        "input": ["Ängström ☃ 日本", "plain", None],
-        "tok_input": [[1, 2, 3], [4, 5], [6]],
-        "np_cell": [[1, 2], [3], [4, 5, 6]],
-        "tok_input_len": [3, 2, 1],
-        "score": [1.5, None, 2.0],
-        "flag": [True, False, True],
-        "scalars": ["3", "0.5", "x"],
-        "cat": ["a", "b", "a"],
-        "st": ["é", None, "b"],
-        "num2d": [1, 2, 3],
-    },
-    "interleaved": {
-        "n1": [1, 2, 3],
-        "input": ["é", "plain", None],
-        "n2": [4, 5, 6],
-        "tok_input": [[1, 2], [300_000], []],
-        "n3": [7, 8, 9],
-        "s1": [0.5, None, 2.0],
-        "n4": [10, 11, 12],
-        "dataset": ["a", None, "a"],
-        "n5": [13, 14, 15],
-        "s2": [1.0, 2.0, 3.0],
-        "n6": [16, 17, 18],
-        "flag": [True, False, True],
-    },
-}
+WRITTEN = json.loads((PICKLES / "written.json").read_text())
 """What is in the files of each kind."""
 
 

@@ -440,14 +440,13 @@ def test_sglangs_arguments_tell_its_speculation(
     assert _sglang_speculation(said | arguments) == {"method": "nextn", "steps": 3, **setting}
 
 
-@pytest.mark.parametrize(("clients", "prompt"), [(1, 100_000), (2, 3)])
-def test_a_client_that_is_stopped_ends_the_run_and_blocks_nobody(clients: int, prompt: int) -> None:
-    """With short prompts, all of which its socket takes, and with long ones, which block it."""
-    listener, prompt_ids = RecordingListener(), [5] * prompt
+def test_a_client_that_is_stopped_ends_the_run_and_blocks_nobody() -> None:
+    """Prompts so long that they block its socket."""
+    listener, prompt_ids = RecordingListener(), [5] * 100_000
     server = server_of(first_token_s=0.5, max_model_len=200_000)
-    with engine_at(server, clients=clients, silence_s=SILENCE_S) as engine:
+    with engine_at(server, clients=2, silence_s=SILENCE_S) as engine:
         process = psutil.Process(engine._clients[0].pid)
-        wait_until(lambda: len(engine._beats) == clients, server.process)
+        wait_until(lambda: len(engine._beats) == 2, server.process)
         process.suspend()
         began, requests = time.monotonic(), 0
         while engine.alive and time.monotonic() - began < GUARD_S:
@@ -479,16 +478,9 @@ def test_a_first_piece_with_a_long_prompts_ids_is_no_head() -> None:
         assert engine.take_remote_run().departures == ()
 
 
-@pytest.mark.parametrize(
-    ("fault", "words"),
-    [
-        ("stops", f"sent nothing for {SILENCE_S:.0f} s in the middle of an answer"),
-        ("no-first-token", r"sent no first token for \d+ s while requests sent"),
-    ],
-)
-def test_one_answer_that_is_lost_is_seen_while_others_go_on(fault: str, words: str) -> None:
+def test_one_answer_that_is_lost_is_seen_while_others_go_on() -> None:
     listener, tag = RecordingListener(), 0
-    with engine_at(server_of(**faulty(fault, fault_for=1)), silence_s=SILENCE_S) as engine:
+    with engine_at(server_of(**faulty("stops", fault_for=1)), silence_s=SILENCE_S) as engine:
         began = time.monotonic()
         while not listener.errors and time.monotonic() - began < GUARD_S:
             engine.submit([Request(tag, [1])], GENERATION, listener, stream=True)
@@ -496,5 +488,5 @@ def test_one_answer_that_is_lost_is_seen_while_others_go_on(fault: str, words: s
             time.sleep(0.02)
         engine.abort()
     ((_, error),) = listener.errors.items()
-    assert re.search(words, str(error))
+    assert f"sent nothing for {SILENCE_S:.0f} s in the middle of an answer" in str(error)
     assert len(listener.answers) > 20

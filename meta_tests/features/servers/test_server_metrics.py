@@ -3,6 +3,7 @@
 import math
 import time
 from array import array
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -18,21 +19,7 @@ from mlperf_suite.engines.protocol import ServerView, Steps
 from mlperf_suite.features.servers import server_metrics
 from mlperf_suite.features.servers.server_metrics import figures_in, fill_load, server_view
 
-VLLM = """# HELP vllm:num_requests_running Number of requests in model execution batches.
-# TYPE vllm:num_requests_running gauge
-vllm:num_requests_running{engine="0",model_name="m"} 3.0
-vllm:num_requests_running{engine="1",model_name="m"} 5.0
-vllm:num_requests_waiting{engine="0",model_name="m"} 2.0
-vllm:num_requests_waiting_by_reason{engine="0",model_name="m",reason="capacity"} 2.0
-vllm:kv_cache_usage_perc{engine="0",model_name="m"} 0.5
-vllm:kv_cache_usage_perc{engine="1",model_name="m"} 0.9
-vllm:num_preemptions_total{engine="0",model_name="m"} 4.0
-vllm:prefix_cache_queries_total{engine="0",model_name="m"} 1000.0
-vllm:prefix_cache_hits_total{engine="0",model_name="m"} 250.0
-vllm:spec_decode_num_draft_tokens_total{engine="0",model_name="m"} 60.0
-vllm:spec_decode_num_accepted_tokens_total{engine="0",model_name="m"} 45.0
-vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",model_name="m",position="0"} 45.0
-"""
+VLLM = (Path(__file__).parent / "vllm_metrics.txt").read_text()
 OTHERS = {
     "sglang": "sglang:num_running_reqs 7.0\nsglang:num_queue_reqs 1\nsglang:token_usage 0.28\n",
     "tensorrt-llm": "trtllm_num_requests_running 7\ntrtllm_num_requests_waiting 1\n"
