@@ -1,8 +1,10 @@
 # One target per task. Each sets up what it needs, once.
 SHELL := /bin/bash
 PYTEST := .venv/bin/python -m pytest
-EVIDENCE = MLPERF_ENDPOINTS_CLI=$${MLPERF_ENDPOINTS_CLI:-.evidence/endpoints-checker/bin/endpoints-submission-cli} $(PYTEST) evidence --ignore=evidence/full_size_trees/test_trees.py -rfEs
-OF_REAL_ENGINES = mmlu random_models real_engines real_servers replicas vllm_builds whole_sessions
+EVIDENCE = MLPERF_ENDPOINTS_CLI=$${MLPERF_ENDPOINTS_CLI:-.evidence/endpoints-checker/bin/endpoints-submission-cli} $(PYTEST) evidence --ignore=evidence/submission/test_trees.py -rfEs
+OF_REAL_ENGINES = mmlu multimodal real_engines replay replicas vllm_builds whole_sessions $(addsuffix .py,\
+  chats/test_agentic_smoke_run peak_search/test_rate_search tuning/test_tunable_arguments \
+  $(addprefix servers/test_,caching_of_vllm faulty_servers local_servers measured_servers starting_servers vllm_scoring))
 MUTANTS_DATA = MUTANTS_COVERAGE=$(CURDIR)/.evidence/coverage
 # Set by many images: without Python's caches each session compiles the suite again, half a second.
 export PYTHONDONTWRITEBYTECODE :=
@@ -49,10 +51,10 @@ submission-check: setup ## judge a finished submission tree (TREE=DIR)
 	$(PYTEST) -m compliance --logs=$(TREE) $(ARGS)
 
 submission-proof: setup ## build full-size trees of replayed answers and run the official checker on them
-	$(PYTEST) evidence/full_size_trees/test_trees.py -s $(ARGS)
+	$(PYTEST) evidence/submission/test_trees.py -s $(ARGS)
 
 public-results: setup ## judge a checkout of public results and regenerate docs/evidence/public-results.md (CHECKOUT=DIR)
-	.venv/bin/python -m evidence.public_results $(CHECKOUT) $(ARGS)
+	.venv/bin/python -m evidence.submission_check.public_results $(CHECKOUT) $(ARGS)
 
 mmlu: setup       ## measure the MMLU score with lm-eval, on an engine with a prefix cache
 	$(PYTEST) -m mmlu $(ARGS)

@@ -1,6 +1,6 @@
 """Breaks of single rules in results of the official HTTP client, and values at a rule's bounds.
 
-Many more are in evidence/official_client.
+Many more are in evidence/endpoints.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Breaks of single rules in packages of MLPerf Endpoints, and values at a rule's bounds.
 
 Of a made package of llama3_1-8b with an elected Offline point, unless a break is of one with a
-dedicated point or of a curve of several turns. Many more are in evidence/endpoints_packages.
+dedicated point or of a curve of several turns. Many more are in evidence/endpoints.
 """
 
 import json

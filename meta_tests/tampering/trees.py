@@ -1,6 +1,6 @@
 """Submission trees whose logs LoadGen wrote: replayed answers at MLPerf's own durations.
 
-`python -m evidence.full_size_trees` made them (docs/submission.md); they are no measurement.
+`python -m evidence.submission` made them (docs/submission.md); they are no measurement.
 Kept packed, since a tree takes an hour of runs.
 """
 

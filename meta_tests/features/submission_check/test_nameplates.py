@@ -1,6 +1,6 @@
 """Files of a system's power supplies, and its private id.
 
-That the official checker takes them so is evidence/official_checker/test_nameplates.py.
+That the official checker takes them so is evidence/submission_check/test_nameplates.py.
 """
 
 from pathlib import Path

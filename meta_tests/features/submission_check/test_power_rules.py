@@ -1,6 +1,6 @@
 """The rules of a power measurement on made-up sessions: each is broken by its damages alone.
 
-That the official checks say the same is evidence/official_checker/test_official_power.py.
+That the official checks say the same is evidence/submission_check/test_official_power.py.
 """
 
 import shutil

@@ -1,4 +1,0 @@
-"""Tests the submission command end to end: full-size runs, their tree, the official checker.
-
-`python -m evidence.full_size_trees` does all of it; the engine is a replay, so nothing is measured.
-"""
