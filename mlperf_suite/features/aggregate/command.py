@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from mlperf_suite.commands.command import Subcommand, refuse, say
+from mlperf_suite.commands import Subcommand, refuse, say
 from mlperf_suite.errors import RefusedError, UsageError
 
 

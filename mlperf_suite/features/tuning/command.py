@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 
-from mlperf_suite.commands.command import Subcommand, say
+from mlperf_suite.commands import Subcommand, say
 from mlperf_suite.features.tuning.tuning_options import add_options
 
 
