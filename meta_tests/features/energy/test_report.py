@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from meta_tests.reports.outputs import reports_of, terminal_text
-from mlperf_suite.energy.meters import (
+from mlperf_suite.energy import (
     NVML_LABEL,
     RAPL_LABEL,
     SIMULATED_LABEL,

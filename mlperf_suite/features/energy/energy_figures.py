@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite import strict_json
-from mlperf_suite.energy.meters import (
+from mlperf_suite.energy import (
+    INTERVAL_S,
     SIMULATED_LABEL,
     Meters,
     Recording,
     Series,
     UnmeasuredError,
 )
-from mlperf_suite.energy.recording import INTERVAL_S
 from mlperf_suite.features.energy.joules import JouleTrace, joules_by, trace_of
 from mlperf_suite.features.energy.price import Price
 

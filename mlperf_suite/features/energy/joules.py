@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mlperf_suite.energy.meters import Series, UnmeasuredError
+from mlperf_suite.energy import Series, UnmeasuredError
 
 RENEWED_S = 0.25
 """A counter is updated at least a few times a second, each time with all energy drawn since."""

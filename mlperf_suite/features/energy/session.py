@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from mlperf_suite.energy.meters import (
+from mlperf_suite.energy import (
     Absent,
+    MeterReader,
     Meters,
     Reader,
     Recording,
@@ -23,7 +24,6 @@ from mlperf_suite.energy.meters import (
     gpu_counters,
     together,
 )
-from mlperf_suite.energy.recording import MeterReader
 from mlperf_suite.engines.protocol import Engine, MeteredEngine
 from mlperf_suite.features.energy.energy_figures import (
     COST,

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.energy.meters import Recording
+from mlperf_suite.energy import Recording
 from mlperf_suite.engines.framed_socket import Link
 from mlperf_suite.engines.hang_detector import HangDetector
 from mlperf_suite.engines.messages import (

@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.energy.meters import Meters
+from mlperf_suite.energy import Meters
 from mlperf_suite.engines.driver import Driver, Pending
 from mlperf_suite.engines.messages import (
     Answer,

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from mlperf_suite.energy.meters import (
+from mlperf_suite.energy import (
     Absent,
     Counter,
+    MeterReader,
     Meters,
     Recording,
     Series,
@@ -18,7 +19,6 @@ from mlperf_suite.energy.meters import (
     gpu_counters,
     together,
 )
-from mlperf_suite.energy.recording import MeterReader
 from mlperf_suite.features.replicas.node_facts import boot_id
 from mlperf_suite.features.replicas.placement import ReplicaSlot
 
@@ -108,7 +108,7 @@ def meters_of(
 
 
 class ReplicasReader:
-    """Has the replicas read their counters; see `energy.meters.Reader`.
+    """Has the replicas read their counters; see `energy.Reader`.
 
     `shares`: by replica, the counters that it reads, by their number there. `ask`, `offset`: see
     `meters_of`.
