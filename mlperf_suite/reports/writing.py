@@ -37,16 +37,19 @@ from mlperf_suite.reports.sections import (
     notes,
     significant,
 )
-from mlperf_suite.results.kept_runs import KeptRun, Trend, read_entries, trends_of
 from mlperf_suite.results.performance_figures import performance_figures
 from mlperf_suite.results.run_folder import (
     SUMMARY_JSON,
+    KeptRun,
     RunFolder,
+    Trend,
     read_config,
+    read_entries,
     read_object,
     read_summary,
     results_lock,
     summary_fault,
+    trends_of,
     write_json,
     write_json_list,
     write_whole,

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mlperf_suite.benchmarks.catalog import BENCHMARKS
-from mlperf_suite.session.run_kind import Selection, Step, StepKey
-from mlperf_suite.session.run_kinds import kind_of, run_kinds
+from mlperf_suite.session.run_kind import Selection, Step, StepKey, kind_of, run_kinds
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlperf_suite.energy import Counter, MeterReader, Recording, Series, UnmeasuredError
-from mlperf_suite.features.energy.joules import joules_by, trace_of
+from mlperf_suite.features.energy.energy_figures import joules_by, trace_of
 
 
 @pytest.fixture(autouse=True)

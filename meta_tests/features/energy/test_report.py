@@ -37,7 +37,7 @@ from mlperf_suite.features.energy.energy_figures import (
     read_curve,
     write_curve,
 )
-from mlperf_suite.features.energy.price import Price
+from mlperf_suite.features.energy.options import Price
 from mlperf_suite.reports.writing import write_index, write_reports
 from mlperf_suite.results.run_folder import read_summary, write_json
 from mlperf_suite.results.schema import Meta, PerformanceFigures, Run, Summary

@@ -39,9 +39,9 @@ def _run(arguments: Namespace) -> int:
     from rich.console import Console
 
     from mlperf_suite.features.aggregate.aggregate import aggregate_runs
-    from mlperf_suite.features.aggregate.aggregate_files import write_aggregate
     from mlperf_suite.features.aggregate.aggregate_report import (
         aggregate_sections,
+        write_aggregate,
         write_aggregate_reports,
     )
     from mlperf_suite.reports.terminal import brief_view

@@ -36,7 +36,7 @@ from mlperf_suite.features.energy.energy_figures import (
     not_measured,
     write_curve,
 )
-from mlperf_suite.features.energy.price import Price
+from mlperf_suite.features.energy.options import Price
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.session.companion import Companion, RunAtHand
 from mlperf_suite.session.engine_source import source_of

@@ -25,7 +25,7 @@ from mlperf_suite.session.run_kind import (
 if TYPE_CHECKING:
     from mlperf_suite.features.endpoints.curve.curve_figures import CurveRecord
     from mlperf_suite.results.record import Result
-    from mlperf_suite.session.session_parts import SessionParts
+    from mlperf_suite.session.suite import SessionParts
     from mlperf_suite.session.timing.estimate import Estimator
     from mlperf_suite.settings import Settings
 
