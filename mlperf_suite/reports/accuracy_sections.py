@@ -32,7 +32,7 @@ def accuracy_section(summary: Summary, samples: Sequence[Mapping[str, str]] = ()
     `samples`: each with `index`, `input`, `answer` and `reference`.
     """
     accuracy = summary.run.accuracy
-    said = filter(None, (report.scores(summary) for report in feature_reports()))
+    said = filter(None, (report.scores(summary) for report in feature_reports(summary)))
     blocks: list[Block] = [*notes([next(said, "No accuracy result.")])]
     if accuracy is not None:
         blocks = _scores(accuracy, summary.verdicts)

@@ -87,7 +87,7 @@ def run_sections(
 
     `samples`: a few answers, each with `index`, `input`, `answer` and `reference`.
     """
-    of_features = [s for report in feature_reports() for s in report.speed(summary)]
+    of_features = [s for report in feature_reports(summary) for s in report.speed(summary)]
     is_core = summary.run.performance is not None or not of_features
     return [
         _head(summary),
@@ -95,10 +95,10 @@ def run_sections(
         *(speed_sections(summary, plots) if is_core else []),
         *of_features,
         *time_sections(summary, config),
-        *(s for report in feature_reports() for s in report.of_speed(summary)),
+        *(s for report in feature_reports(summary) for s in report.of_speed(summary)),
         *regression_sections(summary.regression),
         accuracy_section(summary, samples),
-        *(s for report in feature_reports() for s in report.sections(summary, config)),
+        *(s for report in feature_reports(summary) for s in report.sections(summary, config)),
         _run_section(summary, config),
     ]
 
@@ -152,7 +152,7 @@ def _answer(summary: Summary) -> Paragraph:
         answer = f"No: {count(failures, 'rule')} failed of {len(verdicts)}.{reason}"
     elif meta.profiler is not None:
         answer = f"No: {summary.no_result}. No rule is judged."
-    elif own := next(filter(None, (report.answer(summary) for report in feature_reports())), None):
+    elif own := next(filter(None, (of.answer(summary) for of in feature_reports(summary))), None):
         return own
     elif meta.status == "running" or not verdicts:
         style, answer = "open", "Unknown: the run has not finished, or no rule was judged."
@@ -198,7 +198,7 @@ def _run_section(summary: Summary, config: Config | None) -> Section:
     machine = "The client's machine" if remote else "The system"
     if not all(of_replicas.get("here") for of_replicas in machines):
         machine = "The driver's machine"
-    notes = filter(None, (report.system_note(summary) for report in feature_reports()))
+    notes = filter(None, (report.system_note(summary) for report in feature_reports(summary)))
     named_facts = [
         ("The run", _run_rows(summary, config or Config()), ""),
         ("The engine", _engine_rows(config), ""),

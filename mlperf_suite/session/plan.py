@@ -97,7 +97,8 @@ def plan_session(selection: Selection) -> Plan:
     preparation = _preparation(selection)
     of_kinds: dict[StepKey, Sequence[Step]] = {}
     for kind in run_kinds().values():
-        of_kinds |= kind.steps([key for key in keys if key.kind == kind.name], selection)
+        if own := [key for key in keys if key.kind == kind.name]:
+            of_kinds |= kind.steps(own, selection)
     steps_of = {
         key: (*(preparation if kind_of(key).role == "runs" else ()), *of_kinds[key]) for key in keys
     }
