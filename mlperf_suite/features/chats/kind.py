@@ -88,7 +88,7 @@ class Chats(ScenarioRun):
     def engine(self, inputs: Inputs, request: EngineRequest) -> Engine | None:
         if not inputs.settings.feature_options["endpoints"]:
             return None
-        from mlperf_suite.features.chats.chat_engine import ChatEndpoint
+        from mlperf_suite.features.chats.chat_client import ChatEndpoint
         from mlperf_suite.features.servers.source import endpoint_config
 
         return ChatEndpoint.load(endpoint_config(inputs, request.log_file))

@@ -97,8 +97,8 @@ def _curve_changes(config: pytest.Config) -> list[Any]:
     if not baselines:
         return cases
     # Not before: they read results and compute.
+    from mlperf_suite.features.endpoints.curve.curve_area import AREA
     from mlperf_suite.features.endpoints.curve.curve_figures import curve_of
-    from mlperf_suite.features.endpoints.curve.curve_gate import AREA
 
     for curve in _curves(config):
         (case,) = curve.values
