@@ -20,7 +20,7 @@ from mlperf_suite.energy import GPU, NVML_LABEL, RAPL_LABEL, Absent, Meters, Rec
 from mlperf_suite.errors import EngineError
 from mlperf_suite.features.energy.energy_figures import EnergyFigures
 from mlperf_suite.features.energy.session import Energy
-from mlperf_suite.features.replicas.node_energy import Metered, OwnMeters, meters_of, own_meters
+from mlperf_suite.features.replicas.nodes import Metered, OwnMeters, meters_of, own_meters
 from mlperf_suite.features.replicas.placement import Node, ReplicaSlot
 from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.loadgen.runner import LoadRun

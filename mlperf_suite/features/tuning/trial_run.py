@@ -1,8 +1,9 @@
 """One trial: a kept run of the suite in a process of its own, which may crash or hang.
 
-Also the processes that a run left behind, which still write into its files: a process that is in a
-group or session of its own, or whose parent was killed, has the run's output all the same. And the
-lines of a tuning's folder, one for each run, so that an interrupted tuning goes on.
+Also what the probe of its engine's speed says of it, seconds after that is loaded; the processes
+that it left behind, which still write into its files (one in a group or session of its own, or
+whose parent was killed, has the run's output all the same); and its line in the tuning's folder, so
+that an interrupted tuning goes on.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import os
 import os.path
 import signal
+import statistics
 import subprocess
 import sys
 import threading
@@ -26,10 +28,12 @@ import psutil
 from mlperf_suite.engines.hang_detector import end_processes
 from mlperf_suite.engines.vllm_environment import last_error
 from mlperf_suite.errors import UsageError
-from mlperf_suite.features.tuning.probing import Work, probe_of, work_of
 from mlperf_suite.features.tuning.space import Settings, Trial, run_arguments, run_variables
 from mlperf_suite.features.tuning.target import TrialFiles, TuneTarget, costs_of, trial_files
-from mlperf_suite.results.run_folder import ENGINE_LOG
+from mlperf_suite.loadgen.timeline import read_timeline
+from mlperf_suite.results import typed_json
+from mlperf_suite.results.run_folder import ENGINE_LOG, read_config, run_folders
+from mlperf_suite.session.timing.estimate import Speed
 
 _STOP_S = 20.0
 """How long a run may take to write what it has after Ctrl-C before it is killed."""
@@ -258,3 +262,35 @@ class Records:
                 yield Measured(trial, row.pop("folder", ""), **known), row
             except (ValueError, TypeError, AttributeError):
                 continue
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What an Offline run had to do: its samples, and their mean lengths in tokens."""
+
+    samples: int
+    prompt: float
+    answer: float
+
+
+def work_of(runs: Sequence[TrialFiles]) -> Work | None:
+    """That of the first accuracy run that has a timeline."""
+    for run in runs:
+        timeline = read_timeline(run.folder / "Accuracy")
+        if timeline is not None and timeline.prompt_tokens:
+            means = map(statistics.fmean, (timeline.prompt_tokens, timeline.tokens))
+            return Work(len(timeline.tokens), *means)
+    return None
+
+
+def probe_of(folder: Path, work: Work) -> float | None:
+    """The tokens/s that the probe in a results folder says of this work; None before it is made.
+
+    Nor is there one of a stand-in engine.
+    """
+    for run in run_folders(folder):
+        speed = typed_json.read(Speed, (read_config(run) or {}).get("speed"))
+        if speed is not None:
+            seconds = speed.batch_s([round(work.prompt)] * work.samples, work.answer)
+            return work.samples * work.answer / seconds if seconds > 0 else None
+    return None
