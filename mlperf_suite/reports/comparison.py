@@ -92,7 +92,7 @@ def run_name(run: BaselineRun) -> str:
     return run.folder.resolve().name if run.folder else Path(run.label).name
 
 
-def _of_features(runs: Sequence[BaselineRun]) -> list[Section]:
+def _feature_sections(runs: Sequence[BaselineRun]) -> list[Section]:
     reports = feature_reports(*(run.summary for run in runs))
     return [section for report in reports for section in report.comparison(runs)]
 
